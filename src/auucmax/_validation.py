@@ -1,0 +1,273 @@
+"""The one door for arrays: everything past it may trust its arguments.
+
+Each message says what was expected, what came, and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "Rows",
+    "check_choice",
+    "check_column",
+    "check_groups",
+    "check_level",
+    "check_mask",
+    "check_one_dimensional",
+    "check_rows",
+    "check_shares",
+    "check_treatment",
+    "listed",
+    "missing_message",
+]
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+class Rows(NamedTuple):
+    """Checked rows of a trial: equal lengths, finite numbers, both arms present."""
+
+    y: Floats
+    score: Floats
+    treated: Bools
+    weight: Floats | None
+    propensity: Floats | None
+
+    def take(self, index: NDArray[np.intp]) -> Rows:
+        """Some of the rows; both arms must remain."""
+        optional = (None if c is None else c[index] for c in (self.weight, self.propensity))
+        rows = Rows(self.y[index], self.score[index], self.treated[index], *optional)
+        if len(index) == 0 or rows.treated.all() or not rows.treated.any():
+            raise ValueError(
+                f"the rows that remain should hold both arms, got {int(rows.treated.sum())} "
+                f"treated of {len(index)}. Check the mask that selects them."
+            )
+        return rows
+
+
+def check_column(values: ArrayLike, name: str, n_rows: int | None = None) -> Floats:
+    """One finite real number a row, as float64 (no copy if it is that already)."""
+    array = check_one_dimensional(values, name, n_rows)
+    if array.dtype == object and (missing := np.asarray(pd.isna(array))).any():
+        raise ValueError(missing_message(name, int(missing.sum())))
+    if np.iscomplexobj(array):
+        raise ValueError(f"{name} should hold real numbers, got complex ones.")
+    try:
+        array = np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} should hold numbers, got {array.dtype} values such as {array[0]!r}. "
+            f"Convert the column to numbers first."
+        ) from error
+    # One pass and no temporary: the sum is finite unless an entry is not, or it overflows.
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not np.isfinite(array.sum())
+    if suspicious and not (finite := np.isfinite(array)).all():
+        n_missing = int(np.isnan(array).sum())
+        if n_missing:
+            raise ValueError(missing_message(name, n_missing))
+        raise ValueError(
+            f"{name} should hold finite numbers, got {int((~finite).sum())} infinite values. "
+            f"Clip them or drop these rows."
+        )
+    return array
+
+
+def check_treatment(
+    treatment: ArrayLike, n_rows: int | None = None, *, control: Any = None
+) -> Bools:
+    """True for treated rows.
+
+    ``treatment`` holds 0/1 or booleans, or two labels of which ``control`` names the untreated one.
+    """
+    array = check_one_dimensional(treatment, "treatment", n_rows)
+    if array.dtype == bool:
+        treated = array if control is None else array != bool(control)
+        levels: list[Any] = [False, True] if treated.any() and not treated.all() else [treated[0]]
+    elif array.dtype.kind in "biuf":
+        if array.dtype.kind == "f" and (n_missing := int(np.isnan(array).sum())):
+            raise ValueError(missing_message("treatment", n_missing))
+        treated, levels = _numeric_arms(array, control)
+    else:
+        missing = np.asarray(pd.isna(array))
+        if missing.any():
+            raise ValueError(missing_message("treatment", int(missing.sum())))
+        levels = sorted(pd.unique(array).tolist(), key=str)
+        if control is None and not set(levels) <= {0, 1}:
+            raise ValueError(
+                f"treatment should be 0/1 or boolean, or come with the label of the control group; "
+                f"got the labels {listed(levels)}. "
+                f"Pass control=..., for example control={levels[0]!r}."
+            )
+        treated = np.asarray(array != (0 if control is None else control), dtype=bool)
+    _check_arms(treated, levels, control)
+    return treated
+
+
+def check_rows(
+    y: ArrayLike,
+    score: ArrayLike,
+    *,
+    treatment: ArrayLike,
+    control: Any = None,
+    sample_weight: ArrayLike | None = None,
+    propensity: ArrayLike | None = None,
+) -> Rows:
+    """Outcome, score and treatment of the same rows, with optional weight and P(treated)."""
+    y = check_column(y, "y")
+    n_rows = len(y)
+    score = check_column(score, "score", n_rows)
+    treated = check_treatment(treatment, n_rows, control=control)
+    weight = None if sample_weight is None else _check_weight(sample_weight, treated)
+    if propensity is not None:
+        propensity = np.full(n_rows, propensity) if np.ndim(propensity) == 0 else propensity
+        propensity = check_column(propensity, "propensity", n_rows)
+        if propensity.min() <= 0 or propensity.max() >= 1:
+            raise ValueError(
+                f"propensity should lie strictly between 0 and 1 (the probability of treatment), "
+                f"got values from {propensity.min():g} to {propensity.max():g}. "
+                f"Drop the rows that could not have been in both arms."
+            )
+    return Rows(y, score, treated, weight, propensity)
+
+
+def check_groups(groups: ArrayLike, n_rows: int) -> NDArray[np.intp]:
+    """Cluster numbers 0, 1, ... of the rows; at least two clusters."""
+    array = check_one_dimensional(groups, "groups", n_rows)
+    missing = np.asarray(pd.isna(array))
+    if missing.any():
+        raise ValueError(missing_message("groups", int(missing.sum())))
+    codes, labels = pd.factorize(array)
+    if len(labels) < 2:
+        raise ValueError(
+            f"groups should name at least two clusters, got one for all {n_rows} rows. "
+            f"Leave groups out if rows are independent."
+        )
+    return codes.astype(np.intp, copy=False)
+
+
+def check_mask(mask: ArrayLike, name: str, n_rows: int) -> Bools:
+    """Booleans, or 0/1, one a row."""
+    array = check_one_dimensional(mask, name, n_rows)
+    if array.dtype != bool and not np.isin(array, (0, 1)).all():
+        raise ValueError(f"{name} should be boolean or 0/1, got {array.dtype} values.")
+    return array.astype(bool)
+
+
+def check_shares(share: float | ArrayLike) -> Floats:
+    """Shares of people, from 0 to 1, as an array."""
+    shares = check_column(np.atleast_1d(np.asarray(share)), "share")
+    if shares.min() < 0 or shares.max() > 1:
+        raise ValueError(
+            f"share should lie between 0 and 1, got {shares.min():g} to {shares.max():g}. "
+            f"0.3 means the top 30 percent."
+        )
+    return shares
+
+
+def check_choice(value: object, name: str, choices: Iterable[str]) -> None:
+    """``value`` is one of ``choices``."""
+    choices = list(choices)
+    if value not in choices:
+        raise ValueError(f"{name} should be one of {listed(choices)}, got {value!r}.")
+
+
+def check_level(level: float, name: str = "level") -> None:
+    """A probability strictly between 0 and 1."""
+    if not (np.ndim(level) == 0 and 0 < level < 1):
+        raise ValueError(
+            f"{name} should lie strictly between 0 and 1, got {level!r}. 0.95 is usual."
+        )
+
+
+def check_one_dimensional(values: ArrayLike, name: str, n_rows: int | None) -> NDArray[Any]:
+    """One value a row, at least one row, and as many as y has."""
+    if np.ma.isMaskedArray(values) and np.ma.count_masked(values):
+        raise ValueError(missing_message(name, int(np.ma.count_masked(values))))
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(
+            f"{name} should be one-dimensional, a value a row; got an array of shape "
+            f"{array.shape}. Pass a single column."
+        )
+    if len(array) == 0:
+        raise ValueError(f"{name} should have at least one row, got none. Check the data source.")
+    if n_rows is not None and len(array) != n_rows:
+        raise ValueError(
+            f"{name} should have as many rows as y, {n_rows}; got {len(array)}. "
+            f"Pass columns of the same rows."
+        )
+    return array
+
+
+def _numeric_arms(array: NDArray[Any], control: Any) -> tuple[Bools, list[Any]]:
+    if control is None and array.min() == 0 and array.max() == 1 and array.dtype.kind in "iu":
+        return array.astype(bool), [0, 1]
+    levels: list[Any] = np.unique(array).tolist()
+    if control is None and not set(levels) <= {0, 1}:
+        raise ValueError(
+            f"treatment should be 0/1 or boolean, got {listed(levels)}. "
+            + (
+                "Keep the rows of one arm and the control, coded 1 and 0."
+                if len(levels) > 2
+                else "Pass control=... to name the value of the control group."
+            )
+        )
+    return array != (0 if control is None else control), levels
+
+
+def _check_arms(treated: Bools, levels: list[Any], control: Any) -> None:
+    if len(levels) > 2:
+        raise ValueError(
+            f"treatment should have two levels, got {len(levels)}: {listed(levels)}. "
+            f"Keep the rows of one arm and the control."
+        )
+    if control is not None and treated.all():
+        raise ValueError(
+            f"control should be one of the labels in treatment, {listed(levels)}; got {control!r}."
+        )
+    if treated.all() or not treated.any():
+        raise ValueError(
+            f"treatment should have two levels, treated and control; all {len(treated)} rows are "
+            f"{'treated' if treated.all() else 'control'}. An effect needs both arms."
+        )
+
+
+def _check_weight(sample_weight: ArrayLike, treated: Bools) -> Floats:
+    weight = check_column(sample_weight, "sample_weight", len(treated))
+    if weight.min() < 0:
+        raise ValueError(
+            f"sample_weight should not be negative, got a smallest weight of {weight.min():g}. "
+            f"Drop these rows."
+        )
+    for arm, name in ((treated, "treated"), (~treated, "control")):
+        if not weight[arm].any():
+            raise ValueError(
+                f"sample_weight should be positive for some rows of each arm, got only zeros for "
+                f"the {name} rows."
+            )
+    return weight
+
+
+def missing_message(name: str, count: int) -> str:
+    """What to say of a column with missing values."""
+    return (
+        f"{name} should have no missing values, got {count}. "
+        f"Drop these rows, or find out why they are missing: it may differ between the arms."
+    )
+
+
+def listed(values: Iterable[Any], most: int = 6) -> str:
+    """Values for a message, the first few of many."""
+    values = [repr(v) for v in values]
+    more = f", ... ({len(values)} in all)" if len(values) > most else ""
+    return ", ".join(values[:most]) + more

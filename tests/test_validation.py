@@ -1,0 +1,161 @@
+"""Bad input, message by message: what was expected, what came, what to do."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from auucmax import auuc_difference, auuc_inference, auuc_score, policy_risk
+from auucmax._validation import check_column
+from auucmax.evaluation import qini_score, uplift_at_k, uplift_band, uplift_by_decile, uplift_curve
+
+Y, SCORE, T = [1, 0, 1, 0], [4.0, 3.0, 2.0, 1.0], [1, 1, 0, 0]
+
+
+def with_(column, **changed):
+    return {"y": Y, "score": SCORE, "treatment": T, **{column: changed["to"]}}
+
+
+BAD_ROWS = {
+    "y missing": (with_("y", to=[1, None, 1, 0]), "y should have no missing values, got 1. Drop"),
+    "y nan": (with_("y", to=[1, np.nan, np.nan, 0]), "y should have no missing values, got 2"),
+    "y NA": (
+        with_("y", to=pd.array([1, None, 1, 0], dtype="Int64")),
+        "y should have no missing values, got 1",
+    ),
+    "y masked": (
+        with_("y", to=np.ma.array(Y, mask=[1, 0, 0, 0])),
+        "y should have no missing values, got 1",
+    ),
+    "y infinite": (with_("y", to=[1, np.inf, 1, 0]), "y should hold finite numbers, got 1 inf"),
+    "y words": (
+        with_("y", to=["yes", "no", "yes", "no"]),
+        "y should hold numbers, got .* such as .*yes.* Convert",
+    ),
+    "y complex": (with_("y", to=[1j, 0, 1, 0]), "y should hold real numbers"),
+    "y two-dimensional": (
+        with_("y", to=[[1, 0], [1, 0], [1, 0], [0, 1]]),
+        r"y should be one-dimensional.*shape \(4, 2\). Pass a single column",
+    ),
+    "no rows": (
+        {"y": [], "score": [], "treatment": []},
+        "y should have at least one row, got none. Check the data source",
+    ),
+    "score short": (
+        with_("score", to=[1, 2, 3]),
+        "score should have as many rows as y, 4; got 3. Pass columns of the same rows",
+    ),
+    "score nan": (with_("score", to=[1, 2, np.nan, 3]), "score should have no missing values"),
+    "score infinite": (with_("score", to=[1, 2, -np.inf, 3]), "score should hold finite numbers"),
+    "treatment short": (with_("treatment", to=[1, 0, 1]), "treatment should have as many rows"),
+    "treatment nan": (
+        with_("treatment", to=[1, np.nan, 0, 0]),
+        "treatment should have no missing values, got 1.*may differ between the arms",
+    ),
+    "treatment None": (
+        with_("treatment", to=["a", None, "b", "b"]),
+        "treatment should have no mis",
+    ),
+    "treatment three levels": (
+        with_("treatment", to=[0, 1, 2, 0]),
+        "treatment should be 0/1 or boolean, got 0, 1, 2. Keep the rows of one arm",
+    ),
+    "treatment words": (
+        with_("treatment", to=["mail", "mail", "none", "none"]),
+        "come with the label of the control group; got the labels 'mail', 'none'. Pass control=",
+    ),
+    "treatment other numbers": (
+        with_("treatment", to=[1, 2, 1, 2]),
+        "treatment should be 0/1 or boolean, got 1, 2. Pass control=",
+    ),
+    "treatment one level": (
+        with_("treatment", to=[1, 1, 1, 1]),
+        "two levels, treated and control; all 4 rows are treated. An effect needs both arms",
+    ),
+    "treatment all false": (with_("treatment", to=[False] * 4), "all 4 rows are control"),
+    "control not there": (
+        {**with_("treatment", to=["a", "a", "b", "b"]), "control": "c"},
+        "control should be one of the labels in treatment, 'a', 'b'; got 'c'",
+    ),
+    "control of three": (
+        {**with_("treatment", to=["a", "b", "c", "c"]), "control": "c"},
+        "treatment should have two levels, got 3: 'a', 'b', 'c'",
+    ),
+    "weight negative": (
+        {**with_("y", to=Y), "sample_weight": [1, -2, 1, 1]},
+        "sample_weight should not be negative, got a smallest weight of -2. Drop",
+    ),
+    "weight zero in an arm": (
+        {**with_("y", to=Y), "sample_weight": [1, 1, 0, 0]},
+        "got only zeros for the control rows",
+    ),
+    "propensity one": (
+        {**with_("y", to=Y), "propensity": [0.5, 1.0, 0.5, 0.5]},
+        "propensity should lie strictly between 0 and 1.*got values from 0.5 to 1. Drop",
+    ),
+}
+METRICS = [auuc_score, auuc_inference, uplift_curve, qini_score, uplift_at_k, uplift_by_decile,
+           uplift_band, policy_risk]  # fmt: skip
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("case", BAD_ROWS)
+def test_bad_rows(metric, case):
+    arguments, message = BAD_ROWS[case]
+    arguments = dict(arguments)
+    with pytest.raises(ValueError, match=message):
+        metric(arguments.pop("y"), arguments.pop("score"), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: auuc_score(Y, SCORE, treatment=T, ranking="both"), "ranking should be one of 'jo"),
+        (lambda: auuc_inference(Y, SCORE, treatment=T, level=95), "level should lie strictly betw"),
+        (
+            lambda: auuc_inference(Y, SCORE, treatment=T, groups=[1, 1, 1, 1]),
+            "groups should name at least two clusters",
+        ),
+        (
+            lambda: auuc_inference(Y, SCORE, treatment=T, groups=["a", None, "b", "b"]),
+            "groups should have no missing values",
+        ),
+        (lambda: auuc_difference(Y, SCORE, [1], treatment=T), "score should have as many rows as"),
+        (lambda: uplift_at_k(Y, SCORE, treatment=T, share=30), "share should lie between 0 and 1"),
+        (lambda: uplift_by_decile(Y, SCORE, treatment=T, bins=0), "bins should be a whole number"),
+        (
+            lambda: policy_risk(Y, SCORE, treatment=T, randomised=["y", "n", "y", "n"]),
+            "randomised should be boolean or 0/1",
+        ),
+    ],
+)
+def test_bad_options(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_treatment_is_keyword_only():
+    with pytest.raises(TypeError, match="positional"):
+        auuc_score(Y, SCORE, T)
+
+
+@pytest.mark.parametrize("container", [list, tuple, np.array, pd.Series, pl.Series])
+def test_containers(container):
+    expected = auuc_score(np.array(Y), np.array(SCORE), treatment=np.array(T))
+    assert auuc_score(container(Y), container(SCORE), treatment=container(T)) == expected
+
+
+def test_labels_as_text_categories_and_columns():
+    expected = auuc_score(Y, SCORE, treatment=T)
+    words = ["m", "m", "n", "n"]
+    for labels in (words, pd.Series(words), pd.Series(words, dtype="category"), pl.Series(words)):
+        assert auuc_score(Y, SCORE, treatment=labels, control="n") == expected
+    as_columns = pd.DataFrame({"y": Y, "score": SCORE})
+    assert auuc_score(as_columns[["y"]], as_columns[["score"]], treatment=T) == expected
+    assert auuc_score([True, False, True, False], SCORE, treatment=T) == expected
+    assert auuc_score(Y, SCORE, treatment=[1.0, 1.0, 0.0, 0.0]) == expected
+    assert auuc_score(Y, SCORE, treatment=np.array([1, 1, 0, 0], dtype=object)) == expected
+
+
+def test_huge_numbers_are_not_taken_for_infinite_ones():
+    assert check_column([1e308, 1e308], "y").tolist() == [1e308, 1e308]
