@@ -1,0 +1,316 @@
+"""The rows of a randomised trial, checked once and kept together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from auucmax._validation import check_column, check_mask, check_treatment, listed
+from auucmax.data._summary import TrialSummary, summarise
+from auucmax.data.splits import check_labels, deal, make_strata
+
+__all__ = ["Trial"]
+
+PER_ROW = ("y", "treatment", "sample_weight", "id", "effect", "randomised")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Trial:
+    """Features, outcome and treatment of the same rows; printing it shows the average effect.
+
+    Parameters
+    ----------
+    X : DataFrame of shape (n, d)
+        Features known before treatment. A 2-D array becomes a frame with columns x0, x1, ...; a
+        polars frame becomes a pandas frame.
+    y : array of shape (n,)
+        Outcome, any real numbers; higher is better.
+    treatment : array of shape (n,)
+        0/1, booleans, or labels with ``control`` naming the untreated group. Two arms are stored
+        as int8 0/1 (and ``control`` as 0); with more arms the labels stay as they are.
+    sample_weight : array of shape (n,), optional
+        Weights of the rows in every average, not negative.
+    id : array of shape (n,), optional
+        Names of the rows, carried along.
+    control : label, default 0
+        The control group in ``treatment``.
+    name, outcome_name, treatment_name : str
+        What is printed.
+    arm_names : tuple of str, optional
+        Printed names of the arms, control first, the others in the order of their sorted labels.
+    effect : array of shape (n,), optional
+        The true effect of each row, known only in simulations.
+    randomised : array of bool of shape (n,), optional
+        Which rows were randomised, when only some were.
+
+    Examples
+    --------
+    >>> from auucmax.data.trial import Trial
+    >>> sent = ["none", "none", "none", "mail", "mail", "mail"]
+    >>> trial = Trial([[1], [2], [3], [1], [2], [3]], [0, 0, 1, 1, 0, 1], sent, control="none")
+    >>> trial.treatment
+    array([0, 0, 0, 1, 1, 1], dtype=int8)
+    >>> print(trial)
+    trial: 6 rows, 1 feature; outcome y
+    arm   rows  share  mean of y
+    none     3  50.0%     0.3333
+    mail     3  50.0%     0.6667
+    effect of mail against none: 0.3333 (standard error 0.47)
+      95% interval -0.9755 to 1.642, p = 0.52
+    """
+
+    X: pd.DataFrame
+    y: NDArray[Any]
+    treatment: NDArray[Any]
+    sample_weight: NDArray[Any] | None = None
+    id: NDArray[Any] | None = None
+    control: Any = 0
+    name: str = "trial"
+    outcome_name: str = "y"
+    treatment_name: str = "treatment"
+    arm_names: tuple[str, ...] | None = None
+    effect: NDArray[Any] | None = None
+    randomised: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        y = check_column(self.y, "y")
+        treatment, control, names = _check_arms(
+            self.treatment, len(y), self.control, self.arm_names
+        )
+        checked: dict[str, Any] = {
+            "X": _check_features(self.X, len(y)),
+            "y": y,
+            "treatment": treatment,
+            "control": control,
+            "arm_names": names,
+        }
+        if self.sample_weight is not None:
+            checked["sample_weight"] = _check_weight(self.sample_weight, treatment, names)
+        if self.id is not None:
+            checked["id"] = check_labels(self.id, "id", len(y))
+        if self.effect is not None:
+            checked["effect"] = check_column(self.effect, "effect", len(y))
+        if self.randomised is not None:
+            checked["randomised"] = check_mask(self.randomised, "randomised", len(y))
+        for field, value in checked.items():
+            object.__setattr__(self, field, value)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.y)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        return self.X.shape[1]
+
+    @property
+    def arms(self) -> tuple[Any, ...]:
+        """The labels in ``treatment``, control first, in the order of ``arm_names``."""
+        return _ordered_labels(self.treatment, self.control)
+
+    @property
+    def is_multi_arm(self) -> bool:
+        """Whether there is more than one treatment beside the control."""
+        return len(self.arm_names or ()) > 2
+
+    @property
+    def treated(self) -> NDArray[np.bool_]:
+        """True for the treated rows of a two-arm trial."""
+        if self.is_multi_arm:
+            raise ValueError(
+                f"treated needs a trial of two arms, got the arms {listed(self.arms)}. "
+                f"Choose one with select_arm, for example select_arm({self.arms[1]!r})."
+            )
+        return self.treatment == 1
+
+    def take(self, indices: ArrayLike) -> Trial:
+        """The trial of these rows: positions (in their order, repeats allowed) or a boolean mask.
+
+        >>> from auucmax.data.trial import Trial
+        >>> trial = Trial([[1], [2], [3], [4]], [0, 0, 1, 1], [0, 1, 0, 1])
+        >>> trial.take([2, 3]).y
+        array([1., 1.])
+        """
+        rows = _check_positions(indices, self.n_rows)
+        kept: dict[str, Any] = {
+            field: None if getattr(self, field) is None else getattr(self, field)[rows]
+            for field in PER_ROW
+        }
+        present = set(pd.unique(kept["treatment"]).tolist())
+        names = zip(self.arms, self.arm_names or (), strict=True)
+        kept["arm_names"] = tuple(
+            name for label, name in names if label in present or not self.is_multi_arm
+        )
+        return replace(self, X=self.X.iloc[rows], **kept)
+
+    def select_arm(self, label: Any) -> Trial:
+        """The two-arm trial of one arm (its label or its printed name) against the control."""
+        names = self.arm_names or ()
+        choices = dict(zip(names[1:], self.arms[1:], strict=True))
+        arm = choices.get(label, label) if isinstance(label, str) else label
+        if arm not in self.arms[1:]:
+            raise ValueError(
+                f"select_arm needs one of the arms {listed(self.arms[1:])}, got {label!r}. "
+                f"The control, {self.control!r}, is always kept."
+            )
+        return self.take((self.treatment == self.control) | (self.treatment == arm))
+
+    def split(
+        self,
+        test_size: float = 0.3,
+        by: str = "treatment",
+        random_state: int | np.random.Generator | None = None,
+    ) -> tuple[Trial, Trial]:
+        """A random training and test part with the same share of each arm.
+
+        Parameters
+        ----------
+        test_size : float, default 0.3
+            Share of the rows, between 0 and 1, that go to the test part.
+        by : {"treatment", "treatment-outcome"}, default "treatment"
+            What has equal shares in both parts. "treatment-outcome" also balances the outcome
+            within each arm (see :class:`~auucmax.data.splits.TrialKFold`). That steadies
+            comparisons of models, but the class counts of the parts are then no longer random, so
+            unconditional finite-sample certificates no longer hold on such a split.
+        random_state : int, Generator or None
+            The same seed gives the same split.
+
+        Returns
+        -------
+        train, test : Trial
+            Both keep the order of the rows.
+        """
+        if not (np.ndim(test_size) == 0 and 0 < test_size < 1):
+            raise ValueError(
+                f"test_size should be a share strictly between 0 and 1, got {test_size!r}. "
+                f"0.3 is usual."
+            )
+        strata = make_strata(self.treatment, self.y, by=by)
+        strata.require(2, "one for each part")
+        position = deal(strata.codes, np.random.default_rng(random_state))
+        sizes = np.bincount(strata.codes)
+        n_test = np.clip(np.rint(test_size * sizes), 1, sizes - 1)
+        test = position < n_test[strata.codes]
+        return self.take(~test), self.take(test)
+
+    def summary(self) -> TrialSummary:
+        """All numbers that printing the trial shows.
+
+        The effect of an arm is its mean outcome minus that of the control, with Welch's standard
+        error and Student t interval. With weights, means are weighted and the squared standard
+        error of a mean m is n/(n-1) * sum w^2 (y - m)^2 / (sum w)^2. Where only some rows were
+        randomised, the arms and effects are those of the randomised rows.
+        """
+        return summarise(self)
+
+    def __repr__(self) -> str:
+        return str(self.summary())
+
+
+def _check_features(X: Any, n_rows: int) -> pd.DataFrame:
+    if not isinstance(X, pd.DataFrame):
+        X = _to_frame(X)
+    if len(X) != n_rows:
+        raise ValueError(
+            f"X should have as many rows as y, {n_rows}; got {len(X)}. Pass columns of the same "
+            f"rows."
+        )
+    if X.shape[1] == 0:
+        raise ValueError("X should have at least one column, got none. Pass the features.")
+    if not X.columns.is_unique:
+        repeated = X.columns[X.columns.duplicated()].unique().tolist()
+        raise ValueError(
+            f"X should have columns of different names, got {listed(repeated)} more than once. "
+            f"Rename or drop them."
+        )
+    return X
+
+
+def _to_frame(X: Any) -> pd.DataFrame:
+    if type(X).__module__.split(".")[0] == "polars" and hasattr(X, "get_columns"):
+        # Column by column through numpy: polars' own conversion would need pyarrow.
+        return pd.DataFrame({column.name: column.to_numpy() for column in X.get_columns()})
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise ValueError(
+            f"X should be a frame or a two-dimensional array, a row for each row of y; got "
+            f"{type(X).__name__} of shape {array.shape}. "
+            f"Pass a pandas or polars frame, or reshape to (rows, features)."
+        )
+    return pd.DataFrame(array, columns=[f"x{j}" for j in range(array.shape[1])])
+
+
+def _check_arms(
+    treatment: ArrayLike, n_rows: int, control: Any, names: tuple[str, ...] | None
+) -> tuple[NDArray[Any], Any, tuple[str, ...]]:
+    array = check_labels(treatment, "treatment", n_rows)
+    present = pd.unique(array).tolist()
+    if len(present) > 2:
+        if control not in present:
+            raise ValueError(
+                f"control should name the control group among the {len(present)} labels in "
+                f"treatment, {listed(sorted(present, key=str))}; got {control!r}. "
+                f"Pass control=..., for example control={present[0]!r}."
+            )
+        stored, labels = array, _ordered_labels(array, control)
+    else:
+        # 0 is only the default: labels without it are reported as labels that need `control`.
+        named = None if control not in present and control == 0 else control
+        stored = check_treatment(array, n_rows, control=named).astype(np.int8)
+        others = [v for v in present if v != control]
+        coded = control == 0 and others[0] == 1
+        labels = ("control", "treated") if coded else (control, others[0])
+        control = 0
+    names = tuple(str(v) for v in (labels if names is None else names))
+    if len(names) != len(labels):
+        raise ValueError(
+            f"arm_names should name each of the {len(labels)} arms, control first, got "
+            f"{len(names)}: {listed(names)}. Their labels are {listed(labels)}."
+        )
+    return stored, control, names
+
+
+def _ordered_labels(treatment: NDArray[Any], control: Any) -> tuple[Any, ...]:
+    others = [label for label in pd.unique(treatment).tolist() if label != control]
+    return (control, *sorted(others, key=lambda v: (isinstance(v, str), v)))
+
+
+def _check_weight(
+    sample_weight: ArrayLike, treatment: NDArray[Any], names: tuple[str, ...]
+) -> NDArray[np.float64]:
+    weight = check_column(sample_weight, "sample_weight", len(treatment))
+    if weight.min() < 0:
+        raise ValueError(
+            f"sample_weight should not be negative, got a smallest weight of {weight.min():g}. "
+            f"Drop these rows."
+        )
+    for label in pd.unique(treatment).tolist():
+        if not weight[treatment == label].any():
+            raise ValueError(
+                f"sample_weight should be positive for some rows of each arm ({listed(names)}), "
+                f"got only zeros for treatment {label!r}. Drop this arm or correct the weights."
+            )
+    return weight
+
+
+def _check_positions(indices: ArrayLike, n_rows: int) -> NDArray[np.intp]:
+    rows = np.asarray(indices)
+    if rows.ndim != 1 or rows.size == 0 or rows.dtype.kind not in "biu":
+        raise ValueError(
+            f"indices should be a one-dimensional list of row positions or a boolean mask, with "
+            f"at least one row; got {rows.dtype} of shape {rows.shape}."
+        )
+    if rows.dtype != bool:
+        return rows.astype(np.intp, copy=False)
+    if len(rows) != n_rows:
+        raise ValueError(
+            f"A boolean mask should have as many entries as the trial has rows, {n_rows}; got "
+            f"{len(rows)}."
+        )
+    return np.flatnonzero(rows)

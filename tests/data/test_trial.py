@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from auucmax.data.trial import Trial
+
+
+def two_arms(n=200, seed=0, **more):
+    rng = np.random.default_rng(seed)
+    t = rng.random(n) < 0.4
+    y = (rng.random(n) < 0.3 + 0.2 * t).astype(float)
+    return Trial(rng.normal(size=(n, 3)), y, t, **more)
+
+
+def three_arms(n=300, seed=1, **more):
+    rng = np.random.default_rng(seed)
+    t = rng.choice(["none", "mail", "call"], n)
+    return Trial(rng.normal(size=(n, 2)), rng.normal(size=n), t, control="none", **more)
+
+
+@pytest.mark.parametrize(
+    ("treatment", "control", "names"),
+    [
+        ([0, 1, 1, 0], 0, ("control", "treated")),
+        ([False, True, True, False], 0, ("control", "treated")),
+        ([0.0, 1.0, 1.0, 0.0], 0, ("control", "treated")),
+        ([1, 0, 0, 1], 1, ("1", "0")),
+        ([2, 7, 7, 2], 2, ("2", "7")),
+        (["b", "a", "a", "b"], "b", ("b", "a")),
+        (pd.Series(["b", "a", "a", "b"], dtype="category"), "b", ("b", "a")),
+        (pd.Series([0, 1, 1, 0], dtype="Int64"), 0, ("control", "treated")),
+        (pl.Series(["b", "a", "a", "b"]), "b", ("b", "a")),
+    ],
+)
+def test_two_arms_become_0_and_1(treatment, control, names):
+    trial = Trial([[1], [2], [3], [4]], [0, 1, 0, 1], treatment, control=control)
+    assert trial.treatment.dtype == np.int8
+    assert trial.treatment.tolist() == [0, 1, 1, 0]
+    assert trial.treated.tolist() == [False, True, True, False]
+    assert trial.control == 0
+    assert trial.arm_names == names
+    assert not trial.is_multi_arm
+    assert trial.y.dtype == np.float64
+
+
+def test_more_labels_stay_labels():
+    trial = three_arms()
+    assert trial.is_multi_arm
+    assert trial.arms == ("none", "call", "mail") == trial.arm_names
+    assert set(trial.treatment.tolist()) == {"none", "call", "mail"}
+    with pytest.raises(ValueError, match=r"'none', 'call', 'mail'.*select_arm\('call'\)"):
+        _ = trial.treated
+    numbers = Trial(np.zeros((3, 1)), [1, 2, 3], [2, 0, 1], arm_names=("no", "low", "high"))
+    assert numbers.arms == (0, 1, 2)
+    assert numbers.arm_names == ("no", "low", "high")
+
+
+def test_frames_of_every_kind():
+    columns = {"a": [1, 2], "b": ["x", None]}
+    y, t = [0, 1], [0, 1]
+    frame = pd.DataFrame(columns, index=[7, 9])
+    assert Trial(frame, y, t).X is frame
+    from_polars = Trial(pl.DataFrame(columns), y, t).X
+    assert isinstance(from_polars, pd.DataFrame)
+    assert from_polars["a"].tolist() == [1, 2]
+    assert from_polars["b"].isna().tolist() == [False, True]
+    assert list(Trial(np.zeros((2, 3), np.float32), y, t).X.columns) == ["x0", "x1", "x2"]
+    assert Trial(np.zeros((2, 3), np.float32), y, t).X.dtypes.eq(np.float32).all()
+
+
+GOOD = {"X": [[1], [2], [3]], "y": [0, 1, 0], "treatment": [0, 1, 1]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": [[1], [2]]}, r"X should have as many rows as y, 3; got 2"),
+        ({"X": [1, 2, 3]}, r"X should be a frame or a two-dimensional array.*shape \(3,\)"),
+        ({"X": pl.LazyFrame({"a": [1]})}, r"X should be a frame.*LazyFrame"),
+        ({"X": np.zeros((3, 0))}, r"X should have at least one column"),
+        ({"X": pd.DataFrame(np.zeros((3, 2)), columns=["a", "a"])}, r"'a' more than once"),
+        ({"y": [0, None, 1]}, r"y should have no missing values, got 1"),
+        ({"y": [0, np.nan, 1]}, r"y should have no missing values, got 1"),
+        ({"y": []}, r"y should have at least one row"),
+        ({"treatment": [0, 1]}, r"treatment should have as many rows as y, 3; got 2"),
+        ({"treatment": ["a", None, "b"]}, r"treatment should have no missing values, got 1"),
+        ({"treatment": pd.array([0, 1, None])}, r"treatment should have no missing values, got 1"),
+        ({"treatment": [0.0, np.nan, 1.0]}, r"treatment should have no missing values, got 1"),
+        ({"treatment": [1, 1, 1]}, r"all 3 rows are treated"),
+        ({"treatment": ["a", "b", "a"]}, r"Pass control=\.\.\., for example control='a'"),
+        ({"treatment": ["a", "b", "a"], "control": "c"}, r"'a', 'b'; got 'c'"),
+        ({"treatment": ["a", "b", "c"]}, r"among the 3 labels.*'a', 'b', 'c'; got 0"),
+        ({"treatment": [1, 2, 3]}, r"control should name .*1, 2, 3; got 0"),
+        ({"arm_names": ("a", "b", "c")}, r"arm_names should name each of the 2 arms"),
+        ({"sample_weight": [1, -1, 1]}, r"not be negative, got a smallest weight of -1"),
+        ({"sample_weight": [0, 1, 1]}, r"only zeros for treatment 0"),
+        ({"sample_weight": [1, 1]}, r"sample_weight should have as many rows as y"),
+        ({"id": ["a"]}, r"id should have as many rows as y, 3; got 1"),
+        ({"effect": [1, np.inf, 0]}, r"effect should hold finite numbers"),
+        ({"randomised": [1, 2, 0]}, r"randomised should be boolean or 0/1"),
+    ],
+)
+def test_bad_input_has_one_clear_error(change, message):
+    with pytest.raises(ValueError, match=message):
+        Trial(**(GOOD | change))
+
+
+def test_a_trial_is_frozen_and_pickles():
+    trial = two_arms()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        trial.y = None
+    again = pickle.loads(pickle.dumps(trial))
+    assert repr(again) == repr(trial)
+
+
+def full_trial(n=120):
+    rng = np.random.default_rng(3)
+    return two_arms(
+        n,
+        sample_weight=rng.random(n) + 0.1,
+        id=np.array([f"p{i}" for i in range(n)]),
+        effect=rng.normal(size=n),
+        randomised=rng.random(n) < 0.7,
+        name="full",
+        outcome_name="visit",
+        arm_names=("no", "yes"),
+    )
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=25)
+def test_take_carries_every_row_field(data):
+    trial = full_trial()
+    rows = data.draw(st.lists(st.integers(-120, 119), min_size=1, max_size=40))
+    rows += [int(np.argmax(trial.treated)), int(np.argmin(trial.treated))]
+    part = trial.take(rows)
+    for name in ("y", "treatment", "sample_weight", "id", "effect", "randomised"):
+        np.testing.assert_array_equal(getattr(part, name), getattr(trial, name)[rows])
+    pd.testing.assert_frame_equal(part.X, trial.X.iloc[rows])
+    assert (part.name, part.outcome_name, part.arm_names) == ("full", "visit", ("no", "yes"))
+
+
+def test_take_accepts_a_mask_and_rejects_nonsense():
+    trial = two_arms()
+    mask = np.arange(trial.n_rows) % 3 == 0
+    np.testing.assert_array_equal(trial.take(mask).y, trial.take(np.flatnonzero(mask)).y)
+    for wrong in ([], [[1, 2]], [0.5], mask[:-1]):
+        with pytest.raises(ValueError, match=r"indices should|boolean mask should"):
+            trial.take(wrong)
+    with pytest.raises(ValueError, match="An effect needs both arms"):
+        trial.take(trial.treated)
+
+
+def test_select_arm():
+    trial = three_arms()
+    call = trial.select_arm("call")
+    kept = trial.treatment != "mail"
+    assert call.arm_names == ("none", "call")
+    np.testing.assert_array_equal(call.treated, trial.treatment[kept] == "call")
+    np.testing.assert_array_equal(call.y, trial.y[kept])
+    for wrong in ("none", "fax", 1):
+        with pytest.raises(ValueError, match=r"one of the arms 'call', 'mail'.*'none'"):
+            trial.select_arm(wrong)
+    named = Trial(np.zeros((4, 1)), [1, 2, 3, 4], [0, 1, 2, 0], arm_names=("none", "mail", "call"))
+    assert named.select_arm("call").y.tolist() == named.select_arm(2).y.tolist() == [1, 3, 4]
+    assert named.select_arm("call").arm_names == ("none", "call")
+    two = two_arms()
+    np.testing.assert_array_equal(two.select_arm(1).y, two.y)
+
+
+def test_dropping_an_arm_leaves_its_name_out():
+    trial = three_arms().take(three_arms().treatment != "call")
+    assert trial.arm_names == ("none", "mail")
+    assert trial.treatment.dtype == np.int8
+
+
+@pytest.mark.parametrize("by", ["treatment", "treatment-outcome"])
+@pytest.mark.parametrize("test_size", [0.1, 0.3, 0.5])
+def test_split_keeps_the_shares(by, test_size):
+    n = 1000
+    trial = two_arms(n, id=np.arange(n))
+    train, test = trial.split(test_size, by, random_state=5)
+    np.testing.assert_array_equal(np.sort(np.concatenate([train.id, test.id])), np.arange(n))
+    assert (np.diff(train.id) > 0).all()
+    assert (np.diff(test.id) > 0).all()
+    cell = trial.treatment if by == "treatment" else 2 * trial.treatment + trial.y.astype(int)
+    for value in np.unique(cell):
+        size = (cell == value).sum()
+        assert abs((cell[test.id] == value).sum() - test_size * size) <= 0.5
+
+
+def test_split_by_treatment_leaves_the_outcome_to_chance():
+    trial = two_arms(1000)
+    counts = {trial.split(random_state=seed)[1].y.sum() for seed in range(10)}
+    assert len(counts) > 3
+    fixed = {trial.split(by="treatment-outcome", random_state=s)[1].y.sum() for s in range(10)}
+    assert len(fixed) == 1
+
+
+def test_split_follows_the_seed():
+    trial = two_arms(id=np.arange(200))
+    ids = [trial.split(random_state=seed)[1].id.tolist() for seed in (1, 1, 2)]
+    assert ids[0] == ids[1] != ids[2]
+    generators = [np.random.default_rng(1), np.random.default_rng(1)]
+    again = [trial.split(random_state=g)[1].id.tolist() for g in generators]
+    assert again[0] == again[1] == ids[0]
+    # Every row has the same chance to be in the test part.
+    hits = np.zeros(200)
+    for seed in range(300):
+        hits[trial.split(0.3, random_state=seed)[1].id] += 1
+    assert abs(hits - 90).max() < 4.5 * np.sqrt(300 * 0.3 * 0.7)
+
+
+def test_split_of_several_arms_and_small_strata():
+    train, test = three_arms().split(random_state=0)
+    assert train.arm_names == test.arm_names == ("none", "call", "mail")
+    tiny = Trial(np.zeros((4, 1)), [0, 1, 0, 1], [0, 0, 1, 1])
+    assert [part.n_rows for part in tiny.split(0.01, random_state=0)] == [2, 2]
+    with pytest.raises(
+        ValueError, match=r"got 1 with treatment 0 and outcome 0.*by=\"treatment\", or drop"
+    ):
+        tiny.split(by="treatment-outcome")
+    with pytest.raises(ValueError, match="test_size should be a share"):
+        tiny.split(2)
+    with pytest.raises(ValueError, match="by should be one of"):
+        tiny.split(by="outcome")
+
+
+def test_summary_is_welch():
+    trial = two_arms(300)
+    treated, control = trial.y[trial.treated], trial.y[~trial.treated]
+    expected = stats.ttest_ind(treated, control, equal_var=False)
+    interval = expected.confidence_interval(0.95)
+    summary = trial.summary()
+    (effect,) = summary.effects
+    got = (effect.effect, effect.low, effect.high, effect.p_value)
+    want = (treated.mean() - control.mean(), interval.low, interval.high, expected.pvalue)
+    np.testing.assert_allclose(got, want, rtol=1e-10)
+    assert [a.n_rows for a in summary.arms] == [len(control), len(treated)]
+    assert sum(a.share for a in summary.arms) == pytest.approx(1)
+    assert json.loads(json.dumps(summary.to_dict()))["n_rows"] == 300
+
+
+def test_summary_of_several_arms_and_of_no_spread():
+    trial = three_arms()
+    effects = trial.summary().effects
+    assert [e.label for e in effects] == ["call", "mail"]
+    for e in effects:
+        assert e.effect == pytest.approx(trial.select_arm(e.label).summary().effects[0].effect)
+    flat = Trial(np.zeros((4, 1)), [1, 1, 1, 1], [0, 0, 1, 1]).summary().effects[0]
+    assert (flat.effect, flat.standard_error, flat.p_value) == (0, 0, 1)
+    certain = Trial(np.zeros((4, 1)), [0, 0, 1, 1], [0, 0, 1, 1]).summary().effects[0]
+    assert (certain.effect, certain.p_value) == (1, 0)
+    single = Trial(np.zeros((3, 1)), [0, 1, 1], [0, 0, 1]).summary().effects[0]
+    assert single.effect == 0.5
+    assert np.isnan([single.standard_error, single.low, single.p_value]).all()
+
+
+def test_weights_in_the_summary():
+    trial = two_arms(100)
+    n = trial.n_rows
+    equal = dataclasses.replace(trial, sample_weight=np.full(n, 3.0)).summary().effects[0]
+    plain = trial.summary().effects[0]
+    np.testing.assert_allclose(dataclasses.astuple(equal)[2:], dataclasses.astuple(plain)[2:])
+    # A weight of zero is an absent row.
+    weight = (np.arange(n) % 4 > 0).astype(float)
+    zeros = dataclasses.replace(trial, sample_weight=weight).summary().effects[0]
+    gone = trial.take(weight > 0).summary().effects[0]
+    assert (zeros.effect, zeros.standard_error) == pytest.approx((gone.effect, gone.standard_error))
+    assert zeros.p_value == pytest.approx(gone.p_value)
+    weight = np.random.default_rng(0).random(n)
+    weighted = dataclasses.replace(trial, sample_weight=weight)
+    want = np.average(trial.y[trial.treated], weights=weight[trial.treated])
+    assert weighted.summary().arms[1].mean == pytest.approx(want)
+    assert "weighted mean of y" in str(weighted)
+
+
+def test_only_randomised_rows_count():
+    trial = full_trial(400)
+    part = trial.take(trial.randomised)
+    assert trial.summary().effects == part.summary().effects
+    assert trial.summary().n_randomised == part.n_rows
+    assert f"the {part.n_rows} randomised rows" in str(trial)
+    assert f"true average effect: {trial.summary().true_effect:.4g}" in str(trial)
+
+
+def test_printing_shows_the_numbers():
+    text = repr(two_arms(200, name="demo", outcome_name="visit", arm_names=("none", "mail")))
+    lines = text.splitlines()
+    assert lines[0] == "demo: 200 rows, 3 features; outcome visit"
+    assert lines[1].split() == ["arm", "rows", "share", "mean", "of", "visit"]
+    assert lines[2].split()[:1] == ["none"]
+    assert len({len(line) for line in lines[1:4]}) == 1
+    assert lines[4].startswith("effect of mail against none: ")
+    assert text == str(two_arms(200, name="demo", outcome_name="visit", arm_names=("none", "mail")))
