@@ -1,0 +1,79 @@
+"""The area under the uplift curve, in one line."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from auucmax._validation import check_choice, check_rows
+from auucmax.evaluation.ranking import RankedRows, ranked_parts
+
+__all__ = ["RANKINGS", "auuc_score"]
+
+RankingKind = Literal["joint", "separate"]
+RANKINGS = ("joint", "separate")
+
+
+def auuc_score(
+    y: ArrayLike,
+    score: ArrayLike,
+    *,
+    treatment: ArrayLike,
+    ranking: RankingKind = "joint",
+    sample_weight: ArrayLike | None = None,
+    propensity: ArrayLike | None = None,
+    control: Any = None,
+) -> float:
+    """Area under the uplift curve of a ranking (higher score = treated first).
+
+    With u_i = 1 - (rank_i - 1/2) / n, rank 1 the highest score and tied ranks averaged,
+
+        AUUC = mean(y u | treated) - mean(y u | control).
+
+    It is the average, over all shares of people that one could treat, of what treating the
+    top-ranked share gains per person. A random or constant score gives half the average effect.
+
+    Parameters
+    ----------
+    y : (n,) outcome, any real numbers.
+    score : (n,) any real numbers; only their order matters.
+    treatment : (n,) 0/1 or boolean, or two labels of which ``control`` names one.
+    ranking : ``"joint"`` ranks all rows together (the paper's Definition 1 and its tables);
+        ``"separate"`` ranks each arm on its own (its Proposition 1, and what its bound is about).
+        They agree as n grows.
+    sample_weight : (n,) weights; an integer weight equals that many copies of the row.
+    propensity : scalar or (n,) probability of treatment, for trials whose treatment share was
+        made to depend on x. Arm means are then weighted by its inverse.
+    control : label of the control group, when ``treatment`` is not 0/1.
+
+    Examples
+    --------
+    >>> auuc_score([1, 0, 1, 0], [4, 3, 2, 1], treatment=[1, 1, 0, 0])
+    0.25
+    >>> auuc_score([1, 0, 1, 0], [0, 0, 0, 0], treatment=[1, 1, 0, 0])  # the effect is zero
+    0.0
+    """
+    check_choice(ranking, "ranking", RANKINGS)
+    rows = check_rows(
+        y,
+        score,
+        treatment=treatment,
+        control=control,
+        sample_weight=sample_weight,
+        propensity=propensity,
+    )
+    return float(sum(signed_area(part) for part in ranked_parts(rows, ranking)))
+
+
+def signed_area(part: RankedRows) -> float:
+    """Area of the treated arm minus that of the control arm, as far as they are in this part."""
+    # Sums first, the ratio last: with 0/1 outcomes and no weights every sum is a whole number of
+    # halves, so the result is exact whatever the order of the rows.
+    rank_weight = part.ranking.mid_cumsum(part.weight)
+    total = part.total_weight
+    return sum(
+        sign * float(np.dot(part.arm_outcome(arm), rank_weight)) / (total * part.arm_total(arm))
+        for arm, sign in part.arms
+    )

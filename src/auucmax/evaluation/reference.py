@@ -1,0 +1,93 @@
+"""Slow twins: the definitions, in as few lines as they take. Tests tie the fast paths to them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from auucmax._validation import Floats, check_groups, check_rows
+from auucmax.evaluation.auuc import RankingKind, auuc_score
+
+__all__ = ["auuc_bootstrap", "auuc_by_pairs", "uplift_curve_at"]
+
+
+def auuc_by_pairs(
+    y: Floats,
+    score: Floats,
+    treated: NDArray[np.bool_],
+    *,
+    ranking: RankingKind = "joint",
+    weight: Floats | None = None,
+    propensity: Floats | None = None,
+) -> float:
+    """AUUC by looking at every pair of rows, O(n^2): who is ranked below whom, ties half."""
+    weight = np.ones(len(y)) if weight is None else weight
+    propensity = np.full(len(y), 0.5) if propensity is None else propensity
+    area = {}
+    for arm in (True, False):
+        own = treated == arm
+        mean_weight = weight[own] / (propensity[own] if arm else 1 - propensity[own])
+        others, rank_weight = (score, weight) if ranking == "joint" else (score[own], mean_weight)
+        below = np.sign(score[own, None] - others[None, :]) / 2 + 0.5
+        u = below @ rank_weight / rank_weight.sum()
+        area[arm] = float(np.sum(mean_weight * y[own] * u) / mean_weight.sum())
+    return area[True] - area[False]
+
+
+def uplift_curve_at(share: float, y: Floats, score: Floats, treated: NDArray[np.bool_]) -> float:
+    """The joint uplift curve at one share, by giving the cut level its part: O(n) a share."""
+    n_rows = len(y)
+    value = 0.0
+    for i in range(n_rows):
+        above, level = np.sum(score > score[i]), np.sum(score == score[i])
+        part = np.clip((share * n_rows - above) / level, 0, 1)
+        value += part * y[i] * (1 / treated.sum() if treated[i] else -1 / (~treated).sum())
+    return float(value)
+
+
+def auuc_bootstrap(
+    y: ArrayLike,
+    score: ArrayLike,
+    *,
+    treatment: ArrayLike,
+    ranking: RankingKind = "joint",
+    sample_weight: ArrayLike | None = None,
+    propensity: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    n_draws: int = 1000,
+    random_state: int | Generator | None = None,
+) -> Floats:
+    """AUUC of ``n_draws`` resamples, (n_draws,): rows drawn within arms, or whole clusters.
+
+    The slow twin of :func:`auuc_inference`, O(n_draws n log n).
+
+    Examples
+    --------
+    >>> auuc_bootstrap([1, 1, 0], [1, 1, 1], treatment=[1, 1, 0], n_draws=2, random_state=0)
+    array([0.5, 0.5])
+    """
+    rng = np.random.default_rng(random_state)
+    rows = check_rows(
+        y, score, treatment=treatment, sample_weight=sample_weight, propensity=propensity
+    )
+    units = np.arange(len(rows.y)) if groups is None else check_groups(groups, len(rows.y))
+    members = np.split(np.argsort(units, kind="stable"), np.cumsum(np.bincount(units))[:-1])
+    # Clusters that lie in one arm are drawn within it; clusters of both arms form a stratum.
+    treated_share = np.array([rows.treated[m].mean() for m in members])
+    strata = [np.flatnonzero(s) for s in (treated_share == 1, treated_share == 0)]
+    strata.append(np.flatnonzero((treated_share > 0) & (treated_share < 1)))
+    draws = np.empty(n_draws)
+    for k in range(n_draws):
+        chosen = np.concatenate([rng.choice(s, len(s)) for s in strata if len(s)])
+        index = np.concatenate([members[c] for c in chosen])
+        drawn = rows.take(index)
+        draws[k] = auuc_score(
+            drawn.y,
+            drawn.score,
+            treatment=drawn.treated,
+            ranking=ranking,
+            sample_weight=drawn.weight,
+            propensity=drawn.propensity,
+        )
+    return draws

@@ -1,0 +1,148 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.strategies import small_trials
+
+from auucmax import load_hillstrom
+from auucmax.evaluation.auuc import auuc_score
+from auucmax.evaluation.reference import auuc_by_pairs
+
+RANKINGS = ["joint", "separate"]
+quick = settings(deadline=None, max_examples=150)
+
+
+def ate(y, treated):
+    return y[treated].mean() - y[~treated].mean()
+
+
+@quick
+@given(small_trials(), st.sampled_from(RANKINGS))
+def test_ranks_equal_pairs(rows, ranking):
+    fast = auuc_score(rows.y, rows.score, treatment=rows.treated, ranking=ranking)
+    assert fast == pytest.approx(
+        auuc_by_pairs(rows.y, rows.score, rows.treated, ranking=ranking), abs=1e-12
+    )
+
+
+@quick
+@given(small_trials(), st.sampled_from(RANKINGS))
+def test_weights_and_propensity_equal_pairs(rows, ranking):
+    fast = auuc_score(
+        rows.y,
+        rows.score,
+        treatment=rows.treated,
+        ranking=ranking,
+        sample_weight=rows.weight,
+        propensity=rows.propensity,
+    )
+    slow = auuc_by_pairs(
+        rows.y,
+        rows.score,
+        rows.treated,
+        ranking=ranking,
+        weight=rows.weight,
+        propensity=rows.propensity,
+    )
+    assert fast == pytest.approx(slow, abs=1e-12)
+
+
+@quick
+@given(small_trials(), st.sampled_from(RANKINGS))
+def test_weights_equal_repetition(rows, ranking):
+    copies = np.repeat(np.arange(len(rows.y)), rows.weight.astype(int))
+    weighted = auuc_score(
+        rows.y, rows.score, treatment=rows.treated, ranking=ranking, sample_weight=rows.weight
+    )
+    repeated = auuc_score(
+        rows.y[copies], rows.score[copies], treatment=rows.treated[copies], ranking=ranking
+    )
+    assert weighted == pytest.approx(repeated, abs=1e-12)
+
+
+@quick
+@given(small_trials(outcomes=("binary",)), st.sampled_from(RANKINGS), st.randoms())
+def test_row_order_and_monotone_transforms_change_nothing_at_all(rows, ranking, random):
+    shuffled = list(range(len(rows.y)))
+    random.shuffle(shuffled)
+    here = auuc_score(rows.y, rows.score, treatment=rows.treated, ranking=ranking)
+    there = auuc_score(
+        rows.y[shuffled],
+        np.arctan(rows.score[shuffled] / 1e6) * 3 + 5,
+        treatment=rows.treated[shuffled],
+        ranking=ranking,
+    )
+    assert here == there
+
+
+@quick
+@given(small_trials(outcomes=("binary",)), st.sampled_from(RANKINGS))
+def test_constant_score_is_exactly_half_the_effect(rows, ranking):
+    constant = np.full(len(rows.y), 0.3)
+    value = auuc_score(rows.y, constant, treatment=rows.treated, ranking=ranking)
+    half = rows.y[rows.treated].sum() / (2 * rows.treated.sum())
+    half -= rows.y[~rows.treated].sum() / (2 * (~rows.treated).sum())
+    assert value == half
+
+
+@quick
+@given(small_trials(), st.sampled_from(RANKINGS))
+def test_swapping_arms_flips_the_sign(rows, ranking):
+    here = auuc_score(rows.y, rows.score, treatment=rows.treated, ranking=ranking)
+    there = auuc_score(rows.y, rows.score, treatment=~rows.treated, ranking=ranking)
+    assert here == pytest.approx(-there, abs=1e-12)
+
+
+@quick
+@given(small_trials(), st.sampled_from(RANKINGS))
+def test_reversed_score_mirrors_around_half_the_effect(rows, ranking):
+    here = auuc_score(rows.y, rows.score, treatment=rows.treated, ranking=ranking)
+    there = auuc_score(rows.y, -rows.score, treatment=rows.treated, ranking=ranking)
+    assert here + there == pytest.approx(ate(rows.y, rows.treated), abs=1e-12)
+
+
+@quick
+@given(small_trials(outcomes=("binary",)))
+def test_separate_ranking_is_the_decomposition_into_two_aucs(rows):
+    """lam_T AUC_T + p_T^2/2 - lam_C AUC_C - p_C^2/2 (Proposition 1)."""
+    total = 0.0
+    for arm, sign in ((True, 1), (False, -1)):
+        y, score = rows.y[rows.treated == arm], rows.score[rows.treated == arm]
+        winners, losers, p = score[y == 1], score[y == 0], y.mean()
+        auc = 0.0
+        if len(winners) and len(losers):
+            auc = np.mean(np.sign(winners[:, None] - losers[None, :]) / 2 + 0.5)
+        total += sign * (p * (1 - p) * auc + p**2 / 2)
+    value = auuc_score(rows.y, rows.score, treatment=rows.treated, ranking="separate")
+    assert value == pytest.approx(total, abs=1e-12)
+
+
+def test_a_constant_propensity_changes_nothing():
+    rng = np.random.default_rng(0)
+    y, score, t = rng.normal(size=99), rng.normal(size=99), rng.random(99) < 0.7
+    for ranking in RANKINGS:
+        plain = auuc_score(y, score, treatment=t, ranking=ranking)
+        same = auuc_score(y, score, treatment=t, ranking=ranking, propensity=0.7)
+        assert same == pytest.approx(plain, rel=1e-12)
+
+
+def test_hillstrom_facts():
+    trial = load_hillstrom()
+    constant = np.zeros(trial.n_rows)
+    assert auuc_score(trial.y, constant, treatment=trial.treatment) == pytest.approx(
+        0.022617, abs=5e-7
+    )
+    # The extremes of the separate ranking: gamma, and gamma - lam_T - lam_C.
+    best = np.where(trial.treatment == 1, trial.y, 1 - trial.y)
+    for score, fact in ((best, 0.134304), (-best, -0.089070)):
+        value = auuc_score(trial.y, score, treatment=trial.treatment, ranking="separate")
+        assert value == pytest.approx(fact, abs=5e-7)
+
+
+def test_labels_of_the_arms():
+    y, score = [1, 0, 1, 0], [4, 3, 2, 1]
+    number = auuc_score(y, score, treatment=[1, 1, 0, 0])
+    assert auuc_score(y, score, treatment=[True, True, False, False]) == number
+    assert auuc_score(y, score, treatment=["b", "b", "a", "a"], control="a") == number
+    assert auuc_score(y, score, treatment=[7, 7, 3, 3], control=3) == number
+    assert auuc_score(y, score, treatment=[0, 0, 1, 1], control=1) == number
