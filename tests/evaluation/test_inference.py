@@ -1,0 +1,163 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.strategies import small_trials
+
+from auucmax import load_hillstrom
+from auucmax.evaluation.auuc import auuc_score
+from auucmax.evaluation.inference import auuc_difference, auuc_inference
+from auucmax.evaluation.reference import auuc_bootstrap
+
+pytestmark = pytest.mark.filterwarnings("ignore:score should tell rows apart")
+quick = settings(deadline=None, max_examples=100)
+RANKINGS = ["joint", "separate"]
+
+
+def simulated(n=4000, share=0.5, tied=False, seed=0):
+    rng = np.random.default_rng(seed)
+    score = rng.normal(size=n)
+    if tied:
+        score = score.round(0)
+    t = rng.random(n) < share
+    y = (rng.random(n) < 0.2 + 0.1 * t * (score > 0)).astype(float)
+    return y, score, t, rng
+
+
+def jackknife_error(statistic, n, treated):
+    """Leave one row out, within arms: an independent route to the first-order variance."""
+    variance = 0.0
+    for arm in (True, False):
+        rows = np.flatnonzero(treated == arm)
+        left_out = np.array([statistic(np.delete(np.arange(n), i)) for i in rows])
+        variance += (len(rows) - 1) / len(rows) * np.sum((left_out - left_out.mean()) ** 2)
+    return np.sqrt(variance)
+
+
+@pytest.mark.parametrize("ranking", RANKINGS)
+@pytest.mark.parametrize("kind", ["plain", "weight", "propensity", "both"])
+def test_standard_errors_agree_with_the_jackknife(ranking, kind):
+    y, score, t, rng = simulated(600, 0.7, tied=True)
+    y = y + 0.3 * rng.normal(size=len(y))
+    given = {}
+    if kind in ("weight", "both"):
+        given["sample_weight"] = rng.uniform(0.5, 2, len(y))
+    if kind in ("propensity", "both"):
+        given["propensity"] = rng.uniform(0.4, 0.9, len(y))
+
+    def take(rows, gain=False):
+        kept = {k: v[rows] for k, v in given.items()}
+        value = auuc_score(y[rows], score[rows], treatment=t[rows], ranking=ranking, **kept)
+        if gain:
+            value -= auuc_score(y[rows], 0 * y[rows], treatment=t[rows], ranking=ranking, **kept)
+        return value
+
+    result = auuc_inference(y, score, treatment=t, ranking=ranking, **given)
+    assert result.standard_error == pytest.approx(jackknife_error(take, len(y), t), rel=0.02)
+    gain_error = jackknife_error(lambda rows: take(rows, gain=True), len(y), t)
+    assert result.gain_standard_error == pytest.approx(gain_error, rel=0.02)
+
+
+@pytest.mark.parametrize("ranking", RANKINGS)
+@pytest.mark.parametrize("clustered", [False, True])
+def test_standard_errors_agree_with_the_bootstrap(ranking, clustered):
+    y, score, t, _ = simulated(1500, 0.7, tied=True)
+    groups = None
+    if clustered:  # households of three that are treated together and answer alike
+        groups = np.repeat(np.arange(500), 3)
+        y, score, t = (np.repeat(v[::3], 3) for v in (y, score, t))
+    draws = auuc_bootstrap(
+        y, score, treatment=t, ranking=ranking, groups=groups, n_draws=600, random_state=1
+    )
+    result = auuc_inference(y, score, treatment=t, ranking=ranking, groups=groups)
+    # The bootstrap's own standard deviation has a relative error of 1/sqrt(2 * 600) = .03.
+    assert result.standard_error == pytest.approx(draws.std(), rel=0.1)
+    if clustered:
+        rows = auuc_inference(y, score, treatment=t, ranking=ranking)
+        assert result.standard_error == pytest.approx(rows.standard_error * 3**0.5, rel=0.01)
+
+
+def test_one_row_clusters_are_rows():
+    y, score, t, _ = simulated()
+    rows = auuc_inference(y, score, treatment=t)
+    clusters = auuc_inference(y, score, treatment=t, groups=np.arange(len(y)))
+    assert clusters.standard_error == pytest.approx(rows.standard_error, rel=1e-3)
+    assert clusters.gain_standard_error == pytest.approx(rows.gain_standard_error, rel=1e-3)
+
+
+@quick
+@given(small_trials(min_arm=2), st.sampled_from(RANKINGS))
+def test_estimates_and_invariances(rows, ranking):
+    result = auuc_inference(rows.y, rows.score, treatment=rows.treated, ranking=ranking)
+    value = auuc_score(rows.y, rows.score, treatment=rows.treated, ranking=ranking)
+    half = auuc_score(rows.y, 0 * rows.score, treatment=rows.treated, ranking=ranking)
+    assert result.estimate == value
+    assert result.gain == pytest.approx(value - half, abs=1e-12)
+    order = np.argsort(rows.y, kind="stable")[::-1]
+    again = auuc_inference(
+        rows.y[order], np.exp(rows.score[order] / 1e6), treatment=rows.treated[order],
+        ranking=ranking,
+    )  # fmt: skip
+    assert again.standard_error == pytest.approx(result.standard_error, rel=1e-9, abs=1e-12)
+    flipped = auuc_inference(rows.y, rows.score, treatment=~rows.treated, ranking=ranking)
+    assert flipped.gain_standard_error == pytest.approx(
+        result.gain_standard_error, rel=1e-9, abs=1e-12
+    )
+
+
+@quick
+@given(small_trials(min_arm=2), st.sampled_from(RANKINGS))
+def test_unit_weights_and_an_even_propensity_change_no_standard_error(rows, ranking):
+    plain = auuc_inference(rows.y, rows.score, treatment=rows.treated, ranking=ranking)
+    weighted = auuc_inference(
+        rows.y,
+        rows.score,
+        treatment=rows.treated,
+        ranking=ranking,
+        sample_weight=np.full(len(rows.y), 3.0),
+        propensity=0.5,
+    )
+    assert weighted.standard_error == pytest.approx(plain.standard_error, rel=1e-9, abs=1e-12)
+    assert weighted.gain_standard_error == pytest.approx(
+        plain.gain_standard_error, rel=1e-9, abs=1e-12
+    )
+
+
+def test_a_constant_score_has_no_gain_and_says_so():
+    y, score, t, _ = simulated(200)
+    with pytest.warns(UserWarning, match="score should tell rows apart"):
+        result = auuc_inference(y, 0 * score, treatment=t)
+    assert (result.gain, result.p_value) == (0.0, 1.0)
+    assert result.gain_standard_error == pytest.approx(0, abs=1e-15)
+
+
+def test_one_row_in_an_arm_has_an_estimate_but_no_standard_error():
+    result = auuc_inference([1, 0, 1], [3, 2, 1], treatment=[1, 0, 0])
+    assert result.estimate == pytest.approx(5 / 6 - 1 / 12)
+    assert np.isnan(result.standard_error)
+    assert np.isnan(result.p_value)
+
+
+def test_difference_is_the_difference_and_is_paired():
+    y, score, t, rng = simulated()
+    near = score + 0.01 * rng.normal(size=len(y))
+    pair = auuc_difference(y, score, near, treatment=t)
+    a, b = (auuc_inference(y, s, treatment=t) for s in (score, near))
+    assert pair.estimate == pytest.approx(a.estimate - b.estimate, abs=1e-15)
+    assert pair.standard_error < 0.2 * a.standard_error
+    same = auuc_difference(y, score, 2 * score + 1, treatment=t)
+    assert (same.estimate, same.p_value) == (0.0, 1.0)
+    # Against a constant score the difference is the gain over random.
+    gain = auuc_difference(y, score, np.zeros(len(y)), treatment=t)
+    assert gain.estimate == pytest.approx(a.gain, abs=1e-15)
+    assert gain.standard_error == pytest.approx(a.gain_standard_error, rel=1e-9)
+
+
+def test_hillstrom_standard_errors():
+    trial = load_hillstrom()
+    result = auuc_inference(trial.y, trial.X["womens"], treatment=trial.treatment)
+    assert 0.0015 < result.standard_error < 0.0025
+    assert result.gain_standard_error == pytest.approx(result.standard_error / 2, rel=0.2)
+    text = str(result)
+    assert "95% interval" in text
+    assert "42,693 rows" in text
