@@ -1,0 +1,26 @@
+"""Where rows come from: trials, Hillstrom, fetchers, synthetic trials, checks."""
+
+from __future__ import annotations
+
+from auucmax.data._download import DataNotFoundError
+from auucmax.data.checks import RandomisationReport, check_randomisation
+from auucmax.data.fetch import fetch_criteo, fetch_ihdp, fetch_jobs, fetch_social_pressure
+from auucmax.data.hillstrom import load_hillstrom
+from auucmax.data.splits import TrialKFold
+from auucmax.data.synthetic import SyntheticTrial, make_trial
+from auucmax.data.trial import Trial
+
+__all__ = [
+    "DataNotFoundError",
+    "RandomisationReport",
+    "SyntheticTrial",
+    "Trial",
+    "TrialKFold",
+    "check_randomisation",
+    "fetch_criteo",
+    "fetch_ihdp",
+    "fetch_jobs",
+    "fetch_social_pressure",
+    "load_hillstrom",
+    "make_trial",
+]

@@ -1,0 +1,289 @@
+"""Tests of whether the arms of a trial differ before treatment. No printing, no verdict."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import chdtrc, fdtrc, ndtr, ndtri
+
+from auucmax.data.covariates import Covariates
+
+__all__ = [
+    "Moments",
+    "chi_square_counts",
+    "classifier_test",
+    "compute_moments",
+    "detectable_difference",
+    "differences",
+    "likelihood_ratio_test",
+    "missing_by_arm",
+    "rank_auc",
+]
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+# Below these rows for each degree of freedom the chi-square law of the likelihood ratio is too
+# short in the tail, and the F law of the linear regression is used.
+ROWS_PER_DEGREE = 200
+
+
+class Moments(NamedTuple):
+    """Sums over the rows of each arm (control, treated), k real columns, missing left out."""
+
+    known: Floats  # (2, k) rows with a value
+    mean: Floats  # (2, k)
+    variance: Floats  # (2, k)
+    centre: Floats  # (k,) mean of both arms together
+    gram: Floats  # (k, k) sum of centred products, a missing value counted as the centre
+    cross: Floats  # (k,) sum of centred values over the treated rows
+
+
+def compute_moments(covariates: Covariates, treated: Bools) -> Moments:
+    """Means and products of the real columns, in two passes over blocks of rows."""
+    k = len(covariates.columns)
+    count, total = np.zeros((2, k)), np.zeros((2, k))
+    for rows, x in covariates.blocks():
+        known = ~np.isnan(x)
+        x = np.where(known, x, 0.0)
+        arms = np.vstack([~treated[rows], treated[rows]]).astype(np.float64)
+        count += arms @ known
+        total += arms @ x
+    centre = total.sum(axis=0) / count.sum(axis=0)
+    # Centred before squaring: a date far from zero would lose its variance to rounding.
+    squares, shifted, gram = np.zeros((2, k)), np.zeros((2, k)), np.zeros((k, k))
+    for rows, x in covariates.blocks():
+        x = np.nan_to_num(x - centre, nan=0.0)
+        arms = np.vstack([~treated[rows], treated[rows]]).astype(np.float64)
+        squares += arms @ (x * x)
+        shifted += arms @ x
+        gram += x.T @ x
+    with np.errstate(invalid="ignore", divide="ignore"):
+        offset = shifted / count
+        variance = np.maximum(squares / count - offset**2, 0.0)
+    return Moments(count, centre + offset, variance, centre, gram, shifted[1])
+
+
+def differences(covariates: Covariates, moments: Moments) -> pd.DataFrame:
+    """Means by arm and standardised difference of each real column, the largest first.
+
+    difference = (mean_T - mean_C) / sqrt((var_T + var_C) / 2)
+    """
+    (control, treated), spread = moments.mean, np.sqrt(moments.variance.mean(axis=0))
+    gap = treated - control
+    with np.errstate(invalid="ignore", divide="ignore"):
+        standardised = np.where(gap == 0, 0.0, gap / spread)
+    table = pd.DataFrame(
+        {
+            "feature": covariates.columns,
+            "control": control,
+            "treated": treated,
+            "difference": standardised,
+        }
+    )
+    order = np.argsort(-np.abs(np.nan_to_num(standardised, nan=0.0)), kind="stable")
+    return table.iloc[order].reset_index(drop=True)
+
+
+def detectable_difference(treated: Bools, alpha: float, power: float = 0.8) -> float:
+    """The standardised difference of one feature that a test at ``alpha`` finds with ``power``."""
+    n_treated = int(treated.sum())
+    error = np.sqrt(1 / n_treated + 1 / (len(treated) - n_treated))
+    return float((ndtri(1 - alpha / 2) + ndtri(power)) * error)
+
+
+class RatioTest(NamedTuple):
+    """Likelihood ratio of treatment on covariates."""
+
+    statistic: float
+    degrees: int
+    p_value: float | None
+    law: str = "chi-square"  # or "F": where the p-value comes from
+
+
+def likelihood_ratio_test(covariates: Covariates, treated: Bools, moments: Moments) -> RatioTest:
+    """Logistic regression of treatment on all real columns against the intercept alone.
+
+    Twice the gain in log-likelihood is chi-square with as many degrees of freedom as the columns
+    have rank, so one-hot blocks and copies of a column do no harm. With fewer than 200 rows for
+    each degree the p-value is that of the F test of the linear regression of treatment on the
+    columns, which holds for few rows too. None if there are not more rows than columns.
+    """
+    n = covariates.n_rows
+    white = _whiten(moments.gram, n)
+    degrees = white.shape[1]
+    if degrees == 0 or n - 1 - degrees <= 0:
+        return RatioTest(0.0, degrees, None)
+    share = treated.mean()
+    null = n * (share * np.log(share) + (1 - share) * np.log1p(-share))
+    statistic = max(2 * (_fit_logistic(covariates, treated, moments.centre, white) - null), 0.0)
+    if n >= ROWS_PER_DEGREE * degrees:
+        return RatioTest(statistic, degrees, float(chdtrc(degrees, statistic)))
+    explained = np.sum((white.T @ moments.cross) ** 2) / (n * n * share * (1 - share))
+    odds = explained / max(1 - explained, 1e-300)
+    rest = n - 1 - degrees
+    return RatioTest(statistic, degrees, float(fdtrc(degrees, rest, odds * rest / degrees)), "F")
+
+
+def _whiten(gram: Floats, n: int) -> Floats:
+    """The (k, r) map of centred columns to r uncorrelated ones of variance 1, r their rank."""
+    scale = np.sqrt(np.diag(gram) / n)
+    used = scale > 0
+    inverse = np.where(used, 1 / np.where(used, scale, 1.0), 0.0)
+    correlation = gram / n * np.outer(inverse, inverse)
+    values, vectors = np.linalg.eigh(correlation)
+    kept = values > 1e-9 * max(len(values), 1)
+    return inverse[:, None] * vectors[:, kept] / np.sqrt(values[kept])
+
+
+def _fit_logistic(
+    covariates: Covariates, treated: Bools, centre: Floats, white: Floats, most_steps: int = 30
+) -> float:
+    """The largest log-likelihood, by Newton steps that are halved until they gain."""
+    share = treated.mean()
+    weights = np.zeros(white.shape[1] + 1)
+    weights[0] = np.log(share / (1 - share))
+
+    def evaluate(w: Floats) -> tuple[float, Floats, Floats]:
+        return _logistic_terms(covariates, treated, centre, white, w)
+
+    value, gradient, hessian = evaluate(weights)
+    for _ in range(most_steps):
+        step = np.linalg.lstsq(hessian, gradient, rcond=1e-12)[0]
+        # The gain still possible is about half of this: far below what a p-value shows.
+        if step @ gradient < 1e-6:
+            break
+        for _ in range(20):
+            new = evaluate(weights + step)
+            if new[0] >= value:
+                break
+            step = step / 2
+        else:
+            break
+        weights, (value, gradient, hessian) = weights + step, new
+    return value
+
+
+def _logistic_terms(
+    covariates: Covariates, treated: Bools, centre: Floats, white: Floats, weights: Floats
+) -> tuple[float, Floats, Floats]:
+    """Log-likelihood, its gradient and minus its Hessian."""
+    size = len(weights)
+    value, gradient, hessian = 0.0, np.zeros(size), np.zeros((size, size))
+    for rows, x in covariates.blocks():
+        z = np.empty((len(x), size))
+        z[:, 0] = 1.0
+        z[:, 1:] = np.nan_to_num(x - centre, nan=0.0) @ white
+        margin = z @ weights
+        t = treated[rows]
+        value -= float(np.logaddexp(0.0, np.where(t, -margin, margin)).sum())
+        p = 0.5 * (1 + np.tanh(0.5 * margin))
+        gradient += (t - p) @ z
+        hessian += (z * (p * (1 - p))[:, None]).T @ z
+    return value, gradient, hessian
+
+
+class ClassifierTest(NamedTuple):
+    """How well treatment can be predicted for rows the classifier has not seen."""
+
+    auc: float
+    n_test: int
+    p_value: float | None
+
+
+def classifier_test(
+    covariates: Covariates, treated: Bools, rng: np.random.Generator, max_rows: int
+) -> ClassifierTest:
+    """Boosted trees learn treatment from one half of the rows; the AUC on the other half is tested.
+
+    Under randomisation the AUC is 1/2 on average and, given the first half, has the variance of
+    the Mann-Whitney statistic. (Pooling folds would not do: their AUCs are correlated.) At most
+    ``max_rows`` rows are used; None with fewer than 50 rows in an arm.
+    """
+    fit, test = _halves(treated, rng, max_rows)
+    if min(treated[test].sum(), (~treated[test]).sum()) < 25:
+        return ClassifierTest(0.5, len(test), None)
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    model = HistGradientBoostingClassifier(
+        max_iter=50,
+        max_leaf_nodes=15,
+        early_stopping=False,
+        random_state=int(rng.integers(2**31)),
+    )
+    model.fit(covariates.table(fit), treated[fit])
+    score = model.decision_function(covariates.table(test))
+    auc, error = rank_auc(score, treated[test])
+    p_value = float(ndtr((0.5 - auc) / error)) if error > 0 else 1.0
+    return ClassifierTest(auc, len(test), p_value)
+
+
+def _halves(
+    treated: Bools, rng: np.random.Generator, max_rows: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Two disjoint halves of at most ``max_rows`` random rows, each with the arms in proportion."""
+    kept = min(1.0, max_rows / len(treated))
+    fit, test = [], []
+    for arm in (treated, ~treated):
+        rows = rng.permutation(np.flatnonzero(arm))[: int(kept * arm.sum())]
+        fit.append(rows[: len(rows) // 2])
+        test.append(rows[len(rows) // 2 :])
+    return np.sort(np.concatenate(fit)), np.sort(np.concatenate(test))
+
+
+def rank_auc(score: Floats, positive: Bools) -> tuple[float, float]:
+    """AUC with ties counted half, and its standard error when score and class are independent."""
+    ranks = pd.Series(score).rank().to_numpy()
+    n, n_positive = len(score), int(positive.sum())
+    pairs = n_positive * (n - n_positive)
+    auc = (ranks[positive].sum() - n_positive * (n_positive + 1) / 2) / pairs
+    # The ranks of the positives are drawn without replacement from all ranks, ties averaged.
+    return float(auc), float(np.sqrt(ranks.var() / ((n - 1) * pairs)))
+
+
+def missing_by_arm(covariates: Covariates, treated: Bools) -> pd.DataFrame:
+    """Share of missing values by arm and a test of equality, for features that have any."""
+    records = []
+    n_treated = int(treated.sum())
+    n_control = len(treated) - n_treated
+    for feature in covariates.features:
+        missing = feature.missing
+        if not (n_missing := int(missing.sum())):
+            continue
+        in_treated = int((missing & treated).sum())
+        table = np.array(
+            [
+                [in_treated, n_treated - in_treated],
+                [n_missing - in_treated, n_control - n_missing + in_treated],
+            ]
+        )
+        records.append(
+            (
+                feature.name,
+                table[1, 0] / n_control,
+                table[0, 0] / n_treated,
+                _two_by_two(table),
+            )
+        )
+    frame = pd.DataFrame(records, columns=["feature", "control", "treated", "p_value"])
+    return frame.sort_values("p_value", kind="stable").reset_index(drop=True)
+
+
+def _two_by_two(table: NDArray[np.int64]) -> float:
+    """p-value of independence: chi-square, or Fisher's exact test if a cell is expected below 5."""
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
+    if expected.min() < 5:
+        from scipy.stats import fisher_exact
+
+        return float(fisher_exact(table)[1])
+    return float(chdtrc(1, ((table - expected) ** 2 / expected).sum()))
+
+
+def chi_square_counts(counts: NDArray[np.int64], shares: Floats) -> tuple[float, float]:
+    """Chi-square statistic and p-value of arm counts against the shares that were planned."""
+    expected = counts.sum() * shares
+    statistic = float(((counts - expected) ** 2 / expected).sum())
+    return statistic, float(chdtrc(len(counts) - 1, statistic))

@@ -1,0 +1,341 @@
+"""Public trials that are too large, or not ours, to embed: found on disk or downloaded once."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from platformdirs import user_cache_dir
+
+from auucmax._validation import check_choice, listed
+from auucmax.data._download import DataNotFoundError, DownloadError, download
+from auucmax.data.trial import Trial
+
+__all__ = ["fetch_criteo", "fetch_ihdp", "fetch_jobs", "fetch_social_pressure"]
+
+ENVIRONMENT = "AUUCMAX_DATA"
+Directory = str | os.PathLike[str] | None
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file: the names it goes by on disk (the first is ours), and where it comes from.
+
+    Without a published ``checksum`` only the contents can be checked, when the file is read.
+    """
+
+    folder: str
+    names: tuple[str, ...]
+    url: str | None = None
+    checksum: str | None = None
+
+
+CRITEO = Source(
+    "criteo",
+    tuple(
+        f"criteo-{middle}uplift-v2.1.csv{end}"
+        for end in (".gz", "")
+        for middle in ("research-", "")
+    ),
+    "https://huggingface.co/datasets/criteo/criteo-uplift/resolve/"
+    "2424920019e49d52d72c13ac1143ec5d53af276b/criteo-research-uplift-v2.1.csv.gz",
+    "sha256:2716e1bf0fd157a93b5bf86924d9088419dfbac2022c6cd90030220634f616dc",
+)
+CRITEO_SAMPLE = Source("criteo_sample", ("criteo_uplift_v2.1_sample1000.csv",))
+CRITEO_ROWS = 13_979_592
+CRITEO_FEATURES = [f"f{j}" for j in range(12)]
+
+# The archive also offers the same rows as CSV with labels in place of codes; both can be read.
+SOCIAL_PRESSURE = Source(
+    "social_pressure",
+    (
+        "GerberGreenLarimer_APSR_2008_social_pressure.tab",
+        "GerberGreenLarimer_APSR_2008_social_pressure.csv",
+        "GerberGreenLarimer_APSR_2008_social_pressure.csv.gz",
+        "social_pressure.csv.gz",
+        "social_pressure.csv",
+    ),
+    "https://dataverse.yale.edu/api/access/datafile/42238",
+    "sha256:05807bcbedaacf02ec6e6838e1b9c9b2fc99ad9d8c63f80c162991970044c6ce",
+)
+MAILINGS = {
+    "control": "Control",
+    "hawthorne": "Hawthorne",
+    "civic duty": "Civic Duty",
+    "neighbors": "Neighbors",
+    "self": "Self",
+}
+# In the archive's coded file the mailings are numbered in this order.
+MAILINGS |= {str(code): label for code, label in enumerate([*MAILINGS.values()])}
+YES_NO = {"no": 0, "yes": 1, "0": 0, "1": 1}
+PAST_VOTES = ["g2000", "g2002", "p2000", "p2002", "p2004"]
+
+
+def fetch_criteo(
+    outcome: str = "visit",
+    *,
+    sample: bool = False,
+    data_dir: Directory = None,
+    download: bool = True,
+) -> Trial:
+    """Criteo-UPLIFT v2.1: 13,979,592 users of an online advertiser, 85 % of them shown ads.
+
+    Parameters
+    ----------
+    outcome : {"visit", "conversion"}, default "visit"
+    sample : bool, default False
+        Read a file of 1,000 rows, criteo_uplift_v2.1_sample1000.csv, in place of the full one. It
+        has no public address: it must be on disk.
+    data_dir : path, optional
+        Where to look first, in this folder or in its folder "criteo"; then come the folder named
+        by the environment variable AUUCMAX_DATA and the user's cache.
+    download : bool, default True
+        Download the file (311 MB) if it is nowhere; otherwise raise DataNotFoundError.
+
+    Returns
+    -------
+    Trial
+        Features f0..f11 as float32 (670 MB). The file's column exposure is left out: whether an ad
+        was shown was settled after the treatment.
+
+    Notes
+    -----
+    Diemert, Betlei, Renaudin, Amini, "A large scale benchmark for uplift modeling", AdKDD 2018.
+    Licence of the data: CC BY-NC-SA 4.0.
+    """
+    check_choice(outcome, "outcome", ("visit", "conversion"))
+    path = _locate(CRITEO_SAMPLE if sample else CRITEO, data_dir, download)
+    dtypes = dict.fromkeys(CRITEO_FEATURES, np.float32) | {"treatment": np.int8, outcome: np.int8}
+    with _reading(path, f"columns {listed(dtypes, 14)}"):
+        table = pd.read_csv(path, usecols=list(dtypes), dtype=dtypes)
+    if not sample and len(table) != CRITEO_ROWS:
+        warnings.warn(
+            f"{path} should have the published {CRITEO_ROWS:,} rows, got {len(table):,}. It may be "
+            f"a part of the data; delete it to download it again.",
+            stacklevel=2,
+        )
+    # Taking the two columns out, rather than selecting the rest, copies no feature.
+    treatment, y = table.pop("treatment").to_numpy(), table.pop(outcome).to_numpy()
+    return Trial(
+        X=table,
+        y=y,
+        treatment=treatment,
+        name="Criteo-UPLIFT v2.1" + (" (sample)" if sample else ""),
+        outcome_name=outcome,
+    )
+
+
+def fetch_social_pressure(
+    arm: str = "neighbors", *, data_dir: Directory = None, download: bool = True
+) -> Trial:
+    """Gerber, Green and Larimer's get-out-the-vote mailings: 344,084 voters, August 2006.
+
+    Parameters
+    ----------
+    arm : {"neighbors", "self", "hawthorne", "civic", "all"}, default "neighbors"
+        Which mailing against none; "all" keeps the five labels ("Control" is the control).
+    data_dir, download
+        As in :func:`fetch_criteo`; the folder is "social_pressure", the file 20 MB.
+
+    Returns
+    -------
+    Trial
+        Outcome: voted in the primary of August 2006. Features, float64: sex (1 is female), yob
+        (year of birth), g2000, g2002, p2000, p2002, p2004 (voted in that general or primary
+        election) and hh_size (voters in the household). g2004 is left out, for everybody voted
+        then. ``id`` is the household, where the file tells it.
+
+    Notes
+    -----
+    Households were randomised, not voters, so intervals that treat rows as independent are a
+    little narrow. "Social pressure and voter turnout", American Political Science Review, 2008;
+    ISPS Data Archive, Yale, doi:10.60600/YU/CGMWNW, CC0 1.0.
+    """
+    check_choice(arm, "arm", ("neighbors", "self", "hawthorne", "civic", "all"))
+    path = _locate(SOCIAL_PRESSURE, data_dir, download)
+    columns = ["sex", "yob", *PAST_VOTES, "hh_size"]
+    with _reading(path, f"columns {listed([*columns, 'treatment', 'voted'], 10)}"):
+        table = pd.read_csv(path, sep="\t" if path.suffix == ".tab" else ",")
+        recoded = {name: _recode(table[name], YES_NO) for name in [*PAST_VOTES, "voted"]}
+        recoded["sex"] = _recode(table["sex"], {"male": 0, "female": 1, "0": 0, "1": 1})
+        mailing = _recode(table["treatment"], MAILINGS)
+        table = table.assign(**recoded)
+        X, y = table[columns].astype(np.float64), table["voted"].to_numpy()
+    trial = Trial(
+        X=X,
+        y=y,
+        treatment=mailing,
+        control="Control",
+        id=table["hh_id"].to_numpy() if "hh_id" in table else None,
+        name="Social pressure",
+        outcome_name="voted",
+    )
+    return (
+        trial if arm == "all" else trial.select_arm({"civic": "Civic Duty"}.get(arm, arm.title()))
+    )
+
+
+def fetch_jobs(
+    split: int | None = None,
+    part: str = "all",
+    *,
+    data_dir: Directory = None,
+    download: bool = True,
+) -> Trial:
+    """LaLonde's job training with PSID controls, as prepared by Shalit et al. (2017): 3,212 people.
+
+    Parameters
+    ----------
+    split : int, optional
+        One of the ten published splits, 0 to 9 (2,570 training and 642 test rows). None is the
+        older single split (2,891 and 321 rows).
+    part : {"all", "train", "test"}, default "all"
+    data_dir, download
+        As in :func:`fetch_criteo`; the folder is "jobs". For the training part of the ten splits a
+        file jobs_train10_rebuilt.npz (the same rows in another order) serves as well.
+
+    Returns
+    -------
+    Trial
+        Outcome: employed afterwards. 17 features, x0..x16, the continuous ones standardised.
+        ``randomised`` marks the 722 rows of the experiment proper; treatment and outcome can be
+        compared, and policy risk read, on those only.
+    """
+    check_choice(part, "part", ("all", "train", "test"))
+    if split is not None and split not in range(10):
+        raise ValueError(f"split should be a number from 0 to 9, or None, got {split!r}.")
+    parts = ("train", "test") if part == "all" else (part,)
+    loaded = [_jobs_part(split, name, data_dir, download) for name in parts]
+    x, t, y, e = (np.concatenate(arrays) for arrays in zip(*loaded, strict=True))
+    chosen = "single split" if split is None else f"split {split}"
+    return Trial(
+        X=x,
+        y=y,
+        treatment=t,
+        randomised=e,
+        name=f"Jobs, {chosen}, {part}",
+        outcome_name="employed",
+        treatment_name="training",
+    )
+
+
+def fetch_ihdp(replication: int = 1, *, data_dir: Directory = None, download: bool = True) -> Trial:
+    """The Infant Health and Development Program with simulated outcomes (Hill 2011): 747 children.
+
+    Parameters
+    ----------
+    replication : int, default 1
+        One of the ten published simulations, 1 to 10.
+    data_dir, download
+        As in :func:`fetch_criteo`; the folder is "ihdp".
+
+    Returns
+    -------
+    Trial
+        Features x1..x25. ``effect`` is the true effect of each row, mu1 - mu0. The treated are not
+        a random part: some were removed to unbalance the arms.
+    """
+    if replication not in range(1, 11):
+        raise ValueError(f"replication should be a number from 1 to 10, got {replication!r}.")
+    name = f"ihdp_npci_{replication}.csv"
+    source = Source(
+        "ihdp",
+        (name,),
+        "https://raw.githubusercontent.com/AMLab-Amsterdam/CEVAE/master/datasets/IHDP/csv/" + name,
+    )
+    path = _locate(source, data_dir, download)
+    with _reading(path, "30 columns of numbers (t, yf, ycf, mu0, mu1, x1..x25) and no header"):
+        table = pd.read_csv(path, header=None, dtype=np.float64)
+        table.columns = ["t", "yf", "ycf", "mu0", "mu1", *(f"x{j}" for j in range(1, 26))]
+    return Trial(
+        X=table.iloc[:, 5:],
+        y=table["yf"].to_numpy(),
+        treatment=table["t"].to_numpy(),
+        effect=(table["mu1"] - table["mu0"]).to_numpy(),
+        name=f"IHDP {replication}",
+    )
+
+
+def _jobs_part(
+    split: int | None, part: str, data_dir: Directory, download: bool
+) -> tuple[NDArray[Any], ...]:
+    name = f"jobs_DW_bin.{'' if split is None else 'new.10.'}{part}.npz"
+    rebuilt = () if split is None or part == "test" else ("jobs_train10_rebuilt.npz",)
+    source = Source("jobs", (name, *rebuilt), f"https://www.fredjo.com/files/{name}")
+    path = _locate(source, data_dir, download)
+    n_splits, k = (1, 0) if split is None else (10, split)
+    with _reading(path, f"arrays x (rows, 17, {n_splits}) and t, yf, e (rows, {n_splits})"):
+        with np.load(path, allow_pickle=False) as arrays:
+            x, *columns = (arrays[key] for key in ("x", "t", "yf", "e"))
+        if x.shape[1:] != (17, n_splits) or any(c.shape != (len(x), n_splits) for c in columns):
+            raise ValueError(f"x has the shape {x.shape}")
+    return x[:, :, k], *(c[:, k] for c in columns)
+
+
+def _recode(column: pd.Series, codes: Mapping[str, Any]) -> NDArray[Any]:
+    """Values by their text, without regard to case, outer blanks and a decimal zero."""
+    index, values = pd.factorize(column.to_numpy(), use_na_sentinel=False)
+    keys = [str(value).strip().lower().removesuffix(".0") for value in values]
+    if unknown := [key for key in keys if key not in codes]:
+        raise ValueError(f"column {column.name} has the values {listed(unknown)}")
+    return np.array([codes[key] for key in keys])[index]
+
+
+def _locate(source: Source, data_dir: Directory, allowed: bool) -> Path:
+    """The file on disk, after a download if need be."""
+    given = [d for d in (data_dir, os.environ.get(ENVIRONMENT)) if d]
+    cache = Path(user_cache_dir("auucmax", appauthor=False))
+    folders = [*(Path(d).expanduser() for d in given), cache]
+    for folder in folders:
+        for name in source.names:
+            for path in (folder / source.folder / name, folder / name):
+                if path.is_file():
+                    return path
+    home = next((folder for folder in folders[:-1] if _writable(folder)), cache)
+    path = home / source.folder / source.names[0]
+    if not allowed or source.url is None:
+        raise DataNotFoundError(_missing(source, folders, path, "it was not to be downloaded"))
+    try:
+        sha256 = download(source.url, path, source.checksum)
+    except DownloadError as error:
+        raise DataNotFoundError(_missing(source, folders, path, str(error))) from error
+    if source.checksum is None:
+        print(f"{path}: no checksum is published; the sha256 is {sha256}", file=sys.stderr)
+    return path
+
+
+def _writable(folder: Path) -> bool:
+    """Whether files can be put there; a folder that is not there yet is only made by a download."""
+    standing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    return standing.is_dir() and os.access(standing, os.W_OK)
+
+
+def _missing(source: Source, folders: list[Path], path: Path, why: str) -> str:
+    places = listed([str(folder) for folder in folders])
+    origin = f"It comes from {source.url}." if source.url else "It has no public address."
+    return (
+        f"{source.names[0]} should be in one of {places}, or in their folder {source.folder!r}, "
+        f"but is not; {why.rstrip('.')}. Put it at {path}, or set {ENVIRONMENT} to the folder that "
+        f"holds it. {origin}"
+    )
+
+
+@contextmanager
+def _reading(path: Path, expected: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{path} should have {expected}; reading it gave: {error}. "
+            f"Delete the file and fetch it again."
+        ) from error

@@ -1,0 +1,353 @@
+from __future__ import annotations
+
+import dataclasses
+import functools
+import gzip
+import http.server
+import os
+import socket
+import threading
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from auucmax.data import fetch
+from auucmax.data._download import ChecksumError, DataNotFoundError
+from auucmax.data.fetch import fetch_criteo, fetch_ihdp, fetch_jobs, fetch_social_pressure
+
+DATA = os.environ.get("AUUCMAX_DATA")
+
+
+def needs(*parts):
+    """Skip unless the data directory has this file."""
+    found = DATA is not None and Path(DATA, *parts).is_file()
+    return pytest.mark.skipif(not found, reason=f"AUUCMAX_DATA has no {'/'.join(parts)}")
+
+
+@pytest.fixture
+def empty_world(tmp_path, monkeypatch):
+    """No data directory, and a cache of our own."""
+    monkeypatch.delenv("AUUCMAX_DATA", raising=False)
+    cache = tmp_path / "cache"
+    monkeypatch.setattr(fetch, "user_cache_dir", lambda *args, **more: str(cache))
+    monkeypatch.setattr("auucmax.data._download.time.sleep", lambda seconds: None)
+    return cache
+
+
+@pytest.fixture
+def shelf(tmp_path):
+    """A folder behind a local web server."""
+    folder = tmp_path / "shelf"
+    folder.mkdir()
+    handler = functools.partial(QuietHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield folder, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+def write_ihdp(path, rows=8, seed=0):
+    rng = np.random.default_rng(seed)
+    table = np.column_stack([np.arange(rows) % 2, rng.normal(size=(rows, 29))])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savetxt(path, table, delimiter=",", fmt="%.6g")
+
+
+def write_criteo(path, rows=6):
+    table = pd.DataFrame(np.arange(rows * 12).reshape(rows, 12) / 7, columns=fetch.CRITEO_FEATURES)
+    table["treatment"] = np.arange(rows) % 2
+    table["conversion"] = 0
+    table["visit"] = (np.arange(rows) % 3 == 0).astype(int)
+    table["exposure"] = 0
+    table.to_csv(path, index=False)
+    return table
+
+
+# Where files are looked for, and where they go.
+
+
+def test_the_argument_comes_before_the_environment_and_the_cache(
+    empty_world, tmp_path, monkeypatch
+):
+    homes = [tmp_path / "argument", tmp_path / "environment", empty_world]
+    for number, home in enumerate(homes):
+        write_ihdp(home / "ihdp" / "ihdp_npci_1.csv", rows=4 + 2 * number)
+    monkeypatch.setenv("AUUCMAX_DATA", str(homes[1]))
+    assert fetch_ihdp(data_dir=homes[0], download=False).n_rows == 4
+    assert fetch_ihdp(download=False).n_rows == 6
+    monkeypatch.delenv("AUUCMAX_DATA")
+    assert fetch_ihdp(download=False).n_rows == 8
+    assert fetch_ihdp(data_dir=str(tmp_path / "nowhere"), download=False).n_rows == 8
+    write_ihdp(tmp_path / "flat" / "ihdp_npci_1.csv", rows=10)
+    assert fetch_ihdp(data_dir=tmp_path / "flat", download=False).n_rows == 10
+
+
+@pytest.mark.parametrize("way", ["argument", "environment", "cache"])
+def test_a_download_goes_to_the_first_folder_given(
+    empty_world, shelf, tmp_path, monkeypatch, capsys, way
+):
+    folder, url = shelf
+    write_ihdp(folder / "ihdp_npci_3.csv")
+    replaced = functools.partial(dataclasses.replace, url=f"{url}/ihdp_npci_3.csv")
+    monkeypatch.setattr(fetch, "Source", lambda *a: replaced(ORIGINAL_SOURCE(*a)))
+    if way == "environment":
+        monkeypatch.setenv("AUUCMAX_DATA", str(tmp_path / way))
+    home = empty_world if way == "cache" else tmp_path / way
+    argument = home if way == "argument" else None
+    trial = fetch_ihdp(3, data_dir=argument)
+    path = home / "ihdp" / "ihdp_npci_3.csv"
+    assert path.read_bytes() == (folder / "ihdp_npci_3.csv").read_bytes()
+    assert [p.name for p in path.parent.iterdir()] == ["ihdp_npci_3.csv"]
+    err = capsys.readouterr().err
+    assert "no checksum is published; the sha256 is" in err
+    (folder / "ihdp_npci_3.csv").unlink()
+    np.testing.assert_array_equal(fetch_ihdp(3, data_dir=argument).y, trial.y)
+
+
+ORIGINAL_SOURCE = fetch.Source
+
+
+def test_a_folder_that_cannot_be_written_is_passed_over(empty_world, shelf, tmp_path, monkeypatch):
+    folder, url = shelf
+    write_criteo(folder / "criteo.csv")
+    source = dataclasses.replace(
+        fetch.CRITEO, url=f"{url}/criteo.csv", names=("criteo.csv",), checksum=None
+    )
+    monkeypatch.setattr(fetch, "CRITEO", source)
+    blocked = tmp_path / "a file"
+    blocked.write_text("in the way")
+    with pytest.warns(UserWarning, match="published 13,979,592 rows, got 6"):
+        fetch_criteo(data_dir=blocked)
+    assert (empty_world / "criteo" / "criteo.csv").is_file()
+
+
+def test_a_wrong_file_at_the_address_is_not_kept(empty_world, shelf, monkeypatch):
+    folder, url = shelf
+    (folder / "wrong.csv.gz").write_bytes(gzip.compress(b"not the file"))
+    source = dataclasses.replace(fetch.CRITEO, url=f"{url}/wrong.csv.gz")
+    monkeypatch.setattr(fetch, "CRITEO", source)
+    with pytest.raises(ChecksumError, match="should have the sha256 2716e1bf"):
+        fetch_criteo()
+    assert not any(path.is_file() for path in empty_world.rglob("*"))
+
+
+def test_offline(empty_world, tmp_path, monkeypatch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/data.csv.gz"
+        monkeypatch.setattr(fetch, "CRITEO", dataclasses.replace(fetch.CRITEO, url=url))
+        with pytest.raises(DataNotFoundError) as caught:
+            fetch_criteo(data_dir=tmp_path / "mine")
+    message = str(caught.value)
+    assert isinstance(caught.value, FileNotFoundError)
+    for part in (
+        "criteo-research-uplift-v2.1.csv.gz should be in one of",
+        str(tmp_path / "mine"),
+        str(empty_world),
+        "refused",
+        f"Put it at {tmp_path / 'mine' / 'criteo' / 'criteo-research-uplift-v2.1.csv.gz'}",
+        f"It comes from {url}",
+    ):
+        assert part in message
+
+
+def test_nothing_is_made_or_asked_when_downloading_is_off(empty_world, tmp_path):
+    for call in (fetch_criteo, fetch_jobs, fetch_social_pressure, fetch_ihdp):
+        with pytest.raises(DataNotFoundError, match="was not to be downloaded"):
+            call(data_dir=tmp_path / "mine", download=False)
+    with pytest.raises(DataNotFoundError, match="has no public address"):
+        fetch_criteo(sample=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_address_is_a_web_address():
+    for source in (fetch.CRITEO, fetch.SOCIAL_PRESSURE):
+        assert source.url.startswith("https://")
+        assert len(source.checksum) == len("sha256:") + 64
+
+
+# What the files should contain.
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "call"),
+    [
+        ("ihdp_npci_1.csv", b"<html>moved</html>", fetch_ihdp),
+        ("ihdp_npci_1.csv", b"1,2,3\n4,5,6\n", fetch_ihdp),
+        ("criteo-research-uplift-v2.1.csv.gz", b"no gzip", fetch_criteo),
+        ("criteo-research-uplift-v2.1.csv", b"f0,f1\n1,2\n", fetch_criteo),
+        ("criteo-research-uplift-v2.1.csv.gz", gzip.compress(bytes(9999))[:-9], fetch_criteo),
+        ("jobs_DW_bin.train.npz", b"no archive", fetch_jobs),
+        ("social_pressure.csv", b"sex,yob\nmale,1950\n", fetch_social_pressure),
+    ],
+)
+def test_a_file_of_another_shape_is_named(empty_world, tmp_path, name, content, call):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=rf"{name} should have .*Delete the file") as caught:
+        call(data_dir=tmp_path, download=False)
+    assert caught.value.__cause__ is not None
+
+
+def test_jobs_arrays_of_another_shape(empty_world, tmp_path):
+    columns = {key: np.zeros((5, 1)) for key in ("t", "yf", "e")}
+    np.savez(tmp_path / "jobs_DW_bin.train.npz", x=np.zeros((5, 16, 1)), **columns)
+    with pytest.raises(ValueError, match=r"arrays x \(rows, 17, 1\).*the shape \(5, 16, 1\)"):
+        fetch_jobs(part="train", data_dir=tmp_path, download=False)
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_criteo_reads_the_full_file_packed_or_not(empty_world, tmp_path, compressed):
+    path = tmp_path / f"criteo-research-uplift-v2.1.csv{'.gz' if compressed else ''}"
+    table = write_criteo(path)
+    with pytest.warns(UserWarning, match="got 6"):
+        trial = fetch_criteo("visit", data_dir=tmp_path, download=False)
+    assert list(trial.X.columns) == fetch.CRITEO_FEATURES
+    assert trial.X.dtypes.eq(np.float32).all()
+    np.testing.assert_allclose(trial.X, table[fetch.CRITEO_FEATURES], rtol=1e-6)
+    assert trial.y.tolist() == table["visit"].tolist()
+    assert trial.treatment.tolist() == table["treatment"].tolist()
+
+
+LABELLED = pd.DataFrame(
+    {
+        "sex": ["male", "female", "female", "male", "male"],
+        "yob": [1941, 1947, 1951, 1950, 1982],
+        "g2000": ["yes", "yes", "no", "yes", "no"],
+        "g2002": ["yes", "no", "yes", "yes", "no"],
+        "g2004": ["yes"] * 5,
+        "p2000": ["no", "no", "yes", "no", "no"],
+        "p2002": ["yes", "yes", "no", "no", "no"],
+        "p2004": ["No", "No", "Yes", "No", "Yes"],
+        "treatment": [" Civic Duty", " Hawthorne", " Control", " Self", " Neighbors"],
+        "voted": ["No", "Yes", "No", "Yes", "Yes"],
+        "hh_size": [2, 2, 3, 1, 1],
+    }
+)
+
+
+def test_social_pressure_reads_labels_and_codes_alike(empty_world, tmp_path):
+    codes = {"yes": 1, "no": 0, "Yes": 1, "No": 0, "male": 0, "female": 1}
+    codes |= {" Control": 0, " Hawthorne": 1, " Civic Duty": 2, " Neighbors": 3, " Self": 4}
+    coded = LABELLED.map(lambda value: codes.get(value, value))
+    coded.insert(9, "cluster", 1)
+    coded["hh_id"] = [5, 5, 6, 7, 7]
+    forms = {
+        "social_pressure.csv.gz": (LABELLED, ","),
+        "GerberGreenLarimer_APSR_2008_social_pressure.csv": (LABELLED.assign(hh_id=1), ","),
+        "GerberGreenLarimer_APSR_2008_social_pressure.tab": (coded, "\t"),
+    }
+    trials = []
+    for number, (name, (table, separator)) in enumerate(forms.items()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        table.to_csv(folder / name, sep=separator, index=False)
+        trials.append(fetch_social_pressure("all", data_dir=folder, download=False))
+    for trial in trials:
+        assert list(trial.X.columns) == [
+            *("sex", "yob", "g2000", "g2002", "p2000", "p2002", "p2004", "hh_size")
+        ]
+        assert trial.X.iloc[1].tolist() == [1, 1947, 1, 0, 0, 1, 0, 2]
+        assert trial.y.tolist() == [0, 1, 0, 1, 1]
+        labels = ["Civic Duty", "Hawthorne", "Control", "Self", "Neighbors"]
+        assert trial.treatment.tolist() == labels
+    assert trials[0].id is None
+    assert trials[2].id.tolist() == [5, 5, 6, 7, 7]
+
+
+def test_social_pressure_names_an_unknown_value(empty_world, tmp_path):
+    LABELLED.replace({"p2004": {"No": "perhaps"}}).to_csv(tmp_path / "social_pressure.csv")
+    with pytest.raises(ValueError, match="column p2004 has the values 'perhaps'"):
+        fetch_social_pressure(data_dir=tmp_path, download=False)
+
+
+@pytest.mark.parametrize(
+    ("call", "settings", "message"),
+    [
+        (fetch_criteo, {"outcome": "spend"}, "outcome should be one of 'visit', 'conversion'"),
+        (fetch_social_pressure, {"arm": "letters"}, "arm should be one of"),
+        (fetch_jobs, {"split": 10}, "split should be a number from 0 to 9, or None, got 10"),
+        (fetch_jobs, {"part": "validation"}, "part should be one of 'all', 'train', 'test'"),
+        (fetch_ihdp, {"replication": 0}, "replication should be a number from 1 to 10, got 0"),
+    ],
+)
+def test_unknown_choices(call, settings, message):
+    with pytest.raises(ValueError, match=message):
+        call(**settings, download=False)
+
+
+# The real files.
+
+
+@needs("social_pressure", "social_pressure.csv.gz")
+def test_social_pressure_as_published():
+    trial = fetch_social_pressure("all", download=False)
+    turnout = {a.name: round(100 * a.mean, 2) for a in trial.summary().arms}
+    assert turnout == {
+        **{"Control": 29.66, "Civic Duty": 31.45, "Hawthorne": 32.24},
+        **{"Self": 34.52, "Neighbors": 37.79},
+    }
+    assert trial.n_rows == 344_084
+    assert trial.X.notna().all(axis=None)
+    pair = fetch_social_pressure(download=False)
+    assert pair.n_rows == 229_444
+    assert pair.arm_names == ("Control", "Neighbors")
+    assert round(pair.summary().effects[0].effect, 4) == 0.0813
+    civic = fetch_social_pressure("civic", download=False)
+    assert civic.arm_names == ("Control", "Civic Duty")
+
+
+@needs("criteo_sample", "criteo_uplift_v2.1_sample1000.csv")
+def test_criteo_sample():
+    trial = fetch_criteo(sample=True, download=False)
+    assert (trial.n_rows, trial.n_features, trial.y.sum()) == (1000, 12, 35)
+    assert trial.X.dtypes.eq(np.float32).all()
+    assert set(np.unique(trial.treatment)) == {0, 1}
+    assert fetch_criteo("conversion", sample=True, download=False).y.sum() <= 35
+
+
+@needs("jobs", "jobs_DW_bin.train.npz")
+def test_jobs_single_split():
+    trial = fetch_jobs(download=False)
+    assert (trial.n_rows, trial.n_features) == (3212, 17)
+    assert trial.randomised.sum() == 722
+    assert round(trial.summary().effects[0].effect, 5) == 0.07794
+    sizes = [fetch_jobs(part=part, download=False).n_rows for part in ("train", "test")]
+    assert sizes == [2891, 321]
+
+
+@needs("jobs", "jobs_DW_bin.new.10.test.npz")
+def test_jobs_ten_splits():
+    whole = fetch_jobs(download=False)
+    for split in (0, 9):
+        train = fetch_jobs(split, "train", download=False)
+        test = fetch_jobs(split, "test", download=False)
+        assert (train.n_rows, test.n_rows) == (2570, 642)
+        both = fetch_jobs(split, download=False)
+        np.testing.assert_array_equal(both.y, np.concatenate([train.y, test.y]))
+        assert both.randomised.sum() == 722
+        assert test.randomised.sum() == 144
+        # Each split parts the same people.
+        for a, b in ((both.X, whole.X), (both.y, whole.y), (both.treatment, whole.treatment)):
+            np.testing.assert_allclose(np.sort(a, axis=0), np.sort(b, axis=0), atol=1e-6)
+    first, last = (fetch_jobs(k, "test", download=False).X for k in (0, 9))
+    assert not np.array_equal(first, last)
+
+
+@needs("ihdp", "ihdp_npci_10.csv")
+@pytest.mark.parametrize("replication", [1, 10])
+def test_ihdp(replication):
+    trial = fetch_ihdp(replication, download=False)
+    assert (trial.n_rows, trial.n_features, trial.treated.sum()) == (747, 25, 139)
+    assert list(trial.X.columns)[::24] == ["x1", "x25"]
+    table = np.loadtxt(Path(DATA, "ihdp", f"ihdp_npci_{replication}.csv"), delimiter=",")
+    np.testing.assert_allclose(trial.effect, table[:, 4] - table[:, 3])
+    np.testing.assert_allclose(trial.y, table[:, 1])

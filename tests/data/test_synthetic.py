@@ -1,0 +1,392 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import logit, ndtr
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from auucmax.data.population import Population, _rank_covariance
+from auucmax.data.synthetic import PRESETS, SyntheticTrial, make_trial
+from auucmax.data.trial import Trial
+from auucmax.evaluation.inference import auuc_inference
+
+POPULATIONS = [
+    Population(),
+    Population(n_features=22, n_noise=6, base_rate=0.106, ate=0.045, heterogeneity=0.25),
+    Population(n_features=7, n_noise=0, nonlinearity=0.4),
+    Population(n_features=6, n_noise=2, nonlinearity=1.0, ate=-0.02),
+    Population(signal=0.0, heterogeneity=0.8),
+    Population(signal=1.0, heterogeneity=0.0),
+    Population(outcome="continuous", base_rate=-1.0, ate=0.5, heterogeneity=0.05),
+]
+NORMAL = np.random.default_rng(7).standard_normal((200_000, 22))
+
+
+def features(population: Population, n_rows: int = 200_000) -> np.ndarray:
+    return NORMAL[:n_rows, : population.n_features]
+
+
+def slow_rank_covariance(tau: np.ndarray, score: np.ndarray) -> tuple[float, np.ndarray]:
+    """All pairs: the definition."""
+    centred = tau - tau.mean()
+    beats = (score[:, None] > score) + 0.5 * (score[:, None] == score)
+    covariance = np.mean(centred * beats.mean(axis=1))
+    influence = centred * (beats.mean(axis=1) - 0.5) + (centred @ beats) / len(tau)
+    return covariance, influence - 2 * covariance
+
+
+def simple_auuc(y: np.ndarray, score: np.ndarray, treatment: np.ndarray) -> float:
+    u = (pd.Series(score).rank().to_numpy() - 0.5) / len(y)
+    return (y * u)[treatment == 1].mean() - (y * u)[treatment == 0].mean()
+
+
+@pytest.mark.parametrize("levels", [3, 10**9])
+def test_rank_covariance_equals_all_pairs(levels: int) -> None:
+    rng = np.random.default_rng(0)
+    tau, score = rng.normal(size=60), rng.integers(levels, size=60).astype(float)
+    covariance, influence = _rank_covariance(tau, score)
+    expected, expected_influence = slow_rank_covariance(tau, score)
+    assert covariance == pytest.approx(expected, abs=1e-14)
+    np.testing.assert_allclose(influence, expected_influence, atol=1e-14)
+
+
+@pytest.mark.parametrize("population", POPULATIONS)
+def test_rates_and_effect_are_met_in_the_population(population: Population) -> None:
+    X = features(population)
+    control = population.outcome_mean(X, treated=False)
+    tau = population.uplift(X)
+    for sample, truth in ((control, population.base_rate), (tau, population.ate)):
+        error = sample.std() / np.sqrt(len(X)) + 1e-12
+        assert abs(sample.mean() - truth) < 4 * error
+    if population.outcome == "binary":
+        assert control.min() > 0
+        assert (control + tau).max() < 1
+        np.testing.assert_allclose(population.outcome_probability(X, treated=True), control + tau)
+
+
+@pytest.mark.parametrize("population", POPULATIONS)
+def test_indices_are_independent_standard_normals(population: Population) -> None:
+    z, v = population._indices(features(population))
+    n = len(z)
+    for moment, truth, spread in [
+        (z, 0, 1),
+        (v, 0, 1),
+        (z * v, 0, 1),
+        (z**2, 1, 2**0.5),
+        (v**4, 3, 96**0.5),
+        ((z + v) ** 4, 12, 384**0.5 * 2),
+    ]:
+        assert abs(moment.mean() - truth) < 4.5 * spread / n**0.5
+
+
+@pytest.mark.parametrize("population", POPULATIONS)
+def test_best_auuc_agrees_with_a_large_sample(population: Population) -> None:
+    tau = population.uplift(features(population))
+    covariance, influence = _rank_covariance(tau, tau)
+    error = influence.std() / np.sqrt(len(tau)) + 1e-6
+    assert abs(population.ate / 2 + covariance - population.best_auuc) < 4 * error
+
+
+def test_best_auuc_is_integrated_to_1e_6() -> None:
+    # A grid-free second computation: Cov(tau, G(tau)) is half the integral of F (1 - F).
+    population = Population(base_rate=0.2, ate=0.05, signal=0.7, heterogeneity=0.6)
+    a0, a1 = population._intercepts
+    z, weight = np.polynomial.hermite_e.hermegauss(100)
+    weight = weight / weight.sum()
+    t = np.linspace(-1, 1, 20_001)
+    treated = t[:, None] + 1 / (1 + np.exp(-a0 - 0.7 * z))
+    bounded = np.clip(treated, 1e-15, 1 - 1e-15)
+    below = ndtr((logit(bounded) - a1 - 0.7 * z) / 0.6) @ weight
+    expected = population.ate / 2 + np.trapezoid(below * (1 - below), t) / 2
+    assert population.best_auuc == pytest.approx(expected, abs=1e-6)
+
+
+def test_best_auuc_of_a_continuous_outcome_is_closed_form() -> None:
+    population = Population(outcome="continuous", base_rate=2.0, ate=0.5, heterogeneity=0.4)
+    # Gini's mean difference of a normal is 2 sd / sqrt(pi); the covariance is a quarter of it.
+    assert population.best_auuc == pytest.approx(0.25 + 0.4 / (2 * np.pi**0.5), abs=1e-12)
+
+
+def test_best_auuc_does_not_depend_on_nonlinearity() -> None:
+    values = {Population(nonlinearity=share).best_auuc for share in (0, 0.3, 1)}
+    assert len(values) == 1
+
+
+SCORES = {
+    "one feature": lambda X: X["x0"],
+    "tied": lambda X: np.floor(2 * X["x0"] + X["x1"]),
+    "noise": lambda X: X["x9"],
+    "product": lambda X: X["x0"] * X["x1"] + X["x2"],
+    "reverse": lambda X: -X["x0"],
+}
+
+
+@pytest.mark.parametrize("nonlinearity", [0.0, 0.5])
+@pytest.mark.parametrize("name", SCORES)
+def test_auuc_is_right_to_1e_4(name: str, nonlinearity: float) -> None:
+    population = Population(nonlinearity=nonlinearity)
+    value, error = population.auuc_with_error(SCORES[name])
+    assert 4 * error <= 1e-4
+    X = np.random.default_rng(99).standard_normal((500_000, population.n_features))
+    tau = population.uplift(X)
+    score = SCORES[name](pd.DataFrame(X, columns=list(population.feature_names)))
+    covariance, influence = _rank_covariance(tau, np.asarray(score))
+    other = influence.std() / np.sqrt(500_000)
+    assert abs(value - population.ate / 2 - covariance) < min(1e-4 + 2 * other, 4 * (error + other))
+    assert value <= population.best_auuc
+
+
+@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("population", POPULATIONS)
+def test_auuc_is_right_to_1e_4_where_it_is_an_integral(population: Population, index: int) -> None:
+    # The score z has the distribution function ndtr(z), so its AUUC is E[tau(z, v) ndtr(z)].
+    z, weight = np.polynomial.hermite_e.hermegauss(120)
+    weight = np.outer(weight, weight) / weight.sum() ** 2
+    control, treated = population._means(z[:, None], z)
+    rank = ndtr(z[:, None] if index == 0 else z)
+    exact = np.sum(weight * (treated - control) * rank)
+    value, error = population.auuc_with_error(lambda X: population._indices(X.to_numpy())[index])
+    assert abs(value - exact) < min(1e-4, 4.5 * error + 1e-6)
+
+
+def test_reported_error_matches_the_scatter_over_samples() -> None:
+    population = Population()
+    tau_rank = []
+    for seed in range(60):
+        X = np.random.default_rng(seed).standard_normal((4_000, population.n_features))
+        tau_rank.append(_rank_covariance(population.uplift(X), np.floor(3 * X[:, 0])))
+    values = np.array([value for value, _ in tau_rank])
+    errors = np.array([np.std(influence) for _, influence in tau_rank]) / np.sqrt(4_000)
+    # The relative error of a standard deviation from 60 values is 9%.
+    assert np.std(values) == pytest.approx(errors.mean(), rel=0.35)
+
+
+@pytest.mark.parametrize("population", POPULATIONS)
+def test_constant_score_is_exactly_half_the_effect(population: Population) -> None:
+    value, error = population.auuc_with_error(lambda X: np.ones(len(X)))
+    assert value == population.ate / 2
+    assert error < 1e-20
+
+
+def test_monotone_transform_changes_nothing() -> None:
+    population = Population()
+    plain = population.auuc(lambda X: X["x0"] + X["x1"])
+    assert population.auuc(lambda X: np.exp(X["x0"] + X["x1"])) == plain
+
+
+def test_true_effect_as_score_is_the_best() -> None:
+    population = Population()
+    assert population.auuc(population.uplift) == pytest.approx(population.best_auuc, abs=1e-12)
+    assert population.auuc(lambda X: -population.uplift(X)) == pytest.approx(
+        population.ate - population.best_auuc, abs=1e-4
+    )
+
+
+def test_no_linear_score_beats_chance_when_all_is_nonlinear() -> None:
+    population = Population(nonlinearity=1.0)
+    for weights in (np.ones(10), np.arange(10)):
+        value, error = population.auuc_with_error(lambda X, w=weights: X.to_numpy() @ w)
+        assert abs(value - population.ate / 2) < 4 * error
+    assert population.best_auuc > population.ate / 2 + 0.005
+
+
+def test_tolerance_sets_the_error_and_too_small_a_one_warns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    population = Population()
+    score = SCORES["noise"]
+    coarse = population.auuc_with_error(score, tolerance=1e-3)
+    fine = population.auuc_with_error(score, tolerance=5e-5)
+    assert fine[1] < coarse[1]
+    assert abs(fine[0] - coarse[0]) < 4 * (fine[1] + coarse[1])
+    module = Population.auuc_with_error.__globals__
+    monkeypatch.setitem(module, "LARGEST_EVALUATION", 2**17)
+    with pytest.warns(UserWarning, match="larger tolerance"):
+        population.auuc(score, tolerance=1e-6)
+
+
+def test_auuc_takes_fitted_models_of_frames_and_of_arrays() -> None:
+    trial = make_trial(2_000, random_state=0)
+    target = trial.y * (2 * trial.treatment - 1.0)
+    framed = LinearRegression().fit(trial.X, target)
+    plain = LinearRegression().fit(trial.X.to_numpy(), target)
+    value = trial.population.auuc(framed)
+    assert value == pytest.approx(trial.population.auuc(plain), abs=1e-6)
+    assert value == pytest.approx(trial.population.auuc(framed.predict), abs=1e-12)
+
+
+def test_two_logistic_regressions_are_the_true_model() -> None:
+    trial = make_trial(200_000, random_state=3, heterogeneity=0.5, dtype="float64")
+    X, population = trial.X.to_numpy(), trial.population
+    prognosis, response = population._directions[2]
+    for arm in (0, 1):
+        rows = trial.treatment == arm
+        model = LogisticRegression(C=1e8, tol=1e-8).fit(X[rows], trial.y[rows])
+        fitted = np.concatenate([model.intercept_, model.coef_[0]])
+        truth = np.zeros(11)
+        truth[0] = population._intercepts[arm]
+        truth[1:9] = 0.5 * prognosis + arm * 0.5 * response
+        design = np.column_stack([np.ones(rows.sum()), X[rows]])
+        p = population.outcome_probability(X[rows], treated=bool(arm))
+        covariance = np.linalg.inv((design * (p * (1 - p))[:, None]).T @ design)
+        z = (fitted - truth) / np.sqrt(np.diag(covariance))
+        # 11 standard normals: the largest passes 4 once in 1,400 samples.
+        assert np.abs(z).max() < 4
+
+
+@pytest.mark.parametrize("nonlinearity", [0.0, 0.6])
+def test_sample_auuc_agrees_with_the_population(nonlinearity: float) -> None:
+    trial = make_trial(
+        500_000, treatment_share=0.7, effect=0.05, nonlinearity=nonlinearity, random_state=5
+    )
+    score = np.floor(3 * (trial.X["x0"] + trial.X["x1"])).to_numpy()
+    value = trial.population.auuc(lambda X: np.floor(3 * (X["x0"] + X["x1"])))
+    for ranked_by, truth in ((score, value), (trial.effect, trial.population.best_auuc)):
+        sample = auuc_inference(trial.y, ranked_by, treatment=trial.treatment)
+        assert sample.estimate == pytest.approx(simple_auuc(trial.y, ranked_by, trial.treatment))
+        assert abs(sample.estimate - truth) < 4 * sample.standard_error
+        gain = truth - trial.population.ate / 2
+        assert abs(sample.gain - gain) < 4 * sample.gain_standard_error
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_have_the_published_numbers(preset: str) -> None:
+    published = {
+        "hillstrom": (22, 0.50095, 0.10617, 0.1514, 0.033),
+        "cu2-1m": (12, 0.8502, 0.04631, 0.04944, 0.0031),
+        "criteo": (12, 0.85, 0.03820, 0.04854, 0.0095),
+    }
+    n_features, share, control, treated, most = published[preset]
+    trial = make_trial(200_000, preset=preset, random_state=1)
+    assert trial.n_features == n_features
+    assert trial.treatment.mean() == pytest.approx(share, abs=5e-6)
+    assert trial.population.base_rate == pytest.approx(control, abs=5e-6)
+    assert trial.population.base_rate + trial.population.ate == pytest.approx(treated, abs=5e-6)
+    assert trial.population.ate / 2 < trial.population.best_auuc < most
+    for arm, rate in enumerate((control, treated)):
+        y = trial.y[trial.treatment == arm]
+        assert abs(y.mean() - rate) < 4 * np.sqrt(rate * (1 - rate) / len(y))
+
+
+def test_preset_sizes_and_overrides() -> None:
+    trial = make_trial(preset="hillstrom", random_state=0)
+    assert (trial.n_rows, int(trial.treatment.sum())) == (42_693, 21_387)
+    assert PRESETS["cu2-1m"]["n_rows"] == 1_000_000
+    assert PRESETS["criteo"]["n_rows"] == 13_979_592
+    small = make_trial(500, preset="hillstrom", n_features=5, n_noise=1, effect=0.1, random_state=0)
+    assert small.X.shape == (500, 5)
+    assert small.population.ate == 0.1
+
+
+def test_same_seed_same_trial_and_same_population_for_all_seeds() -> None:
+    first, again = make_trial(3_000, random_state=4), make_trial(3_000, random_state=4)
+    other = make_trial(3_000, random_state=np.random.default_rng(5))
+    pd.testing.assert_frame_equal(first.X, again.X)
+    np.testing.assert_array_equal(first.y, again.y)
+    np.testing.assert_array_equal(first.treatment, again.treatment)
+    assert not np.array_equal(first.y, other.y)
+    assert first.population == other.population
+
+
+def test_noise_features_have_no_bearing_and_the_others_do() -> None:
+    population = Population(n_features=8, n_noise=3, nonlinearity=0.4)
+    X = features(population, 100)
+    for column in range(8):
+        changed = X.copy()
+        changed[:, column] += 1
+        same = np.array_equal(
+            population.outcome_mean(changed, False), population.outcome_mean(X, False)
+        )
+        assert same == (column >= 5)
+
+
+def test_rows_are_features_effects_and_outcomes_of_one_population() -> None:
+    trial = make_trial(1_000, treatment_share=0.3, random_state=2, dtype="float64")
+    assert isinstance(trial, SyntheticTrial)
+    assert isinstance(trial, Trial)
+    np.testing.assert_array_equal(trial.effect, trial.population.uplift(trial.X))
+    np.testing.assert_array_equal(trial.effect, trial.population.uplift(trial.X.to_numpy()))
+    np.testing.assert_array_equal(trial.effect, trial.population.uplift(trial.X.iloc[:, ::-1]))
+    assert set(np.unique(trial.y)) == {0.0, 1.0}
+    assert trial.treatment.sum() == 300
+    part = trial.take(np.arange(600))
+    assert isinstance(part, SyntheticTrial)
+    assert part.population == trial.population
+    assert (make_trial(50, random_state=0).X.dtypes == np.float32).all()
+
+
+def test_outcome_mean_takes_a_flag_for_each_row() -> None:
+    trial = make_trial(1_000, random_state=2)
+    flags = trial.treatment == 1
+    mean = trial.population.outcome_mean(trial.X, flags)
+    control = trial.population.outcome_mean(trial.X, False)
+    np.testing.assert_array_equal(mean[~flags], control[~flags])
+    np.testing.assert_array_equal(mean[flags], trial.population.outcome_mean(trial.X, True)[flags])
+
+
+def test_continuous_outcomes() -> None:
+    trial = make_trial(
+        200_000, outcome="continuous", base_rate=20.0, effect=1.5, signal=2.0, random_state=0
+    )
+    residual = trial.y - trial.population.outcome_mean(trial.X, trial.treatment)
+    assert abs(residual.mean()) < 4 / np.sqrt(len(residual))
+    assert residual.std() == pytest.approx(1, abs=0.01)
+    with pytest.raises(ValueError, match="needs a binary outcome"):
+        trial.population.outcome_probability(trial.X, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"preset": "lenta"}, "preset should be one of"),
+        ({"treatment_share": 1.2}, "treatment_share should lie"),
+        ({"n_rows": 3, "treatment_share": 0.01}, "at least one row in each arm"),
+        ({"base_rate": 0.0}, "base_rate should lie"),
+        ({"base_rate": 0.9, "effect": 0.2}, r"base_rate \+ effect should lie"),
+        ({"heterogeneity": -1.0}, "heterogeneity should be a standard deviation"),
+        ({"signal": float("nan")}, "signal should be a standard deviation"),
+        ({"nonlinearity": 2.0}, "nonlinearity should be a share"),
+        ({"n_features": 4, "n_noise": 3}, "should be at least 2"),
+        ({"n_features": 5, "n_noise": 2, "nonlinearity": 0.5}, "should be at least 4"),
+        ({"n_features": 5, "n_noise": 2, "nonlinearity": 1.0}, "should be even"),
+        ({"n_noise": -1}, "should be at least 2"),
+        ({"outcome": "count"}, "outcome should be one of"),
+        ({"dtype": "int8"}, "dtype should be one of"),
+    ],
+)
+def test_arguments_that_make_no_trial(arguments: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_trial(**arguments)
+
+
+def test_scores_and_rows_that_make_no_sense() -> None:
+    population = Population()
+    with pytest.raises(ValueError, match="function of X or a fitted model"):
+        population.auuc(np.zeros(3))
+    with pytest.raises(ValueError, match="score should have as many rows"):
+        population.auuc(lambda X: np.zeros(3))
+    with pytest.raises(ValueError, match="tolerance should be positive"):
+        population.auuc(lambda X: X["x0"], tolerance=0)
+    with pytest.raises(ValueError, match="without x9"):
+        population.uplift(pd.DataFrame(np.zeros((2, 9)), columns=[f"x{j}" for j in range(9)]))
+    with pytest.raises(ValueError, match="should have 10 columns"):
+        population.uplift(np.zeros((2, 9)))
+    with pytest.raises(ValueError, match="one for each of the 2 rows"):
+        population.outcome_mean(np.zeros((2, 10)), [True])
+
+
+def test_doubling_maps_the_origin_to_itself() -> None:
+    population = Population(nonlinearity=1.0)
+    assert np.isfinite(population.uplift(np.zeros((1, 10)))).all()
+
+
+@pytest.mark.gate
+def test_criteo_preset_in_full() -> None:
+    trial = make_trial(preset="criteo", random_state=0)
+    assert (trial.n_rows, int(trial.treatment.sum())) == (13_979_592, 11_882_655)
+    for arm, rate in enumerate((0.038201, 0.048543)):
+        y = trial.y[trial.treatment == arm]
+        assert abs(y.mean() - rate) < 4 * np.sqrt(rate * (1 - rate) / len(y))
+    error = trial.effect.std() / np.sqrt(trial.n_rows)
+    assert abs(trial.effect.mean() - trial.population.ate) < 4 * error
