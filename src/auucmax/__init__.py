@@ -1,0 +1,39 @@
+"""Rank people by how much a treatment helps them, from a randomised trial; say how sure you are.
+
+The map: trials come from :mod:`auucmax.data`, rankings are evaluated by
+:mod:`auucmax.evaluation`. The names below are the ones that most users need.
+"""
+
+from __future__ import annotations
+
+from auucmax.data import Trial, TrialKFold, check_randomisation, load_hillstrom, make_trial
+from auucmax.evaluation import (
+    UpliftCurveDisplay,
+    auuc_difference,
+    auuc_inference,
+    auuc_score,
+    auuc_scorer,
+    conventions,
+    policy_risk,
+    qini_score,
+    uplift_curve,
+)
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "Trial",
+    "TrialKFold",
+    "UpliftCurveDisplay",
+    "auuc_difference",
+    "auuc_inference",
+    "auuc_score",
+    "auuc_scorer",
+    "check_randomisation",
+    "conventions",
+    "load_hillstrom",
+    "make_trial",
+    "policy_risk",
+    "qini_score",
+    "uplift_curve",
+]

@@ -1,0 +1,237 @@
+"""Pictures, in scikit-learn's manner: ``from_predictions`` computes, ``plot`` draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from auucmax._validation import Floats
+from auucmax.evaluation.bands import UpliftBand, uplift_band
+from auucmax.evaluation.curves import uplift_by_decile, uplift_curve
+from auucmax.evaluation.inference import AUUCInference, auuc_inference
+from auucmax.evaluation.policy import policy_risk
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["DecileDisplay", "PolicyRiskDisplay", "UpliftCurveDisplay"]
+
+_BLUE, _GREY = "#1f5a99", "#777777"
+_MOST_POINTS = 1000
+
+
+@dataclass
+class UpliftCurveDisplay:
+    """The uplift curve with its simultaneous band and the line of random targeting.
+
+    Build it with :meth:`from_predictions` or :meth:`from_estimator`; ``ax_`` is set by ``plot``.
+
+    Examples
+    --------
+    >>> from auucmax import UpliftCurveDisplay, load_hillstrom
+    >>> trial = load_hillstrom()
+    >>> display = UpliftCurveDisplay.from_predictions(
+    ...     trial.y, trial.X["womens"], treatment=trial.treatment, name="bought women's"
+    ... )
+    >>> display.ax_.get_xlabel()
+    'share of people treated, highest score first'
+    """
+
+    share: Floats
+    uplift: Floats
+    inference: AUUCInference
+    band: UpliftBand | None = None
+    name: str | None = None
+    ax_: Axes | None = field(default=None, init=False)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: ArrayLike,
+        score: ArrayLike,
+        *,
+        treatment: ArrayLike,
+        name: str | None = None,
+        band: bool = True,
+        ax: Axes | None = None,
+        color: str | None = None,
+        **options: Any,
+    ) -> UpliftCurveDisplay:
+        """Compute and draw; ``options`` (weights, groups) are those of :func:`auuc_inference`."""
+        inference = auuc_inference(y, score, treatment=treatment, **options)
+        on_curve = {k: v for k, v in options.items() if k not in ("groups", "level")}
+        share, uplift = uplift_curve(y, score, treatment=treatment, **on_curve)
+        step = max(1, len(share) // _MOST_POINTS)
+        kept = np.unique(np.append(np.arange(0, len(share), step), len(share) - 1))
+        around = uplift_band(y, score, treatment=treatment, **options) if band else None
+        display = cls(share[kept], uplift[kept], inference, around, name)
+        return display.plot(ax=ax, color=color)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: ArrayLike, *, treatment: ArrayLike, **options: Any
+    ) -> UpliftCurveDisplay:
+        """Score ``X`` with a fitted estimator, then as :meth:`from_predictions`."""
+        options.setdefault("name", type(estimator).__name__)
+        return cls.from_predictions(y, estimator.predict(X), treatment=treatment, **options)
+
+    def plot(self, ax: Axes | None = None, color: str | None = None) -> UpliftCurveDisplay:
+        """Draw on ``ax`` (a new figure if None); several displays may share one."""
+        ax = self.ax_ = _axes(ax)
+        color = color or (_BLUE if not ax.lines else None)
+        (line,) = ax.plot(self.share, self.uplift, color=color, lw=2, label=self._label())
+        if self.band is not None:
+            ax.fill_between(
+                np.append(0, self.band.share),
+                np.append(0, self.band.simultaneous_lower),
+                np.append(0, self.band.simultaneous_upper),
+                color=line.get_color(),
+                alpha=0.15,
+                lw=0,
+                label=f"{self.band.level:.0%} band, all shares at once",
+            )
+        if not any(old.get_label() == "random" for old in ax.lines):
+            ax.plot([0, 1], [0, self.uplift[-1]], color=_GREY, ls="--", lw=1.2, label="random")
+        ax.set(
+            xlabel="share of people treated, highest score first",
+            ylabel="gain in mean outcome, per person",
+            xlim=(0, 1),
+        )
+        ax.legend(loc="best", frameon=False)
+        return self
+
+    def _label(self) -> str:
+        low, high = self.inference.interval
+        text = f"AUUC {self.inference.estimate:.4f} ({low:.4f} to {high:.4f})"
+        return f"{self.name}: {text}" if self.name else text
+
+
+@dataclass
+class PolicyRiskDisplay:
+    """Policy risk against the share of people treated; the lowest point is marked.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> from auucmax.evaluation import PolicyRiskDisplay
+    >>> trial = load_hillstrom()
+    >>> display = PolicyRiskDisplay.from_predictions(
+    ...     trial.y, trial.X["womens"], treatment=trial.treatment
+    ... )
+    >>> display.best_share
+    1.0
+    """
+
+    share: Floats
+    risk: Floats
+    name: str | None = None
+    ax_: Axes | None = field(default=None, init=False)
+
+    @property
+    def best_share(self) -> float:
+        """Share with the lowest risk on these rows (chosen by looking: expect less elsewhere)."""
+        return float(self.share[np.argmin(self.risk)])
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: ArrayLike,
+        score: ArrayLike,
+        *,
+        treatment: ArrayLike,
+        share: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        color: str | None = None,
+        **options: Any,
+    ) -> PolicyRiskDisplay:
+        """Compute on a grid of shares and draw; ``options`` are those of :func:`policy_risk`."""
+        grid = np.linspace(0, 1, 101) if share is None else np.asarray(share, dtype=float)
+        risk = policy_risk(y, score, treatment=treatment, share=grid, **options)
+        return cls(grid, np.asarray(risk), name).plot(ax=ax, color=color)
+
+    def plot(self, ax: Axes | None = None, color: str | None = None) -> PolicyRiskDisplay:
+        """Draw on ``ax`` (a new figure if None)."""
+        ax = self.ax_ = _axes(ax)
+        color = color or (_BLUE if not ax.lines else None)
+        lowest = int(np.argmin(self.risk))
+        text = f"lowest {self.risk[lowest]:.4f} at {self.share[lowest]:.2f}"
+        label = f"{self.name}: {text}" if self.name else text
+        (line,) = ax.plot(self.share, self.risk, color=color, lw=2, label=label)
+        ax.plot(self.share[lowest], self.risk[lowest], "o", color=line.get_color(), ms=7)
+        ax.set(xlabel="share of people treated, highest score first", ylabel="policy risk")
+        ax.legend(loc="best", frameon=False)
+        return self
+
+
+@dataclass
+class DecileDisplay:
+    """Average effect in each tenth of the people, best tenth first, with intervals.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> from auucmax.evaluation import DecileDisplay
+    >>> trial = load_hillstrom()
+    >>> display = DecileDisplay.from_predictions(
+    ...     trial.y, trial.X["history"], treatment=trial.treatment
+    ... )
+    >>> len(display.table)
+    10
+    """
+
+    table: pd.DataFrame
+    average: float
+    level: float = 0.95
+    name: str | None = None
+    ax_: Axes | None = field(default=None, init=False)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: ArrayLike,
+        score: ArrayLike,
+        *,
+        treatment: ArrayLike,
+        level: float = 0.95,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **options: Any,
+    ) -> DecileDisplay:
+        """Compute and draw; ``options`` are those of :func:`uplift_by_decile`."""
+        table = uplift_by_decile(y, score, treatment=treatment, level=level, **options)
+        on_curve = {k: v for k, v in options.items() if k != "bins"}
+        _, curve = uplift_curve(y, np.zeros(len(np.asarray(y))), treatment=treatment, **on_curve)
+        return cls(table, float(curve[-1]), level, name).plot(ax=ax)
+
+    def plot(self, ax: Axes | None = None) -> DecileDisplay:
+        """Draw on ``ax`` (a new figure if None)."""
+        ax = self.ax_ = _axes(ax)
+        table = self.table.dropna(subset=["uplift"])
+        half = (table["upper"] - table["uplift"]).fillna(0)
+        ax.bar(table.index, table["uplift"], color=_BLUE, alpha=0.75, label=self.name or "effect")
+        ax.errorbar(table.index, table["uplift"], yerr=half, fmt="none", ecolor="black", capsize=3)
+        ax.axhline(self.average, color=_GREY, ls="--", lw=1.2, label="average effect")
+        ax.axhline(0, color="black", lw=0.8)
+        parts = "tenth" if len(self.table) == 10 else f"one of {len(self.table)} parts"
+        ax.set(
+            xlabel=f"{parts} of the people, highest score first",
+            ylabel=f"effect, with {self.level:.0%} interval",
+            xticks=self.table.index,
+        )
+        ax.legend(loc="best", frameon=False)
+        return self
+
+
+def _axes(ax: Axes | None) -> Axes:
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot as plt
+
+    _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax

@@ -1,0 +1,76 @@
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+from auucmax import UpliftCurveDisplay, auuc_score, load_hillstrom, uplift_curve
+from auucmax.evaluation import DecileDisplay, PolicyRiskDisplay, policy_risk, uplift_by_decile
+
+
+@pytest.fixture(scope="module")
+def rows():
+    trial = load_hillstrom()
+    return trial.y, trial.X["womens"] + trial.X["history"] / 1e4, trial.treatment
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+def test_the_curve_that_is_drawn_is_the_curve(rows):
+    y, score, t = rows
+    display = UpliftCurveDisplay.from_predictions(y, score, treatment=t, name="history")
+    drawn, random = display.ax_.lines[0].get_data(), display.ax_.lines[1].get_data()
+    share, uplift = uplift_curve(y, score, treatment=t)
+    assert len(drawn[0]) <= 1100  # many points make a heavy picture, not a better one
+    assert drawn[1] == pytest.approx(np.interp(drawn[0], share, uplift), abs=1e-12)
+    assert (drawn[0][-1], drawn[1][-1]) == (1, uplift[-1])
+    assert random[1].tolist() == [0, uplift[-1]]
+    label = display.ax_.lines[0].get_label()
+    assert label.startswith(f"history: AUUC {auuc_score(y, score, treatment=t):.4f} (")
+
+
+def test_several_curves_share_axes_and_one_random_line(rows):
+    y, score, t = rows
+    first = UpliftCurveDisplay.from_predictions(y, score, treatment=t, band=False)
+    second = UpliftCurveDisplay.from_predictions(
+        y, -score, treatment=t, band=False, ax=first.ax_, ranking="separate"
+    )
+    assert second.ax_ is first.ax_
+    labels = [line.get_label() for line in first.ax_.lines]
+    assert labels.count("random") == 1
+    assert len(labels) == 3
+    assert first.ax_.lines[0].get_color() != first.ax_.lines[2].get_color()
+
+
+def test_from_estimator(rows):
+    y, score, t = rows
+
+    class Model:
+        def predict(self, X):
+            return X["score"]
+
+    display = UpliftCurveDisplay.from_estimator(Model(), {"score": score}, y, treatment=t)
+    assert display.name == "Model"
+
+
+def test_policy_risk_display(rows):
+    y, score, t = rows
+    display = PolicyRiskDisplay.from_predictions(y, score, treatment=t, name="model")
+    assert display.ax_.lines[0].get_ydata() == pytest.approx(
+        policy_risk(y, score, treatment=t, share=np.linspace(0, 1, 101))
+    )
+    assert display.risk.min() == display.risk[display.share == display.best_share]
+
+
+def test_decile_display(rows):
+    y, score, t = rows
+    display = DecileDisplay.from_predictions(y, score, treatment=t)
+    table = uplift_by_decile(y, score, treatment=t)
+    bars = [bar.get_height() for bar in display.ax_.patches]
+    assert bars == pytest.approx(table["uplift"].tolist())
+    assert display.average == pytest.approx(0.045233, abs=1e-6)
