@@ -1,0 +1,55 @@
+"""Sums over all pairs of a trial's rows, in time linear in the rows: the heart of AUUC-max.
+
+=================  ===============================================================================
+surrogates         s(z) with derivatives: ``s_poly``, ``s_log``, ``hinge``, ``sigmoid``
+summary            moments by class and bin, additive; the algorithm is explained there
+table, field       polynomial pieces of a surrogate; convolution of a summary with them
+passes             what is summed over rows; numpy for few rows, numba for many
+sorted             exact sums for ``s_poly`` and ``hinge``, by sorting
+reference          the same sums written out, O(n^2)
+weights            how much treated and control pairs count
+objective          ``PairObjective`` (of w) and ``ScoreObjective`` (of scores)
+=================  ===============================================================================
+"""
+
+from auucmax.pairs.field import PairField
+from auucmax.pairs.objective import (
+    PairObjective,
+    RowDerivatives,
+    ScoreObjective,
+)
+from auucmax.pairs.passes import Bins, PairRows
+from auucmax.pairs.summary import CLASSES, PairSummary, box_range, code_rows
+from auucmax.pairs.surrogates import (
+    ALL_SURROGATES,
+    Surrogate,
+    get_surrogate,
+    hinge,
+    s_log,
+    s_poly,
+    sigmoid,
+)
+from auucmax.pairs.table import bins_per_length
+from auucmax.pairs.weights import group_weights
+
+__all__ = [
+    "ALL_SURROGATES",
+    "CLASSES",
+    "Bins",
+    "PairField",
+    "PairObjective",
+    "PairRows",
+    "PairSummary",
+    "RowDerivatives",
+    "ScoreObjective",
+    "Surrogate",
+    "bins_per_length",
+    "box_range",
+    "code_rows",
+    "get_surrogate",
+    "group_weights",
+    "hinge",
+    "s_log",
+    "s_poly",
+    "sigmoid",
+]

@@ -1,0 +1,111 @@
+"""The passes of ``kernels.py`` in numpy: the same names, arguments and sums, nothing compiled."""
+
+# mypy: disallow-untyped-defs=False
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array
+
+Floats = NDArray[np.float64]
+
+CHUNK = 16_384  # rows at a time, so that temporaries stay in the cache
+
+
+def parts(X: NDArray[Any], start: int, stop: int) -> Iterator[tuple[int, Floats]]:
+    for i in range(start, stop, CHUNK):
+        yield i, np.asarray(X[i : min(i + CHUNK, stop)], dtype=np.float64)
+
+
+class _Placed(NamedTuple):
+    x: Floats
+    weight: Floats
+    code: NDArray[np.int8]
+    cell: NDArray[np.int64]
+    r: Floats
+    outside: int
+
+
+def _placed(
+    X: NDArray[Any],
+    codes: NDArray[np.int8],
+    weight: Floats,
+    w: Floats,
+    scale: float,
+    first: int,
+    count: int,
+    start: int,
+    stop: int,
+) -> Iterator[_Placed]:
+    for i, x in parts(X, start, stop):
+        span = slice(i, i + len(x))
+        position = (x @ w) * scale
+        floor = np.floor(position)
+        cell = floor.astype(np.int64) - first
+        inside = np.clip(cell, 0, count - 1)
+        part_weight = weight[span] if weight.size else np.ones(len(x))
+        outside = int(np.count_nonzero(cell != inside))
+        yield _Placed(x, part_weight, codes[span], inside, position - floor - 0.5, outside)
+
+
+def _horner(part: _Placed, coefficients: Floats) -> Floats:
+    own = coefficients[part.code, part.cell]
+    value = own[:, -1].copy()
+    for p in range(own.shape[1] - 2, -1, -1):
+        value *= part.r
+        value += own[:, p]
+    return value * part.weight
+
+
+def moments(X, codes, weight, w, v, scale, first, out, start, stop):
+    outside = 0
+    count = out.shape[2]
+    for part in _placed(X, codes, weight, w, scale, first, count, start, stop):
+        outside += part.outside
+        where = part.code.astype(np.int64) * count + part.cell
+        for s in range(len(out)):
+            power = part.weight * (part.x @ v) if s else part.weight.copy()
+            for p in range(out.shape[3]):
+                out[s, :, :, p] += np.bincount(where, power, 4 * count).reshape(4, count)
+                power *= part.r
+    return outside
+
+
+def vector_moments(X, codes, weight, w, scale, first, out, start, stop):
+    outside = 0
+    _, count, n_moments, width = out.shape
+    for part in _placed(X, codes, weight, w, scale, first, count, start, stop):
+        outside += part.outside
+        where = part.code.astype(np.int64) * count + part.cell
+        extended = np.column_stack([part.x, np.ones(len(part.x))])
+        power = part.weight.copy()
+        for p in range(n_moments):
+            # One entry a column: row i of x goes, times its power, to the bin of row i.
+            entries = (power, where, np.arange(len(where) + 1))
+            spread = csc_array(entries, shape=(4 * count, len(where)))
+            out[:, :, p] += (spread @ extended).reshape(4, count, width)
+            power = power * part.r
+    return outside
+
+
+def weighted_sum(X, codes, weight, w, v, scale, first, coefficients, slopes, out, start, stop):
+    for part in _placed(X, codes, weight, w, scale, first, coefficients.shape[1], start, stop):
+        value = _horner(part, coefficients)
+        if slopes.size:
+            value += _horner(part, slopes) * (part.x @ v)
+        out += value @ part.x
+
+
+def weighted_gram(X, codes, weight, w, scale, first, coefficients, out, start, stop):
+    for part in _placed(X, codes, weight, w, scale, first, coefficients.shape[1], start, stop):
+        out += part.x.T @ (_horner(part, coefficients)[:, None] * part.x)
+
+
+def row_values(X, codes, weight, w, scale, first, coefficients, out, start, stop):
+    done = start
+    for part in _placed(X, codes, weight, w, scale, first, coefficients.shape[1], start, stop):
+        out[done : done + len(part.r)] = _horner(part, coefficients)
+        done += len(part.r)

@@ -1,0 +1,200 @@
+"""Passes over the rows: everything that costs time proportional to n is one of five small sums.
+
+Every row has a class code (0 to 3), a weight, and a score x.w. The score axis is cut into bins of
+one width; bin k holds the scores in [k width, (k+1) width), for *absolute* integers k, so two sets
+of rows that were binned apart still share their bins. A row's offset inside its bin is
+
+    r = score / width - floor(score / width) - 1/2,   -1/2 <= r < 1/2.
+
+Below ``COMPILE_ROWS`` rows the functions of ``kernels_numpy.py`` do the work and nothing is
+compiled. From there on their twins in ``kernels.py`` run over a fixed number of row blocks in
+threads, and the blocks' results are added in block order: the result is the same, bit for bit, for
+any number of threads. Beyond X they need at most about 8 bytes a row.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auucmax.pairs import kernels_numpy
+
+__all__ = [
+    "Bins",
+    "PairRows",
+    "moments",
+    "row_values",
+    "scores",
+    "transposed_product",
+    "vector_moments",
+    "weighted_gram",
+    "weighted_sum",
+]
+
+Floats = NDArray[np.float64]
+
+DEGREE = 5  #: of the polynomial in r that describes a bin; moments go from 0 to DEGREE
+COMPILE_ROWS = 200_000  #: from this many rows on, numba
+MAX_BLOCKS = 32
+_NONE = np.empty(0)
+_NO_COEFFICIENTS = np.empty((4, 0, 0))
+
+
+class Bins(NamedTuple):
+    """Bins first, first + 1, ..., first + size - 1 of the given width."""
+
+    width: float
+    first: int
+    size: int
+
+    @classmethod
+    def covering(cls, low: float, high: float, width: float) -> Bins:
+        """Bins that hold every score in [low, high], with one to spare on each side.
+
+        The spare bins absorb the rounding of a score that is summed in another order than low.
+        """
+        first = int(np.floor(low / width)) - 1
+        return cls(width, first, int(np.floor(high / width)) + 2 - first)
+
+
+class PairRows(NamedTuple):
+    """Checked rows: X (n, d) of any float dtype and strides, class codes 0..3, weights or None."""
+
+    X: NDArray[Any]
+    codes: NDArray[np.int8]
+    weight: Floats | None = None
+
+    @classmethod
+    def of_scores(
+        cls, score: Floats, codes: NDArray[np.int8], weight: Floats | None = None
+    ) -> PairRows:
+        """Rows whose one feature is the score; its coefficient is 1."""
+        return cls(score[:, None], codes, weight)
+
+
+def moments(rows: PairRows, w: Floats, bins: Bins, v: Floats | None = None) -> Floats:
+    """Sums of weight r^p (first) and of weight (x.v) r^p (second, if v is given).
+
+    Shape (1 or 2, 4 classes, bins, DEGREE + 1).
+    """
+    shape = (1 if v is None else 2, 4, bins.size, DEGREE + 1)
+    args = (w, _NONE if v is None else v, 1.0 / bins.width, bins.first)
+    return _add_blocks("moments", rows, args, np.zeros(shape))
+
+
+def vector_moments(rows: PairRows, w: Floats, bins: Bins, degree: int = DEGREE) -> Floats:
+    """Sums of weight r^p (x, 1), in one pass; shape (4 classes, bins, degree + 1, d + 1)."""
+    shape = (4, bins.size, degree + 1, rows.X.shape[1] + 1)
+    args = (w, 1.0 / bins.width, bins.first)
+    return _add_blocks("vector_moments", rows, args, np.zeros(shape))
+
+
+def weighted_sum(
+    rows: PairRows,
+    w: Floats,
+    bins: Bins,
+    coefficients: Floats,
+    v: Floats | None = None,
+    slopes: Floats = _NO_COEFFICIENTS,
+) -> Floats:
+    """sum_i weight_i (f_i + g_i (x_i.v)) x_i; f_i, g_i: polynomials in r of row i's class and bin.
+
+    ``coefficients`` (of f) and ``slopes`` (of g) have shape (4 classes, bins, any number of terms).
+    """
+    args = (w, _NONE if v is None else v, 1.0 / bins.width, bins.first, coefficients, slopes)
+    return _add_blocks("weighted_sum", rows, args, np.zeros(rows.X.shape[1]))
+
+
+def weighted_gram(rows: PairRows, w: Floats, bins: Bins, coefficients: Floats) -> Floats:
+    """sum_i weight_i f_i x_i x_i', f_i a polynomial in r of the row's class and bin; (d, d)."""
+    d = rows.X.shape[1]
+    args = (w, 1.0 / bins.width, bins.first, coefficients)
+    lower = np.tril(_add_blocks("weighted_gram", rows, args, np.zeros((d, d))))
+    return lower + np.tril(lower, -1).T
+
+
+def row_values(rows: PairRows, w: Floats, bins: Bins, coefficients: Floats) -> Floats:
+    """weight_i f_i for each row, f_i a polynomial in r of the row's class and bin; (n,)."""
+    args = (w, 1.0 / bins.width, bins.first, coefficients)
+    out = np.empty(len(rows.codes))
+    _each_block("row_values", rows, args, [out] * (MAX_BLOCKS if _is_compiled(rows) else 1))
+    return out
+
+
+def scores(X: NDArray[Any], w: Floats) -> Floats:
+    """X w in float64, without a float64 copy of X."""
+    return np.concatenate([part @ w for _, part in kernels_numpy.parts(X, 0, len(X))])
+
+
+def transposed_product(X: NDArray[Any], c: Floats) -> Floats:
+    """X'c in float64, without a float64 copy of X."""
+    total = np.zeros(X.shape[1])
+    for i, part in kernels_numpy.parts(X, 0, len(X)):
+        total += c[i : i + len(part)] @ part
+    return total
+
+
+def _add_blocks(name: str, rows: PairRows, args: tuple[Any, ...], out: Floats) -> Floats:
+    # Partial results take 8 bytes a row at most; their number depends on shapes, not on threads.
+    n_blocks = int(np.clip(8 * len(rows.codes) // max(out.nbytes, 1), 1, MAX_BLOCKS))
+    if not _is_compiled(rows):
+        n_blocks = 1
+    outs = [out, *(np.zeros_like(out) for _ in range(n_blocks - 1))]
+    _each_block(name, rows, args, outs)
+    for other in outs[1:]:
+        out += other
+    return out
+
+
+def _each_block(name: str, rows: PairRows, args: tuple[Any, ...], outs: list[Floats]) -> None:
+    weight = _NONE if rows.weight is None else rows.weight
+    edges = np.linspace(0, len(rows.codes), len(outs) + 1).astype(np.int64)
+    call = partial(_call_compiled, name) if _is_compiled(rows) else getattr(kernels_numpy, name)
+
+    def run(b: int) -> int | None:
+        span = (outs[b], int(edges[b]), int(edges[b + 1]))
+        result: int | None = call(rows.X, rows.codes, weight, *args, *span)
+        return result
+
+    if len(outs) == 1:
+        outside = [run(0)]
+    else:
+        with ThreadPoolExecutor(thread_count()) as pool:
+            outside = list(pool.map(run, range(len(outs))))
+    if any(outside):
+        raise ValueError(
+            f"scores should stay inside the range that the column minima and maxima allow, got "
+            f"{sum(o or 0 for o in outside)} rows outside. X was changed after the objective was "
+            f"built: build a new one."
+        )
+
+
+def thread_count() -> int:
+    """Threads of a compiled pass: NUMBA_NUM_THREADS, which joblib lowers in its workers."""
+    return int(_compiled_kernels().thread_count())
+
+
+def _is_compiled(rows: PairRows) -> bool:
+    return len(rows.codes) >= COMPILE_ROWS and find_spec("numba") is not None
+
+
+def _compiled_kernels() -> Any:
+    from auucmax.pairs import kernels  # late: numba takes half a second to import
+
+    return kernels
+
+
+def _call_compiled(name: str, *args: Any) -> int | None:
+    kernels = _compiled_kernels()
+    try:
+        result: int | None = getattr(kernels, name)(*args)
+    except OSError:
+        # Storing the compiled code failed, a full disk say; no row has been touched yet.
+        setattr(kernels, name, kernels.without_cache(name))
+        result = getattr(kernels, name)(*args)
+    return result

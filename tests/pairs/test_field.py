@@ -1,0 +1,150 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.pairs.pair_rows import coded_rows, trial
+
+from auucmax.pairs import (
+    Bins,
+    PairField,
+    PairRows,
+    PairSummary,
+    box_range,
+    code_rows,
+    s_log,
+    s_poly,
+    sigmoid,
+)
+from auucmax.pairs.passes import row_values
+from auucmax.pairs.reference import pair_hessian, pair_sums
+
+SMOOTH = [s_log(), sigmoid(), sigmoid(2.0)]
+KNOTTED = [s_poly(), s_poly(mu=1.0), s_poly(0.5, 4), s_poly(2.0, 5)]
+
+
+def field_of(rows, s, bins_per_length=20):
+    summary = PairSummary.from_scores(
+        rows.score, rows.codes, width=s.length / bins_per_length, weight=rows.weight
+    )
+    return PairField(summary, s)
+
+
+def derivative(field, rows, order):
+    as_rows = PairRows.of_scores(rows.score, rows.codes, rows.weight)
+    return row_values(as_rows, np.ones(1), field.bins, field.coefficients(order))
+
+
+def opponents(rows):
+    """For each row the weight of all rows, an upper bound on what its opponents weigh."""
+    w = np.ones(len(rows.score)) if rows.weight is None else rows.weight
+    return w.sum() * w.max()
+
+
+@pytest.mark.parametrize("s", SMOOTH, ids=str)
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_smooth_surrogates_at_a_twentieth_of_their_length(s, data):
+    """Loss to 1e-8 of pairs x max s, slopes to 1e-8 and curvatures to 1e-4 of the largest."""
+    rows = data.draw(coded_rows(s.length))
+    field, exact = field_of(rows, s), pair_sums(rows.score, rows.codes, s, rows.weight)
+    totals, reach = field.summary.totals, np.ptp(rows.score)
+    pairs = totals[::2] * totals[1::2]
+    assert (np.abs(field.losses - exact.losses) <= 1e-8 * pairs * s.max_value(reach)).all()
+    # The transforms round at 1e-16 of the largest |s'|, which may be far above all that occur.
+    rounding = 1e-13 * opponents(rows) / s.length
+    assert derivative(field, rows, 1) == pytest.approx(
+        exact.gradient, abs=1e-8 * np.abs(exact.gradient).max() + rounding
+    )
+    assert derivative(field, rows, 2) == pytest.approx(
+        exact.curvature, abs=1e-4 * np.abs(exact.curvature).max() + rounding / s.length
+    )
+
+
+@pytest.mark.parametrize("s", SMOOTH + KNOTTED, ids=str)
+@settings(deadline=None, max_examples=40)
+@given(data=st.data(), per_length=st.sampled_from([1, 2, 4, 7.3, 16, 64]))
+def test_the_error_bound_bounds_the_error(s, data, per_length):
+    """Also for coarse bins, and for bins that do not divide the knot."""
+    rows = data.draw(coded_rows(s.length))
+    field = field_of(rows, s, per_length)
+    exact = pair_sums(rows.score, rows.codes, s, rows.weight)
+    w = np.ones(len(rows.score)) if rows.weight is None else rows.weight
+    assert abs(field.value - exact.losses.sum()) <= 1.1 * field.error_bound(0)
+    for order, expected in ((1, exact.gradient), (2, exact.curvature)):
+        error = np.abs(derivative(field, rows, order) - expected)
+        assert (error <= 1.1 * w * field.error_bound(order)).all()
+
+
+def test_the_error_bound_is_not_idle():
+    """A bound that were never near the error would choose far too many bins."""
+    rng = np.random.default_rng(3)
+    codes = rng.integers(0, 4, 60).astype(np.int8)
+    score = rng.choice([0.0, 0.501, 1.0], 60)
+    for s in (sigmoid(0.5), s_poly(0.5)):
+        summary = PairSummary.from_scores(score, codes, width=s.length / 2)
+        field = PairField(summary, s)
+        error = abs(field.value - pair_sums(score, codes, s).losses.sum())
+        assert error > 1e-3 * field.error_bound(0)
+
+
+def test_s_poly_on_smooth_scores_with_a_thousand_bins():
+    """The knot costs one diagonal of the bin pairs, whose errors cancel over many rows."""
+    rng = np.random.default_rng(5)
+    codes, score = rng.integers(0, 4, 4000).astype(np.int8), rng.normal(size=4000)
+    for scale in (0.02, 0.5, 3.0):
+        s, x = s_poly(), scale * score
+        width = s.mu / max(1, round(s.mu * 1000 / np.ptp(x)))
+        field = PairField(PairSummary.from_scores(x, codes, width=width), s)
+        exact = pair_sums(x, codes, s)
+        assert field.losses == pytest.approx(exact.losses, rel=1e-9)
+        slopes = row_values(
+            PairRows.of_scores(x, codes), np.ones(1), field.bins, field.coefficients(1)
+        )
+        assert slopes == pytest.approx(exact.gradient, abs=1e-6 * np.abs(exact.gradient).max())
+
+
+def test_row_order_does_not_matter():
+    rng = np.random.default_rng(2)
+    codes, score = rng.integers(0, 4, 300).astype(np.int8), rng.normal(size=300)
+    order = rng.permutation(300)
+    a, b = (
+        PairField(PairSummary.from_scores(score[o], codes[o], width=0.05), s_log()).losses
+        for o in (np.arange(300), order)
+    )
+    assert a == pytest.approx(b, rel=1e-13)
+
+
+@pytest.mark.parametrize("s", [s_log(), sigmoid(0.5), s_poly(mu=8.0), s_poly(0.4, 5)], ids=str)
+def test_batches_give_loss_and_gradient_in_one_pass_and_the_hessian_in_a_second(s):
+    X, y, treatment, weight, w = trial(300)
+    codes = code_rows(y, treatment=treatment)
+    batches = [PairRows(X[b], codes[b], weight[b]) for b in (slice(0, 90), slice(90, 300))]
+    multipliers = (0.7, 1.9)
+
+    def summary(rows):
+        box = box_range(rows.X.min(axis=0), rows.X.max(axis=0), w)
+        bins = Bins.covering(*box, s.length / 20)
+        return PairSummary.from_rows(rows, w, bins, vectors=True)
+
+    field = PairField(summary(batches[0]) + summary(batches[1]), s, multipliers)
+    exact = pair_sums(X @ w, codes, s, weight)
+    each = np.repeat(multipliers, 2)[codes]
+    assert field.value == pytest.approx(np.dot(multipliers, exact.losses), rel=1e-9)
+    gradient = X.T @ (each * exact.gradient)
+    assert field.gradient() == pytest.approx(gradient, rel=1e-8, abs=1e-8 * np.abs(gradient).max())
+    hessian = field.hessian(sum(field.curvature_gram(rows, w) for rows in batches))
+    expected = pair_hessian(X, w, codes, s, multipliers, weight)
+    assert hessian == pytest.approx(expected, abs=1e-6 * np.abs(expected).max())
+
+
+def test_gradient_without_vector_moments():
+    summary = PairSummary.from_scores(np.arange(4.0), np.arange(4, dtype=np.int8), width=0.05)
+    with pytest.raises(ValueError, match="vector moments"):
+        PairField(summary, s_log()).gradient()
+
+
+def test_an_empty_class_has_no_pairs():
+    codes = np.array([0, 0, 3, 3], dtype=np.int8)
+    field = PairField(PairSummary.from_scores(np.arange(4.0), codes, width=0.05), s_log())
+    assert field.losses == pytest.approx([0, 0], abs=1e-14)
+    assert field.error_bound(0) < 1e-12

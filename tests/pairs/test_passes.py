@@ -1,0 +1,154 @@
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from tests.pairs.pair_rows import trial
+
+from auucmax.pairs import Bins, PairObjective, PairRows, box_range, code_rows, passes
+
+pytest.importorskip("numba")
+from auucmax.pairs import kernels
+
+N = 20_001
+NAMES = ["moments", "moments_v", "vectors", "sum", "sum_v", "gram", "rows"]
+
+
+def run(name, rows, w, bins):
+    rng = np.random.default_rng(0)
+    coefficients, slopes = rng.normal(size=(2, 4, bins.size, 6))
+    v = rng.normal(size=len(w))
+    return {
+        "moments": lambda: passes.moments(rows, w, bins),
+        "moments_v": lambda: passes.moments(rows, w, bins, v),
+        "vectors": lambda: passes.vector_moments(rows, w, bins, 3),
+        "sum": lambda: passes.weighted_sum(rows, w, bins, coefficients),
+        "sum_v": lambda: passes.weighted_sum(rows, w, bins, coefficients, v, slopes),
+        "gram": lambda: passes.weighted_gram(rows, w, bins, coefficients),
+        "rows": lambda: passes.row_values(rows, w, bins, coefficients),
+    }[name]()
+
+
+def rows_of(X, weighted=True):
+    _, y, treatment, weight, w = trial(N)
+    bins = Bins.covering(*box_range(X.min(axis=0), X.max(axis=0), w), 0.1)
+    return PairRows(X, code_rows(y, treatment=treatment), weight if weighted else None), w, bins
+
+
+def features(dtype, layout):
+    X = trial(N)[0].astype(dtype)
+    if layout == "F":
+        return np.asfortranarray(X)
+    if layout == "strided":
+        wide = np.zeros((2 * N, 9), dtype)
+        wide[::2, ::-2][:, :4] = X
+        return wide[::2, ::-2][:, :4]
+    return X
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "layout"),
+    [(name, np.float32, "C") for name in NAMES]
+    + [("moments", dtype, "F") for dtype in (np.float32, np.float64)]
+    + [("sum", np.float64, layout) for layout in ("C", "strided")],
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_kernels_equal_their_numpy_twins(name, dtype, layout, weighted, monkeypatch):
+    rows, w, bins = rows_of(features(dtype, layout), weighted)
+    expected = run(name, rows, w, bins)
+    monkeypatch.setattr(passes, "COMPILE_ROWS", 0)
+    got = run(name, rows, w, bins)
+    if name != "rows":  # a row on the edge of two bins may go to either
+        assert got == pytest.approx(expected, abs=1e-9 * np.abs(expected).max())
+    else:
+        assert np.isclose(got, expected, atol=1e-9 * np.abs(expected).max()).mean() > 0.999
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_number_of_threads_changes_no_bit(name, monkeypatch):
+    rows, w, bins = rows_of(features(np.float32, "C"))
+    monkeypatch.setattr(passes, "COMPILE_ROWS", 0)
+    results = []
+    for threads in (1, 2, 7):
+        monkeypatch.setattr(kernels, "thread_count", lambda threads=threads: threads)
+        results.append(run(name, rows, w, bins))
+    assert all(np.array_equal(results[0], other) for other in results[1:])
+
+
+def test_scores_and_products():
+    X, *_, w = trial(N)
+    assert passes.scores(X.astype(np.float32), w) == pytest.approx(X @ w, abs=1e-5)
+    c = np.arange(N) / N
+    assert passes.transposed_product(X, c) == pytest.approx(X.T @ c)
+
+
+def test_small_problems_compile_nothing():
+    code = (
+        "import sys, numpy as np\n"
+        "from auucmax.pairs import PairObjective\n"
+        "o = PairObjective(np.eye(4), [1, 0, 0, 1], treatment=[1, 1, 0, 0])\n"
+        "o.value_gradient_hessian(np.ones(4))\n"
+        "print('numba' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_without_numba_numpy_does_it(monkeypatch):
+    rows, w, bins = rows_of(features(np.float64, "C"))
+    expected = run("moments", rows, w, bins)
+    monkeypatch.setattr(passes, "COMPILE_ROWS", 0)
+    monkeypatch.setattr(passes, "find_spec", lambda name: None)
+    assert np.array_equal(run("moments", rows, w, bins), expected)
+
+
+def test_no_folder_for_the_cache(monkeypatch):
+    real = kernels.numba.njit
+
+    def njit(cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(**options)
+
+    monkeypatch.setattr(kernels.numba, "njit", njit)
+    assert kernels._pass(lambda x: x + 1)(2) == 3
+
+
+def test_a_disk_that_fails_while_the_code_is_stored(monkeypatch):
+    rows, w, bins = rows_of(features(np.float64, "C"))
+    expected = run("moments", rows, w, bins)
+
+    def full(*args):
+        raise OSError("no space left on device")
+
+    full.py_func = kernels.moments.py_func
+    monkeypatch.setattr(passes, "COMPILE_ROWS", 0)
+    monkeypatch.setattr(kernels, "moments", full)
+    assert run("moments", rows, w, bins) == pytest.approx(expected, abs=1e-9 * expected.max())
+
+
+@pytest.mark.parametrize("compile_rows", [0, 10**9])
+def test_rows_that_changed_since(compile_rows, monkeypatch):
+    monkeypatch.setattr(passes, "COMPILE_ROWS", compile_rows)
+    X, y, treatment, _, w = trial(N)
+    objective = PairObjective(X, y, treatment=treatment, surrogate="s_log")
+    X[17] = 1000.0 * w
+    with pytest.raises(ValueError, match="got 1 rows outside"):
+        objective.value(w)
+
+
+@pytest.mark.parametrize("surrogate", ["s_log", "s_poly"])
+def test_memory_beyond_the_rows(surrogate):
+    n = passes.COMPILE_ROWS + 300_000
+    X, y, treatment, _, w = trial(n, d=6)
+    X = X.astype(np.float32)
+    PairObjective(X, y, treatment=treatment, surrogate=surrogate).value_gradient_hessian(w)  # warm
+    tracemalloc.start()
+    objective = PairObjective(X, y, treatment=treatment, surrogate=surrogate)
+    objective.value_gradient_hessian(w)
+    objective.hessian_vector(w, w)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert objective.rows.X is X
+    assert peak < 20 * n
