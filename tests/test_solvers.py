@@ -1,0 +1,188 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auucmax.solvers import (
+    METHODS,
+    adam_over_ball,
+    ball_path,
+    kkt_residual,
+    minimise_over_ball,
+    project,
+)
+
+CONVEX = ["newton", "lbfgs", "projected"]
+
+
+class Quadratic:
+    """w'Aw/2 + b'w, A of any rank."""
+
+    def __init__(self, d, rank, seed):
+        rng = np.random.default_rng(seed)
+        root = rng.normal(size=(d, rank))
+        self.A = root @ root.T
+        self.b = self.A @ rng.normal(size=d)  # bounded below: b in the range of A
+        self.best = -np.linalg.pinv(self.A, rcond=1e-9, hermitian=True) @ self.b
+
+    def value_and_gradient(self, w):
+        return float(w @ self.A @ w / 2 + self.b @ w), self.A @ w + self.b
+
+    def hessian(self, w):
+        return self.A
+
+
+class Logistic:
+    def __init__(self, n=400, d=6, seed=0):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(n, d))
+        X[:, -1] = X[:, 0] + X[:, 1]  # collinear: a flat direction
+        self.X, self.sign = X, np.where(rng.random(n) < 0.5, 1.0, -1.0)
+
+    def value_and_gradient(self, w):
+        z = self.sign * (self.X @ w)
+        slope = -self.sign / (1 + np.exp(z)) / len(z)
+        return float(np.logaddexp(0, -z).mean()), self.X.T @ slope
+
+    def hessian(self, w):
+        p = 1 / (1 + np.exp(-self.X @ w))
+        return (self.X.T * (p * (1 - p))) @ self.X / len(p)
+
+
+class Ripples:
+    """Not convex: sum of cos plus a slope."""
+
+    def value_and_gradient(self, w):
+        return float(np.cos(3 * w).sum() + w.sum()), -3 * np.sin(3 * w) + 1
+
+
+def brute_force(objective, radius, d, start):
+    """Projected gradient with tiny steps: slow, simple, convergent."""
+    w = start
+    for _ in range(200_000):
+        step = w - 0.02 * objective.value_and_gradient(w)[1]
+        norm = np.linalg.norm(step)
+        new = step if norm <= radius else step * radius / norm
+        if np.linalg.norm(new - w) < 1e-13:
+            break
+        w = new
+    return w
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 8), st.integers(1, 8), st.integers(0, 10**6), st.floats(0.01, 1.5))
+def test_newton_solves_quadratics_at_once(d, rank, seed, part):
+    f = Quadratic(d, min(rank, d), seed)
+    radius = part * np.linalg.norm(f.best)
+    solution = minimise_over_ball(f, radius, start=np.zeros(d))
+    assert solution.converged
+    assert solution.n_steps <= 2
+    assert np.linalg.norm(solution.w) <= radius * (1 + 1e-9)
+    if part >= 1:
+        assert solution.w == pytest.approx(f.best, abs=1e-5 * radius)  # the shortest minimiser
+        assert solution.multiplier == 0
+    else:
+        assert np.linalg.norm(solution.w) == pytest.approx(radius, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", CONVEX)
+@pytest.mark.parametrize("radius", [0.02, 0.3, 5.0])
+def test_all_methods_find_the_same_minimum(method, radius):
+    f = Logistic()
+    solution = minimise_over_ball(f, radius, start=np.zeros(6), method=method, max_steps=500)
+    assert solution.converged
+    assert solution.residual <= 1e-6
+    slow = brute_force(f, radius, 6, np.zeros(6))
+    assert solution.value == pytest.approx(f.value_and_gradient(slow)[0], abs=1e-9)
+
+
+def test_the_certificate_is_honest():
+    f = Logistic()
+    short = minimise_over_ball(f, 0.3, start=np.zeros(6), method="projected", max_steps=1)
+    assert not short.converged
+    assert short.residual > 1e-6
+    multiplier, residual = kkt_residual(short.w, f.value_and_gradient(short.w)[1], 0.3)
+    scale = np.linalg.norm(f.value_and_gradient(np.zeros(6))[1])
+    assert (multiplier, residual / scale) == (short.multiplier, short.residual)
+
+
+def test_a_start_outside_is_brought_in_and_no_constraint_is_infinite():
+    f = Quadratic(4, 4, 0)
+    far = minimise_over_ball(f, 0.1, start=np.full(4, 50.0))
+    assert np.linalg.norm(far.w) == pytest.approx(0.1)
+    free = minimise_over_ball(f, np.inf, start=np.zeros(4))
+    assert free.w == pytest.approx(f.best, rel=1e-6)
+
+
+@pytest.mark.parametrize("start", [[0.5, -0.5], [1.0, 1.0], [-0.2, 0.9]])
+def test_not_convex_ends_at_a_stationary_point_no_worse_than_the_start(start):
+    f = Ripples()
+    solution = minimise_over_ball(f, 1.2, start=np.array(start), method="projected")
+    assert solution.converged
+    assert solution.value <= f.value_and_gradient(project(np.array(start), 1.2))[0]
+
+
+@pytest.mark.parametrize("method", CONVEX)
+def test_a_path_equals_its_points(method):
+    f = Logistic()
+    radii = [0.05, 10.0, 0.2, 20.0]
+    path = ball_path(f, radii, start=np.zeros(6), method=method, max_steps=500)
+    for radius, on_path in zip(radii, path, strict=True):
+        alone = minimise_over_ball(f, radius, start=np.zeros(6), method=method, max_steps=500)
+        assert on_path.radius == radius
+        assert on_path.converged
+        assert on_path.value == pytest.approx(alone.value, abs=1e-8)
+    assert path[1].n_evaluations == 0  # inside the ball of radius 20, so solved with it
+
+
+def test_zero_gradient_at_zero():
+    class Flat:
+        def value_and_gradient(self, w):
+            return 0.0, np.zeros_like(w)
+
+        def hessian(self, w):
+            return np.zeros((len(w), len(w)))
+
+    for method in METHODS:
+        solution = minimise_over_ball(Flat(), 1.0, start=np.zeros(3), method=method)
+        assert solution.converged
+        assert solution.w.tolist() == [0, 0, 0]
+
+
+def test_bad_options():
+    f = Quadratic(2, 2, 0)
+    with pytest.raises(ValueError, match="method should be one of newton"):
+        minimise_over_ball(f, 1.0, start=np.zeros(2), method="magic")
+    with pytest.raises(ValueError, match="radius should be positive"):
+        minimise_over_ball(f, 0.0, start=np.zeros(2))
+
+
+def test_adam_stays_in_the_ball_comes_near_and_repeats():
+    f = Logistic(n=2000)
+
+    def epoch(rng):
+        order = rng.permutation(2000)
+        for start in range(0, 2000, 100):
+            batch = Logistic.__new__(Logistic)
+            rows = order[start : start + 100]
+            batch.X, batch.sign = f.X[rows], f.sign[rows]
+            yield lambda w, batch=batch: batch.value_and_gradient(w)[1]
+
+    def run(seed):
+        return adam_over_ball(
+            epoch,
+            lambda w: f.value_and_gradient(w)[0],
+            0.05,
+            start=np.zeros(6),
+            learning_rate=0.01,
+            random_state=seed,
+        )
+
+    w, n_epochs = run(0)
+    exact = minimise_over_ball(f, 0.05, start=np.zeros(6))
+    at_zero = np.log(2)
+    assert np.linalg.norm(w) <= 0.05 * (1 + 1e-12)
+    assert f.value_and_gradient(w)[0] - exact.value < 0.1 * (at_zero - exact.value)
+    assert 1 <= n_epochs <= 200
+    assert np.array_equal(w, run(0)[0])
+    assert not np.array_equal(w, run(1)[0])
