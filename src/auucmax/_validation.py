@@ -23,6 +23,7 @@ __all__ = [
     "check_rows",
     "check_shares",
     "check_treatment",
+    "check_weight",
     "listed",
     "missing_message",
 ]
@@ -125,7 +126,7 @@ def check_rows(
     n_rows = len(y)
     score = check_column(score, "score", n_rows)
     treated = check_treatment(treatment, n_rows, control=control)
-    weight = None if sample_weight is None else _check_weight(sample_weight, treated)
+    weight = None if sample_weight is None else check_weight(sample_weight, treated)
     if propensity is not None:
         propensity = np.full(n_rows, propensity) if np.ndim(propensity) == 0 else propensity
         propensity = check_column(propensity, "propensity", n_rows)
@@ -164,12 +165,12 @@ def check_mask(mask: ArrayLike, name: str, n_rows: int) -> Bools:
 def check_shares(share: float | ArrayLike) -> Floats:
     """Shares of people, from 0 to 1, as an array."""
     shares = check_column(np.atleast_1d(np.asarray(share)), "share")
-    if shares.min() < 0 or shares.max() > 1:
+    if shares.min() < -1e-9 or shares.max() > 1 + 1e-9:  # np.arange(0, 1.01, 0.05) passes 1 a bit
         raise ValueError(
             f"share should lie between 0 and 1, got {shares.min():g} to {shares.max():g}. "
             f"0.3 means the top 30 percent."
         )
-    return shares
+    return np.clip(shares, 0, 1)
 
 
 def check_choice(value: object, name: str, choices: Iterable[str]) -> None:
@@ -242,7 +243,8 @@ def _check_arms(treated: Bools, levels: list[Any], control: Any) -> None:
         )
 
 
-def _check_weight(sample_weight: ArrayLike, treated: Bools) -> Floats:
+def check_weight(sample_weight: ArrayLike, treated: Bools) -> Floats:
+    """Weights of the rows: none negative, some positive in each arm."""
     weight = check_column(sample_weight, "sample_weight", len(treated))
     if weight.min() < 0:
         raise ValueError(
