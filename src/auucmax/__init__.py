@@ -7,6 +7,7 @@ The map: trials come from :mod:`auucmax.data`, rankings are evaluated by
 from __future__ import annotations
 
 from auucmax.data import Trial, TrialKFold, check_randomisation, load_hillstrom, make_trial
+from auucmax.estimators import AUUCMax, ClassTransformation, TwoModels
 from auucmax.evaluation import (
     UpliftCurveDisplay,
     auuc_difference,
@@ -22,8 +23,11 @@ from auucmax.evaluation import (
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "AUUCMax",
+    "ClassTransformation",
     "Trial",
     "TrialKFold",
+    "TwoModels",
     "UpliftCurveDisplay",
     "auuc_difference",
     "auuc_inference",

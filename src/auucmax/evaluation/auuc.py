@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from auucmax._validation import check_choice, check_rows
-from auucmax.evaluation.ranking import RankedRows, ranked_parts
+from auucmax.evaluation.ranking import RankedRows, arm_sums, ranked_parts
 
 __all__ = ["RANKINGS", "auuc_score"]
 
@@ -71,9 +70,9 @@ def signed_area(part: RankedRows) -> float:
     """Area of the treated arm minus that of the control arm, as far as they are in this part."""
     # Sums first, the ratio last: with 0/1 outcomes and no weights every sum is a whole number of
     # halves, so the result is exact whatever the order of the rows.
-    rank_weight = part.ranking.mid_cumsum(part.weight)
-    total = part.total_weight
-    return sum(
-        sign * float(np.dot(part.arm_outcome(arm), rank_weight)) / (total * part.arm_total(arm))
-        for arm, sign in part.arms
-    )
+    below = part.ranking.mid_cumsum(part.weight)
+    below *= part.y
+    if part.arm_weight is not None:
+        below *= part.arm_weight
+    sums, total = arm_sums(below, part.treated), part.total_weight
+    return sum(sign * sums[arm] / (total * part.arm_total(arm)) for arm, sign in part.arms)

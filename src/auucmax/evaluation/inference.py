@@ -31,7 +31,7 @@ from auucmax._validation import (
     check_rows,
 )
 from auucmax.evaluation.auuc import RANKINGS, RankingKind, signed_area
-from auucmax.evaluation.ranking import RankedRows, ranked_parts
+from auucmax.evaluation.ranking import RankedRows, arm_sums, ranked_parts
 
 __all__ = ["AUUCDifference", "AUUCInference", "auuc_difference", "auuc_inference"]
 
@@ -232,10 +232,9 @@ def influence(part: RankedRows) -> tuple[Floats, Floats]:
 def standard_error(psi: Floats, treated: Bools, clusters: NDArray[np.intp] | None = None) -> float:
     """Standard error of a sum of row terms: independent within arms, or within clusters of rows."""
     if clusters is None:
-        return float(np.sqrt(sum(_sum_variance(psi[treated == arm]) for arm in (True, False))))
-    centred = psi.copy()
-    for arm in (True, False):
-        centred[treated == arm] -= psi[treated == arm].mean()
+        return float(np.sqrt(_sum_variance(psi, treated)))
+    counts, totals = _arm_counts(treated), arm_sums(psi, treated)
+    centred = psi - np.where(treated, totals[True] / counts[True], totals[False] / counts[False])
     sums = np.bincount(clusters, weights=centred)
     return float(np.sqrt(np.dot(sums, sums) * len(sums) / (len(sums) - 1)))
 
@@ -258,11 +257,9 @@ def _part_errors(parts: tuple[RankedRows, ...]) -> tuple[float, float]:
     variance = np.zeros(2)
     for part in parts:
         psi, half_effect = influence(part)
-        for arm, _ in part.arms:
-            in_arm = slice(None) if len(part.arms) == 1 else part.treated == arm
-            own = psi[in_arm]
-            variance[0] += _sum_variance(own)
-            variance[1] += _sum_variance(own - half_effect[in_arm])
+        variance[0] += _sum_variance(psi, part.treated)
+        psi -= half_effect
+        variance[1] += _sum_variance(psi, part.treated)
     error, gain_error = np.sqrt(variance)
     return float(error), float(gain_error)
 
@@ -276,9 +273,25 @@ def _row_terms(parts: tuple[RankedRows, ...], n_rows: int) -> tuple[Floats, Floa
     return terms
 
 
-def _sum_variance(psi: Floats) -> float:
-    """n times the sample variance; not a number for a single row."""
-    return float(psi.var(ddof=1)) * len(psi) if len(psi) > 1 else float("nan")
+def _sum_variance(psi: Floats, treated: Bools) -> float:
+    """Sum over arms of n_g times the sample variance; not a number if an arm has a single row."""
+    counts, totals = _arm_counts(treated), arm_sums(psi, treated)
+    # Squares of what is left after a first centring: no cancellation of large numbers.
+    shift = (totals[True] + totals[False]) / len(psi)
+    squares = arm_sums(psi - shift, treated, power=2)
+    variance = 0.0
+    for arm, n_rows in counts.items():
+        if n_rows == 1:
+            return float("nan")
+        if n_rows > 1:
+            centred_total = totals[arm] - n_rows * shift
+            variance += (squares[arm] - centred_total**2 / n_rows) * n_rows / (n_rows - 1)
+    return max(variance, 0.0)
+
+
+def _arm_counts(treated: Bools) -> dict[bool, int]:
+    n_treated = int(np.count_nonzero(treated))
+    return {True: n_treated, False: len(treated) - n_treated}
 
 
 def _half_effect(part: RankedRows) -> float:

@@ -12,17 +12,25 @@ then put right. :func:`rank_rows_slow` is the specification.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats, Rows
 
 Indices = NDArray[np.intp]
+_BLOCK = 2**15
 
-__all__ = ["RankedRows", "Ranking", "rank_rows", "rank_rows_slow", "ranked_parts"]
+__all__ = [
+    "RankedRows",
+    "Ranking",
+    "arm_sums",
+    "blocks",
+    "rank_rows",
+    "rank_rows_slow",
+    "ranked_parts",
+]
 
 
 @dataclass(frozen=True)
@@ -73,22 +81,28 @@ class Ranking:
 def rank_rows(score: Floats) -> Ranking:
     """Sort rows by score. O(n log n), the sort of n integers and little else."""
     n_rows = len(score)
-    n_bits = np.uint64(max(1, (n_rows - 1).bit_length()))
-    row_mask = (np.uint64(1) << n_bits) - np.uint64(1)
-    packed = _ordered_bits(score)
-    # Scores of few significant bits (float32, counts) are held whole.
-    whole = not (packed[:100] & row_mask).any() and not (packed & row_mask).any()
-    packed &= ~row_mask
-    packed |= np.arange(n_rows, dtype=np.uint64)
+    n_bits = max(1, (n_rows - 1).bit_length())
+    row_mask = np.uint64((1 << n_bits) - 1)
+    packed = np.empty(n_rows, dtype=np.uint64)
+    dropped = False  # whether any score has bits below the leading ones
+    for block in blocks(n_rows):
+        bits = _ordered_bits(score[block])
+        dropped = dropped or bool((bits & row_mask).any())
+        bits &= ~row_mask
+        np.bitwise_or(bits, np.arange(block.start, block.stop, dtype=np.uint64), out=packed[block])
     packed.sort()
 
-    order = (packed & row_mask).view(np.int64)
-    packed >>= n_bits
-    tied = packed[1:] == packed[:-1]
-    if not whole and tied.any():
+    tied = np.empty(n_rows - 1, dtype=bool)  # in all leading bits with the next row
+    for block in blocks(n_rows - 1):
+        np.less_equal(packed[block] ^ packed[1:][block], row_mask, out=tied[block])
+    packed &= row_mask
+    order = packed.view(np.int64)
+    if not tied.any():
+        return Ranking(order, None)
+    if dropped:
         tied = _compare_whole(score, order, tied)
-    starts = np.flatnonzero(np.concatenate([[True], ~tied])) if tied.any() else None
-    return Ranking(order, starts)
+    starts = np.flatnonzero(np.concatenate([[True], ~tied]))
+    return Ranking(order, None if len(starts) == n_rows else starts)
 
 
 def _compare_whole(score: Floats, order: Indices, near: Bools) -> Bools:
@@ -119,6 +133,24 @@ def rank_rows_slow(score: Floats) -> Ranking:
     in_order = score[order]
     starts = np.flatnonzero(np.concatenate([[True], in_order[1:] != in_order[:-1]]))
     return Ranking(order, None if len(starts) == len(score) else starts)
+
+
+def blocks(n_rows: int) -> Iterator[slice]:
+    """Stretches of rows that fit the cache, so that intermediate results stay there."""
+    for start in range(0, n_rows, _BLOCK):
+        yield slice(start, min(start + _BLOCK, n_rows))
+
+
+def arm_sums(values: Floats, treated: Bools, power: int = 1) -> dict[bool, float]:
+    """Sums over the treated and over the control rows of ``values`` to a power of 1 or 2."""
+    sums = {True: 0.0, False: 0.0}
+    for block in blocks(len(values)):
+        block_values = values[block] if power == 1 else values[block] ** 2
+        # Not np.dot: its threads cost more than they save on so little.
+        of_treated = float((block_values * treated[block]).sum())
+        sums[True] += of_treated
+        sums[False] += float(block_values.sum()) - of_treated
+    return sums
 
 
 def _ordered_bits(score: Floats) -> NDArray[np.uint64]:
@@ -204,20 +236,24 @@ def _arm_weight(rows: Rows) -> Floats | None:
     return 1.0 / own if rows.weight is None else rows.weight / own
 
 
+def _gather(y: Floats, index: Indices) -> Floats:
+    """y in sorted order. Outcomes 0/1 travel as bytes: random reads of those stay in the cache."""
+    with np.errstate(invalid="ignore"):
+        small = y.astype(np.int8)
+    return small.take(index).astype(np.float64) if np.array_equal(small, y) else y.take(index)
+
+
 def _ranked(
     rows: Rows, subset: Indices | None, weight: Floats | None, arm_weight: Floats | None
 ) -> RankedRows:
     ranking = rank_rows(rows.score if subset is None else rows.score[subset])
     index = ranking.order if subset is None else subset[ranking.order]
 
-    def gather(values: NDArray[Any] | None) -> Any:
-        return None if values is None else values.take(index)
-
     return RankedRows(
         ranking=ranking,
         index=index,
-        y=gather(rows.y),
-        treated=gather(rows.treated),
-        weight=gather(weight),
-        arm_weight=gather(arm_weight),
+        y=_gather(rows.y, index),
+        treated=rows.treated.take(index),
+        weight=None if weight is None else weight.take(index),
+        arm_weight=None if arm_weight is None else arm_weight.take(index),
     )

@@ -1,0 +1,230 @@
+"""AUUC-max: the linear score that maximises a smooth stand-in for AUUC under a norm constraint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from auucmax._validation import Bools, Floats, check_choice, check_level
+from auucmax.bounds.paper import PaperBound, paper_bound
+from auucmax.data.splits import TrialKFold
+from auucmax.estimators.base import UpliftEstimator
+from auucmax.estimators.linear_path import Candidate, LinearPath, TrainingRows
+from auucmax.estimators.scaling import SCALES, fit_scaling, unit_rows
+from auucmax.pairs import Surrogate, get_surrogate
+from auucmax.selection import Selection, choose_by_bound, choose_by_cv
+
+__all__ = ["AUUCMax"]
+
+SELECTIONS = ("bound", "cv", None)
+SOLVERS = ("auto", "newton", "lbfgs", "projected", "adam")
+PAPER_GRID = (0.5, 0.8, 1.0)
+RELATIVE_GRID = (0.03, 0.1, 0.3, 1.0)
+N_FOLDS = 5
+
+
+class AUUCMax(UpliftEstimator):
+    """Linear ranking model that maximises AUUC (Algorithm 1 of Betlei, Diemert and Amini).
+
+    Minimises, over ||w|| <= Lambda,
+
+        weight_T mean of s(w.x_i - w.x_j) over treated pairs (i responded, j did not)
+      + weight_C mean of s(w.x_k - w.x_l) over control pairs (k did not respond, l did)
+
+    with s a surrogate of 1[z <= 0], exactly and at a cost linear in the rows; Lambda is chosen on
+    a grid. Needs 0/1 outcomes and both of them in each arm.
+
+    Parameters
+    ----------
+    surrogate : "s_poly" (mu = .1, p = 3: the paper's), "s_log", "sigmoid" (not convex; started at
+        the s_poly solution), or an object of :mod:`auucmax.pairs`.
+    weights : "lambda" (AUUC itself), "uniform" (the paper's optimisation box), "absolute", or two
+        numbers: see :func:`auucmax.pairs.group_weights`.
+    norm : Lambda when ``selection`` is None; None: no constraint.
+    selection : "cv" (mean AUUC over 5 folds stratified by treatment), "bound" (the paper's bound,
+        which is not a guarantee and prefers the smallest Lambda), or None (``norm`` is used).
+    grid : "relative" (.03, .1, .3, 1 of the norm of the unconstrained minimiser), "paper" (.5, .8,
+        1), or norms.
+    scale : "min-max", "column-l2" (columns of unit norm), "unit-rows" or "none". Part of the model.
+    solver : "auto" (Newton; L-BFGS for more than 500 features; projected gradient if s is not
+        convex), one of these, or "adam" (the paper's: batches of 1000 rows, at most 200 epochs,
+        early stopping on a fifth of the rows).
+    learning_rates : tried by "adam" with each norm.
+    delta : confidence level of the paper's bound.
+    random_state : of the folds, and of "adam".
+    control : label of the control group, when treatment is not 0/1.
+
+    Attributes
+    ----------
+    coef_ : (d,) in the user's own units: scores are X @ coef_ + intercept_. ("unit-rows": of the
+        normalised rows.)
+    scaled_coef_ : (d,) w, the coefficients of the scaled features, ||w|| <= norm_.
+    norm_ : chosen Lambda. radius_ : R, the largest norm of a scaled training row.
+    paper_bound_ : what Theorem 1 prints for this model on its training rows. NOT a guarantee.
+    selection_path_ : frame with a row for each candidate.
+    converged_, residual_ : whether, and how well, the optimality conditions hold.
+    n_parameters_ : d + 1.
+
+    Examples
+    --------
+    >>> from auucmax import AUUCMax, load_hillstrom
+    >>> train, test = load_hillstrom().split(random_state=0)
+    >>> model = AUUCMax(random_state=0).fit(train.X, train.y, treatment=train.treatment)
+    >>> model.converged_
+    True
+    >>> round(model.score(test.X, test.y, treatment=test.treatment), 3)
+    0.031
+    """
+
+    _binary_outcome: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        surrogate: str | Surrogate = "s_poly",
+        *,
+        weights: str | tuple[float, float] = "lambda",
+        norm: float | None = None,
+        selection: str | None = "cv",
+        grid: str | Sequence[float] = "relative",
+        scale: str = "min-max",
+        solver: str = "auto",
+        learning_rates: Sequence[float] = (5e-4, 1e-3),
+        delta: float = 0.05,
+        random_state: int | None = None,
+        control: Any = None,
+    ) -> None:
+        self.surrogate = surrogate
+        self.weights = weights
+        self.norm = norm
+        self.selection = selection
+        self.grid = grid
+        self.scale = scale
+        self.solver = solver
+        self.learning_rates = learning_rates
+        self.delta = delta
+        self.random_state = random_state
+        self.control = control
+
+    def _fit(
+        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
+    ) -> None:
+        self._check_parameters()
+        # On small matrices a second BLAS thread waits more than it works.
+        with threadpool_limits(limits=1, user_api="blas"):
+            self._fit_path(X, y, treated, sample_weight)
+
+    def _fit_path(
+        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
+    ) -> None:
+        scaling = fit_scaling(X, self.scale)
+        rows = TrainingRows(scaling.rows(X), y, treated, sample_weight)
+        path = LinearPath(
+            get_surrogate(self.surrogate), self.weights, scaling, self.solver, self.random_state
+        )
+        grid = self._grid(path, rows)
+        candidates = path.fit(rows, grid)
+        bounds = [self._paper_bound(c, rows, scaling.radius) for c in candidates]
+        selection = self._select(path, grid, rows, bounds)
+        best = candidates[selection.best]
+        self.scaled_coef_ = best.w
+        self.coef_ = best.coef
+        self.intercept_ = -float(best.coef @ scaling.shift)
+        self.norm_, self.radius_ = best.norm, scaling.radius
+        self.paper_bound_ = bounds[selection.best]
+        self.converged_, self.residual_ = best.converged, best.residual
+        self.n_parameters_ = X.shape[1] + 1
+        self.selection_path_ = _path_table(candidates, bounds, selection)
+
+    def _predict(self, X: NDArray[Any]) -> Floats:
+        rows = unit_rows(X) if self.scale == "unit-rows" else X
+        return np.asarray(rows @ self.coef_ + self.intercept_, dtype=np.float64)
+
+    def _grid(self, path: LinearPath, rows: TrainingRows) -> list[tuple[float, float | None]]:
+        """Norms, from small to large, each with each learning rate."""
+        norms: Sequence[float]
+        if self.selection is None:
+            norms = [np.inf if self.norm is None else self.norm]
+        elif isinstance(self.grid, str):
+            relative = self.grid == "relative"
+            # A trial in which no feature tells anything has a free norm of 0.
+            free = (path.free_norm(rows) or 1.0) if relative else 1.0
+            norms = [free * part for part in (RELATIVE_GRID if relative else PAPER_GRID)]
+        else:
+            norms = sorted(self.grid)
+        rates = self.learning_rates if self.solver == "adam" else [None]
+        return [(norm, rate) for norm in norms for rate in rates]
+
+    def _select(
+        self,
+        path: LinearPath,
+        grid: list[tuple[float, float | None]],
+        rows: TrainingRows,
+        bounds: list[PaperBound],
+    ) -> Selection:
+        if self.selection == "cv" and len(grid) > 1:
+            folds = TrialKFold(N_FOLDS, random_state=self.random_state)
+            return choose_by_cv(
+                lambda train: path.fit(rows.take(train), grid),
+                lambda candidate, test: rows.take(test).auuc(candidate.coef, "joint"),
+                folds.split(rows.X, rows.y, treatment=rows.treated),
+            )
+        return choose_by_bound(bounds, lambda bound: {"bound": bound.lower})
+
+    def _paper_bound(self, candidate: Candidate, rows: TrainingRows, radius: float) -> PaperBound:
+        # Without a constraint the norm that was reached stands for Lambda.
+        norm = min(candidate.norm, float(np.linalg.norm(candidate.w)) or candidate.norm)
+        return paper_bound(
+            rows.y,
+            rows.X @ candidate.coef,
+            treatment=rows.treated,
+            norm=candidate.norm if np.isfinite(candidate.norm) else norm,
+            radius=radius,
+            delta=self.delta,
+        )
+
+    def _check_parameters(self) -> None:
+        check_level(self.delta, "delta")
+        check_choice(self.scale, "scale", SCALES)
+        check_choice(self.solver, "solver", SOLVERS)
+        if self.selection not in SELECTIONS:
+            raise ValueError(
+                f"selection should be 'bound', 'cv' or None, got {self.selection!r}. "
+                f"None uses the norm that you give."
+            )
+        if self.norm is not None and not self.norm > 0:
+            raise ValueError(f"norm should be positive or None, got {self.norm!r}.")
+        if isinstance(self.grid, str):
+            check_choice(self.grid, "grid", ("relative", "paper"))
+        elif len(self.grid) == 0 or min(self.grid) <= 0:
+            raise ValueError(f"grid should hold positive norms, got {self.grid!r}.")
+
+
+def _path_table(
+    candidates: list[Candidate], bounds: list[PaperBound], selection: Selection
+) -> pd.DataFrame:
+    """A row for each candidate: what it is, what it reached, and what it was chosen by."""
+    table = [
+        {
+            "norm": c.norm,
+            "learning_rate": c.learning_rate,
+            "norm_reached": float(np.linalg.norm(c.w)),
+            "loss": c.loss,
+            "train_auuc": bound.auuc,
+            "paper_bound": bound.lower,
+            "converged": c.converged,
+            "residual": c.residual,
+            "evaluations": c.n_evaluations,
+            "seconds": c.seconds,
+            **{k: v for k, v in chosen_by.items() if k != "bound"},
+            "chosen": number == selection.best,
+        }
+        for number, (c, bound, chosen_by) in enumerate(
+            zip(candidates, bounds, selection.table, strict=True)
+        )
+    ]
+    return pd.DataFrame(table)

@@ -1,0 +1,113 @@
+"""What all estimators share: how they are called, how they score, what scikit-learn may ask."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from auucmax._validation import Bools, Floats, check_column, check_treatment, check_weight
+from auucmax.evaluation.auuc import auuc_score
+
+__all__ = ["UpliftEstimator"]
+
+
+class UpliftEstimator(BaseEstimator):
+    """Base class: ``fit(X, y, *, treatment)``, ``predict(X)`` -> scores, ``score`` -> AUUC.
+
+    A subclass stores its parameters in ``__init__``, among them ``control`` (the label of the
+    control group when treatment is not 0/1), and writes ``_fit`` and ``_predict``, which may trust
+    their arguments. Requests for ``treatment`` are declared here, so users of metadata routing
+    never call ``set_fit_request``.
+    """
+
+    __metadata_request__fit: ClassVar = {"treatment": True, "sample_weight": True}
+    __metadata_request__score: ClassVar = {"treatment": True, "sample_weight": True}
+
+    control: Any = None
+    #: Whether y must be 0 or 1.
+    _binary_outcome: ClassVar[bool] = False
+    #: What ``validate_data`` is told of X.
+    _check_X: ClassVar[dict[str, Any]] = {"dtype": [np.float64, np.float32]}  # others: float64
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        treatment: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn to rank from the rows of a trial.
+
+        Parameters
+        ----------
+        X : (n, d) features, array or frame of numbers.
+        y : (n,) outcome; higher is better.
+        treatment : (n,) 0/1 or boolean, or two labels of which ``control`` names one.
+        sample_weight : (n,) weights of the rows.
+        """
+        matrix = validate_data(self, X, ensure_min_samples=2, **self._check_X)
+        outcome = check_column(y, "y")
+        if len(outcome) != len(matrix):
+            raise ValueError(
+                f"X and y should have the same number of rows, got {len(matrix)} and "
+                f"{len(outcome)}. Pass columns of the same rows."
+            )
+        treated = check_treatment(treatment, len(outcome), control=self.control)
+        weight = None if sample_weight is None else check_weight(sample_weight, treated)
+        if self._binary_outcome:
+            _check_binary(outcome)
+        self._fit(matrix, outcome, treated, weight)
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Scores, (n,): the higher, the sooner a person should be treated."""
+        self._check_is_fitted()
+        return self._predict(validate_data(self, X, reset=False, **self._check_X))
+
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        treatment: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """AUUC (joint ranking) of the scores of ``X``."""
+        return auuc_score(
+            y,
+            self.predict(X),
+            treatment=treatment,
+            sample_weight=sample_weight,
+            control=self.control,
+        )
+
+    def _fit(
+        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
+    ) -> None:
+        raise NotImplementedError
+
+    def _predict(self, X: NDArray[Any]) -> Floats:
+        raise NotImplementedError
+
+    def _check_is_fitted(self) -> None:
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
+
+
+def _check_binary(y: Floats) -> None:
+    levels = np.unique(y)
+    if not np.isin(levels, (0, 1)).all():
+        shown = ", ".join(f"{v:g}" for v in levels[:4]) + (", ..." if len(levels) > 4 else "")
+        raise ValueError(
+            f"y should be 0 or 1 for this model, got {shown}. Cut the outcome at a threshold first."
+        )
+    if len(levels) < 2:
+        raise ValueError(
+            f"y should have two levels, got {levels[0]:g} in all rows. There is nothing to learn."
+        )

@@ -1,0 +1,221 @@
+"""Linear scores fitted on a path of norms: the candidates among which AUUC-max chooses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from auucmax._validation import Bools, Floats
+from auucmax.estimators.scaling import Scaling
+from auucmax.evaluation.auuc import RankingKind, auuc_score
+from auucmax.pairs import PairObjective, Surrogate, s_poly
+from auucmax.solvers import (
+    BallSolution,
+    adam_over_ball,
+    ball_path,
+    kkt_residual,
+    minimise_over_ball,
+)
+
+__all__ = ["Candidate", "LinearPath", "TrainingRows"]
+
+_MANY_FEATURES = 500  # above this a Hessian costs more than it gives
+_BATCH = 1000
+_VALIDATION_PART = 5
+
+
+class TrainingRows(NamedTuple):
+    """Checked rows; X is scaled by row only (column scalings are in the coefficients)."""
+
+    X: NDArray[Any]
+    y: Floats
+    treated: Bools
+    weight: Floats | None
+
+    def take(self, index: NDArray[np.intp]) -> TrainingRows:
+        weight = None if self.weight is None else self.weight[index]
+        return TrainingRows(self.X[index], self.y[index], self.treated[index], weight)
+
+    def auuc(self, coef: Floats, ranking: RankingKind) -> float:
+        return auuc_score(
+            self.y,
+            self.X @ coef,
+            treatment=self.treated,
+            ranking=ranking,
+            sample_weight=self.weight,
+        )
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A fitted linear score: ``w`` of the scaled features, ``coef`` of the features themselves."""
+
+    norm: float
+    learning_rate: float | None
+    w: Floats
+    coef: Floats
+    loss: float
+    converged: bool
+    residual: float
+    n_evaluations: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class LinearPath:
+    """Fits a linear score for each (norm, learning rate), warm-started."""
+
+    surrogate: Surrogate
+    weights: str | tuple[float, float]
+    scaling: Scaling
+    solver: str
+    random_state: int | None = None
+
+    def free_norm(self, rows: TrainingRows) -> float:
+        """Norm of the unconstrained minimiser (of s_poly, where the surrogate is not convex)."""
+        convex = self.surrogate if self.surrogate.convex else s_poly(1.0)
+        objective, start = self._objective(rows, convex), np.zeros(rows.X.shape[1])
+        method = self._method(convex, len(start))
+        return float(
+            np.linalg.norm(minimise_over_ball(objective, np.inf, start=start, method=method).w)
+        )
+
+    def fit(
+        self, rows: TrainingRows, grid: Sequence[tuple[float, float | None]]
+    ) -> list[Candidate]:
+        """One candidate for each (norm, learning rate) of the grid, in its order."""
+        if self.solver == "adam":
+            return [self._fit_adam(rows, norm, rate or 1e-3) for norm, rate in grid]
+        start_time = time.perf_counter()
+        objective, start = self._objective(rows, self.surrogate), np.zeros(rows.X.shape[1])
+        method = self._method(self.surrogate, len(start))
+        norms = [norm for norm, _ in grid]
+        if self.surrogate.convex:
+            solutions = ball_path(objective, norms, start=start, method=method)
+        else:
+            solutions = [self._fit_from_convex(rows, objective, norm, method) for norm in norms]
+        seconds = (time.perf_counter() - start_time) / len(norms)
+        return [self._candidate(solution, None, seconds) for solution in solutions]
+
+    def _objective(self, rows: TrainingRows, surrogate: Surrogate) -> _Rescaled:
+        pairs = PairObjective(
+            rows.X,
+            rows.y,
+            treatment=rows.treated,
+            surrogate=surrogate,
+            weights=self.weights,
+            sample_weight=rows.weight,
+        )
+        return _Rescaled(pairs, self.scaling.factor)
+
+    def _method(self, surrogate: Surrogate, n_features: int) -> str:
+        if self.solver not in ("auto", "adam"):
+            return self.solver
+        if not surrogate.convex:
+            return "projected"
+        return "newton" if n_features <= _MANY_FEATURES else "lbfgs"
+
+    def _fit_from_convex(
+        self, rows: TrainingRows, objective: _Rescaled, norm: float, method: str
+    ) -> BallSolution:
+        """Start at the direction of the s_poly solution, on the sphere."""
+        convex, zero = s_poly(1.0), np.zeros(rows.X.shape[1])
+        first = minimise_over_ball(
+            self._objective(rows, convex),
+            norm,
+            start=zero,
+            method=self._method(convex, len(zero)) if self.solver == "auto" else "newton",
+        ).w
+        length = float(np.linalg.norm(first))
+        start = first * (norm / length) if length > 0 and np.isfinite(norm) else first
+        return minimise_over_ball(objective, norm, start=start, method=method, max_steps=500)
+
+    def _fit_adam(self, rows: TrainingRows, norm: float, rate: float) -> Candidate:
+        start_time = time.perf_counter()
+        rng = np.random.default_rng(self.random_state)
+        held_out = np.zeros(len(rows.y), dtype=bool)
+        for code in np.unique(_strata(rows)):  # both outcomes of both arms in both parts
+            members = rng.permutation(np.flatnonzero(_strata(rows) == code))
+            held_out[members[: max(1, len(members) // _VALIDATION_PART)]] = True
+        train, validation = (
+            rows.take(np.flatnonzero(~held_out)),
+            rows.take(np.flatnonzero(held_out)),
+        )
+        judge = self._objective(validation, self.surrogate)
+        w, n_epochs = adam_over_ball(
+            lambda generator: self._batches(train, generator),
+            lambda w: judge.value_and_gradient(w)[0],
+            norm,
+            start=np.zeros(rows.X.shape[1]),
+            learning_rate=rate,
+            random_state=rng,
+        )
+        whole = self._objective(rows, self.surrogate)
+        loss, gradient = whole.value_and_gradient(w)
+        multiplier, residual = kkt_residual(w, gradient, norm)
+        scale = float(np.linalg.norm(whole.value_and_gradient(np.zeros(len(w)))[1])) or 1.0
+        solution = BallSolution(
+            w=w,
+            value=loss,
+            multiplier=multiplier,
+            residual=residual / scale,
+            converged=residual / scale <= 1e-6,
+            n_steps=n_epochs,
+            n_evaluations=n_epochs,
+            radius=norm,
+        )
+        return self._candidate(solution, rate, time.perf_counter() - start_time)
+
+    def _batches(self, rows: TrainingRows, rng: Generator) -> Iterator[Callable[[Floats], Floats]]:
+        """Gradients of batches of rows that hold a pair to rank in each arm."""
+        order = rng.permutation(len(rows.y))
+        n_batches = max(1, len(order) // _BATCH)
+        for index in np.array_split(order, n_batches):
+            batch = rows.take(index)
+            if len(np.unique(_strata(batch))) == 4:
+                yield self._objective(batch, self.surrogate).gradient
+
+    def _candidate(self, solution: BallSolution, rate: float | None, seconds: float) -> Candidate:
+        return Candidate(
+            norm=solution.radius,
+            learning_rate=rate,
+            w=solution.w,
+            coef=solution.w * self.scaling.factor,
+            loss=solution.value,
+            converged=solution.converged,
+            residual=solution.residual,
+            n_evaluations=solution.n_evaluations,
+            seconds=seconds,
+        )
+
+
+@dataclass(frozen=True)
+class _Rescaled:
+    """The objective as a function of w, the coefficients of the scaled columns.
+
+    Scaling the columns of X by a factor is scaling the coefficients, so X is not copied: gradient
+    and Hessian follow by the chain rule. Shifts of columns cancel in differences of scores.
+    """
+
+    objective: PairObjective
+    factor: Floats
+
+    def value_and_gradient(self, w: Floats) -> tuple[float, Floats]:
+        value, gradient = self.objective.value_and_gradient(w * self.factor)
+        return value, gradient * self.factor
+
+    def gradient(self, w: Floats) -> Floats:
+        return self.value_and_gradient(w)[1]
+
+    def hessian(self, w: Floats) -> Floats:
+        return self.objective.hessian(w * self.factor) * np.outer(self.factor, self.factor)
+
+
+def _strata(rows: TrainingRows) -> NDArray[np.int64]:
+    return np.asarray(2 * rows.treated + (rows.y > 0), dtype=np.int64)

@@ -1,0 +1,144 @@
+"""Baselines that reduce uplift to ordinary prediction: two models, class transformation."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from auucmax._validation import Bools, Floats, check_choice
+from auucmax.estimators.base import UpliftEstimator
+
+__all__ = ["ClassTransformation", "TwoModels"]
+
+
+class TwoModels(UpliftEstimator):
+    """TM: one model of the outcome in each arm; the score is the difference of their predictions.
+
+        score(x) = P(y = 1 | x, treated) - P(y = 1 | x, control)
+
+    (means instead of probabilities for a regressor).
+
+    Parameters
+    ----------
+    estimator : any scikit-learn classifier (0/1 outcome) or regressor; cloned for each arm. By
+        default logistic regression, or least squares if y is not 0/1.
+    control : label of the control group, when treatment is not 0/1.
+
+    Attributes
+    ----------
+    treated_model_, control_model_ : the fitted models.
+    n_parameters_ : coefficients and intercepts of both, if the models are linear.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> train, test = load_hillstrom().split(random_state=0)
+    >>> model = TwoModels().fit(train.X, train.y, treatment=train.treatment)
+    >>> model.n_parameters_
+    46
+    >>> round(model.score(test.X, test.y, treatment=test.treatment), 3)
+    0.031
+    """
+
+    def __init__(self, estimator: Any = None, *, control: Any = None) -> None:
+        self.estimator = estimator
+        self.control = control
+
+    def _fit(
+        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
+    ) -> None:
+        base = self.estimator if self.estimator is not None else _default_model(y)
+        models = []
+        for arm in (treated, ~treated):
+            weight = None if sample_weight is None else sample_weight[arm]
+            models.append(fit_model(clone(base), X[arm], y[arm], weight))
+        self.treated_model_, self.control_model_ = models
+        self.n_parameters_ = sum(count_parameters(model) for model in models)
+
+    def _predict(self, X: NDArray[Any]) -> Floats:
+        return mean_outcome(self.treated_model_, X) - mean_outcome(self.control_model_, X)
+
+
+class ClassTransformation(UpliftEstimator):
+    """CVT: predict z = 1[y = t], whose probability is (1 + uplift) / 2; score = 2 P(z = 1) - 1.
+
+    That identity needs as many treated as control rows. Where the arms differ in size, weights
+    t / (2e) + (1 - t) / (2(1 - e)) with e the treated share restore it (``balance="weights"``, the
+    default; no effect on a balanced trial). ``balance="none"`` leaves the rows as they are.
+
+    Parameters
+    ----------
+    estimator : a scikit-learn classifier, logistic regression by default.
+    balance : "weights" or "none".
+    control : label of the control group, when treatment is not 0/1.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> train, test = load_hillstrom().split(random_state=0)
+    >>> model = ClassTransformation().fit(train.X, train.y, treatment=train.treatment)
+    >>> model.n_parameters_
+    23
+    """
+
+    _binary_outcome: ClassVar[bool] = True
+
+    def __init__(
+        self, estimator: Any = None, *, balance: str = "weights", control: Any = None
+    ) -> None:
+        self.estimator = estimator
+        self.balance = balance
+        self.control = control
+
+    def _fit(
+        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
+    ) -> None:
+        check_choice(self.balance, "balance", ("weights", "none"))
+        agrees = (y == treated).astype(np.float64)
+        weight = sample_weight
+        if self.balance == "weights":
+            share = float(np.average(treated, weights=sample_weight))
+            own = np.where(treated, 1 / (2 * share), 1 / (2 * (1 - share)))
+            weight = own if sample_weight is None else own * sample_weight
+        base = self.estimator if self.estimator is not None else _default_model(agrees)
+        self.model_ = fit_model(clone(base), X, agrees, weight)
+        self.n_parameters_ = count_parameters(self.model_)
+
+    def _predict(self, X: NDArray[Any]) -> Floats:
+        return 2 * mean_outcome(self.model_, X) - 1
+
+
+def fit_model(model: Any, X: NDArray[Any], y: Floats, weight: Floats | None) -> Any:
+    """Fit a scikit-learn model, with weights only where there are some."""
+    if is_classifier(model):
+        levels = np.unique(y)
+        if not np.isin(levels, (0, 1)).all() or len(levels) < 2:
+            raise ValueError(
+                f"y should have both 0 and 1 among the rows of each model to fit a classifier, got "
+                f"{', '.join(f'{v:g}' for v in levels[:4])}. Use a regressor, or collect more rows."
+            )
+        y = y.astype(np.int64)
+    return model.fit(X, y) if weight is None else model.fit(X, y, sample_weight=weight)
+
+
+def mean_outcome(model: Any, X: NDArray[Any]) -> Floats:
+    """P(y = 1 | x) of a classifier, the prediction of a regressor."""
+    predicted = model.predict_proba(X)[:, 1] if is_classifier(model) else model.predict(X)
+    return np.asarray(predicted, dtype=np.float64)
+
+
+def count_parameters(model: Any) -> int:
+    """Coefficients and intercepts of a linear model, or of the last step of a pipeline."""
+    last = model[-1] if hasattr(model, "steps") else model
+    return int(sum(np.size(getattr(last, name, ())) for name in ("coef_", "intercept_")))
+
+
+def _default_model(y: Floats) -> Any:
+    if np.isin(y, (0, 1)).all():
+        # A second-order method: exact, and indifferent to the units of the features.
+        return LogisticRegression(solver="newton-cholesky")
+    return LinearRegression()

@@ -1,0 +1,63 @@
+"""Algorithm 1 of the paper: choose among candidates by a bound, or by cross-validation.
+
+Knows no estimator: it receives candidates, or a function that fits them on some rows, and numbers
+to compare them by. Equal numbers: the earlier candidate, so order candidates from simple to rich.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Selection", "choose_by_bound", "choose_by_cv"]
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The number of the chosen candidate, and one row of numbers for each."""
+
+    best: int
+    table: list[dict[str, float]]
+
+
+def choose_by_bound(
+    candidates: Sequence[Any], lower_bound: Callable[[Any], dict[str, float]]
+) -> Selection:
+    """The candidate with the largest ``lower_bound(candidate)["bound"]``: one fit each.
+
+    Examples
+    --------
+    >>> choose_by_bound([1, 2, 3], lambda c: {"bound": -abs(c - 2)}).best
+    1
+    """
+    table = [lower_bound(candidate) for candidate in candidates]
+    return Selection(int(np.argmax([row["bound"] for row in table])), table)
+
+
+def choose_by_cv(
+    fit_all: Callable[[Indices], Sequence[Any]],
+    evaluate: Callable[[Any, Indices], float],
+    folds: Iterable[tuple[Indices, Indices]],
+) -> Selection:
+    """The candidate with the best mean of ``evaluate(fitted, test rows)`` over folds.
+
+    ``fit_all(train rows)`` fits every candidate, always in the same order.
+
+    Examples
+    --------
+    >>> folds = [(np.array([0, 1]), np.array([2, 3])), (np.array([2, 3]), np.array([0, 1]))]
+    >>> choose_by_cv(lambda rows: [1.0, 5.0], lambda fitted, rows: fitted, folds).table[1]
+    {'cv': 5.0, 'cv_standard_error': 0.0}
+    """
+    scores = np.array([[evaluate(c, test) for c in fit_all(train)] for train, test in folds])
+    mean, error = scores.mean(axis=0), scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
+    table = [
+        {"cv": float(m), "cv_standard_error": float(e)} for m, e in zip(mean, error, strict=True)
+    ]
+    return Selection(int(np.argmax(mean)), table)
