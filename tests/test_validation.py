@@ -7,7 +7,15 @@ import pytest
 
 from auucmax import auuc_difference, auuc_inference, auuc_score, policy_risk
 from auucmax._validation import check_column
-from auucmax.evaluation import qini_score, uplift_at_k, uplift_band, uplift_by_decile, uplift_curve
+from auucmax.evaluation import (
+    conventions,
+    qini_curve,
+    qini_score,
+    uplift_at_k,
+    uplift_band,
+    uplift_by_decile,
+    uplift_curve,
+)
 
 Y, SCORE, T = [1, 0, 1, 0], [4.0, 3.0, 2.0, 1.0], [1, 1, 0, 0]
 
@@ -33,6 +41,14 @@ BAD_ROWS = {
         "y should hold numbers, got .* such as .*yes.* Convert",
     ),
     "y complex": (with_("y", to=[1j, 0, 1, 0]), "y should hold real numbers"),
+    "score dates": (
+        with_("score", to=np.array(["2020-01-01", "NaT", "2020-01-02", "2020-01-03"], "M8[D]")),
+        "score should hold real numbers, got datetime64",
+    ),
+    "boolean treatment, odd control": (
+        {**with_("treatment", to=[True, True, False, False]), "control": "False"},
+        "control should be one of the labels in treatment, False, True; got 'False'",
+    ),
     "y two-dimensional": (
         with_("y", to=[[1, 0], [1, 0], [1, 0], [0, 1]]),
         r"y should be one-dimensional.*shape \(4, 2\). Pass a single column",
@@ -94,8 +110,18 @@ BAD_ROWS = {
         "propensity should lie strictly between 0 and 1.*got values from 0.5 to 1. Drop",
     ),
 }
-METRICS = [auuc_score, auuc_inference, uplift_curve, qini_score, uplift_at_k, uplift_by_decile,
-           uplift_band, policy_risk]  # fmt: skip
+METRICS = [
+    auuc_inference,
+    auuc_score,
+    conventions,
+    policy_risk,
+    qini_curve,
+    qini_score,
+    uplift_at_k,
+    uplift_band,
+    uplift_by_decile,
+    uplift_curve,
+]
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda f: f.__name__)
@@ -103,6 +129,8 @@ METRICS = [auuc_score, auuc_inference, uplift_curve, qini_score, uplift_at_k, up
 def test_bad_rows(metric, case):
     arguments, message = BAD_ROWS[case]
     arguments = dict(arguments)
+    if metric is conventions and not arguments.keys() <= {"y", "score", "treatment", "control"}:
+        pytest.skip("other libraries have no weights")
     with pytest.raises(ValueError, match=message):
         metric(arguments.pop("y"), arguments.pop("score"), **arguments)
 
@@ -111,7 +139,10 @@ def test_bad_rows(metric, case):
     ("call", "message"),
     [
         (lambda: auuc_score(Y, SCORE, treatment=T, ranking="both"), "ranking should be one of 'jo"),
-        (lambda: auuc_inference(Y, SCORE, treatment=T, level=95), "level should lie strictly betw"),
+        (
+            lambda: auuc_inference(Y, SCORE, treatment=T, level=95),
+            "level should be a number strictly betw",
+        ),
         (
             lambda: auuc_inference(Y, SCORE, treatment=T, groups=[1, 1, 1, 1]),
             "groups should name at least two clusters",
@@ -120,9 +151,27 @@ def test_bad_rows(metric, case):
             lambda: auuc_inference(Y, SCORE, treatment=T, groups=["a", None, "b", "b"]),
             "groups should have no missing values",
         ),
-        (lambda: auuc_difference(Y, SCORE, [1], treatment=T), "score should have as many rows as"),
+        (
+            lambda: auuc_difference(Y, SCORE, [1], treatment=T),
+            "score_b should have as many rows as y, 4; got 1",
+        ),
         (lambda: uplift_at_k(Y, SCORE, treatment=T, share=30), "share should lie between 0 and 1"),
         (lambda: uplift_by_decile(Y, SCORE, treatment=T, bins=0), "bins should be a whole number"),
+        (lambda: uplift_by_decile(Y, SCORE, treatment=T, bins="3"), "bins should be a whole num"),
+        (lambda: uplift_by_decile(Y, SCORE, treatment=T, level=95), "level should be a number"),
+        (lambda: auuc_inference(Y, SCORE, treatment=T, level="0.95"), "level should be a number"),
+        (lambda: uplift_at_k(Y, SCORE, treatment=T, share=None), "share should be a number or a"),
+        (
+            lambda: policy_risk(
+                Y * 2,
+                SCORE * 2,
+                treatment=T * 2,
+                share=0.5,
+                sample_weight=[1, 1, 0, 0, 1, 1, 1, 1],
+                randomised=[1] * 4 + [0] * 4,
+            ),
+            "got only zeros for the control rows",
+        ),
         (
             lambda: policy_risk(Y, SCORE, treatment=T, randomised=["y", "n", "y", "n"]),
             "randomised should be boolean or 0/1",
@@ -159,3 +208,15 @@ def test_labels_as_text_categories_and_columns():
 
 def test_huge_numbers_are_not_taken_for_infinite_ones():
     assert check_column([1e308, 1e308], "y").tolist() == [1e308, 1e308]
+
+
+def test_extreme_weights_and_wide_integers():
+    expected = auuc_score(Y, SCORE, treatment=T, sample_weight=[1, 2, 3, 4])
+    for size in (1e-200, 1e200):
+        weight = size * np.array([1, 2, 3, 4])
+        assert auuc_score(Y, SCORE, treatment=T, sample_weight=weight) == pytest.approx(expected)
+        result = auuc_inference(Y, SCORE, treatment=T, sample_weight=weight)
+        assert np.isfinite(result.standard_error)
+    wide = 2**60 + np.array([3, 2, 1, 0])  # one float64 for all of them
+    assert auuc_score(Y, wide, treatment=T) == auuc_score(Y, SCORE, treatment=T)
+    assert auuc_score(Y, wide.astype(np.uint64), treatment=T) == auuc_score(Y, SCORE, treatment=T)

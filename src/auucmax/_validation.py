@@ -6,6 +6,7 @@ Each message says what was expected, what came, and what to do.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,16 +51,22 @@ class Rows(NamedTuple):
                 f"the rows that remain should hold both arms, got {int(rows.treated.sum())} "
                 f"treated of {len(index)}. Check the mask that selects them."
             )
+        if rows.weight is not None:
+            _check_some_weight(rows.weight, rows.treated)
         return rows
 
 
-def check_column(values: ArrayLike, name: str, n_rows: int | None = None) -> Floats:
+def check_column(
+    values: ArrayLike, name: str, n_rows: int | None = None, *, than: str = "y"
+) -> Floats:
     """One finite real number a row, as float64 (no copy if it is that already)."""
-    array = check_one_dimensional(values, name, n_rows)
+    array = check_one_dimensional(values, name, n_rows, than=than)
     if array.dtype == object and (missing := np.asarray(pd.isna(array))).any():
         raise ValueError(missing_message(name, int(missing.sum())))
-    if np.iscomplexobj(array):
-        raise ValueError(f"{name} should hold real numbers, got complex ones.")
+    if array.dtype.kind in "cmM":
+        raise ValueError(
+            f"{name} should hold real numbers, got {array.dtype}. Convert the column first."
+        )
     try:
         array = np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -90,8 +97,12 @@ def check_treatment(
     """
     array = check_one_dimensional(treatment, "treatment", n_rows)
     if array.dtype == bool:
+        if control is not None and control not in (0, 1):
+            raise ValueError(
+                f"control should be one of the labels in treatment, False, True; got {control!r}."
+            )
         treated = array if control is None else array != bool(control)
-        levels: list[Any] = [False, True] if treated.any() and not treated.all() else [treated[0]]
+        levels: list[Any] = [False, True]
     elif array.dtype.kind in "biuf":
         if array.dtype.kind == "f" and (n_missing := int(np.isnan(array).sum())):
             raise ValueError(missing_message("treatment", n_missing))
@@ -120,11 +131,12 @@ def check_rows(
     control: Any = None,
     sample_weight: ArrayLike | None = None,
     propensity: ArrayLike | None = None,
+    score_name: str = "score",
 ) -> Rows:
     """Outcome, score and treatment of the same rows, with optional weight and P(treated)."""
     y = check_column(y, "y")
     n_rows = len(y)
-    score = check_column(score, "score", n_rows)
+    score = check_column(_ranks_of_wide_integers(score), score_name, n_rows)
     treated = check_treatment(treatment, n_rows, control=control)
     weight = None if sample_weight is None else check_weight(sample_weight, treated)
     if propensity is not None:
@@ -137,6 +149,15 @@ def check_rows(
                 f"Drop the rows that could not have been in both arms."
             )
     return Rows(y, score, treated, weight, propensity)
+
+
+def _ranks_of_wide_integers(score: ArrayLike) -> ArrayLike:
+    """Integers that a float64 cannot tell apart are replaced by their ranks: the order is all."""
+    array = np.asarray(score)
+    wide = array.dtype.kind in "iu" and array.itemsize == 8 and array.size > 0
+    if wide and max(-int(array.min()), int(array.max())) > 2**53:
+        return np.unique(array, return_inverse=True)[1].reshape(array.shape)
+    return score
 
 
 def check_groups(groups: ArrayLike, n_rows: int) -> NDArray[np.intp]:
@@ -164,7 +185,15 @@ def check_mask(mask: ArrayLike, name: str, n_rows: int) -> Bools:
 
 def check_shares(share: float | ArrayLike) -> Floats:
     """Shares of people, from 0 to 1, as an array."""
-    shares = check_column(np.atleast_1d(np.asarray(share)), "share")
+    try:
+        shares = np.atleast_1d(np.asarray(share, dtype=np.float64))
+    except (TypeError, ValueError):
+        shares = np.array([])
+    if shares.ndim != 1 or len(shares) == 0 or not np.isfinite(shares).all():
+        raise ValueError(
+            f"share should be a number or a list of numbers between 0 and 1, got {share!r}. "
+            f"0.3 means the top 30 percent."
+        )
     if shares.min() < -1e-9 or shares.max() > 1 + 1e-9:  # np.arange(0, 1.01, 0.05) passes 1 a bit
         raise ValueError(
             f"share should lie between 0 and 1, got {shares.min():g} to {shares.max():g}. "
@@ -182,14 +211,14 @@ def check_choice(value: object, name: str, choices: Iterable[str]) -> None:
 
 def check_level(level: float, name: str = "level") -> None:
     """A probability strictly between 0 and 1."""
-    if not (np.ndim(level) == 0 and 0 < level < 1):
-        raise ValueError(
-            f"{name} should lie strictly between 0 and 1, got {level!r}. 0.95 is usual."
-        )
+    if not isinstance(level, Real) or not 0 < level < 1:
+        raise ValueError(f"{name} should be a number strictly between 0 and 1, got {level!r}.")
 
 
-def check_one_dimensional(values: ArrayLike, name: str, n_rows: int | None) -> NDArray[Any]:
-    """One value a row, at least one row, and as many as y has."""
+def check_one_dimensional(
+    values: ArrayLike, name: str, n_rows: int | None = None, *, than: str = "y"
+) -> NDArray[Any]:
+    """One value a row, at least one row, and as many as ``than`` has."""
     if np.ma.isMaskedArray(values) and np.ma.count_masked(values):
         raise ValueError(missing_message(name, int(np.ma.count_masked(values))))
     array = np.asarray(values)
@@ -204,7 +233,7 @@ def check_one_dimensional(values: ArrayLike, name: str, n_rows: int | None) -> N
         raise ValueError(f"{name} should have at least one row, got none. Check the data source.")
     if n_rows is not None and len(array) != n_rows:
         raise ValueError(
-            f"{name} should have as many rows as y, {n_rows}; got {len(array)}. "
+            f"{name} should have as many rows as {than}, {n_rows}; got {len(array)}. "
             f"Pass columns of the same rows."
         )
     return array
@@ -251,13 +280,19 @@ def check_weight(sample_weight: ArrayLike, treated: Bools) -> Floats:
             f"sample_weight should not be negative, got a smallest weight of {weight.min():g}. "
             f"Drop these rows."
         )
+    _check_some_weight(weight, treated)
+    # Only ratios of weights matter; in these units neither products nor sums can overflow.
+    largest = float(weight.max())
+    return weight if 1e-100 < largest < 1e100 else weight / largest
+
+
+def _check_some_weight(weight: Floats, treated: Bools) -> None:
     for arm, name in ((treated, "treated"), (~treated, "control")):
         if not weight[arm].any():
             raise ValueError(
                 f"sample_weight should be positive for some rows of each arm, got only zeros for "
-                f"the {name} rows."
+                f"the {name} rows. Drop the weights, or these rows."
             )
-    return weight
 
 
 def missing_message(name: str, count: int) -> str:

@@ -59,7 +59,7 @@ def test_bad_input():
         paper_bound([1, 2, 3, 4], score, treatment=t, norm=1, radius=1)
     with pytest.raises(ValueError, match="both outcomes"):
         paper_bound([1, 1, 1, 0], score, treatment=t, norm=1, radius=1)
-    with pytest.raises(ValueError, match="delta should lie"):
+    with pytest.raises(ValueError, match="delta should be a number strictly"):
         paper_bound(y, score, treatment=t, norm=1, radius=1, delta=0)
     with pytest.raises(ValueError, match="control_count should be one of"):
         paper_bound(y, score, treatment=t, norm=1, radius=1, control_count="all")

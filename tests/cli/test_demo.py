@@ -23,6 +23,10 @@ def test_a_folder_that_is_not_there(tmp_path):
     result = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / "no" / "curve.png")])
     assert result.exit_code == 2
     assert "there is no folder" in " ".join(result.output.split())
+    result = CliRunner().invoke(app, ["demo", "-o", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "is a folder" in " ".join(result.output.split())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_version_and_help():

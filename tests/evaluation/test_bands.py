@@ -66,7 +66,14 @@ def test_stretches_equal_row_by_row_sums(rows, weighted):
     clustered = uplift_band(
         rows.y, rows.score, treatment=rows.treated, shares=grid, groups=groups, **given
     )
-    expected = sums.T @ sums * len(sums) / (len(sums) - 1)
+    factor = np.zeros(len(sums))
+    for arm in (True, False):
+        members = np.unique(groups[rows.treated == arm])
+        if len(members) == 1:
+            assert np.isnan(clustered.standard_error).all()
+            return
+        factor[members] = np.maximum(factor[members], len(members) / (len(members) - 1))
+    expected = (sums.T * factor) @ sums
     assert clustered.covariance == pytest.approx(expected, rel=1e-7, abs=1e-9 * scale + 1e-12)
 
 

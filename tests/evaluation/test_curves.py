@@ -92,6 +92,24 @@ def test_deciles_hold_every_row_once_and_ties_together():
     assert tied["uplift"].isna().sum() == 8
 
 
+def test_weighted_deciles():
+    """A bin's standard error by the jackknife over its rows."""
+    rng = np.random.default_rng(2)
+    n = 300
+    y, t, w = rng.normal(size=n), rng.random(n) < 0.5, rng.uniform(0.2, 2, n)
+    table = uplift_by_decile(y, np.zeros(n), treatment=t, sample_weight=w, bins=1)
+    variance = 0.0
+    for own in (t, ~t):
+        y_arm, w_arm = y[own], w[own]
+        left_out = [
+            np.average(np.delete(y_arm, i), weights=np.delete(w_arm, i)) for i in range(len(y_arm))
+        ]
+        variance += (len(y_arm) - 1) * np.var(left_out)
+    assert table.loc[1, "standard_error"] == pytest.approx(variance**0.5, rel=0.02)
+    expected = np.average(y[t], weights=w[t]) - np.average(y[~t], weights=w[~t])
+    assert table.loc[1, "uplift"] == pytest.approx(expected)
+
+
 def test_decile_standard_errors_are_those_of_two_means():
     rng = np.random.default_rng(1)
     y, t, score = rng.normal(size=400), rng.random(400) < 0.5, rng.normal(size=400)

@@ -6,7 +6,13 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from auucmax import UpliftCurveDisplay, auuc_score, load_hillstrom, uplift_curve
-from auucmax.evaluation import DecileDisplay, PolicyRiskDisplay, policy_risk, uplift_by_decile
+from auucmax.evaluation import (
+    DecileDisplay,
+    PolicyRiskDisplay,
+    policy_risk,
+    uplift_band,
+    uplift_by_decile,
+)
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +36,12 @@ def test_the_curve_that_is_drawn_is_the_curve(rows):
     assert drawn[1] == pytest.approx(np.interp(drawn[0], share, uplift), abs=1e-12)
     assert (drawn[0][-1], drawn[1][-1]) == (1, uplift[-1])
     assert random[1].tolist() == [0, uplift[-1]]
+    (filled,) = display.ax_.collections
+    corners = filled.get_paths()[0].vertices
+    band = uplift_band(y, score, treatment=t)
+    assert corners[:, 0].min() == band.share[0]
+    assert set(band.simultaneous_lower) <= set(corners[:, 1])
+    assert set(band.simultaneous_upper) <= set(corners[:, 1])
     label = display.ax_.lines[0].get_label()
     assert label.startswith(f"history: AUUC {auuc_score(y, score, treatment=t):.4f} (")
 
@@ -73,4 +85,7 @@ def test_decile_display(rows):
     table = uplift_by_decile(y, score, treatment=t)
     bars = [bar.get_height() for bar in display.ax_.patches]
     assert bars == pytest.approx(table["uplift"].tolist())
+    (whiskers,) = display.ax_.collections
+    ends = np.array([segment[:, 1] for segment in whiskers.get_segments()])
+    assert ends == pytest.approx(table[["lower", "upper"]].to_numpy())
     assert display.average == pytest.approx(0.045233, abs=1e-6)

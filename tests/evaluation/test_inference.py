@@ -77,12 +77,39 @@ def test_standard_errors_agree_with_the_bootstrap(ranking, clustered):
         assert result.standard_error == pytest.approx(rows.standard_error * 3**0.5, rel=0.01)
 
 
-def test_one_row_clusters_are_rows():
-    y, score, t, _ = simulated()
-    rows = auuc_inference(y, score, treatment=t)
-    clusters = auuc_inference(y, score, treatment=t, groups=np.arange(len(y)))
-    assert clusters.standard_error == pytest.approx(rows.standard_error, rel=1e-3)
-    assert clusters.gain_standard_error == pytest.approx(rows.gain_standard_error, rel=1e-3)
+@quick
+@given(small_trials(min_arm=2), st.sampled_from(RANKINGS))
+def test_one_row_clusters_are_rows(rows, ranking):
+    given = {"treatment": rows.treated, "ranking": ranking, "sample_weight": rows.weight}
+    plain = auuc_inference(rows.y, rows.score, **given)
+    clusters = auuc_inference(rows.y, rows.score, groups=np.arange(len(rows.y)), **given)
+    assert clusters.interval == pytest.approx(plain.interval, rel=1e-6, abs=1e-9)
+    assert clusters.gain_interval == pytest.approx(plain.gain_interval, rel=1e-6, abs=1e-9)
+
+
+def test_few_clusters_make_wide_intervals_and_one_makes_none():
+    y, score, t, _ = simulated(400)
+    one = auuc_inference(y, score, treatment=t, groups=np.where(t, 0, 1 + np.arange(len(y))))
+    assert np.isnan([one.standard_error, *one.interval, one.p_value]).all()
+    two = np.where(t, np.arange(len(y)) % 2, 2 + np.arange(len(y)))
+    few = auuc_inference(y, score, treatment=t, groups=two)
+    half = (few.interval[1] - few.interval[0]) / 2
+    assert half == pytest.approx(12.706 * few.standard_error, rel=1e-4)  # t, one degree of freedom
+
+
+def test_rows_of_weight_zero_are_no_rows():
+    y, score, t, rng = simulated(60)
+    keep = rng.random(60) < 0.5
+    weight = keep * rng.uniform(1, 2, 60)
+    groups = rng.integers(0, 20, 60)
+    for option in ({}, {"groups": groups}):
+        with_zeros = auuc_inference(y, score, treatment=t, sample_weight=weight, **option)
+        without = auuc_inference(
+            y[keep], score[keep], treatment=t[keep], sample_weight=weight[keep],
+            **{k: v[keep] for k, v in option.items()},
+        )  # fmt: skip
+        assert with_zeros.standard_error == pytest.approx(without.standard_error, rel=1e-9)
+        assert with_zeros.interval == pytest.approx(without.interval, rel=1e-9)
 
 
 @quick
@@ -123,12 +150,25 @@ def test_unit_weights_and_an_even_propensity_change_no_standard_error(rows, rank
     )
 
 
-def test_a_constant_score_has_no_gain_and_says_so():
-    y, score, t, _ = simulated(200)
+@pytest.mark.parametrize("ranking", RANKINGS)
+@pytest.mark.parametrize("given", [{}, {"sample_weight": True}, {"groups": True}])
+def test_a_constant_score_has_no_gain_and_says_so(ranking, given):
+    y, score, t, rng = simulated(101)
+    y = y + rng.normal(size=len(y))
+    if "sample_weight" in given:
+        given = {"sample_weight": rng.random(len(y))}
+    if "groups" in given:
+        given = {"groups": np.arange(len(y)) // 2}
     with pytest.warns(UserWarning, match="score should tell rows apart"):
-        result = auuc_inference(y, 0 * score, treatment=t)
-    assert (result.gain, result.p_value) == (0.0, 1.0)
-    assert result.gain_standard_error == pytest.approx(0, abs=1e-15)
+        result = auuc_inference(y, 0 * score, treatment=t, ranking=ranking, **given)
+    assert (result.gain, result.gain_standard_error, result.p_value) == (0.0, 0.0, 1.0)
+
+
+def test_large_outcomes_lose_no_digits():
+    y, score, t, _ = simulated(500)
+    plain = auuc_inference(y, score, treatment=t, ranking="separate")
+    shifted = auuc_inference(y + 1e6, score, treatment=t, ranking="separate")
+    assert shifted.standard_error == pytest.approx(plain.standard_error, rel=1e-4)
 
 
 def test_one_row_in_an_arm_has_an_estimate_but_no_standard_error():

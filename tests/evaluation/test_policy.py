@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.strategies import small_trials
 
 from auucmax import load_hillstrom
+from auucmax.evaluation.curves import uplift_at_k
 from auucmax.evaluation.policy import pehe, policy_risk
 
 
@@ -23,6 +25,46 @@ def test_sign_rule_and_untied_shares_by_hand(rows):
         picked = rows.score >= threshold
         at_share = policy_risk(rows.y, rows.score, treatment=rows.treated, share=picked.mean())
         assert at_share == pytest.approx(by_hand(rows.y, picked, rows.treated), abs=1e-9)
+
+
+@settings(deadline=None, max_examples=100)
+@given(small_trials(), st.floats(0, 1), st.booleans())
+def test_weighted_risk_equals_its_slow_twin(rows, share, at_knot):
+    """Each row's part in the top share, row by row; copies stand for weights."""
+    w = rows.weight
+    if at_knot:
+        share = w[rows.score >= rows.score[0]].sum() / w.sum()
+    part = np.empty(len(w))
+    for i in range(len(w)):
+        above, level = w[rows.score > rows.score[i]].sum(), w[rows.score == rows.score[i]].sum()
+        part[i] = np.clip((share * w.sum() - above) / level, 0, 1)
+    value = 0.0
+    for q, inside in ((share, part * rows.treated), (1 - share, (1 - part) * ~rows.treated)):
+        if (inside * w).sum() > 1e-9:
+            value += q * np.average(rows.y, weights=inside * w)
+    risk = policy_risk(
+        rows.y, rows.score, treatment=rows.treated, share=share, sample_weight=rows.weight
+    )
+    assert risk == pytest.approx(1 - value, abs=1e-5)
+    copies = np.repeat(np.arange(len(w)), w.astype(int))
+    by_sign = policy_risk(rows.y, rows.score, treatment=rows.treated, sample_weight=w)
+    repeated = by_hand(rows.y[copies], rows.score[copies] > 0, rows.treated[copies])
+    assert by_sign == pytest.approx(repeated, abs=1e-12)
+
+
+def test_rounding_of_a_share_does_not_conjure_people():
+    y, score = np.zeros(10), np.arange(10.0)[::-1]
+    t = np.isin(np.arange(10), (3, 7))
+    y[3] = 1
+    for three_tenths in (0.3, 0.1 * 3, 0.1 + 0.2):
+        assert policy_risk(y, score, treatment=t, share=three_tenths) == 1.0
+        assert np.isnan(uplift_at_k(y, score, treatment=t, share=three_tenths))
+
+
+def test_propensity_weighs_the_cells():
+    y, score, t = np.array([1, 0, 1, 0.0]), np.array([2, 2, 1, 1.0]), np.array([1, 1, 1, 0])
+    risk = policy_risk(y, score, treatment=t, propensity=[0.2, 0.8, 0.5, 0.5])
+    assert risk == pytest.approx(1 - (5 + 2) / (5 + 1.25 + 2))  # all are picked
 
 
 def test_nobody_and_everybody_on_hillstrom():

@@ -67,6 +67,43 @@ def test_auuc_intervals(effect, share, tied, ranking):
         assert rates[2] > 0.3  # the test has power
 
 
+def test_auuc_intervals_with_weights_and_a_propensity_that_depends_on_the_score():
+    """High scores were treated more often; some rows were sampled less and weigh more."""
+    rng = np.random.default_rng(9)
+    population = Population(0.3, 0.5, tied=False)
+    misses = np.zeros(2)
+    for _ in range(N_TRIALS):
+        score = rng.random(3000)
+        sampled = rng.random(3000) < 0.4 + 0.6 * score
+        score = score[sampled]
+        propensity = 0.3 + 0.4 * score
+        t = rng.random(len(score)) < propensity
+        y = rng.random(len(score)) < 0.15 + t * 0.3 * (score + 0.05)
+        result = auuc_inference(
+            y, score, treatment=t, propensity=propensity, sample_weight=1 / (0.4 + 0.6 * score)
+        )
+        misses += [
+            outside(result.interval, population.auuc),
+            outside(result.gain_interval, population.gain),
+        ]
+    assert (misses / N_TRIALS >= LOWEST).all(), misses / N_TRIALS
+    assert (misses / N_TRIALS <= HIGHEST).all(), misses / N_TRIALS
+
+
+@pytest.mark.parametrize("n_treated", [3, 8])
+def test_few_treated_clusters_do_not_miss_too_often(n_treated):
+    """Shops of 20 customers with a mood of their own, few of them treated, no effect."""
+    rng = np.random.default_rng(10)
+    n_shops, size, misses = n_treated + 100, 20, 0
+    shop = np.repeat(np.arange(n_shops), size)
+    for _ in range(N_TRIALS):
+        rate = rng.beta(3, 12, n_shops)
+        y = (rng.random(len(shop)) < rate[shop]).astype(float)
+        result = auuc_inference(y, rng.random(len(shop)), treatment=shop < n_treated, groups=shop)
+        misses += outside(result.interval, 0)
+    assert misses / N_TRIALS <= HIGHEST
+
+
 @pytest.mark.parametrize("share", [0.5, 0.85])
 def test_difference_intervals(share):
     """Two noisy versions of one score: the difference of their AUUC is truly zero."""

@@ -28,6 +28,8 @@ def demo(
     """
     from auucmax import auuc_inference, check_randomisation, load_hillstrom
 
+    if output.is_dir():
+        raise typer.BadParameter(f"{output} is a folder; name a file in it, such as curve.png.")
     if not output.absolute().parent.is_dir():
         raise typer.BadParameter(f"there is no folder {output.absolute().parent}; make it first.")
     console = Console()

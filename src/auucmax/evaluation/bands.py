@@ -8,7 +8,8 @@ H_g(q) = mean of y M(q) in arm g, and V'(q) the slope of the curve,
 
 The last term is there because the cut is itself estimated: the top share of these rows, not of the
 population. Between two grid shares all rows have the same M, so the covariance of the whole curve
-needs only sums over some 2 J stretches of the sorted rows: O(n log n + J^3) for J shares.
+needs only sums over some 2 J stretches of the sorted rows: O(n log n + J^3) for J shares. Clusters
+need each row's terms: O(n J).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from auucmax._validation import (
 )
 from auucmax.evaluation.auuc import RANKINGS, RankingKind
 from auucmax.evaluation.curves import ArmSweep
-from auucmax.evaluation.inference import normal_interval
+from auucmax.evaluation.inference import Units, interval_around, with_weight
 from auucmax.evaluation.ranking import RankedRows, ranked_parts
 
 __all__ = ["UpliftBand", "uplift_band"]
@@ -106,16 +107,19 @@ def uplift_band(
         propensity=propensity,
     )
     clusters = None if groups is None else check_groups(groups, len(rows.y))
+    rows, clusters = with_weight(rows, clusters)
+    units = Units.of(rows.treated, clusters)
     pieces = [_Piece.of(part, grid) for part in ranked_parts(rows, ranking)]
     uplift = sum((piece.uplift for piece in pieces), np.zeros(len(grid)))
     if clusters is None:
         covariance = sum((p.covariance() for p in pieces), np.zeros((len(grid), len(grid))))
     else:
         totals = np.sum([p.cluster_totals(clusters) for p in pieces], axis=0)
-        covariance = totals.T @ totals * len(totals) / (len(totals) - 1)
+        covariance = (totals.T * units.corrections()) @ totals
     error = np.sqrt(np.maximum(np.diag(covariance), 0))
-    pointwise = normal_interval(0.0, 1.0, level)[1]
-    critical = max(pointwise, _simultaneous_multiple(covariance, error, level, random_state))
+    pointwise = interval_around(0.0, 1.0, level, units.degrees)[1]
+    multiple = _simultaneous_multiple(covariance, error, level, units.degrees, random_state)
+    critical = max(pointwise, multiple)
     return UpliftBand(
         share=grid,
         uplift=uplift,
@@ -144,9 +148,9 @@ class _Piece:
 
     @classmethod
     def of(cls, part: RankedRows, grid: Floats) -> _Piece:
-        sweep = ArmSweep(part)
+        sweep = ArmSweep.of(part)
         knots = sweep.share
-        arm_knots = {arm: sweep.outcome(arm) / part.arm_total(arm) for arm, _ in part.arms}
+        arm_knots = {arm: sweep.outcome[arm] / part.arm_total(arm) for arm, _ in part.arms}
         curve = np.sum([sign * arm_knots[arm] for arm, sign in part.arms], axis=0)
         cut = np.clip(np.searchsorted(knots, grid) - 1, 0, len(knots) - 2)
         tops = np.unique(np.concatenate([[0, len(knots) - 1], cut, cut + 1]))
@@ -227,14 +231,19 @@ def _smoothed_slope(grid: Floats, knots: Floats, curve: Floats, n_rows: int) -> 
 
 
 def _simultaneous_multiple(
-    covariance: Floats, error: Floats, level: float, random_state: int | Generator | None
+    covariance: Floats,
+    error: Floats,
+    level: float,
+    degrees: int,
+    random_state: int | Generator | None,
 ) -> float:
-    """Level quantile of the largest |z| of normal draws with the curve's correlation."""
+    """Level quantile of the largest |t| of multivariate t draws with the curve's correlation."""
     vary = error > 0
-    if not vary.any():
+    if not vary.any() or degrees < 1:
         return 0.0
+    rng = np.random.default_rng(random_state)
     scaled = covariance[np.ix_(vary, vary)] / np.outer(error[vary], error[vary])
     values, vectors = np.linalg.eigh(scaled)
     root = vectors * np.sqrt(np.maximum(values, 0))
-    draws = np.random.default_rng(random_state).standard_normal((_N_DRAWS, len(root)))
-    return float(np.quantile(np.abs(draws @ root.T).max(axis=1), level))
+    draws = np.abs(rng.standard_normal((_N_DRAWS, len(root))) @ root.T).max(axis=1)
+    return float(np.quantile(draws / np.sqrt(rng.chisquare(degrees, _N_DRAWS) / degrees), level))

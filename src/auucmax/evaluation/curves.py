@@ -7,15 +7,16 @@ level of equal scores the line is what treating a random part of the level gives
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
 
-from auucmax._validation import Floats, Rows, check_choice, check_rows, check_shares
+from auucmax._validation import Floats, Rows, check_choice, check_level, check_rows, check_shares
 from auucmax.evaluation.auuc import RANKINGS, RankingKind
-from auucmax.evaluation.inference import normal_interval
 from auucmax.evaluation.ranking import RankedRows, ranked_parts
 
 __all__ = ["qini_curve", "qini_score", "uplift_at_k", "uplift_by_decile", "uplift_curve"]
@@ -23,23 +24,42 @@ __all__ = ["qini_curve", "qini_score", "uplift_at_k", "uplift_by_decile", "uplif
 
 @dataclass(frozen=True)
 class ArmSweep:
-    """What the top-ranked share holds of each arm: knots of piecewise linear functions of it."""
+    """What the top-ranked share holds of each arm: knots of piecewise linear functions of it.
 
-    part: RankedRows
+    ``share`` runs from 0 to 1; ``people`` and ``outcome`` hold, for each arm of the part, the
+    weight of its rows above each knot and their weighted outcome.
+    """
 
-    @property
-    def share(self) -> Floats:
-        """Share of all ranked people at each knot, from 0 to 1."""
-        total = self.part.ranking.from_top(self.part.weight)
-        return total / total[-1]
+    share: Floats
+    people: dict[bool, Floats]
+    outcome: dict[bool, Floats]
 
-    def people(self, treated: bool) -> Floats:
-        """Weight of the arm's rows above each knot."""
-        return self.part.ranking.from_top(self.part.arm_presence(treated))
+    @classmethod
+    def of(cls, part: RankedRows) -> ArmSweep:
+        total = part.ranking.from_top(part.weight)
+        arms = [arm for arm, _ in part.arms]
+        return cls(
+            share=total / total[-1],
+            people={arm: part.ranking.from_top(part.arm_presence(arm)) for arm in arms},
+            outcome={arm: part.ranking.from_top(part.arm_outcome(arm)) for arm in arms},
+        )
 
-    def outcome(self, treated: bool) -> Floats:
-        """Weighted outcome of the arm's rows above each knot."""
-        return self.part.ranking.from_top(self.part.arm_outcome(treated))
+    def mean_at(self, shares: Floats, arm: bool, *, rest: bool = False) -> Floats:
+        """Mean outcome of the arm in the top shares, or below them; NaN where nobody is there."""
+        at = self._on_knots(shares)
+        people, outcome = self.people[arm], self.outcome[arm]
+        n, total = np.interp(at, self.share, people), np.interp(at, self.share, outcome)
+        if rest:
+            n, total = people[-1] - n, outcome[-1] - total
+        nobody = n <= 1e-12 * people[-1]  # what rounding leaves of nobody
+        return np.divide(total, n, out=np.full(len(shares), np.nan), where=~nobody)
+
+    def _on_knots(self, shares: Floats) -> Floats:
+        """Shares moved onto a knot that they miss by rounding only (0.1 + 0.2 is not 0.3)."""
+        number = np.clip(np.searchsorted(self.share, shares), 1, len(self.share) - 1)
+        left, right = self.share[number - 1], self.share[number]
+        nearest = np.where(shares - left < right - shares, left, right)
+        return np.where(np.abs(shares - nearest) < 1e-12, nearest, shares)
 
 
 def uplift_curve(
@@ -71,10 +91,9 @@ def uplift_curve(
     rows = _checked(y, score, treatment, ranking, sample_weight, propensity, control)
     arm_curves = []
     for part in ranked_parts(rows, ranking):
-        sweep = ArmSweep(part)
+        sweep = ArmSweep.of(part)
         for arm, sign in part.arms:
-            outcome = sweep.outcome(arm)
-            arm_curves.append((sweep.share, sign * outcome / part.arm_total(arm)))
+            arm_curves.append((sweep.share, sign * sweep.outcome[arm] / part.arm_total(arm)))
     (share, uplift), (other_share, other) = arm_curves
     if ranking == "joint":
         return share, uplift + other
@@ -105,10 +124,10 @@ def qini_curve(
     """
     rows = _checked(y, score, treatment, "joint", sample_weight, propensity, control)
     (part,) = ranked_parts(rows, "joint")
-    sweep = ArmSweep(part)
-    n_treated, n_control = sweep.people(True), sweep.people(False)
+    sweep = ArmSweep.of(part)
+    n_treated, n_control = sweep.people[True], sweep.people[False]
     ratio = np.divide(n_treated, n_control, out=np.zeros_like(n_treated), where=n_control > 0)
-    qini = (sweep.outcome(True) - sweep.outcome(False) * ratio) / n_treated[-1]
+    qini = (sweep.outcome[True] - sweep.outcome[False] * ratio) / n_treated[-1]
     return sweep.share, qini
 
 
@@ -168,9 +187,9 @@ def uplift_at_k(
     rows = _checked(y, score, treatment, ranking, sample_weight, propensity, control)
     uplift = np.zeros(len(shares))
     for part in ranked_parts(rows, ranking):
-        sweep = ArmSweep(part)
+        sweep = ArmSweep.of(part)
         for arm, sign in part.arms:
-            uplift += sign * _mean_in_top(sweep, arm, shares)
+            uplift += sign * sweep.mean_at(shares, arm)
     return uplift if np.ndim(share) else float(uplift[0])
 
 
@@ -202,8 +221,9 @@ def uplift_by_decile(
     1    21346  0.0443
     2    21347  0.0455
     """
-    if bins < 1 or int(bins) != bins:
+    if not isinstance(bins, Integral) or bins < 1:
         raise ValueError(f"bins should be a whole number of at least 1, got {bins!r}.")
+    check_level(level)
     rows = _checked(y, score, treatment, "joint", sample_weight, propensity, control)
     (part,) = ranked_parts(rows, "joint")
     above = 1 - part.ranking.mid_cumsum(part.weight) / part.total_weight
@@ -218,7 +238,8 @@ def uplift_by_decile(
     table["mean_treated"], table["mean_control"] = means
     table["uplift"] = means[0] - means[1]
     table["standard_error"] = np.sqrt(variances[0] + variances[1])
-    half = normal_interval(0.0, 1.0, level)[1] * table["standard_error"]
+    smaller_arm = np.minimum(table["treated"], table["control"])
+    half = stdtrit(np.maximum(smaller_arm - 1, 1), 0.5 + level / 2) * table["standard_error"]
     table["lower"], table["upper"] = table["uplift"] - half, table["uplift"] + half
     return pd.DataFrame(table, index=pd.RangeIndex(1, bins + 1, name="bin"))
 
@@ -237,13 +258,6 @@ def _binned_mean(
         square = np.bincount(number, weights=(weight * (y - mean[number])) ** 2, minlength=bins)
         variance = square / total**2 * count / (count - 1)
     return count, mean, variance
-
-
-def _mean_in_top(sweep: ArmSweep, arm: bool, shares: Floats) -> Floats:
-    knots = sweep.share
-    people = np.interp(shares, knots, sweep.people(arm))
-    outcome = np.interp(shares, knots, sweep.outcome(arm))
-    return np.divide(outcome, people, out=np.full(len(shares), np.nan), where=people > 0)
 
 
 def _checked(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from auucmax._validation import Floats
+from auucmax._validation import Floats, check_shares
 from auucmax.evaluation.bands import UpliftBand, uplift_band
 from auucmax.evaluation.curves import uplift_by_decile, uplift_curve
 from auucmax.evaluation.inference import AUUCInference, auuc_inference
@@ -86,13 +86,13 @@ class UpliftCurveDisplay:
         (line,) = ax.plot(self.share, self.uplift, color=color, lw=2, label=self._label())
         if self.band is not None:
             ax.fill_between(
-                np.append(0, self.band.share),
-                np.append(0, self.band.simultaneous_lower),
-                np.append(0, self.band.simultaneous_upper),
+                self.band.share,
+                self.band.simultaneous_lower,
+                self.band.simultaneous_upper,
                 color=line.get_color(),
                 alpha=0.15,
                 lw=0,
-                label=f"{self.band.level:.0%} band, all shares at once",
+                label=f"{self.band.level:.0%} band, all shares from {self.band.share[0]:.0%} up",
             )
         if not any(old.get_label() == "random" for old in ax.lines):
             ax.plot([0, 1], [0, self.uplift[-1]], color=_GREY, ls="--", lw=1.2, label="random")
@@ -150,7 +150,7 @@ class PolicyRiskDisplay:
         **options: Any,
     ) -> PolicyRiskDisplay:
         """Compute on a grid of shares and draw; ``options`` are those of :func:`policy_risk`."""
-        grid = np.linspace(0, 1, 101) if share is None else np.asarray(share, dtype=float)
+        grid = check_shares(np.linspace(0, 1, 101) if share is None else share)
         risk = policy_risk(y, score, treatment=treatment, share=grid, **options)
         return cls(grid, np.asarray(risk), name).plot(ax=ax, color=color)
 

@@ -8,7 +8,8 @@ curve at row i, a_i the weight of the row in its arm and A_g the sum of these we
 
 (+ treated, - control). The first term is the row's own outcome; the second its effect on the
 ranks of all others. The variance of AUUC is the sum over arms of n_g times the variance of psi in
-the arm. The gain over random, AUUC - ATE/2, has u_i - 1/2 in place of u_i. No bootstrap, and
+the arm; intervals use Student's t with one degree less than the rows (or clusters) of the rarer
+arm. The gain over random, AUUC - ATE/2, has u_i - 1/2 in place of u_i. No bootstrap, and
 O(n log n); the bootstrap in ``auucmax.evaluation.reference`` is the slow twin.
 """
 
@@ -20,11 +21,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import stdtr, stdtrit
 
 from auucmax._validation import (
     Bools,
     Floats,
+    Rows,
     check_choice,
     check_groups,
     check_level,
@@ -98,7 +100,8 @@ def auuc_inference(
     Parameters are those of :func:`auuc_score`, and
 
     groups : (n,) label of the cluster (household, shop) of each row; the terms psi are summed
-        within clusters, which may then be dependent inside and lie in one arm or both.
+        within clusters, which may then be dependent inside and lie in one arm or both. With few
+        clusters in an arm the intervals, from Student's t, are wide; with one there are none.
     level : coverage of the intervals.
 
     The score must not have been fitted on these rows. Sampling weights are taken as given.
@@ -109,7 +112,7 @@ def auuc_inference(
     >>> trial = load_hillstrom()
     >>> print(auuc_inference(trial.y, trial.X["womens"], treatment=trial.treatment))
     AUUC 0.03045 (95% interval 0.02666 to 0.03424), gain over random +0.00783
-    (95% interval 0.00617 to 0.00949), p = 2.1e-20, 42,693 rows
+    (95% interval 0.00617 to 0.00949), p = 2.3e-20, 42,693 rows
     """
     check_choice(ranking, "ranking", RANKINGS)
     check_level(level)
@@ -122,30 +125,33 @@ def auuc_inference(
         propensity=propensity,
     )
     clusters = None if groups is None else check_groups(groups, len(rows.y))
-    if rows.score.min() == rows.score.max():
+    constant = bool(rows.score.min() == rows.score.max())
+    if constant:
         warnings.warn(
             "score should tell rows apart, got one value for all of them: AUUC is then ATE/2 and "
             "the gain over random zero, by definition. Check the model that made it.",
             UserWarning,
             stacklevel=2,
         )
-    parts = ranked_parts(rows, ranking)
+    rows, clusters = with_weight(rows, clusters)
+    units, parts = Units.of(rows.treated, clusters), ranked_parts(rows, ranking)
     estimate = sum(signed_area(part) for part in parts)
     gain = estimate - sum(_half_effect(part) for part in parts)
     if clusters is None:
         error, gain_error = _part_errors(parts)
     else:
         psi, half_effect = _row_terms(parts, len(rows.y))
-        error = standard_error(psi, rows.treated, clusters)
-        gain_error = standard_error(psi - half_effect, rows.treated, clusters)
+        error, gain_error = units.error(psi), units.error(psi - half_effect)
+    if constant:  # by definition, and not only up to rounding
+        gain, gain_error = 0.0, 0.0 * gain_error
     return AUUCInference(
         estimate=float(estimate),
         standard_error=error,
-        interval=normal_interval(estimate, error, level),
+        interval=interval_around(estimate, error, level, units.degrees),
         gain=float(gain),
         gain_standard_error=gain_error,
-        gain_interval=normal_interval(gain, gain_error, level),
-        p_value=normal_p_value(gain, gain_error),
+        gain_interval=interval_around(gain, gain_error, level, units.degrees),
+        p_value=p_value_of(gain, gain_error, units.degrees),
         level=level,
         n_rows=len(rows.y),
     )
@@ -175,33 +181,33 @@ def auuc_difference(
     >>> trial = load_hillstrom()
     >>> a, b = trial.X["womens"], trial.X["newbie"]
     >>> print(auuc_difference(trial.y, a, b, treatment=trial.treatment))
-    AUUC difference +0.00646 (95% interval 0.00413 to 0.00880), p = 5.8e-08, 42,693 rows
+    AUUC difference +0.00646 (95% interval 0.00413 to 0.00880), p = 5.9e-08, 42,693 rows
     """
     check_choice(ranking, "ranking", RANKINGS)
     check_level(level)
-    rows, other = (
-        check_rows(
+    estimate, terms = 0.0, []
+    for sign, name, score in ((1.0, "score_a", score_a), (-1.0, "score_b", score_b)):
+        rows = check_rows(
             y,
             score,
             treatment=treatment,
             control=control,
             sample_weight=sample_weight,
             propensity=propensity,
+            score_name=name,
         )
-        for score in (score_a, score_b)
-    )
-    clusters = None if groups is None else check_groups(groups, len(rows.y))
-    estimate, psi = 0.0, np.zeros(len(rows.y))
-    for sign, these in ((1.0, rows), (-1.0, other)):
-        parts = ranked_parts(these, ranking)
+        clusters = None if groups is None else check_groups(groups, len(rows.y))
+        rows, clusters = with_weight(rows, clusters)
+        parts = ranked_parts(rows, ranking)
         estimate += sign * sum(signed_area(part) for part in parts)
-        psi += sign * _row_terms(parts, len(rows.y))[0]
-    error = standard_error(psi, rows.treated, clusters)
+        terms.append(_row_terms(parts, len(rows.y))[0])
+    units = Units.of(rows.treated, clusters)
+    error = units.error(terms[0] - terms[1])
     return AUUCDifference(
         estimate=float(estimate),
         standard_error=error,
-        interval=normal_interval(estimate, error, level),
-        p_value=normal_p_value(estimate, error),
+        interval=interval_around(estimate, error, level, units.degrees),
+        p_value=p_value_of(estimate, error, units.degrees),
         level=level,
         n_rows=len(rows.y),
     )
@@ -229,27 +235,68 @@ def influence(part: RankedRows) -> tuple[Floats, Floats]:
     return psi, half_effect
 
 
-def standard_error(psi: Floats, treated: Bools, clusters: NDArray[np.intp] | None = None) -> float:
-    """Standard error of a sum of row terms: independent within arms, or within clusters of rows."""
-    if clusters is None:
-        return float(np.sqrt(_sum_variance(psi, treated)))
-    counts, totals = _arm_counts(treated), arm_sums(psi, treated)
-    centred = psi - np.where(treated, totals[True] / counts[True], totals[False] / counts[False])
-    sums = np.bincount(clusters, weights=centred)
-    return float(np.sqrt(np.dot(sums, sums) * len(sums) / (len(sums) - 1)))
+@dataclass(frozen=True)
+class Units:
+    """What is independent: the rows, or clusters of them.
+
+    ``degrees`` of freedom: one less than the units of the rarer arm. A cluster may lie in one arm
+    or reach into both; its correction for small samples is that of the rarer arm that it touches.
+    """
+
+    treated: Bools
+    clusters: NDArray[np.intp] | None
+    counts: dict[bool, int]
+
+    @classmethod
+    def of(cls, treated: Bools, clusters: NDArray[np.intp] | None) -> Units:
+        if clusters is None:
+            n_treated = int(np.count_nonzero(treated))
+            return cls(treated, None, {True: n_treated, False: len(treated) - n_treated})
+        counts = {arm: len(np.unique(clusters[treated == arm])) for arm in (True, False)}
+        return cls(treated, clusters, counts)
+
+    @property
+    def degrees(self) -> int:
+        return min(self.counts.values()) - 1
+
+    def error(self, psi: Floats) -> float:
+        """Standard error of the sum of row terms; not a number if an arm has a single unit."""
+        if self.clusters is None:
+            return float(np.sqrt(_sum_variance(psi, self.treated)))
+        totals = np.bincount(self.clusters, weights=self.centred(psi))
+        return float(np.sqrt(np.sum(self.corrections() * totals**2)))
+
+    def centred(self, psi: Floats) -> Floats:
+        """Row terms minus the mean of their arm."""
+        n_treated = int(np.count_nonzero(self.treated))
+        sums = arm_sums(psi, self.treated)
+        means = sums[False] / (len(psi) - n_treated), sums[True] / n_treated
+        return psi - np.take(means, self.treated.view(np.int8))
+
+    def corrections(self) -> Floats:
+        """G_g / (G_g - 1) of each cluster, the larger one where it reaches into both arms."""
+        if self.clusters is None or self.degrees < 1:
+            return np.array(np.nan)
+        result = np.zeros(self.clusters.max() + 1)
+        for arm, n_clusters in self.counts.items():
+            touched = np.unique(self.clusters[self.treated == arm])
+            result[touched] = np.maximum(result[touched], n_clusters / (n_clusters - 1))
+        return result
 
 
-def normal_interval(estimate: float, error: float, level: float) -> tuple[float, float]:
-    """Two-sided normal interval."""
-    half = float(ndtri(0.5 + level / 2)) * error
+def interval_around(
+    estimate: float, error: float, level: float, degrees: float
+) -> tuple[float, float]:
+    """Two-sided interval from Student's t."""
+    half = float(stdtrit(degrees, 0.5 + level / 2)) * error if degrees > 0 else np.nan
     return float(estimate - half), float(estimate + half)
 
 
-def normal_p_value(estimate: float, error: float) -> float:
-    """Two-sided normal p value for zero; 1 when both are zero (a constant score)."""
+def p_value_of(estimate: float, error: float, degrees: float) -> float:
+    """Two-sided p value for zero; 1 when estimate and error are both zero."""
     if error == 0:
-        return 1.0 if abs(estimate) < 1e-12 else 0.0
-    return float(2 * ndtr(-abs(estimate) / error))
+        return 1.0 if estimate == 0 else 0.0
+    return float(2 * stdtr(degrees, -abs(estimate) / error)) if degrees > 0 else float("nan")
 
 
 def _part_errors(parts: tuple[RankedRows, ...]) -> tuple[float, float]:
@@ -264,6 +311,18 @@ def _part_errors(parts: tuple[RankedRows, ...]) -> tuple[float, float]:
     return float(error), float(gain_error)
 
 
+def with_weight(
+    rows: Rows, clusters: NDArray[np.intp] | None
+) -> tuple[Rows, NDArray[np.intp] | None]:
+    """Rows of weight 0 say nothing, and must not count as rows either."""
+    if rows.weight is None or rows.weight.all():
+        return rows, clusters
+    kept = np.flatnonzero(rows.weight)
+    return rows.take(kept), None if clusters is None else np.unique(
+        clusters[kept], return_inverse=True
+    )[1]
+
+
 def _row_terms(parts: tuple[RankedRows, ...], n_rows: int) -> tuple[Floats, Floats]:
     """psi of AUUC and of half the effect in the caller's row order."""
     terms = np.empty(n_rows), np.empty(n_rows)
@@ -275,23 +334,14 @@ def _row_terms(parts: tuple[RankedRows, ...], n_rows: int) -> tuple[Floats, Floa
 
 def _sum_variance(psi: Floats, treated: Bools) -> float:
     """Sum over arms of n_g times the sample variance; not a number if an arm has a single row."""
-    counts, totals = _arm_counts(treated), arm_sums(psi, treated)
-    # Squares of what is left after a first centring: no cancellation of large numbers.
-    shift = (totals[True] + totals[False]) / len(psi)
-    squares = arm_sums(psi - shift, treated, power=2)
-    variance = 0.0
-    for arm, n_rows in counts.items():
-        if n_rows == 1:
-            return float("nan")
-        if n_rows > 1:
-            centred_total = totals[arm] - n_rows * shift
-            variance += (squares[arm] - centred_total**2 / n_rows) * n_rows / (n_rows - 1)
-    return max(variance, 0.0)
-
-
-def _arm_counts(treated: Bools) -> dict[bool, int]:
     n_treated = int(np.count_nonzero(treated))
-    return {True: n_treated, False: len(treated) - n_treated}
+    counts = {True: n_treated, False: len(psi) - n_treated}
+    if 1 in counts.values():
+        return float("nan")
+    sums = arm_sums(psi, treated)
+    means = tuple(sums[arm] / max(counts[arm], 1) for arm in (False, True))
+    squares = arm_sums(psi, treated, squared_around=(means[0], means[1]))
+    return sum(squares[arm] * n / (n - 1) for arm, n in counts.items() if n > 1)
 
 
 def _half_effect(part: RankedRows) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from auucmax._validation import Floats, check_column, check_mask, check_rows, check_shares
+from auucmax._validation import Floats, Rows, check_column, check_mask, check_rows, check_shares
 from auucmax.evaluation.curves import ArmSweep
 from auucmax.evaluation.ranking import ranked_parts
 
@@ -60,12 +60,12 @@ def policy_risk(
         keep = check_mask(randomised, "randomised", len(rows.y))
         rows = rows.take(np.flatnonzero(keep))
     if share is None:
-        rows = rows._replace(score=(rows.score > 0).astype(np.float64))
-        picked = rows.score if rows.weight is None else rows.weight * rows.score
-        q = picked.sum() / (len(picked) if rows.weight is None else rows.weight.sum())
-        return float(1 - _policy_value(rows, np.array([q]))[0])
-    risk = 1 - _policy_value(rows, check_shares(share))
-    return risk if np.ndim(share) else float(risk[0])
+        return _sign_rule_risk(rows)
+    (part,) = ranked_parts(rows, "joint")
+    sweep, shares = ArmSweep.of(part), check_shares(share)
+    treated, control = (sweep.mean_at(shares, arm, rest=not arm) for arm in (True, False))
+    value = shares * np.nan_to_num(treated) + (1 - shares) * np.nan_to_num(control)
+    return 1 - value if np.ndim(share) else float(1 - value[0])
 
 
 def pehe(effect: ArrayLike, predicted: ArrayLike, *, squared: bool = False) -> float:
@@ -80,21 +80,20 @@ def pehe(effect: ArrayLike, predicted: ArrayLike, *, squared: bool = False) -> f
     2.0
     """
     effect = check_column(effect, "effect")
-    predicted = check_column(predicted, "predicted", len(effect))
+    predicted = check_column(predicted, "predicted", len(effect), than="effect")
     mean = float(np.mean((predicted - effect) ** 2))
     return mean if squared else float(np.sqrt(mean))
 
 
-def _policy_value(rows: Any, shares: Floats) -> Floats:
-    (part,) = ranked_parts(rows, "joint")
-    sweep = ArmSweep(part)
-    knots = sweep.share
-
-    def top_mean(arm: bool, rest: bool) -> Floats:
-        people, outcome = sweep.people(arm), sweep.outcome(arm)
-        n, total = np.interp(shares, knots, people), np.interp(shares, knots, outcome)
-        if rest:
-            n, total = people[-1] - n, outcome[-1] - total
-        return np.divide(total, n, out=np.zeros(len(shares)), where=n > 0)
-
-    return shares * top_mean(True, rest=False) + (1 - shares) * top_mean(False, rest=True)
+def _sign_rule_risk(rows: Rows) -> float:
+    weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
+    arm_weight = weight
+    if rows.propensity is not None:
+        arm_weight = weight / np.where(rows.treated, rows.propensity, 1 - rows.propensity)
+    picked = rows.score > 0
+    q = float(weight[picked].sum() / weight.sum())
+    value = 0.0
+    for part, cell in ((q, picked & rows.treated), (1 - q, ~picked & ~rows.treated)):
+        if arm_weight[cell].any():
+            value += part * float(np.average(rows.y[cell], weights=arm_weight[cell]))
+    return 1 - value

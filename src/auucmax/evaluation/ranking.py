@@ -4,7 +4,7 @@ Everything that evaluation needs is a cumulative sum over rows in the order of t
 of equal score form one *level*; a row counts half of its own level as below it and half as above,
 which is what breaking ties at random gives on average. So a result never depends on row order.
 
-Sorting is the whole cost. ``np.sort`` of 64-bit integers is several times faster than
+Sorting is the largest cost. ``np.sort`` of 64-bit integers is several times faster than
 ``np.argsort`` of the same numbers, so :func:`rank_rows` sorts integers that hold the leading bits
 of a score and, below them, the row's number; the few rows that agree in all the leading bits are
 then put right. :func:`rank_rows_slow` is the specification.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -141,11 +142,19 @@ def blocks(n_rows: int) -> Iterator[slice]:
         yield slice(start, min(start + _BLOCK, n_rows))
 
 
-def arm_sums(values: Floats, treated: Bools, power: int = 1) -> dict[bool, float]:
-    """Sums over the treated and over the control rows of ``values`` to a power of 1 or 2."""
+def arm_sums(
+    values: Floats, treated: Bools, squared_around: tuple[float, float] | None = None
+) -> dict[bool, float]:
+    """Sums over the treated and over the control rows, of ``values`` or of squared distances.
+
+    ``squared_around`` holds what is subtracted in the control and in the treated arm.
+    """
     sums = {True: 0.0, False: 0.0}
     for block in blocks(len(values)):
-        block_values = values[block] if power == 1 else values[block] ** 2
+        block_values = values[block]
+        if squared_around is not None:
+            block_values = block_values - np.take(squared_around, treated[block].view(np.int8))
+            block_values *= block_values
         # Not np.dot: its threads cost more than they save on so little.
         of_treated = float((block_values * treated[block]).sum())
         sums[True] += of_treated

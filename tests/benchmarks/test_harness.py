@@ -1,0 +1,50 @@
+import json
+
+from benchmarks import __main__ as command
+from benchmarks.harness import Case, measure, print_table, run_cases
+from benchmarks.metrics import LIBRARIES, REFERENCES, cases
+
+FIELDS = {"benchmark", "case", "library", "rows", "features", "seconds", "peak_mb"}
+
+
+def case(library, rows=2000):
+    function = f"benchmarks.metrics:{LIBRARIES[library]}"
+    return Case("auuc", library, rows, 0, function, {"rows": rows, "kind": "auuc"})
+
+
+def test_records_have_the_fields_and_ratios_are_within_the_run(capsys):
+    records = run_cases([case("np.argsort"), case("auucmax")], benchmark="metrics")
+    for record in records:
+        assert record.keys() == FIELDS
+        assert record["seconds"] > 0
+    records = [{**r, "seconds": s} for r, s in zip(records, (0.5, 0.25), strict=True)]
+    print_table(records, REFERENCES)
+    ours = capsys.readouterr().out.splitlines()[-1].split()
+    assert ours[-2:] == ["-", "0.50"]  # no peer was measured; half the time of the argsort
+
+
+def test_a_case_that_cannot_run_says_why():
+    broken = case("auucmax")._replace(function="benchmarks.metrics:nothing")
+    (record,) = run_cases([broken], benchmark="metrics")
+    assert record["seconds"] is None
+    assert "nothing" in record["error"]
+
+
+def test_every_library_of_ours_can_be_measured():
+    for library in ("np.argsort", "auucmax", "auucmax with intervals"):
+        assert measure(case(library))["peak_mb"] >= 0
+
+
+def test_the_command_writes_a_json_list(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["benchmarks", "metrics", "--json", str(tmp_path / "out.json")])
+    monkeypatch.setattr("benchmarks.metrics.cases", lambda quick: [case("np.argsort")])
+    assert command.main() == 0
+    (record,) = json.loads((tmp_path / "out.json").read_text())
+    assert record["benchmark"] == "metrics"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_sizes_and_libraries():
+    assert {c.rows for c in cases()} == {100_000, 1_000_000, 5_000_000}
+    assert {c.rows for c in cases(quick=True)} == {100_000}
+    assert {c.library for c in cases()} == set(LIBRARIES)
