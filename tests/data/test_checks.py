@@ -5,13 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 
-from auucmax.data import balance
 from auucmax.data.checks import _corrected, _test, check_randomisation
-from auucmax.data.covariates import Covariates, encode
 from auucmax.data.hillstrom import load_hillstrom
 from auucmax.data.suspects import _pure_end
 from auucmax.data.synthetic import make_trial
@@ -46,148 +41,6 @@ def failed(trial: Trial, **arguments: object) -> set[str]:
 # The parts.
 
 
-def test_encoding_of_every_type() -> None:
-    X = pd.DataFrame(
-        {
-            "number": np.array([1, 2, 3], dtype=np.int16),
-            "float": [1.0, np.inf, np.nan],
-            "flag": [True, False, True],
-            "nullable": pd.array([1, None, 3], dtype="Int64"),
-            "maybe": pd.array([True, None, False], dtype="boolean"),
-            "date": pd.to_datetime(["2020-01-01", None, "2020-01-03"]).tz_localize("UTC"),
-            "wait": pd.to_timedelta([1, 2, None], "D"),
-            "text": ["x", "y", None],
-            "level": pd.Categorical(["u", "v", "u"], categories=["w", "v", "u"]),
-            "mixed": np.array([1, "one", None], dtype=object),
-            "objects": np.array([1.0, 2.0, None], dtype=object),
-            "list": [[1], [2], [1]],
-            "empty": [None, None, None],
-            "same": ["s", "s", "s"],
-        }
-    )
-    covariates = encode(X)
-    (_, block), *more = covariates.blocks()
-    table = pd.DataFrame(block, columns=covariates.columns)
-    assert not more
-    assert table["number"].tolist() == [1, 2, 3]
-    assert table["flag"].tolist() == [1, 0, 1]
-    np.testing.assert_array_equal(table["float"], [1, np.nan, np.nan])
-    np.testing.assert_array_equal(table["nullable"], [1, np.nan, 3])
-    np.testing.assert_array_equal(table["maybe"], [1, np.nan, 0])
-    np.testing.assert_array_equal(table["date"], [0, np.nan, 2])
-    np.testing.assert_array_equal(table["wait"], [1, 2, np.nan])
-    np.testing.assert_array_equal(table["objects"], [1, 2, np.nan])
-    np.testing.assert_array_equal(table["text=x"], [1, 0, np.nan])
-    np.testing.assert_array_equal(table["level=u"], [1, 0, 1])
-    np.testing.assert_array_equal(table["list=[1]"], [1, 0, 1])
-    assert "mixed=one" in covariates.columns
-    assert covariates.skipped == ("'empty' has no values", "'same' has one value only")
-    missing = {feature.name: feature.missing.tolist() for feature in covariates.features}
-    assert missing["float"] == [False, True, True]
-    assert missing["text"] == [False, False, True]
-
-
-def test_rare_levels_are_pooled_and_identifiers_skipped() -> None:
-    n = 1_000
-    X = pd.DataFrame({"id": [f"u{i}" for i in range(n)], "shop": [f"s{i % 60}" for i in range(n)]})
-    covariates = encode(X)
-    assert "'id' names nearly every row differently (1,000 values)" in covariates.skipped
-    assert len(covariates.columns) == 31
-    assert covariates.columns[-1] == "shop=(30 others)"
-    total = sum(block.sum() for _, block in covariates.blocks())
-    assert total == n
-
-
-def test_moments_equal_pandas_with_missing_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(Covariates.blocks.__globals__, "BLOCK", 64)
-    trial = fair_trial(0, 300)
-    covariates = encode(trial.X)
-    table = balance.differences(covariates, balance.compute_moments(covariates, trial.treated))
-    table = table.set_index("feature")
-    for name in ("a", "b", "spent", "visits"):
-        values = trial.X[name].astype("float64")
-        control, treated = values[~trial.treated], values[trial.treated]
-        spread = np.sqrt((control.var(ddof=0) + treated.var(ddof=0)) / 2)
-        assert table.loc[name, "control"] == pytest.approx(control.mean())
-        assert table.loc[name, "treated"] == pytest.approx(treated.mean())
-        expected = (treated.mean() - control.mean()) / spread
-        assert table.loc[name, "difference"] == pytest.approx(expected)
-
-
-def test_likelihood_ratio_equals_a_fitted_logistic_regression() -> None:
-    rng = np.random.default_rng(1)
-    X = pd.DataFrame(rng.normal(size=(5_000, 3)), columns=list("abc"))
-    treated = rng.random(5_000) < 1 / (1 + np.exp(-1 - 0.1 * X["a"].to_numpy()))
-    # A copy and a full set of indicators change neither the fit nor the degrees of freedom.
-    copies = X.assign(copy=X["a"] - X["b"], zone=np.where(X["c"] > 0, "p", "q"))
-    for frame, degrees in ((X, 3), (copies, 4)):
-        covariates = encode(frame)
-        moments = balance.compute_moments(covariates, treated)
-        test = balance.likelihood_ratio_test(covariates, treated, moments)
-        matrix = frame.assign(**({"zone": frame["zone"] == "p"} if "zone" in frame else {}))
-        fit = LogisticRegression(C=1e10, tol=1e-10, max_iter=1_000).fit(matrix, treated)
-        p = fit.predict_proba(matrix)[:, 1]
-        share = treated.mean()
-        gain = np.log(np.where(treated, p / share, (1 - p) / (1 - share))).sum()
-        assert test.degrees == degrees
-        assert test.statistic == pytest.approx(2 * gain, abs=1e-4)
-        assert test.p_value == pytest.approx(stats.chi2.sf(2 * gain, degrees), rel=1e-3)
-
-
-def test_few_rows_use_the_f_test() -> None:
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(100, 5))
-    treated = rng.random(100) < 0.4
-    covariates = encode(pd.DataFrame(X))
-    moments = balance.compute_moments(covariates, treated)
-    test = balance.likelihood_ratio_test(covariates, treated, moments)
-    design = np.column_stack([np.ones(100), X])
-    residual = treated - design @ np.linalg.lstsq(design, treated, rcond=None)[0]
-    explained = 1 - residual.var() / treated.var()
-    expected = stats.f.sf(explained / (1 - explained) * 94 / 5, 5, 94)
-    assert test.law == "F"
-    assert test.p_value == pytest.approx(expected)
-
-
-def test_likelihood_ratio_survives_perfect_separation() -> None:
-    treated = np.arange(1_000) % 2 == 0
-    covariates = encode(pd.DataFrame({"t": treated, "noise": np.arange(1_000) % 7}))
-    moments = balance.compute_moments(covariates, treated)
-    assert balance.likelihood_ratio_test(covariates, treated, moments).p_value < 1e-100
-
-
-@pytest.mark.parametrize("levels", [4, 10**6])
-def test_rank_auc_and_its_error(levels: int) -> None:
-    rng = np.random.default_rng(3)
-    score, positive = rng.integers(levels, size=300).astype(float), rng.random(300) < 0.3
-    auc, error = balance.rank_auc(score, positive)
-    assert auc == pytest.approx(roc_auc_score(positive, score))
-    shuffled = [balance.rank_auc(score, rng.permutation(positive))[0] for _ in range(2_000)]
-    assert error == pytest.approx(np.std(shuffled), rel=0.06)
-
-
-def test_missing_values_are_tested_by_feature() -> None:
-    treated = np.arange(1_000) < 400
-    few, many = np.zeros(1_000), np.zeros(1_000)
-    few[[1, 2, 3, 900]] = np.nan
-    many[300:600] = np.nan
-    table = balance.missing_by_arm(encode(pd.DataFrame({"few": few, "many": many})), treated)
-    table = table.set_index("feature")
-    assert table.loc["many", "treated"] == pytest.approx(0.25)
-    assert table.loc["many", "control"] == pytest.approx(200 / 600)
-    chi_square = stats.chi2_contingency([[100, 300], [200, 400]], correction=False).pvalue
-    assert table.loc["many", "p_value"] == pytest.approx(chi_square)
-    exact = stats.fisher_exact([[3, 397], [1, 599]]).pvalue
-    assert table.loc["few", "p_value"] == pytest.approx(exact)
-
-
-def test_counts_against_shares() -> None:
-    counts, shares = np.array([480, 260, 260]), np.array([0.5, 0.25, 0.25])
-    statistic, p_value = balance.chi_square_counts(counts, shares)
-    expected = stats.chisquare(counts, 1_000 * shares)
-    assert (statistic, p_value) == pytest.approx((expected.statistic, expected.pvalue))
-
-
 @pytest.mark.parametrize(
     ("p_values", "expected"),
     [
@@ -201,15 +54,6 @@ def test_counts_against_shares() -> None:
 def test_holm_correction(p_values: list[float], expected: list[float]) -> None:
     tests = [_test(str(i), "", 0.0, p, "") for i, p in enumerate(p_values)]
     assert [test.adjusted_p_value for test in _corrected(tests)] == pytest.approx(expected)
-
-
-def test_detectable_difference_has_the_power_it_claims() -> None:
-    treated = np.arange(1_000) < 300
-    shift = balance.detectable_difference(treated, alpha=0.05)
-    rng = np.random.default_rng(0)
-    draws = rng.normal(size=(2_000, 1_000)) + shift * treated
-    p_values = stats.ttest_ind(draws[:, treated], draws[:, ~treated], axis=1).pvalue
-    assert np.mean(p_values < 0.05) == pytest.approx(0.8, abs=0.03)
 
 
 def test_pure_end_keeps_ties_whole() -> None:

@@ -157,6 +157,8 @@ def test_bands(effect, tied, ranking):
         simultaneous += (
             (truth < band.simultaneous_lower) | (truth > band.simultaneous_upper)
         ).any()
-    assert (pointwise / N_TRIALS >= LOWEST).all(), pointwise / N_TRIALS
-    assert (pointwise / N_TRIALS <= HIGHEST).all(), pointwise / N_TRIALS
-    assert LOWEST <= simultaneous / N_TRIALS <= HIGHEST, simultaneous / N_TRIALS
+    # Some fifty rates are looked at: four standard errors each, three for their mean.
+    rates = np.append(pointwise, simultaneous) / N_TRIALS
+    assert (rates >= 0.03).all(), rates
+    assert (rates <= 0.07).all(), rates
+    assert LOWEST <= rates[:5].mean() <= HIGHEST

@@ -52,7 +52,7 @@ def compute_moments(covariates: Covariates, treated: Bools) -> Moments:
         arms = np.vstack([~treated[rows], treated[rows]]).astype(np.float64)
         count += arms @ known
         total += arms @ x
-    centre = total.sum(axis=0) / count.sum(axis=0)
+    centre = total.sum(axis=0) / np.maximum(count.sum(axis=0), 1)
     # Centred before squaring: a date far from zero would lose its variance to rounding.
     squares, shifted, gram = np.zeros((2, k)), np.zeros((2, k)), np.zeros((k, k))
     for rows, x in covariates.blocks():
@@ -104,14 +104,18 @@ class RatioTest(NamedTuple):
     law: str = "chi-square"  # or "F": where the p-value comes from
 
 
-def likelihood_ratio_test(covariates: Covariates, treated: Bools, moments: Moments) -> RatioTest:
+def likelihood_ratio_test(covariates: Covariates, treated: Bools) -> RatioTest:
     """Logistic regression of treatment on all real columns against the intercept alone.
 
-    Twice the gain in log-likelihood is chi-square with as many degrees of freedom as the columns
-    have rank, so one-hot blocks and copies of a column do no harm. With fewer than 200 rows for
-    each degree the p-value is that of the F test of the linear regression of treatment on the
-    columns, which holds for few rows too. None if there are not more rows than columns.
+    Numbers are replaced by their mid-ranks: the few largest values of a heavy tail would otherwise
+    carry the fit, and the laws below would need far more rows. Twice the gain in log-likelihood is
+    chi-square with as many degrees of freedom as the columns have rank, so one-hot blocks and
+    copies of a column do no harm. With fewer than 200 rows for each degree the p-value is that of
+    the F test of the linear regression of treatment on the columns, which holds for few rows too.
+    None if there are not more rows than columns.
     """
+    covariates = covariates.ranked()
+    moments = compute_moments(covariates, treated)
     n = covariates.n_rows
     white = _whiten(moments.gram, n)
     degrees = white.shape[1]

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from auucmax._validation import check_level
+from auucmax._validation import check_groups, check_level
 from auucmax.data import balance
+from auucmax.data.clusters import independent_rows, warn_of_clusters
 from auucmax.data.covariates import Covariates, encode
 from auucmax.data.randomisation import RandomisationReport, RandomisationTest
 from auucmax.data.suspects import Suspect, outcome_suspects, treatment_suspects
@@ -29,6 +30,7 @@ MAX_SUSPECT_ROWS = 200_000
 def check_randomisation(
     trial: Trial,
     *,
+    groups: ArrayLike | None = None,
     expected_share: float | Mapping[Any, float] | Sequence[float] | None = None,
     alpha: float = 0.01,
     random_state: int | np.random.Generator | None = 0,
@@ -42,24 +44,34 @@ def check_randomisation(
     * *Sample ratio*: are the arms of the planned sizes? Chi-square test of the counts, if
       ``expected_share`` is given.
     * *Balance*: do the features predict treatment? Likelihood ratio of the logistic regression of
-      treatment on all features against none; and the AUC, on unseen rows, of boosted trees.
+      treatment on all features (numbers by their mid-ranks, so that a heavy tail does no harm)
+      against none; and the AUC, on unseen rows, of boosted trees. The standardised differences
+      that are shown are those of the values themselves.
     * *Missing values*: are they as frequent in both arms? A test for each feature that has any.
     * *Disguise*: does a feature almost settle the outcome, or tell who was treated? Such features
       are named, and left out of the other tests.
 
     p-values are corrected by Holm's method over all tests, so a properly randomised trial is
     blamed with a probability of about ``alpha`` at most. Weights of the rows are not used. Where
-    only some rows were randomised (``trial.randomised``), those are tested.
+    only some rows were randomised (``trial.randomised``), those are tested. A trial of which
+    nothing could be tested is not ``ok``.
 
     Parameters
     ----------
     trial : Trial
+    groups : array of shape (n,), optional
+        The cluster of each row (a household, a shop), when treatment was given to clusters: their
+        rows are alike and treated alike, which tests of independent rows would take for a lack of
+        randomisation. One row of each cluster, drawn at random, then enters all tests; sizes and
+        ``expected_share`` are those of clusters. If treatment varies within clusters (half as much
+        as among independent rows, or more), rows were randomised by themselves: all are tested.
+        Without ``groups``, a ``trial.id`` by which treatment goes gives a warning.
     expected_share : float, mapping or sequence, optional
         Planned share of the treated rows. With several arms: a mapping of labels (or printed
         names) to shares, or the shares in the order of ``trial.arms``, control first.
     alpha : float, default 0.01
     random_state : int, Generator or None, default 0
-        Chooses the rows of the classifier.
+        Chooses the row of each cluster, and the rows of the classifier.
 
     Returns
     -------
@@ -78,8 +90,15 @@ def check_randomisation(
     """
     check_level(alpha, "alpha")
     rng = np.random.default_rng(random_state)
+    codes = _check_arguments(trial, groups)
     if trial.randomised is not None:
+        codes = None if codes is None else codes[trial.randomised]
         trial = trial.take(trial.randomised)
+    grouping = ""
+    if codes is None:
+        warn_of_clusters(trial)
+    else:
+        trial, grouping = independent_rows(trial, codes, rng)
     counts = {
         name: int((trial.treatment == label).sum())
         for name, label in zip(trial.arm_names or (), trial.arms, strict=True)
@@ -108,7 +127,18 @@ def check_randomisation(
         suspects=suspects,
         detectable_difference=max(arm.detectable(alpha) for arm in arms),
         notes=tuple(dict.fromkeys(notes)),
+        grouping=grouping,
     )
+
+
+def _check_arguments(trial: object, groups: ArrayLike | None) -> NDArray[np.intp] | None:
+    """The cluster numbers of the rows, if any."""
+    if not isinstance(trial, Trial):
+        raise TypeError(
+            f"trial should be a Trial, got {type(trial).__name__}. "
+            f"Make one of the columns: Trial(X, y, treatment)."
+        )
+    return None if groups is None else check_groups(groups, trial.n_rows)
 
 
 class _Arm(NamedTuple):
@@ -140,7 +170,7 @@ def _check_arm(arm: str, covariates: Covariates, treated: Bools, rng: np.random.
         return _Arm([], _empty("difference"), _empty("p_value"), [note], treated)
     moments = balance.compute_moments(covariates, treated)
     differences = balance.differences(covariates, moments)
-    ratio = balance.likelihood_ratio_test(covariates, treated, moments)
+    ratio = balance.likelihood_ratio_test(covariates, treated)
     trees = balance.classifier_test(covariates, treated, rng, MAX_CLASSIFIER_ROWS)
     missing = balance.missing_by_arm(covariates, treated)
     tests, notes = [], []
@@ -225,21 +255,28 @@ def _suspects(
 def _planned_shares(
     expected: float | Mapping[Any, float] | Sequence[float], trial: Trial
 ) -> dict[str, float]:
-    names, labels = trial.arm_names or (), trial.arms
-    if isinstance(expected, Mapping):
-        known = {label: name for name, label in zip(names, labels, strict=True)}
-        given = {known.get(key, key): float(share) for key, share in expected.items()}
-    elif np.ndim(expected) == 0 and len(names) == 2:
-        treated = float(expected)  # type: ignore[arg-type]
-        given = {names[0]: 1 - treated, names[1]: treated}
-    else:
-        listed = np.atleast_1d(np.asarray(expected, dtype=np.float64)).tolist()
-        given = dict(zip(names, listed, strict=False)) if len(listed) == len(names) else {}
+    names = trial.arm_names or ()
+    try:
+        given = _share_by_name(expected, names, trial.arms)
+    except (TypeError, ValueError):
+        given = {}
     shares = np.array(list(given.values()))
-    if set(given) != set(names) or shares.min() <= 0 or abs(shares.sum() - 1) > 1e-6:
+    if set(given) != set(names) or not (shares.min() > 0 and abs(shares.sum() - 1) <= 1e-6):
         raise ValueError(
             f"expected_share should give each arm a positive share, in all 1, for "
             f"{', '.join(map(repr, names))}; got {expected!r}. Pass the share of the treated rows, "
             f"or with several arms a mapping of labels to shares."
         )
     return {name: given[name] for name in names}
+
+
+def _share_by_name(
+    expected: Any, names: tuple[str, ...], labels: tuple[Any, ...]
+) -> dict[Any, float]:
+    if isinstance(expected, Mapping):
+        known = {label: name for name, label in zip(names, labels, strict=True)}
+        return {known.get(key, key): float(share) for key, share in expected.items()}
+    shares = np.asarray(expected, dtype=np.float64)
+    if shares.ndim == 0 and len(names) == 2:
+        shares = np.array([1 - shares, shares])
+    return dict(zip(names, shares.tolist(), strict=True)) if shares.ndim == 1 else {}

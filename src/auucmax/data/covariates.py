@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,17 @@ class Feature:
         values[values < 0 if self.levels else ~np.isfinite(values)] = np.nan
         return values
 
+    def ranked(self) -> Feature:
+        """Mid-ranks in place of numbers, centred, over their count: between -1/2 and 1/2.
+
+        Levels stay as they are; so does, but for scale and origin, a column of two values.
+        """
+        if self.levels:
+            return self
+        ranks = pd.Series(self.numbers(slice(None))).rank().to_numpy()
+        known = max(int(np.count_nonzero(~np.isnan(ranks))), 1)
+        return replace(self, values=((ranks - (known + 1) / 2) / known).astype(np.float32))
+
 
 @dataclass(frozen=True, eq=False)
 class Covariates:
@@ -58,6 +71,10 @@ class Covariates:
     def without(self, names: Collection[str]) -> Covariates:
         """All features but these."""
         return replace(self, features=tuple(f for f in self.features if f.name not in names))
+
+    def ranked(self) -> Covariates:
+        """Mid-ranks in place of all numbers, so that no value lies far out."""
+        return replace(self, features=tuple(feature.ranked() for feature in self.features))
 
     def take(self, rows: NDArray[np.intp]) -> Covariates:
         """The same features of these rows."""
@@ -97,6 +114,7 @@ class Covariates:
 def encode(X: pd.DataFrame) -> Covariates:
     """Numbers, booleans, dates and durations become numbers; all else becomes level codes.
 
+    Numbers of any Python type count, Decimal among them; text that spells numbers does not.
     Levels past the 30 most frequent are pooled. A column of text that names nearly every row
     differently is an identifier, and a column with one value only says nothing: both are skipped.
 
@@ -118,7 +136,7 @@ def encode(X: pd.DataFrame) -> Covariates:
 
 def _encode_column(name: str, column: pd.Series) -> Feature | str:
     if column.dtype == object:
-        column = column.infer_objects()
+        column = _from_objects(column)
     numbers = _as_numbers(column)
     if numbers is None:
         return _encode_levels(name, column)
@@ -128,6 +146,21 @@ def _encode_column(name: str, column: pd.Series) -> Feature | str:
     if known.min() == known.max() and known.size == len(numbers):
         return f"{name!r} has one value only"
     return Feature(name, numbers)
+
+
+def _from_objects(column: pd.Series) -> pd.Series:
+    """Objects of one type with that type; Decimals, fractions and mixed numbers as float64."""
+    column = column.infer_objects()
+    if column.dtype != object:
+        return column
+    known = column.notna()
+    kinds = set(map(type, column[known]))
+    if not all(issubclass(kind, (Real, Decimal, np.bool_)) for kind in kinds):
+        return column
+    try:
+        return column.where(known, np.nan).astype(np.float64)
+    except (OverflowError, ValueError):  # whole numbers beyond float64, signalling NaNs
+        return column
 
 
 def _as_numbers(column: pd.Series) -> NDArray[Any] | None:

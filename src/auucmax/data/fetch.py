@@ -19,6 +19,7 @@ from platformdirs import user_cache_dir
 
 from auucmax._validation import check_choice, listed
 from auucmax.data._download import DataNotFoundError, DownloadError, download
+from auucmax.data._whole import check_whole
 from auucmax.data.trial import Trial
 
 __all__ = ["fetch_criteo", "fetch_ihdp", "fetch_jobs", "fetch_social_pressure"]
@@ -79,6 +80,31 @@ MAILINGS = {
 MAILINGS |= {str(code): label for code, label in enumerate([*MAILINGS.values()])}
 YES_NO = {"no": 0, "yes": 1, "0": 0, "1": 1}
 PAST_VOTES = ["g2000", "g2002", "p2000", "p2002", "p2004"]
+
+JOBS = "https://www.fredjo.com/files/"
+# sha256 of the files jobs_DW_bin.<key>.npz; none is known for the training part of the ten splits.
+JOBS_SUMS = {
+    "train": "5423b107625a72e956618a2b5c119f2ee0f3c4cee4b68e156d8fb215fece80bd",
+    "test": "613797660e3ca2d2d81267a6776ae754d527cd893c7df7a52de5d4f642663af2",
+    "new.10.test": "11c198167ef322af50e48eb9d48857d6a76d8dea5eadfb2d60d4a82a6357e39f",
+}
+IHDP = (
+    "https://raw.githubusercontent.com/AMLab-Amsterdam/CEVAE/"
+    "9081f863e24ce21bd34c8d6a41bf0edc7d1b65dd/datasets/IHDP/csv/"
+)
+# sha256 of ihdp_npci_1.csv to ihdp_npci_10.csv.
+IHDP_SUMS = (
+    "2bdc8b94fdf2f669b1d3d49325fd9359d88418566545003867841312a1653411",
+    "36db2f3d002250bc95e5214477718c939fbe7dfe8df573c4050d8b246d314042",
+    "bd792ce0642468195b2c3f0cd4c521378d7d52d044f153e844d151a87e067518",
+    "ac04602a2f052af1211347bcaff87f7bab356a4a7f42f8c6a81edede51549006",
+    "8f9b3ef4b66e8f9dd240c9851233f4fb483c73c25b6d23c6459c666edb9cd691",
+    "e05192794201c8a8fe1e4a88f12d3367d3d6b568eadb46365557661bff00712e",
+    "246684bfc9e1258e5bdc59c3d1c13c0694a331d1f13026ff79f6c4605e6d3678",
+    "6e88b890ee4ed6274b8ea4285500dd0865ab71e17010ee505f7e2a2d507c4511",
+    "fe959d86a37be9278ef195fbf139b2b8af1b8246b3518208cd00b295d906a98f",
+    "b9bce7e081f245b7689a3c2b5e4ed37162dca8cd596e0998b73ddc0ac92a4919",
+)
 
 
 def fetch_criteo(
@@ -158,8 +184,9 @@ def fetch_social_pressure(
     Notes
     -----
     Households were randomised, not voters, so intervals that treat rows as independent are a
-    little narrow. "Social pressure and voter turnout", American Political Science Review, 2008;
-    ISPS Data Archive, Yale, doi:10.60600/YU/CGMWNW, CC0 1.0.
+    little narrow, and ``check_randomisation`` needs ``groups=trial.id``. "Social pressure and
+    voter turnout", American Political Science Review, 2008; ISPS Data Archive, Yale,
+    doi:10.60600/YU/CGMWNW, CC0 1.0.
     """
     check_choice(arm, "arm", ("neighbors", "self", "hawthorne", "civic", "all"))
     path = _locate(SOCIAL_PRESSURE, data_dir, download)
@@ -212,8 +239,7 @@ def fetch_jobs(
         compared, and policy risk read, on those only.
     """
     check_choice(part, "part", ("all", "train", "test"))
-    if split is not None and split not in range(10):
-        raise ValueError(f"split should be a number from 0 to 9, or None, got {split!r}.")
+    split = None if split is None else check_whole(split, "split", 0, 9)
     parts = ("train", "test") if part == "all" else (part,)
     loaded = [_jobs_part(split, name, data_dir, download) for name in parts]
     x, t, y, e = (np.concatenate(arrays) for arrays in zip(*loaded, strict=True))
@@ -245,15 +271,8 @@ def fetch_ihdp(replication: int = 1, *, data_dir: Directory = None, download: bo
         Features x1..x25. ``effect`` is the true effect of each row, mu1 - mu0. The treated are not
         a random part: some were removed to unbalance the arms.
     """
-    if replication not in range(1, 11):
-        raise ValueError(f"replication should be a number from 1 to 10, got {replication!r}.")
-    name = f"ihdp_npci_{replication}.csv"
-    source = Source(
-        "ihdp",
-        (name,),
-        "https://raw.githubusercontent.com/AMLab-Amsterdam/CEVAE/master/datasets/IHDP/csv/" + name,
-    )
-    path = _locate(source, data_dir, download)
+    replication = check_whole(replication, "replication", 1, 10)
+    path = _locate(_ihdp_source(replication), data_dir, download)
     with _reading(path, "30 columns of numbers (t, yf, ycf, mu0, mu1, x1..x25) and no header"):
         table = pd.read_csv(path, header=None, dtype=np.float64)
         table.columns = ["t", "yf", "ycf", "mu0", "mu1", *(f"x{j}" for j in range(1, 26))]
@@ -266,13 +285,23 @@ def fetch_ihdp(replication: int = 1, *, data_dir: Directory = None, download: bo
     )
 
 
+def _ihdp_source(replication: int) -> Source:
+    name = f"ihdp_npci_{replication}.csv"
+    return Source("ihdp", (name,), IHDP + name, f"sha256:{IHDP_SUMS[replication - 1]}")
+
+
+def _jobs_source(split: int | None, part: str) -> Source:
+    key = part if split is None else f"new.10.{part}"
+    name = f"jobs_DW_bin.{key}.npz"
+    rebuilt = ("jobs_train10_rebuilt.npz",) if key == "new.10.train" else ()
+    checksum = f"sha256:{JOBS_SUMS[key]}" if key in JOBS_SUMS else None
+    return Source("jobs", (name, *rebuilt), JOBS + name, checksum)
+
+
 def _jobs_part(
     split: int | None, part: str, data_dir: Directory, download: bool
 ) -> tuple[NDArray[Any], ...]:
-    name = f"jobs_DW_bin.{'' if split is None else 'new.10.'}{part}.npz"
-    rebuilt = () if split is None or part == "test" else ("jobs_train10_rebuilt.npz",)
-    source = Source("jobs", (name, *rebuilt), f"https://www.fredjo.com/files/{name}")
-    path = _locate(source, data_dir, download)
+    path = _locate(_jobs_source(split, part), data_dir, download)
     n_splits, k = (1, 0) if split is None else (10, split)
     with _reading(path, f"arrays x (rows, 17, {n_splits}) and t, yf, e (rows, {n_splits})"):
         with np.load(path, allow_pickle=False) as arrays:
@@ -303,7 +332,10 @@ def _locate(source: Source, data_dir: Directory, allowed: bool) -> Path:
                     return path
     home = next((folder for folder in folders[:-1] if _writable(folder)), cache)
     path = home / source.folder / source.names[0]
-    if not allowed or source.url is None:
+    if source.url is None:
+        why = "it has no public address from which it could be downloaded"
+        raise DataNotFoundError(_missing(source, folders, path, why))
+    if not allowed:
         raise DataNotFoundError(_missing(source, folders, path, "it was not to be downloaded"))
     try:
         sha256 = download(source.url, path, source.checksum)
@@ -322,11 +354,11 @@ def _writable(folder: Path) -> bool:
 
 def _missing(source: Source, folders: list[Path], path: Path, why: str) -> str:
     places = listed([str(folder) for folder in folders])
-    origin = f"It comes from {source.url}." if source.url else "It has no public address."
+    origin = f" It comes from {source.url}." if source.url else ""
     return (
         f"{source.names[0]} should be in one of {places}, or in their folder {source.folder!r}, "
         f"but is not; {why.rstrip('.')}. Put it at {path}, or set {ENVIRONMENT} to the folder that "
-        f"holds it. {origin}"
+        f"holds it.{origin}"
     )
 
 

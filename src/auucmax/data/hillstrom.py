@@ -64,7 +64,8 @@ def load_hillstrom(
     check_choice(outcome, "outcome", OUTCOMES)
     check_choice(str(encoding), "encoding", ("22", "18", "raw"))
     table = _table()
-    segment = table["segment"].to_numpy()
+    # Copies throughout: the caller may edit a trial, and the table is kept for the next call.
+    segment = table["segment"].to_numpy(copy=True)
     title = "three arms" if arm == "all" else ARMS.get(arm, "any e-mail")
     if arm in ARMS:
         table = table[(segment == CONTROL) | (segment == ARMS[arm])].reset_index(drop=True)
@@ -73,7 +74,7 @@ def load_hillstrom(
         segment = np.where(segment == CONTROL, CONTROL, "Any E-Mail")
     return Trial(
         X=_features(table, str(encoding)),
-        y=table[outcome].to_numpy(dtype=np.float64),
+        y=table[outcome].to_numpy(dtype=np.float64, copy=True),
         treatment=segment,
         control=CONTROL,
         name=f"Hillstrom, {title}",
@@ -92,7 +93,7 @@ def _table() -> pd.DataFrame:
 def _features(table: pd.DataFrame, encoding: str) -> pd.DataFrame:
     if encoding == "raw":
         text = ["history_segment", "zip_code", "channel"]
-        return table[RAW].astype(dict.fromkeys(text, "category"))
+        return table[RAW].astype(dict.fromkeys(text, "category")).copy()
     names = ("recency", "history", "mens", "womens", "newbie")
     numbers = {name: table[name].astype(np.float64) for name in names}
     places = {**_one_hot(table, "zip_code", "zip"), **_one_hot(table, "channel")}

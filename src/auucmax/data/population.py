@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from auucmax._validation import check_choice, check_column, check_level
+from auucmax.data._whole import check_whole
 
 __all__ = ["Population"]
 
@@ -85,17 +87,19 @@ class Population:
 
     def __post_init__(self) -> None:
         check_choice(self.outcome, "outcome", OUTCOMES)
+        for name in ("n_features", "n_noise"):
+            object.__setattr__(self, name, check_whole(getattr(self, name), name, 0))
         _check_features(self.n_features, self.n_noise, self.nonlinearity)
         for name in ("signal", "heterogeneity"):
             value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0):
+            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
                 raise ValueError(
                     f"{name} should be a standard deviation, 0 or more, got {value!r}. "
                     f"0.3 is usual."
                 )
         if self.outcome == "binary":
             check_level(self.base_rate, "base_rate")
-            check_level(self.base_rate + self.ate, "base_rate + effect")
+            check_level(self.base_rate + self.ate, "base_rate + ate")
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -159,7 +163,11 @@ class Population:
         return float(self.ate / 2 + np.sum(weight * (tau - self.ate) * (below - 0.5)))
 
     def auuc(self, score: Any, *, tolerance: float = 1e-4) -> float:
-        """The AUUC of a score over the whole population, see :meth:`auuc_with_error`."""
+        """The AUUC of a score over the whole population, see :meth:`auuc_with_error`.
+
+        The default ``tolerance`` may be out of reach when the effects scatter by more than about
+        0.3 (a continuous outcome with such a ``heterogeneity``); then a UserWarning says so.
+        """
         return self.auuc_with_error(score, tolerance=tolerance)[0]
 
     def auuc_with_error(self, score: Any, *, tolerance: float = 1e-4) -> tuple[float, float]:
@@ -171,7 +179,13 @@ class Population:
         AUUC as the trial grows. The covariance is taken over a fixed sample of rows with their
         true effects, so the outcomes add no noise; its error is reduced by that of the true effect
         as a score, whose AUUC is known. The sample grows until four standard errors are below
-        ``tolerance``.
+        ``tolerance``, or to 2^24 (16.8 million) rows.
+
+        A score that knows nothing of the effect needs about (1.16 sd / tolerance)^2 rows, sd the
+        standard deviation of the effects, and a good one far fewer. So 1e-4 is always reached
+        while sd is below about 0.25, and not for every score beyond 0.3: a binary outcome with
+        very large effects, or a continuous one with ``heterogeneity`` above that. The value at
+        2^24 rows is then returned with a UserWarning; ask for a ``tolerance`` in proportion to sd.
 
         Parameters
         ----------
@@ -180,7 +194,7 @@ class Population:
             ``feature_names`` (an array for a model that was fitted on one). It has to be a
             function of the row: it is called on one block of rows after another.
         tolerance : float, default 1e-4
-            Wanted absolute error.
+            Wanted absolute error, four standard errors.
 
         Returns
         -------

@@ -53,6 +53,8 @@ class RandomisationReport:
         The standardised difference of a single feature that would be found four times in five.
     notes : tuple of str
         What was not tested, and why.
+    grouping : str
+        Whether rows or clusters were tested, and why; empty if no groups were given.
     """
 
     trial_name: str
@@ -66,6 +68,7 @@ class RandomisationReport:
     suspects: tuple[Suspect, ...]
     detectable_difference: float
     notes: tuple[str, ...]
+    grouping: str = ""
 
     @property
     def failures(self) -> tuple[RandomisationTest, ...]:
@@ -74,16 +77,19 @@ class RandomisationReport:
 
     @property
     def ok(self) -> bool:
-        """No test fails and no feature is suspect."""
-        return not self.failures and not self.suspects
+        """Something could be tested, no test fails and no feature is suspect."""
+        return bool(self.tests) and not self.failures and not self.suspects
 
     @property
     def verdict(self) -> str:
-        """One sentence: no evidence against randomisation, or what fails."""
-        if not self.ok:
+        """One sentence: no evidence against randomisation, or what fails or is lacking."""
+        if self.failures or self.suspects:
             return f"The check fails: {'; '.join(_reasons(self))}."
         if not self.tests:
-            return "Nothing could be tested."
+            return (
+                "Nothing could be tested, so nothing is known of the randomisation: pass "
+                "expected_share, or features (numbers or categories) of more rows."
+            )
         smallest = min(test.adjusted_p_value for test in self.tests)
         plural = "" if len(self.tests) == 1 else "s"
         return (
@@ -98,8 +104,8 @@ class RandomisationReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The same numbers as lists and dictionaries."""
-        plain = ("trial_name", "n_rows", "alpha", "counts", "expected_shares", "verdict", "ok")
-        return {name: getattr(self, name) for name in plain} | {
+        plain = ("trial_name", "n_rows", "alpha", "counts", "expected_shares", "grouping")
+        return {name: getattr(self, name) for name in (*plain, "verdict", "ok")} | {
             "advice": list(self.advice),
             "tests": [asdict(test) for test in self.tests],
             "failures": [asdict(test) for test in self.failures],
@@ -162,6 +168,11 @@ def _advice(report: RandomisationReport) -> list[str]:
                 f"No feature differs by more than {largest:.3f} standard deviations: with so "
                 f"many rows a trace shows, and may matter little."
             )
+    if failed and not report.grouping:
+        advice.append(
+            "If treatment was given to whole groups of rows (households, shops), pass groups: rows "
+            "of one group are not independent, and the tests take them to be."
+        )
     if "missing values" in failed:
         advice.append(
             "Find out whether these features were recorded after treatment, and drop them if so."
@@ -174,6 +185,7 @@ def _lines(report: RandomisationReport) -> list[str]:
     total = max(sum(report.counts.values()), 1)
     arms = (f"{name} {n:,} ({n / total:.1%})" for name, n in report.counts.items())
     lines.append(f"{report.trial_name}: {report.n_rows:,} rows: {', '.join(arms)}")
+    lines += [f"  {report.grouping}"] if report.grouping else []
     width = max((len(_label(test)) for test in report.tests), default=0)
     lines += [
         f"  {_label(test):<{width}}  p {_p(test.p_value, '= ')} (corrected "

@@ -101,7 +101,7 @@ class TrialKFold(BaseCrossValidator):
                 "treatment=t); inside cross_validate or GridSearchCV turn on "
                 "sklearn.set_config(enable_metadata_routing=True) and pass treatment there."
             )
-        strata = make_strata(treatment, y, by=self.by, n_rows=_n_rows(X))
+        strata = make_strata(treatment, y, by=self.by, n_rows=_n_rows(X), than="X")
         strata.require(n_splits, "one for each fold", "use fewer folds")
         rng = np.random.default_rng(self.random_state) if self.shuffle else None
         fold = _fold_of_row(strata.codes, n_splits, rng)
@@ -129,20 +129,32 @@ class TrialKFold(BaseCrossValidator):
         return int(n)
 
 
-def check_labels(values: ArrayLike, name: str, n_rows: int | None = None) -> NDArray[Any]:
+def check_labels(
+    values: ArrayLike, name: str, n_rows: int | None = None, *, than: str = "y"
+) -> NDArray[Any]:
     """One label a row, of any type, none missing."""
-    array = check_one_dimensional(values, name, n_rows)
+    array = check_one_dimensional(values, name, n_rows, than=than)
     if n_missing := int(pd.isna(array).sum()):
         raise ValueError(missing_message(name, n_missing))
     return array
 
 
 def make_strata(
-    treatment: ArrayLike, y: ArrayLike | None = None, *, by: str, n_rows: int | None = None
+    treatment: ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    by: str,
+    n_rows: int | None = None,
+    than: str = "y",
 ) -> Strata:
-    """The stratum of each row: its arm, or its arm crossed with the level of its outcome."""
+    """The stratum of each row: its arm, or its arm crossed with the level of its outcome.
+
+    Columns should have ``n_rows`` rows, as many as the argument ``than`` of the caller has.
+    """
     check_choice(by, "by", BY)
-    labels = check_labels(treatment, "treatment", n_rows)
+    labels = check_labels(treatment, "treatment", n_rows, than=than)
+    if y is not None:
+        y = check_one_dimensional(y, "y", len(labels), than="treatment" if n_rows is None else than)
     arm_codes, arms = pd.factorize(labels, sort=True)
     if len(arms) < 2:
         raise ValueError(
@@ -154,7 +166,7 @@ def make_strata(
         return Strata(arm_codes, tuple(names))
     if y is None:
         raise ValueError('by="treatment-outcome" needs y, got none. Pass the outcomes.')
-    levels, level_names = _outcome_levels(check_column(y, "y", len(labels)))
+    levels, level_names = _outcome_levels(check_column(y, "y"))
     crossed = arm_codes * len(level_names) + levels
     # Arms need not have every level: number only the strata that occur.
     codes, present = pd.factorize(crossed, sort=True)

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._validation import check_choice, check_level
+from auucmax.data._whole import check_whole
 from auucmax.data.population import BLOCK, Population
 from auucmax.data.trial import Trial
 
@@ -23,7 +24,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "n_features": 22,
         "n_noise": 6,
         "base_rate": 2_262 / 21_306,
-        "effect": 3_238 / 21_387 - 2_262 / 21_306,
+        "ate": 3_238 / 21_387 - 2_262 / 21_306,
         "signal": 0.5,
         "heterogeneity": 0.25,
     },
@@ -33,7 +34,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "n_features": 12,
         "n_noise": 2,
         "base_rate": 0.04631,
-        "effect": 0.00313,
+        "ate": 0.00313,
         "signal": 1.5,
         "heterogeneity": 0.09,
     },
@@ -43,7 +44,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "n_features": 12,
         "n_noise": 2,
         "base_rate": 80_105 / 2_096_937,
-        "effect": 576_824 / 11_882_655 - 80_105 / 2_096_937,
+        "ate": 576_824 / 11_882_655 - 80_105 / 2_096_937,
         "signal": 1.5,
         "heterogeneity": 0.2,
     },
@@ -55,7 +56,7 @@ DEFAULTS: dict[str, Any] = {
     "n_features": 10,
     "n_noise": 2,
     "base_rate": 0.1,
-    "effect": 0.03,
+    "ate": 0.03,
     "signal": 0.5,
     "heterogeneity": 0.3,
 }
@@ -80,7 +81,7 @@ def make_trial(
     n_noise: int | None = None,
     treatment_share: float | None = None,
     base_rate: float | None = None,
-    effect: float | None = None,
+    ate: float | None = None,
     signal: float | None = None,
     heterogeneity: float | None = None,
     nonlinearity: float = 0.0,
@@ -113,7 +114,7 @@ def make_trial(
         Columns of X, and how many of them (the last ones) have no bearing on the outcome.
     treatment_share : float, default 0.5
         Share of treated rows.
-    base_rate, effect : float, default 0.1 and 0.03
+    base_rate, ate : float, default 0.1 and 0.03
         Mean outcome of the control and average effect, in the population.
     signal, heterogeneity : float, default 0.5 and 0.3
         Standard deviation, over the population, of the log-odds in the control and of the effect
@@ -153,7 +154,7 @@ def make_trial(
         "n_noise": n_noise,
         "treatment_share": treatment_share,
         "base_rate": base_rate,
-        "effect": effect,
+        "ate": ate,
         "signal": signal,
         "heterogeneity": heterogeneity,
     }
@@ -162,11 +163,10 @@ def make_trial(
     chosen = DEFAULTS | PRESETS.get(preset or "", {})
     chosen |= {name: value for name, value in given.items() if value is not None}
     check_choice(dtype, "dtype", ("float32", "float64"))
-    n_rows, share = chosen.pop("n_rows"), chosen.pop("treatment_share")
+    share = chosen.pop("treatment_share")
+    n_rows = check_whole(chosen.pop("n_rows"), "n_rows", 2)
     n_treated = _count_treated(n_rows, share)
-    population = Population(
-        ate=chosen.pop("effect"), nonlinearity=nonlinearity, outcome=outcome, **chosen
-    )
+    population = Population(nonlinearity=nonlinearity, outcome=outcome, **chosen)
     name = "synthetic trial" if preset is None else f"synthetic {preset}"
     rng = np.random.default_rng(random_state)
     return _draw(population, n_rows, n_treated, np.dtype(dtype), rng, name)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from auucmax._validation import check_column, check_mask, check_treatment, listed
+from auucmax._validation import check_column, check_mask, check_treatment, check_weight, listed
 from auucmax.data._summary import TrialSummary, summarise
 from auucmax.data.splits import check_labels, deal, make_strata
 
@@ -89,7 +89,7 @@ class Trial:
             "arm_names": names,
         }
         if self.sample_weight is not None:
-            checked["sample_weight"] = _check_weight(self.sample_weight, treatment, names)
+            checked["sample_weight"] = _check_weight(self.sample_weight, treatment, control)
         if self.id is not None:
             checked["id"] = check_labels(self.id, "id", len(y))
         if self.effect is not None:
@@ -282,19 +282,14 @@ def _ordered_labels(treatment: NDArray[Any], control: Any) -> tuple[Any, ...]:
 
 
 def _check_weight(
-    sample_weight: ArrayLike, treatment: NDArray[Any], names: tuple[str, ...]
+    sample_weight: ArrayLike, treatment: NDArray[Any], control: Any
 ) -> NDArray[np.float64]:
-    weight = check_column(sample_weight, "sample_weight", len(treatment))
-    if weight.min() < 0:
-        raise ValueError(
-            f"sample_weight should not be negative, got a smallest weight of {weight.min():g}. "
-            f"Drop these rows."
-        )
+    weight = check_weight(sample_weight, treatment != control)
     for label in pd.unique(treatment).tolist():
-        if not weight[treatment == label].any():
+        if not weight[treatment == label].any():  # with two arms, found above
             raise ValueError(
-                f"sample_weight should be positive for some rows of each arm ({listed(names)}), "
-                f"got only zeros for treatment {label!r}. Drop this arm or correct the weights."
+                f"sample_weight should be positive for some rows of each arm, got only zeros for "
+                f"treatment {label!r}. Drop this arm or correct the weights."
             )
     return weight
 
