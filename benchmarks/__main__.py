@@ -1,4 +1,8 @@
-"""``python -m benchmarks NAME [--json FILE]``: print a table, write the records."""
+"""``python -m benchmarks NAME [--json FILE] [--keep]``: print a table, write the records.
+
+``--keep`` commits to the numbers: records and table go to ``benchmarks/results`` and the page
+``docs/benchmarks.md`` is made anew from all that is there.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,14 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from benchmarks.harness import print_table, run_cases
+from benchmarks.harness import run_cases, table_of
 
 NAMES = ("metrics",)
 PACKAGES = ("auucmax", "numpy", "pandas", "scikit-learn", "scikit-uplift", "causalml")
+
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "benchmarks.md"
 
 
 def main() -> int:
@@ -22,18 +30,45 @@ def main() -> int:
     parser.add_argument("name", choices=NAMES)
     parser.add_argument("--json", type=Path, help="write the list of records to this file")
     parser.add_argument("--quick", action="store_true", help="the smallest size only")
+    parser.add_argument("--keep", action="store_true", help="write results and page")
     arguments = parser.parse_args()
     module = importlib.import_module(f"benchmarks.{arguments.name}")
-    print(f"{' '.join(['python -m benchmarks', *sys.argv[1:]])}, {datetime.now(UTC):%Y-%m-%d}")
-    print(f"{platform.machine()}, {_cores()} cores, {_versions()}")
     records = run_cases(module.cases(quick=arguments.quick), benchmark=arguments.name)
-    print_table(records, module.REFERENCES)
+    head = f"{' '.join(['python -m benchmarks', *sys.argv[1:]])}, {datetime.now(UTC):%Y-%m-%d}"
+    table = "\n".join([head, f"{platform.machine()}, {_cores()} cores, {_versions()}", ""])
+    table += "\n" + table_of(records, module.REFERENCES)
+    print("\n" + table)
     if arguments.json:
-        text = json.dumps(records, indent=1)
-        beside = arguments.json.with_name(arguments.json.name + ".part")
-        beside.write_text(text + "\n")
-        beside.replace(arguments.json)
+        write(arguments.json, json.dumps(records, indent=1) + "\n")
+    if arguments.keep:
+        RESULTS.mkdir(exist_ok=True)
+        write(RESULTS / f"{arguments.name}.json", json.dumps(records, indent=1) + "\n")
+        write(RESULTS / f"{arguments.name}.txt", table + "\n")
+        write(PAGE, page())
     return 0
+
+
+def page() -> str:
+    """The page of all kept results."""
+    parts = [
+        "# Benchmarks\n\nMade by `python -m benchmarks NAME --keep`. Each library runs in a process "
+        "of its own; seconds are the\nmedian of five calls after a warm-up, peak memory is that "
+        "above the data. Compare numbers within a\ntable only: they come from one run on one "
+        "machine.\n"
+    ]
+    for name in NAMES:
+        kept = RESULTS / f"{name}.txt"
+        if kept.exists():
+            about = (importlib.import_module(f"benchmarks.{name}").__doc__ or "").strip()
+            parts.append(f"## {name}\n\n{about}\n\n```text\n{kept.read_text()}```\n")
+    return "\n".join(parts)
+
+
+def write(path: Path, text: str) -> None:
+    """Whole or not at all."""
+    beside = path.with_name(path.name + ".part")
+    beside.write_text(text)
+    beside.replace(path)
 
 
 def _cores() -> int:

@@ -51,10 +51,10 @@ def run_cases(cases: Iterable[Case], *, benchmark: str) -> list[dict[str, Any]]:
     return records
 
 
-def print_table(records: list[dict[str, Any]], references: dict[str, list[str]]) -> None:
+def table_of(records: list[dict[str, Any]], references: dict[str, list[str]]) -> str:
     """Each record with its time as a ratio to the best of each group of reference libraries."""
     names = list(references)
-    print("\n" + _line(["case", "library", "rows", "seconds", "peak MB", *names]))
+    lines = [_line(["case", "library", "rows", "seconds", "peak MB", *names])]
     for record in records:
         ratios = []
         for name in names:
@@ -70,7 +70,8 @@ def print_table(records: list[dict[str, Any]], references: dict[str, list[str]])
         seconds = "-" if record["seconds"] is None else f"{record['seconds']:.3f}"
         memory = "-" if record["peak_mb"] is None else f"{record['peak_mb']:.0f}"
         row = [record["case"], record["library"], f"{record['rows']:,}", seconds, memory, *ratios]
-        print(_line(row))
+        lines.append(_line(row))
+    return "\n".join(lines)
 
 
 def measure(case: Case) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 import json
 
 from benchmarks import __main__ as command
-from benchmarks.harness import Case, measure, print_table, run_cases
+from benchmarks.harness import Case, measure, run_cases, table_of
 from benchmarks.metrics import LIBRARIES, REFERENCES, cases
 
 FIELDS = {"benchmark", "case", "library", "rows", "features", "seconds", "peak_mb"}
@@ -12,14 +12,13 @@ def case(library, rows=2000):
     return Case("auuc", library, rows, 0, function, {"rows": rows, "kind": "auuc"})
 
 
-def test_records_have_the_fields_and_ratios_are_within_the_run(capsys):
+def test_records_have_the_fields_and_ratios_are_within_the_run():
     records = run_cases([case("np.argsort"), case("auucmax")], benchmark="metrics")
     for record in records:
         assert record.keys() == FIELDS
         assert record["seconds"] > 0
     records = [{**r, "seconds": s} for r, s in zip(records, (0.5, 0.25), strict=True)]
-    print_table(records, REFERENCES)
-    ours = capsys.readouterr().out.splitlines()[-1].split()
+    ours = table_of(records, REFERENCES).splitlines()[-1].split()
     assert ours[-2:] == ["-", "0.50"]  # no peer was measured; half the time of the argsort
 
 
@@ -42,6 +41,10 @@ def test_the_command_writes_a_json_list(tmp_path, monkeypatch):
     (record,) = json.loads((tmp_path / "out.json").read_text())
     assert record["benchmark"] == "metrics"
     assert [p.name for p in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_the_page_is_made_of_the_kept_results():
+    assert command.page() == command.PAGE.read_text()
 
 
 def test_sizes_and_libraries():
