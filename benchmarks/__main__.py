@@ -17,12 +17,21 @@ from pathlib import Path
 
 from benchmarks.harness import run_cases, table_of
 
-NAMES = ("metrics",)
+NAMES = ("fit", "metrics")
 PACKAGES = ("auucmax", "numpy", "pandas", "scikit-learn", "scikit-uplift", "causalml")
 
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "benchmarks.md"
+
+
+_HEAD = """\
+# Benchmarks
+
+Made by `python -m benchmarks NAME --keep`. Each library runs in a process of its own; seconds are
+the median of five calls after a warm-up, peak memory is that above the data. Compare numbers within
+a table only: they come from one run on one machine.
+"""
 
 
 def main() -> int:
@@ -50,12 +59,7 @@ def main() -> int:
 
 def page() -> str:
     """The page of all kept results."""
-    parts = [
-        "# Benchmarks\n\nMade by `python -m benchmarks NAME --keep`. Each library runs in a process "
-        "of its own; seconds are the\nmedian of five calls after a warm-up, peak memory is that "
-        "above the data. Compare numbers within a\ntable only: they come from one run on one "
-        "machine.\n"
-    ]
+    parts = [_HEAD]
     for name in NAMES:
         kept = RESULTS / f"{name}.txt"
         if kept.exists():

@@ -1,0 +1,191 @@
+import numpy as np
+import pytest
+
+from auucmax import AUUCMax, auuc_score, load_hillstrom, make_trial
+from auucmax.bounds import paper_bound
+from auucmax.estimators.scaling import SCALES, fit_scaling
+from auucmax.pairs import PairObjective, s_log, s_poly, sigmoid
+
+
+@pytest.fixture(scope="module")
+def trial():
+    return make_trial(4000, n_features=6, heterogeneity=0.8, base_rate=0.3, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def rows(trial):
+    X = trial.X.to_numpy(np.float64) * [1, 10, 0.1, 1, 1, 1] + [0, 5, 0, -3, 0, 0]
+    return X, trial.y, trial.treatment
+
+
+def scaled(X, kind):
+    """The scalings, written out."""
+    if kind == "min-max":
+        return (X - X.min(axis=0)) / (X.max(axis=0) - X.min(axis=0))
+    if kind == "column-l2":
+        return X / np.linalg.norm(X, axis=0)
+    return X / np.linalg.norm(X, axis=1, keepdims=True) if kind == "unit-rows" else X
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_it_minimises_the_objective_of_the_scaled_features_over_the_ball(rows, scale):
+    X, y, t = rows
+    Z = scaled(X, scale)
+    objective = PairObjective(Z, y, treatment=t, surrogate=s_poly(1.0))
+    free = AUUCMax(s_poly(1.0), scale=scale, selection=None).fit(X, y, treatment=t)
+    norm = 0.3 * np.linalg.norm(free.scaled_coef_)
+    model = AUUCMax(s_poly(1.0), scale=scale, selection=None, norm=norm).fit(X, y, treatment=t)
+    assert model.converged_
+    assert model.residual_ < 1e-6
+    assert np.linalg.norm(model.scaled_coef_) == pytest.approx(norm, rel=1e-6)
+    assert model.radius_ == pytest.approx(np.linalg.norm(Z, axis=1).max())
+    # No other point of the sphere is better, and the scores are those of the scaled features.
+    best = objective.value(model.scaled_coef_)
+    rng = np.random.default_rng(0)
+    for step in rng.normal(size=(20, 6)):
+        other = model.scaled_coef_ + 0.1 * norm * step / np.linalg.norm(step)
+        assert objective.value(other * min(1, norm / np.linalg.norm(other))) >= best - 1e-12
+    assert model.predict(X) == pytest.approx(Z @ model.scaled_coef_, abs=1e-9 * norm)
+
+
+@pytest.mark.parametrize("scale", ["min-max", "column-l2", "none"])
+def test_coefficients_are_in_the_users_units(rows, scale):
+    X, y, t = rows
+    model = AUUCMax(scale=scale, selection=None, norm=0.01).fit(X, y, treatment=t)
+    assert model.predict(X) == pytest.approx(X @ model.coef_ + model.intercept_, rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", ["min-max", "column-l2"])
+def test_units_of_the_features_do_not_matter(rows, scale):
+    X, y, t = rows
+    model, other = (
+        AUUCMax(scale=scale, selection=None, norm=0.01).fit(Z, y, treatment=t)
+        for Z in (X, X * [3, 1, 1, 0.01, 1, 1])
+    )
+    assert other.scaled_coef_ == pytest.approx(model.scaled_coef_, rel=1e-5, abs=1e-9)
+
+
+def test_a_constant_column_gets_no_weight(rows):
+    X, y, t = rows
+    with_constant = np.column_stack([X, np.full(len(y), 7.0)])
+    model = AUUCMax(selection=None, norm=0.01).fit(with_constant, y, treatment=t)
+    assert model.coef_[-1] == 0
+
+
+@pytest.mark.parametrize("surrogate", ["s_poly", "s_log", "sigmoid", s_poly(1.0), sigmoid(0.05)])
+@pytest.mark.parametrize("selection", ["bound", "cv"])
+def test_selection_path(rows, surrogate, selection):
+    X, y, t = rows
+    model = AUUCMax(surrogate, selection=selection, random_state=0).fit(X, y, treatment=t)
+    path = model.selection_path_
+    assert path["norm"].is_monotonic_increasing
+    assert path["converged"].all()
+    assert (path["norm_reached"] <= path["norm"] * (1 + 1e-6)).all()
+    assert path["chosen"].sum() == 1
+    chosen = path[path["chosen"]].iloc[0]
+    criterion = "paper_bound" if selection == "bound" else "cv"
+    assert chosen[criterion] == path[criterion].max()
+    assert model.norm_ == chosen["norm"]
+    assert model.paper_bound_.lower == chosen["paper_bound"]
+
+
+def test_the_bound_is_the_papers(rows):
+    X, y, t = rows
+    model = AUUCMax(selection="bound", grid="paper", scale="unit-rows").fit(X, y, treatment=t)
+    assert model.selection_path_["norm"].tolist() == [0.5, 0.8, 1.0]
+    expected = paper_bound(y, model.predict(X), treatment=t, norm=model.norm_, radius=1.0)
+    assert model.paper_bound_ == expected
+    train = auuc_score(y, model.predict(X), treatment=t, ranking="separate")
+    assert model.paper_bound_.auuc == train
+
+
+def test_own_grid_and_weights(rows):
+    X, y, t = rows
+    model = AUUCMax(grid=[0.02, 0.001], weights=(1.0, 0.0)).fit(X, y, treatment=t)
+    assert model.selection_path_["norm"].tolist() == [0.001, 0.02]
+    # With no weight on the controls it is a model of the outcome of the treated alone.
+    same = AUUCMax(selection=None, norm=model.norm_, weights=(1.0, 0.0))
+    flipped = np.where(t == 1, y, 1 - y)
+    same.fit(X, flipped, treatment=t)
+    assert same.coef_ == pytest.approx(model.coef_, rel=1e-5, abs=1e-12)
+
+
+def test_the_same_seed_gives_the_same_model(rows):
+    X, y, t = rows
+    adam = {"solver": "adam", "selection": "bound", "grid": [0.5], "learning_rates": [1e-3]}
+    for options in ({}, adam):
+        a, b = (
+            AUUCMax(random_state=3, **options).fit(X[:1500], y[:1500], treatment=t[:1500])
+            for _ in range(2)
+        )
+        assert np.array_equal(a.coef_, b.coef_)
+        assert a.selection_path_.drop(columns="seconds").equals(
+            b.selection_path_.drop(columns="seconds")
+        )
+
+
+def test_adam_comes_near_the_exact_solution():
+    """The paper's optimiser, in the paper's setting, on the paper's trial."""
+    train, _ = load_hillstrom().split(test_size=0.3, random_state=0)
+    setting = {"scale": "column-l2", "weights": "uniform", "selection": None, "norm": 0.5}
+    exact = AUUCMax(**setting).fit(train.X, train.y, treatment=train.treatment)
+    adam = AUUCMax(**setting, solver="adam", learning_rates=[1e-3], random_state=0)
+    adam.fit(train.X, train.y, treatment=train.treatment)
+    assert np.linalg.norm(adam.scaled_coef_) <= 0.5 * (1 + 1e-9)
+    cosine = exact.scaled_coef_ @ adam.scaled_coef_
+    cosine /= np.linalg.norm(exact.scaled_coef_) * np.linalg.norm(adam.scaled_coef_)
+    assert cosine > 0.9
+
+
+def test_solvers_agree(rows):
+    X, y, t = rows
+    values = []
+    for solver in ("newton", "lbfgs", "projected"):
+        model = AUUCMax(s_log(), selection=None, norm=0.2, solver=solver).fit(X, y, treatment=t)
+        assert model.converged_
+        values.append(model.selection_path_["loss"].iloc[0])
+    assert values == pytest.approx([values[0]] * 3, rel=1e-9)
+
+
+def test_a_trial_that_teaches_nothing():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(50, 2)), 4, axis=0)
+    y, t = np.tile([0, 1, 0, 1], 50), np.tile([0, 0, 1, 1], 50)
+    model = AUUCMax(random_state=0).fit(X, y, treatment=t)
+    assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"selection": "magic"}, "selection should be 'bound', 'cv' or None"),
+        ({"scale": "z-score"}, "scale should be one of 'min-max'"),
+        ({"solver": "sgd"}, "solver should be one of 'auto'"),
+        ({"norm": -1.0, "selection": None}, "norm should be positive or None"),
+        ({"grid": "fine"}, "grid should be one of 'relative'"),
+        ({"grid": []}, "grid should hold positive norms"),
+        ({"delta": 2.0}, "delta should be a number strictly between"),
+        ({"weights": "equal"}, "weights should be 'lambda'"),
+        ({"surrogate": "square"}, "surrogate"),
+    ],
+)
+def test_bad_parameters(rows, parameters, message):
+    X, y, t = rows
+    with pytest.raises(ValueError, match=message):
+        AUUCMax(**parameters).fit(X, y, treatment=t)
+
+
+def test_outcomes_that_cannot_be_ranked(rows):
+    X, y, t = rows
+    with pytest.raises(ValueError, match="y should be 0 or 1 for this model"):
+        AUUCMax().fit(X, y + 0.5, treatment=t)
+    with pytest.raises(ValueError, match="each arm should have both outcomes"):
+        AUUCMax().fit(X, y * t, treatment=t)
+
+
+def test_scaling_of_large_frames_makes_no_copy():
+    X = np.asfortranarray(np.random.default_rng(0).normal(size=(70_000, 2)).astype(np.float32))
+    scaling = fit_scaling(X, "min-max")
+    assert scaling.rows(X) is X
+    Z = scaled(X.astype(np.float64), "min-max")
+    assert scaling.radius == pytest.approx(np.linalg.norm(Z, axis=1).max())
