@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -251,9 +252,12 @@ def test_what_cannot_be_tested_is_said() -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(30, 40))).assign(name=[f"u{i}" for i in range(30)])
     report = check_randomisation(Trial(X, np.arange(30) % 3, np.arange(30) % 2))
-    assert report.ok
     assert not report.tests
-    assert report.verdict == "Nothing could be tested."
+    assert report.ok is False
+    assert report.to_dict()["ok"] is False
+    assert report.verdict.startswith("Nothing could be tested, so nothing is known")
+    assert "pass expected_share, or features" in report.verdict
+    assert report.advice == ()
     text = str(report)
     for note in ("pass expected_share", "more rows than columns", "50 rows of each arm"):
         assert f"not tested: {note}" in text or note in text
@@ -261,6 +265,14 @@ def test_what_cannot_be_tested_is_said() -> None:
     report = check_randomisation(only, expected_share=0.5)
     assert [test.name for test in report.tests] == ["sample ratio"]
     assert "'one' has one value only" in str(report)
+    assert not check_randomisation(only).ok
+
+
+def test_decimals_are_tested() -> None:
+    trial = fair_trial(10)
+    price = [Decimal(str(round(x, 4))) for x in trial.X["a"] + 0.4 * trial.treatment]
+    report = check_randomisation(Trial(pd.DataFrame({"price": price}), trial.y, trial.treatment))
+    assert {test.name for test in report.failures} == {"likelihood ratio", "classifier"}
 
 
 def test_report_is_plain_numbers() -> None:
@@ -284,16 +296,26 @@ def test_a_trace_in_many_rows_is_called_small() -> None:
 
 
 @pytest.mark.parametrize(
-    "share", [0.0, 1.5, [0.2, 0.3, 0.5], [0.5, 0.6], {"0": 0.5}, {"x": 0.5, "1": 0.5}, []]
+    "share",
+    [
+        *(0.0, 1.5, float("nan"), "half", [0.2, 0.3, 0.5], [0.5, 0.6], ["half", "half"]),
+        *([[0.5], [0.5]], {"0": 0.5}, {"x": 0.5, "1": 0.5}, {0: "half", 1: 0.5}, []),
+    ],
 )
 def test_shares_that_make_no_sense(share: object) -> None:
-    with pytest.raises(ValueError, match="expected_share should give each arm"):
+    with pytest.raises(ValueError, match=r"expected_share should give each arm.*got .*Pass the"):
         check_randomisation(fair_trial(0, 100), expected_share=share)  # type: ignore[arg-type]
 
 
 def test_alpha_is_checked() -> None:
-    with pytest.raises(ValueError, match="alpha should lie"):
+    with pytest.raises(ValueError, match="alpha should be a number strictly between") as caught:
         check_randomisation(fair_trial(0, 100), alpha=5)
+    assert "usual" not in str(caught.value)
+
+
+def test_rows_that_are_no_trial() -> None:
+    with pytest.raises(TypeError, match=r"should be a Trial, got DataFrame\. .*Trial\(X, y, "):
+        check_randomisation(fair_trial(0, 100).X)  # type: ignore[arg-type]
 
 
 @pytest.mark.gate

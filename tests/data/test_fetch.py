@@ -5,6 +5,7 @@ import functools
 import gzip
 import http.server
 import os
+import re
 import socket
 import threading
 from pathlib import Path
@@ -14,7 +15,7 @@ import pandas as pd
 import pytest
 
 from auucmax.data import fetch
-from auucmax.data._download import ChecksumError, DataNotFoundError
+from auucmax.data._download import ChecksumError, DataNotFoundError, digest
 from auucmax.data.fetch import fetch_criteo, fetch_ihdp, fetch_jobs, fetch_social_pressure
 
 DATA = os.environ.get("AUUCMAX_DATA")
@@ -97,8 +98,8 @@ def test_a_download_goes_to_the_first_folder_given(
 ):
     folder, url = shelf
     write_ihdp(folder / "ihdp_npci_3.csv")
-    replaced = functools.partial(dataclasses.replace, url=f"{url}/ihdp_npci_3.csv")
-    monkeypatch.setattr(fetch, "Source", lambda *a: replaced(ORIGINAL_SOURCE(*a)))
+    source = dataclasses.replace(fetch._ihdp_source(3), url=f"{url}/ihdp_npci_3.csv", checksum=None)
+    monkeypatch.setattr(fetch, "_ihdp_source", lambda replication: source)
     if way == "environment":
         monkeypatch.setenv("AUUCMAX_DATA", str(tmp_path / way))
     home = empty_world if way == "cache" else tmp_path / way
@@ -111,9 +112,6 @@ def test_a_download_goes_to_the_first_folder_given(
     assert "no checksum is published; the sha256 is" in err
     (folder / "ihdp_npci_3.csv").unlink()
     np.testing.assert_array_equal(fetch_ihdp(3, data_dir=argument).y, trial.y)
-
-
-ORIGINAL_SOURCE = fetch.Source
 
 
 def test_a_folder_that_cannot_be_written_is_passed_over(empty_world, shelf, tmp_path, monkeypatch):
@@ -137,6 +135,25 @@ def test_a_wrong_file_at_the_address_is_not_kept(empty_world, shelf, monkeypatch
     monkeypatch.setattr(fetch, "CRITEO", source)
     with pytest.raises(ChecksumError, match="should have the sha256 2716e1bf"):
         fetch_criteo()
+    assert not any(path.is_file() for path in empty_world.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("call", "source", "first"),
+    [
+        (fetch_ihdp, "_ihdp_source", "2bdc8b94"),
+        (functools.partial(fetch_jobs, part="test"), "_jobs_source", "61379766"),
+        (functools.partial(fetch_jobs, 0, "test"), "_jobs_source", "11c19816"),
+    ],
+)
+def test_small_files_are_verified_too(empty_world, shelf, monkeypatch, call, source, first):
+    folder, url = shelf
+    (folder / "wrong").write_bytes(b"not the file")
+    original = getattr(fetch, source)
+    moved = functools.partial(dataclasses.replace, url=f"{url}/wrong")
+    monkeypatch.setattr(fetch, source, lambda *choice: moved(original(*choice)))
+    with pytest.raises(ChecksumError, match=f"should have the sha256 {first}"):
+        call()
     assert not any(path.is_file() for path in empty_world.rglob("*"))
 
 
@@ -164,15 +181,40 @@ def test_nothing_is_made_or_asked_when_downloading_is_off(empty_world, tmp_path)
     for call in (fetch_criteo, fetch_jobs, fetch_social_pressure, fetch_ihdp):
         with pytest.raises(DataNotFoundError, match="was not to be downloaded"):
             call(data_dir=tmp_path / "mine", download=False)
-    with pytest.raises(DataNotFoundError, match="has no public address"):
-        fetch_criteo(sample=True)
+    for download in (True, False):
+        with pytest.raises(DataNotFoundError, match=r"has no public address.*Put it at") as caught:
+            fetch_criteo(sample=True, download=download)
+        assert "not to be downloaded" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_every_address_is_a_web_address():
-    for source in (fetch.CRITEO, fetch.SOCIAL_PRESSURE):
+    sources = [fetch.CRITEO, fetch.SOCIAL_PRESSURE]
+    sources += [fetch._ihdp_source(k) for k in range(1, 11)]
+    sources += [fetch._jobs_source(split, part) for split in (None, 0) for part in PARTS]
+    for source in sources:
         assert source.url.startswith("https://")
-        assert len(source.checksum) == len("sha256:") + 64
+        assert "/master/" not in source.url
+        if source.names[0] != "jobs_DW_bin.new.10.train.npz":
+            assert re.fullmatch(r"sha256:[0-9a-f]{64}", source.checksum)
+    assert len({source.checksum for source in sources}) == len(sources)
+
+
+PARTS = ("train", "test")
+
+
+@pytest.mark.parametrize("make", [lambda k: k, float, np.int64, np.float32])
+def test_whole_numbers_of_any_type_name_the_same_file(empty_world, tmp_path, make):
+    write_ihdp(tmp_path / "ihdp_npci_2.csv", rows=4)
+    trial = fetch_ihdp(make(2), data_dir=tmp_path, download=False)
+    assert (trial.n_rows, trial.name) == (4, "IHDP 2")
+    columns = {key: np.zeros((5, 10)) for key in ("yf", "e")}
+    columns["t"] = np.tile([[0], [1], [0], [1], [0]], 10)
+    x = np.broadcast_to(np.arange(10.0), (5, 17, 10))
+    np.savez(tmp_path / "jobs_DW_bin.new.10.test.npz", x=x, **columns)
+    trial = fetch_jobs(make(2), "test", data_dir=tmp_path, download=False)
+    assert trial.name == "Jobs, split 2, test"
+    assert (trial.X == 2).all(axis=None)
 
 
 # What the files should contain.
@@ -274,9 +316,18 @@ def test_social_pressure_names_an_unknown_value(empty_world, tmp_path):
     [
         (fetch_criteo, {"outcome": "spend"}, "outcome should be one of 'visit', 'conversion'"),
         (fetch_social_pressure, {"arm": "letters"}, "arm should be one of"),
-        (fetch_jobs, {"split": 10}, "split should be a number from 0 to 9, or None, got 10"),
+        (fetch_jobs, {"split": 10}, "split should be a whole number from 0 to 9, got 10"),
+        (fetch_jobs, {"split": 2.5}, r"split should be a whole number from 0 to 9, got 2\.5"),
         (fetch_jobs, {"part": "validation"}, "part should be one of 'all', 'train', 'test'"),
-        (fetch_ihdp, {"replication": 0}, "replication should be a number from 1 to 10, got 0"),
+        (
+            fetch_ihdp,
+            {"replication": 0},
+            "replication should be a whole number from 1 to 10, got 0",
+        ),
+        (fetch_ihdp, {"replication": 2.5}, r"replication should be a whole .*got 2\.5\. Pass"),
+        (fetch_ihdp, {"replication": "2"}, "replication should be a whole .*got '2'"),
+        (fetch_ihdp, {"replication": True}, "replication should be a whole .*got True"),
+        (fetch_ihdp, {"replication": np.inf}, "replication should be a whole .*got inf"),
     ],
 )
 def test_unknown_choices(call, settings, message):
@@ -303,6 +354,17 @@ def test_social_pressure_as_published():
     assert round(pair.summary().effects[0].effect, 4) == 0.0813
     civic = fetch_social_pressure("civic", download=False)
     assert civic.arm_names == ("Control", "Civic Duty")
+
+
+@needs("ihdp", "ihdp_npci_1.csv")
+@needs("jobs", "jobs_DW_bin.new.10.test.npz")
+def test_the_files_on_disk_have_the_sums_that_a_download_needs():
+    sources = [fetch._ihdp_source(k) for k in range(1, 11)]
+    sources += [fetch._jobs_source(None, part) for part in PARTS]
+    sources.append(fetch._jobs_source(0, "test"))
+    for source in sources:
+        path = Path(DATA, source.folder, source.names[0])
+        assert source.checksum == f"sha256:{digest(path)}", path
 
 
 @needs("criteo_sample", "criteo_uplift_v2.1_sample1000.csv")

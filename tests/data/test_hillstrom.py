@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from auucmax.data.hillstrom import load_hillstrom
+from auucmax.data.hillstrom import _table, load_hillstrom
 
 COLUMNS_22 = [
     *(f"recency_{month}" for month in range(1, 13)),
@@ -116,6 +116,23 @@ def test_each_call_has_its_own_table():
     again = load_hillstrom("all", encoding="raw")
     assert again.X["history"].min() > 0
     assert again.y.min() == 0
+
+
+@pytest.mark.parametrize("outcome", ["visit", "conversion", "spend"])
+@pytest.mark.parametrize("encoding", ["22", "18", "raw"])
+@pytest.mark.parametrize("arm", ["all", "any", "mens"])
+def test_a_trial_shares_nothing_with_the_table_in_memory(arm, outcome, encoding):
+    trial, table = load_hillstrom(arm, outcome, encoding), _table()
+    kept = [table[name].to_numpy() for name in table]
+    given = [trial.y, trial.treatment]
+    given += [trial.X[name].to_numpy() for name in trial.X if trial.X[name].dtype.kind in "if"]
+    assert not any(np.shares_memory(a, b) for a in given for b in kept if a.dtype == b.dtype)
+    before = trial.y.sum()
+    trial.y[:] = 0
+    trial.treatment[:] = trial.control
+    again = load_hillstrom(arm, outcome, encoding)
+    assert again.y.sum() == before
+    assert len(again.arms) == (3 if arm == "all" else 2)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,9 @@ def test_dealing_numbers_each_stratum(codes, shuffle):
         ({"by": "treatment-outcome"}, {"y": None}, r"needs y, got none"),
         ({}, {"treatment": ["a"] * 6}, r"all 6 rows have 'a'"),
         ({}, {"treatment": ["a"] * 5 + [None]}, r"no missing values, got 1"),
-        ({}, {"treatment": ["a", "b"]}, r"as many rows as y, 6; got 2"),
+        ({}, {"treatment": ["a", "b"]}, r"treatment should have as many rows as X, 6; got 2"),
+        ({}, {"y": [0, 1]}, r"y should have as many rows as X, 6; got 2"),
+        ({"by": "treatment-outcome"}, {"y": [0, 1]}, r"y should have as many rows as X, 6; got 2"),
         (
             {"n_splits": 3},
             {"treatment": [0, 0, 0, 0, 1, 1]},
@@ -126,6 +128,11 @@ def test_bad_input_has_one_clear_error(settings, change, message):
     given = {"y": [0, 1, 0, 1, 0, 1], "treatment": ["a", "a", "a", "b", "b", "b"]} | change
     with pytest.raises(ValueError, match=message):
         list(TrialKFold(**({"n_splits": 2} | settings)).split(np.zeros((6, 1)), **given))
+
+
+def test_without_X_the_columns_are_compared_with_each_other():
+    with pytest.raises(ValueError, match=r"y should have as many rows as treatment, 4; got 3"):
+        next(TrialKFold(2).split(None, [0, 1, 0], treatment=[0, 1, 0, 1]))
 
 
 class Difference(BaseEstimator):

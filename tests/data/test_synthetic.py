@@ -238,7 +238,7 @@ def test_two_logistic_regressions_are_the_true_model() -> None:
 @pytest.mark.parametrize("nonlinearity", [0.0, 0.6])
 def test_sample_auuc_agrees_with_the_population(nonlinearity: float) -> None:
     trial = make_trial(
-        500_000, treatment_share=0.7, effect=0.05, nonlinearity=nonlinearity, random_state=5
+        500_000, treatment_share=0.7, ate=0.05, nonlinearity=nonlinearity, random_state=5
     )
     score = np.floor(3 * (trial.X["x0"] + trial.X["x1"])).to_numpy()
     value = trial.population.auuc(lambda X: np.floor(3 * (X["x0"] + X["x1"])))
@@ -274,7 +274,7 @@ def test_preset_sizes_and_overrides() -> None:
     assert (trial.n_rows, int(trial.treatment.sum())) == (42_693, 21_387)
     assert PRESETS["cu2-1m"]["n_rows"] == 1_000_000
     assert PRESETS["criteo"]["n_rows"] == 13_979_592
-    small = make_trial(500, preset="hillstrom", n_features=5, n_noise=1, effect=0.1, random_state=0)
+    small = make_trial(500, preset="hillstrom", n_features=5, n_noise=1, ate=0.1, random_state=0)
     assert small.X.shape == (500, 5)
     assert small.population.ate == 0.1
 
@@ -327,7 +327,7 @@ def test_outcome_mean_takes_a_flag_for_each_row() -> None:
 
 def test_continuous_outcomes() -> None:
     trial = make_trial(
-        200_000, outcome="continuous", base_rate=20.0, effect=1.5, signal=2.0, random_state=0
+        200_000, outcome="continuous", base_rate=20.0, ate=1.5, signal=2.0, random_state=0
     )
     residual = trial.y - trial.population.outcome_mean(trial.X, trial.treatment)
     assert abs(residual.mean()) < 4 / np.sqrt(len(residual))
@@ -340,24 +340,47 @@ def test_continuous_outcomes() -> None:
     ("arguments", "message"),
     [
         ({"preset": "lenta"}, "preset should be one of"),
-        ({"treatment_share": 1.2}, "treatment_share should lie"),
+        ({"treatment_share": 1.2}, "treatment_share should be a number strictly between 0 and 1"),
+        ({"treatment_share": "half"}, "treatment_share should be a number"),
+        ({"n_rows": 1e4 + 0.5}, r"n_rows should be a whole number of at least 2, got 10000\.5"),
+        ({"n_rows": "1e4"}, "n_rows should be a whole number"),
+        ({"n_rows": True}, "n_rows should be a whole number"),
+        ({"n_rows": -5}, "n_rows should be a whole number"),
+        ({"n_features": 7.5}, "n_features should be a whole number"),
         ({"n_rows": 3, "treatment_share": 0.01}, "at least one row in each arm"),
-        ({"base_rate": 0.0}, "base_rate should lie"),
-        ({"base_rate": 0.9, "effect": 0.2}, r"base_rate \+ effect should lie"),
+        ({"base_rate": 0.0}, r"base_rate should be a number .*, got 0\.0"),
+        ({"base_rate": 0.9, "ate": 0.2}, r"base_rate \+ ate should be a number strictly"),
         ({"heterogeneity": -1.0}, "heterogeneity should be a standard deviation"),
+        ({"signal": "strong"}, "signal should be a standard deviation"),
         ({"signal": float("nan")}, "signal should be a standard deviation"),
         ({"nonlinearity": 2.0}, "nonlinearity should be a share"),
         ({"n_features": 4, "n_noise": 3}, "should be at least 2"),
         ({"n_features": 5, "n_noise": 2, "nonlinearity": 0.5}, "should be at least 4"),
         ({"n_features": 5, "n_noise": 2, "nonlinearity": 1.0}, "should be even"),
-        ({"n_noise": -1}, "should be at least 2"),
+        ({"n_noise": -1}, "n_noise should be a whole number of at least 0, got -1"),
         ({"outcome": "count"}, "outcome should be one of"),
         ({"dtype": "int8"}, "dtype should be one of"),
     ],
 )
 def test_arguments_that_make_no_trial(arguments: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as caught:
         make_trial(**arguments)
+    assert "0.95" not in str(caught.value)
+
+
+def test_whole_numbers_of_any_type_are_the_same_numbers() -> None:
+    trial = make_trial(1e3, n_features=np.float64(6), n_noise=np.int8(2), random_state=0)
+    assert trial.X.shape == (1_000, 6)
+    assert trial.population == make_trial(1_000, n_features=6, random_state=0).population
+    np.testing.assert_array_equal(trial.y, make_trial(1_000, n_features=6, random_state=0).y)
+
+
+def test_ate_is_the_average_and_effect_the_truth_of_each_row() -> None:
+    trial = make_trial(1_000, ate=0.05, random_state=0)
+    assert trial.population.ate == 0.05
+    assert trial.effect.shape == (1_000,)
+    with pytest.raises(TypeError, match="effect"):
+        make_trial(1_000, effect=0.05)  # type: ignore[call-arg]
 
 
 def test_scores_and_rows_that_make_no_sense() -> None:

@@ -85,7 +85,7 @@ def trials():
             heterogeneity=1.0,
             signal=0.3,
             base_rate=0.4,
-            effect=0.1,
+            ate=0.1,
             random_state=seed,
         )
         for seed in (0, 1)

@@ -150,17 +150,18 @@ def _encode_column(name: str, column: pd.Series) -> Feature | str:
 
 def _from_objects(column: pd.Series) -> pd.Series:
     """Objects of one type with that type; Decimals, fractions and mixed numbers as float64."""
-    column = column.infer_objects()
-    if column.dtype != object:
-        return column
     known = column.notna()
-    kinds = set(map(type, column[known]))
-    if not all(issubclass(kind, (Real, Decimal, np.bool_)) for kind in kinds):
-        return column
     try:
+        inferred = column.infer_objects()
+        if inferred.dtype != object or not _are_numbers(column[known]):
+            return inferred
         return column.where(known, np.nan).astype(np.float64)
     except (OverflowError, ValueError):  # whole numbers beyond float64, signalling NaNs
-        return column
+        return column.astype(str).where(known, None)
+
+
+def _are_numbers(objects: pd.Series) -> bool:
+    return all(issubclass(kind, (Real, Decimal, np.bool_)) for kind in set(map(type, objects)))
 
 
 def _as_numbers(column: pd.Series) -> NDArray[Any] | None:

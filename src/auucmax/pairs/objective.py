@@ -19,6 +19,7 @@ from auucmax._validation import check_column, check_weight
 from auucmax.pairs import passes
 from auucmax.pairs.field import PairField
 from auucmax.pairs.passes import Bins, PairRows
+from auucmax.pairs.polynomial import PolynomialPairs
 from auucmax.pairs.sorted import sorted_pair_sums
 from auucmax.pairs.summary import PairSummary, box_range, code_rows
 from auucmax.pairs.surrogates import PolynomialSurrogate, Surrogate, get_surrogate
@@ -223,6 +224,14 @@ class PairObjective(_Pairs):
         self.rows = PairRows(matrix, self.codes, self.sample_weight)
         self.low, self.high = _column_range(matrix)
         self._kept: dict[str, tuple[Floats, PairField | None]] = {}
+        self._last_scores: tuple[Floats, Floats] | None = None
+        self._polynomial: PolynomialPairs | None = None
+        if (
+            isinstance(self.surrogate, PolynomialSurrogate)
+            and self.surrogate.p >= 2
+            and len(self.codes) < passes.COMPILE_ROWS
+        ):
+            self._polynomial = PolynomialPairs(self.rows, self.surrogate, self.multipliers)
 
     @property
     def n_features(self) -> int:
@@ -231,12 +240,16 @@ class PairObjective(_Pairs):
     def value(self, w: ArrayLike) -> float:
         """The objective at w; one pass over X."""
         w = self._check_w(w)
+        if (exact := self._as_polynomial(w)) is not None:
+            return exact[0].value_and_gradient(exact[1])[0]
         field = self._at(w)
         return self._sorted(self.scores(w))[0] if field is None else field.value
 
     def value_and_gradient(self, w: ArrayLike) -> tuple[float, Floats]:
         """Objective and its gradient (d,) at w; two passes over X."""
         w = self._check_w(w)
+        if (exact := self._as_polynomial(w)) is not None:
+            return exact[0].value_and_gradient(exact[1])
         field = self._at(w)
         if field is None:
             value, slopes, _ = self._sorted(self.scores(w))
@@ -251,6 +264,8 @@ class PairObjective(_Pairs):
         all its parts: a direction in which all rows agree (one-hot blocks) is null to rounding.
         """
         w = self._check_w(w)
+        if (exact := self._as_polynomial(w)) is not None:
+            return exact[0].hessian(exact[1])
         field = self._hessian_field(w)
         bend = field.coefficients(2, HESSIAN_DEGREE)
         vectors = passes.vector_moments(self.rows, w, field.bins, HESSIAN_DEGREE)
@@ -272,6 +287,16 @@ class PairObjective(_Pairs):
     def scores(self, w: ArrayLike) -> Floats:
         """X w in float64, (n,)."""
         return passes.scores(self.rows.X, self._check_w(w))
+
+    def _as_polynomial(self, w: Floats) -> tuple[PolynomialPairs, Floats] | None:
+        """The path without bins and its scores, where no pair reaches the knot."""
+        if self._polynomial is None:
+            return None
+        # Scores of the last w are kept: gradient and Hessian are asked for in turn.
+        if self._last_scores is None or not np.array_equal(self._last_scores[0], w):
+            self._last_scores = (w.copy(), self._polynomial.scores(w))
+        score = self._last_scores[1]
+        return (self._polynomial, score) if self._polynomial.holds(score) else None
 
     def _at(self, w: Floats) -> PairField | None:
         return self._keep("field", w, lambda: self._field(self.rows, w, self._range(w)))
