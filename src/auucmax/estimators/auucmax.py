@@ -16,7 +16,7 @@ from auucmax.data.splits import TrialKFold
 from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.linear_path import Candidate, LinearPath, TrainingRows
 from auucmax.estimators.scaling import SCALES, fit_scaling, unit_rows
-from auucmax.pairs import Surrogate, get_surrogate
+from auucmax.pairs import Surrogate, get_surrogate, scores
 from auucmax.selection import Selection, choose_by_bound, choose_by_cv
 
 __all__ = ["AUUCMax"]
@@ -142,7 +142,7 @@ class AUUCMax(UpliftEstimator):
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         rows = unit_rows(X) if self.scale == "unit-rows" else X
-        return np.asarray(rows @ self.coef_ + self.intercept_, dtype=np.float64)
+        return scores(rows, self.coef_) + self.intercept_
 
     def _grid(self, path: LinearPath, rows: TrainingRows) -> list[tuple[float, float | None]]:
         """Norms, from small to large, each with each learning rate."""
@@ -177,12 +177,12 @@ class AUUCMax(UpliftEstimator):
 
     def _paper_bound(self, candidate: Candidate, rows: TrainingRows, radius: float) -> PaperBound:
         # Without a constraint the norm that was reached stands for Lambda.
-        norm = min(candidate.norm, float(np.linalg.norm(candidate.w)) or candidate.norm)
+        reached = float(np.linalg.norm(candidate.w))
         return paper_bound(
             rows.y,
-            rows.X @ candidate.coef,
+            scores(rows.X, candidate.coef),
             treatment=rows.treated,
-            norm=candidate.norm if np.isfinite(candidate.norm) else norm,
+            norm=candidate.norm if np.isfinite(candidate.norm) else reached,
             radius=radius,
             delta=self.delta,
         )

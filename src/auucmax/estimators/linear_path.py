@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from auucmax._validation import Bools, Floats
 from auucmax.estimators.scaling import Scaling
 from auucmax.evaluation.auuc import RankingKind, auuc_score
-from auucmax.pairs import PairObjective, Surrogate, s_poly
+from auucmax.pairs import PairObjective, Surrogate, s_poly, scores
 from auucmax.solvers import (
     BallSolution,
     adam_over_ball,
@@ -45,7 +45,7 @@ class TrainingRows(NamedTuple):
     def auuc(self, coef: Floats, ranking: RankingKind) -> float:
         return auuc_score(
             self.y,
-            self.X @ coef,
+            scores(self.X, coef),
             treatment=self.treated,
             ranking=ranking,
             sample_weight=self.weight,

@@ -18,7 +18,7 @@ from auucmax.pairs.objective import (
     RowDerivatives,
     ScoreObjective,
 )
-from auucmax.pairs.passes import Bins, PairRows
+from auucmax.pairs.passes import Bins, PairRows, column_range, scores
 from auucmax.pairs.summary import CLASSES, PairSummary, box_range, code_rows
 from auucmax.pairs.surrogates import (
     ALL_SURROGATES,
@@ -46,10 +46,12 @@ __all__ = [
     "bins_per_length",
     "box_range",
     "code_rows",
+    "column_range",
     "get_surrogate",
     "group_weights",
     "hinge",
     "s_log",
     "s_poly",
+    "scores",
     "sigmoid",
 ]
