@@ -2,8 +2,8 @@
 
 A case is (case name, library, rows, features, module:function, arguments). The function is called
 once with the arguments to set up and returns a callable; that is called once to warm up and then
-five times. ``seconds`` is the median, ``peak_mb`` the highest resident memory during one more call,
-above what was resident before it.
+five times, or three if it takes long. ``seconds`` is the median, ``peak_mb`` the highest resident
+memory during one more call, above what was resident before it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 RUNS = 5
+LONG = 2.0  # seconds; calls that take longer are timed three times
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -78,9 +79,11 @@ def measure(case: Case) -> dict[str, Any]:
     """Set up, warm up, time; called in the child process."""
     module, function = case.function.split(":")
     call = getattr(importlib.import_module(module), function)(**case.arguments)
+    start = time.perf_counter()
     call()
+    warm_up = time.perf_counter() - start
     seconds = []
-    for _ in range(RUNS):
+    for _ in range(RUNS if warm_up < LONG else 3):
         start = time.perf_counter()
         call()
         seconds.append(time.perf_counter() - start)

@@ -18,6 +18,7 @@ __all__ = [
     "check_choice",
     "check_column",
     "check_groups",
+    "check_labels",
     "check_level",
     "check_mask",
     "check_one_dimensional",
@@ -25,6 +26,7 @@ __all__ = [
     "check_shares",
     "check_treatment",
     "check_weight",
+    "check_whole",
     "listed",
     "missing_message",
 ]
@@ -160,12 +162,35 @@ def _ranks_of_wide_integers(score: ArrayLike) -> ArrayLike:
     return score
 
 
+def check_labels(
+    values: ArrayLike, name: str, n_rows: int | None = None, *, than: str = "y"
+) -> NDArray[Any]:
+    """One label a row, of any type, none missing."""
+    array = check_one_dimensional(values, name, n_rows, than=than)
+    if n_missing := int(np.asarray(pd.isna(array)).sum()):
+        raise ValueError(missing_message(name, n_missing))
+    return array
+
+
+def check_whole(value: object, name: str, least: int, most: int | None = None) -> int:
+    """``value`` as an int, if it is a whole number from ``least`` to ``most``.
+
+    >>> check_whole(1e4, "n_rows", 2)
+    10000
+    """
+    if isinstance(value, Real) and not isinstance(value, bool) and float(value).is_integer():
+        number = int(float(value))
+        if number >= least and (most is None or number <= most):
+            return number
+    allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
+    raise ValueError(
+        f"{name} should be a whole number {allowed}, got {value!r}. Pass an integer in that range."
+    )
+
+
 def check_groups(groups: ArrayLike, n_rows: int) -> NDArray[np.intp]:
     """Cluster numbers 0, 1, ... of the rows; at least two clusters."""
-    array = check_one_dimensional(groups, "groups", n_rows)
-    missing = np.asarray(pd.isna(array))
-    if missing.any():
-        raise ValueError(missing_message("groups", int(missing.sum())))
+    array = check_labels(groups, "groups", n_rows)
     codes, labels = pd.factorize(array)
     if len(labels) < 2:
         raise ValueError(

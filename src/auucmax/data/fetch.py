@@ -17,9 +17,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from platformdirs import user_cache_dir
 
-from auucmax._validation import check_choice, listed
+from auucmax._validation import check_choice, check_whole, listed
 from auucmax.data._download import DataNotFoundError, DownloadError, download
-from auucmax.data._whole import check_whole
 from auucmax.data.trial import Trial
 
 __all__ = ["fetch_criteo", "fetch_ihdp", "fetch_jobs", "fetch_social_pressure"]

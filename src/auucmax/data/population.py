@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from auucmax._validation import check_choice, check_column, check_level
-from auucmax.data._whole import check_whole
+from auucmax._validation import check_choice, check_column, check_level, check_whole
 
 __all__ = ["Population"]
 

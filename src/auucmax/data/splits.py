@@ -10,9 +10,14 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import BaseCrossValidator
 
-from auucmax._validation import check_choice, check_column, check_one_dimensional, missing_message
+from auucmax._validation import (
+    check_choice,
+    check_column,
+    check_labels,
+    check_one_dimensional,
+)
 
-__all__ = ["Strata", "TrialKFold", "check_labels", "deal", "make_strata"]
+__all__ = ["Strata", "TrialKFold", "deal", "make_strata"]
 
 BY = ("treatment", "treatment-outcome")
 
@@ -127,16 +132,6 @@ class TrialKFold(BaseCrossValidator):
                 f"n_splits should be a whole number of folds, at least 2, got {n!r}. 5 is usual."
             )
         return int(n)
-
-
-def check_labels(
-    values: ArrayLike, name: str, n_rows: int | None = None, *, than: str = "y"
-) -> NDArray[Any]:
-    """One label a row, of any type, none missing."""
-    array = check_one_dimensional(values, name, n_rows, than=than)
-    if n_missing := int(pd.isna(array).sum()):
-        raise ValueError(missing_message(name, n_missing))
-    return array
 
 
 def make_strata(

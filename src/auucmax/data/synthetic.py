@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from auucmax._validation import check_choice, check_level
-from auucmax.data._whole import check_whole
+from auucmax._validation import check_choice, check_level, check_whole
 from auucmax.data.population import BLOCK, Population
 from auucmax.data.trial import Trial
 

@@ -9,9 +9,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from auucmax._validation import check_column, check_mask, check_treatment, check_weight, listed
+from auucmax._validation import (
+    check_column,
+    check_labels,
+    check_mask,
+    check_treatment,
+    check_weight,
+    listed,
+)
 from auucmax.data._summary import TrialSummary, summarise
-from auucmax.data.splits import check_labels, deal, make_strata
+from auucmax.data.splits import deal, make_strata
 
 __all__ = ["Trial"]
 
