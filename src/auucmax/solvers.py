@@ -9,8 +9,8 @@ optimality conditions. At a minimiser there is a multiplier nu >= 0 with
 * ``newton``: for smooth convex functions of moderate dimension. Each step minimises the quadratic
   model over the ball *exactly*: with the eigenvectors of the Hessian the multiplier is the root of
   one function of one variable. Flat directions (one-hot columns) take the shortest step.
-* ``lbfgs``: for smooth convex functions of many dimensions: minimises f + nu/2 ||w||^2 and looks
-  for the nu at which the minimiser touches the sphere.
+* ``lbfgs``: for smooth convex functions of many dimensions: L-BFGS without the constraint and, if
+  that ends outside the ball, projected gradient from where it crosses the sphere.
 * ``projected``: spectral projected gradient; for functions that are not convex. Finds a point that
   satisfies the conditions, near the start.
 
@@ -166,14 +166,18 @@ def kkt_residual(w: Floats, gradient: Floats, radius: float) -> tuple[float, flo
 
 
 class _Counted:
-    """Counts calls, for honest cost figures."""
+    """Counts calls, for honest cost figures, and makes none twice in a row."""
 
     def __init__(self, objective: Objective) -> None:
         self.objective, self.n_calls = objective, 0
+        self._last: tuple[Floats, tuple[float, Floats]] | None = None
 
     def value_and_gradient(self, w: Floats) -> tuple[float, Floats]:
-        self.n_calls += 1
-        return self.objective.value_and_gradient(w)
+        if self._last is None or not np.array_equal(self._last[0], w):
+            self.n_calls += 1
+            self._last = (w.copy(), self.objective.value_and_gradient(w))
+        value, gradient = self._last[1]
+        return value, gradient.copy()
 
 
 _Run = tuple[Floats, float, Floats, int]
@@ -239,39 +243,15 @@ def _search(
 
 
 def _lbfgs(f: _Counted, radius: float, w: Floats, tolerance: float, max_steps: int) -> _Run:
-    n_steps = 0
-
-    def solve(nu: float) -> Floats:
-        nonlocal w, n_steps
-
-        def ridged(v: Floats) -> tuple[float, Floats]:
-            value, gradient = f.value_and_gradient(v)
-            return value + nu / 2 * float(v @ v), gradient + nu * v
-
-        options = {"maxiter": max_steps, "gtol": tolerance / 10 / len(w) ** 0.5, "ftol": 0.0}
-        done = minimize(ridged, w, jac=True, method="L-BFGS-B", options=options)
-        w, n_steps = np.asarray(done.x), n_steps + int(done.nit)
-        return w
-
-    inside = solve(0.0)
-    if np.linalg.norm(inside) > radius:
-        gradient = f.value_and_gradient(project(inside, radius))[1]
-        high = max(float(np.linalg.norm(gradient)) / radius, 1e-12)
-        while np.linalg.norm(solve(high)) > radius:
-            high *= 4
-        low = high / 4
-        while np.linalg.norm(solve(low)) < radius:
-            low /= 4
-        brentq(
-            lambda log_nu: np.log(np.linalg.norm(solve(np.exp(log_nu))) / radius),
-            np.log(low),
-            np.log(high),
-            xtol=1e-10,
-        )
-        # The last trial is within rounding of the sphere, not on it.
-        w = w * (radius / np.linalg.norm(w))
-    value, gradient = f.value_and_gradient(w)
-    return w, value, gradient, n_steps
+    options = {"maxiter": max_steps, "gtol": tolerance / 10 / len(w) ** 0.5, "ftol": 0.0}
+    done = minimize(f.value_and_gradient, w, jac=True, method="L-BFGS-B", options=options)
+    if np.linalg.norm(done.x) <= radius:
+        value, gradient = f.value_and_gradient(done.x)
+        return np.asarray(done.x), value, gradient, int(done.nit)
+    w, value, gradient, n_steps = _projected(
+        f, radius, project(done.x, radius), tolerance, max_steps
+    )
+    return w, value, gradient, int(done.nit) + n_steps
 
 
 def _projected(f: _Counted, radius: float, w: Floats, tolerance: float, max_steps: int) -> _Run:

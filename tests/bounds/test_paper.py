@@ -61,5 +61,8 @@ def test_bad_input():
         paper_bound([1, 1, 1, 0], score, treatment=t, norm=1, radius=1)
     with pytest.raises(ValueError, match="delta should be a number strictly"):
         paper_bound(y, score, treatment=t, norm=1, radius=1, delta=0)
+    for option in ({"norm": -1, "radius": 1}, {"norm": 1, "radius": np.nan}):
+        with pytest.raises(ValueError, match="should be a finite number of at least 0"):
+            paper_bound(y, score, treatment=t, **option)
     with pytest.raises(ValueError, match="control_count should be one of"):
         paper_bound(y, score, treatment=t, norm=1, radius=1, control_count="all")

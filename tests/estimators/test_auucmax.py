@@ -1,5 +1,8 @@
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from auucmax import AUUCMax, auuc_score, load_hillstrom, make_trial
 from auucmax.bounds import paper_bound
@@ -161,9 +164,18 @@ def test_a_trial_that_teaches_nothing():
         ({"selection": "magic"}, "selection should be 'bound', 'cv' or None"),
         ({"scale": "z-score"}, "scale should be one of 'min-max'"),
         ({"solver": "sgd"}, "solver should be one of 'auto'"),
-        ({"norm": -1.0, "selection": None}, "norm should be positive or None"),
+        ({"norm": -1.0, "selection": None}, "norm should be a positive number or None"),
         ({"grid": "fine"}, "grid should be one of 'relative'"),
-        ({"grid": []}, "grid should hold positive norms"),
+        ({"grid": []}, "grid should be 'relative', 'paper' or positive norms"),
+        ({"grid": 0.5}, "grid should be 'relative'"),
+        ({"grid": ["a"]}, "grid should be 'relative'"),
+        ({"grid": [np.nan]}, "grid should be 'relative'"),
+        ({"norm": "a", "selection": None}, "norm should be a positive number"),
+        ({"norm": 0.5}, "norm should be None while selection='cv' chooses it"),
+        ({"learning_rates": []}, "learning_rates should be positive numbers"),
+        ({"learning_rates": [-1.0]}, "learning_rates should be positive numbers"),
+        ({"weights": 3}, "weights should be 'lambda'"),
+        ({"weights": None}, "weights should be 'lambda'"),
         ({"delta": 2.0}, "delta should be a number strictly between"),
         ({"weights": "equal"}, "weights should be 'lambda'"),
         ({"surrogate": "square"}, "surrogate"),
@@ -181,6 +193,97 @@ def test_outcomes_that_cannot_be_ranked(rows):
         AUUCMax().fit(X, y + 0.5, treatment=t)
     with pytest.raises(ValueError, match="each arm should have both outcomes"):
         AUUCMax().fit(X, y * t, treatment=t)
+
+
+def test_more_features_than_rows_and_many_features():
+    rng = np.random.default_rng(0)
+    X, (y, t) = rng.normal(size=(150, 600)), rng.integers(0, 2, (2, 150))
+    model = AUUCMax(selection="bound", grid=[0.001, 0.01]).fit(X, y, treatment=t)
+    assert np.isfinite(model.coef_).all()
+    assert (model.selection_path_["norm_reached"] <= model.selection_path_["norm"] * 1.000001).all()
+
+
+def test_rows_of_weight_zero_are_no_rows(rows):
+    X, y, t = rows
+    X = X.copy()
+    X[5] = 1e4  # an extreme row that does not count
+    weight = np.ones(len(y))
+    weight[[5, 9]] = 0
+    kept = weight > 0
+    for surrogate in ("s_poly", "s_log", "sigmoid"):
+        options = {"surrogate": surrogate, "selection": "bound", "grid": [0.01, 0.1]}
+        zero = AUUCMax(**options).fit(X, y, treatment=t, sample_weight=weight)
+        without = AUUCMax(**options).fit(X[kept], y[kept], treatment=t[kept])
+        assert zero.coef_ == pytest.approx(without.coef_, rel=1e-9)
+        objective = PairObjective(X, y, treatment=t, surrogate=surrogate, sample_weight=weight)
+        assert np.isfinite(objective.hessian(0.001 * np.ones(6))).all()
+
+
+@pytest.mark.parametrize("scale", ["min-max", "column-l2"])
+def test_weights_equal_repetition_in_the_whole_path(rows, scale):
+    X, y, t = (v[:800] for v in rows)
+    copies = np.random.default_rng(0).integers(0, 4, len(y))
+    index = np.repeat(np.arange(len(y)), copies)
+    options = {"selection": "bound", "grid": [0.005, 0.05], "scale": scale}
+    weighted = AUUCMax(**options).fit(X, y, treatment=t, sample_weight=copies)
+    repeated = AUUCMax(**options).fit(X[index], y[index], treatment=t[index])
+    columns = ["norm", "norm_reached", "loss", "train_auuc", "paper_bound"]
+    assert weighted.selection_path_[columns].to_numpy() == pytest.approx(
+        repeated.selection_path_[columns].to_numpy(), rel=1e-6
+    )
+    assert weighted.coef_ == pytest.approx(repeated.coef_, rel=1e-5, abs=1e-12)
+
+
+def test_a_column_far_from_zero(rows):
+    X, y, t = rows
+    far = X.copy()
+    far[:, 0] += 1e9
+    near = AUUCMax(selection=None, norm=0.01).fit(X, y, treatment=t)
+    model = AUUCMax(selection=None, norm=0.01).fit(far, y, treatment=t)
+    assert model.converged_
+    assert model.coef_ == pytest.approx(near.coef_, rel=1e-4)
+    hardly = np.column_stack([X, 1 + 1e-15 * (np.arange(len(y)) % 2)])
+    assert AUUCMax(selection=None, norm=0.01).fit(hardly, y, treatment=t).coef_[-1] == 0
+
+
+def test_failure_is_not_silent(rows):
+    X, y, t = rows
+    wide = [1, 1, 1, 1, 1, 1e9]
+    with pytest.warns(UserWarning, match="columns should have similar ranges"):
+        AUUCMax(selection=None, norm=1e-9, scale="none").fit(X * wide, y, treatment=t)
+    with pytest.warns(ConvergenceWarning, match="adam should leave w = 0"):
+        AUUCMax(
+            selection=None, norm=1e-3, solver="adam", learning_rates=[1e-300], random_state=0
+        ).fit(X[:800], y[:800], treatment=t[:800])
+
+
+def test_a_long_trial_step_is_taken_back():
+    rng = np.random.default_rng(0)
+    X = rng.lognormal(sigma=6, size=(400, 2))
+    y, t = rng.integers(0, 2, (2, 400))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = AUUCMax("s_log", selection=None, scale="column-l2").fit(X, y, treatment=t)
+    assert np.isfinite(model.coef_).all()
+
+
+def test_rare_outcomes_get_folds_of_their_own(rows):
+    X, y, t = rows
+    y = y.copy()
+    responders = np.flatnonzero((y == 1) & (t == 1))
+    y[responders[3:]] = 0
+    model = AUUCMax(random_state=0).fit(X, y, treatment=t)
+    assert np.isfinite(model.selection_path_["cv"]).all()
+    y[responders[1:]] = 0
+    with pytest.raises(ValueError, match="at least 2 rows of each outcome for selection='cv'"):
+        AUUCMax(random_state=0).fit(X, y, treatment=t)
+
+
+def test_the_fitted_scaling_is_kept(rows):
+    X, y, t = rows
+    model = AUUCMax(selection=None, scale="unit-rows").fit(X, y, treatment=t)
+    before = model.predict(X)
+    assert np.array_equal(model.set_params(scale="min-max").predict(X), before)
 
 
 def test_scaling_of_large_frames_makes_no_copy():

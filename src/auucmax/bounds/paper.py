@@ -62,6 +62,7 @@ def paper_bound(
     radius: float,
     delta: float = 0.05,
     control_count: str = "rarer",
+    sample_weight: ArrayLike | None = None,
     control: Any = None,
 ) -> PaperBound:
     """The lower bound that Theorem 1 prints for a linear score, from its training rows.
@@ -74,6 +75,7 @@ def paper_bound(
     score : (n,) their scores x.w.
     norm : Lambda, the bound on ||w||.
     radius : R, the largest ||x||.
+    sample_weight : (n,) weights; an integer weight equals that many copies of the row.
 
     Examples
     --------
@@ -83,24 +85,30 @@ def paper_bound(
     >>> round(bound.gap, 4)
     0.029
     """
-    rows = check_rows(y, score, treatment=treatment, control=control)
-    if not np.isin(rows.y, (0, 1)).all():
+    rows = check_rows(y, score, treatment=treatment, control=control, sample_weight=sample_weight)
+    if not np.array_equal(rows.y, rows.y.astype(bool)):
         raise ValueError(
             "y should be 0 or 1 for the paper's bound, got other values. Use a binary outcome, or "
             "choose hyper-parameters by cross-validation."
         )
-    counts = [int(np.sum(rows.treated & (rows.y == value))) for value in (1, 0)]
-    counts += [int(np.sum(~rows.treated & (rows.y == value))) for value in (1, 0)]
+    weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
+    counts = [
+        float(weight[arm & (rows.y == value)].sum())
+        for arm in (rows.treated, ~rows.treated)
+        for value in (1, 0)
+    ]
     gap = paper_gap(*counts, norm=norm, radius=radius, delta=delta, control_count=control_count)
-    auuc = auuc_score(rows.y, rows.score, treatment=rows.treated, ranking="separate")
+    auuc = auuc_score(
+        rows.y, rows.score, treatment=rows.treated, ranking="separate", sample_weight=rows.weight
+    )
     return PaperBound(lower=auuc - gap, auuc=auuc, gap=gap, delta=delta)
 
 
 def paper_gap(
-    treated_positive: int,
-    treated_negative: int,
-    control_positive: int,
-    control_negative: int,
+    treated_positive: float,
+    treated_negative: float,
+    control_positive: float,
+    control_negative: float,
     *,
     norm: float,
     radius: float,
@@ -116,6 +124,9 @@ def paper_gap(
     """
     check_level(delta, "delta")
     check_choice(control_count, "control_count", CONTROL_COUNTS)
+    for name, value in (("norm", norm), ("radius", radius)):
+        if not (np.isfinite(value) and value >= 0):
+            raise ValueError(f"{name} should be a finite number of at least 0, got {value!r}.")
     log_term, size = np.log(2 / delta), norm * radius
     rarer_control = min(control_positive, control_negative)
     arms = (
@@ -128,9 +139,9 @@ def paper_gap(
     )
     gap = 0.0
     for positive, negative, effective in arms:
-        if effective < 1:
+        if effective <= 0:
             raise ValueError(
-                f"each arm should have both outcomes, got {positive} positive and {negative} "
+                f"each arm should have both outcomes, got {positive:g} positive and {negative:g} "
                 f"negative rows in one. The bound needs pairs to rank."
             )
         rate = positive / (positive + negative)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
@@ -15,8 +17,8 @@ from auucmax.bounds.paper import PaperBound, paper_bound
 from auucmax.data.splits import TrialKFold
 from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.linear_path import Candidate, LinearPath, TrainingRows
-from auucmax.estimators.scaling import SCALES, fit_scaling, unit_rows
-from auucmax.pairs import Surrogate, get_surrogate, scores
+from auucmax.estimators.scaling import SCALES, fit_scaling
+from auucmax.pairs import Surrogate, column_range, get_surrogate, scores
 from auucmax.selection import Selection, choose_by_bound, choose_by_cv
 
 __all__ = ["AUUCMax"]
@@ -46,8 +48,9 @@ class AUUCMax(UpliftEstimator):
     weights : "lambda" (AUUC itself), "uniform" (the paper's optimisation box), "absolute", or two
         numbers: see :func:`auucmax.pairs.group_weights`.
     norm : Lambda when ``selection`` is None; None: no constraint.
-    selection : "cv" (mean AUUC over 5 folds stratified by treatment), "bound" (the paper's bound,
-        which is not a guarantee and prefers the smallest Lambda), or None (``norm`` is used).
+    selection : "cv" (mean AUUC over 5 folds stratified by treatment; where an outcome is rare, by
+        outcome too and in fewer folds), "bound" (the paper's bound, which is not a guarantee), or
+        None (``norm`` is used).
     grid : "relative" (.03, .1, .3, 1 of the norm of the unconstrained minimiser), "paper" (.5, .8,
         1), or norms.
     scale : "min-max", "column-l2" (columns of unit norm), "unit-rows" or "none". Part of the model.
@@ -55,7 +58,7 @@ class AUUCMax(UpliftEstimator):
         convex), one of these, or "adam" (the paper's: batches of 1000 rows, at most 200 epochs,
         early stopping on a fifth of the rows).
     learning_rates : tried by "adam" with each norm.
-    delta : confidence level of the paper's bound.
+    delta : the paper's bound is printed for a probability of 1 - delta.
     random_state : of the folds, and of "adam".
     control : label of the control group, when treatment is not 0/1.
 
@@ -65,8 +68,9 @@ class AUUCMax(UpliftEstimator):
         normalised rows.)
     scaled_coef_ : (d,) w, the coefficients of the scaled features, ||w|| <= norm_.
     norm_ : chosen Lambda. radius_ : R, the largest norm of a scaled training row.
-    paper_bound_ : what Theorem 1 prints for this model on its training rows. NOT a guarantee.
-    selection_path_ : frame with a row for each candidate.
+    paper_bound_ : what Theorem 1 prints for this model on its training rows. NOT a guarantee. None
+        with ``selection=None``: :func:`auucmax.bounds.paper_bound` computes it.
+    selection_path_ : frame with a row for each candidate; ``seconds`` is the mean over the path.
     converged_, residual_ : whether, and how well, the optimality conditions hold.
     n_parameters_ : d + 1.
 
@@ -121,34 +125,38 @@ class AUUCMax(UpliftEstimator):
     def _fit_path(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> None:
-        scaling = fit_scaling(X, self.scale)
-        rows = TrainingRows(scaling.rows(X), y, treated, sample_weight)
+        scaling = fit_scaling(X, self.scale, sample_weight)
+        if self.scale == "none":
+            _warn_of_ranges(X)
+        rows = TrainingRows(scaling.training_rows(X), y, treated, sample_weight)
         path = LinearPath(
             get_surrogate(self.surrogate), self.weights, scaling, self.solver, self.random_state
         )
         grid = self._grid(path, rows)
         candidates = path.fit(rows, grid)
-        bounds = [self._paper_bound(c, rows, scaling.radius) for c in candidates]
+        bounds: list[PaperBound | None] = [None]  # nothing to choose: spare the sort
+        if len(candidates) > 1 or self.selection is not None:
+            bounds = [self._paper_bound(c, rows, scaling.radius) for c in candidates]
         selection = self._select(path, grid, rows, bounds)
         best = candidates[selection.best]
         self.scaled_coef_ = best.w
         self.coef_ = best.coef
         self.intercept_ = -float(best.coef @ scaling.shift)
-        self.norm_, self.radius_ = best.norm, scaling.radius
+        self.scaling_, self.norm_, self.radius_ = scaling, best.norm, scaling.radius
         self.paper_bound_ = bounds[selection.best]
         self.converged_, self.residual_ = best.converged, best.residual
         self.n_parameters_ = X.shape[1] + 1
         self.selection_path_ = _path_table(candidates, bounds, selection)
+        _warn_of_failure(best, self.solver)
 
     def _predict(self, X: NDArray[Any]) -> Floats:
-        rows = unit_rows(X) if self.scale == "unit-rows" else X
-        return scores(rows, self.coef_) + self.intercept_
+        return scores(self.scaling_.rows(X), self.coef_) + self.intercept_
 
     def _grid(self, path: LinearPath, rows: TrainingRows) -> list[tuple[float, float | None]]:
         """Norms, from small to large, each with each learning rate."""
         norms: Sequence[float]
         if self.selection is None:
-            norms = [np.inf if self.norm is None else self.norm]
+            norms = [np.inf if self.norm is None else float(self.norm)]
         elif isinstance(self.grid, str):
             relative = self.grid == "relative"
             # A trial in which no feature tells anything has a free norm of 0.
@@ -156,7 +164,9 @@ class AUUCMax(UpliftEstimator):
             norms = [free * part for part in (RELATIVE_GRID if relative else PAPER_GRID)]
         else:
             norms = sorted(self.grid)
-        rates = self.learning_rates if self.solver == "adam" else [None]
+        rates: Sequence[float | None] = [None]
+        if self.solver == "adam":  # the first rate, where nothing is to be selected
+            rates = list(self.learning_rates)[: None if self.selection else 1]
         return [(norm, rate) for norm in norms for rate in rates]
 
     def _select(
@@ -164,15 +174,17 @@ class AUUCMax(UpliftEstimator):
         path: LinearPath,
         grid: list[tuple[float, float | None]],
         rows: TrainingRows,
-        bounds: list[PaperBound],
+        bounds: list[PaperBound | None],
     ) -> Selection:
         if self.selection == "cv" and len(grid) > 1:
-            folds = TrialKFold(N_FOLDS, random_state=self.random_state)
+            folds = _folds(rows, self.random_state)
             return choose_by_cv(
                 lambda train: path.fit(rows.take(train), grid),
                 lambda candidate, test: rows.take(test).auuc(candidate.coef, "joint"),
                 folds.split(rows.X, rows.y, treatment=rows.treated),
             )
+        if len(grid) == 1:
+            return Selection(0, [{}])
         return choose_by_bound(bounds, lambda bound: {"bound": bound.lower})
 
     def _paper_bound(self, candidate: Candidate, rows: TrainingRows, radius: float) -> PaperBound:
@@ -185,6 +197,7 @@ class AUUCMax(UpliftEstimator):
             norm=candidate.norm if np.isfinite(candidate.norm) else reached,
             radius=radius,
             delta=self.delta,
+            sample_weight=rows.weight,
         )
 
     def _check_parameters(self) -> None:
@@ -196,16 +209,85 @@ class AUUCMax(UpliftEstimator):
                 f"selection should be 'bound', 'cv' or None, got {self.selection!r}. "
                 f"None uses the norm that you give."
             )
-        if self.norm is not None and not self.norm > 0:
-            raise ValueError(f"norm should be positive or None, got {self.norm!r}.")
+        if self.norm is not None:
+            _check_positive(self.norm, "norm", "a positive number or None", scalar=True)
+            if self.selection is not None:
+                raise ValueError(
+                    f"norm should be None while selection={self.selection!r} chooses it, got "
+                    f"{self.norm!r}. Pass selection=None to use this norm, or grid=[...]."
+                )
         if isinstance(self.grid, str):
             check_choice(self.grid, "grid", ("relative", "paper"))
-        elif len(self.grid) == 0 or min(self.grid) <= 0:
-            raise ValueError(f"grid should hold positive norms, got {self.grid!r}.")
+        else:
+            _check_positive(self.grid, "grid", "'relative', 'paper' or positive norms")
+        _check_positive(self.learning_rates, "learning_rates", "positive numbers")
+
+
+def _check_positive(value: Any, name: str, expected: str, scalar: bool = False) -> None:
+    try:
+        numbers = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
+    right_shape = numbers.ndim == 0 if scalar else numbers.ndim == 1 and numbers.size > 0
+    if not right_shape or not (numbers > 0).all():
+        raise ValueError(f"{name} should be {expected}, got {value!r}.")
+
+
+def _folds(rows: TrainingRows, random_state: int | None) -> TrialKFold:
+    """Folds that leave both outcomes of both arms to the training rows, and put them to the test.
+
+    By treatment; by outcome too, and in fewer folds, where an outcome is rare.
+    """
+    fewest = min(
+        int(np.sum((rows.treated == arm) & (rows.y == value)))
+        for arm in (True, False)
+        for value in (0, 1)
+    )
+    if fewest < 2:
+        raise ValueError(
+            f"each arm should have at least 2 rows of each outcome for selection='cv', got "
+            f"{fewest} in one. Use selection='bound' or selection=None."
+        )
+    return TrialKFold(
+        min(N_FOLDS, fewest),
+        by="treatment-outcome" if fewest < 4 * N_FOLDS else "treatment",
+        random_state=random_state,
+    )
+
+
+def _warn_of_ranges(X: NDArray[Any]) -> None:
+    low, high = column_range(X)
+    ranges = (high - low)[high > low]
+    if len(ranges) and ranges.max() > 1e4 * ranges.min():
+        warnings.warn(
+            f"columns should have similar ranges when scale='none', got ranges from "
+            f"{ranges.min():.3g} to {ranges.max():.3g}: the solver may stop before the short "
+            f"columns count. Use scale='min-max'.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def _warn_of_failure(best: Candidate, solver: str) -> None:
+    if solver == "adam":
+        if not best.w.any():
+            warnings.warn(
+                "adam should leave w = 0, got no epoch that improved the validation loss: all "
+                "scores are equal. Try another learning rate, or solver='auto'.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+    elif not best.converged:
+        warnings.warn(
+            f"the solver should reach a residual of 1e-6, got {best.residual:.1g}. The scores may "
+            f"still be useful; scale the features, or try another solver.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
 
 
 def _path_table(
-    candidates: list[Candidate], bounds: list[PaperBound], selection: Selection
+    candidates: list[Candidate], bounds: list[PaperBound | None], selection: Selection
 ) -> pd.DataFrame:
     """A row for each candidate: what it is, what it reached, and what it was chosen by."""
     table = [
@@ -214,8 +296,8 @@ def _path_table(
             "learning_rate": c.learning_rate,
             "norm_reached": float(np.linalg.norm(c.w)),
             "loss": c.loss,
-            "train_auuc": bound.auuc,
-            "paper_bound": bound.lower,
+            "train_auuc": np.nan if bound is None else bound.auuc,
+            "paper_bound": np.nan if bound is None else bound.lower,
             "converged": c.converged,
             "residual": c.residual,
             "evaluations": c.n_evaluations,

@@ -59,6 +59,10 @@ class UpliftEstimator(BaseEstimator):
             )
         treated = check_treatment(treatment, len(outcome), control=self.control)
         weight = None if sample_weight is None else check_weight(sample_weight, treated)
+        if weight is not None and not weight.all():  # rows of weight 0 are no rows
+            kept = weight > 0
+            matrix, outcome, treated = matrix[kept], outcome[kept], treated[kept]
+            weight = weight[kept]
         if self._binary_outcome:
             _check_binary(outcome)
         self._fit(matrix, outcome, treated, weight)
@@ -101,6 +105,8 @@ class UpliftEstimator(BaseEstimator):
 
 
 def _check_binary(y: Floats) -> None:
+    if y.min() == 0 and y.max() == 1 and np.array_equal(y, y.astype(bool)):
+        return
     levels = np.unique(y)
     if not np.isin(levels, (0, 1)).all():
         shown = ", ".join(f"{v:g}" for v in levels[:4]) + (", ..." if len(levels) > 4 else "")

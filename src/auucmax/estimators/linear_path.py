@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from auucmax._validation import Bools, Floats
 from auucmax.estimators.scaling import Scaling
 from auucmax.evaluation.auuc import RankingKind, auuc_score
-from auucmax.pairs import PairObjective, Surrogate, s_poly, scores
+from auucmax.pairs import PairObjective, Surrogate, TooManyBinsError, s_poly, scores
 from auucmax.solvers import (
     BallSolution,
     adam_over_ball,
@@ -207,7 +207,11 @@ class _Rescaled:
     factor: Floats
 
     def value_and_gradient(self, w: Floats) -> tuple[float, Floats]:
-        value, gradient = self.objective.value_and_gradient(w * self.factor)
+        try:
+            value, gradient = self.objective.value_and_gradient(w * self.factor)
+        except TooManyBinsError:
+            # A trial step so long that it cannot be the minimum: let the solver step back.
+            return np.inf, np.zeros_like(w)
         return value, gradient * self.factor
 
     def gradient(self, w: Floats) -> Floats:

@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import clone, is_classifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.utils.validation import has_fit_parameter
 
 from auucmax._validation import Bools, Floats, check_choice
 from auucmax.estimators.base import UpliftEstimator
@@ -121,8 +123,24 @@ def fit_model(model: Any, X: NDArray[Any], y: Floats, weight: Floats | None) -> 
                 f"y should have both 0 and 1 among the rows of each model to fit a classifier, got "
                 f"{', '.join(f'{v:g}' for v in levels[:4])}. Use a regressor, or collect more rows."
             )
+        if not hasattr(model, "predict_proba"):
+            raise ValueError(
+                f"a classifier should have predict_proba, got {type(model).__name__}. Wrap it in "
+                f"CalibratedClassifierCV, or use another."
+            )
         y = y.astype(np.int64)
-    return model.fit(X, y) if weight is None else model.fit(X, y, sample_weight=weight)
+    if weight is None or np.ptp(weight) == 0:  # equal weights are no weights
+        return model.fit(X, y)
+    name, target = "sample_weight", model
+    if hasattr(model, "steps") and not get_config()["enable_metadata_routing"]:
+        name, target = f"{model.steps[-1][0]}__sample_weight", model.steps[-1][1]
+    routed = target is model and hasattr(model, "steps")
+    if not routed and not has_fit_parameter(target, "sample_weight"):
+        raise ValueError(
+            f"the model should take sample_weight, got {type(target).__name__}, which does not. "
+            f"Use another model, no weights, and balance='none' for class transformation."
+        )
+    return model.fit(X, y, **{name: weight})
 
 
 def mean_outcome(model: Any, X: NDArray[Any]) -> Floats:

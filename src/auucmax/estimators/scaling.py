@@ -21,6 +21,7 @@ from auucmax.pairs import column_range
 __all__ = ["SCALES", "Scaling", "fit_scaling", "unit_rows"]
 
 SCALES = ("min-max", "column-l2", "unit-rows", "none")
+_FAR = 1e3  # ranges from 0
 _BLOCK = 16_384  # rows whose float64 copy stays in the cache
 
 
@@ -37,16 +38,27 @@ class Scaling:
         """X itself, or with rows of unit norm."""
         return unit_rows(X) if self.kind == "unit-rows" else X
 
+    def training_rows(self, X: NDArray[Any]) -> NDArray[Any]:
+        """As ``rows``, and shifted where a column lies so far from 0 that digits would be lost.
 
-def fit_scaling(X: NDArray[Any], kind: str) -> Scaling:
+        Shifts cancel in every difference of scores. A copy is made only in that case.
+        """
+        if self.kind == "min-max" and (np.abs(self.shift * self.factor) > _FAR).any():
+            return X.astype(np.float64) - self.shift
+        return self.rows(X)
+
+
+def fit_scaling(X: NDArray[Any], kind: str, weight: Floats | None = None) -> Scaling:
     """Learn a scaling from training rows; constant columns get factor 0 where they say nothing."""
     d = X.shape[1]
     factor, shift = np.ones(d), np.zeros(d)
     if kind == "min-max":
         low, high = column_range(X)
-        factor, shift = _inverse(high - low), low
+        largest = np.maximum(np.abs(low), np.abs(high))
+        # What differs in the last digits only is constant.
+        factor, shift = _inverse(np.where(high - low > 1e-12 * largest, high - low, 0.0)), low
     elif kind == "column-l2":
-        factor = _inverse(np.sqrt(np.sum(_each_block(X, _column_squares), axis=0)))
+        factor = _inverse(np.sqrt(_column_squares(X, weight)))
     elif kind == "unit-rows":
         return Scaling(kind, factor, shift, 1.0)
     norms = _each_block(X, lambda block: float(_norms((block - shift) * factor).max()))
@@ -64,8 +76,13 @@ def _each_block(X: NDArray[Any], f: Callable[[Floats], Any]) -> list[Any]:
         )
 
 
-def _column_squares(block: Floats) -> Floats:
-    return np.einsum("ij,ij->j", block, block)
+def _column_squares(X: NDArray[Any], weight: Floats | None) -> Floats:
+    squares = np.zeros(X.shape[1])
+    for start in range(0, len(X), _BLOCK):
+        block = X[start : start + _BLOCK].astype(np.float64, copy=False)
+        own = np.ones(len(block)) if weight is None else weight[start : start + _BLOCK]
+        squares += np.einsum("ij,ij,i->j", block, block, own)
+    return squares
 
 
 def _norms(X: NDArray[Any]) -> Floats:

@@ -114,18 +114,21 @@ def _compare_whole(score: Floats, order: Indices, near: Bools) -> Bools:
     shared = np.zeros(len(score), dtype=bool)
     shared[1:] = near
     shared[:-1] |= near
-    values = np.zeros(len(score))  # meaningful, and compared, only where leading bits are shared
-    values[shared] = score[order[shared]]
-    falls = near & (values[1:] < values[:-1])
+    places = np.flatnonzero(shared)
+    linked = near[places[:-1]]  # to the next of these places
+    values = score[order[places]]
+    falls = linked & (values[1:] < values[:-1])
     if falls.any():
-        run = np.concatenate([[0], np.cumsum(~near)])
+        run = np.concatenate([[0], np.cumsum(~linked)])
         wrong = np.zeros(run[-1] + 1, dtype=bool)
         wrong[run[1:][falls]] = True
         rows = np.flatnonzero(wrong[run])
         in_order = rows[np.lexsort((values[rows], run[rows]))]
-        order[rows] = order[in_order]
+        order[places[rows]] = order[places[in_order]]
         values[rows] = values[in_order]
-    return near & (values[1:] == values[:-1])
+    tied = np.zeros_like(near)
+    tied[places[:-1]] = linked & (values[1:] == values[:-1])
+    return tied
 
 
 def rank_rows_slow(score: Floats) -> Ranking:

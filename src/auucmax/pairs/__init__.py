@@ -17,6 +17,7 @@ from auucmax.pairs.objective import (
     PairObjective,
     RowDerivatives,
     ScoreObjective,
+    TooManyBinsError,
 )
 from auucmax.pairs.passes import Bins, PairRows, column_range, scores
 from auucmax.pairs.summary import CLASSES, PairSummary, box_range, code_rows
@@ -43,6 +44,7 @@ __all__ = [
     "RowDerivatives",
     "ScoreObjective",
     "Surrogate",
+    "TooManyBinsError",
     "bins_per_length",
     "box_range",
     "code_rows",

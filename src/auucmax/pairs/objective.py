@@ -26,13 +26,17 @@ from auucmax.pairs.surrogates import PolynomialSurrogate, Surrogate, get_surroga
 from auucmax.pairs.table import bins_per_length
 from auucmax.pairs.weights import group_weights, pair_multipliers
 
-__all__ = ["PairObjective", "RowDerivatives", "ScoreObjective"]
+__all__ = ["PairObjective", "RowDerivatives", "ScoreObjective", "TooManyBinsError"]
 
 Floats = NDArray[np.float64]
 
 HESSIAN_DEGREE = 3  #: of the polynomials in the Hessian; its error is about 1e-5 of its size
 _FIRST_BINS = 1024  # where the search for the number of bins starts, for a surrogate with a knot
 _HESSIAN_BINS = 256  # for a surrogate with a knot
+
+
+class TooManyBinsError(ValueError):
+    """Scores that are spread too widely for the surrogate's length."""
 
 
 class RowDerivatives(NamedTuple):
@@ -137,7 +141,7 @@ class _Pairs:
 
     def _at_most(self, bins: Bins) -> Bins:
         if bins.size > self.max_bins:
-            raise ValueError(
+            raise TooManyBinsError(
                 f"scores should span at most {self.max_bins} bins, got {bins.size}: they run over "
                 f"{bins.size * bins.width / self.surrogate.length:.3g} lengths of "
                 f"{self.surrogate}. Scale the features down, take a larger length, or raise "
@@ -193,11 +197,12 @@ class ScoreObjective(_Pairs):
 
 
 class PairObjective(_Pairs):
-    """The objective of a linear score x.w, as a function of w; nothing is copied from X.
+    """The objective of a linear score x.w, as a function of w.
 
     Parameters
     ----------
-    X : (n, d) array. float32 and float64 of any memory order are used in place.
+    X : (n, d) array. float32 and float64 of any memory order are used in place from 200,000 rows
+        on; s_poly on fewer rows keeps a float64 copy with the rows of a class together.
     y, treatment : 0/1 a row; ``control`` names the control label if treatment holds labels.
     surrogate : name or object; "s_poly" is the paper's, mu = 0.1, p = 3.
     weights : "lambda", "absolute", "uniform" or two numbers, see :func:`group_weights`.
@@ -218,9 +223,23 @@ class PairObjective(_Pairs):
     (2, 2)
     """
 
-    def __init__(self, X: ArrayLike, y: ArrayLike, **options: Any) -> None:
-        super().__init__(y, **options)
-        matrix = _check_matrix(X, len(self.codes))
+    def __init__(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        treatment: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        **options: Any,
+    ) -> None:
+        matrix = _check_matrix(X, len(np.asarray(y)))
+        if sample_weight is not None:
+            weight = check_column(sample_weight, "sample_weight", len(matrix))
+            if not weight.all():  # rows of weight 0 are no rows
+                kept = weight != 0
+                matrix, sample_weight = matrix[kept], weight[kept]
+                y, treatment = np.asarray(y)[kept], np.asarray(treatment)[kept]
+        super().__init__(y, treatment=treatment, sample_weight=sample_weight, **options)
         self.rows = PairRows(matrix, self.codes, self.sample_weight)
         self.low, self.high = _column_range(matrix)
         self._kept: dict[str, tuple[Floats, PairField | None]] = {}
@@ -258,7 +277,10 @@ class PairObjective(_Pairs):
         return field.value, gradient
 
     def hessian(self, w: ArrayLike) -> Floats:
-        """Hessian (d, d) at w, to about 1e-5 of its size; two passes over X beyond those of w.
+        """Hessian (d, d) at w, for steps rather than for statements; two passes beyond those of w.
+
+        Right to about 1e-5 of its size, less where scores lie exactly a knot apart (s'' of s_poly
+        bends there) or where a saturated sigmoid leaves little to sum.
 
         sum over pairs of s''(z_ij) (x_i - x_j)(x_i - x_j)', with the same polynomial for s'' in
         all its parts: a direction in which all rows agree (one-hot blocks) is null to rounding.

@@ -44,6 +44,7 @@ class PolynomialPairs:
         order = np.argsort(rows.codes, kind="stable")
         weight = np.ones(len(order)) if rows.weight is None else rows.weight
         self.X = rows.X[order].astype(np.float64, copy=False)
+        self.X -= self.X.mean(axis=0)  # cancels in every difference, and digits are not lost
         self.weight = weight[order]
         self.edges = np.searchsorted(rows.codes[order], np.arange(5))
         self.surrogate, self.multipliers = surrogate, multipliers

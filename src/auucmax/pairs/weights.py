@@ -42,7 +42,11 @@ def group_weights(weights: str | tuple[float, float], totals: Floats) -> tuple[f
         if weights in known:
             _check_pairs((1.0, 1.0), totals)
             return float(known[weights][0]), float(known[weights][1])
-    elif len(weights) == 2 and np.isfinite(weights).all() and min(weights) >= 0 < max(weights):
+    elif (
+        np.shape(weights) == (2,)
+        and np.isfinite(weights).all()
+        and min(weights) >= 0 < max(weights)
+    ):
         _check_pairs(weights, totals)
         return float(weights[0]), float(weights[1])
     raise ValueError(
