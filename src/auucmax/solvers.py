@@ -8,7 +8,8 @@ optimality conditions. At a minimiser there is a multiplier nu >= 0 with
 
 * ``newton``: for smooth convex functions of moderate dimension. Each step minimises the quadratic
   model over the ball *exactly*: with the eigenvectors of the Hessian the multiplier is the root of
-  one function of one variable. Flat directions (one-hot columns) take the shortest step.
+  one function of one variable. Flat directions (one-hot columns) take the shortest step. After a
+  step that cut the residual to a tenth the Hessian is updated (BFGS), not computed anew.
 * ``lbfgs``: for smooth convex functions of many dimensions: L-BFGS without the constraint and, if
   that ends outside the ball, projected gradient from where it crosses the sphere.
 * ``projected``: spectral projected gradient; for functions that are not convex. Finds a point that
@@ -185,17 +186,38 @@ _Run = tuple[Floats, float, Floats, int]
 
 def _newton(f: _Counted, radius: float, w: Floats, tolerance: float, max_steps: int) -> _Run:
     value, gradient = f.value_and_gradient(w)
-    hessian = f.objective.hessian  # type: ignore[attr-defined]
+    residual = kkt_residual(w, gradient, radius)[1]
+    matrix: Floats | None = None
+    is_exact = False
     for step in range(max_steps):
-        if kkt_residual(w, gradient, radius)[1] <= tolerance:
+        if residual <= tolerance:
             return w, value, gradient, step
-        matrix = hessian(w)
+        if matrix is None:
+            matrix, is_exact = f.objective.hessian(w), True  # type: ignore[attr-defined]
         target = _minimise_quadratic(matrix, gradient - matrix @ w, radius)
         found = _search(f, w, value, gradient, target - w)
-        if found is None:  # no descent left at this precision
-            return w, value, gradient, step
+        if found is None:
+            if is_exact:  # no descent left at this precision
+                return w, value, gradient, step
+            matrix = None
+            continue
+        moved, turned, before = found[0] - w, found[2] - gradient, residual
         w, value, gradient = found
+        residual = kkt_residual(w, gradient, radius)[1]
+        # While steps are as good as this, a gradient teaches enough: a Hessian costs three.
+        matrix = _updated(matrix, moved, turned) if residual < 0.1 * before else None
+        is_exact = False
     return w, value, gradient, max_steps
+
+
+def _updated(matrix: Floats, moved: Floats, turned: Floats) -> Floats | None:
+    """BFGS: a matrix that agrees with the last change of the gradient; None if there is none."""
+    product = matrix @ moved
+    expected, seen = float(moved @ product), float(moved @ turned)
+    if not (expected > 0 and seen > 0):
+        return None
+    update = np.outer(turned, turned) / seen - np.outer(product, product) / expected
+    return np.asarray(matrix + update)
 
 
 def _minimise_quadratic(matrix: Floats, linear: Floats, radius: float) -> Floats:

@@ -61,19 +61,16 @@ def fit_scaling(X: NDArray[Any], kind: str, weight: Floats | None = None) -> Sca
         factor = _inverse(np.sqrt(_column_squares(X, weight)))
     elif kind == "unit-rows":
         return Scaling(kind, factor, shift, 1.0)
-    norms = _each_block(X, lambda block: float(_norms((block - shift) * factor).max()))
+    own_shift, own_factor = shift.astype(X.dtype), factor.astype(X.dtype)
+    norms = _each_block(X, lambda block: float(_norms((block - own_shift) * own_factor).max()))
     return Scaling(kind, factor, shift, max(norms))
 
 
-def _each_block(X: NDArray[Any], f: Callable[[Floats], Any]) -> list[Any]:
-    """f of each stretch of rows, as float64, in two threads: numpy works outside the lock."""
+def _each_block(X: NDArray[Any], f: Callable[[NDArray[Any]], Any]) -> list[Any]:
+    """f of each stretch of rows, in two threads: numpy works outside the lock."""
     with ThreadPoolExecutor(2) as pool:
-        return list(
-            pool.map(
-                lambda start: f(X[start : start + _BLOCK].astype(np.float64, copy=False)),
-                range(0, len(X), _BLOCK),
-            )
-        )
+        starts = range(0, len(X), _BLOCK)
+        return list(pool.map(lambda start: f(X[start : start + _BLOCK]), starts))
 
 
 def _column_squares(X: NDArray[Any], weight: Floats | None) -> Floats:
