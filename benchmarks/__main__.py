@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.harness import run_cases, table_of
 
-NAMES = ("fit", "metrics")
+NAMES = ("metrics", "fit")
 PACKAGES = ("auucmax", "numpy", "pandas", "scikit-learn", "scikit-uplift", "causalml")
 
 

@@ -1,0 +1,1 @@
+"""Experiments on real trials, kept as JSON lines and rendered: ``python -m experiments NAME``."""

@@ -1,0 +1,168 @@
+"""Run (trial, model, split) tasks in parallel processes, and keep a JSON line for each.
+
+A line is written as soon as it is known, in the order of the tasks, so a run that was killed goes
+on where it stopped: tasks whose line is there are skipped, a last line that was torn is dropped and
+done again. A line that was made with other parameters than the task has now is replaced.
+
+An experiment is a module with
+
+    tasks(splits)       all tasks, at most ``splits`` splits a trial
+    parameters(task)    what the task would run with, as in its line
+    run(task)           the line, a dictionary
+    render(lines)       Markdown, a pure function of the lines
+
+Nothing here imports numpy: the worker processes are told to use one thread before they do.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+Line = dict[str, Any]
+
+FOLDER = Path(__file__).resolve().parent
+RESULTS = FOLDER / "results"
+ONE_THREAD = dict.fromkeys(
+    ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+)
+
+
+class Task(NamedTuple):
+    """One model on one split of one trial; the split is named by its seed."""
+
+    experiment: str
+    trial: str
+    model: str
+    split: int
+
+
+def task_of(line: Line) -> Task:
+    """The task that a line is the result of."""
+    return Task(*(line[name] for name in Task._fields))
+
+
+def module_of(experiment: str) -> Any:
+    """The module of an experiment: ``hillstrom-linear`` is ``experiments.hillstrom_linear``."""
+    return importlib.import_module(f"experiments.{experiment.replace('-', '_')}")
+
+
+def results_file(experiment: str, folder: Path = RESULTS) -> Path:
+    return folder / f"{experiment}.jsonl"
+
+
+def read_lines(path: Path) -> list[Line]:
+    """The whole lines of a file; none if it is not there."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write beside and rename, so that a killed run leaves the old file whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".part")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)
+
+
+def write_lines(path: Path, lines: Iterable[Line]) -> None:
+    write_text(path, "".join(_as_text(line) for line in lines))
+
+
+def run_tasks(
+    tasks: Sequence[Task],
+    path: Path,
+    *,
+    run: Callable[[Task], Line],
+    parameters: Callable[[Task], Any],
+    jobs: int = 2,
+    progress: TextIO | None = None,
+) -> int:
+    """Do the tasks that have no line yet, and append theirs; returns how many were done."""
+    wanted = {task: _plain(parameters(task)) for task in tasks}
+    lines = read_lines(path)
+    kept = [
+        line
+        for line in lines
+        if task_of(line) not in wanted or wanted[task_of(line)] == line["parameters"]
+    ]
+    if len(kept) < len(lines) or _is_torn(path):
+        write_lines(path, kept)
+    there = {task_of(line) for line in kept}
+    missing = [task for task in tasks if task not in there]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    watch = _Progress(len(missing), progress)
+    with path.open("a", encoding="utf-8") as file, _mapper(jobs) as do:
+        for line in do(run, missing):
+            file.write(_as_text(line))
+            file.flush()
+            watch.step()
+    return len(missing)
+
+
+@contextmanager
+def _mapper(jobs: int) -> Iterator[Callable[..., Iterable[Line]]]:
+    """``map`` in this process, or over processes that keep the order of the tasks."""
+    if jobs == 1:
+        yield map
+        return
+    # Set here, inherited there: a fresh process reads them when it imports numpy.
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(ONE_THREAD)
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+    try:
+        yield pool.map
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+class _Progress:
+    """Done, gone and left on one line that is written over; silent unless on a terminal."""
+
+    def __init__(self, total: int, stream: TextIO | None = None) -> None:
+        self.stream = sys.stderr if stream is None else stream
+        self.total, self.done, self.start = total, 0, time.monotonic()
+
+    def step(self) -> None:
+        self.done += 1
+        if not self.stream.isatty():
+            return
+        gone = time.monotonic() - self.start
+        left = gone / self.done * (self.total - self.done)
+        end = "\n" if self.done == self.total else ""
+        text = f"{self.done}/{self.total} done, {_clock(gone)} gone, about {_clock(left)} left"
+        self.stream.write(f"\r  {text}  {end}")
+        self.stream.flush()
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def _as_text(line: Line) -> str:
+    return json.dumps(line, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    """What comes back when a value has been written and read."""
+    return json.loads(json.dumps(value))
+
+
+def _is_torn(path: Path) -> bool:
+    return path.exists() and not path.read_bytes().endswith(b"\n") and path.stat().st_size > 0

@@ -1,0 +1,49 @@
+"""Summaries of numbers over splits. Splits share one data set, so all of them are descriptive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import binomtest, rankdata, t
+
+
+class Paired(NamedTuple):
+    """Mean of differences with a t interval over splits, and the sign test."""
+
+    mean: float
+    low: float
+    high: float
+    share_above: float
+    p_value: float
+
+
+def paired(values: Sequence[float], others: Sequence[float], level: float = 0.95) -> Paired:
+    """Differences on the same splits; ties count half in the share and drop out of the test.
+
+    Examples
+    --------
+    >>> paired([3.0, 4.0, 5.0], [2.0, 2.0, 2.0])._replace(low=0, high=0)
+    Paired(mean=2.0, low=0, high=0, share_above=1.0, p_value=0.25)
+    """
+    difference = np.asarray(values, dtype=np.float64) - np.asarray(others, dtype=np.float64)
+    n, mean = len(difference), float(difference.mean())
+    error = float(difference.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+    half = float(t.ppf(0.5 + level / 2, n - 1)) * error if n > 1 else float("nan")
+    above, below = int(np.sum(difference > 0)), int(np.sum(difference < 0))
+    p_value = float(binomtest(above, above + below).pvalue) if above + below else 1.0
+    share = (above + (n - above - below) / 2) / n
+    return Paired(mean, mean - half, mean + half, share, p_value)
+
+
+def mean_ranks(table: Sequence[Sequence[float]]) -> list[float]:
+    """Mean over blocks of the rank of each column, 1 for the largest number of a block.
+
+    Examples
+    --------
+    >>> mean_ranks([[0.3, 0.2], [0.1, 0.2], [0.5, 0.4], [0.1, 0.1]])
+    [1.375, 1.625]
+    """
+    ranks = [rankdata(-np.asarray(block, dtype=np.float64)) for block in table]
+    return [float(r) for r in np.mean(ranks, axis=0)]

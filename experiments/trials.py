@@ -1,0 +1,56 @@
+"""The five real trials of the experiments, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+from auucmax import Trial, load_hillstrom
+from auucmax.data._download import DataNotFoundError
+from auucmax.data.fetch import fetch_social_pressure
+
+HILLSTROM = ("Hillstrom women", "Hillstrom men")
+SOCIAL_PRESSURE = ("neighbours", "civic duty", "self")
+FEW_ROWS = 4_000
+
+_LOADERS: dict[str, Callable[[], Trial]] = {
+    "Hillstrom women": partial(load_hillstrom, "womens", "visit", "22"),
+    "Hillstrom men": partial(load_hillstrom, "mens", "visit", "22"),
+    "neighbours": partial(fetch_social_pressure, "neighbors", download=False),
+    "civic duty": partial(fetch_social_pressure, "civic", download=False),
+    "self": partial(fetch_social_pressure, "self", download=False),
+}
+
+
+@lru_cache(maxsize=2)
+def load_trial(name: str) -> Trial:
+    """The trial of this name; tasks of a trial follow each other, so few are kept."""
+    return _LOADERS[name]()
+
+
+def with_few_rows(name: str) -> str:
+    """Name of the trial of which only FEW_ROWS rows are for training."""
+    return f"{name}, {FEW_ROWS:,} rows"
+
+
+@lru_cache(maxsize=2)
+def load_split(name: str, seed: int, test_size: float) -> tuple[Trial, Trial]:
+    """Training and test part, with the same share of treated in both."""
+    trial = load_trial(whole(name))
+    if name != whole(name):
+        test_size = 1 - FEW_ROWS / trial.n_rows
+    return trial.split(test_size=test_size, by="treatment", random_state=seed)
+
+
+def whole(name: str) -> str:
+    """Name of the trial without what :func:`with_few_rows` adds."""
+    return name.removesuffix(with_few_rows(""))
+
+
+def why_missing(name: str) -> str | None:
+    """Why a trial cannot be loaded, or None."""
+    try:
+        load_trial(whole(name))
+    except DataNotFoundError as error:
+        return str(error)
+    return None

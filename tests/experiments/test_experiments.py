@@ -1,0 +1,270 @@
+import json
+import random
+import signal
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from experiments import defaults, hillstrom_linear, trials
+from experiments.__main__ import NAMES, PAGE, _possible
+from experiments.harness import (
+    RESULTS,
+    Task,
+    _Progress,
+    module_of,
+    read_lines,
+    results_file,
+    run_tasks,
+    task_of,
+    write_lines,
+)
+from experiments.models import describe
+from experiments.norm_paths import FAMILIES, RULES, path_line
+from experiments.page import render_page
+from experiments.summaries import paired
+from scipy.stats import ttest_rel
+from threadpoolctl import threadpool_limits
+
+from auucmax import AUUCMax
+from auucmax.data._download import DataNotFoundError
+from auucmax.pairs import s_poly
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TASKS = [Task("tiny", "trial", model, split) for split in range(3) for model in ("a", "b")]
+
+
+def tiny_parameters(task):
+    return {"model": task.model}
+
+
+def tiny_run(task):
+    return task._asdict() | {"parameters": tiny_parameters(task), "auuc": task.split / 7}
+
+
+def run_tiny(path, done=None, parameters=tiny_parameters):
+    def run(task):
+        if done is not None:
+            done.append(task)
+        return tiny_run(task) | {"parameters": parameters(task)}
+
+    return run_tasks(TASKS, path, run=run, parameters=parameters, jobs=1)
+
+
+def without_times(line):
+    return {k: v for k, v in line.items() if k not in ("fit_seconds", "date")}
+
+
+# Running.
+
+
+def test_a_torn_last_line_is_done_again(tmp_path):
+    path, done = tmp_path / "tiny.jsonl", []
+    run_tiny(path)
+    whole = path.read_text()
+    path.write_text(whole[:-20])
+    assert len(read_lines(path)) == len(TASKS) - 1
+    assert run_tiny(path, done) == 1
+    assert done == TASKS[-1:]
+    assert path.read_text() == whole
+    assert run_tiny(path, done) == 0
+
+
+def test_a_killed_run_goes_on(tmp_path):
+    path = tmp_path / "tiny.jsonl"
+    code = f"""
+import os, signal, sys
+sys.path[:0] = [{str(ROOT)!r}]
+from pathlib import Path
+from experiments.harness import Task, run_tasks
+tasks = [Task(*fields) for fields in {[tuple(task) for task in TASKS]}]
+def run(task):
+    if task == tasks[3]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return task._asdict() | {{"parameters": {{"model": task.model}}, "auuc": task.split / 7}}
+run_tasks(tasks, Path({str(path)!r}), run=run, parameters=lambda t: {{"model": t.model}}, jobs=1)
+"""
+    killed = subprocess.run([sys.executable, "-c", code], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert [task_of(line) for line in read_lines(path)] == TASKS[:3]
+    done = []
+    run_tiny(path, done)
+    assert done == TASKS[3:]
+    assert [task_of(line) for line in read_lines(path)] == TASKS
+
+
+def test_a_line_made_with_other_parameters_is_replaced(tmp_path):
+    path, done = tmp_path / "tiny.jsonl", []
+    run_tiny(path)
+    run_tiny(path, done, lambda task: {"model": task.model, "new": (1, 2)} if task.model == "a"
+             else tiny_parameters(task))  # fmt: skip
+    assert {task.model for task in done} == {"a"}
+    lines = read_lines(path)
+    assert sorted(task_of(line) for line in lines) == sorted(TASKS)
+    assert all(line["parameters"].get("new") == [1, 2] for line in lines if line["model"] == "a")
+
+
+def test_fewer_splits_keep_the_other_lines(tmp_path):
+    path = tmp_path / "tiny.jsonl"
+    run_tiny(path)
+    before = path.read_text()
+    run_tasks(TASKS[:2], path, run=tiny_run, parameters=tiny_parameters, jobs=1)
+    assert path.read_text() == before
+
+
+def test_same_seed_same_lines_in_this_process_and_in_others(tmp_path):
+    tasks = [
+        Task(hillstrom_linear.NAME, hillstrom_linear.TRIAL, model, 3)
+        for model in ("AUUC-max s_poly, bound", 'AUUCMax(selection="bound")')
+    ]
+    found = []
+    for jobs in (1, 2):
+        path = tmp_path / f"{jobs}.jsonl"
+        run_tasks(
+            tasks,
+            path,
+            run=hillstrom_linear.run,
+            parameters=hillstrom_linear.parameters,
+            jobs=jobs,
+        )
+        found.append([without_times(line) for line in read_lines(path)])
+    assert found[0] == found[1]
+    assert [task_of(line) for line in found[0]] == tasks
+    needed = {"auuc", "auuc_separate", "chosen", "norm", "paper_bound", "train_auuc", "versions"}
+    assert needed <= set(found[0][0])
+
+
+def test_progress_is_for_terminals():
+    class Terminal(StringIO):
+        def isatty(self):
+            return True
+
+    for stream, shown in ((Terminal(), True), (StringIO(), False)):
+        _Progress(2, stream).step()
+        assert ("1/2 done" in stream.getvalue()) is shown
+
+
+def test_a_trial_that_is_missing_is_skipped_with_a_reason(monkeypatch, capsys):
+    def missing(name):
+        if name in trials.SOCIAL_PRESSURE:
+            raise DataNotFoundError("set AUUCMAX_DATA")
+
+    monkeypatch.setattr(trials, "load_trial", missing)
+    kept = _possible(defaults.tasks(1))
+    assert {task.trial for task in kept} == {
+        *trials.HILLSTROM,
+        *(trials.with_few_rows(name) for name in trials.HILLSTROM),
+    }
+    assert "skipped neighbours: set AUUCMAX_DATA" in capsys.readouterr().err
+
+
+# What is compared.
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with threadpool_limits(limits=1):
+        yield
+
+
+@pytest.fixture(scope="module")
+def small_split():
+    return trials.load_split(trials.with_few_rows("Hillstrom women"), 1000, 0.5)
+
+
+def test_reading_a_path_is_fitting_the_estimator(small_split):
+    train, test = small_split
+    assert train.n_rows == trials.FEW_ROWS
+    paths = {
+        name: path_line(Task("defaults", "", name, 1000), train, test)["path"]
+        for name, family in FAMILIES.items()
+        if family.weights == "lambda"
+    }
+    compared = [
+        rule
+        for rule in RULES
+        if rule.family.name in paths
+        and rule.selection in ("cv", "bound")
+        and (rule.grid, rule.mu) in (("relative", 0.1), ("paper", 1.0))
+    ]
+    assert len(compared) == 6
+    for rule in compared:
+        path = paths[rule.family.name]
+        model = AUUCMax(
+            s_poly(rule.mu), weights=rule.family.weights, scale=rule.family.scale, grid=rule.grid,
+            selection=rule.selection, random_state=1000,
+        ).fit(train.X, train.y, treatment=train.treatment)  # fmt: skip
+        expected = model.score(test.X, test.y, treatment=test.treatment)
+        # The two solutions agree to the solver's tolerance, and a few rows may change places.
+        assert path["auuc"][rule.pick(path)] == pytest.approx(expected, abs=2e-5), rule.name
+
+
+def test_mu_rescales_the_norm(small_split):
+    train, _ = small_split
+    norm, directions = 0.004, []
+    for mu in (0.1, 1.0):
+        model = AUUCMax(s_poly(mu), selection=None, norm=10 * mu * norm)
+        w = model.fit(train.X, train.y, treatment=train.treatment).scaled_coef_
+        directions.append(w / (10 * mu))
+    assert np.linalg.norm(directions[0]) == pytest.approx(norm)
+    np.testing.assert_allclose(directions[0], directions[1], atol=1e-5 * norm)
+
+
+def test_the_chosen_rule_is_the_default_of_the_class():
+    model, chosen = AUUCMax(), defaults.CHOSEN
+    assert chosen in RULES
+    assert (model.selection, model.grid, model.weights, model.scale) == (
+        chosen.selection,
+        chosen.grid,
+        chosen.family.weights,
+        chosen.family.scale,
+    )
+
+
+def test_paired_difference_agrees_with_the_t_test():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 12))
+    found, expected = paired(a, b), ttest_rel(a, b).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert paired([1, 1, 1, 2], [0, 0, 0, 2]).p_value == 0.25  # the tie drops out
+    assert paired([1, 1, 1, 2], [0, 0, 0, 2]).share_above == 0.875
+
+
+# The page.
+
+
+def test_the_page_is_a_pure_function_of_the_lines(tmp_path):
+    for name in NAMES:
+        lines = read_lines(results_file(name))
+        random.Random(0).shuffle(lines)
+        before = json.dumps(lines)
+        module_of(name).render(lines)
+        assert json.dumps(lines) == before
+        write_lines(results_file(name, tmp_path), lines)
+    assert render_page(tmp_path) == render_page(RESULTS)
+
+
+def test_the_page_that_is_kept_is_the_one_that_the_lines_give():
+    kept = (ROOT / PAGE).read_text(encoding="utf-8")
+    assert kept == render_page(RESULTS), "run `python -m experiments --render`"
+
+
+def test_the_lines_that_are_kept_are_whole_and_of_the_present_defaults():
+    for name in NAMES:
+        module = module_of(name)
+        kept = {task_of(line): line["parameters"] for line in read_lines(results_file(name))}
+        tasks = module.tasks()
+        assert set(tasks) <= set(kept), f"run `python -m experiments {name}`"
+        for task in tasks:
+            now = json.loads(json.dumps(module.parameters(task)))
+            assert kept[task] == now, f"{task} is stale: run `python -m experiments {name}`"
+    default = Task(defaults.NAME, "self", defaults.DEFAULT, 0)
+    assert kept[default] == json.loads(json.dumps(describe(AUUCMax())))
+
+
+def test_sections_appear_only_with_lines(tmp_path):
+    assert "## " not in render_page(tmp_path)
+    task = Task(defaults.NAME, "Hillstrom men", next(iter(FAMILIES)), 1000)
+    assert task in defaults.tasks(1)
