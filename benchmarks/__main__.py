@@ -18,7 +18,16 @@ from pathlib import Path
 from benchmarks.harness import run_cases, table_of
 
 NAMES = ("metrics", "fit")
-PACKAGES = ("auucmax", "numpy", "pandas", "scikit-learn", "scikit-uplift", "causalml")
+PACKAGES = (
+    "auucmax",
+    "numpy",
+    "numba",
+    "pandas",
+    "scikit-learn",
+    "scikit-uplift",
+    "causalml",
+    "lightgbm",
+)
 
 
 ROOT = Path(__file__).resolve().parent.parent

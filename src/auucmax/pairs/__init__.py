@@ -6,6 +6,7 @@ summary            moments by class and bin, additive; the algorithm is explaine
 table, field       polynomial pieces of a surrogate; convolution of a summary with them
 passes             what is summed over rows; numpy for few rows, numba for many
 sorted             exact sums for ``s_poly`` and ``hinge``, by sorting
+polynomial         ``s_poly`` without bins, where no pair reaches its knot
 reference          the same sums written out, O(n^2)
 weights            how much treated and control pairs count
 objective          ``PairObjective`` (of w) and ``ScoreObjective`` (of scores)
