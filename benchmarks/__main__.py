@@ -72,8 +72,13 @@ def page() -> str:
     for name in NAMES:
         kept = RESULTS / f"{name}.txt"
         if kept.exists():
-            about = (importlib.import_module(f"benchmarks.{name}").__doc__ or "").strip()
-            parts.append(f"## {name}\n\n{about}\n\n```text\n{kept.read_text()}```\n")
+            module = importlib.import_module(f"benchmarks.{name}")
+            text = kept.read_text()
+            if hasattr(module, "summary"):
+                records = json.loads(kept.with_suffix(".json").read_text())
+                text += f"\n{module.summary(records)}\n"
+            about = (module.__doc__ or "").strip()
+            parts.append(f"## {name}\n\n{about}\n\n```text\n{text}```\n")
     return "\n".join(parts)
 
 
