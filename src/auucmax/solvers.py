@@ -193,6 +193,7 @@ def _newton(f: _Counted, radius: float, w: Floats, tolerance: float, max_steps: 
         if residual <= tolerance:
             return w, value, gradient, step
         if matrix is None:
+            # Newton is for objectives that have a Hessian; the others' contract does without.
             matrix, is_exact = f.objective.hessian(w), True  # type: ignore[attr-defined]
         target = _minimise_quadratic(matrix, gradient - matrix @ w, radius)
         found = _search(f, w, value, gradient, target - w)

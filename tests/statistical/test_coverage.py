@@ -157,7 +157,9 @@ def test_bands(effect, tied, ranking):
         simultaneous += (
             (truth < band.simultaneous_lower) | (truth > band.simultaneous_upper)
         ).any()
-    # Some fifty rates are looked at: four standard errors each, three for their mean.
+    # Wider limits than for AUUC: some fifty rates are looked at, four standard errors each (three
+    # for their mean). Single scenarios have come out at .0325 and .0665, so 3.5% to 6.5% is not
+    # claimed for bands.
     rates = np.append(pointwise, simultaneous) / N_TRIALS
     assert (rates >= 0.03).all(), rates
     assert (rates <= 0.07).all(), rates

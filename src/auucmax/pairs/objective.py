@@ -332,7 +332,7 @@ class PairObjective(_Pairs):
                 f"kink. Use s_poly(mu, p=2) or s_poly(mu, p=3)."
             )
         field = self._keep("hessian", w, lambda: self._coarse_field(w))
-        return field  # type: ignore[return-value]
+        return field  # type: ignore[return-value]  # _coarse_field never gives None
 
     def _coarse_field(self, w: Floats) -> PairField:
         span = self._range(w)
