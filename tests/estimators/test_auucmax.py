@@ -99,7 +99,7 @@ def test_the_bound_is_the_papers(rows):
     expected = paper_bound(y, model.predict(X), treatment=t, norm=model.norm_, radius=1.0)
     assert model.paper_bound_ == expected
     train = auuc_score(y, model.predict(X), treatment=t, ranking="separate")
-    assert model.paper_bound_.auuc == train
+    assert model.paper_bound_.estimate == train
 
 
 def test_own_grid_and_weights(rows):

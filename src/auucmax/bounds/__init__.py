@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from auucmax.bounds.paper import PaperBound, paper_bound, paper_gap
+from auucmax.bounds.lower_bound import LowerBound
+from auucmax.bounds.paper import paper_bound, paper_gap
 
-__all__ = ["PaperBound", "paper_bound", "paper_gap"]
+__all__ = ["LowerBound", "paper_bound", "paper_gap"]

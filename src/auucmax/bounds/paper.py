@@ -26,31 +26,18 @@ the default; ``"printed"`` reads n_-^C as the original non-responders and gives 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from auucmax._validation import check_choice, check_level, check_rows
+from auucmax.bounds.lower_bound import LowerBound
 from auucmax.evaluation.auuc import auuc_score
 
-__all__ = ["PaperBound", "paper_bound", "paper_gap"]
+__all__ = ["paper_bound", "paper_gap"]
 
 CONTROL_COUNTS = ("rarer", "printed")
-
-
-@dataclass(frozen=True)
-class PaperBound:
-    """What Theorem 1 prints: ``lower`` = ``auuc`` (separate, on the training rows) - ``gap``.
-
-    Not a guarantee: see :mod:`auucmax.bounds.paper`.
-    """
-
-    lower: float
-    auuc: float
-    gap: float
-    delta: float
 
 
 def paper_bound(
@@ -64,7 +51,7 @@ def paper_bound(
     control_count: str = "rarer",
     sample_weight: ArrayLike | None = None,
     control: Any = None,
-) -> PaperBound:
+) -> LowerBound:
     """The lower bound that Theorem 1 prints for a linear score, from its training rows.
 
     Not a guarantee: see :mod:`auucmax.bounds.paper` for what is wrong with it.
@@ -101,7 +88,7 @@ def paper_bound(
     auuc = auuc_score(
         rows.y, rows.score, treatment=rows.treated, ranking="separate", sample_weight=rows.weight
     )
-    return PaperBound(lower=auuc - gap, auuc=auuc, gap=gap, delta=delta)
+    return LowerBound("paper", lower=auuc - gap, estimate=auuc, delta=delta)
 
 
 def paper_gap(

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
-from auucmax.bounds.paper import PaperBound, paper_bound
+from auucmax.bounds import LowerBound, paper_bound
 from auucmax.data.splits import TrialKFold
 from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.linear_path import Candidate, LinearPath, TrainingRows
@@ -134,7 +134,7 @@ class AUUCMax(UpliftEstimator):
         )
         grid = self._grid(path, rows)
         candidates = path.fit(rows, grid)
-        bounds: list[PaperBound | None] = [None]  # nothing to choose: spare the sort
+        bounds: list[LowerBound | None] = [None]  # nothing to choose: spare the sort
         if len(candidates) > 1 or self.selection is not None:
             bounds = [self._paper_bound(c, rows, scaling.radius) for c in candidates]
         selection = self._select(path, grid, rows, bounds)
@@ -174,7 +174,7 @@ class AUUCMax(UpliftEstimator):
         path: LinearPath,
         grid: list[tuple[float, float | None]],
         rows: TrainingRows,
-        bounds: list[PaperBound | None],
+        bounds: list[LowerBound | None],
     ) -> Selection:
         if self.selection == "cv" and len(grid) > 1:
             folds = _folds(rows, self.random_state)
@@ -187,7 +187,7 @@ class AUUCMax(UpliftEstimator):
             return Selection(0, [{}])
         return choose_by_bound(bounds, lambda bound: {"bound": bound.lower})
 
-    def _paper_bound(self, candidate: Candidate, rows: TrainingRows, radius: float) -> PaperBound:
+    def _paper_bound(self, candidate: Candidate, rows: TrainingRows, radius: float) -> LowerBound:
         # Without a constraint the norm that was reached stands for Lambda.
         reached = float(np.linalg.norm(candidate.w))
         return paper_bound(
@@ -287,7 +287,7 @@ def _warn_of_failure(best: Candidate, solver: str) -> None:
 
 
 def _path_table(
-    candidates: list[Candidate], bounds: list[PaperBound | None], selection: Selection
+    candidates: list[Candidate], bounds: list[LowerBound | None], selection: Selection
 ) -> pd.DataFrame:
     """A row for each candidate: what it is, what it reached, and what it was chosen by."""
     table = [
@@ -296,7 +296,7 @@ def _path_table(
             "learning_rate": c.learning_rate,
             "norm_reached": float(np.linalg.norm(c.w)),
             "loss": c.loss,
-            "train_auuc": np.nan if bound is None else bound.auuc,
+            "train_auuc": np.nan if bound is None else bound.estimate,
             "paper_bound": np.nan if bound is None else bound.lower,
             "converged": c.converged,
             "residual": c.residual,
