@@ -1,4 +1,4 @@
-"""Compiled passes over rows; the only file that imports numba, and imported late.
+"""Compiled passes over rows, imported late.
 
 Each pass walks through its rows in chunks of ``CHUNK``. A chunk of X is copied, whatever its dtype
 and strides, into a small float64 buffer of shape (features, CHUNK) that stays in the first-level
@@ -18,6 +18,8 @@ from typing import Any
 import numba
 import numpy as np
 
+from auucmax._compile import compiled
+
 CHUNK = 128
 # Sums may be reordered (for vector instructions); infinities and NaN keep their meaning.
 _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz"}}
@@ -27,14 +29,7 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "
 _part = numba.njit(**_OPTIONS)
 
 
-def _pass(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile on first use, and keep the result on disk where a folder for it can be written."""
-    try:
-        compiled = numba.njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # numba found no folder to write to
-        compiled = numba.njit(**_OPTIONS)(function)
-    compiled_function: Callable[..., Any] = compiled
-    return compiled_function
+_pass = compiled(**_OPTIONS)
 
 
 def without_cache(name: str) -> Callable[..., Any]:

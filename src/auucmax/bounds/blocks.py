@@ -1,0 +1,246 @@
+"""Blocks: a few rows of both arms whose statistic is an exactly unbiased estimate of AUUC.
+
+A block holds a treated and b control rows, chosen without looking at anything but the treatment.
+With M = a + b, for a row i of the block
+
+    v_i = [#{j != i: f_j < f_i} + 1/2 #{j != i: f_j = f_i}] / (M - 1) - c,   j in the block,
+    w   = 1/a sum over treated of r_i v_i  -  1/b sum over control of r_i v_i,
+
+r_i = y_i - m(x_i), y in [0, 1], m any function that was fixed beforehand (0 without adjustment).
+The expectation of w given the treatments is AUUC for c = 0, and AUUC - ATE/2, the gain over random
+targeting, for c = 1/2; and w is never below -phi(a, b) of :func:`block_floor`. docs/guarantees.md
+has the proofs.
+
+Rows are *dealt* into blocks at random, and blocks are grouped into superblocks, within which rows
+are re-dealt many times: the average over re-dealings compares nearly all pairs of rows in a
+superblock, where one dealing compares only those that share a block. With clusters, units are dealt
+whole, and each dealing lets one member of each cluster, drawn at random, stand for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auucmax._validation import Bools, Floats
+
+__all__ = ["BlockDesign", "Dealing", "Units", "block_floor", "block_statistics_slow", "deal"]
+
+Indices = NDArray[np.int64]
+
+PILOT_BLOCKS = 10  #: not bet on: they set the grid and the first guess of a block's deviation
+SUPERBLOCK = 0.03  #: share of the blocks left that make the next superblock
+_CAUTIOUS_VARIANCE = 0.1  #: of an outcome, before any is seen; counts as much as 3 blocks
+_CAUTIOUS_BLOCKS = 3
+
+
+class Units(NamedTuple):
+    """What is dealt: rows or clusters. Unit u owns ``members[starts[u]:starts[u + 1]]``."""
+
+    treated: Indices
+    control: Indices
+    starts: Indices
+    members: Indices
+
+    @classmethod
+    def of(cls, treated: Bools, clusters: NDArray[np.intp] | None = None) -> Units:
+        if clusters is None:
+            n_rows = np.arange(len(treated) + 1)
+            return cls(np.flatnonzero(treated), np.flatnonzero(~treated), n_rows, n_rows[:-1])
+        members = np.argsort(clusters, kind="stable")
+        starts = np.flatnonzero(np.diff(clusters[members], prepend=-1, append=len(members)))
+        n_treated = np.add.reduceat(treated[members].astype(np.int64), starts[:-1])
+        mixed = int(np.count_nonzero((n_treated > 0) & (n_treated < np.diff(starts))))
+        if mixed:
+            raise ValueError(
+                f"the rows of a cluster should be all treated or all control for a certificate, "
+                f"got {mixed} clusters with both. Leave groups out if each row was randomised by "
+                f"itself and rows are independent; otherwise use method='asymptotic'."
+            )
+        return cls(np.flatnonzero(n_treated), np.flatnonzero(n_treated == 0), starts, members)
+
+    def shuffled(self, seed: np.random.SeedSequence) -> Units:
+        """The same units; which of them come first, and form the pilot, is drawn once."""
+        rng = np.random.default_rng(seed)
+        return self._replace(
+            treated=rng.permutation(self.treated), control=rng.permutation(self.control)
+        )
+
+
+@dataclass(frozen=True)
+class BlockDesign:
+    """Sizes that depend on the numbers of treated and control units only.
+
+    ``ends`` (2, blocks): how many treated and control units the blocks up to this one hold.
+    ``superblocks``: how many blocks the superblocks up to this one hold; the first is the pilot.
+    """
+
+    ends: Indices
+    superblocks: Indices
+    n_redealings: int
+
+    @classmethod
+    def of(cls, n_treated: int, n_control: int, superblock: float = SUPERBLOCK) -> BlockDesign:
+        n_units = n_treated + n_control
+        # Small blocks keep the floor small beside a block's deviation, which shrinks as the root of
+        # its size; large ones are quicker. In between: a size that grows with the root of n.
+        size = max(4 if n_units < 5000 else 6, np.sqrt(n_units) / 50)
+        n_blocks = max(1, int(min(n_units / size, n_treated, n_control)))
+        places = np.arange(1, n_blocks + 1)
+        ends = np.array([np.rint(places * n / n_blocks) for n in (n_treated, n_control)], np.int64)
+        # Noise of the average over re-dealings falls as their number times the size of a block.
+        redealings = 400 / (n_units / n_blocks)
+        redealings = int(np.clip(redealings, 8, max(16, 4e7 / n_units)))
+        return cls(ends, _superblocks(n_blocks, superblock), redealings)
+
+    def shapes(self) -> Indices:
+        """(shapes, 2) the different (a, b) of blocks."""
+        return np.unique(np.diff(self.ends, axis=1, prepend=0), axis=1).T
+
+    def floor(self, centre: float, adjustment: tuple[float, float] = (0.0, 0.0)) -> float:
+        """The largest phi of the blocks: no statistic is below minus this."""
+        return max(block_floor(a, b, centre, adjustment) for a, b in self.shapes().tolist())
+
+    def cautious_variance(self, centre: float) -> float:
+        """A guess at the variance of w before any outcome is seen."""
+        sizes = np.diff(self.ends, axis=1, prepend=0)
+        spread = 1 / 12 + (0.5 - centre) ** 2  # mean square of a uniform rank around the centre
+        return float(_CAUTIOUS_VARIANCE * spread * (1 / sizes).sum(axis=0).mean())
+
+
+def _superblocks(n_blocks: int, share: float) -> Indices:
+    """The pilot, then superblocks that first double, then take a share of what is left."""
+    ends = [min(PILOT_BLOCKS, max(1, n_blocks // 5))]
+    while ends[-1] < n_blocks:
+        done = ends[-1]
+        ends.append(done + max(1, min(done, int(share * (n_blocks - done)))))
+    return np.array(ends)
+
+
+def block_floor(
+    a: int, b: int, centre: float, adjustment: tuple[float, float] = (0.0, 0.0)
+) -> float:
+    """phi(a, b): a block of a treated and b control rows never has w < -phi.
+
+    ``adjustment`` = (lowest, highest) value of m. Attained if y and m take all their values.
+
+    Examples
+    --------
+    >>> round(block_floor(3, 3, centre=0.5), 3)
+    0.6
+    """
+    low, high = adjustment
+    p = np.arange(a + b) / (a + b - 1) - centre
+    treated = np.abs(p) * np.where(p > 0, high, 1 - low) / a
+    control = np.abs(p) * np.where(p > 0, 1 - low, high) / b
+    largest = np.sort(control - treated)[a:]  # which b places the controls take
+    return float(treated.sum() + largest.sum())
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """Block statistics of one dealing: ``w`` (blocks, re-dealings)."""
+
+    w: Floats
+    design: BlockDesign
+
+    def pilot(self) -> Floats:
+        return self.w[: self.design.superblocks[0]]
+
+    def deviations(self, centre: float) -> Floats:
+        """A block's standard deviation as the blocks before each superblock show it; pilot: 0.
+
+        The average over re-dealings varies less than a single one, by the variance over
+        re-dealings of a superblock's sum: that is taken off.
+        """
+        ends = self.design.superblocks
+        starts = np.concatenate([[0], ends[:-1]])
+        sizes = ends - starts
+        by_block = self.w.mean(axis=1)
+        mean = np.cumsum(np.add.reduceat(by_block, starts)) / ends
+        squares = np.add.reduceat(np.einsum("ij,ij->i", self.w, self.w), starts)
+        squares /= self.w.shape[1]
+        sums = np.add.reduceat(self.w, starts, axis=0)
+        around = squares - 2 * mean * sums.mean(axis=1) + sizes * mean**2
+        if self.w.shape[1] > 1:
+            around -= np.where(sizes > 1, sums.var(axis=1, ddof=1), 0.0)
+        around = np.maximum(around, 0.05 * squares)
+        guess = _CAUTIOUS_BLOCKS * self.design.cautious_variance(centre)
+        before = np.cumsum(around)[:-1] + guess
+        deviation = np.sqrt(before / (ends[:-1] + _CAUTIOUS_BLOCKS))
+        return np.concatenate([[0.0], deviation])
+
+
+def deal(
+    ranks: NDArray[np.int32],
+    signs: Floats,
+    residual: Floats,
+    units: Units,
+    design: BlockDesign,
+    centre: float,
+    seed: np.random.SeedSequence,
+) -> Dealing:
+    """Deal units into blocks, re-deal them within superblocks, and compute every w.
+
+    ``ranks`` (scores, n), integers in the order of the scores; the statistic is the sum over scores
+    of sign times w, so that signs (1, -1) compare two.
+    """
+    from auucmax.bounds import kernels
+
+    rng = np.random.default_rng(seed)
+    state = rng.integers(2**63, size=1).astype(np.uint64)
+    pilot = design.ends[:, design.superblocks[0] - 1]  # the same units in every dealing
+    dealt = [
+        np.concatenate([part[:n], rng.permutation(part[n:])])
+        for part, n in zip((units.treated, units.control), pilot, strict=True)
+    ]
+    starts, members = units.starts, units.members
+    if len(members) == len(starts) - 1:  # units are rows: keep those of a superblock together
+        order = np.concatenate(dealt)
+        ranks, residual = np.ascontiguousarray(ranks[:, order]), residual[order]
+        members = np.arange(len(order), dtype=np.int32)
+        starts = np.arange(len(order) + 1, dtype=np.int32)
+        dealt = np.split(members.copy(), [len(dealt[0])])
+    w = np.empty((design.ends.shape[1], design.n_redealings))
+    kernels.deal_statistics(
+        ranks,
+        signs,
+        residual,
+        centre,
+        *dealt,
+        starts,
+        members,
+        design.ends,
+        design.superblocks,
+        state,
+        w,
+    )
+    return Dealing(w, design)
+
+
+def block_statistics_slow(
+    score: Floats,
+    residual: Floats,
+    centre: float,
+    treated: Indices,
+    control: Indices,
+    ends: Indices,
+) -> Floats:
+    """The statistics of one dealing of one score, by their definition."""
+    result = []
+    for j in range(ends.shape[1]):
+        start = ends[:, j - 1] if j else (0, 0)
+        arms = treated[start[0] : ends[0, j]], control[start[1] : ends[1, j]]
+        rows = np.concatenate(arms)
+        f, r = score[rows], residual[rows]
+        others = len(rows) - 1
+        below = (f[None, :] < f[:, None]).sum(axis=1) + 0.5 * (
+            (f[None, :] == f[:, None]).sum(axis=1) - 1
+        )
+        terms = r * (below / others - centre)
+        n_treated = len(arms[0])
+        result.append(terms[:n_treated].mean() - terms[n_treated:].mean())
+    return np.array(result)

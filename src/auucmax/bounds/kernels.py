@@ -1,0 +1,144 @@
+"""Compiled parts of block betting; imported late. The slow twins are in ``blocks.py``."""
+
+# mypy: disallow-untyped-defs=False
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from auucmax._compile import compiled
+
+_part = numba.njit(nogil=True)
+_kernel = compiled(nogil=True)
+
+
+@_part
+def _below(state, bound):
+    """A random whole number under ``bound`` < 2^32; ``state`` (1,) moves on (splitmix64)."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    # Each number comes up within 2^-32 of its share.
+    return np.int64(((z >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
+
+
+@_part
+def _shuffle(places, start, stop, state):
+    for last in range(stop - 1, start, -1):
+        other = start + _below(state, last - start + 1)
+        places[last], places[other] = places[other], places[last]
+
+
+@_kernel
+def redeal(units, start, stop, starts, members, state, rows):
+    """Permute the ``units`` at places start to stop; draw a row of each.
+
+    Unit u owns the rows ``members[starts[u]:starts[u + 1]]``.
+    """
+    _shuffle(units, start, stop, state)
+    for place in range(start, stop):
+        unit = units[place]
+        first, size = starts[unit], starts[unit + 1] - starts[unit]
+        rows[place] = members[first] if size == 1 else members[first + _below(state, size)]
+
+
+@_kernel
+def block_statistics(ranks, signs, residual, centre, treated, control, ends, first, last, out):
+    """w of the blocks ``first`` to ``last`` (see ``blocks.py``), summed over scores with signs.
+
+    ``treated``, ``control``: row numbers by place; block j has the places up to ``ends[g, j]``.
+    ``ranks`` (scores, n) integers in the order of the scores.
+    """
+    start_a, start_b = (ends[0, first - 1], ends[1, first - 1]) if first > 0 else (0, 0)
+    local = np.empty(0, np.int32)
+    for j in range(first, last):
+        a, b = ends[0, j] - start_a, ends[1, j] - start_b
+        size, w = a + b, 0.0
+        if size > len(local):
+            local = np.empty(2 * size, np.int32)
+        for s in range(len(signs)):
+            for i in range(a):
+                local[i] = ranks[s, treated[start_a + i]]
+            for i in range(b):
+                local[a + i] = ranks[s, control[start_b + i]]
+            for i in range(size):
+                outcome = residual[treated[start_a + i] if i < a else control[start_b + i - a]]
+                if outcome == 0.0:
+                    continue
+                own, twice = local[i], 0
+                for k in range(size):  # itself counts once in <=
+                    twice += (local[k] < own) + (local[k] <= own)
+                v = (twice - 1) / (2.0 * (size - 1)) - centre
+                w += signs[s] * outcome * v / (a if i < a else -b)
+        out[j] = w
+        start_a, start_b = ends[0, j], ends[1, j]
+
+
+@_kernel
+def deal_statistics(
+    ranks, signs, residual, centre, treated, control, starts, members, ends, superblocks, state, w
+):
+    """Fill ``w`` (blocks, re-dealings): each superblock is re-dealt while its rows are at hand."""
+    rows_a, rows_b = np.empty_like(treated), np.empty_like(control)
+    first = 0
+    for last in superblocks:
+        a0, b0 = (ends[0, first - 1], ends[1, first - 1]) if first > 0 else (0, 0)
+        a1, b1 = ends[0, last - 1], ends[1, last - 1]
+        for p in range(w.shape[1]):
+            redeal(treated, a0, a1, starts, members, state, rows_a)
+            redeal(control, b0, b1, starts, members, state, rows_b)
+            block_statistics(
+                ranks, signs, residual, centre, rows_a, rows_b, ends, first, last, w[:, p]
+            )
+        first = last
+
+
+@_kernel
+def hedged_wealth(w, ends, deviation, theta, floor, largest, target, hedge, out):
+    """Stopped wealth of the hedge for each theta; ``hedge`` tabulates its size over ln(progress).
+
+    ``w`` (blocks, re-dealings); superblock B has the blocks up to ``ends[B]``; ``deviation[B]`` is
+    the guess of a block's standard deviation from earlier ones, 0: do not bet.
+    """
+    n_blocks, n_deals = w.shape
+    product = np.empty(n_deals)
+    for g in range(len(theta)):
+        wealth, start = 1.0, 0
+        cap = largest / (floor + theta[g])
+        for number in range(len(ends)):
+            if wealth >= target:
+                break
+            place = -np.log(wealth / target) / hedge[0]
+            if place > len(hedge) - 3:  # nothing left to bet with
+                break
+            k = int(place)
+            size = hedge[k + 1] + (place - k) * (hedge[k + 2] - hedge[k + 1])
+            if deviation[number] > 0:
+                bet = min(size / (deviation[number] * np.sqrt(n_blocks - start)), cap)
+                wealth *= _step(w, start, ends[number], theta[g], bet, product)
+            start = ends[number]
+        out[g] = wealth
+
+
+@_kernel
+def fixed_wealth(w, ends, bet, theta, out):
+    """Wealth at the end of a bet of one size, for each theta."""
+    product = np.empty(w.shape[1])
+    for g in range(len(theta)):
+        wealth, start = 1.0, 0
+        for end in ends:
+            wealth *= _step(w, start, end, theta[g], bet, product)
+            start = end
+        out[g] = wealth
+
+
+@_part
+def _step(w, start, end, theta, bet, product):
+    """E_B: the mean over re-dealings of the product over blocks of 1 + bet (w - theta)."""
+    product[:] = 1.0
+    for j in range(start, end):
+        for p in range(len(product)):
+            product[p] *= 1.0 + bet * (w[j, p] - theta)
+    return product.mean()
