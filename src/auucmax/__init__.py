@@ -6,6 +6,7 @@ The map: trials come from :mod:`auucmax.data`, rankings are evaluated by
 
 from __future__ import annotations
 
+from auucmax.bounds import certify
 from auucmax.data import Trial, TrialKFold, check_randomisation, load_hillstrom, make_trial
 from auucmax.estimators import AUUCMax, ClassTransformation, TwoModels
 from auucmax.evaluation import (
@@ -33,6 +34,7 @@ __all__ = [
     "auuc_inference",
     "auuc_score",
     "auuc_scorer",
+    "certify",
     "check_randomisation",
     "conventions",
     "load_hillstrom",

@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper: choose among candidates by a bound, or by cross-validation.
+"""Algorithm 1 of the paper: choose among candidates by a bound, cross-validation or a hold-out.
 
 Knows no estimator: it receives candidates, or a function that fits them on some rows, and numbers
 to compare them by. Equal numbers: the earlier candidate, so order candidates from simple to rich.
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Selection", "choose_by_bound", "choose_by_cv"]
+__all__ = ["Selection", "choose_by_bound", "choose_by_cv", "choose_by_held_out"]
 
 Indices = NDArray[np.intp]
 
@@ -38,6 +38,20 @@ def choose_by_bound(
     """
     table = [lower_bound(candidate) for candidate in candidates]
     return Selection(int(np.argmax([row["bound"] for row in table])), table)
+
+
+def choose_by_held_out(candidates: Sequence[Any], evaluate: Callable[[Any], float]) -> Selection:
+    """The candidate with the largest ``evaluate(candidate)`` on rows that none was fitted on.
+
+    A certificate on the same rows must then pay for all candidates: delta over their number.
+
+    Examples
+    --------
+    >>> choose_by_held_out([1.0, 3.0, 2.0], lambda candidate: candidate).best
+    1
+    """
+    values = [float(evaluate(candidate)) for candidate in candidates]
+    return Selection(int(np.argmax(values)), [{"held_out_auuc": value} for value in values])
 
 
 def choose_by_cv(

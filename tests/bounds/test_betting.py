@@ -57,17 +57,17 @@ def test_wealth_agrees_with_its_twin(seed, theta, n_blocks):
 @pytest.mark.parametrize("bets", ["hedged", "fixed"])
 @pytest.mark.parametrize("centre", [0.5, 0.0])
 @pytest.mark.parametrize(
-    ("n_rows", "n_treated"), [(6, 3), pytest.param(7, 4, marks=pytest.mark.gate)]
+    ("n_rows", "n_treated", "delta"),
+    [(6, 3, 0.4), pytest.param(7, 4, 0.6, marks=pytest.mark.gate)],
 )
-def test_exact_probability_of_a_miss(n_rows, n_treated, centre, bets):
+def test_exact_probability_of_a_miss(n_rows, n_treated, delta, centre, bets):
     """All samples of a small population, each with its probability.
 
     Two scores, P = 1/2 each, tied often; P(y = 1) depends on score and arm. A row is one of 4 kinds
-    (score, outcome), so there are 4^6 samples of 6 rows, 4^7 of 7. At the truth the expected wealth is 1, to
-    rounding; above it less; and the bound exceeds the truth with a probability of at most delta,
-    at a delta at which it sometimes does, so that the test bites.
+    (score, outcome), so there are 4^6 samples of 6 rows, 4^7 of 7. At the truth the expected wealth
+    is 1, to rounding; above it less; and the bound exceeds the truth with a probability of at most
+    delta, at a delta at which it sometimes does, so that the test bites.
     """
-    delta = 0.4
     treated = np.arange(n_rows) < n_treated
     kinds = np.array(list(itertools.product((0, 1), (0, 1))))  # score, outcome
     rate = {True: np.array([0.1, 0.9]), False: np.array([0.5, 0.5])}
@@ -83,15 +83,17 @@ def test_exact_probability_of_a_miss(n_rows, n_treated, centre, bets):
     blocks = n_rows - n_treated
     ends = np.array([np.rint(np.arange(1, blocks + 1) * n / blocks) for n in (n_treated, blocks)])
     design = BlockDesign(ends.astype(np.int64), np.arange(2, blocks + 1), n_redealings=3)
-    floor, units = design.floor(centre), Units.of(treated)
-    grid = np.unique(np.append(np.arange(-floor + 0.05, 0.6, 0.05), truth))
+    shift, units = 0.3, Units.of(treated)
+    floor = design.floor(centre, (shift, shift))
+    grid = np.arange(-floor + 0.05, 0.6, 0.05)
+    grid = np.sort(np.append(grid[np.abs(grid - truth) > 1e-6], truth))
     deviation = np.full(len(design.superblocks), 0.3)
     wealth = np.zeros((len(samples), len(grid)))
     for number, sample in enumerate(samples):
         score, y = kinds[sample].T
         ranks, residual = score[None].astype(np.int32), y.astype(float)
         for seed in np.random.SeedSequence(1).spawn(2):
-            w = deal(ranks, np.ones(1), residual, units, design, centre, seed).w
+            w = deal(ranks, np.ones(1), residual, shift, units, design, centre, seed).w
             out = np.empty(len(grid))
             if bets == "hedged":
                 aim = 1 / (AIM * delta)
@@ -99,7 +101,7 @@ def test_exact_probability_of_a_miss(n_rows, n_treated, centre, bets):
                     w, design.superblocks, deviation, grid, floor, LARGEST_LOSS, aim, HEDGE, out
                 )
             else:
-                kernels.fixed_wealth(w, design.superblocks, 0.5, grid, out)
+                kernels.fixed_wealth(w, design.superblocks, 0.8, grid, out)
             wealth[number] += out / 2
     expected = chance @ wealth
     at_truth = int(np.flatnonzero(grid == truth)[0])
@@ -119,8 +121,8 @@ def test_close_to_the_normal_limit(target):
     bound = betting_bound(y, score, treatment=t, target=target)
     estimate = result.gain if target == "gain" else result.estimate
     error = result.gain_standard_error if target == "gain" else result.standard_error
-    assert bound.estimate == pytest.approx(estimate, abs=1e-12)
-    assert 1.5 * error < bound.gap < 2.3 * error
+    assert bound.estimate == pytest.approx(estimate, abs=2 * error)  # of the centred outcome
+    assert 1.2 * error < bound.gap < 2.3 * error
     fixed = betting_bound(y, score, treatment=t, target=target, bets="fixed")
     assert bound.gap < fixed.gap < 3.2 * error
 
@@ -130,7 +132,7 @@ def test_difference_of_two_scores():
     worse = np.random.default_rng(5).permutation(score)
     bound = betting_difference_bound(y, score, worse, treatment=t)
     expected = auuc_difference(y, score, worse, treatment=t)
-    assert bound.estimate == pytest.approx(expected.estimate, abs=1e-12)
+    assert bound.estimate == pytest.approx(expected.estimate, abs=expected.standard_error)
     assert bound.lower > 0
     assert bound.gap < 2.6 * expected.standard_error
     assert betting_difference_bound(y, score, score, treatment=t).lower < 0
@@ -171,12 +173,12 @@ def test_adjustment_narrows_where_the_outcome_can_be_predicted():
 def test_clusters_are_dealt_whole():
     """Copies of a row in one cluster say nothing new: the bound is that of one row a cluster."""
     y, score, t = _rows(3000)
-    copies = np.repeat(np.arange(len(y)), 1 + np.arange(len(y)) % 3)
+    copies = np.repeat(np.arange(len(y)), 3)
     single = betting_bound(y, score, treatment=t)
     clustered = betting_bound(y[copies], score[copies], treatment=t[copies], groups=copies)
-    assert clustered.estimate == pytest.approx(single.estimate, abs=1e-12)
+    assert clustered.estimate == pytest.approx(single.estimate, abs=0.002)  # centred apart
     assert clustered.gap == pytest.approx(single.gap, rel=0.15)
-    assert betting_bound(y[copies], score[copies], treatment=t[copies]).gap < 0.85 * clustered.gap
+    assert betting_bound(y[copies], score[copies], treatment=t[copies]).gap < 0.75 * clustered.gap
 
 
 @pytest.mark.parametrize("n_treated", [1, 2])
@@ -184,7 +186,7 @@ def test_very_few_rows(n_treated):
     y, score, t = np.ones(6), np.arange(6.0), np.arange(6) < n_treated
     for target in ("gain", "auuc"):
         bound = betting_bound(y, score, treatment=t, target=target)
-        assert -1 <= bound.lower <= bound.estimate
+        assert -1 - 1e-9 <= bound.lower <= bound.estimate
 
 
 def test_gains_on_hillstrom_are_certified():

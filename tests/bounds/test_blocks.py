@@ -25,9 +25,9 @@ def test_kernel_agrees_with_the_definition(seed, n_blocks, levels):
     treated, control = rows[:n_treated], rows[n_treated:]
     scores = rng.integers(levels, size=(2, len(rows)))
     residual = np.where(rng.random(len(rows)) < 0.4, 0.0, rng.normal(size=len(rows)))
-    centre = rng.choice([0.0, 0.5])
+    centre, shift = rng.choice([0.0, 0.5]), rng.choice([0.0, 0.3])
     slow = [
-        block_statistics_slow(f.astype(float), residual, centre, treated, control, ends)
+        block_statistics_slow(f.astype(float), residual - shift, centre, treated, control, ends)
         for f in scores
     ]
     for signs in ([1.0], [1.0, -1.0]):
@@ -36,6 +36,7 @@ def test_kernel_agrees_with_the_definition(seed, n_blocks, levels):
             scores[: len(signs)].astype(np.int32),
             np.array(signs),
             residual,
+            shift,
             centre,
             treated,
             control,
@@ -131,7 +132,7 @@ def test_blocks_are_unbiased(centre, clustered):
         design = design or BlockDesign.of(len(units.treated), len(units.control))
         seed = np.random.SeedSequence([trial, 1])
         ranks = score[None].astype(np.int32)
-        means.append(deal(ranks, np.ones(1), y, units, design, centre, seed).w.mean())
+        means.append(deal(ranks, np.ones(1), y, 0.3, units, design, centre, seed).w.mean())
     error = np.std(means, ddof=1) / np.sqrt(len(means))
     assert abs(np.mean(means) - truth) < 4 * error
     assert error < 0.01

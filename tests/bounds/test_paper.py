@@ -3,6 +3,7 @@ import pytest
 
 from auucmax import auuc_score, load_hillstrom
 from auucmax.bounds import paper_bound, paper_gap
+from auucmax.bounds.training import margin_bound
 
 HILLSTROM = (3238, 18149, 2262, 19044)
 
@@ -52,6 +53,32 @@ def test_it_does_not_hold():
     w *= 0.01 / np.linalg.norm(w)
     bound = paper_bound(y, X @ w, treatment=t, norm=0.01, radius=1)
     assert bound.lower > 0.1  # and the truth is 0
+
+
+def test_it_does_not_hold_where_the_margin_bound_does():
+    """400 rows an arm and outcome, 2,000 features, no signal, ||w|| = .01 R.
+
+    Every training pair is ranked right, so AUUC is .250 and the printed guarantee .181; the truth
+    is 0, and the margin bound, at any margin, promises no more than that.
+    """
+    rng = np.random.default_rng(1)
+    n, d = 1600, 2000
+    X = rng.normal(size=(n, d))
+    X /= np.linalg.norm(X, axis=1).max()
+    y, t = np.arange(n) % 2, np.arange(n) // 2 % 2
+    target = np.where(t == 1, y, 1 - y) - 0.5
+    w = X.T @ np.linalg.solve(X @ X.T, target)  # the shortest w that interpolates
+    w *= 0.01 / np.linalg.norm(w)
+    score = X @ w
+    bound = paper_bound(y, score, treatment=t, norm=0.01, radius=1)
+    assert bound.estimate == 0.25
+    assert bound.lower == pytest.approx(0.181, abs=5e-4)
+    fresh = rng.normal(size=(n, d)) @ w
+    assert abs(auuc_score(y, fresh, treatment=t, ranking="separate")) < 0.03
+    for rho in np.geomspace(1e-5, 1e-1, 9):
+        options = {"treatment": t, "norm": 0.01, "rho": rho}
+        assert margin_bound(y, score, radius=1, **options).lower <= 0
+        assert margin_bound(y, score, X=X, **options).lower <= 0
 
 
 def test_bad_input():

@@ -161,7 +161,7 @@ def test_a_trial_that_teaches_nothing():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"selection": "magic"}, "selection should be 'bound', 'cv' or None"),
+        ({"selection": "magic"}, "selection should be 'bound', 'cv', 'certificate' or None"),
         ({"scale": "z-score"}, "scale should be one of 'min-max'"),
         ({"solver": "sgd"}, "solver should be one of 'auto'"),
         ({"norm": -1.0, "selection": None}, "norm should be a positive number or None"),

@@ -146,3 +146,84 @@ def test_labels_of_the_arms():
     assert auuc_score(y, score, treatment=["b", "b", "a", "a"], control="a") == number
     assert auuc_score(y, score, treatment=[7, 7, 3, 3], control=3) == number
     assert auuc_score(y, score, treatment=[0, 0, 1, 1], control=1) == number
+
+
+def with_model(rows):
+    """Predictions of the outcome that have nothing to do with it: any will do for an identity."""
+    return np.cos(np.arange(len(rows.y))) * 3 + rows.score
+
+
+@quick
+@given(small_trials(), st.sampled_from(RANKINGS))
+def test_an_outcome_model_is_subtracted_and_leaves_the_ranks(rows, ranking):
+    model = with_model(rows)
+    fast = auuc_score(
+        rows.y,
+        rows.score,
+        treatment=rows.treated,
+        ranking=ranking,
+        sample_weight=rows.weight,
+        propensity=rows.propensity,
+        outcome_model=model,
+    )
+    slow = auuc_by_pairs(
+        rows.y - model,
+        rows.score,
+        rows.treated,
+        ranking=ranking,
+        weight=rows.weight,
+        propensity=rows.propensity,
+    )
+    assert fast == pytest.approx(slow, abs=1e-11, rel=1e-11)
+
+
+@quick
+@given(small_trials(), st.sampled_from(RANKINGS))
+def test_a_constant_score_is_half_the_adjusted_effect(rows, ranking):
+    model = with_model(rows)
+    value = auuc_score(
+        rows.y, 0 * rows.y, treatment=rows.treated, ranking=ranking, outcome_model=model
+    )
+    assert value == pytest.approx(ate(rows.y - model, rows.treated) / 2, abs=1e-11)
+
+
+@quick
+@given(small_trials())
+def test_separate_ranks_ignore_a_constant_model(rows):
+    given = {"treatment": rows.treated, "ranking": "separate"}
+    plain = auuc_score(rows.y, rows.score, **given)
+    shifted = auuc_score(rows.y, rows.score, outcome_model=np.full(len(rows.y), 7.0), **given)
+    assert shifted == pytest.approx(plain, abs=1e-11)
+
+
+def test_joint_ranks_do_not():
+    """Nobody is helped; AUUC is the luck of ranks times an outcome far from 0."""
+    assert auuc_score([9, 9], [2, 1], treatment=[1, 0]) == 4.5
+    assert auuc_score([9, 9], [2, 1], treatment=[1, 0], outcome_model=[9, 9]) == 0.0
+
+
+def test_the_mixed_model_gives_the_augmented_estimator():
+    """m = (1 - e) m1 + e m0: AUUC is the mean of u times the AIPW effect of each row."""
+    rng = np.random.default_rng(3)
+    n, e = 40, 0.75
+    y, score, m1, m0 = rng.normal(size=(4, n))
+    t = rng.permutation(n) < e * n
+    u = (np.argsort(np.argsort(score)) + 0.5) / n
+    effect = m1 - m0 + t * (y - m1) / e - ~t * (y - m0) / (1 - e)
+    value = auuc_score(y, score, treatment=t, outcome_model=(1 - e) * m1 + e * m0)
+    assert value == pytest.approx(np.mean(u * effect), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ([0.5, 0.5, 0.5], "outcome_model should have as many rows as y, 4; got 3"),
+        (0.5, "outcome_model should be one-dimensional"),
+        ([0.5, np.nan, 0.5, 0.5], "outcome_model should have no missing values, got 1"),
+        ([0.5, np.inf, 0.5, 0.5], "outcome_model should hold finite numbers"),
+        (["a", "b", "c", "d"], "outcome_model should hold numbers"),
+    ],
+)
+def test_bad_outcome_models(model, message):
+    with pytest.raises(ValueError, match=message):
+        auuc_score([1, 0, 1, 0], [4, 3, 2, 1], treatment=[1, 1, 0, 0], outcome_model=model)

@@ -193,6 +193,37 @@ def test_difference_is_the_difference_and_is_paired():
     assert gain.standard_error == pytest.approx(a.gain_standard_error, rel=1e-9)
 
 
+@pytest.mark.parametrize("ranking", RANKINGS)
+def test_an_outcome_model_is_subtracted_everywhere(ranking):
+    y, score, t, rng = simulated(300, 0.7, tied=True)
+    model, groups = rng.normal(size=len(y)), np.arange(len(y)) // 2
+    options = {"treatment": t, "ranking": ranking, "propensity": rng.uniform(0.4, 0.9, len(y))}
+    for chosen in (options, options | {"groups": groups}):
+        adjusted = auuc_inference(y, score, outcome_model=model, **chosen)
+        assert adjusted == auuc_inference(y - model, score, **chosen)
+        pair = auuc_difference(y, score, -score, outcome_model=model, **chosen)
+        assert pair == auuc_difference(y - model, score, -score, **chosen)
+
+
+def test_a_good_outcome_model_narrows_intervals_and_differences():
+    y, score, t, rng = simulated()
+    covariate = rng.normal(size=len(y))
+    y = y + 2 * covariate
+    plain, adjusted = (
+        auuc_inference(y, score, treatment=t, outcome_model=m) for m in (None, 2 * covariate)
+    )
+    assert adjusted.standard_error < 0.3 * plain.standard_error
+    assert adjusted.gain_standard_error < 0.3 * plain.gain_standard_error
+    plain, adjusted = (
+        auuc_difference(y, score, -score, treatment=t, outcome_model=m)
+        for m in (None, 2 * covariate)
+    )
+    assert adjusted.standard_error < 0.3 * plain.standard_error
+    for function in (auuc_inference, lambda *a, **k: auuc_difference(*a, score, **k)):
+        with pytest.raises(ValueError, match="outcome_model should have as many rows as y"):
+            function(y, score, treatment=t, outcome_model=covariate[1:])
+
+
 def test_hillstrom_standard_errors():
     trial = load_hillstrom()
     result = auuc_inference(trial.y, trial.X["womens"], treatment=trial.treatment)

@@ -32,7 +32,7 @@ __all__ = ["BlockDesign", "Dealing", "Units", "block_floor", "block_statistics_s
 Indices = NDArray[np.int64]
 
 PILOT_BLOCKS = 10  #: not bet on: they set the grid and the first guess of a block's deviation
-SUPERBLOCK = 0.03  #: share of the blocks left that make the next superblock
+SUPERBLOCK = 0.08  #: share of the blocks left that make the next superblock
 _CAUTIOUS_VARIANCE = 0.1  #: of an outcome, before any is seen; counts as much as 3 blocks
 _CAUTIOUS_BLOCKS = 3
 
@@ -69,6 +69,11 @@ class Units(NamedTuple):
             treated=rng.permutation(self.treated), control=rng.permutation(self.control)
         )
 
+    def rows_of_first(self, n_treated: int, n_control: int) -> Indices:
+        """Rows of the first units of each arm."""
+        units = np.concatenate([self.treated[:n_treated], self.control[:n_control]])
+        return np.concatenate([self.members[self.starts[u] : self.starts[u + 1]] for u in units])
+
 
 @dataclass(frozen=True)
 class BlockDesign:
@@ -92,9 +97,14 @@ class BlockDesign:
         places = np.arange(1, n_blocks + 1)
         ends = np.array([np.rint(places * n / n_blocks) for n in (n_treated, n_control)], np.int64)
         # Noise of the average over re-dealings falls as their number times the size of a block.
-        redealings = 400 / (n_units / n_blocks)
+        redealings = 240 / (n_units / n_blocks)
         redealings = int(np.clip(redealings, 8, max(16, 4e7 / n_units)))
         return cls(ends, _superblocks(n_blocks, superblock), redealings)
+
+    def pilot_units(self) -> tuple[int, int]:
+        """How many treated and control units the pilot has."""
+        treated, control = self.ends[:, self.superblocks[0] - 1]
+        return int(treated), int(control)
 
     def shapes(self) -> Indices:
         """(shapes, 2) the different (a, b) of blocks."""
@@ -178,12 +188,15 @@ def deal(
     ranks: NDArray[np.int32],
     signs: Floats,
     residual: Floats,
+    shift: float,
     units: Units,
     design: BlockDesign,
     centre: float,
     seed: np.random.SeedSequence,
 ) -> Dealing:
     """Deal units into blocks, re-deal them within superblocks, and compute every w.
+
+    r = ``residual`` - ``shift``.
 
     ``ranks`` (scores, n), integers in the order of the scores; the statistic is the sum over scores
     of sign times w, so that signs (1, -1) compare two.
@@ -192,7 +205,7 @@ def deal(
 
     rng = np.random.default_rng(seed)
     state = rng.integers(2**63, size=1).astype(np.uint64)
-    pilot = design.ends[:, design.superblocks[0] - 1]  # the same units in every dealing
+    pilot = design.pilot_units()  # the same units in every dealing
     dealt = [
         np.concatenate([part[:n], rng.permutation(part[n:])])
         for part, n in zip((units.treated, units.control), pilot, strict=True)
@@ -209,6 +222,7 @@ def deal(
         ranks,
         signs,
         residual,
+        shift,
         centre,
         *dealt,
         starts,

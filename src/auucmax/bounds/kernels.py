@@ -45,8 +45,13 @@ def redeal(units, start, stop, starts, members, state, rows):
 
 
 @_kernel
-def block_statistics(ranks, signs, residual, centre, treated, control, ends, first, last, out):
+def block_statistics(
+    ranks, signs, residual, shift, centre, treated, control, ends, first, last, out
+):
     """w of the blocks ``first`` to ``last`` (see ``blocks.py``), summed over scores with signs.
+
+    r = ``residual`` - ``shift``. What the shift takes off depends on the comparisons between the
+    arms alone, so rows whose residual is 0 need no rank of their own.
 
     ``treated``, ``control``: row numbers by place; block j has the places up to ``ends[g, j]``.
     ``ranks`` (scores, n) integers in the order of the scores.
@@ -72,13 +77,33 @@ def block_statistics(ranks, signs, residual, centre, treated, control, ends, fir
                     twice += (local[k] < own) + (local[k] <= own)
                 v = (twice - 1) / (2.0 * (size - 1)) - centre
                 w += signs[s] * outcome * v / (a if i < a else -b)
+            if shift != 0.0:
+                above = 0
+                for i in range(a):
+                    for k in range(a, size):
+                        above += (local[k] < local[i]) + (local[k] <= local[i])
+                sum_v = (a * (a - 1) + above) / (2.0 * (size - 1)) - a * centre  # of treated rows
+                sum_all = size * (0.5 - centre)
+                w -= signs[s] * shift * (sum_v / a - (sum_all - sum_v) / b)
         out[j] = w
         start_a, start_b = ends[0, j], ends[1, j]
 
 
 @_kernel
 def deal_statistics(
-    ranks, signs, residual, centre, treated, control, starts, members, ends, superblocks, state, w
+    ranks,
+    signs,
+    residual,
+    shift,
+    centre,
+    treated,
+    control,
+    starts,
+    members,
+    ends,
+    superblocks,
+    state,
+    w,
 ):
     """Fill ``w`` (blocks, re-dealings): each superblock is re-dealt while its rows are at hand."""
     rows_a, rows_b = np.empty_like(treated), np.empty_like(control)
@@ -90,7 +115,7 @@ def deal_statistics(
             redeal(treated, a0, a1, starts, members, state, rows_a)
             redeal(control, b0, b1, starts, members, state, rows_b)
             block_statistics(
-                ranks, signs, residual, centre, rows_a, rows_b, ends, first, last, w[:, p]
+                ranks, signs, residual, shift, centre, rows_a, rows_b, ends, first, last, w[:, p]
             )
         first = last
 

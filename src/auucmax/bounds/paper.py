@@ -33,9 +33,10 @@ from numpy.typing import ArrayLike
 
 from auucmax._validation import check_choice, check_level, check_rows
 from auucmax.bounds.lower_bound import LowerBound
+from auucmax.bounds.registry import Bound
 from auucmax.evaluation.auuc import auuc_score
 
-__all__ = ["paper_bound", "paper_gap"]
+__all__ = ["PAPER_BOUNDS", "paper_bound", "paper_gap"]
 
 CONTROL_COUNTS = ("rarer", "printed")
 
@@ -137,3 +138,20 @@ def paper_gap(
         term = complexity + factor * np.sqrt(log_term / effective)
         gap += rate * (1 - rate) * (term + 25 / 48 * log_term / effective)
     return float(gap)
+
+
+PAPER_BOUNDS = (
+    Bound(
+        name="paper",
+        function=paper_bound,
+        target="AUUC, as the paper states it: population ranking risks at the observed rates",
+        ranking="separate",
+        rows="training",
+        assumptions="linear score, ||w|| <= norm, ||x|| <= radius; y is 0/1",
+        formula="AUUC - sum lam_g {C_g + [5/2 sqrt(C_g) + 5/4 sqrt(2) norm radius] sqrt(L/m_g) "
+        "+ 25/48 L/m_g}, C_g = norm radius/sqrt(m_g) + sqrt(L/(2 m_g)), L = ln(2/delta)",
+        reference="Betlei, Diemert and Amini, arXiv 2012.09897, Theorem 1 with Proposition 2",
+        validity="does not hold: a complexity of the scores is used for the 0/1 loss; "
+        "tests/bounds/test_paper.py has a counterexample",
+    ),
+)

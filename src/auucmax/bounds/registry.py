@@ -1,4 +1,4 @@
-"""All bounds, each with what it says and whether that is true."""
+"""What is told of every bound: what it says, under which assumptions, and whether it holds."""
 
 from __future__ import annotations
 

@@ -13,17 +13,19 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
-from auucmax.bounds import LowerBound, paper_bound
+from auucmax.bounds.certify import certify
+from auucmax.bounds.lower_bound import LowerBound
+from auucmax.bounds.paper import paper_bound
 from auucmax.data.splits import TrialKFold
-from auucmax.estimators.base import UpliftEstimator
+from auucmax.estimators.base import SetAside, UpliftEstimator
 from auucmax.estimators.linear_path import Candidate, LinearPath, TrainingRows
 from auucmax.estimators.scaling import SCALES, fit_scaling
 from auucmax.pairs import Surrogate, column_range, get_surrogate, scores
-from auucmax.selection import Selection, choose_by_bound, choose_by_cv
+from auucmax.selection import Selection, choose_by_bound, choose_by_cv, choose_by_held_out
 
 __all__ = ["AUUCMax"]
 
-SELECTIONS = ("bound", "cv", None)
+SELECTIONS = ("bound", "cv", "certificate", None)
 SOLVERS = ("auto", "newton", "lbfgs", "projected", "adam")
 PAPER_GRID = (0.5, 0.8, 1.0)
 RELATIVE_GRID = (0.03, 0.1, 0.3, 1.0)
@@ -49,8 +51,10 @@ class AUUCMax(UpliftEstimator):
         numbers: see :func:`auucmax.pairs.group_weights`.
     norm : Lambda when ``selection`` is None; None: no constraint.
     selection : "cv" (mean AUUC over 5 folds stratified by treatment; where an outcome is rare, by
-        outcome too and in fewer folds), "bound" (the paper's bound, which is not a guarantee), or
-        None (``norm`` is used).
+        outcome too and in fewer folds), "bound" (the paper's bound, which is not a guarantee),
+        "certificate" (half of the rows are kept apart; the candidate that ranks them best is taken
+        and certified on them, with a guarantee that pays for all candidates; no refit on all rows,
+        because the guarantee would not survive it), or None (``norm`` is used).
     grid : "relative" (.03, .1, .3, 1 of the norm of the unconstrained minimiser), "paper" (.5, .8,
         1), or norms.
     scale : "min-max", "column-l2" (columns of unit norm), "unit-rows" or "none". Part of the model.
@@ -58,8 +62,8 @@ class AUUCMax(UpliftEstimator):
         convex), one of these, or "adam" (the paper's: batches of 1000 rows, at most 200 epochs,
         early stopping on a fifth of the rows).
     learning_rates : tried by "adam" with each norm.
-    delta : the paper's bound is printed for a probability of 1 - delta.
-    random_state : of the folds, and of "adam".
+    delta : bound and certificate are given for a probability of 1 - delta.
+    random_state : of the folds, of the rows kept apart, and of "adam".
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
@@ -70,6 +74,8 @@ class AUUCMax(UpliftEstimator):
     norm_ : chosen Lambda. radius_ : R, the largest norm of a scaled training row.
     paper_bound_ : what Theorem 1 prints for this model on its training rows. NOT a guarantee. None
         with ``selection=None``: :func:`auucmax.bounds.paper_bound` computes it.
+    certificate_ : :class:`auucmax.bounds.Certificate` of the chosen score, with
+        ``selection="certificate"``.
     selection_path_ : frame with a row for each candidate; ``seconds`` is the mean over the path.
     converged_, residual_ : whether, and how well, the optimality conditions hold.
     n_parameters_ : d + 1.
@@ -116,19 +122,45 @@ class AUUCMax(UpliftEstimator):
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
-    ) -> None:
+    ) -> SetAside | None:
         self._check_parameters()
         # On small matrices a second BLAS thread waits more than it works.
         with threadpool_limits(limits=1, user_api="blas"):
-            self._fit_path(X, y, treated, sample_weight)
+            if self.selection == "certificate":
+                return self._fit_and_certify(X, y, treated, sample_weight)
+            self._fit_path(TrainingRows(X, y, treated, sample_weight))
+            return None
 
-    def _fit_path(
+    def _fit_and_certify(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
-    ) -> None:
-        scaling = fit_scaling(X, self.scale, sample_weight)
+    ) -> SetAside:
+        """Learn from half of the rows; choose, and certify, with the other half."""
+        if sample_weight is not None and np.ptp(sample_weight) > 0:
+            raise ValueError(
+                "sample_weight should be equal for all rows with selection='certificate', got "
+                "different weights: certificates are for unweighted rows. Use selection='cv'."
+            )
+        given = TrainingRows(X, y, treated, None)
+        halves = TrialKFold(2, random_state=self.random_state)
+        learn, kept = next(iter(halves.split(X, y, treatment=treated)))
+        _check_half(given.take(learn))
+        held_out = given.take(kept)
+        self._fit_path(given.take(learn), held_out)
+        n_candidates = len(self.selection_path_)
+        self.certificate_ = certify(
+            self._predict(held_out.X),
+            y=held_out.y,
+            treatment=held_out.treated,
+            delta=self.delta,
+            n_candidates=n_candidates,
+        )
+        return SetAside(kept, n_candidates)
+
+    def _fit_path(self, given: TrainingRows, held_out: TrainingRows | None = None) -> None:
+        scaling = fit_scaling(given.X, self.scale, given.weight)
         if self.scale == "none":
-            _warn_of_ranges(X)
-        rows = TrainingRows(scaling.training_rows(X), y, treated, sample_weight)
+            _warn_of_ranges(given.X)
+        rows = given._replace(X=scaling.training_rows(given.X))
         path = LinearPath(
             get_surrogate(self.surrogate), self.weights, scaling, self.solver, self.random_state
         )
@@ -137,7 +169,11 @@ class AUUCMax(UpliftEstimator):
         bounds: list[LowerBound | None] = [None]  # nothing to choose: spare the sort
         if len(candidates) > 1 or self.selection is not None:
             bounds = [self._paper_bound(c, rows, scaling.radius) for c in candidates]
-        selection = self._select(path, grid, rows, bounds)
+        if held_out is None:
+            selection = self._select(path, grid, rows, bounds)
+        else:
+            apart = held_out._replace(X=scaling.rows(held_out.X))
+            selection = choose_by_held_out(candidates, lambda c: apart.auuc(c.coef, "joint"))
         best = candidates[selection.best]
         self.scaled_coef_ = best.w
         self.coef_ = best.coef
@@ -145,7 +181,7 @@ class AUUCMax(UpliftEstimator):
         self.scaling_, self.norm_, self.radius_ = scaling, best.norm, scaling.radius
         self.paper_bound_ = bounds[selection.best]
         self.converged_, self.residual_ = best.converged, best.residual
-        self.n_parameters_ = X.shape[1] + 1
+        self.n_parameters_ = given.X.shape[1] + 1
         self.selection_path_ = _path_table(candidates, bounds, selection)
         _warn_of_failure(best, self.solver)
 
@@ -206,7 +242,8 @@ class AUUCMax(UpliftEstimator):
         check_choice(self.solver, "solver", SOLVERS)
         if self.selection not in SELECTIONS:
             raise ValueError(
-                f"selection should be 'bound', 'cv' or None, got {self.selection!r}. "
+                f"selection should be 'bound', 'cv', 'certificate' or None, got "
+                f"{self.selection!r}. "
                 f"None uses the norm that you give."
             )
         if self.norm is not None:
@@ -253,6 +290,16 @@ def _folds(rows: TrainingRows, random_state: int | None) -> TrialKFold:
         by="treatment-outcome" if fewest < 4 * N_FOLDS else "treatment",
         random_state=random_state,
     )
+
+
+def _check_half(rows: TrainingRows) -> None:
+    for arm in (True, False):
+        if len(np.unique(rows.y[rows.treated == arm])) < 2:
+            raise ValueError(
+                f"each arm should have both outcomes in the half that is learnt from, got one in "
+                f"the {'treated' if arm else 'control'} arm. There are too few rows to keep half "
+                f"apart: use selection='cv' or 'bound'."
+            )
 
 
 def _warn_of_ranges(X: NDArray[Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,9 +10,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from auucmax._validation import Bools, Floats, check_column, check_treatment, check_weight
+from auucmax.data.fingerprint import TrainingRecord, fingerprint, hash_ids
 from auucmax.evaluation.auuc import auuc_score
 
-__all__ = ["UpliftEstimator"]
+__all__ = ["SetAside", "UpliftEstimator"]
+
+
+class SetAside(NamedTuple):
+    """Rows that a model did not learn from, and among how many candidates it chose with them."""
+
+    rows: NDArray[np.intp]
+    n_candidates: int
 
 
 class UpliftEstimator(BaseEstimator):
@@ -24,7 +32,7 @@ class UpliftEstimator(BaseEstimator):
     never call ``set_fit_request``.
     """
 
-    __metadata_request__fit: ClassVar = {"treatment": True, "sample_weight": True}
+    __metadata_request__fit: ClassVar = {"treatment": True, "sample_weight": True, "ids": True}
     __metadata_request__score: ClassVar = {"treatment": True, "sample_weight": True}
 
     control: Any = None
@@ -40,6 +48,7 @@ class UpliftEstimator(BaseEstimator):
         *,
         treatment: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
     ) -> Self:
         """Learn to rank from the rows of a trial.
 
@@ -49,6 +58,8 @@ class UpliftEstimator(BaseEstimator):
         y : (n,) outcome; higher is better.
         treatment : (n,) 0/1 or boolean, or two labels of which ``control`` names one.
         sample_weight : (n,) weights of the rows.
+        ids : (n,) names of the rows. Their hashes are kept, and :func:`auucmax.certify` refuses
+            rows that the model has learnt from. (It knows the whole set without them.)
         """
         matrix = validate_data(self, X, ensure_min_samples=2, **self._check_X)
         outcome = check_column(y, "y")
@@ -59,13 +70,25 @@ class UpliftEstimator(BaseEstimator):
             )
         treated = check_treatment(treatment, len(outcome), control=self.control)
         weight = None if sample_weight is None else check_weight(sample_weight, treated)
+        hashes = None if ids is None else hash_ids(ids, len(outcome))
+        record = TrainingRecord(fingerprint(matrix, outcome, treated), ids=hashes)
         if weight is not None and not weight.all():  # rows of weight 0 are no rows
             kept = weight > 0
             matrix, outcome, treated = matrix[kept], outcome[kept], treated[kept]
             weight = weight[kept]
         if self._binary_outcome:
             _check_binary(outcome)
-        self._fit(matrix, outcome, treated, weight)
+        set_aside = self._fit(matrix, outcome, treated, weight)
+        if set_aside is not None:
+            rows, n_candidates = set_aside
+            learnt = np.delete(np.arange(len(outcome)), rows)
+            record = TrainingRecord(
+                record.given,
+                fingerprint(matrix[rows], outcome[rows], treated[rows]),
+                n_candidates,
+                None if ids is None else hash_ids(np.asarray(ids)[learnt], len(learnt)),
+            )
+        self.training_record_ = record
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -92,7 +115,7 @@ class UpliftEstimator(BaseEstimator):
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
-    ) -> None:
+    ) -> SetAside | None:
         raise NotImplementedError
 
     def _predict(self, X: NDArray[Any]) -> Floats:

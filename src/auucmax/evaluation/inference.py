@@ -32,7 +32,7 @@ from auucmax._validation import (
     check_level,
     check_rows,
 )
-from auucmax.evaluation.auuc import RANKINGS, RankingKind, signed_area
+from auucmax.evaluation.auuc import RANKINGS, RankingKind, adjusted_outcome, signed_area
 from auucmax.evaluation.ranking import RankedRows, arm_sums, ranked_parts
 
 __all__ = ["AUUCDifference", "AUUCInference", "auuc_difference", "auuc_inference"]
@@ -91,6 +91,7 @@ def auuc_inference(
     ranking: RankingKind = "joint",
     sample_weight: ArrayLike | None = None,
     propensity: ArrayLike | None = None,
+    outcome_model: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     level: float = 0.95,
     control: Any = None,
@@ -104,7 +105,8 @@ def auuc_inference(
         clusters in an arm the intervals, from Student's t, are wide; with one there are none.
     level : coverage of the intervals.
 
-    The score must not have been fitted on these rows. Sampling weights are taken as given.
+    The score must not have been fitted on these rows, nor the ``outcome_model`` whose predictions
+    narrow the intervals. Sampling weights are taken as given.
 
     Examples
     --------
@@ -117,7 +119,7 @@ def auuc_inference(
     check_choice(ranking, "ranking", RANKINGS)
     check_level(level)
     rows = check_rows(
-        y,
+        adjusted_outcome(y, outcome_model),
         score,
         treatment=treatment,
         control=control,
@@ -166,6 +168,7 @@ def auuc_difference(
     ranking: RankingKind = "joint",
     sample_weight: ArrayLike | None = None,
     propensity: ArrayLike | None = None,
+    outcome_model: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     level: float = 0.95,
     control: Any = None,
@@ -173,7 +176,8 @@ def auuc_difference(
     """AUUC of ``score_a`` minus AUUC of ``score_b``, paired on the same rows.
 
     The standard error is that of the sum of psi_i(a) - psi_i(b) (:mod:`auucmax.evaluation.
-    inference`), so what the two rankings share cancels. Parameters as in :func:`auuc_inference`.
+    inference`), so what the two rankings share cancels; an ``outcome_model`` can remove more of the
+    noise. Parameters as in :func:`auuc_inference`.
 
     Examples
     --------
@@ -188,7 +192,7 @@ def auuc_difference(
     estimate, terms = 0.0, []
     for sign, name, score in ((1.0, "score_a", score_a), (-1.0, "score_b", score_b)):
         rows = check_rows(
-            y,
+            adjusted_outcome(y, outcome_model),
             score,
             treatment=treatment,
             control=control,

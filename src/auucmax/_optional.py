@@ -1,0 +1,31 @@
+"""Libraries that only some parts need: imported when used, and named with their extra if absent."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__all__ = ["import_optional"]
+
+
+def import_optional(name: str, *, extra: str) -> Any:
+    """The module ``name``, or an error that says what to install.
+
+    Examples
+    --------
+    >>> import_optional("math", extra="deep").sqrt(4.0)
+    2.0
+    >>> import_optional("no_such_library", extra="deep")
+    Traceback (most recent call last):
+    ImportError: no_such_library should be installed to use this, got no such module. Run: pip
+    install "auucmax[deep]"
+    """
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != name.split(".")[0]:
+            raise  # it is there, and lacks something itself
+        raise ImportError(
+            f"{name} should be installed to use this, got no such module. "
+            f'Run: pip install "auucmax[{extra}]"'
+        ) from error

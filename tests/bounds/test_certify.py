@@ -1,0 +1,214 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from auucmax import AUUCMax, TwoModels, auuc_score, certify, load_hillstrom, make_trial
+from auucmax.bounds import ALL_BOUNDS, certify_difference, certify_thresholds
+from auucmax.bounds.certify import METHODS
+
+
+@pytest.fixture(scope="module")
+def halves():
+    trial = make_trial(6000, random_state=0)
+    return trial.split(test_size=0.5, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def model(halves):
+    train, _ = halves
+    ids = np.arange(train.n_rows)
+    return TwoModels().fit(train.X, train.y, treatment=train.treatment, ids=ids)
+
+
+def test_all_bounds_say_what_they_are():
+    assert "betting" in ALL_BOUNDS
+    for name, bound in ALL_BOUNDS.items():
+        assert bound.name == name
+        assert callable(bound.function)
+        assert bound.ranking in ("joint", "separate")
+        assert bound.rows in ("training", "held out")
+        for field in ("target", "assumptions", "formula", "reference", "validity"):
+            assert getattr(bound, field)
+    assert ALL_BOUNDS["paper"].validity.startswith("does not hold")
+    assert set(METHODS) - {"betting-fixed"} <= set(ALL_BOUNDS)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_model_is_certified_on_new_rows(halves, model, method):
+    _, test = halves
+    certificate = certify(model, test.X, test.y, treatment=test.treatment, method=method)
+    score = model.predict(test.X)
+    assert certificate.estimate == pytest.approx(
+        auuc_score(test.y, score, treatment=test.treatment), abs=0.01
+    )
+    assert certificate.lower_bound < certificate.estimate
+    assert certificate.gain_gap == certificate.gain_estimate - certificate.gain_lower_bound
+    assert "With probability 0.95" in str(certificate)
+    assert METHODS[method].words in str(certificate)
+    same = certify(score, y=test.y, treatment=test.treatment, method=method)
+    assert same.lower_bound == certificate.lower_bound
+    assert "fixed before these rows were seen" in str(same)
+    assert "fixed before these rows were seen" not in str(certificate)
+
+
+def test_joint_halves_delta_and_candidates_divide_it(halves, model):
+    _, test = halves
+    rows = {"y": test.y, "treatment": test.treatment, "method": "mcdiarmid"}
+    score = model.predict(test.X)
+    joint = certify(score, **rows, joint=True)
+    assert joint.lower_bound == certify(score, **rows, delta=0.025).lower_bound
+    assert "both at once" in str(joint)
+    many = certify(score, **rows, n_candidates=2)
+    assert many.lower_bound == joint.lower_bound
+    assert "the best of 2" in str(many)
+
+
+def test_training_rows_are_refused(halves, model):
+    train, test = halves
+    order = np.random.default_rng(0).permutation(train.n_rows)
+    shuffled = train.X.iloc[order], train.y[order]
+    with pytest.raises(ValueError, match="exactly those that it was fitted on"):
+        certify(model, *shuffled, treatment=train.treatment[order])
+    with pytest.raises(ValueError, match="exactly those that it was fitted on"):
+        certify_difference(
+            model, np.arange(train.n_rows), train.X, train.y, treatment=train.treatment
+        )
+    ids = np.arange(test.n_rows) + train.n_rows - 2
+    with pytest.raises(ValueError, match="2 of 3000 ids that it was fitted on"):
+        certify(model, test.X, test.y, treatment=test.treatment, ids=ids)
+    assert certify(model, test.X, test.y, treatment=test.treatment, ids=ids + 2)
+
+
+def test_auto_goes_by_the_outcome_alone(halves, model):
+    _, test = halves
+    score, t = model.predict(test.X), test.treatment
+    assert certify(score, y=test.y, treatment=t).method == "betting"
+    money = 30.0 * test.y
+    assert certify(score, y=money, treatment=t).method == "asymptotic"
+    bounded = certify(score, y=money, treatment=t, outcome_range=(0, 30))
+    assert bounded.method == "betting"
+    assert "[0, 30]" in str(bounded)
+
+
+def test_selection_by_certificate(halves):
+    train, _ = halves
+    model = AUUCMax(selection="certificate", random_state=0)
+    model.fit(train.X, train.y, treatment=train.treatment, ids=train.X.index)
+    table, certificate = model.selection_path_, model.certificate_
+    assert certificate.n_candidates == len(table) == 4
+    assert certificate.n_rows == 1500
+    assert table.held_out_auuc.idxmax() == table.index[table.chosen][0]
+    # It learnt from the other half only, so there is nothing to refit.
+    record = model.training_record_
+    assert len(record.ids) == 1500
+    assert record.set_aside.n_rows == 1500
+
+    from auucmax.data.splits import TrialKFold
+
+    folds = TrialKFold(2, random_state=0)
+    learnt, kept = next(iter(folds.split(train.X, train.y, treatment=train.treatment)))
+    alone = AUUCMax(selection=None, norm=model.norm_)
+    rows = train.X.iloc[learnt], train.y[learnt]
+    alone.fit(*rows, treatment=train.treatment[learnt])
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-4, atol=1e-7)
+    # The rows kept apart may be certified again, and pay for the candidates again.
+    again = certify(model, train.X.iloc[kept], train.y[kept], treatment=train.treatment[kept])
+    assert again.n_candidates == 4
+    assert again.lower_bound == certificate.lower_bound
+    with pytest.raises(ValueError, match="exactly those that it was fitted on"):
+        certify(model, train.X, train.y, treatment=train.treatment)
+    with pytest.raises(ValueError, match="equal for all rows"):
+        model.fit(
+            train.X, train.y, treatment=train.treatment, sample_weight=np.arange(train.n_rows) + 1
+        )
+
+
+def test_cross_fitted_scores(halves):
+    trial, _ = halves
+    folds = np.arange(trial.n_rows) % 2
+    score = np.empty(trial.n_rows)
+    parts = []
+    for fold in (0, 1):
+        inside = folds == fold
+        other = TwoModels().fit(
+            trial.X[~inside], trial.y[~inside], treatment=trial.treatment[~inside]
+        )
+        score[inside] = other.predict(trial.X[inside])
+        parts.append(
+            certify(
+                score[inside],
+                y=trial.y[inside],
+                treatment=trial.treatment[inside],
+                delta=0.025,
+            )
+        )
+    whole = certify(score, y=trial.y, treatment=trial.treatment, folds=folds)
+    assert whole.lower_bound == pytest.approx(np.mean([p.lower_bound for p in parts]))
+    assert whole.gain_estimate == pytest.approx(np.mean([p.gain_estimate for p in parts]))
+    assert "mean over these models" in str(whole)
+
+
+def test_two_models_are_compared():
+    trial = load_hillstrom()
+    score, noise = trial.X["womens"], np.random.default_rng(0).random(trial.n_rows)
+    rows = {"y": trial.y, "treatment": trial.treatment}
+    assert certify_difference(score, noise, **rows).lower > 0
+    assert certify_difference(noise, score, **rows).lower < 0
+
+
+def test_thresholds_hold_together():
+    train, test = load_hillstrom().split(test_size=0.5, random_state=0)
+    model = TwoModels().fit(train.X, train.y, treatment=train.treatment)
+    thresholds = np.quantile(model.predict(train.X), [0.7, 0.5, 0.3])
+    table = certify_thresholds(
+        model, test.X, test.y, treatment=test.treatment, thresholds=thresholds
+    )
+    assert isinstance(table, pd.DataFrame)
+    np.testing.assert_allclose(table.share, [0.3, 0.5, 0.7], atol=0.02)
+    assert (table.lower_bound > 0).all()
+    assert (table.lower_bound < table.estimate).all()
+    score, t = model.predict(test.X), test.treatment
+    above = score > thresholds[1]
+    effect = test.y[t == 1].mean() - test.y[t == 0].mean()
+    direct = (test.y * above)[t == 1].mean() - (test.y * above)[t == 0].mean()
+    assert table.estimate[1] == pytest.approx(direct - above.mean() * effect, abs=0.002)
+
+
+def test_outcome_model_and_groups(halves, model):
+    train, test = halves
+    from sklearn.linear_model import LogisticRegression
+
+    outcome = LogisticRegression().fit(train.X, train.y)
+    rows = {"y": test.y, "treatment": test.treatment}
+    by_model = certify(model, test.X, outcome_model=outcome, **rows)
+    predicted = outcome.predict_proba(test.X)[:, 1]
+    assert (
+        by_model.lower_bound == certify(model, test.X, outcome_model=predicted, **rows).lower_bound
+    )
+    assert "outcome model" in str(by_model)
+    pairs = np.empty(test.n_rows, int)  # households of two within an arm
+    for arm in (0, 1):
+        inside = np.flatnonzero(test.treatment == arm)
+        pairs[inside] = 10_000 * arm + np.arange(len(inside)) // 2
+    clustered = certify(model, test.X, groups=pairs, **rows)
+    assert "every cluster weighs the same" in str(clustered)
+    assert certify(model, test.X, groups=pairs, method="asymptotic", **rows)
+
+
+def test_bad_input(halves, model):
+    _, test = halves
+    score, rows = model.predict(test.X), {"treatment": test.treatment}
+    with pytest.raises(ValueError, match="y should be the outcome"):
+        certify(score, **rows)
+    with pytest.raises(ValueError, match="X should hold the features"):
+        certify(model, y=test.y, **rows)
+    with pytest.raises(ValueError, match="X should be left out"):
+        certify(score, test.X, test.y, **rows)
+    with pytest.raises(ValueError, match="method should be one of"):
+        certify(score, y=test.y, method="hope", **rows)
+    with pytest.raises(ValueError, match="'groups', which it does not"):
+        certify(score, y=test.y, method="mcdiarmid", groups=score, **rows)
+    with pytest.raises(ValueError, match=r"'dealings'.*spelling"):
+        certify(score, y=test.y, dealings=3, **rows)
+    with pytest.raises(ValueError, match="delta should be"):
+        certify(score, y=test.y, delta=0, **rows)
