@@ -1,0 +1,234 @@
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from auucmax import auuc_inference, make_trial
+from auucmax.data.splits import deal
+from auucmax.estimators import MinimaxLinear, TransformedOutcome
+from auucmax.estimators.mml import SeparateLabels, minimax_linear, separate_labels
+
+
+@pytest.fixture(scope="module")
+def rows():
+    trial = make_trial(2000, n_features=4, heterogeneity=0.8, base_rate=0.3, random_state=0)
+    return trial.X.to_numpy(np.float64), trial.y, trial.treatment
+
+
+def separate_samples(n_rows, seed, sizes=(0.5, 0.5)):
+    """Two policies whose treatment depends on x; effect 1 + x0 - 2 x1; no row has both labels."""
+    rng = np.random.default_rng(seed)
+
+    def draw(share):
+        X, policy = rng.normal(size=(n_rows, 3)), rng.random(n_rows) < share
+        t = rng.random(n_rows) < np.where(policy, expit(1 + X[:, 2]), expit(-1 + 0.5 * X[:, 0]))
+        y = X[:, 2] + t * (1 + X[:, 0] - 2 * X[:, 1]) + rng.normal(size=n_rows)
+        return X, y, t, policy
+
+    X, y, _, policy = draw(sizes[0])
+    outcomes = SeparateLabels(X, y, policy)
+    X, _, t, policy = draw(sizes[1])
+    return outcomes, SeparateLabels(X, t, policy)
+
+
+@pytest.mark.parametrize("sizes", [(0.5, 0.5), (0.2, 0.7)])
+def test_it_recovers_the_effect_from_truly_separate_labels(sizes):
+    found = np.array(
+        [minimax_linear(*separate_samples(20_000, seed, sizes), r_f=0, r_g=0).alpha
+         for seed in range(12)]
+    )  # fmt: skip
+    error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
+    assert (error < 0.1).all()
+    assert np.abs(found.mean(axis=0) - [1, -2, 0, 1]).max() < 3.5 * error.max()
+    # More rows, less error.
+    few = [minimax_linear(*separate_samples(1250, seed, sizes)).alpha for seed in range(12)]
+    truth = [1, -2, 0, 1]
+    assert np.mean((found - truth) ** 2) < np.mean((np.array(few) - truth) ** 2) / 4
+
+
+@pytest.mark.parametrize(("r_f", "r_g"), [(0.01, 0.01), (1.0, 0.1), (0.0, 0.0)])
+def test_the_solution_is_a_saddle_point(r_f, r_g):
+    outcomes, treatments = separate_samples(500, 0)
+    found = minimax_linear(outcomes, treatments, r_f=r_f, r_g=r_g)
+
+    def criterion(alpha, beta):
+        def mean(sample, values):
+            return (values[sample.policy].mean() + values[~sample.policy].mean()) / 2
+
+        g_y = outcomes.X @ beta[:-1] + beta[-1]
+        f_t, g_t = (treatments.X @ c[:-1] + c[-1] for c in (alpha, beta))
+        z = np.where(outcomes.policy, 1, -1) * outcomes.label
+        w = np.where(treatments.policy, 1, -1) * (2 * treatments.label - 1)
+        squares = (mean(outcomes, g_y**2) + mean(treatments, g_t**2)) / 2
+        penalty = r_f * alpha[:-1] @ alpha[:-1] - r_g * beta[:-1] @ beta[:-1]
+        return 2 * mean(treatments, w * f_t * g_t) - 4 * mean(outcomes, z * g_y) - squares + penalty
+
+    here = criterion(found.alpha, found.beta)
+    for step in np.random.default_rng(0).normal(size=(20, 4)) * 0.1:
+        assert criterion(found.alpha, found.beta + step) <= here + 1e-12
+        assert criterion(found.alpha + step, found.beta) >= here - 1e-9
+
+
+def test_weights_equal_repetition_and_policies_count_equally():
+    outcomes, treatments = separate_samples(300, 1)
+    rng = np.random.default_rng(0)
+    copies = [rng.integers(1, 4, 300) for _ in range(2)]
+    weighted = minimax_linear(
+        *(s._replace(weight=c) for s, c in zip((outcomes, treatments), copies, strict=True))
+    )
+    repeated = minimax_linear(
+        *(
+            SeparateLabels(*(np.repeat(column, c, axis=0) for column in s[:3]))
+            for s, c in zip((outcomes, treatments), copies, strict=True)
+        )
+    )
+    assert weighted.alpha == pytest.approx(repeated.alpha, abs=1e-9)
+    plain = minimax_linear(outcomes, treatments)
+    twice = SeparateLabels(*(np.append(c, c[outcomes.policy], axis=0) for c in outcomes[:3]))
+    assert minimax_linear(twice, treatments).alpha == pytest.approx(plain.alpha, abs=1e-9)
+
+
+def test_grid_is_chosen_by_the_smallest_of_the_largest_criteria():
+    outcomes, treatments = separate_samples(4000, 2)
+    grid_f, grid_g = [1e6, 0.01], [10.0, 0.01]
+    found = minimax_linear(outcomes, treatments, r_f=grid_f, r_g=grid_g, random_state=0)
+    assert [row[:2] for row in found.path] == [(f, g) for f in grid_f for g in grid_g]
+    largest = {f: max(row[2] for row in found.path if row[0] == f) for f in grid_f}
+    assert found.r_f == min(largest, key=largest.get) == 0.01  # a constant f fits badly
+    assert (found.r_f, found.r_g, largest[0.01]) in found.path
+    alone = minimax_linear(outcomes, treatments, r_f=found.r_f, r_g=found.r_g)
+    assert np.array_equal(alone.alpha, found.alpha)
+    again = minimax_linear(outcomes, treatments, r_f=grid_f, r_g=grid_g, random_state=0)
+    assert again.path == found.path
+
+
+def test_held_out_criterion_by_hand():
+    outcomes, treatments = (
+        s._replace(policy=np.arange(400) % 2 == 0) for s in separate_samples(400, 3)
+    )
+    found = minimax_linear(outcomes, treatments, r_f=[0.1, 1], r_g=0.1, n_folds=2, random_state=5)
+    rng = np.random.default_rng(5)
+    folds = [deal(s.policy.astype(np.intp), rng) % 2 for s in (outcomes, treatments)]
+    held_out = []
+    for k in (0, 1):
+        train, test = (
+            [SeparateLabels(*(column[(fold == k) == held] for column in s[:3]))
+             for s, fold in zip((outcomes, treatments), folds, strict=True)]
+            for held in (False, True)
+        )  # fmt: skip
+        fitted = minimax_linear(*train, r_f=0.1, r_g=0.1)
+        (X_y, y, in_1), (X_t, t, also_in_1) = (s[:3] for s in test)
+        g_y, g_t = (X @ fitted.beta[:-1] + fitted.beta[-1] for X in (X_y, X_t))
+        z, w = np.where(in_1, y, -y), np.where(also_in_1 == t, 1, -1)
+        first = 2 * np.mean(w * fitted.predict(X_t) * g_t) - 4 * np.mean(z * g_y)
+        held_out.append(first - (np.mean(g_y**2) + np.mean(g_t**2)) / 2)
+    assert found.path[0] == (0.1, 0.1, pytest.approx(np.mean(held_out), rel=1e-9))
+
+
+def test_designs():
+    treated = np.random.default_rng(0).permutation(np.arange(4000) < 2000)
+    policy, gives_y, gives_t = separate_labels(treated, "pure-arms", 0.75, np.random.default_rng(0))
+    assert np.array_equal(policy, treated)
+    assert np.array_equal(gives_y, ~gives_t)
+    assert gives_y[treated].sum() == gives_y[~treated].sum() == 1000
+    policy, gives_y, gives_t = separate_labels(treated, "tilted", 0.75, np.random.default_rng(0))
+    assert treated[policy].mean() == 0.75
+    assert treated[~policy].mean() == 0.25
+    for part in (gives_y, gives_t):
+        assert policy[part].mean() == 0.5
+        assert treated[part & policy].mean() == 0.75
+    policy, gives_y, gives_t = separate_labels(treated, "joint", 0.75, np.random.default_rng(0))
+    assert gives_y.all()
+    assert gives_t.all()
+
+
+@pytest.mark.parametrize("design", ["pure-arms", "tilted"])
+def test_labels_that_were_dropped_are_not_used(rows, design):
+    X, y, t = rows
+    model = MinimaxLinear(design=design, random_state=3, scale="none").fit(X, y, treatment=t)
+    _, gives_y, _ = separate_labels(t == 1, design, 0.75, np.random.default_rng(3))
+    other = np.where(gives_y, y, 100.0)
+    same = MinimaxLinear(design=design, random_state=3, scale="none").fit(X, other, treatment=t)
+    assert np.array_equal(model.coef_, same.coef_)
+    different = np.where(gives_y, 1 - y, y)
+    changed = MinimaxLinear(design=design, random_state=3).fit(X, different, treatment=t)
+    assert not np.allclose(model.coef_, changed.coef_)
+
+
+def test_joint_design_without_regularisation_is_the_transformed_outcome(rows):
+    X, y, t = rows
+    assert t.mean() == 0.5
+    model = MinimaxLinear(design="joint", r_f=0, r_g=0).fit(X, y, treatment=t)
+    regression = TransformedOutcome().fit(X, y, treatment=t)
+    assert model.predict(X) == pytest.approx(regression.predict(X), abs=1e-9)
+    assert model.n_parameters_ == 2 * regression.n_parameters_
+
+
+@pytest.mark.parametrize("design", ["pure-arms", "tilted", "joint"])
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_it_ranks(design, share):
+    train, test = (
+        make_trial(
+            20_000, treatment_share=share, heterogeneity=1.0, base_rate=0.4, random_state=seed
+        )
+        for seed in (0, 1)
+    )
+    model = MinimaxLinear(design=design, random_state=0)
+    model.fit(train.X, train.y, treatment=train.treatment)
+    result = auuc_inference(test.y, model.predict(test.X), treatment=test.treatment)
+    assert result.gain > 3 * result.gain_standard_error
+
+
+@pytest.mark.parametrize("scale", ["min-max", "column-l2", "unit-rows", "none"])
+def test_scores_are_those_of_the_scaled_features(rows, scale):
+    X, y, t = rows
+    model = MinimaxLinear(scale=scale, random_state=0).fit(X, y, treatment=t)
+    Z = model.scaling_.rows(X)
+    assert model.predict(X) == pytest.approx(
+        model.solution_.predict((Z - model.scaling_.shift) * model.scaling_.factor), abs=1e-9
+    )
+
+
+def test_seeds(rows):
+    X, y, t = rows
+    first, same, other = (
+        MinimaxLinear(random_state=seed).fit(X, y, treatment=t).coef_ for seed in (0, 0, 1)
+    )
+    assert np.array_equal(first, same)
+    assert not np.allclose(first, other)
+    generator = MinimaxLinear(random_state=np.random.default_rng(0)).fit(X, y, treatment=t)
+    assert np.array_equal(generator.coef_, first)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"design": "thinned"}, "design should be one of"),
+        ({"design": "tilted", "tilt": 0.5}, "tilt should lie strictly between 0.5 and 1, got 0.5"),
+        ({"r_f": -1}, "r_f should be a number that is not negative"),
+        ({"r_g": []}, "r_g should be a number that is not negative"),
+        ({"r_g": "small"}, "r_g should be a number that is not negative"),
+        ({"scale": "standard"}, "scale should be one of"),
+    ],
+)
+def test_bad_parameters(rows, parameters, message):
+    X, y, t = rows
+    with pytest.raises(ValueError, match=message):
+        MinimaxLinear(**parameters).fit(X, y, treatment=t)
+
+
+def test_bad_samples():
+    outcomes, treatments = separate_samples(50, 0)
+    with pytest.raises(ValueError, match="treatments should have rows of both policies"):
+        minimax_linear(outcomes, treatments._replace(policy=np.ones(50)))
+    with pytest.raises(ValueError, match="should have the same columns, got 3 and 2"):
+        minimax_linear(outcomes, treatments._replace(X=treatments.X[:, :2]))
+    with pytest.raises(ValueError, match=r"treatments.label should be boolean or 0/1"):
+        minimax_linear(outcomes, outcomes)
+    with pytest.raises(ValueError, match=r"outcomes.label should have as many rows as outcomes.X"):
+        minimax_linear(outcomes._replace(label=outcomes.label[1:]), treatments)
+    with pytest.raises(ValueError, match="each policy should have at least 60 rows"):
+        minimax_linear(outcomes, treatments, r_f=[0.1, 1.0], n_folds=60)
+    with pytest.raises(ValueError, match="n_folds should be a whole number of at least 2"):
+        minimax_linear(outcomes, treatments, r_f=[0.1, 1.0], n_folds=1)
+    with pytest.raises(ValueError, match="at least 2 rows in each arm"):
+        MinimaxLinear().fit(np.eye(4), [0, 1, 1, 0], treatment=[1, 0, 0, 0])
