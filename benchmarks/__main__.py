@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.harness import run_cases, table_of
 
-NAMES = ("metrics", "fit")
+NAMES = ("metrics", "fit", "certify")
 PACKAGES = (
     "auucmax",
     "numpy",

@@ -1,6 +1,7 @@
 import json
 
 from benchmarks import __main__ as command
+from benchmarks import certify
 from benchmarks.harness import Case, measure, run_cases, table_of
 from benchmarks.metrics import LIBRARIES, REFERENCES, cases
 
@@ -51,3 +52,10 @@ def test_sizes_and_libraries():
     assert {c.rows for c in cases()} == {100_000, 1_000_000, 5_000_000}
     assert {c.rows for c in cases(quick=True)} == {100_000}
     assert {c.library for c in cases()} == set(LIBRARIES)
+
+
+def test_certificates_can_be_measured():
+    assert {c.rows for c in certify.cases()} == {100_000, 1_000_000}
+    for name in ("mcdiarmid", "betting"):
+        function = f"benchmarks.certify:{certify.LIBRARIES[name]}"
+        assert measure(Case("held out", name, 2000, 0, function, {"rows": 2000}))["seconds"] > 0
