@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.harness import run_cases, table_of
 
-NAMES = ("metrics", "fit", "certify")
+NAMES = ("metrics", "fit", "certify", "baselines")
 PACKAGES = (
     "auucmax",
     "numpy",

@@ -7,6 +7,7 @@ The map: trials come from :mod:`auucmax.data`, rankings are evaluated by
 from __future__ import annotations
 
 from auucmax.bounds import certify
+from auucmax.compare import compare
 from auucmax.data import Trial, TrialKFold, check_randomisation, load_hillstrom, make_trial
 from auucmax.estimators import AUUCMax, ClassTransformation, TwoModels
 from auucmax.evaluation import (
@@ -36,6 +37,7 @@ __all__ = [
     "auuc_scorer",
     "certify",
     "check_randomisation",
+    "compare",
     "conventions",
     "load_hillstrom",
     "make_trial",
