@@ -70,7 +70,8 @@ def test_floor_is_the_smallest_statistic(a, b, centre, adjustment):
 @settings(deadline=None)
 def test_design_uses_every_row_once(n_treated, n_control):
     design = BlockDesign.of(n_treated, n_control)
-    assert tuple(design.ends[:, -1]) == (n_treated, n_control)
+    most = 200 * min(n_treated, n_control)
+    assert tuple(design.ends[:, -1]) == (min(n_treated, most), min(n_control, most))
     sizes = np.diff(design.ends, axis=1, prepend=0)
     assert sizes.min() >= 1
     assert (np.ptp(sizes, axis=1) <= 1).all()

@@ -1,8 +1,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
+from sklearn.model_selection import GridSearchCV
 
-from auucmax import AUUCMax, TwoModels, auuc_score, certify, load_hillstrom, make_trial
+from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_score, certify, load_hillstrom, make_trial
 from auucmax.bounds import ALL_BOUNDS, certify_difference, certify_thresholds
 from auucmax.bounds.certify import METHODS
 
@@ -47,8 +49,7 @@ def test_a_model_is_certified_on_new_rows(halves, model, method):
     assert METHODS[method].words in str(certificate)
     same = certify(score, y=test.y, treatment=test.treatment, method=method)
     assert same.lower_bound == certificate.lower_bound
-    assert "fixed before these rows were seen" in str(same)
-    assert "fixed before these rows were seen" not in str(certificate)
+    assert "fixed without looking at them" in str(same)
 
 
 def test_joint_halves_delta_and_candidates_divide_it(halves, model):
@@ -67,16 +68,54 @@ def test_training_rows_are_refused(halves, model):
     train, test = halves
     order = np.random.default_rng(0).permutation(train.n_rows)
     shuffled = train.X.iloc[order], train.y[order]
-    with pytest.raises(ValueError, match="exactly those that it was fitted on"):
+    with pytest.raises(ValueError, match="100% are rows that it was fitted on"):
         certify(model, *shuffled, treatment=train.treatment[order])
-    with pytest.raises(ValueError, match="exactly those that it was fitted on"):
+    with pytest.raises(ValueError, match="100% are rows that it was fitted on"):
         certify_difference(
             model, np.arange(train.n_rows), train.X, train.y, treatment=train.treatment
         )
+    for part in (slice(1, None), slice(0, 40), slice(None, None, 2)):
+        rows = train.X[part].astype(np.float32), train.y[part]
+        with pytest.raises(ValueError, match="100% are rows"):
+            certify(model, *rows, treatment=train.treatment[part])
     ids = np.arange(test.n_rows) + train.n_rows - 2
     with pytest.raises(ValueError, match="2 of 3000 ids that it was fitted on"):
         certify(model, test.X, test.y, treatment=test.treatment, ids=ids)
-    assert certify(model, test.X, test.y, treatment=test.treatment, ids=ids + 2)
+    assert certify(model, test.X, test.y, treatment=test.treatment, ids=ids + 2.0)
+    with pytest.raises(ValueError, match="no such model"):
+        certify(model.predict(test.X), y=test.y, treatment=test.treatment, ids=ids)
+
+
+def test_models_inside_others_remember_their_rows(halves):
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    train, test = halves
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(StandardScaler(), TwoModels())
+        pipeline.fit(train.X, train.y, treatment=train.treatment)
+        search = GridSearchCV(TwoModels(), {"estimator": [None]}, cv=TrialKFold(2, random_state=0))
+        search.fit(train.X, train.y, treatment=train.treatment)
+    for outer in (pipeline, search):
+        with pytest.raises(ValueError, match="100% are rows that it was fitted on"):
+            certify(outer, train.X, train.y, treatment=train.treatment)
+        assert certify(outer, test.X, test.y, treatment=test.treatment)
+
+
+def test_rows_of_weight_zero_are_not_remembered(halves):
+    train, _ = halves
+    weight, ids = (np.arange(train.n_rows) >= 1000).astype(float), np.arange(train.n_rows)
+    model = TwoModels().fit(
+        train.X, train.y, treatment=train.treatment, sample_weight=weight, ids=ids
+    )
+    unused, used = slice(0, 1000), slice(1000, None)
+    assert certify(
+        model, train.X[unused], train.y[unused], treatment=train.treatment[unused], ids=ids[unused]
+    )
+    with pytest.raises(ValueError, match="of 2000 ids"):
+        certify(model, train.X[used], train.y[used], treatment=train.treatment[used], ids=ids[used])
+    with pytest.raises(ValueError, match="100% are rows"):
+        certify(model, train.X[used], train.y[used], treatment=train.treatment[used])
 
 
 def test_auto_goes_by_the_outcome_alone(halves, model):
@@ -85,6 +124,10 @@ def test_auto_goes_by_the_outcome_alone(halves, model):
     assert certify(score, y=test.y, treatment=t).method == "betting"
     money = 30.0 * test.y
     assert certify(score, y=money, treatment=t).method == "asymptotic"
+    part = np.where(test.y == 1, 0.5, 0)  # within [0, 1], but who knows
+    assert certify(score, y=part, treatment=t).method == "asymptotic"
+    with pytest.raises(ValueError, match="y is not 0/1: pass outcome_range"):
+        certify(score, y=money, treatment=t, n_dealings=3)
     bounded = certify(score, y=money, treatment=t, outcome_range=(0, 30))
     assert bounded.method == "betting"
     assert "[0, 30]" in str(bounded)
@@ -103,8 +146,6 @@ def test_selection_by_certificate(halves):
     assert len(record.ids) == 1500
     assert record.set_aside.n_rows == 1500
 
-    from auucmax.data.splits import TrialKFold
-
     folds = TrialKFold(2, random_state=0)
     learnt, kept = next(iter(folds.split(train.X, train.y, treatment=train.treatment)))
     alone = AUUCMax(selection=None, norm=model.norm_)
@@ -115,7 +156,17 @@ def test_selection_by_certificate(halves):
     again = certify(model, train.X.iloc[kept], train.y[kept], treatment=train.treatment[kept])
     assert again.n_candidates == 4
     assert again.lower_bound == certificate.lower_bound
-    with pytest.raises(ValueError, match="exactly those that it was fitted on"):
+    some = kept[:900]
+    rows = train.X.iloc[some], train.y[some]
+    assert certify(model, *rows, treatment=train.treatment[some]).n_candidates == 4
+    learnt_rows = train.X.iloc[learnt], train.y[learnt]
+    with pytest.raises(ValueError, match="100% are rows"):
+        certify(model, *learnt_rows, treatment=train.treatment[learnt])
+    assert "the 4 candidates were fixed" in str(certificate)
+    model.set_params(selection=None).fit(train.X, train.y, treatment=train.treatment)
+    assert not hasattr(model, "certificate_")
+    model.set_params(selection="certificate")
+    with pytest.raises(ValueError, match="100% are rows that it was fitted on"):
         certify(model, train.X, train.y, treatment=train.treatment)
     with pytest.raises(ValueError, match="equal for all rows"):
         model.fit(
@@ -212,3 +263,39 @@ def test_bad_input(halves, model):
         certify(score, y=test.y, dealings=3, **rows)
     with pytest.raises(ValueError, match="delta should be"):
         certify(score, y=test.y, delta=0, **rows)
+    with pytest.raises(ValueError, match="n_candidates should be a whole number"):
+        certify(score, y=test.y, n_candidates=0.25, **rows)
+    with pytest.raises(ValueError, match="got a single model"):
+        certify(model, test.X, test.y, folds=np.arange(test.n_rows) % 2, **rows)
+    with pytest.raises(ValueError, match="one in fold 0"):
+        certify(score, y=test.y, folds=test.treatment, **rows)
+    pairs = np.arange(test.n_rows) // 4
+    with pytest.raises(ValueError, match="a cluster should lie in one fold"):
+        certify(score, y=test.y, folds=np.arange(test.n_rows) % 2, groups=pairs, **rows)
+    with pytest.raises(ValueError, match="random_state should be a whole number"):
+        certify(score, y=test.y, random_state=-1, **rows)
+    model_options = {"outcome_model": score, "outcome_model_range": (2, 3)}
+    with pytest.raises(ValueError, match="outcome_model_range should meet"):
+        certify(score, y=test.y, **model_options, **rows)
+    with pytest.raises(ValueError, match="should come with outcome_model"):
+        certify(score, y=test.y, outcome_model_range=(0, 1), **rows)
+    with pytest.raises(ValueError, match="y should be the outcome"):
+        certify_difference(score, score, **rows)
+    with pytest.raises(ValueError, match="got 'folds'"):
+        certify_difference(score, score, y=test.y, folds=pairs, **rows)
+    with pytest.raises(ValueError, match="thresholds should hold numbers"):
+        certify_thresholds(score, y=test.y, thresholds="median", **rows)
+    one = np.arange(test.n_rows) == 3
+    with pytest.raises(ValueError, match="at least 2 rows"):
+        certify(score, y=10 * test.y, treatment=one)
+
+
+def test_nothing_is_claimed_without_evidence():
+    """One treated row; all outcomes equal; a level that no wealth can reach."""
+    score, y = np.arange(30.0), np.ones(30)
+    for treatment in (np.arange(30) == 4, np.arange(30) % 2 == 0):
+        printed = str(certify(score, y=y, treatment=treatment))
+        assert "is not shown to beat random" in printed
+    y[::3] = 0
+    tiny = certify(score, y=y, treatment=np.arange(30) % 2, delta=1e-12)
+    assert str(tiny).startswith("With probability 1 - 1e-12, this ranking is not shown")

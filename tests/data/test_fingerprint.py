@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auucmax.data.fingerprint import COMPILE_ROWS, fingerprint, hash_ids, hash_rows_slow
-from auucmax.data.fingerprint_kernel import sum_of_hashes
+from auucmax.data.fingerprint_kernel import hash_rows
 
 
 @given(seed=st.integers(0, 1000), n=st.integers(1, 40), d=st.integers(1, 5))
@@ -14,8 +14,7 @@ def test_kernel_agrees_with_its_twin(seed, n, d):
     X = np.where(rng.random((n, d)) < 0.3, -0.0, rng.normal(size=(n, d)))
     y, t = rng.integers(2, size=n).astype(float), rng.random(n) < 0.5
     for array in (X, X.astype(np.float32), np.asfortranarray(X)):
-        expected = int(hash_rows_slow(array, y, t).sum())
-        assert int(sum_of_hashes(array, y, t)) % 2**64 == expected
+        np.testing.assert_array_equal(hash_rows(array, y, t), hash_rows_slow(array, y, t))
 
 
 def test_a_set_of_rows_is_known_in_any_order_and_type():
@@ -41,8 +40,39 @@ def test_large_sets_take_the_compiled_path():
     assert fingerprint(X, y.astype(float), t).total == total
 
 
+@pytest.mark.parametrize("n", [50, 5000, 100_000])
+def test_an_overlap_is_seen(n):
+    rng = np.random.default_rng(1)
+    X, y, t = rng.random((2 * n, 2)), np.zeros(2 * n), np.arange(2 * n) % 2 == 0
+    first = fingerprint(X[:n], y[:n], t[:n])
+    for start, share in ((0, 1.0), (n // 2, 0.5), (n, 0.0)):
+        other = fingerprint(*(part[start : start + n] for part in (X, y, t)))
+        assert other.share_seen(first) == pytest.approx(share, abs=0.15)
+        assert other.overlaps(first) == (share > 0)
+    few = fingerprint(X[: n // 10], y[: n // 10], t[: n // 10])
+    assert few.share_seen(first) == 1.0
+
+
+def test_repeated_rows_are_no_overlap():
+    """A feature with ten values: the same rows come up everywhere, and prove nothing."""
+    rng = np.random.default_rng(1)
+    X, y, t = rng.integers(10, size=(4000, 1)), np.zeros(4000), np.arange(4000) % 2 == 0
+    first, other = (
+        fingerprint(X[:2000], y[:2000], t[:2000]),
+        fingerprint(X[2000:], y[2000:], t[2000:]),
+    )
+    assert other.share_seen(first) == 1.0
+    assert other.repeats() > 0.9
+    assert not other.overlaps(first)
+    X = rng.integers(30_000, size=(40_000, 1))
+    y, t = np.zeros(40_000), np.arange(40_000) % 2 == 0
+    first, other = (fingerprint(X[k::2], y[k::2], t[k::2]) for k in (0, 1))
+    assert first.repeats() == pytest.approx(1 - len(np.unique(X[::2])) / 20_000, abs=0.06)
+
+
 def test_ids():
     assert list(hash_ids(["b", "a"], 2)) == list(hash_ids(["a", "b"], 2))
     assert list(hash_ids([1, 2], 2)) == list(hash_ids(["1", "2"], 2))
+    assert list(hash_ids([1.0, 2.0], 2)) == list(hash_ids([1, 2], 2))
     with pytest.raises(ValueError, match="ids should have no missing values"):
         hash_ids(["a", None], 2)

@@ -207,9 +207,20 @@ class _Game:
             )
         unit = high - low
         residual, adjustment = (rows.y - low) / unit, None
+        if outcome_model is None and model_range is not None:
+            raise ValueError(
+                "outcome_model_range should come with outcome_model, got it alone. Pass "
+                "predictions, or leave it out."
+            )
         if outcome_model is not None:
-            clip = _check_range(model_range or (low, high), "outcome_model_range")
+            given = (low, high) if model_range is None else model_range
+            clip = _check_range(given, "outcome_model_range")
             clip = max(clip[0], low), min(clip[1], high)
+            if clip[0] > clip[1]:
+                raise ValueError(
+                    f"outcome_model_range should meet the range of outcomes, {low:g} to {high:g}; "
+                    f"got {given!r}. Predictions are clipped to it."
+                )
             predicted = check_column(outcome_model, "outcome_model", len(rows.y))
             residual = residual - (np.clip(predicted, *clip) - low) / unit
             adjustment = (clip[0] - low) / unit, (clip[1] - low) / unit
@@ -232,6 +243,8 @@ class _Game:
         """The bound, in the units of y, and what was taken off the residuals."""
         check_choice(bets, "bets", ("hedged", "fixed"))
         n_dealings = check_whole(n_dealings, "n_dealings", 1)
+        if random_state is not None:
+            random_state = check_whole(random_state, "random_state", 0)
         design = BlockDesign.of(len(self.units.treated), len(self.units.control))
         first, *others = np.random.SeedSequence(random_state).spawn(n_dealings + 1)
         units = self.units.shuffled(first)
@@ -352,7 +365,8 @@ def hedged_wealth_slow(
 
 def _hedge_table() -> Floats:
     """Size of the hedge, normal density(z) / q, at ln q = 0, -step, ...; first entry: the step."""
-    step, log_q = 0.01, -np.arange(2500) * 0.01
+    step = 0.02
+    log_q = -step * np.arange(3500)  # 70: a delta of 1e-20, and wealth 1e-10 of what it was
     z = ndtri_exp(log_q)
     size = np.exp(-0.5 * z**2 - log_q) / np.sqrt(2 * np.pi)
     return np.concatenate([[step], size])

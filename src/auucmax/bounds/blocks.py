@@ -32,6 +32,7 @@ __all__ = ["BlockDesign", "Dealing", "Units", "block_floor", "block_statistics_s
 Indices = NDArray[np.int64]
 
 PILOT_BLOCKS = 10  #: not bet on: they set the grid and the first guess of a block's deviation
+LARGEST_PART = 200  #: rows of one arm in a block
 SUPERBLOCK = 0.08  #: share of the blocks left that make the next superblock
 _CAUTIOUS_VARIANCE = 0.1  #: of an outcome, before any is seen; counts as much as 3 blocks
 _CAUTIOUS_BLOCKS = 3
@@ -95,9 +96,12 @@ class BlockDesign:
         size = max(4 if n_units < 5000 else 6, np.sqrt(n_units) / 50)
         n_blocks = max(1, int(min(n_units / size, n_treated, n_control)))
         places = np.arange(1, n_blocks + 1)
-        ends = np.array([np.rint(places * n / n_blocks) for n in (n_treated, n_control)], np.int64)
+        # Beyond so many rows of the larger arm the noise is that of the other one, and time grows
+        # as the square: each dealing then takes some of them only.
+        used = [min(n, LARGEST_PART * n_blocks) for n in (n_treated, n_control)]
+        ends = np.array([np.rint(places * n / n_blocks) for n in used], np.int64)
         # Noise of the average over re-dealings falls as their number times the size of a block.
-        redealings = 240 / (n_units / n_blocks)
+        redealings = 240 / (sum(used) / n_blocks)
         redealings = int(np.clip(redealings, 8, max(16, 4e7 / n_units)))
         return cls(ends, _superblocks(n_blocks, superblock), redealings)
 
@@ -212,7 +216,7 @@ def deal(
     ]
     starts, members = units.starts, units.members
     if len(members) == len(starts) - 1:  # units are rows: keep those of a superblock together
-        order = np.concatenate(dealt)
+        order = members[np.concatenate(dealt)]
         ranks, residual = np.ascontiguousarray(ranks[:, order]), residual[order]
         members = np.arange(len(order), dtype=np.int32)
         starts = np.arange(len(order) + 1, dtype=np.int32)

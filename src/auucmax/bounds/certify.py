@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from auucmax._validation import (
+    Bools,
     Floats,
     check_choice,
     check_column,
@@ -27,8 +28,11 @@ from auucmax.data.fingerprint import TrainingRecord, fingerprint, hash_ids
 
 __all__ = ["Certificate", "certify", "certify_difference", "certify_thresholds"]
 
-_INDEPENDENT = "rows (or clusters, if given) are independent, and treatment was randomised"
-_BEFORE = "the score was fixed before these rows were seen"
+_RANDOMISED = "{rows} are independent, and treatment was randomised with the same chance for all"
+_BEFORE = "the score was fixed without looking at them, or at rows that depend on them"
+_CANDIDATES = (
+    "the {n} candidates were fixed without looking at them, or at rows that depend on them"
+)
 _RANGE = "outcomes lie in {range}"
 
 
@@ -105,14 +109,15 @@ class Certificate:
         return self.gain_estimate - self.gain_lower_bound
 
     def __str__(self) -> str:
-        sure = f"With probability {1 - self.delta:.4g}"
-        verdict = "beats random targeting: it gains at least"
-        if self.gain_lower_bound <= 0:
-            verdict = "is not shown to beat random targeting: it gains at least"
+        chance = f"{1 - self.delta:.4g}" if self.delta > 1e-4 else f"1 - {self.delta:.1g}"
+        verdict = "is not shown to beat random targeting: it gains at least"
+        if self.gain_lower_bound > 0:
+            verdict = "beats random targeting: it gains at least"
         together = "both at once" if self.joint else "each statement by itself"
         among = f", the best of {self.n_candidates}," if self.n_candidates > 1 else ""
         return (
-            f"{sure}, this ranking{among} {verdict} {self.gain_lower_bound:+.5f} over random "
+            f"With probability {chance}, this ranking{among} {verdict} "
+            f"{self.gain_lower_bound:+.5f} over random "
             f"(estimate {self.gain_estimate:+.5f}), and its AUUC is at least "
             f"{self.lower_bound:.5f} (estimate {self.estimate:.5f}), {together}: by "
             f"{METHODS[self.method].words} on {self.n_rows:,} held-out rows, if "
@@ -139,13 +144,14 @@ def certify(
 
     Parameters
     ----------
-    model_or_score : a fitted model with ``predict``, or (n,) scores. Certifying a model on the rows
-        that it was fitted on is an error; of scores nothing is known, so that they were fixed
-        beforehand is printed as an assumption.
+    model_or_score : a fitted model with ``predict``, or (n,) scores. A model of this package (also
+        inside a Pipeline or a search) remembers a fingerprint of its rows: certifying it on them,
+        or on a part of them, is an error, as far as they can be told from new rows with equal
+        values. Of scores nothing is known.
     X : (n, d) features of the held-out rows; needed for a model only.
     y, treatment : (n,) outcome and treatment of these rows.
     delta : probability with which a bound may fail.
-    method : "auto": "betting" if outcomes lie in [0, 1] or ``outcome_range`` is given, otherwise
+    method : "auto": "betting" if outcomes are 0/1 or ``outcome_range`` is given, otherwise
         "asymptotic", which is no guarantee. Or one of "betting", "betting-fixed", "mcdiarmid",
         "mcdiarmid-conditional", "dkw-bernstein", "asymptotic", chosen before looking.
     joint : both bounds at once, at delta/2 each.
@@ -154,6 +160,7 @@ def certify(
         the mean AUUC of the folds' models, weighted by rows.
     n_candidates : how many scores this one was chosen from on these very rows.
     ids : (n,) names of the rows, checked against those that the model was fitted with.
+    control : label of the control group, when treatment is not 0/1 (default: the model's).
     options : of the bound, as in :func:`auucmax.bounds.betting_bound`: outcome_range,
         outcome_model (predictions, or with X a fitted model), outcome_model_range, groups,
         n_dealings, random_state.
@@ -169,31 +176,28 @@ def certify(
     """
     check_level(delta, "delta")
     check_choice(method, "method", ("auto", *METHODS))
-    if y is None:
+    n_candidates = check_whole(n_candidates, "n_candidates", 1)
+    control = getattr(model_or_score, "control", None) if control is None else control
+    rows = _HeldOut.of(X, y, treatment, ids, control)
+    score = rows.scores(model_or_score)
+    n_candidates *= rows.candidates_of(model_or_score)
+    if folds is not None and hasattr(model_or_score, "predict"):
         raise ValueError(
-            "y should be the outcome of the held-out rows, got none. Call certify(model, X, y, "
-            "treatment=t), or certify(score, y=y, treatment=t)."
+            "folds should come with cross-fitted scores, got a single model, whose scores do not "
+            "come from the other folds. Pass scores, or leave folds out."
         )
-    outcome = check_column(y, "y")
-    treated = check_treatment(treatment, len(outcome), control=control)
-    score, before = _scores(model_or_score, X, len(outcome))
-    record = getattr(model_or_score, "training_record_", None)
-    if record is not None:
-        n_candidates *= _candidates_of(record, X, outcome, treated, ids)
     options = _outcome_model(options, X)
-    if method == "auto":
-        method = _auto(outcome, options)
-    call = METHODS[method]
-    _check_options(options, method)
-    level = delta / (2 if joint else 1)
+    chosen = _auto(rows.y, options) if method == "auto" else method
+    _check_options(options, chosen, method)
+    call = METHODS[chosen]
     bounds = {
         target: _over_folds(
             call.function,
-            (outcome, score, treated),
+            (rows.y, score, rows.treated),
             folds,
             target=target,
-            delta=level,
-            n_candidates=check_whole(n_candidates, "n_candidates", 1),
+            delta=delta / (2 if joint else 1),
+            n_candidates=n_candidates,
             **options,
         )
         for target in ("auuc", "gain")
@@ -205,9 +209,9 @@ def certify(
         gain_estimate=bounds["gain"].estimate,
         delta=delta,
         joint=joint,
-        method=method,
-        assumptions=_assumptions(call, before, folds, options),
-        n_rows=len(outcome),
+        method=chosen,
+        assumptions=_assumptions(call, n_candidates, folds, options),
+        n_rows=len(rows.y),
         n_candidates=n_candidates,
     )
 
@@ -220,12 +224,15 @@ def certify_difference(
     *,
     treatment: ArrayLike,
     delta: float = 0.05,
+    n_candidates: int = 1,
+    ids: ArrayLike | None = None,
     control: Any = None,
     **options: Any,
 ) -> LowerBound:
     """By how much the first model (or scores) has the larger AUUC at least, by block betting.
 
-    A positive ``lower`` certifies that the first ranks better. Arguments as in :func:`certify`.
+    A positive ``lower`` certifies that the first ranks better. ``options``: outcome_range, groups,
+    n_dealings, random_state. Everything else as in :func:`certify`.
 
     Examples
     --------
@@ -235,18 +242,20 @@ def certify_difference(
     >>> certify_difference(a, b, y=trial.y, treatment=trial.treatment).lower > 0
     True
     """
-    outcome = check_column([] if y is None else y, "y")
-    treated = check_treatment(treatment, len(outcome), control=control)
-    scores = []
+    _check_names(options, ("outcome_range", "groups", "n_dealings", "random_state"))
+    n_candidates = check_whole(n_candidates, "n_candidates", 1)
+    rows = _HeldOut.of(X, y, treatment, ids, control)
+    scores = [rows.scores(model, mixed=True) for model in (first, second)]
     for model in (first, second):
-        scores.append(_scores(model, X, len(outcome))[0])
-        record = getattr(model, "training_record_", None)
-        if record is not None and _candidates_of(record, X, outcome, treated, None) > 1:
-            raise ValueError(
-                "the rows should be new to both models, got those that one chose its norm by. "
-                "Use other rows."
-            )
-    return betting_difference_bound(outcome, *scores, treatment=treated, delta=delta, **options)
+        n_candidates *= rows.candidates_of(model)
+    return betting_difference_bound(
+        rows.y,
+        *scores,
+        treatment=rows.treated,
+        delta=delta,
+        n_candidates=n_candidates,
+        **options,
+    )
 
 
 def certify_thresholds(
@@ -257,6 +266,8 @@ def certify_thresholds(
     treatment: ArrayLike,
     thresholds: ArrayLike,
     delta: float = 0.05,
+    n_candidates: int = 1,
+    ids: ArrayLike | None = None,
     control: Any = None,
     **options: Any,
 ) -> pd.DataFrame:
@@ -265,7 +276,8 @@ def certify_thresholds(
     g(s) = V(s) - P(f > s) ATE with V(s) the effect of treating those above s. It is twice the gain
     of the score 1[f > s], so each threshold is certified by block betting, at delta divided by
     their number: all bounds hold together. Thresholds must be fixed beforehand: quantiles of the
-    *training* scores, say.
+    *training* scores, say. Everything else as in :func:`certify`, ``options`` as in
+    :func:`auucmax.bounds.betting_bound`.
 
     Returns a frame: threshold, share (of these rows, above it), estimate, lower_bound.
 
@@ -279,67 +291,109 @@ def certify_thresholds(
        threshold  share  estimate  lower_bound
     0        0.5   0.55      0.02         0.01
     """
-    outcome = check_column([] if y is None else y, "y")
-    treated = check_treatment(treatment, len(outcome), control=control)
-    score, _ = _scores(model_or_score, X, len(outcome))
-    record = getattr(model_or_score, "training_record_", None)
-    candidates = 1 if record is None else _candidates_of(record, X, outcome, treated, None)
-    values = check_column(np.atleast_1d(np.asarray(thresholds, dtype=np.float64)), "thresholds")
+    _check_names(options, _BETTING)
+    control = getattr(model_or_score, "control", None) if control is None else control
+    rows = _HeldOut.of(X, y, treatment, ids, control)
+    score = rows.scores(model_or_score)
+    values = check_column(np.atleast_1d(thresholds), "thresholds")
+    price = check_whole(n_candidates, "n_candidates", 1) * rows.candidates_of(model_or_score)
+    options = _outcome_model(options, X)
     table = []
     for value in values:
         above = (score > value).astype(np.float64)
         bound = betting_bound(
-            outcome,
+            rows.y,
             above,
-            treatment=treated,
+            treatment=rows.treated,
             target="gain",
             delta=delta,
-            n_candidates=candidates * len(values),
+            n_candidates=price * len(values),
             **options,
         )
         table.append((value, above.mean(), 2 * bound.estimate, 2 * bound.lower))
     return pd.DataFrame(table, columns=["threshold", "share", "estimate", "lower_bound"])
 
 
-def _scores(model_or_score: Any, X: Any, n_rows: int) -> tuple[Floats, bool]:
-    """Scores of the rows, and whether they come from a model that remembers its rows."""
-    if not hasattr(model_or_score, "predict"):
-        if X is not None:
+class _HeldOut(NamedTuple):
+    """The checked rows of a certificate."""
+
+    X: Any
+    y: Floats
+    treated: Bools
+    ids: ArrayLike | None
+
+    @classmethod
+    def of(
+        cls, X: Any, y: ArrayLike | None, treatment: ArrayLike, ids: ArrayLike | None, control: Any
+    ) -> _HeldOut:
+        if y is None:
+            raise ValueError(
+                "y should be the outcome of the held-out rows, got none. Call certify(model, X, y, "
+                "treatment=t), or certify(score, y=y, treatment=t)."
+            )
+        outcome = check_column(y, "y")
+        treated = check_treatment(treatment, len(outcome), control=control)
+        return cls(X, outcome, treated, ids)
+
+    def scores(self, model_or_score: Any, mixed: bool = False) -> Floats:
+        """Scores of the rows; ``mixed``: models and scores may come together."""
+        if hasattr(model_or_score, "predict"):
+            if self.X is None:
+                raise ValueError(
+                    "X should hold the features of the held-out rows when a model is certified, "
+                    "got none. Call certify(model, X, y, treatment=t)."
+                )
+            return check_column(model_or_score.predict(self.X), "score", len(self.y))
+        if self.X is not None and not mixed:
             raise ValueError(
                 "X should be left out when scores are certified, got both. Call certify(score, "
                 "y=y, treatment=t), or pass a fitted model."
             )
-        return check_column(model_or_score, "score", n_rows), False
-    if X is None:
-        raise ValueError(
-            "X should hold the features of the held-out rows when a model is certified, got none. "
-            "Call certify(model, X, y, treatment=t)."
-        )
-    score = check_column(model_or_score.predict(X), "score", n_rows)
-    return score, hasattr(model_or_score, "training_record_")
+        return check_column(model_or_score, "score", len(self.y))
 
+    def candidates_of(self, model: Any) -> int:
+        """How many candidates the model compared on these rows; an error if it learnt from them."""
+        record, X = _record_of(model, self.X)
+        self._check_ids(record)
+        if record is None:
+            return 1
+        rows = fingerprint(X, self.y, self.treated)
+        if rows in (record.given, record.learnt) or rows.overlaps(record.learnt):
+            share = 1.0 if rows in (record.given, record.learnt) else rows.share_seen(record.learnt)
+            raise ValueError(
+                f"the rows should be new to the model, got rows of which {share:.0%} are rows that "
+                f"it was fitted on: what they show is no evidence of how it ranks others. Certify "
+                f"on rows that were kept apart, or fit AUUCMax(selection='certificate'), which "
+                f"keeps half of them apart."
+            )
+        aside = record.set_aside
+        known = aside is not None and (rows == aside or rows.overlaps(aside))
+        return record.n_candidates if known else 1
 
-def _candidates_of(
-    record: TrainingRecord, X: Any, y: Floats, treated: Any, ids: ArrayLike | None
-) -> int:
-    """How many candidates the model compared on these rows; an error if it learnt from them."""
-    if ids is not None and record.ids is not None:
-        seen = np.isin(hash_ids(ids, len(y)), record.ids)
+    def _check_ids(self, record: TrainingRecord | None) -> None:
+        if self.ids is None:
+            return
+        if record is None or record.ids is None:
+            raise ValueError(
+                "ids should be checked against those that a model was fitted with, got no such "
+                "model. Fit it with ids=..., or leave ids out."
+            )
+        seen = np.isin(hash_ids(self.ids, len(self.y)), record.ids)
         if seen.any():
             raise ValueError(
                 f"the rows should be new to the model, got {int(seen.sum())} of {len(seen)} ids "
                 f"that it was fitted on. Certify on rows that were kept apart."
             )
-    if len(y) not in (record.given.n_rows, record.set_aside and record.set_aside.n_rows):
-        return 1
-    rows = fingerprint(X, y, treated)
-    if rows == record.given:
-        raise ValueError(
-            "the rows should be new to the model, got exactly those that it was fitted on: what "
-            "they show is no evidence of how it ranks others. Certify on rows that were kept "
-            "apart, or fit AUUCMax(selection='certificate'), which keeps half of them apart."
-        )
-    return record.n_candidates if rows == record.set_aside else 1
+
+
+def _record_of(model: Any, X: Any) -> tuple[TrainingRecord | None, Any]:
+    """What a model remembers of its rows, also inside a search or a pipeline; X as it sees it."""
+    if hasattr(model, "best_estimator_"):
+        return _record_of(model.best_estimator_, X)
+    if hasattr(model, "steps"):
+        inner = model[:-1].transform(X) if len(model.steps) > 1 else X
+        return _record_of(model.steps[-1][1], inner)
+    return getattr(model, "training_record_", None), X
 
 
 def _outcome_model(options: dict[str, Any], X: Any) -> dict[str, Any]:
@@ -358,24 +412,42 @@ def _outcome_model(options: dict[str, Any], X: Any) -> dict[str, Any]:
 
 def _auto(y: Floats, options: dict[str, Any]) -> str:
     """By what is known of the outcome; never by comparing bounds on the data."""
-    bounded = "outcome_range" in options or bool(y.min() >= 0 and y.max() <= 1)
+    bounded = "outcome_range" in options or bool(np.isin(y, (0, 1)).all())
     return "betting" if bounded else "asymptotic"
 
 
-def _check_options(options: dict[str, Any], method: str) -> None:
+def _check_options(options: dict[str, Any], method: str, asked: str) -> None:
+    known = METHODS[method].options
     for name in options:
-        if name not in METHODS[method].options:
-            known = [m for m, call in METHODS.items() if name in call.options]
-            hint = f"Use one of the methods {', '.join(known)}." if known else "Check its spelling."
+        if name in known:
+            continue
+        others = [m for m, call in METHODS.items() if name in call.options]
+        if asked == "auto" and method == "asymptotic" and name in _BETTING:
+            hint = (
+                "It was chosen because y is not 0/1: pass outcome_range=(lowest, highest), as they "
+                "are possible, to get a guarantee."
+            )
+        elif others:
+            hint = f"Use one of the methods {', '.join(others)}."
+        else:
+            hint = "Check its spelling."
+        raise ValueError(
+            f"options should be those of method={method!r}, got {name!r}, which it does not take. "
+            f"{hint}"
+        )
+
+
+def _check_names(options: dict[str, Any], known: tuple[str, ...]) -> None:
+    for name in options:
+        if name not in known:
             raise ValueError(
-                f"options should be those of method={method!r}, got {name!r}, which it does not "
-                f"take. {hint}"
+                f"options should be among {', '.join(known)}, got {name!r}. Leave it out."
             )
 
 
 def _over_folds(
     bound: Callable[..., LowerBound],
-    rows: tuple[Floats, Floats, Any],
+    rows: tuple[Floats, Floats, Bools],
     folds: ArrayLike | None,
     *,
     n_candidates: int,
@@ -386,21 +458,28 @@ def _over_folds(
     if folds is None:
         return bound(y, score, treatment=treated, n_candidates=n_candidates, **options)
     labels, fold = np.unique(check_labels(folds, "folds", len(y)), return_inverse=True)
+    by_row = {
+        name: check_labels(options[name], name, len(y))
+        for name in ("groups", "outcome_model")
+        if options.get(name) is not None
+    }
+    if "groups" in by_row:
+        _check_whole_clusters(by_row["groups"], fold)
     results = []
-    for number in range(len(labels)):
+    for number, label in enumerate(labels.tolist()):
         inside = fold == number
-        by_row = {
-            name: np.asarray(value)[inside]
-            for name, value in options.items()
-            if name in ("groups", "outcome_model") and value is not None
-        }
+        if treated[inside].all() or not treated[inside].any():
+            raise ValueError(
+                f"each fold should have both arms, got one in fold {label!r}. Make folds by "
+                f"treatment, with TrialKFold."
+            )
         results.append(
             bound(
                 y[inside],
                 score[inside],
                 treatment=treated[inside],
                 n_candidates=n_candidates * len(labels),
-                **(options | by_row),
+                **(options | {name: column[inside] for name, column in by_row.items()}),
             )
         )
     share = np.bincount(fold) / len(fold)
@@ -409,20 +488,33 @@ def _over_folds(
     return replace(results[0], lower=lower, estimate=estimate)
 
 
+def _check_whole_clusters(groups: Any, fold: Any) -> None:
+    codes = pd.factorize(groups)[0]
+    n_pairs = len(np.unique(codes.astype(np.int64) * (fold.max() + 1) + fold))
+    if n_pairs > codes.max() + 1:
+        raise ValueError(
+            f"a cluster should lie in one fold, got {n_pairs - codes.max() - 1} that reach into "
+            f"another: its rows depend on those that the fold's model was fitted on. Make folds of "
+            f"whole clusters."
+        )
+
+
 def _assumptions(
-    call: _Method, remembered: bool, folds: ArrayLike | None, options: dict[str, Any]
+    call: _Method, n_candidates: int, folds: ArrayLike | None, options: dict[str, Any]
 ) -> tuple[str, ...]:
-    low, high = options.get("outcome_range", (0, 1))
+    clustered = options.get("groups") is not None
+    first = _RANDOMISED.format(rows="clusters" if clustered else "rows")
+    low, high = (float(v) for v in options.get("outcome_range", (0, 1)))
     own = tuple(a.format(range=f"[{low:g}, {high:g}]") for a in call.assumptions)
-    if options.get("outcome_model") is not None:
-        own += ("the outcome model, and the choice to use it, come from other rows",)
-    if options.get("groups") is not None and call.function is not asymptotic_bound:
-        own += ("people are counted so that every cluster weighs the same",)
     if folds is not None:
         own += (
-            "each fold's scores come from a model fitted on the others; the bounds are for "
-            "the mean over these models",
+            "each fold's scores come from a model fitted on the others; the bounds are for the "
+            "mean over these models",
         )
-    elif not remembered:
-        own += (_BEFORE,)
-    return (_INDEPENDENT, *own)
+    else:
+        own += (_BEFORE if n_candidates == 1 else _CANDIDATES.format(n=n_candidates),)
+    if options.get("outcome_model") is not None:
+        own += ("the outcome model, and the choice to use it, come from other rows",)
+    if clustered and call.function is not asymptotic_bound:
+        own += ("people are counted so that every cluster weighs the same",)
+    return (first, *own)

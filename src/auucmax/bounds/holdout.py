@@ -256,6 +256,11 @@ def asymptotic_bound(
         estimate, error = result.gain, result.gain_standard_error
     clusters = None if groups is None else check_groups(groups, len(treated))
     degrees = Units.of(treated, clusters).degrees
+    if degrees < 1:
+        raise ValueError(
+            f"each arm should have at least 2 rows (or clusters) for a standard error, got "
+            f"{degrees + 1} in one. Collect more, or use method='betting'."
+        )
     low, _ = interval_around(estimate, error, level, degrees)
     return LowerBound("asymptotic", lower=low, estimate=estimate, delta=delta)
 

@@ -1,14 +1,14 @@
 """Which rows a model has seen: fingerprints of sets of rows, whatever their order.
 
-Each row (features, outcome, treatment) is hashed to 64 bits and the hashes are added, so the
-fingerprint of a set does not depend on the order of its rows, and says nothing of them. It is no
-protection against someone who wants to deceive: it is there to catch a slip.
+Each row (features, outcome, treatment, as float32) is hashed to 64 bits. The sum of the hashes
+names the set, in any order; the smallest are a sample that shows an overlap with other rows.
+It is no protection against someone who wants to deceive: it is there to catch a slip.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ __all__ = ["Fingerprint", "TrainingRecord", "fingerprint", "hash_ids", "hash_row
 Hashes = NDArray[np.uint64]
 
 COMPILE_ROWS = 200_000  #: from this many rows on, numba
+SAMPLE = 1024  #: smallest hashes that are kept
 _BLOCK = 2**16
 _MULTIPLY = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
@@ -29,22 +30,47 @@ _SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Number of rows, and the sum of their hashes."""
+    """Number of rows, the sum of their hashes, and the smallest different ones, sorted."""
 
     n_rows: int
     total: int
+    sample: tuple[int, ...] = field(default=(), repr=False, compare=False)
+
+    def share_seen(self, others: Fingerprint) -> float:
+        """About which share of these rows is among the others."""
+        if not (self.sample and others.sample):
+            return 0.0
+        # A full sample knows nothing above its largest hash.
+        full = [sample[-1] for sample in (self.sample, others.sample) if len(sample) == SAMPLE]
+        top = min(full, default=2**64)
+        mine = [value for value in self.sample if value <= top]
+        known = set(others.sample)
+        return sum(value in known for value in mine) / len(mine) if mine else 0.0
+
+    def repeats(self) -> float:
+        """About which share of the rows repeats another: features may have few values."""
+        if len(self.sample) < SAMPLE:
+            return 1 - len(self.sample) / self.n_rows
+        different = (SAMPLE - 1) / (self.sample[-1] / 2**64)  # as many fill the whole range
+        return max(0.0, 1 - different / self.n_rows)
+
+    def overlaps(self, others: Fingerprint) -> bool:
+        """Whether more of these rows are among the others than repetition explains."""
+        chance = 3 * self.repeats() * max(1.0, others.n_rows / self.n_rows)
+        return self.share_seen(others) > 0.05 + chance
 
 
 @dataclass(frozen=True)
 class TrainingRecord:
     """What a fitted model remembers of its rows.
 
-    ``given``: all rows that ``fit`` received; ``set_aside``: those among them that it kept for its
-    certificate, after choosing among ``n_candidates`` with them; ``ids``: sorted hashes of the ids
-    of the rows that it learnt from.
+    ``given``: all rows that ``fit`` received; ``learnt``: those among them that it learnt from;
+    ``set_aside``: those that it kept for its certificate, after choosing among ``n_candidates``
+    with them; ``ids``: sorted hashes of the ids of the rows that it learnt from.
     """
 
     given: Fingerprint
+    learnt: Fingerprint
     set_aside: Fingerprint | None = None
     n_candidates: int = 1
     ids: Hashes | None = None
@@ -67,24 +93,38 @@ def fingerprint(X: Any, y: Floats, treated: Bools) -> Fingerprint:
     matrix = np.asarray(X)
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64)
-    blocks = [slice(i, i + _BLOCK) for i in range(0, len(y), _BLOCK)]
-    if len(y) < COMPILE_ROWS:
-        totals = [int(hash_rows_slow(matrix[b], y[b], treated[b]).sum()) for b in blocks]
-    else:
-        from auucmax.data.fingerprint_kernel import sum_of_hashes
+    hash_rows = hash_rows_slow
+    if len(y) >= COMPILE_ROWS:
+        from auucmax.data.fingerprint_kernel import hash_rows
 
-        with ThreadPoolExecutor() as pool:
-            totals = list(
-                pool.map(lambda b: int(sum_of_hashes(matrix[b], y[b], treated[b])), blocks)
-            )
-    return Fingerprint(len(y), sum(totals) % 2**64)
+    def of_block(start: int) -> tuple[int, Hashes]:
+        block = slice(start, start + _BLOCK)
+        hashes = hash_rows(matrix[block], y[block], treated[block])
+        return int(hashes.sum()), _smallest(hashes)
+
+    with ThreadPoolExecutor() as pool:
+        parts = list(pool.map(of_block, range(0, len(y), _BLOCK)))
+    total = sum(part for part, _ in parts) % 2**64
+    sample = _smallest(np.concatenate([smallest for _, smallest in parts]))
+    return Fingerprint(len(y), total, tuple(sample.tolist()))
+
+
+def _smallest(hashes: Hashes) -> Hashes:
+    """The smallest different hashes, sorted."""
+    if len(hashes) > 4 * SAMPLE:
+        few = np.unique(np.partition(hashes, 2 * SAMPLE)[: 2 * SAMPLE])
+        if len(few) >= SAMPLE:
+            return few[:SAMPLE]
+    return np.unique(hashes)[:SAMPLE]
 
 
 def hash_rows_slow(X: NDArray[Any], y: Floats, treated: Bools) -> Hashes:
     """(n,) hash of each row: the twin of the compiled one."""
     result = np.where(treated, np.uint64(1), np.uint64(2))
     for column in (y, *X.T):
-        bits = (column.astype(np.float64) + 0.0).view(np.uint64)  # 0.0 and -0.0 are one number
+        with np.errstate(over="ignore"):
+            value = column.astype(np.float32).astype(np.float64)
+        bits = (value + 0.0).view(np.uint64)  # 0.0 and -0.0 are one number
         result = _mix(result ^ bits)
     return result
 
@@ -98,6 +138,8 @@ def _mix(value: Hashes) -> Hashes:
 
 
 def hash_ids(ids: ArrayLike, n_rows: int) -> Hashes:
-    """Sorted hashes of the ids of rows; equal ids, as numbers or as text, have equal hashes."""
+    """Sorted hashes of the ids of rows; 1, 1.0 and "1" have the same."""
     labels = check_labels(ids, "ids", n_rows)
+    if labels.dtype.kind == "f" and np.array_equal(labels, np.rint(labels)):
+        labels = labels.astype(np.int64)
     return np.unique(pd.util.hash_array(labels.astype(str).astype(object)))

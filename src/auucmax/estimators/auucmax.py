@@ -54,7 +54,8 @@ class AUUCMax(UpliftEstimator):
         outcome too and in fewer folds), "bound" (the paper's bound, which is not a guarantee),
         "certificate" (half of the rows are kept apart; the candidate that ranks them best is taken
         and certified on them, with a guarantee that pays for all candidates; no refit on all rows,
-        because the guarantee would not survive it), or None (``norm`` is used).
+        because the guarantee would not survive it; nor does it pay for a search around this model,
+        such as GridSearchCV), or None (``norm`` is used).
     grid : "relative" (.03, .1, .3, 1 of the norm of the unconstrained minimiser), "paper" (.5, .8,
         1), or norms.
     scale : "min-max", "column-l2" (columns of unit norm), "unit-rows" or "none". Part of the model.
@@ -124,6 +125,7 @@ class AUUCMax(UpliftEstimator):
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> SetAside | None:
         self._check_parameters()
+        self.__dict__.pop("certificate_", None)  # of an earlier fit
         # On small matrices a second BLAS thread waits more than it works.
         with threadpool_limits(limits=1, user_api="blas"):
             if self.selection == "certificate":

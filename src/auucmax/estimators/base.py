@@ -9,7 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from auucmax._validation import Bools, Floats, check_column, check_treatment, check_weight
+from auucmax._validation import (
+    Bools,
+    Floats,
+    check_column,
+    check_labels,
+    check_treatment,
+    check_weight,
+)
 from auucmax.data.fingerprint import TrainingRecord, fingerprint, hash_ids
 from auucmax.evaluation.auuc import auuc_score
 
@@ -70,25 +77,15 @@ class UpliftEstimator(BaseEstimator):
             )
         treated = check_treatment(treatment, len(outcome), control=self.control)
         weight = None if sample_weight is None else check_weight(sample_weight, treated)
-        hashes = None if ids is None else hash_ids(ids, len(outcome))
-        record = TrainingRecord(fingerprint(matrix, outcome, treated), ids=hashes)
+        names = None if ids is None else check_labels(ids, "ids", len(outcome))
         if weight is not None and not weight.all():  # rows of weight 0 are no rows
             kept = weight > 0
             matrix, outcome, treated = matrix[kept], outcome[kept], treated[kept]
-            weight = weight[kept]
+            weight, names = weight[kept], None if names is None else names[kept]
         if self._binary_outcome:
             _check_binary(outcome)
         set_aside = self._fit(matrix, outcome, treated, weight)
-        if set_aside is not None:
-            rows, n_candidates = set_aside
-            learnt = np.delete(np.arange(len(outcome)), rows)
-            record = TrainingRecord(
-                record.given,
-                fingerprint(matrix[rows], outcome[rows], treated[rows]),
-                n_candidates,
-                None if ids is None else hash_ids(np.asarray(ids)[learnt], len(learnt)),
-            )
-        self.training_record_ = record
+        self.training_record_ = _record(matrix, outcome, treated, names, set_aside)
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -125,6 +122,28 @@ class UpliftEstimator(BaseEstimator):
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self)
+
+
+def _record(
+    X: NDArray[Any],
+    y: Floats,
+    treated: Bools,
+    ids: NDArray[Any] | None,
+    set_aside: SetAside | None,
+) -> TrainingRecord:
+    given = fingerprint(X, y, treated)
+    if set_aside is None:
+        hashes = None if ids is None else hash_ids(ids, len(y))
+        return TrainingRecord(given, learnt=given, ids=hashes)
+    kept, n_candidates = set_aside
+    learnt = np.delete(np.arange(len(y)), kept)
+    return TrainingRecord(
+        given,
+        learnt=fingerprint(X[learnt], y[learnt], treated[learnt]),
+        set_aside=fingerprint(X[kept], y[kept], treated[kept]),
+        n_candidates=n_candidates,
+        ids=None if ids is None else hash_ids(ids[learnt], len(learnt)),
+    )
 
 
 def _check_binary(y: Floats) -> None:
