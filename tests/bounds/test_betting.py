@@ -6,11 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auucmax import auuc_difference, auuc_inference, load_hillstrom
+from auucmax._validation import check_rows
 from auucmax.bounds import kernels
 from auucmax.bounds.betting import (
     AIM,
     HEDGE,
     LARGEST_LOSS,
+    _Game,
     betting_bound,
     betting_difference_bound,
     hedged_wealth_slow,
@@ -112,6 +114,54 @@ def test_exact_probability_of_a_miss(n_rows, n_treated, delta, centre, bets):
     missed = rejected[:, : at_truth + 1].all(axis=1)  # the bound is at or above a value > truth
     assert 0 < chance @ rejected[:, at_truth] <= delta
     assert chance @ missed <= delta
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("kind", ["plain", "model", "clusters", "difference"])
+@pytest.mark.parametrize("centre", [0.5, 0.0])
+def test_expected_wealth_at_the_truth(centre, kind):
+    """From rows to wealth as the bound does it, pilot, shift and deviations included: mean 1.
+
+    Scores 0 to 3, 30% treated; the response rises with the score among the treated.
+    """
+    rng = np.random.default_rng(4)
+    n, delta, wealth = 160, 0.25, []
+    rate = {1: np.array([0.05, 0.1, 0.2, 0.6]), 0: np.full(4, 0.2)}
+    mid = (np.arange(4) + 0.5) / 4 - centre
+    truth = float(np.mean((rate[1] - rate[0]) * mid))
+    for number in range(1200):
+        score, t = rng.integers(4, size=n).astype(float), np.arange(n) % 10 < 3
+        y = (rng.random(n) < np.where(t, rate[1][score.astype(int)], 0.2)).astype(float)
+        scores, value, model, groups = [score], truth, None, None
+        if kind == "model":
+            model = 0.1 + 0.1 * score
+        elif kind == "clusters":  # of one to three equal rows
+            rows = np.repeat(np.arange(n), rng.integers(1, 4, size=n))
+            y, t, scores, groups = y[rows], t[rows], [score[rows]], rows
+        elif kind == "difference":  # with a useless score: minus the gain of that, which is 0
+            scores.append(rng.random(n))
+            value = float(np.mean((rate[1] - rate[0]) * (mid + centre - 0.5)))
+        rows = check_rows(y, scores[0], treatment=t)
+        used = 0.5 if kind == "difference" else centre
+        game = _Game.of(rows, scores, used, (0, 1), model, None, groups)
+        (dealing,), floor, _ = game.deal(1, number, map)
+        out = np.empty(1)
+        kernels.hedged_wealth(
+            dealing.w,
+            dealing.design.superblocks,
+            dealing.deviations(used),
+            np.array([value]),
+            floor,
+            LARGEST_LOSS,
+            1 / (AIM * delta),
+            HEDGE,
+            out,
+        )
+        assert dealing.w.min() >= -floor - 1e-12
+        wealth.append(out[0])
+    error = np.std(wealth, ddof=1) / np.sqrt(len(wealth))
+    assert abs(np.mean(wealth) - 1) < 4 * error
+    assert 0.01 < np.mean(np.array(wealth) >= 1 / delta) < delta
 
 
 @pytest.mark.parametrize("target", ["gain", "auuc"])

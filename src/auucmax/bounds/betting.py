@@ -245,6 +245,16 @@ class _Game:
         n_dealings = check_whole(n_dealings, "n_dealings", 1)
         if random_state is not None:
             random_state = check_whole(random_state, "random_state", 0)
+        with ThreadPoolExecutor(min(n_dealings, os.cpu_count() or 1)) as pool:
+            dealings, floor, shift = self.deal(n_dealings, random_state, pool.map)
+            search = _climb if bets == "hedged" else _bisect
+            lower = search(dealings, floor, delta, self.centre, pool.map)
+        return lower * self.unit, shift
+
+    def deal(
+        self, n_dealings: int, random_state: int | None, parallel: Callable[..., Any]
+    ) -> tuple[list[Dealing], float, float]:
+        """All dealings, their floor, and the shift of the residuals."""
         design = BlockDesign.of(len(self.units.treated), len(self.units.control))
         first, *others = np.random.SeedSequence(random_state).spawn(n_dealings + 1)
         units = self.units.shuffled(first)
@@ -257,11 +267,8 @@ class _Game:
         def one(seed: np.random.SeedSequence) -> Dealing:
             return deal(self.ranks, signs, self.residual, shift, units, design, self.centre, seed)
 
-        with ThreadPoolExecutor(min(n_dealings, os.cpu_count() or 1)) as pool:
-            dealt = track(pool.map(one, others), n_dealings, "dealing rows into blocks")
-            search, floor = _climb if bets == "hedged" else _bisect, self.floor(design, adjustment)
-            lower = search(list(dealt), floor, delta, self.centre, pool.map)
-        return lower * self.unit, shift
+        dealt = track(parallel(one, others), n_dealings, "dealing rows into blocks")
+        return list(dealt), self.floor(design, adjustment), shift
 
 
 def _climb(

@@ -1,0 +1,403 @@
+"""Trials with several treatments: one model an arm, and at most one arm a person."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import validate_data
+
+from auucmax._validation import (
+    Bools,
+    Floats,
+    check_column,
+    check_labels,
+    check_shares,
+    check_weight,
+    listed,
+)
+from auucmax.data.splits import TrialKFold, make_strata
+from auucmax.estimators.base import UpliftEstimator
+from auucmax.evaluation.auuc import auuc_score
+from auucmax.evaluation.inference import auuc_inference
+from auucmax.evaluation.ranking import rank_rows
+
+__all__ = ["MultiArm"]
+
+N_FOLDS = 5
+
+
+class MultiArm(UpliftEstimator):
+    """One clone of an estimator for each arm against the control; ranks (person, arm) pairs.
+
+    Arms can be weighed against each other only if their scores are on one scale. TwoModels,
+    TransformedOutcome, ClassTransformation and the representations estimate the effect itself.
+    Scores of AUUCMax, SVMDifferentialPrediction and UpliftLambdaMART only rank. So by default each
+    arm's score is calibrated to an effect, linear in the rank:
+
+        effect of arm a on x = ATE_a + gain_a / var(u) (u - 1/2)
+
+    with u the share of training rows of lower score (ties half), var(u) = 1/12 without ties, and
+    gain_a = AUUC - ATE/2 of cross-fitted scores (mean of 5 folds, arms ranked separately; taken as
+    0 if below). That is the best linear prediction of the effect from the rank, since the gain is
+    the covariance of effect and u. The order within an arm stays, but scores beyond those of the
+    training rows count as the extreme ones, and an arm whose score does not gain gets the same
+    effect for everybody.
+
+    Parameters
+    ----------
+    estimator : any of our estimators; cloned for each arm. It sees the arm as 1, the control as 0.
+    calibrate : "linear", or None: scores as they are.
+    random_state : of the folds of the calibration.
+    control : label of the control group; None means 0.
+
+    Attributes
+    ----------
+    arms_ : tuple of the labels of the arms, without the control, in the order of ``predict``.
+    estimators_ : the fitted estimator of each arm, by label.
+    calibration_ : frame with effect (ATE), gain (cross-fitted) and slope of each arm; None if not
+        calibrated.
+
+    Examples
+    --------
+    >>> from auucmax import TwoModels, load_hillstrom
+    >>> train, test = load_hillstrom(arm="all").split(random_state=0)
+    >>> model = MultiArm(TwoModels(), control="No E-Mail", random_state=0)
+    >>> model = model.fit(train.X, train.y, treatment=train.treatment)
+    >>> model.arms_
+    ('Mens E-Mail', 'Womens E-Mail')
+    >>> model.predict(test.X).shape
+    (19200, 2)
+    >>> model.rank_pairs(test.X, share=0.1).shape  # columns row, arm and score
+    (1920, 3)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        calibrate: str | None = "linear",
+        random_state: int | Generator | None = None,
+        control: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.calibrate = calibrate
+        self.random_state = random_state
+        self.control = control
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        treatment: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+    ) -> Self:
+        """Fit each arm against the control; ``treatment`` holds the labels of all arms.
+
+        Other parameters are those of every estimator.
+        """
+        if self.calibrate not in ("linear", None):
+            raise ValueError(
+                f"calibrate should be 'linear' or None, got {self.calibrate!r}. None leaves the "
+                f"scores of the estimator as they are."
+            )
+        rows = self._rows(X, y, treatment, sample_weight)
+        validate_data(self, X, skip_check_array=True)
+        rng = np.random.default_rng(self.random_state)
+        names = None if ids is None else check_labels(ids, "ids", len(rows.y))
+        self.arms_ = rows.arms()
+        self.estimators_: dict[Any, Any] = {}
+        self._scales: dict[Any, _Scale] = {}
+        for arm in self.arms_:
+            index, part = rows.against_control(arm)
+            more = {} if names is None else {"ids": names[index]}
+            model = _fitted(self._estimator(), part, **more)
+            self.estimators_[arm] = model
+            if self.calibrate is not None:
+                gain = _crossfitted_gain(self._estimator(), part, rng)
+                self._scales[arm] = _Scale.of(part, gain, model.predict(part.X))
+        self.calibration_ = self._calibration_table()
+        if all(hasattr(model, "n_parameters_") for model in self.estimators_.values()):
+            self.n_parameters_ = sum(model.n_parameters_ for model in self.estimators_.values())
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """(n, arms): the score of each arm, an effect if it is calibrated; see ``arms_``."""
+        self._check_is_fitted()
+        scores = np.column_stack([self.estimators_[arm].predict(X) for arm in self.arms_])
+        for place, arm in enumerate(self.arms_):
+            if arm in self._scales:
+                scores[:, place] = self._scales[arm].effect_of(scores[:, place])
+        return scores
+
+    def best_arm(self, X: Any, *, minimum: float | None = None) -> NDArray[Any]:
+        """(n,) label of the arm of the highest score; the control where none is above ``minimum``.
+
+        With effects as scores, ``minimum=0`` leaves alone whom no arm is estimated to help.
+        """
+        scores = self.predict(X)
+        labels = np.array([*self.arms_, self._control()])
+        best = scores.argmax(axis=1)
+        if minimum is not None:
+            best = np.where(scores.max(axis=1) > minimum, best, len(self.arms_))
+        return labels[best]
+
+    def rank_pairs(
+        self, X: Any, *, share: float = 1.0, minimum: float | None = None
+    ) -> pd.DataFrame:
+        """Each person's best arm, from the highest score down: whom to treat, and with what.
+
+        Returns a frame with columns row (position in X), arm and score: the first
+        round(share * n) people, of whom those at or below ``minimum`` are left out.
+        """
+        (share,) = check_shares(share)
+        scores = self.predict(X)
+        best = scores.argmax(axis=1)
+        top = scores[np.arange(len(scores)), best]
+        order = np.argsort(-top, kind="stable")[: round(share * len(top))]
+        if minimum is not None:
+            order = order[top[order] > minimum]
+        arms = pd.Series(list(self.arms_))
+        return pd.DataFrame(
+            {"row": order, "arm": arms.iloc[best[order]].to_numpy(), "score": top[order]}
+        )
+
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        treatment: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Mean over the arms of the AUUC of each against the control.
+
+        It tells how well each arm's score ranks, not whether arms are chosen well: for that see
+        :meth:`policy_gain`.
+        """
+        parts = self._scored_parts(X, y, treatment, sample_weight)
+        values = [
+            auuc_score(part.y, score, treatment=part.treated, sample_weight=part.weight)
+            for part, score in parts
+        ]
+        return float(np.mean(values))
+
+    def auuc_by_arm(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        treatment: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> pd.DataFrame:
+        """A row for each arm against the control: AUUC and gain over random, with standard errors.
+
+        The rows must be new to the model. Columns: arm, n_rows, effect, auuc, standard_error, gain,
+        gain_standard_error.
+        """
+        table = []
+        parts = self._scored_parts(X, y, treatment, sample_weight)
+        for arm, (part, score) in zip(self.arms_, parts, strict=True):
+            with warnings.catch_warnings():
+                # The same effect for everybody, where calibration found no gain.
+                warnings.filterwarnings("ignore", "score should tell rows apart", UserWarning)
+                result = auuc_inference(
+                    part.y, score, treatment=part.treated, sample_weight=part.weight
+                )
+            row = {"arm": arm, "n_rows": len(part.y), "effect": part.effect()}
+            row |= {"auuc": result.estimate, "standard_error": result.standard_error}
+            row |= {"gain": result.gain, "gain_standard_error": result.gain_standard_error}
+            table.append(row)
+        return pd.DataFrame(table)
+
+    def policy_gain(
+        self, X: Any, y: ArrayLike, *, treatment: ArrayLike, share: float | ArrayLike = 1.0
+    ) -> pd.DataFrame:
+        """Gain per person, over treating nobody, of treating the top share with their best arms.
+
+        Among the people for whom arm a is chosen, those who got it are compared with those in the
+        control; with p_a their share of all people,
+
+            gain = sum_a p_a (mean of y | chosen and got a - mean of y | chosen a, got control).
+
+        The rows must be new to the model. Returns a frame with columns share, gain and
+        standard_error. An arm chosen for people of whom none got it, or none was in the control,
+        counts nothing.
+        """
+        rows, pairs = self._rows(X, y, treatment, None), self.rank_pairs(X)
+        place = pairs["arm"].map({arm: k for k, arm in enumerate(self.arms_)}).to_numpy()
+        table = []
+        for part in check_shares(share):
+            n_chosen = round(part * len(pairs))
+            chosen = np.full(len(pairs), len(self.arms_))
+            chosen[pairs["row"].to_numpy()[:n_chosen]] = place[:n_chosen]
+            table.append((part, *_stratified_gain(rows, chosen, self.arms_)))
+        return pd.DataFrame(table, columns=["share", "gain", "standard_error"])
+
+    def _control(self) -> Any:
+        return 0 if self.control is None else self.control
+
+    def _estimator(self) -> Any:
+        model = clone(self.estimator)
+        # The arms come as 1 and 0, whatever the labels.
+        return model.set_params(control=None) if "control" in model.get_params() else model
+
+    def _rows(
+        self, X: Any, y: ArrayLike, treatment: ArrayLike, sample_weight: ArrayLike | None
+    ) -> _ArmRows:
+        outcome = check_column(y, "y")
+        labels = check_labels(treatment, "treatment", len(outcome))
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        if n_rows != len(outcome):
+            raise ValueError(
+                f"X and y should have the same number of rows, got {n_rows} and {len(outcome)}. "
+                f"Pass columns of the same rows."
+            )
+        is_control = np.asarray(labels == self._control(), dtype=bool)
+        if not is_control.any() or is_control.all():
+            raise ValueError(
+                f"treatment should hold the label of the control group, {self._control()!r}, and "
+                f"at least one other, got {listed(pd.unique(labels).tolist())}. "
+                f"Name the control with control=..."
+            )
+        weight = None if sample_weight is None else check_weight(sample_weight, ~is_control)
+        return _ArmRows(X, outcome, labels, self._control(), weight)
+
+    def _scored_parts(
+        self, X: Any, y: ArrayLike, treatment: ArrayLike, sample_weight: ArrayLike | None
+    ) -> Iterator[tuple[_Part, Floats]]:
+        """For each arm its rows and those of the control, and their scores for this arm."""
+        rows, scores = self._rows(X, y, treatment, sample_weight), self.predict(X)
+        if rows.arms() != self.arms_:
+            raise ValueError(
+                f"treatment should hold the arms that the model was fitted on, "
+                f"{listed(self.arms_)}; got {listed(rows.arms())}. Drop the rows of other arms."
+            )
+        for place, arm in enumerate(self.arms_):
+            index, part = rows.against_control(arm)
+            yield part, scores[index, place]
+
+    def _calibration_table(self) -> pd.DataFrame | None:
+        if self.calibrate is None:
+            return None
+        return pd.DataFrame(
+            [(arm, s.effect, s.gain, s.slope) for arm, s in self._scales.items()],
+            columns=["arm", "effect", "gain", "slope"],
+        )
+
+
+class _Part(NamedTuple):
+    """The rows of one arm and of the control."""
+
+    X: Any
+    y: Floats
+    treated: Bools
+    weight: Floats | None
+
+    def take(self, index: NDArray[np.intp]) -> _Part:
+        weight = None if self.weight is None else self.weight[index]
+        return _Part(_safe_indexing(self.X, index), self.y[index], self.treated[index], weight)
+
+    def effect(self) -> float:
+        weight = np.ones(len(self.y)) if self.weight is None else self.weight
+        treated, control = (
+            np.average(self.y[arm], weights=weight[arm]) for arm in (self.treated, ~self.treated)
+        )
+        return float(treated - control)
+
+
+class _ArmRows(NamedTuple):
+    X: Any
+    y: Floats
+    labels: NDArray[Any]
+    control: Any
+    weight: Floats | None
+
+    def arms(self) -> tuple[Any, ...]:
+        others = [label for label in pd.unique(self.labels).tolist() if label != self.control]
+        return tuple(sorted(others, key=lambda v: (isinstance(v, str), v)))
+
+    def against_control(self, arm: Any) -> tuple[NDArray[np.intp], _Part]:
+        treated = np.asarray(self.labels == arm, dtype=bool)
+        index = np.flatnonzero(treated | (self.labels == self.control))
+        return index, _Part(self.X, self.y, treated, self.weight).take(index)
+
+
+class _Scale(NamedTuple):
+    """From scores of an arm to effects."""
+
+    effect: float
+    gain: float
+    slope: float
+    levels: Floats  # different training scores, from lowest to highest
+    below: Floats  # u of each: share of the training rows of lower score, ties half
+
+    @classmethod
+    def of(cls, part: _Part, gain: float, score: Floats) -> _Scale:
+        ranking = rank_rows(score)
+        weight = np.ones(len(score)) if part.weight is None else part.weight
+        sums = ranking.level_sums(weight[ranking.order])
+        first = slice(None) if ranking.starts is None else ranking.starts
+        below = (np.cumsum(sums) - sums / 2) / sums.sum()
+        variance = float(np.average((below - 0.5) ** 2, weights=sums))
+        slope = max(gain, 0.0) / variance if len(below) > 1 else 0.0
+        return cls(part.effect(), gain, slope, score[ranking.order][first], below)
+
+    def effect_of(self, score: Floats) -> Floats:
+        return self.effect + self.slope * (np.interp(score, self.levels, self.below) - 0.5)
+
+
+def _fitted(model: Any, part: _Part, **more: Any) -> Any:
+    if part.weight is not None:
+        more["sample_weight"] = part.weight
+    return model.fit(part.X, part.y, treatment=part.treated.astype(np.int8), **more)
+
+
+def _crossfitted_gain(model: Any, part: _Part, rng: Generator) -> float:
+    """Mean over folds of AUUC - ATE/2, of models fitted on the other folds."""
+    # Learners of a 0/1 outcome need both values in each arm, in every fold.
+    by = "treatment-outcome" if len(np.unique(part.y)) == 2 else "treatment"
+    strata = make_strata(part.treated, part.y, by=by)
+    strata.require(2, "to be calibrated", "use calibrate=None")
+    n_folds = min(N_FOLDS, int(np.bincount(strata.codes).min()))
+    folds = TrialKFold(n_folds, by=by, random_state=rng)
+    gains = []
+    for train, test in folds.split(part.y[:, None], part.y, treatment=part.treated):
+        held_out = part.take(test)
+        score = _fitted(clone(model), part.take(train)).predict(held_out.X)
+        # Ranked arm by arm, people of the two arms have the same mean u: less noise.
+        auuc = auuc_score(
+            held_out.y,
+            score,
+            treatment=held_out.treated,
+            ranking="separate",
+            sample_weight=held_out.weight,
+        )
+        gains.append(auuc - held_out.effect() / 2)
+    return float(np.mean(gains))
+
+
+def _stratified_gain(
+    rows: _ArmRows, chosen: NDArray[np.intp], arms: tuple[Any, ...]
+) -> tuple[float, float]:
+    """Sum over arms of share times effect, among the people for whom the arm is chosen."""
+    n, gain, variance, squares = len(chosen), 0.0, 0.0, 0.0
+    for place, arm in enumerate(arms):
+        here = chosen == place
+        groups = [rows.y[here & (rows.labels == label)] for label in (arm, rows.control)]
+        if min(len(group) for group in groups) < 2:
+            continue
+        share, effect = here.mean(), groups[0].mean() - groups[1].mean()
+        gain += share * effect
+        squares += share * effect**2
+        variance += share**2 * sum(group.var(ddof=1) / len(group) for group in groups)
+    return gain, float(np.sqrt(variance + (squares - gain**2) / n))

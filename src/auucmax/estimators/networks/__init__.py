@@ -1,0 +1,8 @@
+"""Networks: TARNet, CFRNet (and BNN), GANITE. torch is loaded by ``fit``, and by nothing else."""
+
+from __future__ import annotations
+
+from auucmax.estimators.networks.files import load_network, save_network
+from auucmax.estimators.networks.models import GANITE, CFRNet, TARNet
+
+__all__ = ["GANITE", "CFRNet", "TARNet", "load_network", "save_network"]

@@ -1,0 +1,375 @@
+"""Networks with a head for each arm: TARNet, CFRNet, GANITE. They need torch to fit only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auucmax._validation import Bools, Floats, check_choice, check_whole
+from auucmax.estimators.base import UpliftEstimator
+from auucmax.estimators.networks.ipm import IPMS
+from auucmax.estimators.networks.layers import (
+    Shapes,
+    chain,
+    initialise,
+    one_headed,
+    two_headed,
+)
+from auucmax.estimators.networks.network import SCALES, Network, fit_scales
+from auucmax.estimators.networks.rows import split_rows
+from auucmax.estimators.networks.training import (
+    Fitted,
+    HeadsTask,
+    Settings,
+    train_ganite,
+    train_heads,
+)
+
+__all__ = ["GANITE", "CFRNet", "TARNet"]
+
+
+class TARNet(UpliftEstimator):
+    """A shared representation and a head for each arm (Shalit, Johansson and Sontag, 2017).
+
+    Minimises, over the weights of Phi, h_0 and h_1,
+
+        mean of w_i loss(h_{t_i}(Phi(x_i)), y_i) + l2 / 2 * (sum of squared weights)
+
+    where w_i gives both arms the same total; log-loss for 0/1 outcomes, else the squared error of
+    standardised outcomes. score(x) = the mean outcome of h_1 minus that of h_0 at Phi(x).
+
+    Parameters
+    ----------
+    shared, heads : widths of the rectified layers of Phi, and of each head before its output.
+    learning_rate, l2, batch_size : of Adam. ``batch_size=None``: all rows at once.
+    max_epochs, patience : training ends when the loss of the validation rows has not fallen for
+        ``patience`` epochs; the weights of the best epoch are kept.
+    validation_share : of the rows, drawn from each arm and level of the outcome. 0, or too few
+        rows for both arms to be in both parts: train for ``max_epochs``.
+    scale : "z-score" or "min-max", of the features. Part of the model.
+    random_state : of the starting weights, the validation rows and the batches.
+    control : label of the control group, when treatment is not 0/1.
+
+    Attributes
+    ----------
+    weights_ : name -> array, the weights of the best epoch. Scoring uses numpy only.
+    n_parameters_ : how many numbers they hold.
+    history_ : losses by epoch, "train" and "validation".
+    n_epochs_ : epochs run.
+
+    Notes
+    -----
+    Training uses one thread of torch and none of its random generators: the same seed gives the
+    same network, whatever torch is set to; other processors or versions may round differently.
+
+    Examples
+    --------
+    >>> from auucmax import make_trial
+    >>> trial = make_trial(2_000, n_features=22, random_state=0)
+    >>> model = TARNet(max_epochs=2, random_state=0).fit(
+    ...     trial.X, trial.y, treatment=trial.treatment
+    ... )
+    >>> model.n_parameters_, model.n_epochs_
+    (22402, 2)
+    >>> model.predict(trial.X).shape
+    (2000,)
+    """
+
+    def __init__(
+        self,
+        *,
+        shared: Sequence[int] = (64, 64),
+        heads: Sequence[int] = (64, 64),
+        learning_rate: float = 1e-3,
+        l2: float = 3e-3,
+        batch_size: int | None = 512,
+        max_epochs: int = 200,
+        patience: int = 10,
+        validation_share: float = 0.2,
+        scale: str = "z-score",
+        random_state: int | np.random.Generator | None = None,
+        control: Any = None,
+    ) -> None:
+        self.shared = shared
+        self.heads = heads
+        self.learning_rate = learning_rate
+        self.l2 = l2
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.validation_share = validation_share
+        self.scale = scale
+        self.random_state = random_state
+        self.control = control
+
+    def _fit(
+        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
+    ) -> None:
+        _fit_heads(self, HeadsTask(), X, y, treated, sample_weight)
+
+    def _predict(self, X: NDArray[Any]) -> Floats:
+        return self.network_.uplift(X)
+
+    def _shapes(self, n_features: int) -> Shapes:
+        return two_headed(n_features, _widths(self, "shared"), _widths(self, "heads"))
+
+
+class CFRNet(UpliftEstimator):
+    """TARNet with a penalty on the distance between the arms' representations; BNN with one head.
+
+    Minimises, with Phi_T and Phi_C the representations of the treated and the control rows,
+
+        mean of w_i loss(h_{t_i}(Phi(x_i)), y_i) + alpha IPM(Phi_T, Phi_C)
+        + l2 / 2 * (sum of squared weights)
+
+    (Shalit, Johansson and Sontag, 2017, eq. 3). In a randomised trial the arms have one
+    distribution to begin with, and the penalty only keeps Phi from overfitting their differences.
+
+    Parameters
+    ----------
+    ipm : "mmd-linear", "mmd-rbf" or "wasserstein", computed in each batch.
+    alpha : weight of the penalty; 0 is TARNet. Two batches of one distribution have a linear and a
+        Wasserstein distance above 0, so a large alpha makes Phi flat instead of balanced.
+    one_head : a single head that is fed with Phi(x) and t (BNN: Johansson, Shalit and Sontag,
+        2016) instead of a head for each arm.
+    normalise : divide each Phi(x) by its norm, so that the penalty cannot be met by shrinking it.
+    shared, heads, learning_rate, l2, batch_size, max_epochs, patience, validation_share, scale, \
+random_state, control : as for :class:`TARNet`. The validation loss has the penalty in it.
+
+    Attributes
+    ----------
+    weights_, n_parameters_, history_, n_epochs_ : as for :class:`TARNet`.
+
+    Examples
+    --------
+    >>> from auucmax import make_trial
+    >>> trial = make_trial(2_000, n_features=22, random_state=0)
+    >>> model = CFRNet(ipm="wasserstein", one_head=True, max_epochs=2, random_state=0)
+    >>> model.fit(trial.X, trial.y, treatment=trial.treatment).n_parameters_
+    14081
+    """
+
+    def __init__(
+        self,
+        *,
+        ipm: str = "mmd-linear",
+        alpha: float = 0.1,
+        one_head: bool = False,
+        normalise: bool = False,
+        shared: Sequence[int] = (64, 64),
+        heads: Sequence[int] = (64, 64),
+        learning_rate: float = 1e-3,
+        l2: float = 3e-3,
+        batch_size: int | None = 512,
+        max_epochs: int = 200,
+        patience: int = 10,
+        validation_share: float = 0.2,
+        scale: str = "z-score",
+        random_state: int | np.random.Generator | None = None,
+        control: Any = None,
+    ) -> None:
+        self.ipm = ipm
+        self.alpha = alpha
+        self.one_head = one_head
+        self.normalise = normalise
+        self.shared = shared
+        self.heads = heads
+        self.learning_rate = learning_rate
+        self.l2 = l2
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.validation_share = validation_share
+        self.scale = scale
+        self.random_state = random_state
+        self.control = control
+
+    def _fit(
+        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
+    ) -> None:
+        check_choice(self.ipm, "ipm", IPMS)
+        task = HeadsTask(self.ipm, _at_least_zero(self.alpha, "alpha"), bool(self.normalise))
+        _fit_heads(self, task, X, y, treated, sample_weight)
+
+    def _predict(self, X: NDArray[Any]) -> Floats:
+        return self.network_.uplift(X)
+
+    def _shapes(self, n_features: int) -> Shapes:
+        layout = one_headed if self.one_head else two_headed
+        return layout(n_features, _widths(self, "shared"), _widths(self, "heads"))
+
+
+class GANITE(UpliftEstimator):
+    """Outcomes that were not observed are made up by a generator, then both are learned.
+
+    As in the code of Yoon, Jordon and van der Schaar (2018):
+
+    1. a generator G(x, t, y) gives both outcomes, a discriminator D(x, y_0, y_1) sees the observed
+       one in its place and guesses t; D minimises L_D, the log-loss of t, and G minimises the loss
+       of the observed outcome - alpha L_D; two steps of D for one of G, on the same batch;
+    2. a network I(x) with two heads learns both outcomes, the observed one and that of G.
+
+    score(x) = I_1(x) - I_0(x). Outcomes that are not 0/1 are standardised, with squared error
+    for log-loss.
+
+    Parameters
+    ----------
+    hidden : width of all layers: two shared ones and one in each head of G and I, two in D.
+    alpha : weight of the discriminator in the loss of G. (1 in the authors' code; they tried up to
+        1000.)
+    generator_epochs : of the first stage, which has no loss to stop by: G sees the outcome that
+        it has to return.
+    learning_rate, l2, batch_size, validation_share, scale, random_state, control : as for
+        :class:`TARNet`.
+    max_epochs, patience : of the second stage, as for :class:`TARNet`.
+
+    Attributes
+    ----------
+    weights_ : name -> array, of I alone, which is all that scoring needs.
+    n_parameters_ : of G, D and I, which are all trained.
+    history_ : losses by epoch: "generator" (observed outcomes) and "discriminator" of the first
+        stage, "train" and "validation" of the second.
+    n_epochs_ : epochs of the second stage.
+
+    Examples
+    --------
+    >>> from auucmax import make_trial
+    >>> trial = make_trial(2_000, n_features=22, random_state=0)
+    >>> model = GANITE(generator_epochs=2, max_epochs=2, random_state=0)
+    >>> model.fit(trial.X, trial.y, treatment=trial.treatment).n_parameters_
+    8855
+    """
+
+    def __init__(
+        self,
+        *,
+        hidden: int = 30,
+        alpha: float = 10.0,
+        generator_epochs: int = 20,
+        learning_rate: float = 1e-3,
+        l2: float = 3e-3,
+        batch_size: int | None = 256,
+        max_epochs: int = 200,
+        patience: int = 10,
+        validation_share: float = 0.2,
+        scale: str = "z-score",
+        random_state: int | np.random.Generator | None = None,
+        control: Any = None,
+    ) -> None:
+        self.hidden = hidden
+        self.alpha = alpha
+        self.generator_epochs = generator_epochs
+        self.learning_rate = learning_rate
+        self.l2 = l2
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.validation_share = validation_share
+        self.scale = scale
+        self.random_state = random_state
+        self.control = control
+
+    def _fit(
+        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
+    ) -> None:
+        settings = _settings(self)
+        width = check_whole(self.hidden, "hidden", 1)
+        n_epochs = check_whole(self.generator_epochs, "generator_epochs", 1)
+        alpha = _at_least_zero(self.alpha, "alpha")
+        rng = np.random.default_rng(self.random_state)
+        d = X.shape[1]
+        discriminator = chain("discriminator", [d + 2, width, width, 1])
+        layouts = two_headed(d + 2, (width, width), (width,)), discriminator, self._shapes(d)
+        generator, guesser, scorer = (initialise(shapes, rng) for shapes in layouts)
+        scales = fit_scales(X, y, sample_weight, self.scale)
+        rows = split_rows(
+            X, y, treated, sample_weight, scales,
+            validation_share=self.validation_share, balanced=False, rng=rng,
+        )  # fmt: skip
+        fitted = train_ganite(
+            (generator, guesser, scorer), *rows,
+            binary=scales.binary, alpha=alpha, generator_epochs=n_epochs,
+            settings=settings, rng=rng,
+        )  # fmt: skip
+        keep(self, Network(fitted.weights, scales), fitted)
+        self.n_parameters_ = sum(a.size for w in (generator, guesser, scorer) for a in w.values())
+
+    def _predict(self, X: NDArray[Any]) -> Floats:
+        return self.network_.uplift(X)
+
+    def _shapes(self, n_features: int) -> Shapes:
+        width = check_whole(self.hidden, "hidden", 1)
+        return two_headed(n_features, (width, width), (width,))
+
+
+def _fit_heads(
+    model: TARNet | CFRNet,
+    task: HeadsTask,
+    X: NDArray[Any],
+    y: Floats,
+    treated: Bools,
+    sample_weight: Floats | None,
+) -> None:
+    settings = _settings(model)
+    rng = np.random.default_rng(model.random_state)
+    start = initialise(model._shapes(X.shape[1]), rng)
+    scales = fit_scales(X, y, sample_weight, model.scale)
+    rows = split_rows(
+        X, y, treated, sample_weight, scales,
+        validation_share=model.validation_share, balanced=True, rng=rng,
+    )  # fmt: skip
+    fitted = train_heads(start, *rows, binary=scales.binary, task=task, settings=settings, rng=rng)
+    keep(model, Network(fitted.weights, scales, task.normalise), fitted)
+
+
+def keep(model: Any, network: Network, fitted: Fitted) -> None:
+    """Set what a fitted model has."""
+    model.network_, model.weights_ = network, network.weights
+    model.n_parameters_ = sum(array.size for array in network.weights.values())
+    model.history_, model.n_epochs_ = fitted.history, fitted.n_epochs
+
+
+def _settings(model: Any) -> Settings:
+    check_choice(model.scale, "scale", SCALES)
+    rate: Any = model.learning_rate
+    share: Any = model.validation_share
+    if not _is_number(rate) or not 0 < rate < np.inf:
+        raise ValueError(f"learning_rate should be a positive number, got {rate!r}. Try 0.001.")
+    if not _is_number(share) or not 0 <= share < 1:
+        raise ValueError(
+            f"validation_share should be at least 0 and below 1, got {share!r}. 0.2 keeps a fifth "
+            f"of the rows to stop by."
+        )
+    return Settings(
+        learning_rate=float(rate),
+        l2=_at_least_zero(model.l2, "l2"),
+        batch_size=None if model.batch_size is None else check_whole(
+            model.batch_size, "batch_size", 1
+        ),
+        max_epochs=check_whole(model.max_epochs, "max_epochs", 1),
+        patience=check_whole(model.patience, "patience", 1),
+    )  # fmt: skip
+
+
+def _widths(model: Any, name: str) -> list[int]:
+    widths = getattr(model, name)
+    if isinstance(widths, (str, bytes)) or not isinstance(widths, (Sequence, np.ndarray)):
+        raise ValueError(
+            f"{name} should be a list of widths of layers, got {widths!r}. For two layers of 64, "
+            f"pass (64, 64)."
+        )
+    return [check_whole(width, f"each width of {name}", 1) for width in widths]
+
+
+def _at_least_zero(value: Any, name: str) -> float:
+    if not _is_number(value) or not 0 <= value < np.inf:
+        raise ValueError(f"{name} should be a number of at least 0, got {value!r}. 0 turns it off.")
+    return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

@@ -1,0 +1,220 @@
+"""Models of other libraries, or any function that scores rows, among our own estimators."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
+
+from auucmax._validation import Floats, check_column, check_treatment, check_weight
+from auucmax.data.fingerprint import TrainingRecord, fingerprint, hash_ids
+from auucmax.estimators.base import UpliftEstimator
+
+__all__ = ["ScoreOnly"]
+
+
+class ScoreOnly(UpliftEstimator):
+    """A scorer from elsewhere: it ranks, is evaluated and compared like our own estimators.
+
+    Scores are the values of, whichever ``model`` has first,
+
+    * ``model.effect(X)`` (EconML);
+    * ``model.predict(X)`` (scikit-uplift; CausalML's meta-learners, trees and forests; a regressor
+      of the uplift). Where CausalML returns the response rates of control and treatment, in two
+      columns, the score is their difference;
+    * ``model(X)``, any function.
+
+    X is passed on as it comes, frame or array. Scores must be finite, one a row: (n,) or (n, 1).
+    A model of several treatments needs a function that takes one: ``lambda X: model.predict(X)[:,
+    0]``, say. A classifier of the outcome is refused, since its ``predict`` returns labels.
+
+    ``ScoreOnly(model)`` is ready at once, ``fit`` checks its arguments and changes nothing, and
+    ``clone`` keeps the fitted model. It must then have been fitted on *other* rows than those it is
+    evaluated on, the training part of every split included. ``ScoreOnly(fit_with=...)`` is fitted
+    anew by each ``fit``.
+
+    Parameters
+    ----------
+    model : a fitted model, or a function X -> scores.
+    fit_with : a function (X, y, treatment) -> fitted model or function X -> scores, called by
+        ``fit`` with X as it came, y as float and treatment as 0/1 arrays. Weights are passed if it
+        has an argument ``sample_weight``.
+    control : label of the control group, when treatment is not 0/1.
+
+    Attributes
+    ----------
+    scorer_ : what ``fit_with`` returned.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> train, test = load_hillstrom().split(random_state=0)
+    >>> rule = ScoreOnly(lambda X: X["womens"])
+    >>> round(rule.score(test.X, test.y, treatment=test.treatment), 3)
+    0.031
+
+    Another library's learner, fitted again on each split; here a scikit-learn regressor of a
+    transformed outcome stands for it:
+
+    >>> from sklearn.linear_model import Ridge
+    >>> learner = ScoreOnly(fit_with=lambda X, y, t: Ridge().fit(X, y * (2 * t - 1)))
+    >>> learner = learner.fit(train.X, train.y, treatment=train.treatment)
+    >>> round(learner.score(test.X, test.y, treatment=test.treatment), 3)
+    0.03
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        *,
+        fit_with: Callable[..., Any] | None = None,
+        control: Any = None,
+    ) -> None:
+        self.model = model
+        self.fit_with = fit_with
+        self.control = control
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        treatment: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+    ) -> Self:
+        """Call ``fit_with`` on these rows; with a fitted ``model`` only check them.
+
+        Parameters are those of every estimator, but X may hold whatever the model takes.
+        """
+        self._check_parameters()
+        outcome = check_column(y, "y", _n_rows(X), than="X")
+        treated = check_treatment(treatment, len(outcome), control=self.control)
+        weight = None if sample_weight is None else check_weight(sample_weight, treated)
+        if self.fit_with is None:
+            return self
+        validate_data(self, X, skip_check_array=True)  # remembers the columns
+        more = {} if weight is None else {"sample_weight": weight}
+        if more and not _takes(self.fit_with, "sample_weight"):
+            raise ValueError(
+                "fit_with should have an argument sample_weight when weights are given, got a "
+                "function without. Add it, or leave the weights out."
+            )
+        self.scorer_ = self.fit_with(X, outcome, treated.astype(np.int8), **more)
+        _scoring_function(self.scorer_, "fit_with should return")
+        if _holds_numbers(X):
+            names = None if ids is None else hash_ids(ids, len(outcome))
+            seen = fingerprint(X, outcome, treated)
+            self.training_record_ = TrainingRecord(seen, learnt=seen, ids=names)
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Scores, (n,): the higher, the sooner a person should be treated."""
+        self._check_parameters()
+        self._check_is_fitted()
+        if hasattr(self, "n_features_in_"):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        scorer = self.model if self.fit_with is None else self.scorer_
+        values = np.asarray(_call(scorer, X))
+        if values.ndim == 2 and values.shape[1] > 1:
+            values = _difference_of_arms(scorer, values)
+        return check_column(values, "score", _n_rows(X), than="X")
+
+    def _check_parameters(self) -> None:
+        if (self.model is None) == (self.fit_with is None):
+            got = "neither" if self.model is None else "both"
+            raise ValueError(
+                f"either model or fit_with should be given, got {got}. Pass a fitted model or a "
+                f"function of X, or a function that fits one."
+            )
+        if self.fit_with is None:
+            _scoring_function(self.model, "model should be")
+        elif not callable(self.fit_with):
+            raise ValueError(
+                f"fit_with should be a function (X, y, treatment) -> model, got "
+                f"{type(self.fit_with).__name__}. Pass a fitted model as the first argument."
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.fit_with is None or hasattr(self, "scorer_")
+
+    def __sklearn_clone__(self) -> ScoreOnly:
+        # scikit-learn would clone the model too, and so forget what it has learnt.
+        return type(self)(self.model, fit_with=self.fit_with, control=self.control)
+
+
+def _scoring_function(scorer: Any, place: str) -> tuple[str, Callable[[Any], Any]]:
+    """Name and function that score rows."""
+    got, advice = type(scorer).__name__, "Pass a function that returns the scores."
+    if isinstance(scorer, type):
+        got, advice = f"the class {scorer.__name__}", "Pass a fitted instance of it."
+    elif callable(getattr(scorer, "effect", None)):
+        return "effect", scorer.effect
+    elif callable(getattr(scorer, "predict", None)):
+        if not _is_classifier(scorer):
+            return "predict", scorer.predict
+        got = f"the classifier {got}, whose predict returns labels"
+        advice = "Pass a function, for example lambda X: model.predict_proba(X)[:, 1]."
+    elif callable(scorer):
+        return "__call__", scorer
+    raise ValueError(
+        f"{place} a function X -> scores, or a fitted model with effect(X) or predict(X); got "
+        f"{got}. {advice}"
+    )
+
+
+def _call(scorer: Any, X: Any) -> Any:
+    name, function = _scoring_function(scorer, "model should be")
+    try:
+        return function(X)
+    except (NotFittedError, AttributeError) as error:
+        # CausalML and EconML fail on an attribute that only fitting sets.
+        about_rows = isinstance(error, AttributeError) and getattr(error, "obj", None) is X
+        if name == "__call__" or about_rows:
+            raise
+        raise NotFittedError(
+            f"model should be fitted before it scores rows, got {type(scorer).__name__}, whose "
+            f"{name} fails: {error}. Fit it with its own library first, or pass a function that "
+            f"does so as fit_with=..."
+        ) from error
+
+
+def _difference_of_arms(scorer: Any, values: NDArray[Any]) -> NDArray[Any]:
+    """Rate of the treated minus that of the control, for a CausalML tree that returns both."""
+    arms, control = list(getattr(scorer, "classes_", ())), getattr(scorer, "control_name", None)
+    if len(arms) == values.shape[1] == 2 and control in arms:
+        place = arms.index(control)
+        return np.asarray(values[:, 1 - place] - values[:, place])
+    raise ValueError(
+        f"a model should return one score a row, got an array of shape {values.shape}. Pass a "
+        f"function that takes one column, for example lambda X: model.predict(X)[:, 0]."
+    )
+
+
+def _is_classifier(model: Any) -> bool:
+    return hasattr(model, "__sklearn_tags__") and bool(is_classifier(model))
+
+
+def _takes(function: Callable[..., Any], name: str) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a built-in function does not tell
+        return True
+    return any(p.name == name or p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+
+
+def _holds_numbers(X: Any) -> bool:
+    try:
+        return np.asarray(X).astype(np.float64).ndim == 2
+    except (TypeError, ValueError):
+        return False
+
+
+def _n_rows(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)

@@ -1,0 +1,250 @@
+import pickle
+
+import numpy as np
+import pytest
+
+from auucmax import auuc_inference, auuc_score, make_trial
+from auucmax.estimators.lambdamart import UpliftLambdaMART, _groups, _Rows, _start_ndcg
+
+pytest.importorskip("lightgbm", reason="needs the extra trees")
+
+GAINS = ("pcg", "ndcg")
+SMALL = {"n_trees": 8, "early_stopping": None, "group_size": 200, "n_jobs": 1}
+
+
+def trial(seed, n_rows=3000, **options):
+    usual = {"n_features": 5, "n_noise": 1, "base_rate": 0.3, "ate": 0.1, "heterogeneity": 1.0}
+    return make_trial(n_rows, random_state=seed, **(usual | options))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    made = trial(0)
+    return made.X.to_numpy(np.float64), made.y, made.treatment
+
+
+@pytest.mark.parametrize("gain", GAINS)
+@pytest.mark.parametrize("nonlinearity", [0.0, 1.0])
+def test_beats_random(gain, nonlinearity):
+    train, test = (trial(seed, 6000, nonlinearity=nonlinearity) for seed in (0, 1))
+    model = UpliftLambdaMART(gain, n_trees=40, early_stopping=None, group_size=200)
+    model.set_params(random_state=0, n_jobs=1).fit(train.X, train.y, treatment=train.treatment)
+    result = auuc_inference(test.y, model.predict(test.X), treatment=test.treatment)
+    assert result.gain > 3 * result.gain_standard_error
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("gain", GAINS)
+def test_beats_random_with_early_stopping_and_comes_near_the_best(gain):
+    train, test = (trial(seed, 10_000, nonlinearity=0.5) for seed in (0, 1))
+    model = UpliftLambdaMART(gain, group_size=200, n_jobs=1, random_state=0)
+    model.fit(train.X, train.y, treatment=train.treatment)
+    result = auuc_inference(test.y, model.predict(test.X), treatment=test.treatment)
+    assert result.gain > 3 * result.gain_standard_error
+    population = test.population
+    part = population.auuc(model.predict) - population.ate / 2
+    assert part > 0.7 * (population.best_auuc - population.ate / 2)
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("gain", GAINS)
+def test_no_gain_without_heterogeneity(gain):
+    """Effects that do not depend on x: the mean gain over ten trials is within 3 s.e. of zero."""
+    gains, errors = [], []
+    for seed in range(10):
+        train, test = (trial(s, 3000, heterogeneity=1e-6, signal=1e-6) for s in (seed, 100 + seed))
+        model = UpliftLambdaMART(gain, random_state=0, **SMALL)
+        score = model.fit(train.X, train.y, treatment=train.treatment).predict(test.X)
+        result = auuc_inference(test.y, score, treatment=test.treatment)
+        gains.append(result.gain)
+        errors.append(result.gain_standard_error)
+    assert abs(np.mean(gains)) < 3 * np.sqrt(np.mean(np.square(errors)) / 10)
+
+
+@pytest.mark.parametrize("gain", GAINS)
+@pytest.mark.parametrize("threads", [(1, 2), pytest.param((1, 3, 7, -1), marks=pytest.mark.gate)])
+def test_same_seed_same_scores_for_any_number_of_threads(rows, gain, threads):
+    X, y, t = rows
+    scores = [
+        UpliftLambdaMART(
+            gain, n_trees=3, early_stopping="holdout", group_size=200, n_jobs=n_jobs, random_state=3
+        )
+        .fit(X, y, treatment=t)
+        .predict(X)
+        for n_jobs in threads
+    ]
+    for other in scores[1:]:
+        assert np.array_equal(scores[0], other)
+
+
+def test_order_of_rows_and_seed_do_not_matter_to_pcg(rows):
+    X, y, t = rows
+    first = UpliftLambdaMART(random_state=0, **SMALL).fit(X, y, treatment=t).predict(X)
+    order = np.random.default_rng(0).permutation(len(y))
+    other = UpliftLambdaMART(random_state=1, **SMALL).fit(X[order], y[order], treatment=t[order])
+    assert other.predict(X) == pytest.approx(first, abs=1e-9 * np.ptp(first))
+
+
+def test_more_trees_and_finer_bins(rows):
+    X, y, t = rows
+    few, many = (
+        UpliftLambdaMART(**(SMALL | {"n_trees": n})).fit(X, y, treatment=t) for n in (2, 30)
+    )
+    assert few.score(X, y, treatment=t) < many.score(X, y, treatment=t)
+    coarse, fine = (
+        UpliftLambdaMART(n_bins=b, **SMALL).fit(X, y, treatment=t).predict(X) for b in (64, 3000)
+    )
+    assert np.corrcoef(coarse, fine)[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("gain", GAINS)
+def test_count_of_parameters(rows, gain):
+    X, y, t = rows
+    model = UpliftLambdaMART(gain, n_leaves=3, **SMALL).fit(X, y, treatment=t)
+    assert model.n_trees_ == 8
+    assert model.n_parameters_ == 8 * (3 + 2)
+    assert model.validation_auuc_ is None
+    frame = model.booster_.trees_to_dataframe()
+    assert len(frame) == model.n_parameters_
+
+
+@pytest.mark.parametrize("gain", GAINS)
+@pytest.mark.parametrize("early_stopping", ["cv", "holdout"])
+def test_early_stopping(rows, gain, early_stopping):
+    X, y, t = rows
+    model = UpliftLambdaMART(
+        gain, n_trees=25, early_stopping=early_stopping, patience=3, group_size=200, n_jobs=1,
+        random_state=0,
+    ).fit(X, y, treatment=t)  # fmt: skip
+    path = model.validation_auuc_
+    assert model.n_trees_ == np.argmax(path) + 1
+    assert len(path) == min(25, model.n_trees_ + 3)
+    alone = UpliftLambdaMART(
+        gain, n_trees=model.n_trees_, early_stopping=None, group_size=200, n_jobs=1
+    )
+    if gain == "pcg":  # the model is that of all rows with so many trees
+        assert np.array_equal(alone.fit(X, y, treatment=t).predict(X), model.predict(X))
+
+
+def test_the_path_is_auuc_of_rows_that_were_left_out(rows):
+    """By hand: the folds' models, fitted on their own, score the held-out rows."""
+    from auucmax.estimators.lambdamart import _folds
+
+    X, y, t = rows
+    model = UpliftLambdaMART(n_trees=4, patience=9, n_jobs=1, random_state=7).fit(X, y, treatment=t)
+    rng = np.random.default_rng(7)
+    rng.integers(2**31 - 1)
+    folds = _folds(_Rows(X, y, t == 1, None), "cv", rng)
+    assert len(folds) == 5
+    by_hand = [
+        UpliftLambdaMART(n_trees=4, early_stopping=None, n_jobs=1)
+        .fit(X[train], y[train], treatment=t[train])
+        .score(X[test], y[test], treatment=t[test])
+        for train, test in folds
+    ]
+    assert model.validation_auuc_[3] == pytest.approx(np.mean(by_hand), abs=1e-12)
+
+
+def test_weights(rows):
+    X, y, t = rows
+    X = X.round(1)  # so few values that LightGBM's bins do not depend on weights
+    copies = np.random.default_rng(0).integers(1, 4, len(y))
+    index = np.repeat(np.arange(len(y)), copies)
+    weighted = UpliftLambdaMART(**SMALL).fit(X, y, treatment=t, sample_weight=copies).predict(X)
+    repeated = UpliftLambdaMART(**SMALL).fit(X[index], y[index], treatment=t[index]).predict(X)
+    assert weighted == pytest.approx(repeated, abs=1e-6 * np.ptp(repeated))
+    # The built-in ranker: weights count, though not as copies.
+    plain, ranked = (
+        UpliftLambdaMART("ndcg", random_state=0, **SMALL)
+        .fit(X, y, treatment=t, sample_weight=w)
+        .predict(X)
+        for w in (None, np.where(X[:, 0] > 0, 10.0, 1.0))
+    )
+    assert not np.array_equal(plain, ranked)
+    for gain in GAINS:  # and in early stopping
+        model = UpliftLambdaMART(gain, n_trees=3, n_jobs=1, random_state=0)
+        model.fit(X, y, treatment=t, sample_weight=copies)
+        assert np.isfinite(model.validation_auuc_).all()
+
+
+def test_groups_are_random_stratified_and_small_enough():
+    rng = np.random.default_rng(0)
+    cell = rng.choice(4, size=1037, p=[0.5, 0.1, 0.3, 0.1])
+    order, sizes = _groups(cell, 100, rng)
+    assert sorted(order) == list(range(1037))
+    assert len(sizes) == 11
+    assert sizes.sum() == 1037
+    assert sizes.max() <= 100
+    assert np.ptp(sizes) <= 1
+    group = np.repeat(np.arange(11), sizes)
+    for value in range(4):
+        assert np.ptp(np.bincount(group[cell[order] == value], minlength=11)) <= 1
+    # Within a group the order says nothing about the cell.
+    place = np.arange(1037) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    means = [place[cell[order] == value].mean() for value in range(4)]
+    assert np.ptp(means) < 12
+
+
+def test_what_the_built_in_ranker_is_told():
+    y = np.array([1.0, 1, 0, 0, 1, 0, 0, 0])
+    treated = np.array([1, 0, 1, 0, 1, 1, 1, 1], dtype=bool)
+    model = UpliftLambdaMART("ndcg", min_leaf_share=0.25)
+    rows = _Rows(np.arange(8.0)[:, None], y, treated, None)
+    params, data, gradients = _start_ndcg(model, rows, np.random.default_rng(0))
+    assert gradients is None
+    in_order = np.argsort(data["data"][:, 0])
+    assert data["label"][in_order].tolist() == [2, 0, 1, 1, 2, 1, 1, 1]
+    gains = np.array(params["label_gain"])  # proportional to 0, 1/n_C, 1/n_T + 1/n_C
+    assert gains / gains[2] == pytest.approx([0, (1 / 2) / (1 / 6 + 1 / 2), 1])
+    assert params["lambdarank_truncation_level"] == 8
+    assert params["min_data_in_leaf"] == 2
+
+
+def test_missing_values_importances_pickle_and_parameters(rows):
+    X, y, t = rows
+    X = X.copy()
+    X[::3, 0] = np.nan
+    model = UpliftLambdaMART(**SMALL, lightgbm_params={"max_depth": 1}).fit(X, y, treatment=t)
+    assert np.isfinite(model.predict(X)).all()
+    assert model.feature_importances_.shape == (5,)
+    assert model.feature_importances_.sum() > 0
+    assert model.n_parameters_ == 8 * 3  # stumps
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("gain", GAINS)
+def test_features_that_say_nothing(rows, gain):
+    _, y, t = rows
+    X = np.ones((len(y), 2))
+    model = UpliftLambdaMART(gain, n_trees=5, n_jobs=1).fit(X, y, treatment=t)
+    assert np.ptp(model.predict(X)) == 0
+    score = model.score(X, y, treatment=t)
+    assert score == pytest.approx(auuc_score(y, np.zeros(len(y)), treatment=t))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"gain": "map"}, "gain should be one of 'pcg', 'ndcg', got 'map'"),
+        ({"early_stopping": True}, "early_stopping should be 'cv', 'holdout' or None, got True"),
+        ({"n_trees": 0}, "n_trees should be a whole number of at least 1, got 0"),
+        ({"n_leaves": 1}, "n_leaves should be a whole number from 2"),
+        ({"group_size": 10_001}, "group_size should be a whole number from 2 to 10000"),
+        ({"learning_rate": -0.1}, "learning_rate should be a positive number, got -0.1"),
+        ({"min_leaf_share": 2}, "min_leaf_share should be a number strictly between 0 and 1"),
+        ({"n_jobs": 0}, "n_jobs should be a whole number of at least 1, got 0"),
+    ],
+)
+def test_bad_parameters(rows, change, message):
+    X, y, t = rows
+    with pytest.raises(ValueError, match=message):
+        UpliftLambdaMART(**change).fit(X, y, treatment=t)
+
+
+def test_too_few_rows_to_stop_early(rows):
+    X, y, t = rows
+    keep = (y == 0) | (t == 0)
+    keep[np.flatnonzero((y == 1) & (t == 1))[0]] = True
+    with pytest.raises(ValueError, match="at least 2 rows of each outcome for early stopping"):
+        UpliftLambdaMART().fit(X[keep], y[keep], treatment=t[keep])
+    UpliftLambdaMART(**SMALL).fit(X[keep], y[keep], treatment=t[keep])

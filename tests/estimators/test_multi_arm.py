@@ -1,0 +1,312 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.stats import rankdata
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from auucmax import AUUCMax, TwoModels, auuc_inference, auuc_score, load_hillstrom
+from auucmax.estimators.multi_arm import MultiArm
+from auucmax.estimators.score_only import ScoreOnly
+
+ARMS = ("a", "b")
+
+
+def three_arms(seed, n=12_000):
+    """Arm a helps the people of positive x0 only, by .2; arm b helps everybody by .12."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=["x0", "x1", "x2"])
+    label = rng.choice(["none", "a", "b"], size=n)
+    effects = np.column_stack([0.2 * (X["x0"] > 0), np.full(n, 0.12)])
+    own = np.select([label == "a", label == "b"], effects.T, 0.0)
+    y = (rng.random(n) < 0.3 + 0.1 * (X["x1"].to_numpy() > 0) + own).astype(float)
+    return X, y, label, effects
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return three_arms(0)
+
+
+@pytest.fixture(scope="module")
+def fitted(rows):
+    X, y, label, _ = rows
+    return MultiArm(AUUCMax(selection=None), control="none", random_state=0).fit(
+        X, y, treatment=label
+    )
+
+
+def test_each_arm_is_a_model_of_its_own(rows):
+    X, y, label, _ = rows
+    model = MultiArm(TwoModels(), calibrate=None, control="none").fit(X, y, treatment=label)
+    assert model.arms_ == ARMS
+    assert model.n_parameters_ == 2 * 2 * 4
+    assert model.calibration_ is None
+    scores = model.predict(X)
+    for place, arm in enumerate(ARMS):
+        part = (label == arm) | (label == "none")
+        alone = TwoModels().fit(X[part], y[part], treatment=(label == arm)[part])
+        assert np.array_equal(scores[:, place], alone.predict(X))
+
+
+def test_calibration_by_hand(rows, fitted):
+    X, y, label, _ = rows
+    table = fitted.calibration_.set_index("arm")
+    for place, arm in enumerate(ARMS):
+        part = (label == arm) | (label == "none")
+        effect = y[label == arm].mean() - y[label == "none"].mean()
+        assert table.effect[arm] == pytest.approx(effect)
+        assert table.slope[arm] == pytest.approx(12 * max(table.gain[arm], 0), rel=1e-6)
+        score = fitted.estimators_[arm].predict(X[part])
+        u = (rankdata(score) - 0.5) / part.sum()
+        expected = effect + table.slope[arm] * (u - 0.5)
+        assert fitted.predict(X[part])[:, place] == pytest.approx(expected, abs=1e-9)
+    # Arm a's gain is E[effect (u - 1/2)] = .2 / 8 if people are ranked by x0, arm b's is 0.
+    assert table.gain["a"] == pytest.approx(0.025, abs=0.008)
+    assert abs(table.gain["b"]) < 0.008
+
+
+def test_calibrated_effects_choose_the_right_arm(rows, fitted):
+    X, _, _, effects = three_arms(1)
+    truth = np.array(ARMS)[effects.argmax(axis=1)]
+    assert np.mean(fitted.best_arm(X) == truth) > 0.85
+    error = fitted.predict(X) - effects
+    assert np.sqrt(np.mean(error**2, axis=0)) == pytest.approx([0, 0], abs=0.07)
+    # A constant guess misses arm a's effects by .1.
+    X, y, label, _ = rows
+    raw = MultiArm(AUUCMax(selection=None), calibrate=None, control="none")
+    raw.fit(X, y, treatment=label)
+    assert np.abs(raw.predict(X)).max() < 0.03  # not effects
+
+
+def test_ties_in_the_calibration(rows):
+    """With a score of two values the calibrated effects are the effects of the two groups."""
+    X, y, label, _ = rows
+    model = MultiArm(ScoreOnly(lambda X: X["x0"] > 0), control="none", random_state=0)
+    predicted = model.fit(X, y, treatment=label).predict(X)
+    high = X["x0"].to_numpy() > 0
+    for place, arm in enumerate(ARMS):
+        for group in (high, ~high):
+            effect = y[group & (label == arm)].mean() - y[group & (label == "none")].mean()
+            assert predicted[group, place] == pytest.approx(effect, abs=0.02)
+    constant = MultiArm(ScoreOnly(lambda X: np.zeros(len(X))), control="none")
+    constant.fit(X, y, treatment=label)
+    effect = y[label == "b"].mean() - y[label == "none"].mean()
+    assert constant.predict(X)[:, 1] == pytest.approx(np.full(len(y), effect))
+
+
+def test_each_person_at_most_one_arm(rows, fitted):
+    X = rows[0]
+    scores = fitted.predict(X)
+    pairs = fitted.rank_pairs(X, share=0.25)
+    assert len(pairs) == 3000
+    assert pairs["row"].is_unique
+    assert pairs["score"].is_monotonic_decreasing
+    place = pairs["arm"].map({"a": 0, "b": 1})
+    assert np.array_equal(scores[pairs["row"], place], pairs["score"])
+    assert np.array_equal(fitted.best_arm(X)[pairs["row"]], pairs["arm"])
+    rest = np.setdiff1d(np.arange(len(X)), pairs["row"])
+    assert scores[rest].max() <= pairs["score"].min()
+    whole = fitted.rank_pairs(X)
+    assert sorted(whole["row"]) == list(range(len(X)))
+    assert fitted.rank_pairs(X, share=0).empty
+
+
+def test_nobody_is_treated_below_the_minimum(rows, fitted):
+    X = rows[0]
+    scores = fitted.predict(X)
+    bar = float(np.median(scores.max(axis=1)))
+    arms = fitted.best_arm(X, minimum=bar)
+    assert np.array_equal(arms == "none", scores.max(axis=1) <= bar)
+    assert fitted.rank_pairs(X, minimum=bar)["row"].tolist() == [
+        row for row in fitted.rank_pairs(X)["row"] if arms[row] != "none"
+    ]
+
+
+def test_score_and_table(fitted):
+    X, y, label, _ = three_arms(1)
+    scores = fitted.predict(X)
+    table = fitted.auuc_by_arm(X, y, treatment=label).set_index("arm")
+    for place, arm in enumerate(ARMS):
+        part = (label == arm) | (label == "none")
+        t = (label == arm)[part]
+        assert table.n_rows[arm] == part.sum()
+        assert table.effect[arm] == pytest.approx(y[part][t].mean() - y[part][~t].mean())
+        assert table.auuc[arm] == auuc_score(y[part], scores[part, place], treatment=t)
+        if np.ptp(scores[part, place]) > 0:
+            result = auuc_inference(y[part], scores[part, place], treatment=t)
+            assert table.gain_standard_error[arm] == result.gain_standard_error
+    assert table.gain["a"] > 3 * table.gain_standard_error["a"]
+    assert fitted.score(X, y, treatment=label) == pytest.approx(table.auuc.mean())
+
+
+def test_an_arm_without_gain_is_half_its_effect_and_does_not_warn(rows):
+    X, y, label, _ = rows
+    model = MultiArm(ScoreOnly(lambda X: -X["x0"]), control="none", random_state=0)
+    table = model.fit(X, y, treatment=label).auuc_by_arm(X, y, treatment=label).set_index("arm")
+    assert model.calibration_.slope[0] == 0
+    assert table.auuc["a"] == pytest.approx(table.effect["a"] / 2)
+
+
+def test_policy_gain_by_hand(fitted):
+    X, y, label, _ = three_arms(1)
+    table = fitted.policy_gain(X, y, treatment=label, share=[0, 0.4, 1])
+    assert table.share.tolist() == [0, 0.4, 1]
+    assert table.gain[0] == table.standard_error[0] == 0
+    pairs = fitted.rank_pairs(X, share=0.4)
+    chosen = pd.Series("nothing", index=range(len(y)))
+    chosen[pairs["row"]] = pairs["arm"].to_numpy()
+    means = pd.DataFrame({"y": y, "got": label, "chosen": chosen}).groupby(["chosen", "got"]).y
+    expected = sum(
+        np.mean(chosen == arm) * (means.mean()[arm, arm] - means.mean()[arm, "none"])
+        for arm in ARMS
+    )
+    assert table.gain[1] == pytest.approx(expected)
+    # Everybody gets the better arm: E max(effects) = (.2 + .12) / 2, more than either arm alone.
+    assert table.gain[2] == pytest.approx(0.16, abs=4 * table.standard_error[2])
+    assert table.gain[2] > 0.12
+
+
+@pytest.mark.gate
+def test_standard_error_of_the_policy_gain():
+    X, y, label, _ = three_arms(0, n=900)
+    model = MultiArm(TwoModels(), calibrate=None, control="none").fit(X, y, treatment=label)
+    model.estimators_ = {
+        "a": ScoreOnly(lambda X: X["x0"]), "b": ScoreOnly(lambda X: X["x1"])
+    }  # fmt: skip
+    results = []
+    for seed in range(400):
+        X, y, label, _ = three_arms(1000 + seed, n=900)
+        results.append(model.policy_gain(X, y, treatment=label, share=0.5).iloc[0])
+    table = pd.DataFrame(results)
+    X, _, _, effects = three_arms(0, n=400_000)
+    top = model.rank_pairs(X, share=0.5)
+    place = top["arm"].map({"a": 0, "b": 1})
+    truth = effects[top["row"], place].sum() / len(X)
+    spread = table.gain.std()
+    assert abs(table.gain.mean() - truth) < 3 * spread / np.sqrt(400)
+    assert table.standard_error.mean() == pytest.approx(spread, rel=0.12)
+
+
+def test_weights_are_copies(rows):
+    X, y, label, _ = rows
+    copies = np.random.default_rng(0).integers(1, 4, len(y))
+    index = np.repeat(np.arange(len(y)), copies)
+    new = MultiArm(TwoModels(), calibrate=None, control="none")
+    weighted = clone(new).fit(X, y, treatment=label, sample_weight=copies)
+    repeated = clone(new).fit(X.iloc[index], y[index], treatment=label[index])
+    assert weighted.predict(X) == pytest.approx(repeated.predict(X), abs=1e-6)
+    ours = weighted.score(X, y, treatment=label, sample_weight=copies)
+    theirs = repeated.score(X.iloc[index], y[index], treatment=label[index])
+    assert ours == pytest.approx(theirs, abs=1e-6)
+    calibrated = MultiArm(TwoModels(), control="none", random_state=0)
+    calibrated.fit(X, y, treatment=label, sample_weight=copies)
+    effect = np.average(y[label == "a"], weights=copies[label == "a"]) - np.average(
+        y[label == "none"], weights=copies[label == "none"]
+    )
+    assert calibrated.calibration_.effect[0] == pytest.approx(effect)
+
+
+def test_arrays_polars_numbers_seeds_and_clones():
+    X, y, label, _ = three_arms(0, n=3000)
+    number = pd.Series(label).map({"none": 0, "a": 2, "b": 10}).to_numpy()
+    model = MultiArm(
+        AUUCMax(control="none", random_state=3), random_state=3
+    )  # its control gives way
+    model.fit(X.to_numpy(), y, treatment=number)
+    assert model.arms_ == (2, 10)
+    scores = model.predict(X.to_numpy())
+    assert clone(model).fit(X, y, treatment=number).predict(X) == pytest.approx(scores, abs=1e-9)
+    frame = pl.DataFrame({c: X[c].to_numpy() for c in X})
+    other = clone(model).fit(frame, y, treatment=number)
+    assert other.predict(frame) == pytest.approx(scores, abs=1e-9)
+    assert set(model.best_arm(X.to_numpy())) <= {2, 10}
+
+
+def test_one_arm_is_the_estimator(rows):
+    X, y, label, _ = rows
+    part = label != "b"
+    model = MultiArm(TwoModels(), calibrate=None, control="none")
+    model.fit(X[part], y[part], treatment=label[part])
+    alone = TwoModels(control="none").fit(X[part], y[part], treatment=label[part])
+    assert np.array_equal(model.predict(X)[:, 0], alone.predict(X))
+    assert model.score(X[part], y[part], treatment=label[part]) == alone.score(
+        X[part], y[part], treatment=label[part]
+    )
+
+
+def test_ids_reach_the_models(rows):
+    X, y, label, _ = rows
+    model = MultiArm(TwoModels(), calibrate=None, control="none")
+    model.fit(X, y, treatment=label, ids=np.arange(len(y)))
+    for arm in ARMS:
+        n_rows = int(np.sum((label == arm) | (label == "none")))
+        assert len(model.estimators_[arm].training_record_.ids) == n_rows
+
+
+def test_hillstrom_with_both_mails():
+    train, test = load_hillstrom(arm="all").split(test_size=0.5, random_state=0)
+    model = MultiArm(TwoModels(), control="No E-Mail", random_state=0)
+    model.fit(train.X, train.y, treatment=train.treatment)
+    assert model.arms_ == ("Mens E-Mail", "Womens E-Mail")
+    rows = {"treatment": test.treatment}
+    table = model.auuc_by_arm(test.X, test.y, **rows).set_index("arm")
+    # The men's mail works for nearly all; the women's depends on whom it is sent to.
+    assert table.effect["Mens E-Mail"] == pytest.approx(0.077, abs=0.015)
+    assert table.effect["Womens E-Mail"] == pytest.approx(0.045, abs=0.015)
+    assert table.gain["Womens E-Mail"] > 3 * table.gain_standard_error["Womens E-Mail"]
+    assert model.calibration_.slope[1] > 2 * model.calibration_.slope[0]
+    assert model.score(test.X, test.y, **rows) == pytest.approx(0.034, abs=0.006)
+    # Averages of the predicted effects are the average effects of the training rows.
+    assert model.predict(train.X).mean(axis=0) == pytest.approx(
+        model.calibration_.effect.to_numpy(), abs=0.003
+    )
+    pairs = model.rank_pairs(test.X)
+    arms = pairs["arm"].value_counts(normalize=True)
+    assert arms["Mens E-Mail"] > 0.6
+    women_only = (test.X["womens"] == 1) & (test.X["mens"] == 0)
+    to_women = pairs.loc[pairs["arm"] == "Womens E-Mail", "row"]
+    assert women_only.mean() < 0.5
+    assert women_only.iloc[to_women].mean() > 0.75
+    gain = model.policy_gain(test.X, test.y, share=[0.3, 1.0], **rows)
+    assert gain.gain[1] == pytest.approx(0.075, abs=0.015)
+    assert 0.15 < gain.gain[0] / gain.gain[1] < 0.5
+    assert (gain.gain > 3 * gain.standard_error).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"control": "nothing"}, "should hold the label of the control group, 'nothing'"),
+        ({"control": None}, "should hold the label of the control group, 0, and"),
+        ({"calibrate": "isotonic"}, "calibrate should be 'linear' or None, got 'isotonic'"),
+    ],
+)
+def test_bad_parameters(rows, change, message):
+    X, y, label, _ = rows
+    model = MultiArm(TwoModels(), control="none").set_params(**change)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y, treatment=label)
+
+
+def test_bad_rows(rows, fitted):
+    X, y, label, _ = rows
+    new = MultiArm(TwoModels(), control="none")
+    with pytest.raises(NotFittedError):
+        new.predict(X)
+    with pytest.raises(ValueError, match="X and y should have the same number of rows, got 11999"):
+        new.fit(X[:-1], y, treatment=label)
+    with pytest.raises(ValueError, match="y should have no missing values"):
+        new.fit(X, np.where(X["x0"] > 2, np.nan, y), treatment=label)
+    with pytest.raises(ValueError, match="sample_weight should not be negative"):
+        new.fit(X, y, treatment=label, sample_weight=-np.ones(len(y)))
+    with pytest.raises(ValueError, match=r"arms that the model was fitted on, 'a', 'b'; got 'a'\."):
+        fitted.score(X[label != "b"], y[label != "b"], treatment=label[label != "b"])
+    with pytest.raises(ValueError, match="share should lie between 0 and 1"):
+        fitted.rank_pairs(X, share=2)
+    few = np.flatnonzero((label != "b") | (np.cumsum(label == "b") <= 1))
+    with pytest.raises(ValueError, match="at least 2 rows, to be calibrated; got 1"):
+        MultiArm(ScoreOnly(lambda X: X["x0"]), control="none").fit(
+            X.iloc[few], y[few], treatment=label[few]
+        )

@@ -1,0 +1,222 @@
+"""Networks saved and loaded: equal afterwards, and no file can do harm."""
+
+import io
+import json
+import os
+import zipfile
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from auucmax import TwoModels, make_trial
+from auucmax.estimators.networks import GANITE, CFRNet, TARNet, files, load_network, save_network
+
+pytest.importorskip("torch", reason="torch is not installed: pip install 'auucmax[deep]'")
+
+SMALL = {"shared": (8,), "heads": (4,), "batch_size": 64, "max_epochs": 2, "random_state": 0}
+MODELS = {
+    "TARNet": TARNet(**SMALL),
+    "CFRNet": CFRNet(ipm="wasserstein", normalise=True, **SMALL),
+    "BNN": CFRNet(one_head=True, **SMALL),
+    "GANITE": GANITE(hidden=8, generator_epochs=2, batch_size=64, max_epochs=2, random_state=0),
+}
+
+
+def small_trial(**options):
+    options = {"n_features": 4, "n_noise": 1, "base_rate": 0.4, "ate": 0.1} | options
+    return make_trial(600, random_state=0, **options)
+
+
+def fitted(model, trial, **options):
+    return model.fit(trial.X, trial.y, treatment=trial.treatment, **options)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_saved_and_loaded(name, tmp_path):
+    trial = small_trial()
+    ids = np.arange(len(trial.y))
+    model = fitted(clone(MODELS[name]).set_params(control=np.int64(0)), trial, ids=ids)
+    path = tmp_path / "model.npz"
+    save_network(model, path)
+    again = load_network(path)
+    assert type(again) is type(model)
+    assert again.get_params() == model.get_params()
+    assert (again.predict(trial.X) == model.predict(trial.X)).all()
+    assert again.n_parameters_ == model.n_parameters_
+    assert again.n_epochs_ == model.n_epochs_
+    for stage, losses in model.history_.items():
+        assert (again.history_[stage] == losses).all()
+    # What it has learnt from is known after loading, so that no certificate is given on it.
+    for rows in ("given", "learnt"):
+        seen = getattr(model.training_record_, rows)
+        assert asdict(getattr(again.training_record_, rows)) == asdict(seen)
+        assert seen.sample
+    assert again.training_record_.set_aside is model.training_record_.set_aside is None
+    assert (again.training_record_.ids == model.training_record_.ids).all()
+    with pytest.raises(ValueError, match="feature names"):
+        again.predict(trial.X.rename(columns={"x0": "other"}))
+    first = path.read_bytes()
+    save_network(again, path)
+    assert path.read_bytes() == first
+    with np.load(path, allow_pickle=False) as arrays:
+        assert (arrays["weights.shared.0.weight"] == model.weights_["shared.0.weight"]).all()
+
+
+def test_continuous_and_unnamed_saved_and_loaded(tmp_path):
+    trial = small_trial(outcome="continuous")
+    X = trial.X.to_numpy()
+    model = clone(MODELS["TARNet"]).set_params(random_state=np.random.default_rng(0))
+    model.fit(X, trial.y, treatment=trial.treatment)
+    save_network(model, tmp_path / "model.npz")
+    again = load_network(tmp_path / "model.npz")
+    assert (again.predict(X) == model.predict(X)).all()
+    assert again.random_state is None
+    assert not hasattr(again, "feature_names_in_")
+    assert again.training_record_.ids is None
+
+
+def test_what_cannot_be_saved(tmp_path):
+    trial = small_trial()
+    with pytest.raises(ValueError, match="model should be one of TARNet, CFRNet, GANITE, got Two"):
+        save_network(fitted(TwoModels(), trial), tmp_path / "model.npz")
+    with pytest.raises(NotFittedError):
+        save_network(TARNet(), tmp_path / "model.npz")
+    model = fitted(clone(MODELS["TARNet"]), trial)
+    with pytest.raises(ValueError, match="control should be a number, a string or a list"):
+        save_network(model.set_params(control=b"none"), tmp_path / "model.npz")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    trial = small_trial()
+    model = fitted(clone(MODELS["TARNet"]), trial)
+    path = tmp_path / "model.npz"
+    save_network(model, path)
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", full)
+    with pytest.raises(OSError, match="No space left"):
+        save_network(model, path)
+    assert os.listdir(tmp_path) == ["model.npz"]
+    assert path.read_bytes() == before
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("networks") / "model.npz"
+    save_network(fitted(clone(MODELS["TARNet"]), small_trial()), path)
+    return path.read_bytes()
+
+
+def rewritten(content, change, compression=zipfile.ZIP_STORED):
+    """The archive with its members changed by ``change(dict of bytes)``."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+def header(**changes):
+    def change(members):
+        fields = json.loads(members["header.json"])
+        parameters = changes.pop("parameters", {})
+        fields.update(changes)
+        fields["parameters"].update(parameters)
+        members["header.json"] = json.dumps(fields).encode()
+
+    return change
+
+
+def array(name, values, **options):
+    def change(members):
+        buffer = io.BytesIO()
+        np.save(buffer, values, **options)
+        members[name] = buffer.getvalue()
+
+    return change
+
+
+def lying_shape(members):
+    buffer = io.BytesIO()
+    description = {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**6)}
+    np.lib.format.write_array_header_1_0(buffer, description)
+    members["shift.npy"] = buffer.getvalue() + bytes(100)
+
+
+HOSTILE = {
+    "empty": lambda content: b"",
+    "text": lambda content: b"not an archive",
+    "truncated": lambda content: content[: len(content) // 2],
+    "last bytes lost": lambda content: content[:-5],
+    "one byte changed": lambda content: (
+        content[:3000] + bytes([content[3000] ^ 255]) + content[3001:]
+    ),
+    "no header": lambda content: rewritten(content, lambda m: m.pop("header.json")),
+    "no weights": lambda content: rewritten(content, lambda m: m.pop("weights.treated.0.bias.npy")),
+    "more weights": lambda content: rewritten(content, array("weights.x.npy", np.ones(2))),
+    "no scales": lambda content: rewritten(content, lambda m: m.pop("shift.npy")),
+    "short scales": lambda content: rewritten(content, array("shift.npy", np.ones(2))),
+    "pickle": lambda content: rewritten(
+        content, array("shift.npy", np.array([print], dtype=object), allow_pickle=True)
+    ),
+    "nan": lambda content: rewritten(content, array("shift.npy", np.full(4, np.nan))),
+    "text array": lambda content: rewritten(content, array("shift.npy", np.array(["a"] * 4))),
+    "lying shape": lambda content: rewritten(content, lying_shape),
+    "broken shape": lambda content: rewritten(
+        content, lambda m: m.update({"shift.npy": m["shift.npy"].replace(b"(4,)", b"((((")})
+    ),
+    "no array": lambda content: rewritten(content, lambda m: m.update({"shift.npy": b"123"})),
+    "compressed": lambda content: rewritten(content, lambda m: None, zipfile.ZIP_DEFLATED),
+    "other format": lambda content: rewritten(content, header(format="pandas")),
+    "unknown class": lambda content: rewritten(content, header(**{"class": "Popen"})),
+    "unknown parameter": lambda content: rewritten(content, header(parameters={"x": 1})),
+    "other widths": lambda content: rewritten(content, header(parameters={"shared": [10**12]})),
+    "no widths": lambda content: rewritten(content, header(parameters={"shared": None})),
+    "no version": lambda content: rewritten(content, header(version="one")),
+    "no names": lambda content: rewritten(content, header(feature_names=["x0"])),
+    "rows that are none": lambda content: rewritten(content, header(trained_on={"n_rows": 1})),
+    "bad count": lambda content: rewritten(content, header(n_epochs=-1)),
+    "header is a list": lambda content: rewritten(
+        content, lambda m: m.update({"header.json": b"[]"})
+    ),
+    "deep header": lambda content: rewritten(
+        content, lambda m: m.update({"header.json": b"[" * 100_000})
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_files(kind, saved, tmp_path):
+    path = tmp_path / "model.npz"
+    path.write_bytes(HOSTILE[kind](saved))
+    with pytest.raises(ValueError, match=r"model\.npz should be a whole file of save_network"):
+        load_network(path)
+
+
+def test_any_truncation_is_noticed(saved, tmp_path):
+    path = tmp_path / "model.npz"
+    for length in np.linspace(1, len(saved) - 1, 40).astype(int):
+        path.write_bytes(saved[:length])
+        with pytest.raises(ValueError, match="should be a whole file"):
+            load_network(path)
+
+
+def test_newer_and_absent_files(saved, tmp_path):
+    path = tmp_path / "model.npz"
+    path.write_bytes(rewritten(saved, header(version=files.VERSION + 1)))
+    with pytest.raises(ValueError, match=r"version 1 or older, got 2\. .* upgrade auucmax"):
+        load_network(path)
+    path.write_bytes(rewritten(saved, header()))  # the same, rewritten
+    load_network(path)
+    with pytest.raises(FileNotFoundError):
+        load_network(tmp_path / "absent.npz")

@@ -1,0 +1,346 @@
+"""Stand-ins for other libraries' models, and (``pytest -m gate``) these libraries themselves."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import cross_validate
+
+from auucmax import TrialKFold, TwoModels, auuc_inference, auuc_score, auuc_scorer, make_trial
+from auucmax.estimators.score_only import ScoreOnly
+
+
+@pytest.fixture(scope="module")
+def rows():
+    trial = make_trial(
+        3000, n_features=4, n_noise=1, base_rate=0.3, ate=0.1, heterogeneity=1, random_state=0
+    )
+    return trial.X.astype(np.float64), trial.y, trial.treatment
+
+
+def transformed(X, y, treatment):
+    return LinearRegression().fit(X, y * (2.0 * treatment - 1))
+
+
+def test_a_function_scores(rows):
+    X, y, t = rows
+    model = ScoreOnly(lambda X: X["x0"])
+    assert np.array_equal(model.predict(X), X["x0"])
+    assert model.score(X, y, treatment=t) == auuc_score(y, X["x0"], treatment=t)
+    assert model.fit(X, y, treatment=t) is model
+    assert np.array_equal(model.predict(X[:10]), X["x0"][:10])
+
+
+class Effect:
+    """EconML's way, beside a predict that must not be taken."""
+
+    def effect(self, X):
+        return np.asarray(X)[:, :1]
+
+    def predict(self, X):
+        raise RuntimeError("effect comes first")
+
+
+class Columns:
+    def __init__(self, n_columns, **attributes):
+        self.n_columns = n_columns
+        self.__dict__ |= attributes
+
+    def predict(self, X):
+        return np.asarray(X)[:, : self.n_columns]
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (Effect(), lambda X: X[:, 0]),
+        (Columns(1), lambda X: X[:, 0]),
+        (Columns(2, classes_=["none", "mail"], control_name="none"), lambda X: X[:, 1] - X[:, 0]),
+        (Columns(2, classes_=["a", "b"], control_name="b"), lambda X: X[:, 0] - X[:, 1]),
+        (lambda X: pd.DataFrame({"uplift": X["x2"]}), lambda X: X[:, 2]),
+        (lambda X: X["x2"].tolist(), lambda X: X[:, 2]),
+    ],
+)
+def test_conventions(rows, model, expected):
+    X = rows[0]
+    scores = ScoreOnly(model).predict(X)
+    assert scores.shape == (3000,)
+    assert np.array_equal(scores, expected(X.to_numpy()))
+
+
+def test_rows_are_passed_as_they_come():
+    seen = []
+    model = ScoreOnly(lambda X: seen.append(X) or np.zeros(len(X)))
+    frame = pd.DataFrame({"city": ["Lyon", None, "Lille"], "n": [1, 2, 3]})
+    assert np.array_equal(model.predict(frame), np.zeros(3))
+    assert seen[0] is frame
+
+
+def test_clone_keeps_what_was_learnt(rows):
+    X, y, t = rows
+    fitted = transformed(X, y, t)
+    model = clone(ScoreOnly(fitted, control=0))
+    assert model.model is fitted
+    assert model.control == 0
+    assert np.array_equal(model.predict(X), fitted.predict(X))
+
+
+def test_fit_with_is_fitted_on_each_split(rows):
+    X, y, t = rows
+    model = ScoreOnly(fit_with=transformed)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with config_context(enable_metadata_routing=True):
+        folds = TrialKFold(3, random_state=0)
+        scores = cross_validate(
+            model, X, y, scoring=auuc_scorer, cv=folds, params={"treatment": t}, error_score="raise"
+        )["test_score"]
+    by_hand = []
+    for train, test in folds.split(X, y, treatment=t):
+        fitted = transformed(X.iloc[train], y[train], t[train])
+        score = fitted.predict(X.iloc[test])
+        by_hand.append(auuc_score(y[test], score, treatment=t[test]))
+    assert scores.tolist() == by_hand
+    assert not hasattr(model, "scorer_")
+    model.fit(X, y, treatment=np.where(t == 1, 0, 1))  # the arms exchanged
+    again = clone(model).fit(X, y, treatment=t)
+    assert again.predict(X) == pytest.approx(-model.predict(X))
+
+
+def test_what_fit_with_gets(rows):
+    X, y, t = rows
+    calls = []
+
+    def learn(X, y, treatment, sample_weight=None):
+        calls.append((X, y, treatment, sample_weight))
+        return lambda X: X["x0"]
+
+    labels = np.where(t == 1, "mail", "none")
+    model = ScoreOnly(fit_with=learn, control="none")
+    model.fit(X, y.astype(bool), treatment=labels, sample_weight=np.full(len(y), 2))
+    frame, outcome, treatment, weight = calls[0]
+    assert frame is X
+    assert outcome.dtype == np.float64
+    assert treatment.dtype == np.int8
+    assert np.array_equal(treatment, t)
+    assert np.array_equal(weight, np.full(len(y), 2.0))
+    assert model.score(X, y, treatment=labels) == auuc_score(y, X["x0"], treatment=t)
+    model.fit(X, y, treatment=labels)
+    assert calls[1][3] is None
+    with pytest.raises(ValueError, match="argument sample_weight when weights are given"):
+        ScoreOnly(fit_with=transformed).fit(X, y, treatment=t, sample_weight=np.ones(len(y)))
+
+
+def test_rows_are_remembered_only_if_they_were_learnt_from(rows):
+    X, y, t = rows
+    ready = ScoreOnly(lambda X: X["x0"]).fit(X, y, treatment=t)
+    assert not hasattr(ready, "training_record_")  # nobody knows what it was fitted on
+    learnt = ScoreOnly(fit_with=transformed).fit(X, y, treatment=t, ids=np.arange(len(y)))
+    own = TwoModels().fit(X, y, treatment=t, ids=np.arange(len(y)))
+    assert learnt.training_record_.given == own.training_record_.given
+    assert np.array_equal(learnt.training_record_.ids, own.training_record_.ids)
+    text = X.assign(city="Lyon")
+    other = ScoreOnly(fit_with=lambda X, y, t: lambda X: X["x0"]).fit(text, y, treatment=t)
+    assert not hasattr(other, "training_record_")
+    assert np.array_equal(other.predict(text), X["x0"])
+
+
+def test_columns_that_are_missing_or_changed(rows):
+    X, y, t = rows
+    model = ScoreOnly(fit_with=transformed).fit(X, y, treatment=t)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(X.rename(columns={"x0": "other"}))
+    with pytest.raises(KeyError):
+        ScoreOnly(lambda X: X["other"]).predict(X)
+
+
+class Needs:
+    """CausalML's way to say that it is not fitted."""
+
+    def predict(self, X):
+        return self.t_groups
+
+
+class TakesFrames:
+    def predict(self, X):
+        return X.columns
+
+
+@pytest.mark.parametrize("model", [LinearRegression(), Needs()])
+def test_models_that_are_not_fitted(rows, model):
+    message = f"model should be fitted before it scores rows, got {type(model).__name__}, whose"
+    with pytest.raises(NotFittedError, match=message):
+        ScoreOnly(model).predict(rows[0])
+
+
+def test_other_errors_are_passed_on(rows):
+    X = rows[0].to_numpy()
+    with pytest.raises(AttributeError, match="columns"):
+        ScoreOnly(TakesFrames()).predict(X)
+    with pytest.raises(AttributeError, match="nothing"):
+        ScoreOnly(lambda X: X.nothing).predict(X)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "either model or fit_with should be given, got neither"),
+        ({"model": len, "fit_with": transformed}, "either model or fit_with .* got both"),
+        ({"model": 3}, "model should be a function X -> scores, or .*; got int"),
+        ({"model": LinearRegression}, "got the class LinearRegression. Pass a fitted instance"),
+        ({"model": LogisticRegression()}, "got the classifier LogisticRegression, whose predict"),
+        ({"fit_with": 3}, "fit_with should be a function .* got int"),
+        ({"fit_with": lambda X, y, t: None}, "fit_with should return .*; got NoneType"),
+        ({"model": lambda X: X}, r"one score a row, got an array of shape \(3000, 4\)"),
+        ({"model": lambda X: X["x0"][1:]}, "score should have as many rows as X, 3000; got 2999"),
+        ({"model": lambda X: X["x0"] / 0}, "score should hold finite numbers"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_bad_models(rows, arguments, message):
+    X, y, t = rows
+    with pytest.raises(ValueError, match=message):
+        ScoreOnly(**arguments).fit(X, y, treatment=t).predict(X)
+
+
+@pytest.mark.parametrize("given", [{"model": lambda X: X["x0"]}, {"fit_with": transformed}])
+def test_bad_rows(rows, given):
+    X, y, t = rows
+    model = ScoreOnly(**given)
+    with pytest.raises(ValueError, match="y should have as many rows as X, 3000; got 2999"):
+        model.fit(X, y[1:], treatment=t)
+    with pytest.raises(ValueError, match="An effect needs both arms"):
+        model.fit(X, y, treatment=np.ones(len(y)))
+    with pytest.raises(ValueError, match="sample_weight should not be negative"):
+        model.fit(X, y, treatment=t, sample_weight=-np.ones(len(y)))
+
+
+# The libraries themselves. Each entry: what fits a model on (X, y, treatment).
+
+
+def causalml_forest(X, y, treatment):
+    from causalml.inference.tree import UpliftRandomForestClassifier
+
+    model = UpliftRandomForestClassifier(
+        n_estimators=20, max_depth=4, control_name="none", n_jobs=1, random_state=0
+    )
+    model.fit(X.to_numpy(), np.where(treatment == 1, "mail", "none"), y.astype(int))
+    return model
+
+
+def causalml_tree(X, y, treatment):
+    from causalml.inference.tree import UpliftTreeClassifier
+
+    model = UpliftTreeClassifier(max_depth=4, control_name="none", random_state=0)
+    model.fit(X.to_numpy(), np.where(treatment == 1, "mail", "none"), y.astype(int))
+    return model
+
+
+def causalml_causal_forest(X, y, treatment):
+    from causalml.inference.tree import CausalRandomForestRegressor
+
+    model = CausalRandomForestRegressor(control_name=0, n_estimators=20, random_state=0)
+    return model.fit(X=X.to_numpy(), treatment=treatment, y=y)
+
+
+def causalml_x_learner(X, y, treatment):
+    from causalml.inference.meta import BaseXRegressor
+
+    model = BaseXRegressor(LinearRegression(), control_name=0)
+    model.fit(X.to_numpy(), treatment, y)
+    return model
+
+
+def sklift_two_models(X, y, treatment):
+    from sklift.models import TwoModels
+
+    model = TwoModels(LogisticRegression(), LogisticRegression())
+    return model.fit(X, pd.Series(y.astype(int)), pd.Series(treatment))
+
+
+def sklift_class_transformation(X, y, treatment):
+    from sklift.models import ClassTransformation
+
+    model = ClassTransformation(LogisticRegression())
+    return model.fit(X, pd.Series(y.astype(int)), pd.Series(treatment))
+
+
+def econml_t_learner(X, y, treatment):
+    from econml.metalearners import TLearner
+
+    return TLearner(models=LinearRegression()).fit(y, treatment, X=X.to_numpy())
+
+
+def econml_dr_learner(X, y, treatment):
+    from econml.dr import LinearDRLearner
+
+    model = LinearDRLearner(
+        model_regression=LinearRegression(), model_propensity=LogisticRegression(), random_state=0
+    )
+    return model.fit(y.reshape(-1, 1), treatment, X=X.to_numpy())
+
+
+def econml_causal_forest(X, y, treatment):
+    from econml.grf import CausalForest
+
+    return CausalForest(n_estimators=100, random_state=0).fit(X.to_numpy(), treatment, y)
+
+
+LIBRARIES = {
+    causalml_forest: "causalml",
+    causalml_tree: "causalml",
+    causalml_causal_forest: "causalml",
+    causalml_x_learner: "causalml",
+    sklift_two_models: "sklift",
+    sklift_class_transformation: "sklift",
+    econml_t_learner: "econml",
+    econml_dr_learner: "econml",
+    econml_causal_forest: "econml",
+}
+
+
+@pytest.mark.gate
+@pytest.mark.filterwarnings("ignore")  # not ours to mend
+@pytest.mark.parametrize("fit", LIBRARIES, ids=lambda f: f.__name__)
+def test_real_library(rows, fit):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pytest.importorskip(LIBRARIES[fit], reason=f"needs {LIBRARIES[fit]}")
+    X, y, t = rows
+    test = make_trial(
+        3000, n_features=4, n_noise=1, base_rate=0.3, ate=0.1, heterogeneity=1, random_state=1
+    )
+    model = ScoreOnly(fit_with=fit).fit(X, y, treatment=t)
+    X_test = test.X.astype(np.float64)
+    scores = model.predict(X_test)
+    result = auuc_inference(test.y, scores, treatment=test.treatment)
+    assert result.gain > 3 * result.gain_standard_error  # the sign is right too
+    ready = clone(ScoreOnly(model.scorer_))
+    assert ready.predict(X_test) == pytest.approx(scores, abs=1e-9)  # threads add in any order
+    assert ready.predict(X_test.to_numpy()) == pytest.approx(scores, abs=1e-9)
+
+
+@pytest.mark.gate
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("library", "make"),
+    [
+        ("causalml.inference.tree", lambda m: m.UpliftRandomForestClassifier(control_name="none")),
+        ("causalml.inference.tree", lambda m: m.UpliftTreeClassifier(control_name="none")),
+        ("causalml.inference.meta", lambda m: m.BaseTRegressor(LinearRegression())),
+        ("sklift.models", lambda m: m.SoloModel(LogisticRegression())),
+        ("econml.metalearners", lambda m: m.TLearner(models=LinearRegression())),
+        ("econml.grf", lambda m: m.CausalForest()),
+    ],
+)
+def test_real_library_not_fitted(rows, library, make):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = pytest.importorskip(library, reason=f"needs {library}")
+    with pytest.raises(NotFittedError, match="model should be fitted before it scores rows"):
+        ScoreOnly(make(module)).predict(rows[0])
