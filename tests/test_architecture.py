@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import auucmax
+import auucmax.estimators
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -49,3 +50,19 @@ def test_readme_example_runs(capsys):
     assert "42,693 rows" in printed
     assert "AUUC difference" in printed
     assert "uplift_auc_score" in printed
+
+
+def test_examples_of_the_models_page_run(capsys):
+    blocks = (ROOT / "docs" / "models.md").read_text().split("```python\n")[1:]
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block.split("```")[0], "models.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert "AUUC-max" in printed
+    assert "Womens E-Mail" in printed
+
+
+def test_every_estimator_is_on_the_models_page():
+    page = (ROOT / "docs" / "models.md").read_text()
+    for estimator in auucmax.estimators.ALL_ESTIMATORS:
+        assert f"`{estimator.__name__}`" in page
