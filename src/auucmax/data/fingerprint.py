@@ -125,8 +125,9 @@ def hash_rows_slow(X: NDArray[Any], y: Floats, treated: Bools) -> Hashes:
         with np.errstate(over="ignore"):
             value = column.astype(np.float32).astype(np.float64)
         bits = (value + 0.0).view(np.uint64)  # 0.0 and -0.0 are one number
-        result = _mix(result ^ bits)
-    return result
+        result = (result ^ bits) * _MULTIPLY[0]
+        result ^= result >> _SHIFTS[0]
+    return _mix(result)
 
 
 def _mix(value: Hashes) -> Hashes:
