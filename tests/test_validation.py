@@ -115,6 +115,7 @@ METRICS = [
     auuc_score,
     conventions,
     policy_risk,
+    policy_risk_inference,
     qini_curve,
     qini_score,
     uplift_at_k,

@@ -10,6 +10,7 @@ from auucmax.evaluation import (
     DecileDisplay,
     PolicyRiskDisplay,
     policy_risk,
+    policy_risk_inference,
     uplift_band,
     uplift_by_decile,
 )
@@ -77,6 +78,11 @@ def test_policy_risk_display(rows):
         policy_risk(y, score, treatment=t, share=np.linspace(0, 1, 101))
     )
     assert display.risk.min() == display.risk[display.share == display.best_share]
+    corners = display.ax_.collections[0].get_paths()[0].vertices
+    for bound in policy_risk_inference(y, score, treatment=t, share=display.share).interval:
+        assert set(bound) <= set(corners[:, 1])
+    plain = PolicyRiskDisplay.from_predictions(y, score, treatment=t, band=False)
+    assert len(plain.ax_.collections) == 0
 
 
 def test_decile_display(rows):

@@ -2,11 +2,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from tests.strategies import small_trials
 
 from auucmax import load_hillstrom
 from auucmax.evaluation.curves import uplift_at_k
-from auucmax.evaluation.policy import pehe, policy_risk
+from auucmax.evaluation.policy import pehe, policy_risk, policy_risk_inference
+from auucmax.evaluation.reference import policy_risk_bootstrap
 
 
 def by_hand(y, picked, treated):
@@ -88,3 +90,140 @@ def test_pehe():
     assert pehe([1, 2], [1, 4], squared=True) == 2
     with pytest.raises(ValueError, match="as many rows"):
         pehe([1, 2], [1, 4, 3])
+
+
+def steep(n, levels=None, seed=0):
+    """Outcomes that follow the score: most of the risk's variance is then that of the cut."""
+    rng = np.random.default_rng(seed)
+    score = rng.random(n)
+    if levels:
+        score = np.floor(score * levels) / levels
+    t = rng.random(n) < 0.7
+    return 4 * score + t * score**2 + 0.3 * rng.normal(size=n), score - 0.4, t, rng
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, None])
+@pytest.mark.parametrize("kind", ["plain", "tied", "weighted", "clustered"])
+def test_standard_errors_agree_with_the_bootstrap(kind, share):
+    y, score, t, rng = steep(1500, levels=3 if kind == "tied" else None)
+    options = {"share": share}
+    if kind == "weighted":
+        options["sample_weight"] = 0.5 + rng.random(1500)
+        options["propensity"] = rng.uniform(0.5, 0.9, 1500)
+    if kind == "clustered":  # households of three, treated together and alike
+        y, score, t = (np.repeat(v[::3], 3) for v in (y, score, t))
+        options["groups"] = np.repeat(np.arange(500), 3)
+    result = policy_risk_inference(y, score, treatment=t, **options)
+    draws = policy_risk_bootstrap(y, score, treatment=t, n_draws=800, random_state=1, **options)
+    # The bootstrap's own standard deviation has a relative error of 1/sqrt(2 * 800) = .025.
+    assert result.standard_error == pytest.approx(draws.std(), rel=0.09)
+
+
+@pytest.mark.parametrize("share", [0.5, None])
+@pytest.mark.parametrize("kind", ["plain", "weighted"])
+def test_standard_errors_agree_with_the_jackknife(kind, share):
+    """Inside a wide level of equal scores the risk is smooth in each row, and leaving rows out
+    gives the same first-order variance."""
+    y, score, t, rng = steep(600, levels=3)
+    options = {}
+    if kind == "weighted":
+        options["sample_weight"] = 0.5 + rng.random(600)
+        options["propensity"] = rng.uniform(0.5, 0.9, 600)
+    variance = 0.0
+    for arm in (True, False):
+        left_out = []
+        for i in np.flatnonzero(t == arm):
+            kept = {name: np.delete(v, i) for name, v in options.items()}
+            others = (np.delete(v, i) for v in (y, score))
+            left_out.append(policy_risk(*others, treatment=np.delete(t, i), share=share, **kept))
+        variance += (len(left_out) - 1) * np.var(left_out)
+    result = policy_risk_inference(y, score, treatment=t, share=share, **options)
+    assert result.standard_error == pytest.approx(variance**0.5, rel=0.02)
+
+
+def test_the_variance_is_that_of_two_means_and_of_the_cut():
+    y, score, t, _ = steep(2000)
+    picked = np.argsort(np.argsort(-score)) < 1000
+    top, rest = y[picked & t], y[~picked & ~t]
+    near = np.abs(np.argsort(np.argsort(-score)) - 999.5) < 200  # .1 of the people either side
+    d = (y[near & t].mean() - top.mean()) - (y[near & ~t].mean() - rest.mean())
+    cut = d**2 * 0.25 / 2000
+    means = 0.25 * (top.var(ddof=1) / len(top) + rest.var(ddof=1) / len(rest))
+    error = policy_risk_inference(y, score, treatment=t, share=0.5).standard_error
+    assert error == pytest.approx((means + cut) ** 0.5, rel=0.02)
+    assert cut > means
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    small_trials(min_arm=2),
+    st.integers(0, 60).map(lambda k: k / 60) | st.none(),
+    st.floats(0.1, 10),
+)
+def test_inference_and_its_invariances(rows, share, scale):
+    given = {"treatment": rows.treated, "share": share, "sample_weight": rows.weight}
+    result = policy_risk_inference(rows.y, rows.score, **given)
+    assert result.estimate == pytest.approx(policy_risk(rows.y, rows.score, **given), abs=1e-9)
+
+    def same(other, times=1.0):
+        for a, b in zip(result.interval, other.interval, strict=True):
+            assert a - result.estimate == pytest.approx(
+                (b - other.estimate) / times, rel=1e-6, abs=1e-7, nan_ok=True
+            )
+
+    one_row = np.arange(len(rows.y))
+    same(policy_risk_inference(rows.y, rows.score, groups=one_row, **given))
+    same(policy_risk_inference(scale * rows.y, rows.score, **given), scale)
+    same(policy_risk_inference(rows.y, np.arctan(rows.score), **given))
+    backwards = {**given, "treatment": rows.treated[::-1], "sample_weight": rows.weight[::-1]}
+    same(policy_risk_inference(rows.y[::-1], rows.score[::-1], **backwards))
+    if share is not None:  # the arms and the two ends of the ranking change places
+        mirror = {**given, "treatment": ~rows.treated, "share": 1 - share}
+        same(policy_risk_inference(rows.y, -rows.score, **mirror))
+    flat = policy_risk_inference(0 * rows.y, rows.score, **given)
+    assert flat.standard_error == 0 or np.isnan(result.standard_error)
+
+
+def test_nobody_and_everybody_have_the_interval_of_a_mean():
+    y, score, t, _ = steep(40)
+    result = policy_risk_inference(y, score, treatment=t, share=[0, 1], level=0.9)
+    for end, arm in ((0, ~t), (1, t)):
+        low, high = stats.ttest_1samp(y[arm], 0).confidence_interval(0.9)
+        interval = [bound[end] for bound in result.interval]
+        assert interval == pytest.approx([1 - high, 1 - low], rel=1e-9)
+    # One control row says nothing of an error, but is not asked where all are treated.
+    alone = policy_risk_inference(y, score, treatment=np.arange(40) > 0, share=[0, 0.5, 1])
+    assert np.isnan(alone.standard_error).tolist() == [True, True, False]
+    assert np.isnan(alone.interval[0]).tolist() == [True, True, False]
+
+
+def test_inference_leaves_out_rows_that_were_not_randomised():
+    y, score, t, rng = steep(60)
+    groups = rng.integers(0, 20, 60)
+    e = np.arange(60) < 40
+    some = policy_risk_inference(y, score, treatment=t, share=0.4, randomised=e, groups=groups)
+    without = policy_risk_inference(
+        y[:40], score[:40], treatment=t[:40], share=0.4, groups=groups[:40]
+    )
+    assert some == without
+    by_weight = policy_risk_inference(
+        y, score, treatment=t, share=0.4, sample_weight=e, groups=groups
+    )
+    assert by_weight.interval == pytest.approx(without.interval, rel=1e-9)
+
+
+def test_few_clusters_make_wide_intervals_and_one_makes_none():
+    y, score, t, _ = steep(400)
+    for n_clusters, degrees in ((1, None), (2, 1)):
+        groups = np.where(t, np.arange(400) % n_clusters, 2 + np.arange(400))
+        result = policy_risk_inference(y, score, treatment=t, share=1, groups=groups)
+        half = (result.interval[1] - result.interval[0]) / 2
+        if degrees is None:
+            assert np.isnan([result.standard_error, half]).all()
+        else:
+            expected = stats.t(degrees).ppf(0.975) * result.standard_error
+            assert half == pytest.approx(expected, rel=1e-9)
+    # Two clusters with rows of both arms are two, not four.
+    both = policy_risk_inference(y, score, treatment=t, share=0.5, groups=np.arange(400) % 2)
+    half = (both.interval[1] - both.interval[0]) / 2
+    assert half == pytest.approx(stats.t(1).ppf(0.975) * both.standard_error, rel=1e-9)

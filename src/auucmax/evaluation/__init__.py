@@ -19,7 +19,12 @@ from auucmax.evaluation.inference import (
     auuc_difference,
     auuc_inference,
 )
-from auucmax.evaluation.policy import pehe, policy_risk
+from auucmax.evaluation.policy import (
+    PolicyRiskInference,
+    pehe,
+    policy_risk,
+    policy_risk_inference,
+)
 from auucmax.evaluation.scorers import auuc_scorer, qini_scorer
 
 __all__ = [
@@ -27,6 +32,7 @@ __all__ = [
     "AUUCInference",
     "DecileDisplay",
     "PolicyRiskDisplay",
+    "PolicyRiskInference",
     "UpliftBand",
     "UpliftCurveDisplay",
     "auuc_difference",
@@ -36,6 +42,7 @@ __all__ = [
     "conventions",
     "pehe",
     "policy_risk",
+    "policy_risk_inference",
     "qini_curve",
     "qini_score",
     "qini_scorer",

@@ -163,7 +163,7 @@ class _Piece:
             bounds=_first_rows(part, tops[1:])[::-1],
             in_top=np.clip(inside, 0, 1)[::-1],
             arm_curve={arm: np.interp(grid, knots, values) for arm, values in arm_knots.items()},
-            slope=_smoothed_slope(grid, knots, curve, len(part.y)),
+            slope=smoothed_slope(grid, knots, curve, len(part.y)),
             uplift=np.interp(grid, knots, curve),
         )
 
@@ -222,7 +222,7 @@ def _first_rows(part: RankedRows, tops: NDArray[np.intp]) -> NDArray[np.intp]:
     return len(part.y) - tops if starts is None else starts[len(starts) - tops]
 
 
-def _smoothed_slope(grid: Floats, knots: Floats, curve: Floats, n_rows: int) -> Floats:
+def smoothed_slope(grid: Floats, knots: Floats, curve: Floats, n_rows: int) -> Floats:
     """Slope of the curve over a window of some n^(-1/5) of the people around each share."""
     reach = min(0.1, 0.5 * n_rows**-0.2)
     left, right = np.maximum(grid - reach, 0), np.minimum(grid + reach, 1)

@@ -46,7 +46,7 @@ class ArmSweep:
 
     def mean_at(self, shares: Floats, arm: bool, *, rest: bool = False) -> Floats:
         """Mean outcome of the arm in the top shares, or below them; NaN where nobody is there."""
-        at = self._on_knots(shares)
+        at = self.on_knots(shares)
         people, outcome = self.people[arm], self.outcome[arm]
         n, total = np.interp(at, self.share, people), np.interp(at, self.share, outcome)
         if rest:
@@ -54,7 +54,7 @@ class ArmSweep:
         nobody = n <= 1e-12 * people[-1]  # what rounding leaves of nobody
         return np.divide(total, n, out=np.full(len(shares), np.nan), where=~nobody)
 
-    def _on_knots(self, shares: Floats) -> Floats:
+    def on_knots(self, shares: Floats) -> Floats:
         """Shares moved onto a knot that they miss by rounding only (0.1 + 0.2 is not 0.3)."""
         number = np.clip(np.searchsorted(self.share, shares), 1, len(self.share) - 1)
         left, right = self.share[number - 1], self.share[number]

@@ -13,7 +13,7 @@ from auucmax._validation import Floats, check_shares
 from auucmax.evaluation.bands import UpliftBand, uplift_band
 from auucmax.evaluation.curves import uplift_by_decile, uplift_curve
 from auucmax.evaluation.inference import AUUCInference, auuc_inference
-from auucmax.evaluation.policy import policy_risk
+from auucmax.evaluation.policy import PolicyRiskInference, policy_risk_inference
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,6 +114,8 @@ class UpliftCurveDisplay:
 class PolicyRiskDisplay:
     """Policy risk against the share of people treated; the lowest point is marked.
 
+    The band holds at each share by itself, not at all of them at once, and not at the lowest point.
+
     Examples
     --------
     >>> from auucmax import load_hillstrom
@@ -129,6 +131,7 @@ class PolicyRiskDisplay:
     share: Floats
     risk: Floats
     name: str | None = None
+    inference: PolicyRiskInference | None = None
     ax_: Axes | None = field(default=None, init=False)
 
     @property
@@ -145,14 +148,16 @@ class PolicyRiskDisplay:
         treatment: ArrayLike,
         share: ArrayLike | None = None,
         name: str | None = None,
+        band: bool = True,
         ax: Axes | None = None,
         color: str | None = None,
         **options: Any,
     ) -> PolicyRiskDisplay:
-        """Compute on a grid of shares and draw; ``options`` are those of :func:`policy_risk`."""
+        """Compute on a grid and draw; ``options`` are those of :func:`policy_risk_inference`."""
         grid = check_shares(np.linspace(0, 1, 101) if share is None else share)
-        risk = policy_risk(y, score, treatment=treatment, share=grid, **options)
-        return cls(grid, np.asarray(risk), name).plot(ax=ax, color=color)
+        around = policy_risk_inference(y, score, treatment=treatment, share=grid, **options)
+        risk = np.asarray(around.estimate)
+        return cls(grid, risk, name, around if band else None).plot(ax=ax, color=color)
 
     def plot(self, ax: Axes | None = None, color: str | None = None) -> PolicyRiskDisplay:
         """Draw on ``ax`` (a new figure if None)."""
@@ -162,6 +167,15 @@ class PolicyRiskDisplay:
         text = f"lowest {self.risk[lowest]:.4f} at {self.share[lowest]:.2f}"
         label = f"{self.name}: {text}" if self.name else text
         (line,) = ax.plot(self.share, self.risk, color=color, lw=2, label=label)
+        if self.inference is not None:
+            ax.fill_between(
+                self.share,
+                *self.inference.interval,
+                color=line.get_color(),
+                alpha=0.15,
+                lw=0,
+                label=f"{self.inference.level:.0%} interval, each share by itself",
+            )
         ax.plot(self.share[lowest], self.risk[lowest], "o", color=line.get_color(), ms=7)
         ax.set(xlabel="share of people treated, highest score first", ylabel="policy risk")
         ax.legend(loc="best", frameon=False)

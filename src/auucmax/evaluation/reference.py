@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from auucmax._validation import Floats, check_groups, check_rows
+from auucmax._validation import Floats, Rows, check_groups, check_rows
 from auucmax.evaluation.auuc import RankingKind, auuc_score
+from auucmax.evaluation.policy import policy_risk
 
-__all__ = ["auuc_bootstrap", "auuc_by_pairs", "uplift_curve_at"]
+__all__ = ["auuc_bootstrap", "auuc_by_pairs", "policy_risk_bootstrap", "uplift_curve_at"]
 
 
 def auuc_by_pairs(
@@ -67,27 +70,74 @@ def auuc_bootstrap(
     >>> auuc_bootstrap([1, 1, 0], [1, 1, 1], treatment=[1, 1, 0], n_draws=2, random_state=0)
     array([0.5, 0.5])
     """
-    rng = np.random.default_rng(random_state)
     rows = check_rows(
         y, score, treatment=treatment, sample_weight=sample_weight, propensity=propensity
     )
+    return np.array(
+        [
+            auuc_score(
+                drawn.y,
+                drawn.score,
+                treatment=drawn.treated,
+                ranking=ranking,
+                sample_weight=drawn.weight,
+                propensity=drawn.propensity,
+            )
+            for drawn in _resamples(rows, groups, n_draws, random_state)
+        ]
+    )
+
+
+def policy_risk_bootstrap(
+    y: ArrayLike,
+    score: ArrayLike,
+    *,
+    treatment: ArrayLike,
+    share: float | None = None,
+    sample_weight: ArrayLike | None = None,
+    propensity: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    n_draws: int = 1000,
+    random_state: int | Generator | None = None,
+) -> Floats:
+    """Policy risk of ``n_draws`` resamples, (n_draws,); the cut moves with each.
+
+    The slow twin of :func:`policy_risk_inference`, drawn as in :func:`auuc_bootstrap`.
+
+    Examples
+    --------
+    >>> y, treatment = [1, 1, 0], [1, 1, 0]
+    >>> policy_risk_bootstrap(y, y, treatment=treatment, share=1, n_draws=2, random_state=0)
+    array([0., 0.])
+    """
+    rows = check_rows(
+        y, score, treatment=treatment, sample_weight=sample_weight, propensity=propensity
+    )
+    return np.array(
+        [
+            policy_risk(
+                drawn.y,
+                drawn.score,
+                treatment=drawn.treated,
+                share=share,
+                sample_weight=drawn.weight,
+                propensity=drawn.propensity,
+            )
+            for drawn in _resamples(rows, groups, n_draws, random_state)
+        ]
+    )
+
+
+def _resamples(
+    rows: Rows, groups: ArrayLike | None, n_draws: int, random_state: int | Generator | None
+) -> Iterator[Rows]:
+    rng = np.random.default_rng(random_state)
     units = np.arange(len(rows.y)) if groups is None else check_groups(groups, len(rows.y))
     members = np.split(np.argsort(units, kind="stable"), np.cumsum(np.bincount(units))[:-1])
     # Clusters that lie in one arm are drawn within it; clusters of both arms form a stratum.
     treated_share = np.array([rows.treated[m].mean() for m in members])
     strata = [np.flatnonzero(s) for s in (treated_share == 1, treated_share == 0)]
     strata.append(np.flatnonzero((treated_share > 0) & (treated_share < 1)))
-    draws = np.empty(n_draws)
-    for k in range(n_draws):
+    for _ in range(n_draws):
         chosen = np.concatenate([rng.choice(s, len(s)) for s in strata if len(s)])
-        index = np.concatenate([members[c] for c in chosen])
-        drawn = rows.take(index)
-        draws[k] = auuc_score(
-            drawn.y,
-            drawn.score,
-            treatment=drawn.treated,
-            ranking=ranking,
-            sample_weight=drawn.weight,
-            propensity=drawn.propensity,
-        )
-    return draws
+        yield rows.take(np.concatenate([members[c] for c in chosen]))

@@ -40,7 +40,7 @@ class Surrogate:
     length : the scale of z on which s bends; bins are cut in proportion to it.
     convex : whether s is convex.
     upper_bounds_indicator : whether s(z) >= 1[z <= 0] for all z, so that the mean of s over pairs
-        is never below the ranking risk (Theorem 1 then holds with s in the place of the 0/1 loss).
+        is never below the ranking risk.
     knot : where s is glued together from two polynomials; None if s is analytic.
     n_derivatives : how many derivatives are continuous (a large number if all are).
     """
