@@ -9,6 +9,7 @@ from auucmax import auuc_difference, auuc_inference, auuc_score, policy_risk
 from auucmax._validation import check_column
 from auucmax.evaluation import (
     conventions,
+    policy_risk_inference,
     qini_curve,
     qini_score,
     uplift_at_k,
