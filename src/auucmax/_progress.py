@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
-__all__ = ["track"]
+__all__ = ["is_quiet", "quiet", "track"]
 
 Item = TypeVar("Item")
 
@@ -20,7 +23,7 @@ def track(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
     >>> list(track([1, 2], 2, "counting"))
     [1, 2]
     """
-    if not sys.stderr.isatty():
+    if is_quiet() or not sys.stderr.isatty():
         yield from items
         return
     from rich.console import Console
@@ -33,3 +36,29 @@ def track(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
             yield item
             late = time.perf_counter() - started > PATIENCE
             progress.update(task, advance=1, visible=late)
+
+
+_quiet_lock = threading.Lock()
+_quiet = {"blocks": 0}  # of the whole process: its threads share one terminal
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No bars of inner work, such as the epochs of a network, while the block runs.
+
+    >>> with quiet():
+    ...     is_quiet()
+    True
+    """
+    with _quiet_lock:
+        _quiet["blocks"] += 1
+    try:
+        yield
+    finally:
+        with _quiet_lock:
+            _quiet["blocks"] -= 1
+
+
+def is_quiet() -> bool:
+    """Whether inner work should show no bar: inside :func:`quiet`, or in a worker process."""
+    return _quiet["blocks"] > 0 or multiprocessing.current_process().name != "MainProcess"

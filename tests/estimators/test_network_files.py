@@ -90,6 +90,41 @@ def test_what_cannot_be_saved(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_was_fitted_is_saved_whatever_the_parameters_say_now(tmp_path):
+    trial, path = small_trial(), tmp_path / "model.npz"
+    for normalise in (False, True):
+        model = fitted(CFRNet(normalise=normalise, **SMALL), trial)
+        before = model.predict(trial.X)
+        save_network(model.set_params(normalise=not normalise, max_epochs=7), path)
+        again = load_network(path)
+        assert (again.predict(trial.X) == before).all()
+        assert again.get_params() == model.get_params()
+        assert again.network_.normalise is normalise
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        (
+            "TARNet",
+            {"shared": (16,)},
+            r"those that TARNet was fitted with, got others: control\.0\.weight should have shape "
+            r"\(16, 4\) by them, and has \(8, 4\)\. Set .* or fit again",
+        ),
+        ("TARNet", {"heads": ()}, "TARNet was fitted with, got others"),
+        ("BNN", {"one_head": False}, r"control\.0\.bias should have shape \(4,\) by them, .*None"),
+        ("GANITE", {"hidden": 9}, "GANITE was fitted with, got others"),
+        ("TARNet", {"learning_rate": "x"}, "learning_rate should be a positive number, got 'x'"),
+        ("CFRNet", {"ipm": "kl"}, "ipm should be one of"),
+    ],
+)
+def test_parameters_that_were_changed_after_fit(name, changes, message, tmp_path):
+    model = fitted(clone(MODELS[name]), small_trial())
+    with pytest.raises(ValueError, match=message):
+        save_network(model.set_params(**changes), tmp_path / "model.npz")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     trial = small_trial()
     model = fitted(clone(MODELS["TARNet"]), trial)
@@ -153,7 +188,114 @@ def lying_shape(members):
     members["shift.npy"] = buffer.getvalue() + bytes(100)
 
 
+def raw_field(name, text):
+    """A header whose field is ``text``, which need not be JSON that Python would write."""
+
+    def change(members):
+        fields = json.loads(members["header.json"])
+        fields[name] = "HERE"
+        members["header.json"] = json.dumps(fields).replace('"HERE"', text).encode()
+
+    return change
+
+
+def twice(content):
+    """The archive with one of its members in it twice."""
+    buffer = io.BytesIO(content)
+    with zipfile.ZipFile(buffer, "a") as archive:
+        data = archive.read("shift.npy")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("shift.npy", data)
+    return buffer.getvalue()
+
+
+FIELDS = {  # what is wrong -> (field, its text, what is said of it)
+    "y_scale nan": ("y_scale", "NaN", "y_scale is nan"),
+    "y_scale 0": ("y_scale", "0.0", "y_scale is 0.0"),
+    "y_scale infinite": ("y_scale", "1e400", "y_scale is inf"),
+    "y_scale below 0": ("y_scale", "-1e400", "y_scale is -inf"),
+    "y_scale text": ("y_scale", '"1.0"', "y_scale is '1.0'"),
+    "y_scale of 0/1 outcomes": ("y_scale", "2.0", "0 and 1 have no other scale"),
+    "y_mean nan": ("y_mean", "NaN", "y_mean is nan"),
+    "y_mean infinite": ("y_mean", "1e400", "y_mean is inf"),
+    "binary text": ("binary", '"no"', "true or false is 'no'"),
+    "normalise text": ("normalise", "1", "true or false is 1"),
+    "normalise of TARNet": ("normalise", "true", "TARNet does not normalise"),
+    "n_parameters": ("n_parameters", "7", "n_parameters is not"),
+    "n_epochs": ("n_epochs", "3", "losses of train have shape"),
+    "repeated names": ("feature_names", '["a", "a", "b", "c"]', "3 different names of 4"),
+    "names of one string": ("feature_names", '"abcd"', "not a list of strings"),
+    "unknown field": ("extra", "1", "the fields differ in extra"),
+    "no hashes": ("trained_on", '{"n_rows": 9, "total": 1, "sample": []}', "not sorted"),
+    "unsorted": ("trained_on", '{"n_rows": 9, "total": 1, "sample": [2, 1]}', "not sorted"),
+    "large": ("trained_on", '{"n_rows": 9, "total": 1e30, "sample": [1]}', "a count is 1e"),
+}
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_bad_fields(kind, saved, tmp_path):
+    name, text, message = FIELDS[kind]
+    path = tmp_path / "model.npz"
+    path.write_bytes(rewritten(saved, raw_field(name, text)))
+    with pytest.raises(ValueError, match=rf"(?s)should be a whole file of save_network.*{message}"):
+        load_network(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("learning_rate", "x"),
+        ("batch_size", -3),
+        ("batch_size", 1),
+        ("max_epochs", 0),
+        ("patience", 1.5),
+        ("l2", -1),
+        ("validation_share", 1),
+        ("scale", "none"),
+        ("random_state", "today"),
+        ("control", {"a": 1}),
+        ("heads", [[4]]),
+    ],
+)
+def test_bad_parameters_in_a_file(name, value, saved, tmp_path):
+    path = tmp_path / "model.npz"
+    path.write_bytes(rewritten(saved, header(parameters={name: value})))
+    with pytest.raises(ValueError, match="should be a whole file of save_network"):
+        load_network(path)
+
+
+def test_the_game_of_ganite_in_a_file(tmp_path):
+    path = tmp_path / "model.npz"
+    model = fitted(clone(MODELS["GANITE"]), small_trial())
+    save_network(model, path)
+    whole = path.read_bytes()
+    n_scorer = sum(array.size for array in model.weights_.values())
+    for change in (
+        header(n_parameters=n_scorer),  # without generator and discriminator
+        lambda m: m.pop("history.generator.npy"),
+        array("history.discriminator.npy", np.zeros(3)),
+        header(parameters={"generator_epochs": 0}),
+    ):
+        path.write_bytes(rewritten(whole, change))
+        with pytest.raises(ValueError, match="should be a whole file of save_network"):
+            load_network(path)
+
+
 HOSTILE = {
+    "unknown array": lambda content: rewritten(content, array("extra.npy", np.ones(2))),
+    "unknown stage": lambda content: rewritten(content, array("history.extra.npy", np.ones(2))),
+    "unknown member": lambda content: rewritten(content, lambda m: m.update({"run.py": b"1"})),
+    "member twice": twice,
+    "parameter left out": lambda content: rewritten(
+        content, lambda m: m.update({"header.json": m["header.json"].replace(b'"l2"', b'"l3"')})
+    ),
+    "weights of other precision": lambda content: rewritten(
+        content, array("weights.treated.0.bias.npy", np.full(4, 1e300))
+    ),
+    "factor below 0": lambda content: rewritten(content, array("factor.npy", -np.ones(4))),
+    "unsorted ids": lambda content: rewritten(
+        content, array("ids.npy", np.array([2, 1], dtype=np.uint64))
+    ),
     "empty": lambda content: b"",
     "text": lambda content: b"not an archive",
     "truncated": lambda content: content[: len(content) // 2],

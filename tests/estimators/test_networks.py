@@ -1,6 +1,7 @@
 """TARNet, CFRNet, BNN, GANITE: their formulas, their training, their files."""
 
 import io
+import multiprocessing
 import pickle
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
 from auucmax import auuc_inference, make_trial
+from auucmax._progress import quiet
 from auucmax.estimators.networks import (
     GANITE,
     CFRNet,
@@ -23,7 +25,7 @@ from auucmax.estimators.networks import (
     training,
 )
 from auucmax.estimators.networks.network import fit_scales
-from auucmax.estimators.networks.rows import split_rows
+from auucmax.estimators.networks.rows import NetworkRows, split_rows
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'auucmax[deep]'")
 
@@ -237,6 +239,102 @@ def test_adam_is_that_of_torch():
         assert array == pytest.approx(theirs[name].detach().numpy(), abs=1e-5)
 
 
+# The first stage of GANITE, by hand
+
+RATE = 1e-3
+
+
+def linear_game(*, binary, alpha=0.0, guess=(1.0, 2.0, -3.0, 0.5)):
+    """G(x, t, y) = (2x + 10t + y/2 + 1, -x + 4t + 3y - 2); D's log-odds = guess . (x, y_0, y_1, 1).
+
+    With one feature and no hidden layers.
+    """
+    heads = {"control": (2.0, 10.0, 0.5, 1.0), "treated": (-1.0, 4.0, 3.0, -2.0)}
+
+    def linear(values):
+        values = np.array(values, dtype=np.float32)
+        return {"weight": values[:-1, None], "bias": values[-1:]}
+
+    generator = {f"{a}.0.{k}": v for a, w in heads.items() for k, v in linear(w).items()}
+    guesser = {f"discriminator.0.{k}": v for k, v in linear(guess).items()}
+    parts = (training.Parameters(torch, part) for part in (generator, guesser))
+    return training._Game(torch, *parts, binary, alpha)
+
+
+def batch_of(x, y, weight, n_treated):
+    columns = (torch.tensor(c, dtype=torch.float32) for c in ([[v] for v in x], y, weight))
+    return training.Batch(*columns, n_treated)
+
+
+def test_observed_outcomes_are_put_in_their_place():
+    batch = batch_of([1.0, 0.5], [3.0, -1.0], [1.0, 1.0], 1)  # treated, then control
+    # treated: G(1, 1, 3) = (14.5, 10); control: G(0.5, 0, -1) = (1.5, -5.5)
+    observed, (y_0, y_1) = linear_game(binary=False).completed(batch)
+    assert observed.tolist() == [10.0, 1.5]
+    assert y_0.tolist() == [14.5, -1.0]
+    assert y_1.tolist() == [3.0, -5.5]
+
+
+def test_made_up_outcomes_of_0_and_1_are_probabilities():
+    batch = batch_of([1.0, 0.5], [1.0, 0.0], [1.0, 1.0], 1)
+    # log-odds: treated, G(1, 1, 1) = (13.5, 4); control, G(0.5, 0, 0) = (2, -2.5)
+    observed, (y_0, y_1) = linear_game(binary=True).completed(batch)
+    assert observed.tolist() == [4.0, 2.0]
+    assert y_0.tolist() == pytest.approx([1 / (1 + np.exp(-13.5)), 0.0])
+    assert y_1.tolist() == pytest.approx([1.0, 1 / (1 + np.exp(2.5))])
+
+
+def test_all_rows_are_completed_in_their_order():
+    x = np.array([[1.0], [2.0], [0.5], [-1.0]], dtype=np.float32)
+    y = np.array([3.0, 0.0, -1.0, 2.0], dtype=np.float32)
+    rows = NetworkRows(x, y, np.ones(4, dtype=np.float32), 2)
+    done = linear_game(binary=False).complete(training._Rows(torch, rows))
+    assert done.y.tolist() == [[14.5, 3.0], [15.0, 0.0], [-1.0, -5.5], [2.0, 5.0]]
+    assert (done.x.numpy() == x).all()
+
+
+def test_loss_of_the_discriminator():
+    batch = batch_of([1.0, 0.5], [0.0, 0.0], [1.5, 0.5], 1)
+    pair = torch.tensor([0.5, -1.0]), torch.tensor([1.0, -0.25])
+    # log-odds of being treated: 1 + 1 - 3 + 0.5 = -0.5 and 0.5 - 2 + 0.75 + 0.5 = -0.25
+    of_treated, of_control = -np.log(1 / (1 + np.exp(0.5))), -np.log(1 / (1 + np.exp(-0.25)))
+    expected = (1.5 * of_treated + 0.5 * of_control) / 2
+    assert linear_game(binary=False)._telling(batch, pair).item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("alpha", "sign"), [(0.0, -1.0), (1e5, 1.0)])
+def test_the_generator_makes_guessing_hard(alpha, sign):
+    # D says control where y_0 is high and treated where y_1 is: both made-up outcomes must rise to
+    # mislead it. What was observed lies below what G gives for it: without D, both biases fall.
+    game = linear_game(binary=False, alpha=alpha, guess=(0.0, -0.5, 0.5, 0.0))
+    batch = batch_of([0.0, 2.0], [-1.0, 1.0], [1.0, 1.0], 1)
+    observed, (y_0, y_1) = game.completed(batch)
+    assert observed.tolist() == [-1.0, 5.5]  # of -1 and 1
+    assert y_0.tolist() == [10.5, 1.0]
+    assert y_1.tolist() == [-1.0, -1.0]
+    game.generator.values[-1] += 1.0  # the bias of the treated head: 0 of -1, too
+    before = {name: leaf.detach().clone() for name, leaf in game.generator.weights.items()}
+    game._round(batch, training.Settings(RATE, 0.0, None, 1, 1))
+    for arm in ("control", "treated"):
+        step = (game.generator.weights[f"{arm}.0.bias"] - before[f"{arm}.0.bias"]).item()
+        assert step == pytest.approx(sign * RATE, rel=1e-2)  # Adam's first step has this size
+
+
+def test_two_steps_of_the_discriminator_for_one_of_the_generator():
+    game = linear_game(binary=False, alpha=1.0, guess=(0.0, 0.0, 0.0, 0.0))
+    batch = batch_of([0.0, 2.0, 1.0], [-1.0, 1.0, 0.0], [1.0, 1.0, 1.0], 1)
+    _, pair = game.completed(batch)
+    before = float(game._telling(batch, pair).detach())
+    assert before == pytest.approx(np.log(2))
+    factual, telling = game._round(batch, training.Settings(RATE, 0.0, None, 1, 1))
+    assert (game.discriminator.n_steps, game.generator.n_steps) == (2, 1)
+    assert telling < before  # of the same outcomes: G steps last
+    # G: -1 for the treated, of -1; 5.5 and 3 for the others, of 1 and 0
+    assert factual == pytest.approx((0.0 + 4.5**2 + 3.0**2) / 3)
+    # One row in three is treated, so D's bias falls, by about RATE in each step.
+    assert game.discriminator.values[-1].item() == pytest.approx(-2 * RATE, rel=0.05)
+
+
 # Scales, parts and batches
 
 
@@ -282,6 +380,43 @@ def test_validation_rows_have_all_levels_and_batches_both_arms():
         assert (index[n_treated:] >= train.n_treated).all()
         seen.extend(index.tolist())
     assert sorted(seen) == list(range(len(train.y)))
+
+
+def test_no_batch_is_empty_and_the_smallest_is_known():
+    for n in (2, 3, 7, 20):
+        for n_treated in range(1, n):
+            columns = np.zeros((n, 1), np.float32), *np.zeros((2, n), np.float32)
+            rows = NetworkRows(*columns, n_treated)
+            for size in (2, 3, 5, 50, None):
+                batches = list(rows.batches(size, None))
+                assert min(len(index) for index, _ in batches) > 0
+                fewest = min(min(k, len(index) - k) for index, k in batches)
+                assert rows.fewest_of_an_arm(size) == fewest
+
+
+def test_smallest_batches_can_be_trained_on():
+    trial = small_trial(treatment_share=0.2)
+    model = TARNet(shared=(4,), heads=(), batch_size=2, max_epochs=1, random_state=0)
+    assert np.isfinite(fitted(model, trial).predict(trial.X)).all()
+
+
+def test_a_lost_penalty_is_told_once():
+    trial = small_trial(treatment_share=0.1)
+    model = CFRNet(**SMALL | {"batch_size": 10}, max_epochs=2, random_state=0)
+    expected = (
+        r"at least 2 rows of each arm in every batch, got [01] in some batches of training rows "
+        r"with batch_size=10: these batches have no penalty\. Use a larger batch_size, or alpha=0"
+    )
+    with pytest.warns(UserWarning, match=expected) as caught:
+        fitted(model, trial)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    fitted(clone(model).set_params(alpha=0), trial)  # warnings are errors here
+    fitted(clone(model).set_params(batch_size=None), trial)
+    rng = np.random.default_rng(13)
+    X, y, t = rng.normal(size=(12, 2)), np.arange(12) % 2, np.arange(12) == 0
+    with pytest.warns(UserWarning, match=r"got 1 in some.*Use more rows of the smaller arm"):
+        clone(model).set_params(batch_size=None).fit(X, y, treatment=t)
 
 
 def test_few_rows_leave_none_for_validation():
@@ -416,6 +551,8 @@ def test_penalty_brings_the_arms_together():
         (TARNet(learning_rate=0), "learning_rate should be a positive number, got 0"),
         (TARNet(l2=-1), "l2 should be a number of at least 0, got -1"),
         (TARNet(batch_size=0), "batch_size should be a whole number"),
+        (TARNet(batch_size=1), "batch_size should be a whole number of at least 2, got 1"),
+        (GANITE(batch_size=1), "batch_size should be a whole number of at least 2, got 1"),
         (TARNet(max_epochs=0), "max_epochs should be a whole number"),
         (TARNet(patience=0), "patience should be a whole number"),
         (TARNet(validation_share=1.0), "validation_share should be at least 0 and below 1"),
@@ -450,6 +587,12 @@ def test_progress_is_shown_on_a_terminal_when_training_takes_long(monkeypatch, c
     fitted(clone(QUICK["TARNet"]), trial)
     assert screen.getvalue() == ""  # three quick epochs
     monkeypatch.setattr(training, "_PATIENT_SECONDS", 0.0)
+    with quiet(), quiet():
+        fitted(clone(QUICK["TARNet"]), trial)
+    with monkeypatch.context() as patch:
+        patch.setattr(multiprocessing.current_process(), "_name", "LokyProcess-1")
+        fitted(clone(QUICK["TARNet"]), trial)
+    assert screen.getvalue() == ""  # somebody else's bar may be there
     fitted(clone(QUICK["TARNet"]), trial)
     assert "at most 3 epochs" in screen.getvalue()
 

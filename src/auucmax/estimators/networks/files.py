@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax.data.fingerprint import Fingerprint, TrainingRecord
-from auucmax.estimators.networks.models import GANITE, CFRNet, TARNet, keep
+from auucmax.estimators.networks.models import GANITE, CFRNet, TARNet, check_parameters, keep
 from auucmax.estimators.networks.network import Network, Scales
 from auucmax.estimators.networks.training import Fitted
 
@@ -27,7 +27,17 @@ FORMAT = "auucmax network"
 VERSION = 1
 _CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (TARNet, CFRNet, GANITE)}
 _HEADER = "header.json"
-_DTYPES = (np.float32, np.float64, np.uint64)
+_FIELDS = {
+    "format", "version", "class", "parameters", "normalise", "n_features", "feature_names",
+    "binary", "y_mean", "y_scale", "n_parameters", "n_epochs", "trained_on",
+}  # fmt: skip
+_DTYPES = {  # by what the name begins with
+    "shift": (np.float32, np.float64),
+    "factor": (np.float32, np.float64),
+    "weights": (np.float32,),
+    "history": (np.float64,),
+    "ids": (np.uint64,),
+}
 _EPOCH_ZERO = (1980, 1, 1, 0, 0, 0)  # no clock in the file: the same network, the same bytes
 
 
@@ -35,7 +45,8 @@ def save_network(model: Model, path: str | os.PathLike[str]) -> None:
     """Write a fitted network to ``path``, whole or not at all.
 
     The file is an archive of arrays that ``numpy.load(path, allow_pickle=False)`` opens, with
-    the parameters as JSON. A ``random_state`` that is a generator is stored as None.
+    the parameters as JSON. A ``random_state`` that is a generator is stored as None. What was
+    fitted is stored; if the widths of layers were changed since, it is an error.
 
     Examples
     --------
@@ -57,6 +68,8 @@ def save_network(model: Model, path: str | os.PathLike[str]) -> None:
             f"Other models are saved in other ways."
         )
     model._check_is_fitted()
+    check_parameters(model)
+    _check_widths_since_fit(model)
     target = Path(path)
     # Written beside and renamed: a killed run leaves the old file whole.
     beside = target.with_name(f"{target.name}.{os.getpid()}.part")
@@ -72,7 +85,8 @@ def save_network(model: Model, path: str | os.PathLike[str]) -> None:
 def load_network(path: str | os.PathLike[str]) -> Model:
     """Read a network that :func:`save_network` wrote; it scores without torch.
 
-    Everything in the file is checked against what a network of its kind must hold.
+    The file must hold what a network of its kind has, no less and no more: the parameters that
+    ``fit`` would take, arrays of the shapes that follow from them, finite numbers.
     """
     content = Path(path).read_bytes()  # a file that is absent is its own error
     try:
@@ -95,6 +109,21 @@ def load_network(path: str | os.PathLike[str]) -> Model:
     )
 
 
+def _check_widths_since_fit(model: Model) -> None:
+    has = {name: array.shape for name, array in model.network_.weights.items()}
+    asks = model._shapes(model.n_features_in_)
+    if has != asks:
+        changed = sorted(
+            name for name in has.keys() | asks.keys() if has.get(name) != asks.get(name)
+        )
+        name = changed[0]
+        raise ValueError(
+            f"the parameters should be those that {type(model).__name__} was fitted with, got "
+            f"others: {name} should have shape {asks.get(name)} by them, and has {has.get(name)}. "
+            f"Set the widths of layers back with set_params, or fit again."
+        )
+
+
 def _members(model: Model) -> dict[str, bytes]:
     network = model.network_
     scales = network.scales
@@ -105,6 +134,8 @@ def _members(model: Model) -> dict[str, bytes]:
         "version": VERSION,
         "class": type(model).__name__,
         "parameters": {k: _plain(k, v) for k, v in model.get_params(deep=False).items()},
+        # As fitted: the parameter of this name may have been changed since.
+        "normalise": bool(network.normalise),
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
         "binary": scales.binary,
@@ -155,6 +186,8 @@ def _read(content: bytes) -> dict[str, bytes]:
         is_stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in entries)
         if not is_stored or sum(entry.file_size for entry in entries) > len(content):
             raise ValueError("members should be stored without compression")
+        if len({entry.filename for entry in entries}) < len(entries):
+            raise ValueError("members should have different names")
         return {entry.filename: archive.read(entry) for entry in entries}
 
 
@@ -165,7 +198,7 @@ def _array(name: str, content: bytes) -> NDArray[Any]:
         raise ValueError(f"{name} has an unknown array format")
     shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
     expected = math.prod(shape) * dtype.itemsize
-    if dtype not in _DTYPES or expected != len(content) - stream.tell():
+    if dtype not in _DTYPES.get(name.split(".")[0], ()) or expected != len(content) - stream.tell():
         raise ValueError(f"{name} has {len(content)} bytes for shape {shape} of {dtype}")
     array = np.load(io.BytesIO(content), allow_pickle=False)
     if not np.isfinite(array).all():
@@ -174,47 +207,98 @@ def _array(name: str, content: bytes) -> NDArray[Any]:
 
 
 def _restored(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
-    parameters = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in header["parameters"].items()
-    }
-    model: Model = _CLASSES[header["class"]](**parameters)
+    _check_names("fields", set(header), _FIELDS)
+    model = _unfitted(header["class"], header["parameters"])
     d = _whole(header["n_features"])
-    found = _under("weights.", arrays)
-    expected = model._shapes(d)
-    if {name: array.shape for name, array in found.items()} != expected:
-        raise ValueError(f"the arrays are not those of {header['class']} on {d} features")
-    shift, factor = arrays["shift.npy"], arrays["factor.npy"]
-    if shift.shape != (d,) or factor.shape != (d,):
-        raise ValueError(f"the scales are not those of {d} features")
-    scales = Scales(
-        shift, factor, bool(header["binary"]), float(header["y_mean"]), float(header["y_scale"])
-    )
-    weights = {name: found[name].astype(np.float32, copy=False) for name in expected}
-    network = Network(weights, scales, bool(parameters.get("normalise", False)))
-    history = _under("history.", arrays)
-    keep(model, network, Fitted(weights, history, _whole(header["n_epochs"])))
-    model.n_parameters_, model.n_features_in_ = _whole(header["n_parameters"]), d
+    weights = {name: arrays.pop(f"weights.{name}.npy") for name in model._shapes(d)}
+    if {name: array.shape for name, array in weights.items()} != model._shapes(d):
+        raise ValueError(f"the weights are not those of {header['class']} on {d} features")
+    normalise = _truth(header["normalise"])
+    if normalise and not isinstance(model, CFRNet):
+        raise ValueError(f"{header['class']} does not normalise")
+    network = Network(weights, _scales(header, arrays, d), normalise)
+    n_epochs, ids = _whole(header["n_epochs"]), arrays.pop("ids.npy", None)
+    keep(model, network, Fitted(weights, _history(model, arrays, n_epochs), n_epochs))
+    if arrays:
+        raise ValueError(f"there are unknown arrays: {', '.join(sorted(arrays))}")
+    if _whole(header["n_parameters"]) != model.n_parameters_:
+        raise ValueError(f"n_parameters is not {model.n_parameters_}, which the arrays have")
+    model.n_features_in_ = d
     seen = _fingerprint(**header["trained_on"])
-    model.training_record_ = TrainingRecord(seen, learnt=seen, ids=arrays.get("ids.npy"))
+    if ids is not None and (ids.ndim != 1 or (ids[1:] < ids[:-1]).any()):
+        raise ValueError("the hashes of ids are not sorted")
+    model.training_record_ = TrainingRecord(seen, learnt=seen, ids=ids)
     if header["feature_names"] is not None:
-        names = np.array([str(name) for name in header["feature_names"]], dtype=object)
-        if len(names) != d:
-            raise ValueError(f"there are {len(names)} names of {d} features")
-        model.feature_names_in_ = names
+        model.feature_names_in_ = _feature_names(header["feature_names"], d)
     return model
 
 
+def _unfitted(name: str, stored: dict[str, Any]) -> Model:
+    """A model with parameters that ``fit`` would take."""
+    cls = _CLASSES[name]
+    _check_names("parameters", set(stored), set(cls().get_params(deep=False)))
+    plain = {key: _plain(key, value) for key, value in stored.items()}
+    model: Model = cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()})
+    check_parameters(model)
+    return model
+
+
+def _scales(header: dict[str, Any], arrays: dict[str, NDArray[Any]], d: int) -> Scales:
+    shift, factor = arrays.pop("shift.npy"), arrays.pop("factor.npy")
+    if shift.shape != (d,) or factor.shape != (d,) or (factor < 0).any():
+        raise ValueError(f"the scales are not those of {d} features")
+    binary, y_mean, y_scale = _truth(header["binary"]), header["y_mean"], header["y_scale"]
+    if type(y_mean) is not float or not math.isfinite(y_mean):
+        raise ValueError(f"y_mean is {y_mean!r}")
+    if type(y_scale) is not float or not 0 < y_scale < math.inf:
+        raise ValueError(f"y_scale is {y_scale!r}")
+    if binary and (y_mean, y_scale) != (0.0, 1.0):
+        raise ValueError("outcomes of 0 and 1 have no other scale")
+    return Scales(shift, factor, binary, y_mean, y_scale)
+
+
+def _history(
+    model: Model, arrays: dict[str, NDArray[Any]], n_epochs: int
+) -> dict[str, NDArray[Any]]:
+    """Losses by epoch, of the stages that the model has; taken out of ``arrays``."""
+    first = ("generator", "discriminator") if isinstance(model, GANITE) else ()
+    stages = (*first, "train", "validation")
+    history = {stage: arrays.pop(f"history.{stage}.npy") for stage in stages}
+    allowed = {"train": (n_epochs,), "validation": (0, n_epochs)}
+    for stage, losses in history.items():
+        lengths = allowed.get(stage, (len(history[stages[0]]),))
+        if losses.ndim != 1 or len(losses) not in lengths:
+            raise ValueError(f"the losses of {stage} have shape {losses.shape}")
+    return history
+
+
+def _feature_names(names: Any, d: int) -> NDArray[Any]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("the names of features are not a list of strings")
+    if len(names) != d or len(set(names)) != d:
+        raise ValueError(f"there are {len(set(names))} different names of {d} features")
+    return np.array(names, dtype=object)
+
+
+def _check_names(what: str, found: set[str], expected: set[str]) -> None:
+    if found != expected:
+        raise ValueError(f"the {what} differ in {', '.join(sorted(found ^ expected))}")
+
+
 def _fingerprint(n_rows: Any, total: Any, sample: Any) -> Fingerprint:
-    return Fingerprint(_whole(n_rows), _whole(total), tuple(_whole(value) for value in sample))
-
-
-def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    chosen = (name for name in arrays if name.startswith(prefix))
-    return {name.removeprefix(prefix).removesuffix(".npy"): arrays[name] for name in chosen}
+    hashes = tuple(_whole(value) for value in sample)
+    if not hashes or list(hashes) != sorted(set(hashes)) or max(*hashes, _whole(total)) >= 2**64:
+        raise ValueError("the hashes of the training rows are not sorted numbers of 64 bits")
+    return Fingerprint(_whole(n_rows), total, hashes)
 
 
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"a count is {value!r}")
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"a field that is true or false is {value!r}")
     return value

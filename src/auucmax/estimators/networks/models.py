@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,15 +19,15 @@ from auucmax.estimators.networks.layers import (
     one_headed,
     two_headed,
 )
-from auucmax.estimators.networks.network import SCALES, Network, fit_scales
-from auucmax.estimators.networks.rows import split_rows
-from auucmax.estimators.networks.training import (
-    Fitted,
-    HeadsTask,
-    Settings,
-    train_ganite,
-    train_heads,
+from auucmax.estimators.networks.network import Network, fit_scales
+from auucmax.estimators.networks.parameters import (
+    at_least_zero,
+    check_settings,
+    check_widths,
+    warn_of_lost_penalty,
 )
+from auucmax.estimators.networks.rows import split_rows
+from auucmax.estimators.networks.training import Fitted, HeadsTask, train_ganite, train_heads
 
 __all__ = ["GANITE", "CFRNet", "TARNet"]
 
@@ -45,7 +45,8 @@ class TARNet(UpliftEstimator):
     Parameters
     ----------
     shared, heads : widths of the rectified layers of Phi, and of each head before its output.
-    learning_rate, l2, batch_size : of Adam. ``batch_size=None``: all rows at once.
+    learning_rate, l2, batch_size : of Adam. A batch has at least 2 rows, and each arm the share
+        that it has of all rows. ``batch_size=None``: all rows at once.
     max_epochs, patience : training ends when the loss of the validation rows has not fallen for
         ``patience`` epochs; the weights of the best epoch are kept.
     validation_share : of the rows, drawn from each arm and level of the outcome. 0, or too few
@@ -109,13 +110,16 @@ class TARNet(UpliftEstimator):
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> None:
-        _fit_heads(self, HeadsTask(), X, y, treated, sample_weight)
+        _fit_heads(self, X, y, treated, sample_weight)
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         return self.network_.uplift(X)
 
+    def _task(self) -> HeadsTask:
+        return HeadsTask()
+
     def _shapes(self, n_features: int) -> Shapes:
-        return two_headed(n_features, _widths(self, "shared"), _widths(self, "heads"))
+        return two_headed(n_features, check_widths(self, "shared"), check_widths(self, "heads"))
 
 
 class CFRNet(UpliftEstimator):
@@ -131,7 +135,8 @@ class CFRNet(UpliftEstimator):
 
     Parameters
     ----------
-    ipm : "mmd-linear", "mmd-rbf" or "wasserstein", computed in each batch.
+    ipm : "mmd-linear", "mmd-rbf" or "wasserstein", computed in each batch. A batch with fewer than
+        two rows of an arm has no penalty; a warning says so.
     alpha : weight of the penalty; 0 is TARNet. Two batches of one distribution have a linear and a
         Wasserstein distance above 0, so a large alpha makes Phi flat instead of balanced.
     one_head : a single head that is fed with Phi(x) and t (BNN: Johansson, Shalit and Sontag,
@@ -191,16 +196,18 @@ random_state, control : as for :class:`TARNet`. The validation loss has the pena
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> None:
-        check_choice(self.ipm, "ipm", IPMS)
-        task = HeadsTask(self.ipm, _at_least_zero(self.alpha, "alpha"), bool(self.normalise))
-        _fit_heads(self, task, X, y, treated, sample_weight)
+        _fit_heads(self, X, y, treated, sample_weight)
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         return self.network_.uplift(X)
 
+    def _task(self) -> HeadsTask:
+        check_choice(self.ipm, "ipm", IPMS)
+        return HeadsTask(self.ipm, at_least_zero(self.alpha, "alpha"), bool(self.normalise))
+
     def _shapes(self, n_features: int) -> Shapes:
         layout = one_headed if self.one_head else two_headed
-        return layout(n_features, _widths(self, "shared"), _widths(self, "heads"))
+        return layout(n_features, check_widths(self, "shared"), check_widths(self, "heads"))
 
 
 class GANITE(UpliftEstimator):
@@ -276,14 +283,10 @@ class GANITE(UpliftEstimator):
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> None:
-        settings = _settings(self)
-        width = check_whole(self.hidden, "hidden", 1)
-        n_epochs = check_whole(self.generator_epochs, "generator_epochs", 1)
-        alpha = _at_least_zero(self.alpha, "alpha")
+        settings = check_settings(self)
+        alpha, n_epochs = self._task()
         rng = np.random.default_rng(self.random_state)
-        d = X.shape[1]
-        discriminator = chain("discriminator", [d + 2, width, width, 1])
-        layouts = two_headed(d + 2, (width, width), (width,)), discriminator, self._shapes(d)
+        layouts = *self._shapes_of_the_game(X.shape[1]), self._shapes(X.shape[1])
         generator, guesser, scorer = (initialise(shapes, rng) for shapes in layouts)
         scales = fit_scales(X, y, sample_weight, self.scale)
         rows = split_rows(
@@ -296,25 +299,33 @@ class GANITE(UpliftEstimator):
             settings=settings, rng=rng,
         )  # fmt: skip
         keep(self, Network(fitted.weights, scales), fitted)
-        self.n_parameters_ = sum(a.size for w in (generator, guesser, scorer) for a in w.values())
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         return self.network_.uplift(X)
+
+    def _task(self) -> tuple[float, int]:
+        n_epochs = check_whole(self.generator_epochs, "generator_epochs", 1)
+        return at_least_zero(self.alpha, "alpha"), n_epochs
 
     def _shapes(self, n_features: int) -> Shapes:
         width = check_whole(self.hidden, "hidden", 1)
         return two_headed(n_features, (width, width), (width,))
 
+    def _shapes_of_the_game(self, n_features: int) -> tuple[Shapes, Shapes]:
+        """Of G, fed with (x, t, y), and of D, fed with (x, y_0, y_1)."""
+        width = check_whole(self.hidden, "hidden", 1)
+        guesser = chain("discriminator", [n_features + 2, width, width, 1])
+        return self._shapes(n_features + 2), guesser
+
 
 def _fit_heads(
     model: TARNet | CFRNet,
-    task: HeadsTask,
     X: NDArray[Any],
     y: Floats,
     treated: Bools,
     sample_weight: Floats | None,
 ) -> None:
-    settings = _settings(model)
+    settings, task = check_settings(model), model._task()
     rng = np.random.default_rng(model.random_state)
     start = initialise(model._shapes(X.shape[1]), rng)
     scales = fit_scales(X, y, sample_weight, model.scale)
@@ -322,6 +333,8 @@ def _fit_heads(
         X, y, treated, sample_weight, scales,
         validation_share=model.validation_share, balanced=True, rng=rng,
     )  # fmt: skip
+    if task.alpha:
+        warn_of_lost_penalty(*rows, settings.batch_size)
     fitted = train_heads(start, *rows, binary=scales.binary, task=task, settings=settings, rng=rng)
     keep(model, Network(fitted.weights, scales, task.normalise), fitted)
 
@@ -329,47 +342,16 @@ def _fit_heads(
 def keep(model: Any, network: Network, fitted: Fitted) -> None:
     """Set what a fitted model has."""
     model.network_, model.weights_ = network, network.weights
-    model.n_parameters_ = sum(array.size for array in network.weights.values())
+    shapes = [array.shape for array in network.weights.values()]
+    if isinstance(model, GANITE):
+        game = model._shapes_of_the_game(len(network.scales.shift))
+        shapes += [shape for part in game for shape in part.values()]
+    model.n_parameters_ = sum(math.prod(shape) for shape in shapes)
     model.history_, model.n_epochs_ = fitted.history, fitted.n_epochs
 
 
-def _settings(model: Any) -> Settings:
-    check_choice(model.scale, "scale", SCALES)
-    rate: Any = model.learning_rate
-    share: Any = model.validation_share
-    if not _is_number(rate) or not 0 < rate < np.inf:
-        raise ValueError(f"learning_rate should be a positive number, got {rate!r}. Try 0.001.")
-    if not _is_number(share) or not 0 <= share < 1:
-        raise ValueError(
-            f"validation_share should be at least 0 and below 1, got {share!r}. 0.2 keeps a fifth "
-            f"of the rows to stop by."
-        )
-    return Settings(
-        learning_rate=float(rate),
-        l2=_at_least_zero(model.l2, "l2"),
-        batch_size=None if model.batch_size is None else check_whole(
-            model.batch_size, "batch_size", 1
-        ),
-        max_epochs=check_whole(model.max_epochs, "max_epochs", 1),
-        patience=check_whole(model.patience, "patience", 1),
-    )  # fmt: skip
-
-
-def _widths(model: Any, name: str) -> list[int]:
-    widths = getattr(model, name)
-    if isinstance(widths, (str, bytes)) or not isinstance(widths, (Sequence, np.ndarray)):
-        raise ValueError(
-            f"{name} should be a list of widths of layers, got {widths!r}. For two layers of 64, "
-            f"pass (64, 64)."
-        )
-    return [check_whole(width, f"each width of {name}", 1) for width in widths]
-
-
-def _at_least_zero(value: Any, name: str) -> float:
-    if not _is_number(value) or not 0 <= value < np.inf:
-        raise ValueError(f"{name} should be a number of at least 0, got {value!r}. 0 turns it off.")
-    return float(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+def check_parameters(model: Any) -> None:
+    """As ``fit`` checks them before it sees a row."""
+    check_settings(model)
+    model._task()
+    np.random.default_rng(model.random_state)

@@ -36,10 +36,16 @@ class NetworkRows:
         arms = np.arange(self.n_treated), np.arange(self.n_treated, n)
         if rng is not None:
             arms = rng.permutation(arms[0]), rng.permutation(arms[1])
-        count = 1 if size is None else -(-n // size)
-        parts = (np.array_split(arm, count) for arm in arms)
+        parts = (np.array_split(arm, self._n_batches(size)) for arm in arms)
         for treated, control in zip(*parts, strict=True):
             yield np.concatenate([treated, control]), len(treated)
+
+    def fewest_of_an_arm(self, size: int | None) -> int:
+        """Rows of the smaller arm in the batch that has fewest of them."""
+        return min(self.n_treated, len(self.y) - self.n_treated) // self._n_batches(size)
+
+    def _n_batches(self, size: int | None) -> int:
+        return 1 if size is None else -(-len(self.y) // size)
 
 
 def split_rows(

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._optional import import_optional
+from auucmax._progress import is_quiet
 from auucmax.estimators.networks.ipm import IPMS
 from auucmax.estimators.networks.layers import (
     Weights,
@@ -372,14 +373,18 @@ def _alone(torch: Any) -> Iterator[None]:
 
 @contextmanager
 def _bar(name: str, total: int) -> Iterator[Callable[[], None]]:
-    """A function to call after each epoch; shows a bar on a terminal once training takes long."""
+    """A function to call after each epoch; shows a bar on a terminal once training takes long.
+
+    Where others show their progress, or in a worker, it shows none: bars overwrite each other.
+    """
     began, done, bars = time.perf_counter(), 0, None
 
     def advance() -> None:
         nonlocal done, bars
         done += 1
         if bars is None:
-            if time.perf_counter() - began < _PATIENT_SECONDS or not sys.stderr.isatty():
+            is_early = time.perf_counter() - began < _PATIENT_SECONDS
+            if is_early or is_quiet() or not sys.stderr.isatty():
                 return
             from rich.console import Console
             from rich.progress import Progress
