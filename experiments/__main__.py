@@ -12,12 +12,13 @@ from experiments.harness import (
     RESULTS,
     Task,
     module_of,
+    read_lines,
     results_file,
     run_tasks,
     write_text,
 )
 
-NAMES = ("hillstrom-linear", "defaults")
+NAMES = ("hillstrom-linear", "defaults", "coverage", "bounds-figure", "tightness")
 PAGE = Path("docs") / "results.md"
 
 
@@ -44,6 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     page = RESULTS.parent.parent / PAGE
     write_text(page, render_page())
     print(f"wrote {PAGE}")
+    draw_pictures(page.parent / "images")
     return 0
 
 
@@ -57,11 +59,25 @@ def run_experiment(
     print(f"{name}: {done} of {len(tasks)} done now, the others were there ({path.name})")
 
 
+def draw_pictures(folder: Path, results: Path = RESULTS) -> None:
+    """The pictures of the page, from the same lines; the same lines give the same file."""
+    from experiments.bounds_picture import draw
+
+    lines = read_lines(results_file("bounds-figure", results))
+    if lines:
+        folder.mkdir(parents=True, exist_ok=True)
+        draw(lines).savefig(folder / "bounds.png", dpi=150, metadata={"Software": None})
+        print("wrote bounds.png")
+
+
 def _possible(tasks: list[Task]) -> list[Task]:
     """Tasks whose trial can be loaded; the others are named once."""
-    from experiments.trials import why_missing
+    from experiments.trials import HILLSTROM, SOCIAL_PRESSURE, whole, why_missing
 
-    reasons = {trial: why_missing(trial) for trial in dict.fromkeys(task.trial for task in tasks)}
+    reasons = {
+        trial: why_missing(trial) if whole(trial) in HILLSTROM + SOCIAL_PRESSURE else None
+        for trial in dict.fromkeys(task.trial for task in tasks)
+    }
     for trial, reason in reasons.items():
         if reason is not None:
             print(f"skipped {trial}: {reason}", file=sys.stderr)

@@ -28,7 +28,7 @@ def render_page(folder: Path = RESULTS) -> str:
     return "\n".join(section.rstrip("\n") + "\n" for section in [HEAD, *sections])
 
 
-def made_by(experiment: str, lines: Sequence[Line]) -> str:
+def made_by(experiment: str, lines: Sequence[Line], work: str = "fitting") -> str:
     """The command, versions, dates and time behind the lines."""
     versions = sorted({tuple(line["versions"].items()) for line in lines})
     named = "; ".join(", ".join(f"{k} {v}" for k, v in version) for version in versions)
@@ -37,7 +37,7 @@ def made_by(experiment: str, lines: Sequence[Line]) -> str:
     minutes = sum(line["fit_seconds"] for line in lines) / 60
     return (
         f"`python -m experiments {experiment}`, {when}; {named}; {len(lines):,} lines, "
-        f"{minutes:.0f} minutes of fitting on one core.\n"
+        f"{minutes:.0f} minutes of {work} on one core.\n"
     )
 
 

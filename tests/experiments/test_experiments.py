@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments import defaults, hillstrom_linear, trials
+from experiments import coverage, defaults, hillstrom_linear, trials
 from experiments.__main__ import NAMES, PAGE, _possible
 from experiments.harness import (
     RESULTS,
@@ -160,6 +160,11 @@ def test_a_trial_that_is_missing_is_skipped_with_a_reason(monkeypatch, capsys):
     assert "skipped neighbours: set AUUCMAX_DATA" in capsys.readouterr().err
 
 
+def test_trials_that_are_drawn_are_never_missing(capsys):
+    assert _possible(coverage.tasks(1)) == coverage.tasks(1)
+    assert capsys.readouterr().err == ""
+
+
 # What is compared.
 
 
@@ -260,6 +265,7 @@ def test_the_lines_that_are_kept_are_whole_and_of_the_present_defaults():
         for task in tasks:
             now = json.loads(json.dumps(module.parameters(task)))
             assert kept[task] == now, f"{task} is stale: run `python -m experiments {name}`"
+    kept = {task_of(line): line["parameters"] for line in read_lines(results_file(defaults.NAME))}
     default = Task(defaults.NAME, "self", defaults.DEFAULT, 0)
     assert kept[default] == json.loads(json.dumps(describe(AUUCMax())))
 

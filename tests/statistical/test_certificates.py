@@ -1,0 +1,91 @@
+"""Certificates on six populations of known AUUC: at most delta, plus chance, of them are too high.
+
+`python -m experiments coverage` is the longer version, with more rows and 20 dealings.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from experiments.known_populations import POPULATIONS
+
+from auucmax.bounds import betting_bound
+from auucmax.bounds.holdout import HOLDOUT_BOUNDS
+
+pytestmark = pytest.mark.gate
+N_TRIALS, N_ROWS, DELTA = 2000, 120, 0.05
+TARGETS = ("auuc", "gain")
+CONDITIONAL = ("mcdiarmid-conditional", "agarwal-fixed")
+OTHERS = {entry.name: entry.function for entry in HOLDOUT_BOUNDS}
+
+
+def allowed(delta, trials):
+    return delta + 3 * np.sqrt(delta * (1 - delta) / trials)
+
+
+@cache
+def trials(name):
+    """Number, rows and truth of 2,000 trials; a fitted score is fitted twice."""
+    population, found = POPULATIONS[name], []
+    rng = np.random.default_rng(list(POPULATIONS).index(name))
+    for number in range(N_TRIALS):
+        if number % (N_TRIALS // 2) == 0:
+            weights = population.weights(1000, rng)
+            truth = population.truth(weights)
+        found.append((number, *population.draw(weights, N_ROWS, rng), truth))
+    return found
+
+
+def misses(name, bound, *, seeded=False, conditional=False, every=1, **options):
+    """Share of trials, in turn for AUUC and for the gain, whose bound exceeds the truth."""
+    wrong = []
+    for number, y, score, treated, truth in trials(name)[::every]:
+        target = TARGETS[(number // every) % 2]
+        seed = {"random_state": number} if seeded else {}
+        found = bound(y, score, treatment=treated, target=target, **seed, **options)
+        value = truth.value(target)
+        if conditional:
+            value = truth.conditional(target, y, treated)
+        wrong.append(found.lower > value)
+    return np.mean(wrong)
+
+
+@pytest.mark.parametrize("name", POPULATIONS)
+def test_the_truth_of_the_populations(name):
+    """Against a large sample: 4 standard errors of the mean of y times rank."""
+    population, rng = POPULATIONS[name], np.random.default_rng(7)
+    weights = population.weights(1000, rng)
+    y, score, treated = population.draw(weights, 40_000, rng)
+    truth = population.truth(weights)
+    for target in TARGETS:
+        bound = OTHERS["asymptotic"](y, score, treatment=treated, target=target)
+        assert abs(bound.estimate - truth.value(target)) < 4 * bound.gap / 1.645
+    # An arm's AUC among its own rows, at its own rates.
+    gap = truth.conditional("auuc", y, treated) - truth.value("auuc")
+    assert abs(gap) < 4 * np.hypot(*(np.std(y[treated == arm]) / np.sqrt(np.sum(treated == arm))
+                                     for arm in (True, False)))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POPULATIONS)
+def test_betting_misses_at_most_delta(name):
+    assert misses(name, betting_bound, seeded=True, n_dealings=1) <= allowed(DELTA, N_TRIALS)
+
+
+@pytest.mark.parametrize("name", POPULATIONS)
+def test_betting_with_dealings_and_with_fixed_bets_misses_at_most_delta(name):
+    for options in ({"n_dealings": 3}, {"n_dealings": 1, "bets": "fixed"}):
+        share = misses(name, betting_bound, seeded=True, every=40, **options)
+        assert share <= allowed(DELTA, N_TRIALS / 40)
+
+
+@pytest.mark.parametrize("name", POPULATIONS)
+@pytest.mark.parametrize("bound", [bound for bound in OTHERS if bound != "asymptotic"])
+def test_other_proven_bounds_miss_at_most_delta(bound, name):
+    share = misses(name, OTHERS[bound], conditional=bound in CONDITIONAL)
+    assert share <= allowed(DELTA, N_TRIALS)
+
+
+def test_the_simulation_can_tell():
+    """A bound that is too bold, here by asking for delta = 1/2, would be found out."""
+    share = misses("no effect", betting_bound, seeded=True, every=5, n_dealings=1, delta=0.5)
+    assert allowed(DELTA, N_TRIALS / 5) < share <= allowed(0.5, N_TRIALS / 5)
