@@ -101,14 +101,15 @@ def predicted_outcome(train: Trial, test: Trial) -> tuple[NDArray[np.float64], t
     m_1 and m_0 are logistic models of the arms, e the treated share, all of the training half; so
     is the range, that of the predictions for training rows.
     """
-    models = TwoModels(MeanLogistic()).fit(train.X, train.y, treatment=train.treatment)
-    share = float(np.mean(train.treatment == 1))
+    rows, treated = train.X.to_numpy(), train.treatment == 1
+    m_1, m_0 = (MeanLogistic().fit(rows[arm], train.y[arm]) for arm in (treated, ~treated))
+    share = float(np.mean(treated))
 
     def predict(trial: Trial) -> NDArray[np.float64]:
-        rows = trial.X.to_numpy()
-        treated = models.treated_model_.predict_proba(rows)[:, 1]
-        control = models.control_model_.predict_proba(rows)[:, 1]
-        return np.asarray((1 - share) * treated + share * control)
+        X = trial.X.to_numpy()
+        return np.asarray(
+            (1 - share) * m_1.predict_proba(X)[:, 1] + share * m_0.predict_proba(X)[:, 1]
+        )
 
     own = predict(train)
     return predict(test), (float(own.min()), float(own.max()))

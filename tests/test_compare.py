@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import types
 from functools import partial
 from pathlib import Path
 
@@ -17,15 +18,17 @@ from matplotlib import pyplot as plt
 from scipy import stats
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from auucmax import ClassTransformation, Trial, TrialKFold, TwoModels, auuc_inference, make_trial
-from auucmax.compare import Comparison, compare
+from auucmax._progress import is_quiet
+from auucmax.compare import Comparison, compare, fit
 from auucmax.compare.models import name_models
-from auucmax.estimators import MinimaxLinear, TransformedOutcome
+from auucmax.estimators import MinimaxLinear, TARNet, TransformedOutcome, UpliftLambdaMART
 from auucmax.estimators.score_only import ScoreOnly
 
 SRC = Path(__file__).resolve().parent.parent / "src"
@@ -220,16 +223,72 @@ def test_what_was_made_from_something_else_is_not_used(tmp_path, changes):
 
 
 def test_the_hash_of_a_frame_is_that_of_its_values(tmp_path):
-    words = pd.DataFrame({"word": ["a", "b", "c"] * 200, "x": np.arange(600.0)})
+    words = pd.DataFrame({"x": np.arange(600.0), "word": ["a", "b", "c"] * 200})
     path = tmp_path / "results.jsonl"
-    for frame in (words, words[["word"]].assign(x=words["x"])):
-        model = TwoModels(make_pipeline(OneHotEncoder(), Ridge()))
-        trial = Trial(frame, TRIAL.y, TRIAL.treatment)
-        with pytest.warns(UserWarning, match="TwoModels.* 1 of 1.* could not convert"):
-            compare([model], trial, splits=1, resume=path)
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert lines[0]["trial"] == lines[1]["trial"]
-    assert lines[0]["model"] == lines[1]["model"]
+    for frame in (words, words[["x"]].assign(word=words["word"])):
+        model = Spy(make_pipeline(OneHotEncoder(), Ridge()))
+        compare([model], Trial(frame, TRIAL.y, TRIAL.treatment), splits=1, resume=path)
+    assert fits() == 1
+    assert len(path.read_text().splitlines()) == 1
+
+
+NOTEBOOK = """
+import functools, sys
+from auucmax import make_trial
+from auucmax.compare import compare
+from auucmax.estimators import ScoreOnly
+
+class Holder:
+    a, b = 1.0, -1.0
+
+def scaled(by):
+    def wrap(function):
+        @functools.wraps(function)
+        def wrapper(X):
+            return by * function(X)
+        return wrapper
+    return wrap
+
+{code}
+
+trial = make_trial(200, n_features=4, random_state=0)
+found = compare([ScoreOnly(rule)], trial, splits=1, resume=sys.argv[1])
+print(found.frame["auuc"][0], found.seeds[0])
+"""
+
+
+def test_an_edited_function_of_the_same_name_is_another(tmp_path):
+    path = tmp_path / "results.jsonl"
+    versions = {
+        "def rule(X): return X.iloc[:, 0]": 1,
+        "# moved\n\ndef rule(X): return X.iloc[:, 0]": 1,
+        "def rule(X): return X.iloc[:, 1]": 2,  # a constant
+        "def rule(X): return -X.iloc[:, 0]": 3,  # an instruction
+        "def rule(X, by=2): return by * X.iloc[:, 0]": 4,
+        "def rule(X, by=-2): return by * X.iloc[:, 0]": 5,  # a default
+        "def rule(X): return X.iloc[:, 0] * Holder.a": 6,
+        "def rule(X): return X.iloc[:, 0] * Holder.b": 7,  # a name
+        "@scaled(1)\ndef rule(X): return X.iloc[:, 0]": 8,
+        "@scaled(-1)\ndef rule(X): return X.iloc[:, 0]": 9,  # what a closure holds
+        "@scaled(-1)\ndef rule(X): return X.iloc[:, 1]": 10,  # a function that it holds
+        "def rule(X): return X.apply(lambda row: row.iloc[0], axis=1)": 11,
+        "def rule(X): return X.apply(lambda row: row.iloc[1], axis=1)": 12,  # one inside it
+    }
+    for code, n_lines in versions.items():
+        _run_as_main(NOTEBOOK.format(code=code), path)
+        assert len(path.read_text().splitlines()) == n_lines, code
+
+
+def _run_as_main(text: str, path: Path) -> None:
+    """As a notebook does: functions belong to ``__main__``, under whatever name is current."""
+    main = sys.modules["__main__"]
+    argv, sys.argv = sys.argv, ["notebook", str(path)]
+    space = types.ModuleType("__main__")
+    sys.modules["__main__"] = space
+    try:
+        exec(compile(text, "notebook", "exec"), space.__dict__)
+    finally:
+        sys.modules["__main__"], sys.argv = main, argv
 
 
 def test_a_torn_last_line_is_dropped_and_done_again(tmp_path):
@@ -285,6 +344,34 @@ def test_a_failure_is_in_the_frame_and_tried_again(tmp_path):
     again = compare([TwoModels(), Stubborn()], TRIAL, splits=3, resume=path)
     assert Stubborn.count == 3 + 2
     assert again.frame["error"].isna().all()
+
+
+def test_a_model_that_failed_is_never_the_one_to_compare_with():
+    lines = [
+        {"model": name, "split": split, "auuc": auuc, "standard_error": 0.01, "gain": auuc - 0.1,
+         "gain_standard_error": 0.01, "fit_seconds": 1.0, "n_parameters": 3, "n_train": 70,
+         "n_test": 30, "error": None if auuc == auuc else "ValueError: no."}
+        for name, values in {
+            "lucky": [0.9, *[np.nan] * 7],
+            "mostly": [0.5] * 6 + [np.nan] * 2,
+            "never": [np.nan] * 8,
+            "good": [0.30, 0.31, 0.32, 0.30, 0.33, 0.31, 0.30, 0.32],
+            "worse": [0.20, 0.22, 0.21, 0.20, 0.24, 0.21, 0.22, 0.20],
+        }.items()
+        for split, auuc in enumerate(values)
+    ]  # fmt: skip
+    found = Comparison(pd.DataFrame(lines), 0.3, tuple(range(8)), "made up", 100)
+    assert found.summary().index.tolist() == ["good", "worse", "mostly", "lucky", "never"]
+    assert found.summary()["n_failed"].tolist() == [0, 0, 2, 7, 8]
+    table = found.differences()
+    assert table.attrs["reference"] == "good"
+    assert table.loc["worse", "p_value"] < 0.05
+    # The same splits on both sides.
+    assert table.loc["lucky", "difference"] == pytest.approx(0.9 - 0.30)
+    assert table.loc["mostly", "n_splits"] == 6
+    assert "Models that failed come last: their AUUC is of the other splits" in str(found)
+    hollow = [line.get_markerfacecolor() for line in found.plot().lines if line.get_marker() == "o"]
+    assert [colour == "white" for colour in hollow] == [False, False, True, True, True]
 
 
 def test_all_may_fail():
@@ -420,6 +507,53 @@ def test_pipelines_and_searches():
     assert found.frame["error"].isna().all()
     assert found.frame["n_parameters"].tolist() == [10, 10]
     assert found.frame["model"][0] == "Pipeline(StandardScaler, TwoModels)"
+
+
+def test_parameters_of_models_of_others():
+    models = {
+        "says": ScoreOnly(TwoModels().fit(TRIAL.X, TRIAL.y, treatment=TRIAL.treatment)),
+        "does not": ScoreOnly(lambda X: X.iloc[:, 0]),
+    }
+    counts = compare(models, TRIAL, splits=1).frame["n_parameters"]
+    assert counts[0] == 10
+    assert pd.isna(counts[1])
+
+
+def test_libraries_are_imported_before_the_clock_starts(monkeypatch):
+    events = []
+
+    def clock():
+        events.append("clock")
+        return 0.0
+
+    monkeypatch.setattr(fit, "import_module", events.append)
+    monkeypatch.setattr(fit, "time", types.SimpleNamespace(perf_counter=clock))
+    monkeypatch.setattr(fit, "fit_rows", lambda *args, **rows: events.append("fit"))
+    train, test = TRIAL.split(random_state=0)
+    expected = {
+        TARNet(): ["torch"],
+        UpliftLambdaMART(): ["lightgbm"],
+        make_pipeline(StandardScaler(), TARNet()): ["torch"],
+        TwoModels(): [],
+    }
+    for model, libraries in expected.items():
+        with pytest.raises(NotFittedError):
+            fit._measure(model, train, test)
+        assert events == [*libraries, "clock", "fit", "clock"]
+        events.clear()
+
+
+def test_bars_of_models_are_off_while_the_comparison_has_its_own():
+    seen = []
+
+    class Asks(Spy):
+        def fit(self, X, y, **others):
+            seen.append(is_quiet())
+            return self
+
+    compare([Asks()], TRIAL, splits=1)
+    assert seen == [True]
+    assert not is_quiet()
 
 
 def test_only_randomised_rows_are_evaluated():

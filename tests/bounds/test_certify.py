@@ -299,3 +299,20 @@ def test_nothing_is_claimed_without_evidence():
     y[::3] = 0
     tiny = certify(score, y=y, treatment=np.arange(30) % 2, delta=1e-12)
     assert str(tiny).startswith("With probability 1 - 1e-12, this ranking is not shown")
+
+
+def test_frames_with_text_are_remembered_too(halves):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    train, test = halves
+    frames = [
+        part.X.assign(place=np.where(part.X.iloc[:, 0] > 0, "town", "land")) for part in halves
+    ]
+    encoder = OneHotEncoder(handle_unknown="ignore", max_categories=5)
+    model = TwoModels(make_pipeline(encoder, LogisticRegression()))
+    model.fit(frames[0], train.y, treatment=train.treatment)
+    with pytest.raises(ValueError, match="100% are rows"):
+        certify(model, frames[0], train.y, treatment=train.treatment)
+    assert certify(model, frames[1], test.y, treatment=test.treatment)

@@ -5,6 +5,7 @@ import pytest
 
 from auucmax import auuc_inference, auuc_score, make_trial
 from auucmax.estimators.lambdamart import UpliftLambdaMART, _groups, _Rows, _start_ndcg
+from auucmax.estimators.lightgbm_names import ALIASES, UNUSED
 
 pytest.importorskip("lightgbm", reason="needs the extra trees")
 
@@ -167,6 +168,83 @@ def test_weights(rows):
         assert np.isfinite(model.validation_auuc_).all()
 
 
+@pytest.mark.parametrize("gain", GAINS)
+@pytest.mark.parametrize("unit", [1e-3, 1e-7])
+def test_the_unit_of_weights_does_not_matter(rows, gain, unit):
+    X, y, t = rows
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    ours, theirs = (
+        UpliftLambdaMART(gain, random_state=0, **SMALL).fit(X, y, treatment=t, sample_weight=w)
+        for w in (weight, unit * weight)
+    )
+    assert theirs.n_trees_ == ours.n_trees_ == 8
+    scores = ours.predict(X)
+    assert theirs.predict(X) == pytest.approx(scores, abs=1e-6 * np.ptp(scores))
+    # Whole numbers are counted as copies, which differs by about one row in n.
+    copies, parts = (
+        UpliftLambdaMART(gain, random_state=0, **SMALL)
+        .fit(X, y, treatment=t, sample_weight=w)
+        .predict(X)
+        for w in (np.ceil(weight), unit * np.ceil(weight))
+    )
+    assert parts == pytest.approx(copies, abs=1e-3 * np.ptp(copies))
+
+
+@pytest.mark.parametrize("gain", GAINS)
+def test_whole_numbers_may_come_as_floats(rows, gain):
+    X, y, t = rows
+    whole = {"n_trees": 3, "n_leaves": 4, "n_bins": 32, "group_size": 200, "patience": 2}
+    ours, theirs = (
+        UpliftLambdaMART(gain, early_stopping=stop, n_jobs=1.0, random_state=0)
+        .set_params(**{name: kind(value) for name, value in whole.items()})
+        .fit(X, y, treatment=t)
+        .predict(X)
+        for kind, stop in ((int, "holdout"), (float, "holdout"))
+    )
+    assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["num_leaves", "max_leaves", "max_leaf_nodes"])
+def test_parameters_of_lightgbm_win_by_any_name(rows, name):
+    X, y, t = rows
+    model = UpliftLambdaMART(lightgbm_params={name: 3}, **SMALL).fit(X, y, treatment=t)
+    assert model.n_parameters_ == 8 * (3 + 2)
+
+
+def test_the_names_are_those_of_lightgbm(rows):
+    from lightgbm.basic import _ConfigAliases
+
+    X, y, t = rows
+    for name, aliases in ALIASES.items():
+        assert {name, *aliases} == _ConfigAliases.get(name)
+    assert set(UNUSED["n_trees"]) == _ConfigAliases.get("num_iterations")
+    assert set(UNUSED["patience"]) == _ConfigAliases.get("early_stopping_round")
+    for gain in GAINS:  # whatever is set and has other names is in the table
+        model = UpliftLambdaMART(gain, **SMALL)
+        run = model._run(_Rows(X, y, t == 1, None), 0, np.random.default_rng(0))
+        for name in run.booster.params:
+            assert name in ALIASES or _ConfigAliases.get(name) == {name}
+
+
+def test_bins_are_made_from_all_rows(rows):
+    X, y, t = rows
+    run = UpliftLambdaMART(**SMALL)._run(
+        _Rows(X, y, t == 1, None), 0, np.random.default_rng(0)
+    )  # fmt: skip
+    assert run.booster.params["bin_construct_sample_cnt"] == len(y)
+
+
+@pytest.mark.gate
+def test_neither_seed_nor_order_matter_with_more_rows_than_lightgbm_would_draw():
+    made = trial(0, 210_000)
+    X, y, t = made.X.to_numpy(), made.y, made.treatment
+    model = UpliftLambdaMART(n_trees=3, early_stopping=None, n_jobs=1)
+    scores = model.set_params(random_state=0).fit(X, y, treatment=t).predict(X)
+    order = np.random.default_rng(0).permutation(len(y))
+    model.set_params(random_state=1).fit(X[order], y[order], treatment=t[order])
+    assert model.predict(X) == pytest.approx(scores, abs=1e-6 * np.ptp(scores))
+
+
 def test_groups_are_random_stratified_and_small_enough():
     rng = np.random.default_rng(0)
     cell = rng.choice(4, size=1037, p=[0.5, 0.1, 0.3, 0.1])
@@ -231,6 +309,13 @@ def test_features_that_say_nothing(rows, gain):
         ({"n_leaves": 1}, "n_leaves should be a whole number from 2"),
         ({"group_size": 10_001}, "group_size should be a whole number from 2 to 10000"),
         ({"learning_rate": -0.1}, "learning_rate should be a positive number, got -0.1"),
+        ({"learning_rate": None}, "learning_rate should be a positive number, got None. 0.05 is"),
+        ({"lightgbm_params": {"n_estimators": 5}}, "got 'n_estimators'. Set n_trees=... of the"),
+        (
+            {"lightgbm_params": {"eta": 1, "learning_rate": 1}},
+            "name each parameter once, got 'eta'",
+        ),
+        ({"lightgbm_params": [3]}, "lightgbm_params should be a dict .* got list"),
         ({"min_leaf_share": 2}, "min_leaf_share should be a number strictly between 0 and 1"),
         ({"n_jobs": 0}, "n_jobs should be a whole number of at least 1, got 0"),
     ],

@@ -1,12 +1,27 @@
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+from sklearn.ensemble import (
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    StackingRegressor,
+)
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC, SVR, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 
 from auucmax import auuc_inference, auuc_score, load_hillstrom, make_trial
 from auucmax.estimators import (
@@ -16,6 +31,7 @@ from auucmax.estimators import (
     TransformedOutcome,
     TwoModels,
 )
+from auucmax.estimators.meta import count_parameters
 
 REDUCTIONS = [
     TwoModels,
@@ -75,7 +91,7 @@ def test_transformed_outcome_by_hand(rows):
     weight = np.random.default_rng(0).uniform(1, 2, len(y))
     e = np.average(t, weights=weight)
     target = y * (t - e) / (e * (1 - e))
-    by_hand = Ridge().fit(X, target, sample_weight=weight)
+    by_hand = Ridge().fit(X, target, sample_weight=weight / weight.mean())
     model = TransformedOutcome(Ridge()).fit(X, y, treatment=t, sample_weight=weight)
     assert model.predict(X) == pytest.approx(by_hand.predict(X), abs=1e-12)
     assert model.n_parameters_ == X.shape[1] + 1
@@ -102,15 +118,95 @@ def test_transformed_outcome_is_for_regressors(rows):
 
 
 @pytest.mark.parametrize("cls", REDUCTIONS)
-def test_pipelines_take_weights(rows, cls):
+def test_units_and_shifts_of_a_column_do_not_matter(cls):
+    trial = make_trial(2000, n_features=4, random_state=0)
+    other = np.random.default_rng(0).random(2000)
+    X = np.column_stack([trial.X.to_numpy(np.float64), other])
+    seconds = X * [1, 1e6, 1e-6, 1, 3e7] + [0, 1e8, 0, 5, 1.7e9]
+    plain, changed = (
+        cls().fit(rows, trial.y, treatment=trial.treatment).predict(rows) for rows in (X, seconds)
+    )
+    assert changed == pytest.approx(plain, abs=1e-9 * np.ptp(plain))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("cls", [TwoModels, ClassTransformation, TransformedOutcome])
+def test_defaults_are_linear_models_of_standardised_features(rows, cls, weighted):
     X, y, t = rows
-    weight = np.random.default_rng(0).uniform(1, 2, len(y))
-    last = Ridge() if cls is TransformedOutcome else LogisticRegression()
+    X = X * [1, 10, 0.1, 3] + [0, 1, 2, 3]
+    weight = np.random.default_rng(0).uniform(1, 9, len(y)) if weighted else None
+    if cls is TransformedOutcome:
+        last = LinearRegression()
+    else:
+        last = LogisticRegression(solver="newton-cholesky", tol=1e-8)
+    model = cls().fit(X, y, treatment=t, sample_weight=weight).predict(X)
+    by_hand = cls(make_pipeline(StandardScaler(), last))
+    by_hand = by_hand.fit(X, y, treatment=t, sample_weight=weight).predict(X)
+    # The pipeline's scaler gets no weights, and is not the same in both arms or under balance.
+    assert model == pytest.approx(by_hand, abs=(1e-3 if weighted else 1e-4) * np.ptp(by_hand))
+
+
+def test_two_models_by_default_are_pipelines_and_their_coefficients_those_of_the_features(rows):
+    X, y, t = rows
+    X = X * [1, 10, 0.1, 3] + [0, 1, 2, 3]
+    model = TwoModels().fit(X, y, treatment=t)
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression(solver="newton-cholesky"))
+    expected = pipeline.fit(X[t == 1], y[t == 1]).predict_proba(X)
+    assert model.treated_model_.predict_proba(X) == pytest.approx(expected, abs=1e-12)
+    assert model.n_parameters_ == 2 * 5
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("cls", REDUCTIONS)
+def test_only_ratios_of_weights_matter_unless_they_count_copies(rows, cls, own):
+    X, y, t = (column[:600] for column in rows)
+    base = Ridge(10.0) if cls is TransformedOutcome else LogisticRegression(C=0.01, tol=1e-10)
+    model = cls(base if own else None)
+    rng = np.random.default_rng(0)
+    share, some = rng.uniform(1, 2, len(y)), rng.integers(1, 4, len(y))
+    plain, small = (
+        clone(model).fit(X, y, treatment=t, sample_weight=unit * share).predict(X)
+        for unit in (1.0, 1e-3)
+    )
+    assert small == pytest.approx(plain, abs=1e-6 * np.ptp(plain))
+    for copies in (some, np.full(len(y), 2)):
+        index = np.repeat(np.arange(len(y)), copies)
+        repeated = clone(model).fit(X[index], y[index], treatment=t[index]).predict(X)
+        weighted = clone(model).fit(X, y, treatment=t, sample_weight=copies).predict(X)
+        assert weighted == pytest.approx(repeated, abs=1e-5 * np.ptp(repeated))
+
+
+@pytest.mark.parametrize("routing", [False, True])
+@pytest.mark.parametrize("cls", REDUCTIONS)
+def test_pipelines_and_searches_take_weights(rows, cls, routing):
+    X, y, t = (column[:800] for column in rows)
+    weight = np.random.default_rng(0).integers(1, 9, len(y))
+    # Hardly penalised, since a pipeline scales the prediction that DDR adds.
+    logistic = LogisticRegression(C=1e6, solver="newton-cholesky")
+    last = Ridge() if cls is TransformedOutcome else logistic
     pipeline = make_pipeline(StandardScaler(), last)
-    model = cls(pipeline).fit(X, y, treatment=t, sample_weight=weight)
+    grid = {"alpha": [1.0]} if cls is TransformedOutcome else {"C": [1e6]}
+    long_grid = {f"{pipeline.steps[-1][0]}__{name}": value for name, value in grid.items()}
+    models = [pipeline, GridSearchCV(last, grid, cv=2), GridSearchCV(pipeline, long_grid, cv=2)]
+    if cls is TransformedOutcome:
+        models.append(TransformedTargetRegressor(pipeline))
     direct = cls(last).fit(X, y, treatment=t, sample_weight=weight)
-    assert np.corrcoef(model.predict(X), direct.predict(X))[0, 1] > 0.999
-    assert model.n_parameters_ == direct.n_parameters_
+    plain = cls(last).fit(X, y, treatment=t)
+    assert np.corrcoef(plain.predict(X), direct.predict(X))[0, 1] < 0.99
+    for base in models:
+        with config_context(enable_metadata_routing=routing):
+            model = cls(base).fit(X, y, treatment=t, sample_weight=weight)
+        assert np.corrcoef(model.predict(X), direct.predict(X))[0, 1] > 0.999
+        assert model.n_parameters_ == direct.n_parameters_
+
+
+def test_a_search_over_forests_takes_weights(rows):
+    X, y, t = (column[:400] for column in rows)  # an unfitted forest has no length
+    forests = GridSearchCV(RandomForestClassifier(3, random_state=0), {"max_depth": [2]}, cv=2)
+    assert ClassTransformation(forests).fit(X, y, treatment=t).n_parameters_ == 3 * 7
+    neighbours = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [3]}, cv=2)
+    with pytest.raises(ValueError, match="should take sample_weight, got KNeighborsClassifier"):
+        ClassTransformation(neighbours).fit(X, y, treatment=t)
 
 
 def test_models_that_cannot_do_it(rows):
@@ -122,6 +218,125 @@ def test_models_that_cannot_do_it(rows):
         TwoModels(LinearSVC()).fit(X, y, treatment=t)
     with pytest.raises(ValueError, match="both 0 and 1 among the rows"):
         TwoModels().fit(X, y * t, treatment=t)
+
+
+@pytest.mark.parametrize("cls", REDUCTIONS)
+@pytest.mark.parametrize(
+    ("base", "got"),
+    [(LogisticRegression, "the class LogisticRegression"), ("logistic", "'logistic'"), (3, "3")],
+)
+def test_what_is_no_model(rows, cls, base, got):
+    X, y, t = rows
+    message = f"estimator should be a scikit-learn classifier or regressor, got {got}. Pass"
+    with pytest.raises(ValueError, match=message):
+        cls(base).fit(X, y, treatment=t)
+
+
+@pytest.fixture(scope="module")
+def people():
+    """A frame with strings, categories and missing values; the effect depends on the city."""
+    rng = np.random.default_rng(0)
+    n = 1200
+    frame = pd.DataFrame(
+        {
+            "city": rng.choice(["Bern", "Oslo", "Rome"], n),
+            "size": pd.Categorical(rng.choice(["S", "L"], n)),
+            "age": np.where(rng.random(n) < 0.2, np.nan, rng.normal(40, 10, n)),
+            "count": pd.array(rng.integers(0, 9, n), dtype="Int64"),
+        }
+    )
+    t = rng.random(n) < 0.5
+    y = (rng.random(n) < np.where(t & (frame["city"] == "Oslo"), 0.9, 0.3)).astype(float)
+    return frame, y, t
+
+
+@pytest.mark.parametrize("cls", [TwoModels, ClassTransformation, TransformedOutcome])
+def test_frames_reach_the_users_model(people, cls):
+    frame, y, t = people
+    columns = make_column_transformer(
+        (OneHotEncoder(), ["city", "size"]), (SimpleImputer(), ["age", "count"])
+    )
+    last = Ridge() if cls is TransformedOutcome else LogisticRegression(max_iter=1000)
+    model = cls(make_pipeline(columns, StandardScaler(with_mean=False), last))
+    weight = np.random.default_rng(1).uniform(0.5, 1, len(y))
+    weight[:10] = 0
+    for own in (None, weight):
+        score = model.fit(frame, y, treatment=t, sample_weight=own).predict(frame)
+        assert score[frame["city"] == "Oslo"].min() > score[frame["city"] != "Oslo"].max()
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"age": "years"}))
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        cls().fit(frame.drop(columns="size"), y, treatment=t)
+
+
+def test_the_record_of_rows_that_are_not_numbers(people):
+    frame, y, t = people
+    model = TwoModels(make_pipeline(OneHotEncoder(), LogisticRegression()))
+    frame = frame[["city", "size", "count"]]
+
+    def record(order, rows):
+        return model.fit(rows.iloc[order], y[order], treatment=t[order]).training_record_.given
+
+    straight = np.arange(len(y))
+    given = record(straight, frame)
+    assert record(straight[::-1], frame) == given
+    assert record(straight, frame.assign(city=frame["city"].replace("Rome", "Kyiv"))) != given
+    assert given.sample
+
+
+@pytest.mark.parametrize("cls", REDUCTIONS)
+def test_missing_values_reach_models_that_take_them(people, cls):
+    frame, y, t = people
+    X = np.column_stack([frame["city"] == "Oslo", frame["age"]]).astype(float)
+    trees = HistGradientBoostingClassifier(max_iter=5)
+    model = cls(HistGradientBoostingRegressor(max_iter=5) if cls is TransformedOutcome else trees)
+    assert model.__sklearn_tags__().input_tags.allow_nan
+    assert not cls().__sklearn_tags__().input_tags.allow_nan
+    score = model.fit(X, y, treatment=t).predict(X)
+    assert np.isfinite(score).all()
+    assert score[X[:, 0] == 1].mean() > score[X[:, 0] == 0].mean() + 0.05
+    assert model.n_parameters_ > 0
+    last = Ridge() if cls is TransformedOutcome else LogisticRegression()
+    filled = cls(make_pipeline(SimpleImputer(), StandardScaler(), last)).fit(X, y, treatment=t)
+    assert filled.__sklearn_tags__().input_tags.allow_nan
+    with pytest.raises(ValueError, match="contains NaN"):
+        cls(last).fit(X, y, treatment=t)
+
+
+def test_counts_of_parameters(rows):
+    X, y, _ = (column[:200] for column in rows)
+    d = X.shape[1]
+
+    def count(model):
+        return count_parameters(model.fit(X, y))
+
+    assert count(LogisticRegression()) == d + 1
+    assert count(LinearRegression(fit_intercept=False)) == d
+    assert count(DecisionTreeClassifier(max_leaf_nodes=3)) == 5
+    assert count(RandomForestClassifier(4, max_leaf_nodes=2, bootstrap=False)) == 4 * 3
+    assert count(GradientBoostingRegressor(n_estimators=3, max_leaf_nodes=2)) == 3 * 3
+    stumps = HistGradientBoostingRegressor(max_iter=3, max_leaf_nodes=2)
+    assert count(stumps) == 3 * 3
+    network = MLPRegressor(hidden_layer_sizes=(7,), solver="lbfgs", tol=1e9)
+    assert count(network) == 7 * (d + 1) + 8
+    assert count(GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=2)) == d + 1
+    sigmoids = CalibratedClassifierCV(LogisticRegression(), cv=2)
+    assert count(sigmoids) == 2 * (d + 1 + 2)
+    machine = SVC()
+    assert count(machine) == (d + 1) * len(machine.fit(X, y).support_) + 1
+    assert count(SVR(kernel="linear")) == d + 1
+    scaled = make_pipeline(StandardScaler(), LinearRegression())
+    stack = StackingRegressor([("a", Ridge()), ("b", scaled)], Ridge(), cv=2)
+    assert count(stack) == 2 * (d + 1) + 3
+    assert count(KNeighborsClassifier()) is None
+    assert count(make_pipeline(StandardScaler(), KNeighborsClassifier())) is None
+
+
+def test_an_unknown_count_is_none(rows):
+    X, y, t = rows
+    model = TwoModels().fit(X, y, treatment=t)
+    model.set_params(estimator=KNeighborsClassifier()).fit(X, y, treatment=t)
+    assert model.n_parameters_ is None
 
 
 @pytest.mark.parametrize("cls", REDUCTIONS)
@@ -221,6 +436,6 @@ def test_agrees_with_scikit_uplift(ours, theirs):
         model = models.TwoModels(base, clone(base), method=theirs)
     model.fit(train.X.to_numpy(), train.y.astype(int), mailed[0])
     expected = auuc_score(test.y, model.predict(test.X.to_numpy()), treatment=mailed[1])
-    ours.fit(train.X, train.y, treatment=mailed[0])
+    ours = clone(ours).set_params(estimator=base).fit(train.X, train.y, treatment=mailed[0])
     found = auuc_score(test.y, ours.predict(test.X), treatment=mailed[1])
     assert found == pytest.approx(expected, abs=1e-6)

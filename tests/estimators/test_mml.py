@@ -204,6 +204,7 @@ def test_seeds(rows):
     [
         ({"design": "thinned"}, "design should be one of"),
         ({"design": "tilted", "tilt": 0.5}, "tilt should lie strictly between 0.5 and 1, got 0.5"),
+        ({"design": "tilted", "tilt": "a"}, "tilt should lie strictly between .*, got 'a'. At 0.5"),
         ({"r_f": -1}, "r_f should be a number that is not negative"),
         ({"r_g": []}, "r_g should be a number that is not negative"),
         ({"r_g": "small"}, "r_g should be a number that is not negative"),

@@ -4,7 +4,10 @@ import polars as pl
 import pytest
 from scipy.stats import rankdata
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import RobustScaler
 
 from auucmax import AUUCMax, TwoModels, auuc_inference, auuc_score, load_hillstrom
 from auucmax.estimators.multi_arm import MultiArm
@@ -189,6 +192,23 @@ def test_standard_error_of_the_policy_gain():
     assert table.standard_error.mean() == pytest.approx(spread, rel=0.12)
 
 
+def test_weights_of_the_policy_gain(fitted):
+    X, y, label, _ = three_arms(1, n=3000)
+    shares = {"share": [0.3, 0.5, 1]}
+    plain = fitted.policy_gain(X, y, treatment=label, **shares)
+    ones = fitted.policy_gain(X, y, treatment=label, sample_weight=np.full(3000, 0.1), **shares)
+    pd.testing.assert_frame_equal(ones, plain)
+    copies = np.random.default_rng(0).integers(0, 4, len(y))
+    index = np.repeat(np.arange(len(y)), copies)
+    weighted = fitted.policy_gain(X, y, treatment=label, sample_weight=copies, **shares)
+    rows = X.iloc[index], y[index]
+    repeated = fitted.policy_gain(*rows, treatment=label[index], **shares)
+    assert weighted.gain.to_numpy() == pytest.approx(repeated.gain.to_numpy(), abs=2e-3)
+    assert weighted.gain[2] == pytest.approx(repeated.gain[2], abs=1e-12)
+    # Copies are no new people.
+    assert (weighted.standard_error > 1.2 * repeated.standard_error).all()
+
+
 def test_weights_are_copies(rows):
     X, y, label, _ = rows
     copies = np.random.default_rng(0).integers(1, 4, len(y))
@@ -303,6 +323,10 @@ def test_bad_rows(rows, fitted):
         new.fit(X, y, treatment=label, sample_weight=-np.ones(len(y)))
     with pytest.raises(ValueError, match=r"arms that the model was fitted on, 'a', 'b'; got 'a'\."):
         fitted.score(X[label != "b"], y[label != "b"], treatment=label[label != "b"])
+    with pytest.raises(ValueError, match=r"arms that the model was fitted on, 'a', 'b'; got 'a'\."):
+        fitted.policy_gain(X[label != "b"], y[label != "b"], treatment=label[label != "b"])
+    with pytest.raises(ValueError, match="sample_weight should not be negative"):
+        fitted.policy_gain(X, y, treatment=label, sample_weight=-np.ones(len(y)))
     with pytest.raises(ValueError, match="share should lie between 0 and 1"):
         fitted.rank_pairs(X, share=2)
     few = np.flatnonzero((label != "b") | (np.cumsum(label == "b") <= 1))
@@ -310,3 +334,50 @@ def test_bad_rows(rows, fitted):
         MultiArm(ScoreOnly(lambda X: X["x0"]), control="none").fit(
             X.iloc[few], y[few], treatment=label[few]
         )
+
+
+def test_labels_keep_their_types():
+    X, y, label, _ = three_arms(0, n=1500)
+    mixed = pd.Series(label).map({"none": "none", "a": 1, "b": 2}).to_numpy(dtype=object)
+    model = MultiArm(TwoModels(), calibrate=None, control="none").fit(X, y, treatment=mixed)
+    best = model.best_arm(X, minimum=0.1)
+    assert set(best) == {1, 2, "none"}
+    assert best.dtype == object
+    words = MultiArm(TwoModels(), calibrate=None, control="none").fit(X, y, treatment=label)
+    assert words.best_arm(X).dtype.kind == "U"
+
+
+def test_a_seed_makes_all_of_it_deterministic():
+    X, y, label, _ = three_arms(0, n=900)
+    forest = RandomForestClassifier(n_estimators=3, max_depth=3)
+    model = MultiArm(TwoModels(forest), control="none", random_state=0)
+    first, again = (clone(model).fit(X, y, treatment=label).predict(X) for _ in range(2))
+    assert np.array_equal(first, again)
+    other = clone(model).set_params(random_state=1).fit(X, y, treatment=label).predict(X)
+    assert not np.array_equal(first, other)
+    assert model.estimator.estimator.random_state is None
+
+
+def test_pipelines():
+    X, y, label, _ = three_arms(0, n=1500)
+    ids, weight = np.arange(len(y)), np.linspace(1, 2, len(y))
+    pipeline = make_pipeline(RobustScaler(), TwoModels(control="none"))
+    model = MultiArm(pipeline, control="none", random_state=0)
+    model.fit(X, y, treatment=label, sample_weight=weight, ids=ids)
+    plain = MultiArm(TwoModels(), control="none", random_state=0)
+    plain.fit(X, y, treatment=label, sample_weight=weight)
+    assert model.predict(X) == pytest.approx(plain.predict(X), abs=0.02)
+    assert model.n_parameters_ == plain.n_parameters_ == 2 * 2 * 4
+    assert model.estimators_["a"][-1].training_record_.ids is not None
+    assert pipeline[-1].control == "none"  # the user's own is left alone
+
+
+def test_models_that_are_fitted_already_are_left_alone():
+    X, y, label, _ = three_arms(0, n=1500)
+    part = label != "b"
+    fitted = TwoModels(control="none").fit(X[part], y[part], treatment=label[part])
+    model = MultiArm(ScoreOnly(fitted), calibrate=None, control="none").fit(X, y, treatment=label)
+    assert fitted.control == "none"
+    assert np.array_equal(model.predict(X)[:, 1], fitted.predict(X))
+    rule = MultiArm(ScoreOnly(lambda X: X["x0"]), calibrate=None, control="none")
+    assert rule.fit(X, y, treatment=label).n_parameters_ is None

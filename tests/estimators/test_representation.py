@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.preprocessing import StandardScaler
 
 from auucmax import auuc_score, load_hillstrom, make_trial
 from auucmax.estimators import (
@@ -34,7 +35,7 @@ def test_ddr_by_hand(rows, order, weighted):
     first_arm = t == (order == "treatment-first")
 
     def fit(features, arm):
-        own = None if weight is None else weight[arm]
+        own = None if weight is None else weight[arm] / weight[arm].mean()
         return LogisticRegression().fit(features, y[arm], sample_weight=own)
 
     first = fit(X[first_arm], first_arm)
@@ -81,11 +82,46 @@ def test_sdr_is_scikit_learn_on_the_stacked_design(scale, treatment_column):
         for arm in (1, 0)
     )
     expected = auuc_score(test.y, (treated - control)[:, 1], treatment=t_test)
-    model = SharedDataRepresentation(arm_scale=scale, treatment_column=treatment_column)
+    model = SharedDataRepresentation(base, arm_scale=scale, treatment_column=treatment_column)
     model.fit(X, y, treatment=t_train)
     found = auuc_score(test.y, model.predict(X_new), treatment=t_test)
     assert found == pytest.approx(expected, abs=1e-6)
     assert model.n_parameters_ == 67 + treatment_column
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("treatment_column", [False, True])
+@pytest.mark.parametrize("scale", [0.1, 1.0])
+def test_sdr_standardises_before_it_stacks(rows, scale, treatment_column, binary):
+    X, y, t = rows
+    X = X * [1, 10, 0.1, 3] + [0, 1, 2, 3]
+    y = y if binary else y + X[:, 1]
+    options = {"arm_scale": scale, "treatment_column": treatment_column}
+    base = LogisticRegression(solver="newton-cholesky") if binary else LinearRegression()
+    # Without the column, the shifts are what tells the levels of the arms apart.
+    Z = StandardScaler(with_mean=treatment_column).fit_transform(X)
+    expected = SharedDataRepresentation(base, **options).fit(Z, y, treatment=t).predict(Z)
+    model = SharedDataRepresentation(**options).fit(X, y, treatment=t)
+    assert model.predict(X) == pytest.approx(expected, abs=1e-9 * np.ptp(expected))
+    by_hand = model.model_.intercept_ + stacked(X, t, scale, treatment_column) @ np.ravel(
+        model.model_.coef_
+    )
+    if not binary:
+        fitted = LinearRegression().fit(stacked(X, t, scale, treatment_column), y)
+        expected = fitted.predict(stacked(X, t, scale, treatment_column))
+        assert by_hand == pytest.approx(expected, abs=1e-8 * np.ptp(expected))
+
+
+def test_sdr_without_the_treatment_column_takes_large_units():
+    trial = make_trial(3000, n_features=4, ate=0.1, random_state=0)
+    X = trial.X.to_numpy(np.float64)
+    far = np.column_stack([X, 1.7e9 + 3e7 * np.random.default_rng(0).random(len(X))])
+    plain, changed = (
+        SharedDataRepresentation(treatment_column=False)
+        .fit(rows, trial.y, treatment=trial.treatment).predict(rows)
+        for rows in (X, far)
+    )  # fmt: skip
+    assert np.corrcoef(plain, changed)[0, 1] > 0.9
 
 
 def test_prediction_goes_by_the_scale_of_the_fit(rows):

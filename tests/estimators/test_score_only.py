@@ -344,3 +344,13 @@ def test_real_library_not_fitted(rows, library, make):
         module = pytest.importorskip(library, reason=f"needs {library}")
     with pytest.raises(NotFittedError, match="model should be fitted before it scores rows"):
         ScoreOnly(make(module)).predict(rows[0])
+
+
+def test_parameters_are_counted_if_the_model_says(rows):
+    X, y, t = rows[:3]
+    fitted = TwoModels().fit(X, y, treatment=t)
+    assert ScoreOnly(fitted).n_parameters_ == fitted.n_parameters_ > 0
+    assert ScoreOnly(lambda X: X[:, 0]).n_parameters_ is None
+    learner = ScoreOnly(fit_with=lambda X, y, t: TwoModels().fit(X, y, treatment=t))
+    assert not hasattr(learner, "n_parameters_")
+    assert learner.fit(X, y, treatment=t).n_parameters_ == fitted.n_parameters_

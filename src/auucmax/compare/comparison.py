@@ -46,10 +46,15 @@ class Comparison:
     n_rows: int
 
     def summary(self) -> pd.DataFrame:
-        """A row for each model, the highest mean AUUC first.
+        """A row for each model: the highest mean AUUC first, but models that failed last.
 
         mean_auuc and sd_auuc over splits; mean_gain; mean_rank (1 is best; a failed fit is last);
         share_best of the splits; n_parameters and fit_seconds, medians; n_failed.
+
+        Means, spread and medians of a model are those of the splits on which it did not fail.
+        Other splits may be luckier ones, so the mean of a model that failed cannot be set against
+        those of the others: such models come last, the fewest failures first. Their
+        :meth:`differences` are of the same splits.
         """
         auuc = self._by_split("auuc")
         best = auuc.eq(auuc.max(axis=1), axis=0)
@@ -65,7 +70,8 @@ class Comparison:
                 "n_failed": auuc.isna().sum(),
             }
         )
-        return table.sort_values("mean_auuc", ascending=False, kind="stable")
+        place = np.lexsort((-table["mean_auuc"], table["n_failed"]))
+        return table.iloc[place]
 
     def differences(self, reference: str | None = None, level: float = 0.95) -> pd.DataFrame:
         """AUUC of each model minus that of ``reference``, paired by split, with p values.
@@ -80,8 +86,9 @@ class Comparison:
 
         Parameters
         ----------
-        reference : name of a model; None: the one of the highest mean AUUC. That one was chosen by
-            looking at these numbers, which p values do not know: name it beforehand if you can.
+        reference : name of a model; None: the first of :meth:`summary`, that of the highest mean
+            AUUC among those that never failed. It was chosen by looking at these numbers, which
+            p values do not know: name it beforehand if you can.
         level : coverage of each interval.
 
         Returns
@@ -118,14 +125,16 @@ class Comparison:
         models differ clearly, and reach "random" where the gain is certain, because a split that
         is lucky for one ranking is lucky for all. The thick line tells models apart: it is the
         interval of the paired difference from the best, and reaches the upright line unless that
-        difference is significant.
+        difference is significant. The mark of a model that failed is hollow, and its mean that of
+        the other splits.
         """
         table, gaps = self.summary(), self.differences(level=level)
         best = table["mean_auuc"].iloc[0]
         ax = _axes(ax, len(table))
         for height, (name, mean) in enumerate(table["mean_auuc"].items()):
             ax.plot(self._interval(name, level), [height, height], color=_BLUE, lw=1)
-            ax.plot(mean, height, "o", color=_BLUE, ms=8)
+            inside = "white" if table.loc[name, "n_failed"] else _BLUE
+            ax.plot(mean, height, "o", color=_BLUE, markerfacecolor=inside, ms=8)
             if height > 0:
                 ends = best + gaps.loc[name, ["lower", "upper"]].to_numpy(dtype=np.float64)
                 ax.plot(ends, [height, height], color=_BLUE, lw=4, alpha=0.5, solid_capstyle="butt")
@@ -187,6 +196,8 @@ class Comparison:
 
     def _foot(self) -> str:
         random = f"Random ranking: {self._random():.5f}."
+        if self.frame["auuc"].isna().any():
+            random += " Models that failed come last: their AUUC is of the other splits."
         if len(self.seeds) == 1 or self.frame["model"].nunique() == 1:
             return random
         return (

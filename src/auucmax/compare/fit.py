@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
-from sklearn import config_context
 from sklearn.base import clone
-from sklearn.utils.metadata_routing import MetadataRouter, get_routing_for_object
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
+from auucmax._progress import quiet
 from auucmax.data.trial import Trial
+from auucmax.estimators.inner import count_parameters, fit_rows, free_random_states
 from auucmax.evaluation.inference import auuc_inference
 
 __all__ = ["MEASURED", "RESULT", "Done", "Result", "Task", "do", "do_all"]
@@ -24,6 +26,8 @@ Result = dict[str, Any]  #: what was measured, None where it was not, by the nam
 
 MEASURED = ("auuc", "standard_error", "gain", "gain_standard_error", "fit_seconds", "n_parameters")
 RESULT = (*MEASURED, "n_train", "n_test", "error")
+
+_LIBRARIES = {"auucmax.estimators.networks": "torch", "auucmax.estimators.lambdamart": "lightgbm"}
 
 
 class Task(NamedTuple):
@@ -63,7 +67,8 @@ def do(task: Task) -> Done:
     result["n_train"] = train.n_rows
     result["n_test"] = test.n_rows if test.randomised is None else int(test.randomised.sum())
     # One thread here as in the workers, or sums might be rounded differently.
-    with warnings.catch_warnings(record=True) as caught, threadpool_limits(limits=1):
+    # Bars of models would write over that of the comparison.
+    with warnings.catch_warnings(record=True) as caught, threadpool_limits(limits=1), quiet():
         try:
             result |= _measure(_seeded(task.model, task.seed), train, test)
         except Exception as error:
@@ -72,6 +77,7 @@ def do(task: Task) -> Done:
 
 
 def _measure(model: Any, train: Trial, test: Trial) -> Result:
+    _import_libraries(model)
     start = time.perf_counter()
     _fit(model, train)
     seconds = time.perf_counter() - start
@@ -85,37 +91,26 @@ def _measure(model: Any, train: Trial, test: Trial) -> Result:
     )
     numbers = (found.estimate, found.standard_error, found.gain, found.gain_standard_error)
     known = [None if np.isnan(number) else float(number) for number in numbers]
-    return dict(zip(MEASURED, [*known, seconds, _n_parameters(model)], strict=True))
+    return dict(zip(MEASURED, [*known, seconds, count_parameters(model)], strict=True))
 
 
 def _fit(model: Any, train: Trial) -> None:
     rows = {"treatment": train.treatment}
     if train.sample_weight is not None:
         rows["sample_weight"] = train.sample_weight
-    if not isinstance(get_routing_for_object(model), MetadataRouter):
-        model.fit(train.X, train.y, **rows)
-        return
-    # A pipeline or a search hands treatment on if routing is on.
-    with config_context(enable_metadata_routing=True):
-        model.fit(train.X, train.y, **rows)
+    fit_rows(model, train.X, train.y, **rows)
 
 
 def _seeded(model: Any, seed: int) -> Any:
     """A copy whose free random states are set, those of models inside it included."""
-    copy = clone(model)
     own = int(np.random.SeedSequence([seed, 1]).generate_state(1)[0] >> 1)  # not the split's stream
-    given, copied = {"": model} | model.get_params(), {"": copy} | copy.get_params()
-    free = {}
-    for name, value in copied.items():
-        owner, _, last = name.rpartition("__")
-        # A model that a clone shares, because it is fitted already, is the user's own.
-        if last == "random_state" and value is None and copied[owner] is not given[owner]:
-            free[name] = own
-    return copy.set_params(**free)
+    return clone(model).set_params(**dict.fromkeys(free_random_states(model), own))
 
 
-def _n_parameters(model: Any) -> int | None:
-    """As the model says, or the one inside it; 0 is what models say that cannot count."""
-    inner = getattr(model, "best_estimator_", model)
-    inner = inner[-1] if hasattr(inner, "steps") else inner
-    return int(getattr(inner, "n_parameters_", 0)) or None
+def _import_libraries(model: Any) -> None:
+    """What only some models need, and import when they are fitted, is not part of their time."""
+    for part in (model, *model.get_params().values()):
+        for module, library in _LIBRARIES.items():
+            if type(part).__module__.startswith(module):
+                with suppress(ImportError):  # the fit will say so
+                    import_module(library)

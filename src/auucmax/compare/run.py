@@ -51,14 +51,15 @@ def compare(
     n_jobs : processes; -1: all cores. Each model gets one thread, so that fit times compare.
     resume : a file to which each finished fit is added as a line of JSON. A run that was stopped,
         even killed, does only what the file lacks (or has as failed); so do runs with more models
-        or splits. What was made from other rows, splits or parameters stays there, unused. Start a
-        new file when the code of a model has changed: that cannot be seen.
+        or splits. What was made from other rows, splits or parameters (or another function of the
+        same name, as a parameter) stays there, unused. Start a new file when the code of a model,
+        or what a function calls, has changed: that cannot be seen.
 
     Returns
     -------
     Comparison
         Print it, or see its ``frame``, ``summary()``, ``differences()`` and ``plot()``. A model
-        that fails on a split has its error in the frame, and a warning says so.
+        that fails on a split has its error in the frame, comes last, and a warning says so.
 
     Examples
     --------

@@ -6,8 +6,10 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from pickle import PicklingError
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 import joblib
@@ -91,11 +93,55 @@ def _hash_of_trial(trial: Trial) -> str:
 
 
 def _hash_of_model(name: str, model: Any) -> str:
-    """Of class and parameters; what a clone forgets does not count."""
+    """Of class, parameters, and the code of functions; what a clone forgets does not count."""
+    functions = {
+        name: code for name, value in model.get_params().items() if (code := _code_of(value))
+    }
     try:
-        return f"{type(model).__name__}-{joblib.hash(clone(model))}"
+        own = f"{type(model).__name__}-{joblib.hash(clone(model))}"
     except (PicklingError, AttributeError, TypeError) as error:
         raise ValueError(
             f"models should have parameters that can be pickled, to be recognised by resume; got "
             f"{name}: {error}. Use a function of a module, not a lambda, or leave resume out."
         ) from error
+    return f"{own}-{joblib.hash(functions)}" if functions else own
+
+
+def _code_of(value: Any, around: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+    """What a function does, as far as it can be seen; () for anything else.
+
+    A function is pickled by name, under which a notebook may since have another. ``around`` are the
+    functions that hold this one.
+    """
+    if isinstance(value, partial):
+        return _code_of(value.func, around)  # its arguments are pickled
+    value = getattr(value, "__func__", value)
+    if not isinstance(value, FunctionType) or value in around:
+        return ()
+    cells = [cell.cell_contents for cell in value.__closure__ or () if _is_set(cell)]
+    within = [*cells, value.__defaults__, value.__kwdefaults__]
+    held = [_code_of(v, (*around, value)) or _hash_of_value(v) for v in within]
+    return (*_text_of(value.__code__), held)
+
+
+def _is_set(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+def _text_of(code: CodeType) -> tuple[Any, ...]:
+    """Instructions, names and constants; where the text stands does not count."""
+    constants = [
+        _text_of(value) if isinstance(value, CodeType) else value for value in code.co_consts
+    ]
+    return code.co_code, code.co_names, constants
+
+
+def _hash_of_value(value: Any) -> str | None:
+    try:
+        return str(joblib.hash(value))
+    except (PicklingError, AttributeError, TypeError):
+        return None  # not seen

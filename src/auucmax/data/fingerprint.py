@@ -90,7 +90,7 @@ def fingerprint(X: Any, y: Floats, treated: Bools) -> Fingerprint:
     >>> fingerprint(X, y, t) == fingerprint(X, 1 - y, t)
     False
     """
-    matrix = np.asarray(X)
+    matrix = _numbers(X)
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64)
     hash_rows = hash_rows_slow
@@ -107,6 +107,24 @@ def fingerprint(X: Any, y: Floats, treated: Bools) -> Fingerprint:
     total = sum(part for part, _ in parts) % 2**64
     sample = _smallest(np.concatenate([smallest for _, smallest in parts]))
     return Fingerprint(len(y), total, tuple(sample.tolist()))
+
+
+def _numbers(X: Any) -> NDArray[Any]:
+    """X itself if it holds numbers; in a frame of other things, hashes stand for their values."""
+    values = np.asarray(X)
+    try:
+        return values if values.dtype.kind in "biuf" else values.astype(np.float64)
+    except (TypeError, ValueError):
+        frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(values)
+        return np.column_stack([_column_numbers(frame.iloc[:, k]) for k in range(frame.shape[1])])
+
+
+def _column_numbers(column: pd.Series) -> Floats:
+    if pd.api.types.is_numeric_dtype(column):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    codes, levels = pd.factorize(column)  # each different value is hashed once
+    hashes = pd.util.hash_array(np.array([str(level) for level in levels], dtype=object))
+    return np.append(hashes.astype(np.float64), np.nan)[codes]  # missing: code -1, the last
 
 
 def _smallest(hashes: Hashes) -> Hashes:

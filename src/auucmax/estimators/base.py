@@ -7,7 +7,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples, validate_data
 
 from auucmax._validation import (
     Bools,
@@ -68,19 +69,19 @@ class UpliftEstimator(BaseEstimator):
         ids : (n,) names of the rows. Their hashes are kept, and :func:`auucmax.certify` refuses
             rows that the model has learnt from. (It knows the whole set without them.)
         """
-        matrix = validate_data(self, X, ensure_min_samples=2, **self._check_X)
+        matrix = self._check_rows(X, ensure_min_samples=2)
         outcome = check_column(y, "y")
-        if len(outcome) != len(matrix):
+        if len(outcome) != _num_samples(matrix):
             raise ValueError(
-                f"X and y should have the same number of rows, got {len(matrix)} and "
+                f"X and y should have the same number of rows, got {_num_samples(matrix)} and "
                 f"{len(outcome)}. Pass columns of the same rows."
             )
         treated = check_treatment(treatment, len(outcome), control=self.control)
         weight = None if sample_weight is None else check_weight(sample_weight, treated)
         names = None if ids is None else check_labels(ids, "ids", len(outcome))
         if weight is not None and not weight.all():  # rows of weight 0 are no rows
-            kept = weight > 0
-            matrix, outcome, treated = matrix[kept], outcome[kept], treated[kept]
+            kept = np.flatnonzero(weight > 0)
+            matrix, outcome, treated = _safe_indexing(matrix, kept), outcome[kept], treated[kept]
             weight, names = weight[kept], None if names is None else names[kept]
         if self._binary_outcome:
             _check_binary(outcome)
@@ -91,7 +92,7 @@ class UpliftEstimator(BaseEstimator):
     def predict(self, X: Any) -> Floats:
         """Scores, (n,): the higher, the sooner a person should be treated."""
         self._check_is_fitted()
-        return self._predict(validate_data(self, X, reset=False, **self._check_X))
+        return self._predict(self._check_rows(X, reset=False))
 
     def score(
         self,
@@ -109,6 +110,10 @@ class UpliftEstimator(BaseEstimator):
             sample_weight=sample_weight,
             control=self.control,
         )
+
+    def _check_rows(self, X: Any, **how: Any) -> Any:
+        """X as ``_fit`` and ``_predict`` get it; ``how`` goes to ``validate_data``."""
+        return validate_data(self, X, **how, **self._check_X)
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None

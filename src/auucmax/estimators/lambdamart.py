@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from auucmax._optional import import_optional
 from auucmax._validation import Bools, Floats, check_choice, check_level, check_whole
 from auucmax.data.splits import TrialKFold
 from auucmax.estimators.base import UpliftEstimator
+from auucmax.estimators.lightgbm_names import main_names
 from auucmax.estimators.promoted_gain import PromotedGainObjective
 from auucmax.evaluation.auuc import auuc_score
 
@@ -53,7 +55,8 @@ class UpliftLambdaMART(UpliftEstimator):
     patience : early stopping ends after so many trees without a better AUUC.
     n_bins : "pcg": ranks are told apart up to this many bins; exact for fewer different scores.
     group_size : "ndcg": most rows of a group. Groups are stratified by treatment and outcome.
-    lightgbm_params : more parameters of LightGBM, which win over those above.
+    lightgbm_params : more parameters of LightGBM, by any of its names for them, which win over
+        those above.
     n_jobs : threads; -1: all; None: all from 20,000 rows on, otherwise one. The result does not
         depend on it.
     random_state : of the folds and groups, and LightGBM's seed. With "pcg" and no early stopping
@@ -72,7 +75,8 @@ class UpliftLambdaMART(UpliftEstimator):
     -----
     With "pcg" an integer weight equals that many copies of the row (as long as LightGBM need not
     merge values of a feature: up to 255 different ones). With "ndcg" weights multiply each row's
-    own gradient only, as LightGBM has it.
+    own gradient only, as LightGBM has it. Weights that are not all whole numbers are divided by
+    their mean, so that their unit does not matter.
 
     Examples
     --------
@@ -132,15 +136,16 @@ class UpliftLambdaMART(UpliftEstimator):
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> None:
         self._check_parameters()
-        rows, rng = _Rows(X, y, treated, sample_weight), np.random.default_rng(self.random_state)
+        rows = _Rows(X, y, treated, _in_rows(sample_weight))
+        rng = np.random.default_rng(self.random_state)
         seed = int(rng.integers(2**31 - 1))
-        n_trees, self.validation_auuc_ = self.n_trees, None
+        n_trees, self.validation_auuc_ = int(self.n_trees), None
         if self.early_stopping is not None:
             runs = [
                 self._run(rows.take(train), seed, rng, rows.take(test))
                 for train, test in _folds(rows, self.early_stopping, rng)
             ]
-            n_trees, self.validation_auuc_ = _best_number(runs, self.n_trees, self.patience)
+            n_trees, self.validation_auuc_ = _best_number(runs, n_trees, int(self.patience))
         run = self._run(rows, seed, rng)
         for _ in range(n_trees):
             if run.grow():
@@ -159,19 +164,21 @@ class UpliftLambdaMART(UpliftEstimator):
         start = _start_pcg if self.gain == "pcg" else _start_ndcg
         own, dataset, gradients = start(self, rows, rng)
         params = {
-            "num_leaves": self.n_leaves,
+            "num_leaves": int(self.n_leaves),
             "learning_rate": self.learning_rate,
             "metric": "None",
             "seed": seed,
-            # Bins of a feature must not depend on how often a value occurs, nor sums on threads.
+            # Bins of a feature must not depend on how often a value occurs, nor on which rows
+            # LightGBM would draw, nor sums on threads.
             "min_data_in_bin": 1,
+            "bin_construct_sample_cnt": len(rows.y),
             "feature_pre_filter": False,
             "deterministic": True,
             "force_row_wise": True,
             "num_threads": self._threads(len(rows.y)),
             "verbosity": -1,
         }
-        return _Run(params | own | (self.lightgbm_params or {}), dataset, gradients, held_out)
+        return _Run(params | own | main_names(self.lightgbm_params), dataset, gradients, held_out)
 
     def _threads(self, n_rows: int) -> int:
         if self.n_jobs is None:
@@ -196,11 +203,13 @@ class UpliftLambdaMART(UpliftEstimator):
         if self.n_jobs not in (None, -1):
             check_whole(self.n_jobs, "n_jobs", 1)
         check_level(self.min_leaf_share, "min_leaf_share")
-        if not (np.isreal(self.learning_rate) and 0 < self.learning_rate < np.inf):
+        rate = self.learning_rate
+        if isinstance(rate, bool) or not (isinstance(rate, Real) and 0 < rate < np.inf):
             raise ValueError(
                 f"learning_rate should be a positive number, got {self.learning_rate!r}. "
                 f"0.05 is usual."
             )
+        main_names(self.lightgbm_params)  # before any work
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -226,13 +235,26 @@ class _Rows(NamedTuple):
         return float(arm.sum() if self.weight is None else self.weight[arm].sum())
 
 
+def _in_rows(weight: Floats | None) -> Floats | None:
+    """Weights as numbers of rows, in which ties and bins are counted, whatever their unit was.
+
+    Whole numbers may be copies, and stay.
+
+    >>> _in_rows(np.array([1e-7, 3e-7])), _in_rows(np.array([1.0, 3.0]))
+    (array([0.5, 1.5]), array([1., 3.]))
+    """
+    if weight is None or np.array_equal(weight, np.rint(weight)):
+        return weight
+    return np.asarray(weight / weight.mean())
+
+
 Gradients = Callable[[Floats], tuple[Floats, Floats]]
 Start = tuple[dict[str, Any], dict[str, Any], Gradients | None]
 
 
 def _start_pcg(model: UpliftLambdaMART, rows: _Rows, rng: Generator) -> Start:
     """Parameters, contents of the data set, and gradients of promoted cumulative gain."""
-    objective = PromotedGainObjective(rows.y, rows.treated, rows.weight, model.n_bins)
+    objective = PromotedGainObjective(rows.y, rows.treated, rows.weight, int(model.n_bins))
     # The objective's Hessian sums to the total weight at the start.
     least = model.min_leaf_share * objective.total
     params = {"objective": "none", "min_sum_hessian_in_leaf": least, "min_data_in_leaf": 1}
@@ -242,7 +264,7 @@ def _start_pcg(model: UpliftLambdaMART, rows: _Rows, rng: Generator) -> Start:
 def _start_ndcg(model: UpliftLambdaMART, rows: _Rows, rng: Generator) -> Start:
     """Parameters and contents of the data set for LightGBM's ranker; rows are in random order."""
     n = len(rows.y)
-    order, sizes = _groups(rows.cell(), model.group_size, rng)
+    order, sizes = _groups(rows.cell(), int(model.group_size), rng)
     # In units in which two arms of equal size have gains 0, 1/2 and 1.
     treated, control = (n / rows.total(arm) for arm in (rows.treated, ~rows.treated))
     gains = np.array([0.0, control, treated + control]) / (treated + control)

@@ -1,15 +1,29 @@
-"""Baselines that reduce uplift to ordinary prediction of another target, or in each arm."""
+"""Baselines that reduce uplift to ordinary prediction of another target, or in each arm.
+
+They work over any scikit-learn model. One that the user gives gets X as it came (frames, strings
+and missing values too), to deal with in its own way. The default models are linear, on features
+that are standardised for the fit, so that neither units nor shifts of a column matter and the l2
+penalty of logistic regression (C = 1) acts on all columns alike; the coefficients are then brought
+back to the units of X.
+
+Weights that are whole numbers count copies of rows. Of other weights only the ratios matter: they
+are scaled to mean 1 over the rows of each model. Weights of 1 are not passed on.
+"""
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import get_config
-from sklearn.base import clone, is_classifier
+from scipy.sparse import issparse
+from sklearn import config_context
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.validation import validate_data
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
 from auucmax.estimators.base import UpliftEstimator
@@ -17,23 +31,59 @@ from auucmax.estimators.base import UpliftEstimator
 __all__ = ["ClassTransformation", "TransformedOutcome", "TwoModels"]
 
 
-class TwoModels(UpliftEstimator):
+class OverBaseModel(BaseEstimator):
+    """What the reductions share: their ``estimator``, what it may be fed, how it is fitted."""
+
+    estimator: Any
+    #: Whether columns are added to X, which then has to be an array of numbers.
+    _adds_columns: ClassVar[bool] = False
+
+    def _check_rows(self, X: Any, **how: Any) -> Any:
+        if how.get("reset", True):
+            check_model(self.estimator)
+            self._own_model = self.estimator is not None  # prediction goes by what was fitted
+        if self._own_model and not self._adds_columns and not _plain_numbers(X):
+            rows = X if hasattr(X, "shape") else np.asarray(X)
+            return validate_data(self, rows, skip_check_array=True, reset=how.get("reset", True))
+        if self._own_model:  # whether values may be missing is for the model to say
+            how["ensure_all_finite"] = "allow-nan"
+        return validate_data(self, X, dtype=[np.float64, np.float32], **how)
+
+    def _fit_model(self, default: Any, X: Any, y: Floats, weight: Floats | None) -> Any:
+        if self.estimator is None:
+            return fit_standardised(default, X, y, weight)
+        return fit_model(clone(self.estimator), X, y, weight)
+
+    def _count(self, *models: Any) -> None:
+        self.n_parameters_: int | None = _total(list(models))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = _allows_nan(self.estimator)
+        return tags
+
+
+class TwoModels(OverBaseModel, UpliftEstimator):
     """TM: one model of the outcome in each arm; the score is the difference of their predictions.
 
         score(x) = P(y = 1 | x, treated) - P(y = 1 | x, control)
 
     (means instead of probabilities for a regressor).
 
+    Weights that are whole numbers count copies of rows: w rows of weight 1 are as good as one of
+    weight w, for the strength of a penalty too. Other weights are scaled to mean 1 in each arm.
+
     Parameters
     ----------
     estimator : any scikit-learn classifier (0/1 outcome) or regressor; cloned for each arm. By
-        default logistic regression, or least squares if y is not 0/1.
+        default logistic regression on standardised features, or least squares if y is not 0/1.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
     ----------
     treated_model_, control_model_ : the fitted models.
-    n_parameters_ : coefficients and intercepts of both, if the models are linear.
+    n_parameters_ : numbers that both hold, coefficients and intercepts if they are linear; None if
+        the models are of a kind whose numbers cannot be counted.
 
     Examples
     --------
@@ -50,22 +100,19 @@ class TwoModels(UpliftEstimator):
         self.estimator = estimator
         self.control = control
 
-    def _fit(
-        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
-    ) -> None:
-        base = self.estimator if self.estimator is not None else default_model(y)
+    def _fit(self, X: Any, y: Floats, treated: Bools, sample_weight: Floats | None) -> None:
         models = []
         for arm in (treated, ~treated):
-            weight = None if sample_weight is None else sample_weight[arm]
-            models.append(fit_model(clone(base), X[arm], y[arm], weight))
+            rows, weight = _safe_indexing(X, np.flatnonzero(arm)), row_weights(sample_weight, arm)
+            models.append(self._fit_model(default_model(y), rows, y[arm], weight))
         self.treated_model_, self.control_model_ = models
-        self.n_parameters_ = sum(count_parameters(model) for model in models)
+        self._count(*models)
 
-    def _predict(self, X: NDArray[Any]) -> Floats:
+    def _predict(self, X: Any) -> Floats:
         return mean_outcome(self.treated_model_, X) - mean_outcome(self.control_model_, X)
 
 
-class ClassTransformation(UpliftEstimator):
+class ClassTransformation(OverBaseModel, UpliftEstimator):
     """CVT: predict z = 1[y = t], whose probability is (1 + uplift) / 2; score = 2 P(z = 1) - 1.
 
     That identity needs as many treated as control rows. Where the arms differ in size, weights
@@ -74,7 +121,7 @@ class ClassTransformation(UpliftEstimator):
 
     Parameters
     ----------
-    estimator : a scikit-learn classifier, logistic regression by default.
+    estimator : a scikit-learn classifier, by default logistic regression on standardised features.
     balance : "weights" or "none".
     propensity : e, the probability of treatment by design; None: the treated share of the rows.
     control : label of the control group, when treatment is not 0/1.
@@ -82,7 +129,7 @@ class ClassTransformation(UpliftEstimator):
     Attributes
     ----------
     model_ : the fitted model of z.
-    n_parameters_ : its coefficients and intercept, if it is linear: d + 1 by default.
+    n_parameters_ : numbers that it holds, d + 1 by default; None if they cannot be counted.
 
     Examples
     --------
@@ -108,9 +155,7 @@ class ClassTransformation(UpliftEstimator):
         self.propensity = propensity
         self.control = control
 
-    def _fit(
-        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
-    ) -> None:
+    def _fit(self, X: Any, y: Floats, treated: Bools, sample_weight: Floats | None) -> None:
         check_choice(self.balance, "balance", ("weights", "none"))
         if self.propensity is not None and self.balance == "none":
             raise ValueError(
@@ -118,20 +163,19 @@ class ClassTransformation(UpliftEstimator):
                 f"{self.propensity!r}. Drop one of the two."
             )
         agrees = (y == treated).astype(np.float64)
-        weight = sample_weight
+        weight = row_weights(sample_weight)
         if self.balance == "weights":
             share = treatment_probability(self.propensity, treated, sample_weight)
             own = np.where(treated, 1 / (2 * share), 1 / (2 * (1 - share)))
-            weight = own if sample_weight is None else own * sample_weight
-        base = self.estimator if self.estimator is not None else default_model(agrees)
-        self.model_ = fit_model(clone(base), X, agrees, weight)
-        self.n_parameters_ = count_parameters(self.model_)
+            weight = own if weight is None else own * weight
+        self.model_ = self._fit_model(default_model(agrees), X, agrees, weight)
+        self._count(self.model_)
 
-    def _predict(self, X: NDArray[Any]) -> Floats:
+    def _predict(self, X: Any) -> Floats:
         return 2 * mean_outcome(self.model_, X) - 1
 
 
-class TransformedOutcome(UpliftEstimator):
+class TransformedOutcome(OverBaseModel, UpliftEstimator):
     """MOM: regress a target whose mean given x is the uplift; the score is the prediction.
 
         target = y (t - e) / (e (1 - e)),        e = P(treated)
@@ -149,7 +193,7 @@ class TransformedOutcome(UpliftEstimator):
     Attributes
     ----------
     model_ : the fitted regressor.
-    n_parameters_ : its coefficients and intercept, if it is linear.
+    n_parameters_ : numbers that it holds, d + 1 by default; None if they cannot be counted.
 
     Examples
     --------
@@ -169,21 +213,19 @@ class TransformedOutcome(UpliftEstimator):
         self.propensity = propensity
         self.control = control
 
-    def _fit(
-        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
-    ) -> None:
-        base = LinearRegression() if self.estimator is None else self.estimator
-        if is_classifier(base):
+    def _fit(self, X: Any, y: Floats, treated: Bools, sample_weight: Floats | None) -> None:
+        if self.estimator is not None and is_classifier(self.estimator):
             raise ValueError(
                 f"estimator should be a regressor, since the target is not 0/1; got the classifier "
-                f"{type(base).__name__}. Use ClassTransformation with it, or a regressor."
+                f"{type(self.estimator).__name__}. Use ClassTransformation with it, or a regressor."
             )
         share = treatment_probability(self.propensity, treated, sample_weight)
         target = np.where(treated, y / share, -y / (1 - share))
-        self.model_ = fit_model(clone(base), X, target, sample_weight)
-        self.n_parameters_ = count_parameters(self.model_)
+        weight = row_weights(sample_weight)
+        self.model_ = self._fit_model(LinearRegression(), X, target, weight)
+        self._count(self.model_)
 
-    def _predict(self, X: NDArray[Any]) -> Floats:
+    def _predict(self, X: Any) -> Floats:
         return mean_outcome(self.model_, X)
 
 
@@ -197,7 +239,36 @@ def treatment_probability(
     return float(propensity)
 
 
-def fit_model(model: Any, X: NDArray[Any], y: Floats, weight: Floats | None) -> Any:
+def row_weights(sample_weight: Floats | None, rows: Bools | None = None) -> Floats | None:
+    """Weights of (some of) the rows: as they are if whole, else scaled to mean 1.
+
+    Whole numbers count copies, and a penalised model of more rows is penalised less. Others have
+    no such meaning, and should not set the strength of a penalty by their units.
+
+    Examples
+    --------
+    >>> row_weights(np.array([1.0, 2, 3]))
+    array([1., 2., 3.])
+    >>> row_weights(np.array([0.1, 0.2, 0.3]))
+    array([0.5, 1. , 1.5])
+    """
+    if sample_weight is None:
+        return None
+    weight = sample_weight if rows is None else sample_weight[rows]
+    whole = np.array_equal(sample_weight, np.rint(sample_weight))
+    return weight if whole else weight / weight.mean()
+
+
+def fit_standardised(model: Any, X: NDArray[Any], y: Floats, weight: Floats | None) -> Any:
+    """Fit a linear model on standardised columns; its coefficients are those of X as it came."""
+    scaler = StandardScaler().fit(X, sample_weight=weight)
+    fit_model(model, scaler.transform(X), y, weight)
+    model.coef_ = model.coef_ / scaler.scale_
+    model.intercept_ = model.intercept_ - model.coef_ @ scaler.mean_
+    return model
+
+
+def fit_model(model: Any, X: Any, y: Floats, weight: Floats | None) -> Any:
     """Fit a scikit-learn model, with weights only where there are some."""
     if is_classifier(model):
         levels = np.unique(y)
@@ -212,35 +283,126 @@ def fit_model(model: Any, X: NDArray[Any], y: Floats, weight: Floats | None) -> 
                 f"CalibratedClassifierCV, or use another."
             )
         y = y.astype(np.int64)
-    if weight is None or np.ptp(weight) == 0:  # equal weights are no weights
-        return model.fit(X, y)
-    name, target = "sample_weight", model
-    if hasattr(model, "steps") and not get_config()["enable_metadata_routing"]:
-        name, target = f"{model.steps[-1][0]}__sample_weight", model.steps[-1][1]
-    routed = target is model and hasattr(model, "steps")
-    if not routed and not has_fit_parameter(target, "sample_weight"):
-        raise ValueError(
-            f"the model should take sample_weight, got {type(target).__name__}, which does not. "
-            f"Use another model, no weights, and balance='none' for class transformation."
-        )
-    return model.fit(X, y, **{name: weight})
+    # The weights are ours to pass on, whatever the routing around us: no requests are needed.
+    with config_context(enable_metadata_routing=False):
+        if weight is None or np.abs(weight - 1).max() < 1e-12:
+            return model.fit(X, y)
+        return model.fit(X, y, **{_weight_name(model): weight})
 
 
-def mean_outcome(model: Any, X: NDArray[Any]) -> Floats:
+def _weight_name(model: Any) -> str:
+    """What ``fit`` calls the weights: those of a pipeline go to its last step."""
+    if hasattr(model, "steps"):
+        name, last = model.steps[-1]
+        return f"{name}__{_weight_name(last)}"
+    parameters = inspect.signature(model.fit).parameters
+    if "sample_weight" in parameters:
+        return "sample_weight"
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        # A search, or another model around a model, passes on what it gets.
+        inner = getattr(model, "estimator", getattr(model, "regressor", None))
+        return "sample_weight" if inner is None else _weight_name(inner)
+    raise ValueError(
+        f"the model should take sample_weight, got {type(model).__name__}, which does not. "
+        f"Use another model, no weights, and balance='none' for class transformation."
+    )
+
+
+def check_model(estimator: Any) -> None:
+    """A model that can be fitted, or None for the default."""
+    if estimator is None:
+        return
+    is_class = isinstance(estimator, type)
+    if not is_class and hasattr(estimator, "fit") and hasattr(estimator, "get_params"):
+        return
+    got = f"the class {estimator.__name__}" if is_class else repr(estimator)
+    advice = f"an instance, {estimator.__name__}()" if is_class else "LogisticRegression(), say"
+    raise ValueError(
+        f"estimator should be a scikit-learn classifier or regressor, got {got}. Pass {advice}, or "
+        f"None for the default."
+    )
+
+
+def _allows_nan(estimator: Any) -> bool:
+    if isinstance(estimator, type) or not hasattr(estimator, "__sklearn_tags__"):
+        return False
+    if hasattr(estimator, "steps"):  # what the first step takes, though a pipeline's tags deny it
+        return _allows_nan(estimator.steps[0][1])
+    return bool(get_tags(estimator).input_tags.allow_nan)
+
+
+def _plain_numbers(X: Any) -> bool:
+    """An array or lists of numbers, which we check; frames and other values are the model's."""
+    return issparse(X) or (not hasattr(X, "columns") and np.asarray(X).dtype.kind in "biufc")
+
+
+def mean_outcome(model: Any, X: Any) -> Floats:
     """P(y = 1 | x) of a classifier, the prediction of a regressor."""
     predicted = model.predict_proba(X)[:, 1] if is_classifier(model) else model.predict(X)
     return np.asarray(predicted, dtype=np.float64)
 
 
-def count_parameters(model: Any) -> int:
-    """Coefficients and intercepts of a linear model, or of the last step of a pipeline."""
-    last = model[-1] if hasattr(model, "steps") else model
-    return int(sum(np.size(getattr(last, name, ())) for name in ("coef_", "intercept_")))
+def count_parameters(model: Any) -> int | None:
+    """How many numbers a fitted model holds; None where that is not known.
+
+    Coefficients and intercepts of linear models and networks, nodes of trees, dual coefficients
+    and support vectors of kernel machines; of a pipeline the last step, of a search the best
+    model, of an ensemble the sum.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> count_parameters(DecisionTreeRegressor(max_depth=1).fit([[0], [1]], [0, 1]))
+    3
+    """
+    for name in ("best_estimator_", "regressor_", "estimator_"):
+        if hasattr(model, name) and not hasattr(model, "estimators_"):
+            return count_parameters(getattr(model, name))
+    if hasattr(model, "steps"):
+        return count_parameters(model[-1])
+    if hasattr(model, "calibrated_classifiers_"):
+        return _total(
+            [part for m in model.calibrated_classifiers_ for part in (m.estimator, *m.calibrators)]
+        )
+    if hasattr(model, "estimators_"):
+        members = model.estimators_
+        members = members.ravel() if isinstance(members, np.ndarray) else members
+        last = [model.final_estimator_] if hasattr(model, "final_estimator_") else []
+        return _total([*members, *last])
+    if hasattr(model, "tree_"):
+        return int(model.tree_.node_count)
+    if hasattr(model, "_predictors"):  # histogram gradient boosting
+        return sum(len(tree.nodes) for trees in model._predictors for tree in trees)
+    return _count_arrays(model)
+
+
+def _total(models: list[Any]) -> int | None:
+    counts = [count_parameters(model) for model in models]
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+_OTHER_ARRAYS = (
+    ("dual_coef_", "support_vectors_", "intercept_"),  # kernel machines
+    ("a_", "b_"),  # calibration by a sigmoid,
+    ("X_thresholds_", "y_thresholds_"),  # by isotonic regression,
+    ("beta_",),  # and by a temperature
+)
+
+
+def _count_arrays(model: Any) -> int | None:
+    if hasattr(model, "coefs_"):
+        return sum(array.size for array in (*model.coefs_, *model.intercepts_))
+    if hasattr(model, "coef_"):
+        intercept = model.intercept_ if getattr(model, "fit_intercept", True) else ()
+        return int(np.size(model.coef_) + np.size(intercept))
+    for names in _OTHER_ARRAYS:
+        if all(hasattr(model, name) for name in names):
+            return int(sum(np.size(getattr(model, name)) for name in names))
+    return None
 
 
 def default_model(y: Floats) -> Any:
     """Logistic regression for a 0/1 outcome, least squares for any other."""
     if np.isin(y, (0, 1)).all():
-        # A second-order method: exact, and indifferent to the units of the features.
-        return LogisticRegression(solver="newton-cholesky")
+        return LogisticRegression(solver="newton-cholesky")  # exact, and quick for few columns
     return LinearRegression()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -166,10 +167,10 @@ def separate_labels(
     if design == "joint":
         every = np.ones(len(treated), dtype=bool)
         return treated, every, every
-    if design == "tilted" and not 0.5 < tilt < 1:
+    if design == "tilted" and not (isinstance(tilt, Real) and 0.5 < tilt < 1):
         raise ValueError(
             f"tilt should lie strictly between 0.5 and 1, got {tilt!r}. At 0.5 the policies are "
-            f"equal and tell nothing; 1 is design='pure-arms'."
+            f"equal and tell nothing; 1 is design='pure-arms'; 0.75 is usual."
         )
     place = deal(treated.astype(np.intp), rng)  # of each row in its arm, shuffled
     size = np.where(treated, treated.sum(), (~treated).sum())

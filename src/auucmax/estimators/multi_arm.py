@@ -11,11 +11,9 @@ import pandas as pd
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import validate_data
 
 from auucmax._validation import (
-    Bools,
     Floats,
     check_column,
     check_labels,
@@ -24,7 +22,9 @@ from auucmax._validation import (
     listed,
 )
 from auucmax.data.splits import TrialKFold, make_strata
+from auucmax.estimators.arm_rows import ArmRows, Part, array_of, stratified_gain
 from auucmax.estimators.base import UpliftEstimator
+from auucmax.estimators.inner import copy_with, count_parameters, fit_rows, free_random_states
 from auucmax.evaluation.auuc import auuc_score
 from auucmax.evaluation.inference import auuc_inference
 from auucmax.evaluation.ranking import rank_rows
@@ -53,15 +53,17 @@ class MultiArm(UpliftEstimator):
 
     Parameters
     ----------
-    estimator : any of our estimators; cloned for each arm. It sees the arm as 1, the control as 0.
+    estimator : any of our estimators, or a pipeline or search of one; cloned for each arm. It sees
+        the arm as 1, the control as 0.
     calibrate : "linear", or None: scores as they are.
-    random_state : of the folds of the calibration.
+    random_state : of the folds of the calibration, and of the estimator where its own is None.
     control : label of the control group; None means 0.
 
     Attributes
     ----------
     arms_ : tuple of the labels of the arms, without the control, in the order of ``predict``.
     estimators_ : the fitted estimator of each arm, by label.
+    n_parameters_ : those of all arms together; None if the estimator does not say.
     calibration_ : frame with effect (ATE), gain (cross-fitted) and slope of each arm; None if not
         calibrated.
 
@@ -114,20 +116,21 @@ class MultiArm(UpliftEstimator):
         validate_data(self, X, skip_check_array=True)
         rng = np.random.default_rng(self.random_state)
         names = None if ids is None else check_labels(ids, "ids", len(rows.y))
+        new = self._new_estimator(rng)
         self.arms_ = rows.arms()
         self.estimators_: dict[Any, Any] = {}
         self._scales: dict[Any, _Scale] = {}
         for arm in self.arms_:
             index, part = rows.against_control(arm)
             more = {} if names is None else {"ids": names[index]}
-            model = _fitted(self._estimator(), part, **more)
+            model = _fitted(clone(new), part, **more)
             self.estimators_[arm] = model
             if self.calibrate is not None:
-                gain = _crossfitted_gain(self._estimator(), part, rng)
+                gain = _crossfitted_gain(new, part, rng)
                 self._scales[arm] = _Scale.of(part, gain, model.predict(part.X))
         self.calibration_ = self._calibration_table()
-        if all(hasattr(model, "n_parameters_") for model in self.estimators_.values()):
-            self.n_parameters_ = sum(model.n_parameters_ for model in self.estimators_.values())
+        counts = [count_parameters(model) for model in self.estimators_.values()]
+        self.n_parameters_ = None if None in counts else sum(n for n in counts if n is not None)
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -145,7 +148,7 @@ class MultiArm(UpliftEstimator):
         With effects as scores, ``minimum=0`` leaves alone whom no arm is estimated to help.
         """
         scores = self.predict(X)
-        labels = np.array([*self.arms_, self._control()])
+        labels = array_of([*self.arms_, self._control()])
         best = scores.argmax(axis=1)
         if minimum is not None:
             best = np.where(scores.max(axis=1) > minimum, best, len(self.arms_))
@@ -220,7 +223,13 @@ class MultiArm(UpliftEstimator):
         return pd.DataFrame(table)
 
     def policy_gain(
-        self, X: Any, y: ArrayLike, *, treatment: ArrayLike, share: float | ArrayLike = 1.0
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        treatment: ArrayLike,
+        share: float | ArrayLike = 1.0,
+        sample_weight: ArrayLike | None = None,
     ) -> pd.DataFrame:
         """Gain per person, over treating nobody, of treating the top share with their best arms.
 
@@ -230,30 +239,36 @@ class MultiArm(UpliftEstimator):
             gain = sum_a p_a (mean of y | chosen and got a - mean of y | chosen a, got control).
 
         The rows must be new to the model. Returns a frame with columns share, gain and
-        standard_error. An arm chosen for people of whom none got it, or none was in the control,
-        counts nothing.
+        standard_error. An arm chosen for people of whom fewer than two got it, or fewer than two
+        were in the control, counts nothing. With weights, means and shares are weighted, and the
+        standard error takes the weights as those of the sampling, not as copies.
         """
-        rows, pairs = self._rows(X, y, treatment, None), self.rank_pairs(X)
-        place = pairs["arm"].map({arm: k for k, arm in enumerate(self.arms_)}).to_numpy()
+        rows, scores = self._rows(X, y, treatment, sample_weight), self.predict(X)
+        self._check_arms(rows)
+        weight = rows.units()
+        order = np.argsort(-scores.max(axis=1), kind="stable")
+        before = np.cumsum(weight[order]) - weight[order] / 2
         table = []
         for part in check_shares(share):
-            n_chosen = round(part * len(pairs))
-            chosen = np.full(len(pairs), len(self.arms_))
-            chosen[pairs["row"].to_numpy()[:n_chosen]] = place[:n_chosen]
-            table.append((part, *_stratified_gain(rows, chosen, self.arms_)))
+            top = order[before < round(part * len(order))]
+            chosen = np.full(len(order), len(self.arms_))
+            chosen[top] = scores[top].argmax(axis=1)
+            table.append((part, *stratified_gain(rows, weight, chosen, self.arms_)))
         return pd.DataFrame(table, columns=["share", "gain", "standard_error"])
 
     def _control(self) -> Any:
         return 0 if self.control is None else self.control
 
-    def _estimator(self) -> Any:
-        model = clone(self.estimator)
+    def _new_estimator(self, rng: Generator) -> Any:
         # The arms come as 1 and 0, whatever the labels.
-        return model.set_params(control=None) if "control" in model.get_params() else model
+        model = copy_with(self.estimator, control=None)
+        free = free_random_states(self.estimator)
+        seed = int(rng.integers(2**31 - 1)) if free else None
+        return model.set_params(**dict.fromkeys(free, seed))
 
     def _rows(
         self, X: Any, y: ArrayLike, treatment: ArrayLike, sample_weight: ArrayLike | None
-    ) -> _ArmRows:
+    ) -> ArmRows:
         outcome = check_column(y, "y")
         labels = check_labels(treatment, "treatment", len(outcome))
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -270,21 +285,24 @@ class MultiArm(UpliftEstimator):
                 f"Name the control with control=..."
             )
         weight = None if sample_weight is None else check_weight(sample_weight, ~is_control)
-        return _ArmRows(X, outcome, labels, self._control(), weight)
+        return ArmRows(X, outcome, labels, self._control(), weight)
 
     def _scored_parts(
         self, X: Any, y: ArrayLike, treatment: ArrayLike, sample_weight: ArrayLike | None
-    ) -> Iterator[tuple[_Part, Floats]]:
+    ) -> Iterator[tuple[Part, Floats]]:
         """For each arm its rows and those of the control, and their scores for this arm."""
         rows, scores = self._rows(X, y, treatment, sample_weight), self.predict(X)
+        self._check_arms(rows)
+        for place, arm in enumerate(self.arms_):
+            index, part = rows.against_control(arm)
+            yield part, scores[index, place]
+
+    def _check_arms(self, rows: ArmRows) -> None:
         if rows.arms() != self.arms_:
             raise ValueError(
                 f"treatment should hold the arms that the model was fitted on, "
                 f"{listed(self.arms_)}; got {listed(rows.arms())}. Drop the rows of other arms."
             )
-        for place, arm in enumerate(self.arms_):
-            index, part = rows.against_control(arm)
-            yield part, scores[index, place]
 
     def _calibration_table(self) -> pd.DataFrame | None:
         if self.calibrate is None:
@@ -293,43 +311,6 @@ class MultiArm(UpliftEstimator):
             [(arm, s.effect, s.gain, s.slope) for arm, s in self._scales.items()],
             columns=["arm", "effect", "gain", "slope"],
         )
-
-
-class _Part(NamedTuple):
-    """The rows of one arm and of the control."""
-
-    X: Any
-    y: Floats
-    treated: Bools
-    weight: Floats | None
-
-    def take(self, index: NDArray[np.intp]) -> _Part:
-        weight = None if self.weight is None else self.weight[index]
-        return _Part(_safe_indexing(self.X, index), self.y[index], self.treated[index], weight)
-
-    def effect(self) -> float:
-        weight = np.ones(len(self.y)) if self.weight is None else self.weight
-        treated, control = (
-            np.average(self.y[arm], weights=weight[arm]) for arm in (self.treated, ~self.treated)
-        )
-        return float(treated - control)
-
-
-class _ArmRows(NamedTuple):
-    X: Any
-    y: Floats
-    labels: NDArray[Any]
-    control: Any
-    weight: Floats | None
-
-    def arms(self) -> tuple[Any, ...]:
-        others = [label for label in pd.unique(self.labels).tolist() if label != self.control]
-        return tuple(sorted(others, key=lambda v: (isinstance(v, str), v)))
-
-    def against_control(self, arm: Any) -> tuple[NDArray[np.intp], _Part]:
-        treated = np.asarray(self.labels == arm, dtype=bool)
-        index = np.flatnonzero(treated | (self.labels == self.control))
-        return index, _Part(self.X, self.y, treated, self.weight).take(index)
 
 
 class _Scale(NamedTuple):
@@ -342,7 +323,7 @@ class _Scale(NamedTuple):
     below: Floats  # u of each: share of the training rows of lower score, ties half
 
     @classmethod
-    def of(cls, part: _Part, gain: float, score: Floats) -> _Scale:
+    def of(cls, part: Part, gain: float, score: Floats) -> _Scale:
         ranking = rank_rows(score)
         weight = np.ones(len(score)) if part.weight is None else part.weight
         sums = ranking.level_sums(weight[ranking.order])
@@ -356,13 +337,13 @@ class _Scale(NamedTuple):
         return self.effect + self.slope * (np.interp(score, self.levels, self.below) - 0.5)
 
 
-def _fitted(model: Any, part: _Part, **more: Any) -> Any:
+def _fitted(model: Any, part: Part, **more: Any) -> Any:
     if part.weight is not None:
         more["sample_weight"] = part.weight
-    return model.fit(part.X, part.y, treatment=part.treated.astype(np.int8), **more)
+    return fit_rows(model, part.X, part.y, treatment=part.treated.astype(np.int8), **more)
 
 
-def _crossfitted_gain(model: Any, part: _Part, rng: Generator) -> float:
+def _crossfitted_gain(model: Any, part: Part, rng: Generator) -> float:
     """Mean over folds of AUUC - ATE/2, of models fitted on the other folds."""
     # Learners of a 0/1 outcome need both values in each arm, in every fold.
     by = "treatment-outcome" if len(np.unique(part.y)) == 2 else "treatment"
@@ -384,20 +365,3 @@ def _crossfitted_gain(model: Any, part: _Part, rng: Generator) -> float:
         )
         gains.append(auuc - held_out.effect() / 2)
     return float(np.mean(gains))
-
-
-def _stratified_gain(
-    rows: _ArmRows, chosen: NDArray[np.intp], arms: tuple[Any, ...]
-) -> tuple[float, float]:
-    """Sum over arms of share times effect, among the people for whom the arm is chosen."""
-    n, gain, variance, squares = len(chosen), 0.0, 0.0, 0.0
-    for place, arm in enumerate(arms):
-        here = chosen == place
-        groups = [rows.y[here & (rows.labels == label)] for label in (arm, rows.control)]
-        if min(len(group) for group in groups) < 2:
-            continue
-        share, effect = here.mean(), groups[0].mean() - groups[1].mean()
-        gain += share * effect
-        squares += share * effect**2
-        variance += share**2 * sum(group.var(ddof=1) / len(group) for group in groups)
-    return gain, float(np.sqrt(variance + (squares - gain**2) / n))

@@ -81,7 +81,7 @@ class PromotedGainObjective:
 
     Parameters
     ----------
-    y : (n,) 0/1. treated : (n,) bool. weight : (n,) positive, or None.
+    y : (n,) 0/1. treated : (n,) bool. weight : (n,) positive, in numbers of rows, or None.
     n_bins : largest number of different scores that are told apart; exact if there are no more.
 
     Calling it with scores (n,) returns gradient and Hessian, (n,) each, of the rows' own weight.

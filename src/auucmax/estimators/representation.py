@@ -7,22 +7,29 @@ in imbalanced treatment and control conditions" (2018).
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
 
 from auucmax._validation import Bools, Floats, check_choice
 from auucmax.estimators.base import UpliftEstimator
-from auucmax.estimators.meta import count_parameters, default_model, fit_model, mean_outcome
+from auucmax.estimators.meta import (
+    OverBaseModel,
+    default_model,
+    fit_model,
+    mean_outcome,
+    row_weights,
+)
 
 __all__ = ["DependentDataRepresentation", "SharedDataRepresentation"]
 
 ORDERS = ("control-first", "treatment-first")
 
 
-class DependentDataRepresentation(UpliftEstimator):
+class DependentDataRepresentation(OverBaseModel, UpliftEstimator):
     """DDR: the model of one arm takes the prediction of the other arm's model as a feature.
 
     With ``order="control-first"``
@@ -38,7 +45,7 @@ class DependentDataRepresentation(UpliftEstimator):
     Parameters
     ----------
     estimator : any scikit-learn classifier (0/1 outcome) or regressor; cloned for each arm. By
-        default logistic regression, or least squares if y is not 0/1.
+        default logistic regression on standardised features, or least squares if y is not 0/1.
     order : "control-first" or "treatment-first".
     control : label of the control group, when treatment is not 0/1.
 
@@ -46,7 +53,7 @@ class DependentDataRepresentation(UpliftEstimator):
     ----------
     treated_model_, control_model_ : the fitted models; the second one has d + 1 features.
     order_ : the order of the fit.
-    n_parameters_ : coefficients and intercepts of both, if the models are linear.
+    n_parameters_ : numbers that both hold; None if they cannot be counted.
 
     Examples
     --------
@@ -56,6 +63,8 @@ class DependentDataRepresentation(UpliftEstimator):
     >>> model.fit(train.X, train.y, treatment=train.treatment).n_parameters_
     47
     """
+
+    _adds_columns: ClassVar[bool] = True
 
     def __init__(
         self, estimator: Any = None, *, order: str = "control-first", control: Any = None
@@ -68,11 +77,10 @@ class DependentDataRepresentation(UpliftEstimator):
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> None:
         check_choice(self.order, "order", ORDERS)
-        base = self.estimator if self.estimator is not None else default_model(y)
 
         def fit_arm(arm: Bools, features: NDArray[Any]) -> Any:
-            weight = None if sample_weight is None else sample_weight[arm]
-            return fit_model(clone(base), features, y[arm], weight)
+            weight = row_weights(sample_weight, arm)
+            return self._fit_model(default_model(y), features, y[arm], weight)
 
         first_arm = ~treated if self.order == "control-first" else treated
         first = fit_arm(first_arm, X[first_arm])
@@ -80,7 +88,7 @@ class DependentDataRepresentation(UpliftEstimator):
         models = (first, second) if self.order == "control-first" else (second, first)
         self.control_model_, self.treated_model_ = models
         self.order_ = self.order
-        self.n_parameters_ = count_parameters(first) + count_parameters(second)
+        self._count(first, second)
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         if self.order_ == "control-first":
@@ -90,7 +98,7 @@ class DependentDataRepresentation(UpliftEstimator):
         return sign * (mean_outcome(second, _with_prediction(X, first)) - mean_outcome(first, X))
 
 
-class SharedDataRepresentation(UpliftEstimator):
+class SharedDataRepresentation(OverBaseModel, UpliftEstimator):
     """SDR: one model for both arms, with shared columns and a scaled copy of them for each arm.
 
         treated row -> [x, s x, 0, 1]        control row -> [x, 0, s x, 0]
@@ -106,12 +114,14 @@ class SharedDataRepresentation(UpliftEstimator):
 
     3d + 2 parameters with the treatment column, 68 for 22 features; 3d + 1 without, 67. Without
     it the arms differ in level only if some features always sum to a constant, as one-hot columns
-    do: then it may be left out, and the count is the one that the authors publish.
+    do: then it may be left out, and the count is the one that the authors publish. The units of the
+    features do not matter to the default model, nor do shifts if there is a treatment column.
 
     Parameters
     ----------
     estimator : any scikit-learn classifier (0/1 outcome) or regressor. By default logistic
-        regression, or least squares if y is not 0/1.
+        regression on features that are standardised before they are stacked, or least squares if y
+        is not 0/1.
     arm_scale : s > 0.
     treatment_column : whether the treatment is a column too, so that an effect common to all
         people can be represented whatever the features.
@@ -121,7 +131,7 @@ class SharedDataRepresentation(UpliftEstimator):
     ----------
     model_ : the fitted model of the stacked columns.
     arm_scale_, treatment_column_ : how they were stacked.
-    n_parameters_ : its coefficients and intercept, if it is linear.
+    n_parameters_ : numbers that it holds; None if they cannot be counted.
 
     Examples
     --------
@@ -133,6 +143,8 @@ class SharedDataRepresentation(UpliftEstimator):
     >>> SharedDataRepresentation(treatment_column=False).fit(**rows).n_parameters_
     67
     """
+
+    _adds_columns: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -155,12 +167,16 @@ class SharedDataRepresentation(UpliftEstimator):
                 f"arm_scale should be a positive number, got {self.arm_scale!r}. 1 penalises the "
                 f"arms' own coefficients as much as the shared ones, 0.1 a hundred times as much."
             )
-        base = self.estimator if self.estimator is not None else default_model(y)
         # Prediction goes by what was fitted, whatever is set afterwards.
         self.arm_scale_: float = float(self.arm_scale)
         self.treatment_column_: bool = bool(self.treatment_column)
-        self.model_: Any = fit_model(clone(base), self._stack(X, treated), y, sample_weight)
-        self.n_parameters_ = count_parameters(self.model_)
+        weight = row_weights(sample_weight)
+        self.model_: Any
+        if self.estimator is None:
+            self.model_ = self._fit_standardised(X, y, treated, weight)
+        else:
+            self.model_ = fit_model(clone(self.estimator), self._stack(X, treated), y, weight)
+        self._count(self.model_)
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         treated, control = (
@@ -168,11 +184,35 @@ class SharedDataRepresentation(UpliftEstimator):
         )
         return treated - control
 
+    def _fit_standardised(
+        self, X: NDArray[Any], y: Floats, treated: Bools, weight: Floats | None
+    ) -> Any:
+        """The default model, on columns standardised before they are stacked, in the units of X.
+
+        Without the treatment column only scales are taken out: a shift of a column is what tells
+        the levels of the arms apart then.
+        """
+        scaler = StandardScaler(with_mean=self.treatment_column_).fit(X, sample_weight=weight)
+        stacked = self._stack(scaler.transform(X), treated)
+        model = fit_model(default_model(y), stacked, y, weight)
+        d, coef = X.shape[1], np.array(model.coef_, dtype=np.float64)
+        coef[..., : 3 * d] /= np.tile(scaler.scale_, 3)
+        if self.treatment_column_:
+            parts = coef[..., : 3 * d].reshape(3, d) @ scaler.mean_
+            shared, own_treated, own_control = parts * [1.0, self.arm_scale_, self.arm_scale_]
+            coef[..., -1] -= own_treated - own_control
+            model.intercept_ = model.intercept_ - shared - own_control
+        model.coef_ = coef
+        return model
+
     def _stack(self, X: NDArray[Any], treated: Bools) -> NDArray[Any]:
-        own = self.arm_scale_ * X
-        in_arm = treated[:, None].astype(X.dtype)
-        columns = [X, own * in_arm, own * (1 - in_arm)]
-        return np.hstack([*columns, in_arm] if self.treatment_column_ else columns)
+        own, zero = (
+            self.arm_scale_ * X,
+            np.zeros((), dtype=X.dtype),
+        )  # a missing value times 0 is no 0
+        in_arm = treated[:, None]
+        columns = [X, np.where(in_arm, own, zero), np.where(in_arm, zero, own)]
+        return np.hstack([*columns, in_arm.astype(X.dtype)] if self.treatment_column_ else columns)
 
 
 def _with_prediction(X: NDArray[Any], model: Any) -> NDArray[Any]:

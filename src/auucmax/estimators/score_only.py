@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 from auucmax._validation import Floats, check_column, check_treatment, check_weight
 from auucmax.data.fingerprint import TrainingRecord, fingerprint, hash_ids
 from auucmax.estimators.base import UpliftEstimator
+from auucmax.estimators.inner import count_parameters
 
 __all__ = ["ScoreOnly"]
 
@@ -50,6 +51,7 @@ class ScoreOnly(UpliftEstimator):
     Attributes
     ----------
     scorer_ : what ``fit_with`` returned.
+    n_parameters_ : as the model says, None if it does not.
 
     Examples
     --------
@@ -120,11 +122,20 @@ class ScoreOnly(UpliftEstimator):
         self._check_is_fitted()
         if hasattr(self, "n_features_in_"):
             validate_data(self, X, reset=False, skip_check_array=True)
-        scorer = self.model if self.fit_with is None else self.scorer_
+        scorer = self._scorer()
         values = np.asarray(_call(scorer, X))
         if values.ndim == 2 and values.shape[1] > 1:
             values = _difference_of_arms(scorer, values)
         return check_column(values, "score", _n_rows(X), than="X")
+
+    @property
+    def n_parameters_(self) -> int | None:
+        """How many numbers the model has learnt, if it says so."""
+        self._check_is_fitted()
+        return count_parameters(self._scorer())
+
+    def _scorer(self) -> Any:
+        return self.model if self.fit_with is None else self.scorer_
 
     def _check_parameters(self) -> None:
         if (self.model is None) == (self.fit_with is None):
