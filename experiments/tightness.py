@@ -194,8 +194,8 @@ def _verdict(trial: str, lines: Sequence[Line]) -> str:
         np.mean(_column(lines, DEFAULT, "gain_gap") / _column(lines, "asymptotic", "gain_gap"))
     )
     return (
-        f"Limits that we set ourselves for the default: {'; '.join(said)}. Its gap for the gain is {ratio:.2f} "
-        f"times that of the normal limit.\n"
+        f"Limits that we set ourselves for the default: {'; '.join(said)}. Its gap for the gain is "
+        f"{ratio:.2f} times that of the normal limit.\n"
     )
 
 
