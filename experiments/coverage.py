@@ -180,6 +180,8 @@ def render(lines: list[Line]) -> str:
     parts = [
         "## coverage: how often the bounds fail\n",
         page.made_by(NAME, lines, "simulation"),
+        "The lines were made when the sizes of hedged bets were tabulated at steps of .01 in the "
+        "logarithm of progress; now it is .02. Bets differ by the error of interpolation.\n",
         f"{tables.trials:,} trials of {N_ROWS:,} held-out rows for each of {len(tables.names)} "
         f"populations whose AUUC is known to rounding (an integral over the plane), delta = "
         f"{DELTA:g}. A bound *misses* when it exceeds the truth: at most {page.share(DELTA)} of "

@@ -29,6 +29,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -289,7 +290,7 @@ def _climb(
     start = pilot - GRID_REACH * deviation / np.sqrt(n_pilot)
     start = max(start, -floor + step)
 
-    def wealth(number: int, theta: Floats) -> Floats:
+    def wealth(theta: Floats, number: int) -> Floats:
         out = np.empty_like(theta)
         kernels.hedged_wealth(
             dealings[number].w,
@@ -307,7 +308,7 @@ def _climb(
     rejected, numbers = -floor, range(len(dealings))
     while True:
         theta = start + step * np.arange(_CHUNK)
-        wealths = np.array(list(parallel(lambda k: wealth(k, theta), numbers)))  # noqa: B023
+        wealths = np.array(list(parallel(partial(wealth, theta), numbers)))
         passed = wealths.mean(axis=0) >= 1 / delta
         n_passed = _CHUNK if passed.all() else int(np.argmin(passed))
         if n_passed:
