@@ -18,7 +18,7 @@ from experiments.harness import (
     write_text,
 )
 
-NAMES = ("hillstrom-linear", "defaults", "coverage", "bounds-figure", "tightness")
+NAMES = ("hillstrom-linear", "table-1", "defaults", "coverage", "bounds-figure", "tightness")
 PAGE = Path("docs") / "results.md"
 
 

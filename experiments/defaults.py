@@ -16,8 +16,9 @@ from sklearn.linear_model import LinearRegression
 from auucmax import AUUCMax, TwoModels
 from experiments import page
 from experiments.harness import Line, Task
-from experiments.models import Tuned, describe, measure
+from experiments.models import describe, measure
 from experiments.norm_paths import FAMILIES, RULES, Family, Rule, path_line, path_parameters
+from experiments.searched import Tuned
 from experiments.summaries import Paired, mean_ranks, paired
 from experiments.trials import (
     FEW_ROWS,

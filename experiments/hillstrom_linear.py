@@ -14,7 +14,8 @@ import numpy as np
 from auucmax import AUUCMax
 from experiments import page
 from experiments.harness import Line, Task
-from experiments.models import Tuned, describe, measure
+from experiments.models import describe, measure
+from experiments.searched import Tuned
 from experiments.summaries import Paired, paired
 from experiments.trials import load_split
 

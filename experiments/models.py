@@ -11,86 +11,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import MinMaxScaler
 
 import auucmax
-from auucmax import (
-    AUUCMax,
-    ClassTransformation,
-    Trial,
-    TrialKFold,
-    TwoModels,
-    auuc_inference,
-    auuc_score,
-)
+from auucmax import AUUCMax, Trial, auuc_inference, auuc_score
 from auucmax.bounds.paper import paper_bound
-from auucmax.estimators.base import UpliftEstimator
-from auucmax.selection import choose_by_cv
+from auucmax.evaluation.policy import policy_risk_inference
 from experiments.harness import Line, Task
+from experiments.searched import Searched
 
-PACKAGES = ("numpy", "scipy", "scikit-learn")
-L2_GRID = (0.0, 1e-6, 1e-4)
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "lightgbm")
+SHARES = tuple(k / 10 for k in range(1, 10))  # of people treated, in the paper's Table 6
 _DIGITS = 9
-
-
-class MeanLogistic(ClassifierMixin, BaseEstimator):
-    """Logistic regression on min-max features: mean log-loss + l2 ||w||^2, intercept free."""
-
-    def __init__(self, l2: float = 0.0) -> None:
-        self.l2 = l2
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MeanLogistic:
-        total = len(y) if sample_weight is None else float(np.sum(sample_weight))
-        # One-hot blocks leave flat directions; a vanishing penalty takes the shortest solution.
-        c = 1 / (2 * total * max(self.l2, 1e-9))
-        self.scaler_ = MinMaxScaler().fit(X)
-        self.model_ = LogisticRegression(C=c, solver="newton-cholesky", tol=1e-6)
-        self.model_.fit(self.scaler_.transform(X), y, sample_weight=sample_weight)
-        self.classes_ = self.model_.classes_
-        return self
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        return np.asarray(self.model_.predict_proba(self.scaler_.transform(X)))
-
-
-class Tuned(UpliftEstimator):
-    """TM or CVT with the l2 of its logistic models chosen by AUUC over 5 folds, as the paper."""
-
-    def __init__(
-        self, model: str = "TM", *, l2_grid: tuple[float, ...] = L2_GRID, random_state: int = 0
-    ) -> None:
-        self.model = model
-        self.l2_grid = l2_grid
-        self.random_state = random_state
-
-    def _fit(self, X: Any, y: Any, treated: Any, sample_weight: Any) -> None:
-        kind = {"TM": TwoModels, "CVT": ClassTransformation}[self.model]
-        candidates = [kind(MeanLogistic(l2)) for l2 in self.l2_grid]
-
-        def fit_all(rows: NDArray[np.intp]) -> list[Any]:
-            return [
-                clone(c).fit(X[rows], y[rows], treatment=treated[rows].astype(int))
-                for c in candidates
-            ]
-
-        def evaluate(fitted: Any, rows: NDArray[np.intp]) -> float:
-            return auuc_score(y[rows], fitted.predict(X[rows]), treatment=treated[rows])
-
-        folds = TrialKFold(5, random_state=self.random_state).split(X, y, treatment=treated)
-        best = choose_by_cv(fit_all, evaluate, folds).best
-        self.l2_ = self.l2_grid[best]
-        self.model_ = candidates[best].fit(X, y, treatment=treated.astype(int))
-
-    def _predict(self, X: Any) -> NDArray[np.float64]:
-        return np.asarray(self.model_.predict(X))
 
 
 def describe(model: Any) -> dict[str, Any]:
     """Every parameter of a model but its seed, in words: a changed default changes it."""
     parameters = model.get_params(deep=False)
-    return {"class": type(model).__name__} | {
+    searched = model.searched() if isinstance(model, Searched) else {}
+    return {"class": type(model).__name__} | searched | {
         name: value if isinstance(value, (str, int, float, tuple, type(None))) else str(value)
         for name, value in sorted(parameters.items())
         if name not in ("random_state", "control")
@@ -99,9 +37,9 @@ def describe(model: Any) -> dict[str, Any]:
 
 def measure(task: Task, model: Any, train: Trial, test: Trial) -> Line:
     """Fit, rank the test rows, and put down what came out."""
-    start = time.perf_counter()
+    start, start_cpu = time.perf_counter(), time.process_time()
     model.fit(train.X, train.y, treatment=train.treatment)
-    seconds = time.perf_counter() - start
+    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - start_cpu
     score = model.predict(test.X)
     inference = auuc_inference(test.y, score, treatment=test.treatment)
     line = start_line(task, describe(model)) | {
@@ -111,8 +49,13 @@ def measure(task: Task, model: Any, train: Trial, test: Trial) -> Line:
         "gain_standard_error": inference.gain_standard_error,
         "train_auuc": model.score(train.X, train.y, treatment=train.treatment),
         "chosen": _chosen(model),
+        "n_parameters": getattr(model, "n_parameters_", None),
         "fit_seconds": seconds,
+        "cpu_seconds": cpu_seconds,
     }
+    if np.isin(test.y, (0, 1)).all():
+        risk = policy_risk_inference(test.y, score, treatment=test.treatment, share=SHARES)
+        line |= {"policy_risk": list(risk.estimate), "policy_risk_error": list(risk.standard_error)}
     if isinstance(model, AUUCMax):
         line |= {"norm": model.norm_, "paper_bound": _printed_bound(model, train)}
     return rounded(line)
@@ -139,8 +82,8 @@ def rounded(value: Any) -> Any:
 
 
 def _chosen(model: Any) -> dict[str, Any]:
-    if isinstance(model, Tuned):
-        return {"l2": model.l2_}
+    if isinstance(model, Searched):
+        return model.chosen_
     if not isinstance(model, AUUCMax):
         return {}
     path = model.selection_path_

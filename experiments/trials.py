@@ -10,12 +10,14 @@ from auucmax.data._download import DataNotFoundError
 from auucmax.data.fetch import fetch_social_pressure
 
 HILLSTROM = ("Hillstrom women", "Hillstrom men")
+CONVERSION = "Hillstrom women, conversion"
 SOCIAL_PRESSURE = ("neighbours", "civic duty", "self")
 FEW_ROWS = 4_000
 
 _LOADERS: dict[str, Callable[[], Trial]] = {
     "Hillstrom women": partial(load_hillstrom, "womens", "visit", "22"),
     "Hillstrom men": partial(load_hillstrom, "mens", "visit", "22"),
+    CONVERSION: partial(load_hillstrom, "womens", "conversion", "22"),
     "neighbours": partial(fetch_social_pressure, "neighbors", download=False),
     "civic duty": partial(fetch_social_pressure, "civic", download=False),
     "self": partial(fetch_social_pressure, "self", download=False),
