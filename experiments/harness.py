@@ -21,8 +21,9 @@ import json
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
@@ -88,8 +89,12 @@ def run_tasks(
     parameters: Callable[[Task], Any],
     jobs: int = 2,
     progress: TextIO | None = None,
-) -> int:
-    """Do the tasks that have no line yet, and append theirs; returns how many were done."""
+    deadline: float | None = None,
+) -> tuple[int, int]:
+    """Do the tasks that have no line yet, and append theirs; returns how many were done, and left.
+
+    From ``deadline`` on, a time of ``time.monotonic``, no task is begun.
+    """
     wanted = {task: _plain(parameters(task)) for task in tasks}
     lines = read_lines(path)
     kept = [
@@ -104,16 +109,23 @@ def run_tasks(
     path.parent.mkdir(parents=True, exist_ok=True)
     watch = _Progress(len(missing), progress)
     with path.open("a", encoding="utf-8") as file, _mapper(jobs) as do:
-        for line in do(run, missing):
+        for line in do(run, _until(deadline, missing)):
             file.write(_as_text(line))
             file.flush()
             watch.step()
-    return len(missing)
+    return watch.done, len(missing) - watch.done
+
+
+def _until(deadline: float | None, tasks: Iterable[Task]) -> Iterator[Task]:
+    return (task for task in tasks if deadline is None or time.monotonic() < deadline)
+
+
+Mapped = Callable[[Callable[[Task], Line], Iterable[Task]], Iterable[Line]]
 
 
 @contextmanager
-def _mapper(jobs: int) -> Iterator[Callable[..., Iterable[Line]]]:
-    """``map`` in this process, or over processes that keep the order of the tasks."""
+def _mapper(jobs: int) -> Iterator[Mapped]:
+    """``map`` in this process, or over processes; lines come in the order of the tasks."""
     if jobs == 1:
         yield map
         return
@@ -121,8 +133,19 @@ def _mapper(jobs: int) -> Iterator[Callable[..., Iterable[Line]]]:
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(ONE_THREAD)
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+
+    def few_ahead(run: Callable[[Task], Line], tasks: Iterable[Task]) -> Iterator[Line]:
+        """Hand out a few tasks at a time, so that a stop leaves little to wait for."""
+        waiting: deque[Future[Line]] = deque()
+        for task in tasks:
+            waiting.append(pool.submit(run, task))
+            if len(waiting) > 4 * jobs:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
     try:
-        yield pool.map
+        yield few_ahead
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
         for name, value in before.items():

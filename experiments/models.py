@@ -10,7 +10,6 @@ from platform import python_version
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import auucmax
 from auucmax import AUUCMax, Trial, auuc_inference, auuc_score
@@ -28,11 +27,15 @@ def describe(model: Any) -> dict[str, Any]:
     """Every parameter of a model but its seed, in words: a changed default changes it."""
     parameters = model.get_params(deep=False)
     searched = model.searched() if isinstance(model, Searched) else {}
-    return {"class": type(model).__name__} | searched | {
-        name: value if isinstance(value, (str, int, float, tuple, type(None))) else str(value)
-        for name, value in sorted(parameters.items())
-        if name not in ("random_state", "control")
-    }
+    return (
+        {"class": type(model).__name__}
+        | searched
+        | {
+            name: value if isinstance(value, (str, int, float, tuple, type(None))) else str(value)
+            for name, value in sorted(parameters.items())
+            if name not in ("random_state", "control")
+        }
+    )
 
 
 def measure(task: Task, model: Any, train: Trial, test: Trial) -> Line:
@@ -55,7 +58,10 @@ def measure(task: Task, model: Any, train: Trial, test: Trial) -> Line:
     }
     if np.isin(test.y, (0, 1)).all():
         risk = policy_risk_inference(test.y, score, treatment=test.treatment, share=SHARES)
-        line |= {"policy_risk": list(risk.estimate), "policy_risk_error": list(risk.standard_error)}
+        line |= {
+            "policy_risk": np.atleast_1d(risk.estimate).tolist(),
+            "policy_risk_error": np.atleast_1d(risk.standard_error).tolist(),
+        }
     if isinstance(model, AUUCMax):
         line |= {"norm": model.norm_, "paper_bound": _printed_bound(model, train)}
     return rounded(line)

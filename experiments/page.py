@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from experiments.harness import RESULTS, Line, module_of, read_lines, results_file
+from experiments.summaries import Paired
 
 HEAD = """\
 # Results
@@ -34,7 +35,7 @@ def made_by(experiment: str, lines: Sequence[Line], work: str = "fitting") -> st
     named = "; ".join(", ".join(f"{k} {v}" for k, v in version) for version in versions)
     dates = sorted({line["date"] for line in lines})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    minutes = sum(line["fit_seconds"] for line in lines) / 60
+    minutes = sum(line.get("cpu_seconds", line["fit_seconds"]) for line in lines) / 60
     return (
         f"`python -m experiments {experiment}`, {when}; {named}; {len(lines):,} lines, "
         f"{minutes:.0f} minutes of {work} on one core.\n"
@@ -53,6 +54,18 @@ def auuc(value: float) -> str:
 
 def signed(value: float) -> str:
     return f"{value:+.5f}"
+
+
+def interval(difference: Paired) -> str:
+    """Mean difference, and its interval in brackets."""
+    low, high = signed(difference.low), signed(difference.high)
+    return f"{signed(difference.mean)} ({low} to {high})"
+
+
+def units(difference: Paired) -> str:
+    """The same in units of .00001."""
+    mean, low, high = (round(1e5 * v) for v in (difference.mean, difference.low, difference.high))
+    return f"{mean:+d} ({low:+d} to {high:+d})"
 
 
 def share(value: float) -> str:

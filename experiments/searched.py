@@ -25,7 +25,7 @@ from auucmax.estimators import (
     TARNet,
 )
 from auucmax.estimators.base import UpliftEstimator
-from auucmax.selection import choose_by_cv
+from auucmax.selection import choose_by_cv, choose_by_held_out
 
 L2_GRID = (0.0, 1e-6, 1e-4)
 C_GRID = (0.1, 1.0, 10.0)
@@ -114,7 +114,11 @@ class Searched(UpliftEstimator):
 
         splitter = TrialKFold(N_FOLDS, random_state=self.random_state)
         folds = list(splitter.split(X, y, treatment=treated))[: self._n_folds()]
-        best = choose_by_cv(fit_all, evaluate, folds).best if len(models) > 1 else 0
+        if len(folds) == 1:
+            ((learn, judge),) = folds
+            best = choose_by_held_out(fit_all(learn), lambda m: evaluate(m, judge)).best
+        else:
+            best = choose_by_cv(fit_all, evaluate, folds).best
         self.chosen_ = points[best]
         self.model_ = models[best].fit(X, y, treatment=treated.astype(int))
         self.n_parameters_ = getattr(self.model_, "n_parameters_", None)

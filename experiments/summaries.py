@@ -19,8 +19,17 @@ class Paired(NamedTuple):
     p_value: float
 
 
-def paired(values: Sequence[float], others: Sequence[float], level: float = 0.95) -> Paired:
+def paired(
+    values: Sequence[float],
+    others: Sequence[float],
+    level: float = 0.95,
+    *,
+    overlap: float = 0.0,
+) -> Paired:
     """Differences on the same splits; ties count half in the share and drop out of the test.
+
+    ``overlap``, test rows over training rows, widens the interval for splits that share their rows
+    (Nadeau and Bengio 2003): variance times 1 / n + overlap in place of 1 / n.
 
     Examples
     --------
@@ -29,7 +38,7 @@ def paired(values: Sequence[float], others: Sequence[float], level: float = 0.95
     """
     difference = np.asarray(values, dtype=np.float64) - np.asarray(others, dtype=np.float64)
     n, mean = len(difference), float(difference.mean())
-    error = float(difference.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+    error = float(difference.std(ddof=1) * np.sqrt(1 / n + overlap)) if n > 1 else float("nan")
     half = float(t.ppf(0.5 + level / 2, n - 1)) * error if n > 1 else float("nan")
     above, below = int(np.sum(difference > 0)), int(np.sum(difference < 0))
     p_value = float(binomtest(above, above + below).pvalue) if above + below else 1.0

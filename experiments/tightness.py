@@ -17,7 +17,8 @@ from auucmax.bounds import certify
 from experiments import page
 from experiments.coverage import betting_constants
 from experiments.harness import Line, Task
-from experiments.models import MeanLogistic, describe, rounded, start_line
+from experiments.models import describe, rounded, start_line
+from experiments.searched import MeanLogistic
 from experiments.trials import load_split
 
 NAME = "tightness"

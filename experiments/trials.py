@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import Any
 
 from auucmax import Trial, load_hillstrom
 from auucmax.data._download import DataNotFoundError
@@ -24,9 +25,9 @@ _LOADERS: dict[str, Callable[[], Trial]] = {
 }
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=5)
 def load_trial(name: str) -> Trial:
-    """The trial of this name; tasks of a trial follow each other, so few are kept."""
+    """The trial of this name; read once."""
     return _LOADERS[name]()
 
 
@@ -49,10 +50,16 @@ def whole(name: str) -> str:
     return name.removesuffix(with_few_rows(""))
 
 
-def why_missing(name: str) -> str | None:
+def probe(name: str) -> None:
+    """Load a trial of this module; names of others (drawn populations) are left alone."""
+    if whole(name) in _LOADERS:
+        load_trial(whole(name))
+
+
+def why_missing(load: Callable[[str], Any], name: str) -> str | None:
     """Why a trial cannot be loaded, or None."""
     try:
-        load_trial(whole(name))
+        load(name)
     except DataNotFoundError as error:
         return str(error)
     return None

@@ -6,6 +6,7 @@ The map: trials come from :mod:`auucmax.data`, rankings are evaluated by
 
 from __future__ import annotations
 
+from auucmax._version import __version__
 from auucmax.bounds import certify
 from auucmax.compare import compare
 from auucmax.data import Trial, TrialKFold, check_randomisation, load_hillstrom, make_trial
@@ -22,8 +23,6 @@ from auucmax.evaluation import (
     uplift_curve,
 )
 
-__version__ = "0.1.0.dev0"
-
 __all__ = [
     "AUUCMax",
     "ClassTransformation",
@@ -31,6 +30,7 @@ __all__ = [
     "TrialKFold",
     "TwoModels",
     "UpliftCurveDisplay",
+    "__version__",
     "auuc_difference",
     "auuc_inference",
     "auuc_score",

@@ -3,6 +3,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from io import StringIO
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def run_tiny(path, done=None, parameters=tiny_parameters):
 
 
 def without_times(line):
-    return {k: v for k, v in line.items() if k not in ("fit_seconds", "date")}
+    return {k: v for k, v in line.items() if k not in ("fit_seconds", "cpu_seconds", "date")}
 
 
 # Running.
@@ -66,10 +67,10 @@ def test_a_torn_last_line_is_done_again(tmp_path):
     whole = path.read_text()
     path.write_text(whole[:-20])
     assert len(read_lines(path)) == len(TASKS) - 1
-    assert run_tiny(path, done) == 1
+    assert run_tiny(path, done) == (1, 0)
     assert done == TASKS[-1:]
     assert path.read_text() == whole
-    assert run_tiny(path, done) == 0
+    assert run_tiny(path, done) == (0, 0)
 
 
 def test_a_killed_run_goes_on(tmp_path):
@@ -104,6 +105,14 @@ def test_a_line_made_with_other_parameters_is_replaced(tmp_path):
     lines = read_lines(path)
     assert sorted(task_of(line) for line in lines) == sorted(TASKS)
     assert all(line["parameters"].get("new") == [1, 2] for line in lines if line["model"] == "a")
+
+
+def test_a_run_that_is_out_of_time_leaves_the_rest(tmp_path):
+    path = tmp_path / "tiny.jsonl"
+    how = {"run": tiny_run, "parameters": tiny_parameters}
+    assert run_tasks(TASKS, path, jobs=1, deadline=0.0, **how) == (0, len(TASKS))
+    assert run_tasks(TASKS, path, jobs=2, deadline=time.monotonic() + 600, **how) == (len(TASKS), 0)
+    assert [task_of(line) for line in read_lines(path)] == TASKS
 
 
 def test_fewer_splits_keep_the_other_lines(tmp_path):

@@ -6,16 +6,26 @@ from typing import Annotated
 
 import typer
 
-from auucmax import __version__
+from auucmax._version import __version__
+from auucmax.cli.check import check
+from auucmax.cli.compare import compare
 from auucmax.cli.demo import demo
+from auucmax.cli.evaluate import evaluate
+from auucmax.cli.export import export
+from auucmax.cli.fit import fit
+from auucmax.cli.report import report
+from auucmax.cli.target import target
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     help="Rank people by how much a treatment helps them, and say how sure you are.",
+    epilog="In order: check the trial, fit and compare models, evaluate, target the next people, "
+    "report. `auucmax demo` needs no data.",
 )
-app.command()(demo)
+for command in (check, fit, compare, evaluate, target, report, export, demo):
+    app.command()(command)
 
 
 def _show_version(wanted: bool) -> None:

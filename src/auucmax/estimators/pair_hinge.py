@@ -232,11 +232,16 @@ class _ArmPoint:
         """m / width times the sum of (x_i - x_j)(x_i - x_j)' over pairs with 0 < 1 - z < width."""
         winners, losers, u, v, m = self.arm
         high, low, first, last, per_winner, per_loser = self._stretches
-        some = np.flatnonzero(per_winner)  # winners with a pair at the kink; often few
+        some = np.flatnonzero(per_winner)  # winners with a pair at the kink; often few, or none
+        if not len(some):
+            return np.zeros((losers.shape[1], losers.shape[1]))
+        # Beyond the stretches of these no loser is at the kink.
+        start, stop = int(first[some].min()), int(last[some].max())
+        low, per_loser = low[start:stop], per_loser[start:stop]
         near_winners, near = winners[high[some]], losers[low]
-        running = np.zeros((len(losers) + 1, losers.shape[1]))
+        running = np.zeros((len(low) + 1, losers.shape[1]))
         np.cumsum(near * v[low, None], axis=0, out=running[1:])
-        sums = running[last[some]] - running[first[some]]
+        sums = running[last[some] - start] - running[first[some] - start]
         cross = (near_winners * u[high[some], None]).T @ sums
         square = (near_winners.T * per_winner[some]) @ near_winners + (near.T * per_loser) @ near
         return np.asarray((m / self.width) * (square - cross - cross.T))

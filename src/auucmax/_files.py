@@ -1,0 +1,62 @@
+"""Files are written beside and renamed: whoever reads one, finds the old or the new, never half."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+__all__ = ["check_target", "whole_file"]
+
+
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """``path`` as a place where a file can be put; told before the work is done."""
+    target = Path(path)
+    if target.is_dir():
+        raise ValueError(
+            f"the output should be a file, got the folder {target}. Name a file in it."
+        )
+    if not target.absolute().parent.is_dir():
+        raise ValueError(
+            f"the folder of the output should exist, got {target}. Make {target.parent} first."
+        )
+    return target
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A path to write to; it takes the place of ``path`` if no error comes.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with whole_file(f"{folder}/list.csv") as beside:
+    ...         _ = beside.write_text("id")
+    ...     Path(f"{folder}/list.csv").read_text()
+    'id'
+    """
+    target = check_target(path)
+    handle, name = tempfile.mkstemp(
+        dir=target.absolute().parent, prefix=f".{target.name}.", suffix=".part"
+    )
+    os.close(handle)
+    beside = Path(name)
+    try:
+        yield beside
+        with beside.open("rb") as file:
+            os.fsync(file.fileno())  # or a power cut could leave a name without its contents
+        beside.chmod(_mode(target))
+        os.replace(beside, target)
+    finally:
+        with suppress(FileNotFoundError):
+            beside.unlink()
+
+
+def _mode(target: Path) -> int:
+    """That of the file that is replaced, or what the user's mask says."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

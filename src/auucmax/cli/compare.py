@@ -1,0 +1,130 @@
+"""``auucmax compare``: which model ranks unseen people best."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from auucmax.cli.failures import tells_failures
+from auucmax.cli.options import (
+    AsJson,
+    Control,
+    Data,
+    Features,
+    Id,
+    Ignore,
+    Query,
+    Seed,
+    Treated,
+    listed,
+)
+from auucmax.cli.output import print_json, print_rows
+
+
+@tells_failures
+def compare(
+    data: Data,
+    treatment: Annotated[str | None, typer.Option("--treatment", "-t")] = None,
+    outcome: Annotated[str | None, typer.Option("--outcome", "-y")] = None,
+    models: Annotated[str, typer.Option("--models", help="With commas.")] = "auucmax,tm,cvt",
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", help="A model file: the others learn from the rows that it "
+                     "learnt from, and all are judged on those that were set aside."),
+    ] = None,
+    splits: Annotated[int, typer.Option("--splits", help="Random splits, without --against.")] = 10,
+    treated: Treated = None,
+    control: Control = None,
+    id: Id = None,
+    features: Features = None,
+    ignore: Ignore = None,
+    seed: Seed = 0,
+    jobs: Annotated[int, typer.Option("--jobs", help="Processes; -1: all cores.")] = 1,
+    query: Query = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Compare models on the same rows: by many random splits, or against a fitted model."""
+    names = listed(models) or []
+    if against is not None:
+        _against(against, data, query, names, as_json)
+        return
+    if treatment is None or outcome is None:
+        raise ValueError(
+            "compare should know the columns: got no --treatment or no --outcome. Name them, or "
+            "pass --against MODEL."
+        )
+    from auucmax import compare as compare_models
+    from auucmax._validation import check_choice
+    from auucmax.cli.trials import read_trial
+    from auucmax.trial_model import MODELS
+
+    for name in names:
+        check_choice(name, "--models", MODELS)
+    trial = read_trial(
+        data, query, treatment=treatment, outcome=outcome, treated=treated, control=control, id=id,
+        features=features, ignore=ignore,
+    )  # fmt: skip
+    result = compare_models(
+        {name: _pipeline(name, seed) for name in names}, trial, splits=splits, random_state=seed,
+        n_jobs=jobs,
+    )  # fmt: skip
+    if as_json:
+        print_json(
+            {"summary": result.summary().reset_index().to_dict("records"),
+             "splits": result.frame.to_dict("records")}
+        )  # fmt: skip
+        return
+    typer.echo(str(result))
+    if len(names) > 1:
+        typer.echo(f"\nDifferences to {names[0]}:\n{result.differences(names[0])}")
+
+
+def _pipeline(name: str, seed: int) -> Any:
+    """Encoding and model together, so that nothing is learnt from test rows."""
+    from sklearn.pipeline import make_pipeline
+
+    from auucmax.estimators.table_encoder import TableEncoder
+    from auucmax.trial_model import MODELS
+
+    return make_pipeline(TableEncoder(new_levels="other"), MODELS[name](seed))
+
+
+def _against(path: Path, data: str, query: str | None, names: list[str], as_json: bool) -> None:
+    from auucmax import auuc_difference, auuc_inference
+    from auucmax.data.reading import read_table
+    from auucmax.trial_model import load_model, rival_scores
+
+    model = load_model(path)
+    held_out, scores = rival_scores(model, read_table(data, query=query), names)
+    own = model.predict(held_out.frame)
+    y, treatment = held_out.y, held_out.treatment
+    found: dict[str, dict[str, Any]] = {}
+    for name, score in {str(path): own, **scores}.items():
+        inference = auuc_inference(y, score, treatment=treatment)
+        found[name] = {"auuc": inference.estimate, "interval": inference.interval}
+        if name in scores:
+            difference = auuc_difference(y, score, own, treatment=treatment)
+            found[name] |= {
+                "difference": difference.estimate, "difference_interval": difference.interval,
+                "p_value": difference.p_value,
+            }  # fmt: skip
+    if as_json:
+        print_json({"models": found, "note": held_out.note})
+        return
+    print_rows(
+        f"AUUC on {len(held_out.y):,} rows",
+        {name: _told(values) for name, values in found.items()},
+        (held_out.note, "Differences are to the model file, on the same rows."),
+    )
+
+
+def _told(values: dict[str, Any]) -> str:
+    low, high = values["interval"]
+    text = f"{values['auuc']:.5f} ({low:.5f} to {high:.5f})"
+    if "difference" not in values:
+        return text
+    low, high = values["difference_interval"]
+    difference = f"{values['difference']:+.5f} ({low:+.5f} to {high:+.5f})"
+    return f"{text}; {difference}, p {values['p_value']:.2g}"

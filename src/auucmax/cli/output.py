@@ -1,0 +1,76 @@
+"""What the commands print and write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from auucmax._files import whole_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WRITERS = (".csv", ".parquet")
+
+
+def print_json(values: Mapping[str, Any]) -> None:
+    """On one line, numbers that are not finite as null."""
+    from auucmax._json import plain
+
+    typer.echo(json.dumps(plain(values), allow_nan=False, default=str))
+
+
+def print_rows(title: str, rows: Mapping[str, str], notes: tuple[str, ...] = ()) -> None:
+    """A table of names and values, and what has to be known with it."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    table = Table(title=escape(title), show_header=False, title_justify="left")
+    table.add_column(overflow="fold")
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        table.add_row(escape(name), escape(value))
+    console.print(table)
+    for note in notes:
+        console.print(escape(note), highlight=False)
+
+
+def write_frame(frame: pd.DataFrame, path: Path) -> None:
+    """As CSV or Parquet, by the name of the file; whole or not at all."""
+    check_table_target(path)
+    with whole_file(path) as beside:
+        if path.suffix.lower() == ".parquet":
+            frame.to_parquet(beside, index=False)
+        else:
+            frame.to_csv(beside, index=False)
+
+
+def check_table_target(path: Path) -> None:
+    """The name of the file says how it is written."""
+    from auucmax._files import check_target
+
+    check_target(path)
+    if path.suffix.lower() not in WRITERS:
+        raise ValueError(
+            f"the list should be a .csv or .parquet file, got {path.name!r}. Name it so."
+        )
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """A spinner while something takes long, on terminals only."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(text):
+        yield

@@ -1,0 +1,78 @@
+"""``auucmax target``: the list of people to treat."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from auucmax.cli.failures import tells_failures
+from auucmax.cli.options import AsJson, Cost, Model, Query, Value
+from auucmax.cli.output import check_table_target, print_json, print_rows, write_frame
+
+if TYPE_CHECKING:
+    from auucmax.targeting import PlanRow
+
+
+@tells_failures
+def target(
+    model: Model,
+    new: Annotated[
+        str, typer.Argument(metavar="NEW", help="The people: a table as for fit, without outcome.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="List to write, .csv or .parquet.")
+    ],
+    share: Annotated[float | None, typer.Option("--share", "-s", help="Part to treat.")] = None,
+    budget: Annotated[float | None, typer.Option("--budget", "-b", help="Money to spend.")] = None,
+    cost: Cost = None,
+    value: Value = None,
+    everyone: Annotated[bool, typer.Option("--all", help="List everyone, not the chosen.")] = False,
+    query: Query = None,
+    as_json: AsJson = False,
+) -> None:
+    """Choose whom to treat: by a share, a budget, or what an outcome is worth.
+
+    Writes the chosen people, best first, with rank, score, uplift, decile and arm. The expected
+    gain is that of the trial's rows that the model has not seen; intervals hold at whatever share
+    is chosen after looking.
+    """
+    from auucmax.data.reading import read_table
+    from auucmax.trial_model import load_model
+    from auucmax.trial_model import target as choose
+
+    check_table_target(output)
+    fitted = load_model(model)
+    found = choose(
+        fitted, read_table(new, query=query), share=share, budget=budget, cost=cost, value=value
+    )
+    write_frame(found.people if everyone else found.chosen(), output)
+    if as_json:
+        print_json(found.to_dict() | {"file": str(output)})
+        return
+    name, money = fitted.columns.outcome, cost is not None and value is not None
+    rows = {
+        "treated": str(found.selection),
+        f"expected gain in {name}": _between(found.expected, "gain"),
+    }
+    if money:
+        rows["expected profit"] = _between(found.expected, "profit")
+        rows["highest expected profit"] = _peak(found.plan.best, len(found.people))
+        rows["highest lower limit of it"] = _peak(found.plan.cautious, len(found.people))
+    print_rows(
+        f"{len(found.people):,} people", rows, (found.plan.population, f"Written to {output}.")
+    )
+
+
+def _between(row: PlanRow, name: str) -> str:
+    low, high = getattr(row, f"{name}_lower"), getattr(row, f"{name}_upper")
+    return f"{getattr(row, name):,.1f} ({low:,.1f} to {high:,.1f})"
+
+
+def _peak(row: PlanRow, n_people: int) -> str:
+    return (
+        f"{row.n_treated:,} people ({row.n_treated / n_people:.0%}): {_between(row, 'profit')}"
+        if row.n_treated
+        else "treat nobody"
+    )

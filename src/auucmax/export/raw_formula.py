@@ -1,0 +1,172 @@
+"""A linear score in the units of the raw table: what each column, level and gap adds to it.
+
+The encoder makes features of raw columns, and the formula weighs features; here both are folded
+into one. Every export is written from it, so that they cannot differ in what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from auucmax.estimators.formula import LINKS, Formula, formula_of
+from auucmax.estimators.table_encoder import Column, TableEncoder, Term
+
+__all__ = ["Effect", "RawFormula", "RawPart", "checked_formula", "knots_of", "raw_formula"]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What one raw column adds to a linear predictor.
+
+    number, boolean, date:  per_unit * (value, or ``fill`` if missing) + (``missing`` if missing)
+    category:               levels[value], or ``other`` if it is none of them, or ``missing``
+    """
+
+    column: str
+    kind: str
+    per_unit: float = 0.0
+    fill: float = 0.0
+    levels: tuple[tuple[str, float], ...] = ()
+    other: float = 0.0
+    missing: float = 0.0
+
+    @property
+    def when_missing(self) -> float:
+        """What a missing value adds.
+
+        >>> Effect("age", "number", per_unit=0.5, fill=40.0, missing=1.0).when_missing
+        21.0
+        """
+        return self.per_unit * self.fill + self.missing
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether no value of the column changes anything."""
+        weights = [weight for _, weight in self.levels]
+        return not any((self.per_unit, self.other, self.missing, *weights))
+
+
+@dataclass(frozen=True)
+class RawPart:
+    """weight * link(intercept + sum of effects)."""
+
+    weight: float
+    link: str
+    intercept: float
+    effects: tuple[Effect, ...]
+
+
+@dataclass(frozen=True)
+class RawFormula:
+    """score = constant + sum over parts of weight * link(intercept + sum of effects).
+
+    ``columns`` names the raw columns that it reads, each with its kind, in the order of training.
+    """
+
+    constant: float
+    parts: tuple[RawPart, ...]
+    columns: tuple[tuple[str, str], ...]
+
+
+def raw_formula(encoder: TableEncoder, scorer: Any) -> RawFormula:
+    """The score of raw rows, from a fitted encoder and a formula of its features.
+
+    Parameters
+    ----------
+    encoder : fitted ``TableEncoder``.
+    scorer : ``Formula``, or a fitted estimator that is one (see ``formula_of``).
+
+    Raises
+    ------
+    FormulaError
+        if the estimator is no formula.
+    ValueError
+        if the number of features differs, or a coefficient is not finite.
+    """
+    formula = checked_formula(encoder, scorer)
+    terms, columns = tuple(encoder.terms_), {c.name: c for c in encoder.columns_}
+    parts = tuple(
+        RawPart(
+            float(part.weight),
+            part.link,
+            float(part.intercept),
+            _effects(columns, zip(terms, part.coef.tolist(), strict=True)),
+        )
+        for part in formula.parts
+    )
+    used = dict.fromkeys(term.column for term in terms)
+    named = tuple((name, column.kind) for name, column in columns.items() if name in used)
+    return RawFormula(float(formula.constant), parts, named)
+
+
+def checked_formula(encoder: TableEncoder, scorer: Any) -> Formula:
+    """The formula, or that of an estimator, with a finite coefficient for each feature."""
+    formula = scorer if isinstance(scorer, Formula) else formula_of(scorer)
+    for part in formula.parts:
+        if part.link not in LINKS:
+            raise ValueError(
+                f"the link of a part should be one of {', '.join(LINKS)}, got {part.link!r}. "
+                f"Only these can be exported."
+            )
+        if np.shape(part.coef) != (len(encoder.terms_),):
+            raise ValueError(
+                f"the formula should have a coefficient for each of the encoder's "
+                f"{len(encoder.terms_)} features, got {np.size(part.coef)}. Pass the encoder that "
+                f"the model was fitted with."
+            )
+        if not np.isfinite([formula.constant, part.weight, part.intercept, *part.coef]).all():
+            raise ValueError(
+                "the coefficients of a formula should be finite, got some that are not. Fit the "
+                "model again; look for huge values in the training rows."
+            )
+    return formula
+
+
+def knots_of(calibration: Any) -> list[tuple[float, float]]:
+    """(score, uplift) of a calibration, scores increasing: linear between, constant outside."""
+    plain = calibration.to_dict()
+    scores, uplifts = plain["score"], plain["uplift"]
+    knots = [(float(s), float(u)) for s, u in zip(scores, uplifts, strict=True)]
+    if not knots or any(a >= b for (a, _), (b, _) in pairwise(knots)):
+        raise ValueError(
+            f"the knots of a calibration should be increasing scores, got {len(knots)} of which "
+            f"some are not. Fit it with auucmax.targeting.calibrate."
+        )
+    return knots
+
+
+def _effects(
+    columns: Mapping[str, Column], weighted: Iterable[tuple[Term, float]]
+) -> tuple[Effect, ...]:
+    """Terms of the same raw column put together, columns in the order of training."""
+    own: dict[str, list[tuple[Term, float]]] = {name: [] for name in columns}
+    for term, weight in weighted:
+        own[term.column].append((term, weight))
+    return tuple(_effect(columns[name], found) for name, found in own.items() if found)
+
+
+def _effect(column: Column, weighted: list[tuple[Term, float]]) -> Effect:
+    sums = dict.fromkeys(("value", "missing", "other"), 0.0)
+    levels: dict[str, float] = {}
+    fill = 0.0
+    for term, weight in weighted:
+        if term.kind == "level":
+            levels[str(term.level)] = weight
+        else:
+            sums[term.kind] += weight
+        if term.kind == "value":
+            fill = float(term.fill)
+    return Effect(
+        column=column.name,
+        kind=column.kind,
+        per_unit=sums["value"],
+        fill=fill,
+        levels=tuple(levels.items()),
+        other=sums["other"],
+        missing=sums["missing"],
+    )

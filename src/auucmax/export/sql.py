@@ -1,0 +1,200 @@
+"""A linear score as one SELECT, for databases where the rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.export.dialects import Dialect, dialect_named
+from auucmax.export.raw_formula import Effect, RawFormula, RawPart, knots_of, raw_formula
+
+__all__ = ["to_sql"]
+
+_BREAK = "\n    "
+# exp of more leaves the range of doubles, which PostgreSQL takes for an error.
+_STEEPEST = "500e0"
+
+
+def to_sql(
+    encoder: TableEncoder,
+    scorer: Any,
+    *,
+    table: str | Sequence[str],
+    dialect: str = "duckdb",
+    keep: str | Sequence[str] = (),
+    calibration: Any = None,
+    score_name: str = "score",
+    uplift_name: str = "uplift",
+) -> str:
+    """One SELECT that scores the rows of a table as ``scorer`` does.
+
+        score = constant + sum_k weight_k link_k(intercept_k + what each raw column adds)
+
+    A missing value (NULL, or a NaN) counts as in training. A text that training did not have
+    counts as *other*, or to no level if there is no other: a query cannot stop for it as the
+    encoder does.
+
+    Parameters
+    ----------
+    encoder : fitted ``TableEncoder``.
+    scorer : ``Formula`` or fitted estimator that is one; see ``formula_of``.
+    table : name of the table. Dots separate a schema from it; a sequence of names has none.
+    dialect : "duckdb", "postgres", "bigquery" or "snowflake".
+    keep : columns that the result has beside the score, an id for example; "all": every column.
+    calibration : ``Calibration`` or None. With it the result has the calibrated uplift too.
+    score_name, uplift_name : names of what is added. With keep="all" the table has none of them.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from auucmax.estimators.formula import Formula, Part
+    >>> frame = pd.DataFrame({"age": [30.0, None, 50.0], "town": ["Oslo", "Rome", "Oslo"]})
+    >>> encoder = TableEncoder(min_level_rows=1).fit(frame)
+    >>> formula = Formula((Part(1.0, "identity", -1.0, np.array([0.5, 0.0, 0.25, 2.0])),))
+    >>> print(to_sql(encoder, formula, table="people", keep=["id"]))
+    SELECT
+      "id",
+      CAST(-1e0 AS DOUBLE)
+        + COALESCE(0.5e0 * NULLIF(CAST("age" AS DOUBLE), CAST('NaN' AS DOUBLE)), 20e0)
+        + CASE CAST("town" AS VARCHAR) WHEN 'Oslo' THEN 0.25e0 WHEN 'Rome' THEN 2e0 ELSE 0e0 END
+        AS "score"
+    FROM "people"
+    """
+    words = dialect_named(dialect)
+    formula = raw_formula(encoder, scorer)
+    kept = _kept(keep)
+    present = [name for name, _ in formula.columns] if kept is None else kept
+    _check_names(present, score_name, *([] if calibration is None else [uplift_name]))
+    columns = ["*"] if kept is None else [words.identifier(name) for name in kept]
+    score = words.identifier(score_name)
+    # Nothing is indented afterwards: a line break may be part of a name or a level.
+    query = _select([*columns, f"{_score(formula, words)}\n    AS {score}"], _table(table, words))
+    if calibration is None:
+        return query
+    uplift = (
+        f"{_uplift(knots_of(calibration), score, words)}\n    AS {words.identifier(uplift_name)}"
+    )
+    outer = ["*"] if kept is None else [*columns, score]
+    return _select([*outer, uplift], f"(\n{query}\n) AS {words.identifier('scored')}")
+
+
+def _score(formula: RawFormula, words: Dialect) -> str:
+    """The whole score; a double from its first term on, so that no sum is a decimal."""
+    if formula.constant == 0 and len(formula.parts) == 1:
+        (only,) = formula.parts
+        if only.weight == 1 and only.link == "identity":
+            return _predictor(only, words, _BREAK)
+    terms = [_weighted(part, words) for part in formula.parts]
+    return f"{_BREAK}+ ".join([_double(formula.constant, words), *terms])
+
+
+def _predictor(part: RawPart, words: Dialect, line_break: str) -> str:
+    effects = [_effect(e, words, line_break) for e in part.effects if not e.is_zero]
+    return f"{line_break}+ ".join([_double(part.intercept, words), *effects])
+
+
+def _weighted(part: RawPart, words: Dialect) -> str:
+    inner = _predictor(part, words, f"{_BREAK}    ")
+    if part.link == "identity":
+        return f"{words.number(part.weight)} * (\n      {inner}\n    )"
+    # weight / (1 + exp(-z)), without exp of what is too large for it.
+    return (
+        f"{words.number(part.weight)} / (1e0 + EXP(-GREATEST(-{_STEEPEST}, LEAST({_STEEPEST},\n"
+        f"      {inner}\n    ))))"
+    )
+
+
+def _effect(effect: Effect, words: Dialect, line_break: str) -> str:
+    if effect.kind == "category":
+        return _category(effect, words, line_break)
+    return _number(effect, words)
+
+
+def _number(effect: Effect, words: Dialect) -> str:
+    """per_unit * value, or what a missing value adds."""
+    column = words.identifier(effect.column)
+    if effect.kind == "date":
+        value = words.days.format(x=column)
+    elif effect.kind == "boolean":
+        value = f"CAST(CAST({column} AS {words.integer}) AS {words.double})"
+    else:
+        value = words.real.format(x=column)
+    if effect.per_unit == 0:
+        return f"CASE WHEN {value} IS NULL THEN {words.number(effect.when_missing)} ELSE 0e0 END"
+    product = f"{words.number(effect.per_unit)} * {value}"
+    return f"COALESCE({product}, {words.number(effect.when_missing)})"
+
+
+def _category(effect: Effect, words: Dialect, line_break: str) -> str:
+    column = words.identifier(effect.column)
+    levels = [
+        f"WHEN {words.text(level)} THEN {words.number(weight)}"
+        for level, weight in effect.levels
+        if words.can_hold(level) and weight != effect.other
+    ]
+    other, missing = words.number(effect.other), words.number(effect.missing)
+    among = other
+    if levels:
+        head, tail = f"CASE CAST({column} AS {words.varchar})", f"ELSE {other} END"
+        among = " ".join([head, *levels, tail])
+        if len(among) > 90:
+            among = f"{line_break}    ".join([head, *levels, tail])
+    if missing == other and levels:
+        return among  # NULL equals no level
+    return f"CASE WHEN {column} IS NULL THEN {missing} ELSE {among} END"
+
+
+def _uplift(knots: list[tuple[float, float]], score: str, words: Dialect) -> str:
+    """Straight lines between knots, constant outside."""
+    number = words.number
+    cases = [f"WHEN {score} <= {number(knots[0][0])} THEN {number(knots[0][1])}"]
+    for (left, low), (right, high) in pairwise(knots):
+        line = number(low)
+        if high != low:
+            # The run over the width, since the slope of a narrow step may be too large a number.
+            share = f"(({score} - {number(left)}) / {number(right - left)})"
+            line = f"{number(low)} + {number(high - low)} * {share}"
+        cases.append(f"WHEN {score} <= {number(right)} THEN {line}")
+    lines = f"{_BREAK}  ".join(["CASE", *cases, f"ELSE {number(knots[-1][1])}"])
+    return f"CAST({lines}{_BREAK}END AS {words.double})"
+
+
+def _double(value: float, words: Dialect) -> str:
+    return f"CAST({words.number(value)} AS {words.double})"
+
+
+def _select(columns: Iterable[str], source: str) -> str:
+    return "SELECT\n  " + ",\n  ".join(columns) + f"\nFROM {source}"
+
+
+def _table(table: str | Sequence[str], words: Dialect) -> str:
+    names = table.split(".") if isinstance(table, str) else list(table)
+    if not names:
+        raise ValueError("table should be a name, got none. Pass table='customers', for example.")
+    return ".".join(words.identifier(name) for name in names)
+
+
+def _kept(keep: str | Sequence[str]) -> list[str] | None:
+    """Names of columns; None for all."""
+    if isinstance(keep, str):
+        if keep != "all":
+            raise ValueError(
+                f"keep should be 'all' or a list of column names, got {keep!r}. "
+                f"Pass [{keep!r}] for one column."
+            )
+        return None
+    return list(keep)
+
+
+def _check_names(present: Iterable[str], *added: str) -> None:
+    """What is added has a name of its own; databases may not tell cases apart."""
+    taken = {name.casefold() for name in present}
+    for name in added:
+        if name.casefold() in taken:
+            raise ValueError(
+                f"the columns of the result should have different names, got {name!r} twice. "
+                f"Set score_name or uplift_name, or keep fewer columns."
+            )
+        taken.add(name.casefold())

@@ -1,0 +1,129 @@
+"""Every number of the page that depends on the share treated, on a grid of 101 shares.
+
+The page only looks them up and interpolates. They are those of :func:`auucmax.targeting.plan`, with
+intervals from the simultaneous band: these hold together at all shares of the grid, and so at one
+chosen by looking.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auucmax._json import plain
+from auucmax._validation import Floats, Rows
+from auucmax.evaluation import UpliftBand
+from auucmax.report.plain import digits_for, short
+from auucmax.targeting import Plan
+
+__all__ = ["GRID", "Economy", "describe_plan", "effect_of", "ratio_interval", "reliable_shares"]
+
+GRID = np.linspace(0, 1, 101)
+# Rows with and without the outcome that each arm needs before a normal interval is believed.
+ENOUGH_EVENTS, ENOUGH_ROWS = 10, 30
+
+
+@dataclass(frozen=True)
+class Economy:
+    """The cohort to be treated, what a treatment costs and what one unit of the outcome is worth.
+
+    Without ``cost`` there is no budget, and without ``cost`` and ``value`` no profit.
+
+    >>> Economy(cohort=100_000, cost=0.05, value=1.5, currency="USD").cohort
+    100000
+    """
+
+    cohort: int = 10_000
+    cost: float | None = None
+    value: float | None = None
+    currency: str = ""
+
+    @property
+    def has_profit(self) -> bool:
+        return self.cost is not None and self.value is not None
+
+
+def describe_plan(found: Plan, economy: Economy, risk: Floats | None) -> dict[str, Any]:
+    """The columns of a plan over the grid as lists; None where cost or value is not known.
+
+    ``risk`` is the policy risk at the same shares (None unless the outcome is 0/1). ``best_share``
+    has the highest expected profit, ``cautious_share`` the highest lower end of it, and ``digits``
+    says with how many decimals the numbers are written.
+    """
+    table = found.table
+    names = ["gain", "gain_lower", "gain_upper"]
+    money = ["profit", "profit_lower", "profit_upper"]
+    plan: dict[str, Any] = {name: table[name].tolist() for name in ("share", *names)}
+    plan |= {name: table[name].tolist() if economy.has_profit else None for name in money}
+    error = found.n_people * float(found.band.standard_error.max())
+    price = max(economy.cost or 0.0, (economy.value or 0.0) * error)
+    plan |= {
+        "cohort": found.n_people,
+        "people": table["n_treated"].tolist(),
+        "cost": None if economy.cost is None else table["cost"].tolist(),
+        "risk": risk,
+        "cost_per_person": economy.cost,
+        "value_per_outcome": economy.value,
+        "currency": short(economy.currency),
+        "best_share": found.best.share if economy.has_profit else None,
+        "cautious_share": found.cautious.share if economy.has_profit else None,
+        "population": found.population,
+        "digits": {"gain": digits_for(error), "money": 0 if price >= 20 else 2},
+    }
+    return dict(plain(plan))
+
+
+def effect_of(band: UpliftBand) -> dict[str, Any]:
+    """The average effect: the curve's end, with its own interval (no share is chosen there)."""
+    estimate, error = float(band.uplift[-1]), float(band.standard_error[-1])
+    return dict(
+        plain(
+            {
+                "estimate": estimate,
+                "standard_error": error,
+                "lower": band.lower[-1],
+                "upper": band.upper[-1],
+                # Two-sided 5%, found four times in five: 1.96 + 0.84 standard errors.
+                "detectable": 2.8 * error,
+            }
+        )
+    )
+
+
+def ratio_interval(band: UpliftBand, at: int) -> tuple[float, float, float] | None:
+    """V(q) / V(1) with Fieller's interval, for the ``at``-th share; None unless V(1) is above 0.
+
+    All r with |V(q) - r V(1)| <= t se(V(q) - r V(1)): between the roots of a quadratic in r, which
+    is an interval exactly when V(1) differs from 0 at the level of the band.
+    """
+    top, whole = float(band.uplift[at]), float(band.uplift[-1])
+    if not band.lower[-1] > 0:
+        return None
+    t = (band.upper[-1] - whole) / band.standard_error[-1] if band.standard_error[-1] > 0 else 0.0
+    c = band.covariance
+    quadratic = whole**2 - t**2 * c[-1, -1]
+    linear = top * whole - t**2 * c[at, -1]
+    constant = top**2 - t**2 * c[at, at]
+    root = math.sqrt(max(linear**2 - quadratic * constant, 0.0))
+    return top / whole, (linear - root) / quadratic, (linear + root) / quadratic
+
+
+def reliable_shares(rows: Rows, share: Floats, *, binary: bool) -> list[bool]:
+    """Whether each top share holds enough rows of both arms for a normal approximation.
+
+    For a 0/1 outcome, 10 rows with it and 10 without in each arm; otherwise 30 rows in each arm.
+    """
+    order = np.argsort(-rows.score, kind="stable")
+    treated, y = rows.treated[order], rows.y[order]
+    cells: list[NDArray[np.bool_]] = [treated, ~treated]
+    least = ENOUGH_ROWS
+    if binary:
+        cells = [arm & (y == value) for arm in cells for value in (0.0, 1.0)]
+        least = ENOUGH_EVENTS
+    count = np.min([np.concatenate([[0], np.cumsum(cell)]) for cell in cells], axis=0)
+    reached = count[np.floor(share * len(y) + 1e-9).astype(int)] >= least
+    return [bool(value) for value in reached]

@@ -1,0 +1,325 @@
+"""From a table of trial rows to a model with its evidence: split, encode, fit, calibrate, judge."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from auucmax._json import plain
+from auucmax._validation import Floats, check_choice, check_level, listed
+from auucmax._version import __version__
+from auucmax.bounds import certify
+from auucmax.data import check_randomisation
+from auucmax.estimators import (
+    GANITE,
+    AUUCMax,
+    CFRNet,
+    ClassTransformation,
+    DependentDataRepresentation,
+    MinimaxLinear,
+    SharedDataRepresentation,
+    SVMDifferentialPrediction,
+    TARNet,
+    TransformedOutcome,
+    TwoModels,
+    UpliftLambdaMART,
+)
+from auucmax.estimators.table_encoder import TableEncoder, level_text
+from auucmax.evaluation import auuc_inference
+from auucmax.targeting import Calibration, calibrate
+from auucmax.trial_model.model import (
+    ColumnNames,
+    JudgedRows,
+    TrialModel,
+    TrialRows,
+    check_names,
+    trial_rows,
+)
+from auucmax.trial_model.split import PARTS, RowSplit
+
+__all__ = ["MODELS", "fit_trial_model", "name_columns"]
+
+#: Estimators by the name that users give, with their defaults; each takes a seed.
+MODELS: dict[str, Callable[[int], Any]] = {
+    "auucmax": lambda seed: AUUCMax(random_state=seed),
+    "tm": lambda seed: TwoModels(),
+    "cvt": lambda seed: ClassTransformation(),
+    "ddr": lambda seed: DependentDataRepresentation(),
+    "sdr": lambda seed: SharedDataRepresentation(),
+    "svm-dp": lambda seed: SVMDifferentialPrediction(),
+    "mml": lambda seed: MinimaxLinear(random_state=seed),
+    "mom": lambda seed: TransformedOutcome(),
+    "pcg": lambda seed: UpliftLambdaMART("pcg", random_state=seed),
+    "ndcg": lambda seed: UpliftLambdaMART("ndcg", random_state=seed),
+    "tarnet": lambda seed: TARNet(random_state=seed),
+    "cfrnet": lambda seed: CFRNet(random_state=seed),
+    "ganite": lambda seed: GANITE(random_state=seed),
+}
+
+
+class _Part(NamedTuple):
+    """Encoded rows of one part."""
+
+    X: Floats
+    y: Floats
+    treated: NDArray[np.bool_]
+
+    def counts(self) -> dict[str, int]:
+        n_treated = int(self.treated.sum())
+        return {"treated": n_treated, "control": len(self.y) - n_treated}
+
+
+def fit_trial_model(
+    frame: pd.DataFrame,
+    *,
+    treatment: str,
+    outcome: str,
+    treated: Any = None,
+    control: Any = None,
+    id: str | None = None,
+    features: Sequence[str] | None = None,
+    model: str = "auucmax",
+    test_share: float = 0.3,
+    calibration_share: float = 0.2,
+    random_state: int | np.random.Generator | None = 0,
+) -> TrialModel:
+    """Fit a model on some rows of a table, calibrate it on others and judge it on the rest.
+
+    The three parts have no row in common, and nothing of the model, encoding included, is learnt
+    from the test rows. AUUC with its interval and the certificate are of the test rows only.
+
+    Parameters
+    ----------
+    frame : a row for each person, raw: numbers, texts, booleans, dates, missing values.
+    treatment, outcome : names of columns. A higher outcome is better.
+    treated, control : labels of the two arms, when treatment is not 0/1 or boolean. Rows of other
+        arms are left out, and counted in ``summary``.
+    id : name of a column that tells rows apart, whatever their order.
+    features : names of the columns to learn from; None: all others.
+    model : one of "auucmax", "tm", "cvt", "ddr", "sdr", "svm-dp", "mml", "mom", "pcg", "ndcg",
+        "tarnet", "cfrnet", "ganite".
+    test_share, calibration_share : about these shares of the rows; without calibration rows the
+        model ranks but does not tell uplift.
+    random_state : of the parts and of the model.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> trial = load_hillstrom()
+    >>> table = trial.X.assign(visit=trial.y, mail=trial.treatment)
+    >>> model = fit_trial_model(table, treatment="mail", outcome="visit")
+    >>> model.summary["certificate"]["gain_lower_bound"] > 0
+    True
+    >>> model.predict(table.head(3)).shape
+    (3,)
+    >>> print(model.held_out(table).note)
+    12,756 of 42,693 rows: the others are rows that the model was fitted or calibrated on, which are
+    no evidence.
+    """
+    check_choice(model, "model", MODELS)
+    _check_shares(test_share, calibration_share)
+    columns = name_columns(
+        frame,
+        treatment=treatment,
+        outcome=outcome,
+        treated=treated,
+        control=control,
+        id=id,
+        features=features,
+    )
+    rng = np.random.default_rng(random_state)
+    key, seed = rng.bytes(8).hex(), int(rng.integers(2**31 - 1))
+    rows = trial_rows(frame, columns)
+    with _collected() as messages:
+        split, number = RowSplit.deal(
+            rows.marks(columns.features),
+            test_share=float(test_share),
+            calibration_share=float(calibration_share),
+            key=key,
+        )
+        _check_parts(rows, number)
+        table = rows.frame[list(columns.features)]
+        encoder = TableEncoder().fit(table[number == 0]).accept(table)
+        parts = {
+            name: _Part(
+                encoder.transform(table[number == k]),
+                rows.y[number == k],
+                rows.treated[number == k],
+            )
+            for k, name in enumerate(PARTS)
+        }
+        train = parts["train"]
+        estimator = MODELS[model](seed).fit(train.X, train.y, treatment=train.treated)
+        calibration = _calibration(estimator, parts["calibration"])
+        test = parts["test"]
+        judged = JudgedRows(test.y, _scores(estimator, test), test.treated.astype(np.int8))
+        evidence = _evidence(judged, rows, columns)
+    summary = {
+        "auucmax": __version__,
+        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "model": model,
+        "rows": {
+            "given": len(frame),
+            "used": len(rows.y),
+            "left_out": rows.left_out,
+            "parts": {name: part.counts() for name, part in parts.items()},
+        },
+        "features": {
+            "columns": len(encoder.columns_),
+            "terms": len(encoder.terms_),
+            "dropped": dict(encoder.dropped_),
+        },
+        **evidence,
+        "warnings": messages,
+    }
+    return TrialModel(
+        encoder, estimator, model, columns, split, calibration, plain(summary), judged
+    )
+
+
+def _scores(estimator: Any, part: _Part) -> Floats:
+    return np.asarray(estimator.predict(part.X), dtype=np.float64)
+
+
+def name_columns(
+    frame: pd.DataFrame,
+    *,
+    treatment: str,
+    outcome: str,
+    treated: Any = None,
+    control: Any = None,
+    id: str | None = None,
+    features: Sequence[str] | None = None,
+) -> ColumnNames:
+    """Which columns of a table play which part; parameters as in :func:`fit_trial_model`.
+
+    >>> frame = pd.DataFrame({"mail": ["yes", "no"], "visit": [1, 0], "age": [30, 40]})
+    >>> names = name_columns(frame, treatment="mail", outcome="visit", control="no")
+    >>> names.treated, names.features
+    ('yes', ('age',))
+    """
+    check_names(frame, [name for name in (treatment, outcome, id) if name is not None])
+    return ColumnNames(
+        treatment,
+        outcome,
+        id,
+        *_arm_labels(frame[treatment], treatment, treated, control),
+        features=_features(frame, features, (treatment, outcome, id)),
+    )
+
+
+def _calibration(estimator: Any, part: _Part) -> Calibration | None:
+    if not len(part.y):
+        return None
+    return calibrate(part.y, _scores(estimator, part), treatment=part.treated)
+
+
+def _evidence(test: JudgedRows, rows: TrialRows, columns: ColumnNames) -> dict[str, Any]:
+    """What the test rows show, and whether the trial looks randomised."""
+    certificate = certify(test.score, y=test.y, treatment=test.treatment)
+    report = check_randomisation(rows.trial(columns))
+    means = [float(test.y[test.treatment == arm].mean()) for arm in (1, 0)]
+    return {
+        "outcome": {
+            "name": columns.outcome,
+            "binary": bool(np.isin(rows.y, (0, 1)).all()),
+            "test_mean_treated": means[0],
+            "test_mean_control": means[1],
+        },
+        "randomisation": {
+            "ok": report.ok,
+            "verdict": report.verdict,
+            "advice": list(report.advice),
+        },
+        "test": asdict(auuc_inference(test.y, test.score, treatment=test.treatment)),
+        "certificate": asdict(certificate) | {"text": str(certificate)},
+    }
+
+
+def _arm_labels(column: pd.Series, name: str, treated: Any, control: Any) -> tuple[str, str]:
+    """Labels of the two arms as texts; one that is not given is the other of two."""
+    labels = sorted(level_text(value) for value in column.dropna().unique())
+    given = {
+        k: level_text(v) for k, v in (("treated", treated), ("control", control)) if v is not None
+    }
+    for what, label in given.items():
+        if label not in labels:
+            raise ValueError(
+                f"{what} should be one of the labels of {name!r}, {listed(labels)}; got {label!r}. "
+                f"Check the spelling."
+            )
+    if not given and set(labels) in ({"0", "1"}, {"false", "true"}):
+        return labels[1], labels[0]
+    if len(given) == 2 and given["treated"] != given["control"]:
+        return given["treated"], given["control"]
+    if len(given) == 1 and len(labels) == 2:
+        ((what, label),) = given.items()
+        other = labels[1 - labels.index(label)]
+        return (label, other) if what == "treated" else (other, label)
+    raise ValueError(
+        f"the treatment {name!r} should be 0/1 or boolean, or come with the labels of two arms; "
+        f"got the labels {listed(labels)}. Pass treated=... and control=..., two of them."
+    )
+
+
+def _features(
+    frame: pd.DataFrame, features: Sequence[str] | None, others: tuple[str | None, ...]
+) -> tuple[str, ...]:
+    if features is None:
+        chosen = [str(name) for name in frame.columns if name not in others]
+    else:
+        chosen = list(dict.fromkeys([features] if isinstance(features, str) else features))
+        check_names(frame, chosen)
+        if wrong := [name for name in chosen if name in others]:
+            raise ValueError(
+                f"features should be other columns than treatment, outcome and id, got "
+                f"{listed(wrong)}. Leave them out."
+            )
+    if not chosen:
+        raise ValueError(
+            "features should be at least one column, got none beside treatment, outcome and id. "
+            "Pass a table with features."
+        )
+    return tuple(chosen)
+
+
+def _check_shares(test_share: float, calibration_share: float) -> None:
+    check_level(test_share, "test_share")
+    if calibration_share != 0:
+        check_level(calibration_share, "calibration_share")
+    if test_share + calibration_share >= 1:
+        raise ValueError(
+            f"test_share and calibration_share should leave rows to learn from, got "
+            f"{test_share:g} and {calibration_share:g}. Try 0.3 and 0.2."
+        )
+
+
+def _check_parts(rows: TrialRows, number: NDArray[np.int8]) -> None:
+    for k, name in enumerate(PARTS):
+        arm = rows.treated[number == k]
+        if (len(arm) or name != "calibration") and (arm.all() or not arm.any()):
+            raise ValueError(
+                f"the {name} rows should hold both arms, got {int(arm.sum())} treated of "
+                f"{len(arm)}. There are too few rows: collect more, or change the shares."
+            )
+
+
+@contextmanager
+def _collected() -> Iterator[list[str]]:
+    """Messages of the warnings inside, which are given again afterwards."""
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield messages
+        own = [w for w in caught if issubclass(w.category, UserWarning)]
+        messages.extend(dict.fromkeys(str(w.message) for w in own))
+    for warning in {str(w.message): w for w in own}.values():
+        warnings.warn(warning.message, warning.category, stacklevel=4)

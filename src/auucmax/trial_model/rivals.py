@@ -1,0 +1,53 @@
+"""Other models, made from the same rows as a fitted one, and judged on the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from auucmax._validation import Floats, check_choice
+from auucmax.trial_model.fitting import MODELS
+from auucmax.trial_model.model import HeldOut, TrialModel
+
+__all__ = ["rival_scores"]
+
+
+def rival_scores(
+    model: TrialModel, frame: pd.DataFrame, names: Sequence[str], *, random_state: int = 0
+) -> tuple[HeldOut, dict[str, Floats]]:
+    """The rows of the model's own file that it may be judged on, and scores of rivals for them.
+
+    Rivals have their defaults and the model's encoding, and learn from all rows that the model was
+    fitted or calibrated on: those are a few more than it was fitted on.
+
+    Examples
+    --------
+    >>> from auucmax import make_trial
+    >>> from auucmax.trial_model import fit_trial_model
+    >>> trial = make_trial(3_000, random_state=0)
+    >>> table = trial.X.assign(visit=trial.y, mail=trial.treatment)
+    >>> model = fit_trial_model(table, treatment="mail", outcome="visit")
+    >>> held_out, scores = rival_scores(model, table, ["tm", "cvt"])
+    >>> list(scores), len(scores["tm"]) == len(held_out.y)
+    (['tm', 'cvt'], True)
+    """
+    for name in names:
+        check_choice(name, "a rival", MODELS)
+    held_out = model.held_out(frame)
+    if not names:
+        return held_out, {}
+    if not held_out.seen_before:
+        raise ValueError(
+            "rivals should be fitted on the rows that the model was fitted on, and this table has "
+            "none of them. Pass the file of the fit, or no rivals."
+        )
+    learnt = model.learnt(frame)
+    X = model.encoder.transform(learnt.frame)
+    X_held_out = model.encoder.transform(held_out.frame)
+    scores = {}
+    for name in names:
+        fitted = MODELS[name](random_state).fit(X, learnt.y, treatment=learnt.treatment)
+        scores[name] = np.asarray(fitted.predict(X_held_out), dtype=np.float64)
+    return held_out, scores

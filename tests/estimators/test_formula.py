@@ -1,0 +1,142 @@
+"""The formula of a model gives the model's scores; models without one are refused."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    PolynomialFeatures,
+    RobustScaler,
+    StandardScaler,
+)
+
+from auucmax import make_trial
+from auucmax.estimators import (
+    AUUCMax,
+    ClassTransformation,
+    DependentDataRepresentation,
+    MinimaxLinear,
+    ScoreOnly,
+    SharedDataRepresentation,
+    SVMDifferentialPrediction,
+    TransformedOutcome,
+    TwoModels,
+)
+from auucmax.estimators.formula import Formula, FormulaError, Part, formula_of
+from auucmax.estimators.inner import fit_rows
+
+SCALERS = {
+    "standard": StandardScaler(),
+    "no mean": StandardScaler(with_mean=False),
+    "no scale": StandardScaler(with_std=False),
+    "min-max": MinMaxScaler((-1, 2)),
+    "robust": RobustScaler(),
+    "max-abs": MaxAbsScaler(),
+}
+MODELS = {
+    "auucmax": AUUCMax(random_state=0),
+    "auucmax, no scale": AUUCMax(scale="none", selection=None, norm=1.0),
+    "svm-dp": SVMDifferentialPrediction(),
+    "mml": MinimaxLinear(random_state=0),
+    "tm": TwoModels(),
+    "tm, ridge": TwoModels(Ridge()),
+    "cvt": ClassTransformation(),
+    "cvt, search": ClassTransformation(GridSearchCV(LogisticRegression(), {"C": [0.1, 1]}, cv=2)),
+    "sdr": SharedDataRepresentation(arm_scale=0.3),
+    "sdr, no column": SharedDataRepresentation(treatment_column=False),
+    "sdr, ridge": SharedDataRepresentation(Ridge()),
+    "mom": TransformedOutcome(),
+    "mom, no intercept": TransformedOutcome(Ridge(fit_intercept=False)),
+    "two scalers": TwoModels(make_pipeline(MinMaxScaler(), StandardScaler(), LogisticRegression())),
+    "pipeline around": make_pipeline(RobustScaler(), "passthrough", AUUCMax(random_state=0)),
+} | {
+    f"scaler {name}": ClassTransformation(make_pipeline(scaler, LogisticRegression()))
+    for name, scaler in SCALERS.items()
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    trial = make_trial(800, n_features=4, base_rate=0.4, ate=0.1, random_state=0)
+    X = trial.X.to_numpy(dtype=np.float64) * [1, 10, 0.1, 1, *[1] * (trial.X.shape[1] - 4)]
+    return X + 3, trial.y, trial.treatment
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_formula_gives_the_scores(name, rows):
+    X, y, treatment = rows
+    model = fit_rows(MODELS[name], X, y, treatment=treatment)
+    formula = formula_of(model)
+    assert formula.n_features == X.shape[1]
+    new = X[::-1] * 1.3 - 1
+    np.testing.assert_allclose(formula(new), model.predict(new), rtol=1e-9, atol=1e-10)
+
+
+def test_names_of_features_do_not_matter():
+    trial = make_trial(500, n_features=4, random_state=0)
+    model = TwoModels().fit(trial.X, trial.y, treatment=trial.treatment)
+    np.testing.assert_allclose(formula_of(model)(trial.X), model.predict(trial.X))
+
+
+class Loud(Ridge):
+    """Looks linear, and is not."""
+
+    def predict(self, X):
+        return super().predict(X) ** 3
+
+
+NO_FORMULA = {
+    "ddr": DependentDataRepresentation(),
+    "forest": TwoModels(RandomForestClassifier(3, random_state=0)),
+    "rows of unit norm": AUUCMax(scale="unit-rows", random_state=0),
+    "polynomial": TwoModels(make_pipeline(PolynomialFeatures(), Ridge())),
+    "clipped": TwoModels(make_pipeline(MinMaxScaler(clip=True), Ridge())),
+    "other link": TwoModels(SGDClassifier(loss="modified_huber", random_state=0)),
+    "looks linear": TransformedOutcome(Loud()),
+    "function": ScoreOnly(lambda X: X[:, 0]),
+}
+
+
+@pytest.mark.parametrize("name", NO_FORMULA)
+def test_models_without_a_formula(name, rows):
+    X, y, treatment = rows
+    model = NO_FORMULA[name].fit(X, y, treatment=treatment)
+    with pytest.raises(FormulaError, match="should be"):
+        formula_of(model)
+
+
+def test_before_fit():
+    with pytest.raises(FormulaError, match="should be fitted, got AUUCMax before fit"):
+        formula_of(AUUCMax())
+
+
+numbers = st.floats(-50, 50)
+parts = st.builds(
+    lambda weight, link, intercept, coef: Part(weight, link, intercept, np.array(coef)),
+    numbers, st.sampled_from(["identity", "sigmoid"]), numbers,
+    st.lists(numbers, min_size=2, max_size=2),
+)  # fmt: skip
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(parts, min_size=1, max_size=3), numbers, st.lists(numbers, min_size=2, max_size=2))
+def test_a_formula_is_the_sum_of_its_parts(several, constant, x):
+    expected = constant
+    for part in several:
+        inner = part.intercept + sum(c * v for c, v in zip(part.coef, x, strict=True))
+        expected += part.weight * (expit(inner) if part.link == "sigmoid" else inner)
+    (got,) = Formula(tuple(several), constant)([x])
+    assert got == pytest.approx(expected, rel=1e-9, abs=1e-6)
+
+
+def test_wrong_number_of_features():
+    formula = Formula((Part(1.0, "identity", 0.0, np.ones(3)),))
+    with pytest.raises(ValueError, match=r"should have 3 columns, got an array of shape \(2, 2\)"):
+        formula(np.ones((2, 2)))

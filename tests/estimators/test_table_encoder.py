@@ -1,0 +1,332 @@
+"""Raw tables as features: equal to the slow definition, whatever the order of rows and columns."""
+
+import datetime
+import json
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from auucmax.estimators.table_encoder import Column, TableEncoder, Term, encode_slow
+
+TOWNS = ["Oslo", "Rome", "Bern", "", "NaN", "'quoted\"", "Zürich", "日本"]
+pytestmark = pytest.mark.filterwarnings("ignore:columns should tell rows apart")
+
+
+def column_of(kind, n):
+    """A strategy for a column of a kind, with missing values."""
+    plain = {
+        "number": st.one_of(st.none(), st.floats(-1e6, 1e6), st.integers(-5, 5)),
+        "integer": st.integers(-3, 3),
+        "boolean": st.booleans(),
+        "maybe": st.one_of(st.none(), st.booleans()),
+        "text": st.one_of(st.none(), st.sampled_from(TOWNS)),
+        "category": st.one_of(st.none(), st.sampled_from(["a", "b", "c"])),
+        "date": st.one_of(st.none(), st.datetimes(datetime.datetime(1900, 1, 1))),
+        "day": st.one_of(st.none(), st.dates()),
+        "decimal": st.one_of(st.none(), st.decimals(-99, 99, places=2)),
+    }[kind]
+    values = st.lists(plain, min_size=n, max_size=n)
+    made = {
+        "number": lambda v: pd.Series(v, dtype="float64"),
+        "integer": lambda v: pd.Series(v, dtype="int64"),
+        "boolean": lambda v: pd.Series(v, dtype="bool"),
+        "maybe": lambda v: pd.Series(v, dtype="boolean"),
+        "category": lambda v: pd.Series(pd.Categorical(v, categories=["c", "a", "b", "z"])),
+        "date": lambda v: pd.Series(pd.to_datetime(v).astype("datetime64[us]")),
+    }
+    return values.map(made.get(kind, lambda v: pd.Series(v, dtype=object)))
+
+
+KINDS = ["number", "integer", "boolean", "maybe", "text", "category", "date", "day", "decimal"]
+
+
+@st.composite
+def tables(draw, min_rows=2):
+    n = draw(st.integers(min_rows, 14))
+    kinds = draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=4))
+    return pd.DataFrame({f"{kind} {k}": draw(column_of(kind, n)) for k, kind in enumerate(kinds)})
+
+
+def fitted(frame, **options):
+    """The encoder, or None if no column tells the rows apart."""
+    try:
+        return TableEncoder(**options).fit(frame)
+    except ValueError as error:
+        assert "should have a column that tells rows apart" in str(error)  # noqa: PT017
+        return None
+
+
+OPTIONS = st.fixed_dictionaries(
+    {"max_levels": st.integers(1, 4), "min_level_rows": st.integers(1, 3)}
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables(), OPTIONS, st.randoms(use_true_random=False))
+def test_transform_is_the_slow_definition(frame, options, random):
+    encoder = fitted(frame, **options)
+    if encoder is None:
+        return
+    features = encoder.transform(frame)
+    assert features.dtype == np.float64
+    assert features.shape == (len(frame), len(encoder.terms_))
+    assert np.isfinite(features).all()
+    np.testing.assert_allclose(features, encode_slow(frame, encoder), rtol=1e-12, atol=1e-9)
+    # Neither the order of rows nor that of columns matters.
+    rows = list(range(len(frame)))
+    random.shuffle(rows)
+    names = list(frame.columns)
+    random.shuffle(names)
+    np.testing.assert_array_equal(encoder.transform(frame[names].iloc[rows]), features[rows])
+    again = TableEncoder(**options).fit(frame.iloc[rows])
+    assert again.terms_ == encoder.terms_
+    assert again.columns_ == encoder.columns_
+
+
+@settings(max_examples=40, deadline=None)
+@given(tables(), OPTIONS)
+def test_json_round_trip(frame, options):
+    encoder = fitted(frame, **options)
+    if encoder is None:
+        return
+    text = json.dumps(encoder.to_dict(), allow_nan=False)
+    again = TableEncoder.from_dict(json.loads(text))
+    assert again.terms_ == encoder.terms_
+    assert again.columns_ == encoder.columns_
+    assert again.get_params() == encoder.get_params()
+    np.testing.assert_array_equal(again.transform(frame), encoder.transform(frame))
+    assert json.dumps(again.to_dict()) == json.dumps(encoder.to_dict())
+
+
+@settings(max_examples=40, deadline=None)
+@given(tables(), st.randoms(use_true_random=False))
+def test_indicators_of_a_category_sum_to_one_in_training(frame, random):
+    encoder = fitted(frame, min_level_rows=2)
+    if encoder is None:
+        return
+    features = encoder.transform(frame)
+    for column in encoder.columns_:
+        if column.kind == "category":
+            own = [k for k, term in enumerate(encoder.terms_) if term.column == column.name]
+            np.testing.assert_array_equal(features[:, own].sum(axis=1), 1)
+
+
+def small(**columns):
+    return pd.DataFrame(columns)
+
+
+def test_numbers_dates_and_booleans():
+    frame = small(
+        age=[30.0, None, 50, 40],
+        seen=pd.to_datetime(["1970-01-02 12:00", "1969-12-31 00:00", None, "2024-01-01 00:00"]),
+        ok=[True, False, True, True],
+    )
+    encoder = TableEncoder().fit(frame)
+    assert encoder.get_feature_names_out().tolist() == [
+        "age", "age: missing", "seen", "seen: missing", "ok",
+    ]  # fmt: skip
+    np.testing.assert_array_equal(
+        encoder.transform(frame),
+        [[30, 0, 1.5, 0, 1], [40, 1, -1, 0, 0], [50, 0, 1.5, 1, 1], [40, 0, 19723, 0, 1]],
+    )
+    assert encoder.columns_[0] == Column("age", "number", has_missing=True, fill=40.0)
+    assert encoder.terms_[1] == Term("missing", "age", None, 0.0, "age: missing")
+
+
+def test_times_with_a_zone_are_the_same_moments():
+    naive = pd.Series(pd.to_datetime(["2024-06-01 10:00", "2024-06-02 22:00"]))
+    encoder = TableEncoder().fit(small(t=naive))
+    local = naive.dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")
+    np.testing.assert_array_equal(
+        encoder.transform(small(t=local)), encoder.transform(small(t=naive))
+    )
+    days = [datetime.date(2024, 6, 1), datetime.date(2024, 6, 2)]
+    assert np.ptp(encoder.transform(small(t=days))) == 1
+
+
+def test_levels_rare_levels_and_missing_ones():
+    towns = ["a"] * 5 + ["b"] * 4 + ["c"] * 3 + ["d"] * 1 + [None] * 2
+    frame = small(town=towns)
+    encoder = TableEncoder(min_level_rows=3).fit(frame)
+    assert encoder.columns_[0].levels == ("a", "b", "c")
+    assert [term.kind for term in encoder.terms_] == ["level"] * 3 + ["other", "missing"]
+    assert encoder.transform(frame).sum(axis=0).tolist() == [5, 4, 3, 1, 2]
+    encoder = TableEncoder(min_level_rows=1, max_levels=2).fit(frame)
+    assert encoder.columns_[0].levels == ("a", "b")
+    assert encoder.transform(frame).sum(axis=0).tolist() == [5, 4, 4, 2]
+
+
+def test_new_levels():
+    frame = small(town=["a", "b"] * 5, age=range(10))
+    new = small(town=["a", "new", "newer", "new"], age=[1, 2, 3, 4])
+    strict = TableEncoder(min_level_rows=1).fit(frame)
+    with pytest.raises(ValueError, match=r"column 'town'.*got 'new', 'newer' in 3 rows.*'other'"):
+        strict.transform(new)
+    lenient = clone(strict).set_params(new_levels="other").fit(frame)
+    np.testing.assert_array_equal(lenient.transform(new)[:, :2], [[1, 0], [0, 0], [0, 0], [0, 0]])
+    with_other = TableEncoder(min_level_rows=5).fit(small(town=["a", "b"] * 5 + ["c"]))
+    np.testing.assert_array_equal(with_other.transform(new[["town"]])[:, 2], [0, 1, 1, 1])
+
+
+def test_levels_that_only_rows_kept_apart_have_are_accepted():
+    frame = small(town=["a", "b"] * 5, size=["s", "l"] * 5)
+    kept = small(town=["rare", "a"], size=["s", "l"])
+    encoder = TableEncoder(min_level_rows=1).fit(frame)
+    before = encoder.transform(frame)
+    encoder.accept(kept)
+    np.testing.assert_array_equal(encoder.transform(frame), before)
+    np.testing.assert_array_equal(encoder.transform(kept), [[0, 0, 0, 1], [1, 0, 1, 0]])
+    np.testing.assert_array_equal(encoder.transform(kept), encode_slow(kept, encoder))
+    with pytest.raises(ValueError, match="column 'size'"):
+        encoder.transform(small(town=["x"], size=["x"]))
+
+
+def test_missing_values_where_training_had_none():
+    frame = small(age=[1.0, 2, 6], town=["a", "b", "a"], ok=[True, False, False])
+    encoder = TableEncoder(min_level_rows=1).fit(frame)
+    missing = small(age=[None], town=[None], ok=[None])
+    np.testing.assert_array_equal(encoder.transform(missing), [[2, 0, 0, 0]])
+
+
+def test_kinds_that_stand_for_others():
+    frame = small(code=["1", "2", "x"], n=[1, 2, 3], ok=[True, False, True])
+    encoder = TableEncoder(min_level_rows=1).fit(frame)
+    same = encoder.transform(frame[:2])
+    other = small(code=[1.0, 2.0], n=[Decimal(1), Decimal(2)], ok=[1, 0])
+    np.testing.assert_array_equal(encoder.transform(other), same)
+    np.testing.assert_array_equal(
+        encoder.transform(other.assign(code=[1, 2], ok=[True, False])), same
+    )
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        ({"n": ["1", "two"]}, "column 'n' should hold numbers as in training, got texts.*'1'"),
+        ({"ok": [2, 0]}, "column 'ok' should hold booleans or 0/1"),
+        ({"ok": ["yes", "no"]}, "column 'ok' should hold booleans as in training, got texts"),
+        ({"day": [1, 2]}, "column 'day' should hold dates as in training, got numbers"),
+        ({"n": [1.0, np.inf]}, "column 'n' should hold finite numbers, got 1 infinite"),
+        ({"n": [1, "a"]}, "column 'n' should hold numbers, texts, booleans or dates, and one"),
+        ({"n": [1j, 2j]}, "column 'n' should hold numbers, texts, booleans or dates, and one"),
+        ({"town": [b"a", b"b"]}, "column 'town' should hold numbers, texts, booleans or dates"),
+    ],
+)
+def test_other_kinds_than_in_training(new, message):
+    frame = small(
+        n=[1, 2],
+        ok=[True, False],
+        day=pd.to_datetime(["2024-01-01", "2024-01-02"]),
+        town=["a", "b"],
+    )
+    encoder = TableEncoder(min_level_rows=1).fit(frame)
+    changed = frame.assign(**{k: pd.Series(v) for k, v in new.items()})
+    with pytest.raises(ValueError, match=message):
+        encoder.transform(changed)
+
+
+def test_columns_by_name():
+    frame = small(age=[1, 2, 3], town=["a", "b", "a"])
+    encoder = TableEncoder(min_level_rows=1).fit(frame)
+    more = frame.assign(extra=[1j, 2, 3])
+    np.testing.assert_array_equal(encoder.transform(more), encoder.transform(frame))
+    with pytest.raises(ValueError, match=r"should have the column 'age', got.*Did you mean 'Age'"):
+        encoder.transform(frame.rename(columns={"age": "Age"}))
+    twice = pd.concat([frame, frame[["age"]]], axis=1)
+    with pytest.raises(ValueError, match="'age' more than once"):
+        encoder.transform(twice)
+    with pytest.raises(ValueError, match="frame with named columns, got ndarray"):
+        encoder.transform(np.zeros((2, 2)))
+
+
+def test_columns_that_say_nothing_are_dropped_and_named():
+    frame = small(one=[7] * 6, none=[None] * 6, same=["a"] * 6, age=range(6), key=list("abcdef"))
+    encoder = TableEncoder(min_level_rows=2)
+    with pytest.warns(UserWarning, match=r"'one', 'same' with one value; 'none' without values"):
+        encoder.fit(frame)
+    assert set(encoder.dropped_) == {"one", "none", "same", "key"}
+    assert encoder.dropped_["key"] == "with rare levels only"
+    assert [column.name for column in encoder.columns_] == ["age"]
+    np.testing.assert_array_equal(encoder.transform(frame[["age"]])[:, 0], range(6))
+    with pytest.raises(ValueError, match="should have a column that tells rows apart"):
+        TableEncoder().fit(frame[["one"]])
+
+
+def test_one_value_and_missing_ones():
+    frame = small(flag=[1.0, None, 1.0])
+    encoder = TableEncoder().fit(frame)
+    assert [term.kind for term in encoder.terms_] == ["missing"]
+    np.testing.assert_array_equal(encoder.transform(frame)[:, 0], [0, 1, 0])
+
+
+def test_polars_and_arrow_frames():
+    polars = pytest.importorskip("polars")
+    frame = small(age=[1.0, None, 3], town=["a", "b", None])
+    encoder = TableEncoder(min_level_rows=1).fit(frame)
+    other = polars.DataFrame({"age": [1.0, None, 3], "town": ["a", "b", None]})
+    np.testing.assert_array_equal(encoder.transform(other), encoder.transform(frame))
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_levels": 0}, {"min_level_rows": 1.5}, {"new_levels": "drop"}]
+)
+def test_bad_parameters(options):
+    with pytest.raises(ValueError, match=f"{next(iter(options))} should be"):
+        TableEncoder(**options).fit(small(age=[1, 2]))
+
+
+def test_no_rows():
+    with pytest.raises(ValueError, match="should have rows, got none"):
+        TableEncoder().fit(small(age=[]))
+    encoder = TableEncoder().fit(small(age=[1, 2]))
+    assert encoder.transform(small(age=[])).shape == (0, 1)
+
+
+def broken():
+    """Changes that make of a good dictionary one that no encoder wrote."""
+    yield lambda d: d.pop("terms")
+    yield lambda d: d.update(parameters={"max_levels": 3, "code": "x"})
+    yield lambda d: d["parameters"].update(max_levels="3")
+    yield lambda d: d["columns"][0].update(kind="function")
+    yield lambda d: d["columns"][0].update(fill=float("nan"))
+    yield lambda d: d["columns"][0].update(fill=None)
+    yield lambda d: d["columns"][1].update(levels=["a", "a"])
+    yield lambda d: d["columns"][1].update(levels=[1, 2])
+    yield lambda d: d["columns"][1].update(levels=None)
+    yield lambda d: d["columns"][1].update(name="age")
+    yield lambda d: d["columns"][0].update(has_missing="yes")
+    yield lambda d: d["columns"].append(3)
+    yield lambda d: d["terms"][0].update(column="nobody")
+    yield lambda d: d["terms"][0].update(kind="level")
+    yield lambda d: d["terms"][0].update(fill=float("inf"))
+    yield lambda d: d["terms"][0].update(fill="0")
+    yield lambda d: d["terms"][1].update(level="z")
+    yield lambda d: d["terms"][1].update(name=5)
+    yield lambda d: d["terms"].clear()
+    yield lambda d: d.update(terms=7)
+
+
+@pytest.mark.parametrize("spoil", list(broken()))
+def test_a_dictionary_that_no_encoder_wrote(spoil):
+    encoder = TableEncoder(min_level_rows=1).fit(small(age=[1.0, 2, 3], town=["a", "b", "a"]))
+    plain = json.loads(json.dumps(encoder.to_dict()))
+    TableEncoder.from_dict(plain)
+    spoil(plain)
+    with pytest.raises(ValueError, match="an encoder should be what to_dict returns"):
+        TableEncoder.from_dict(plain)
+
+
+def test_many_rows_are_quick_enough_to_be_vectorised():
+    rng = np.random.default_rng(0)
+    n = 200_000
+    frame = small(
+        x=rng.normal(size=n), town=rng.choice(["a", "b", "c"], n), k=rng.integers(9, size=n)
+    )
+    features = TableEncoder().fit(frame).transform(frame)
+    assert features.shape == (n, 5)
+    assert features[:, 1:4].sum() == n

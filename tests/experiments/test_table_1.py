@@ -1,0 +1,153 @@
+import json
+import re
+
+import numpy as np
+import pytest
+from experiments import table_1, table_1_page, trials
+from experiments.harness import RESULTS, Task, read_lines, results_file
+from experiments.models import SHARES
+from experiments.parameters_picture import draw
+from experiments.searched import C_GRID, FIXED, GRIDS, L2_GRID, Searched, Tuned
+from experiments.table_1_page import DEFAULT, PAPERS_OWN, TM, Scores
+
+from auucmax import make_trial
+
+QUICK = {
+    "TARNet": {"max_epochs": 2},
+    "GANITE": {"max_epochs": 2, "generator_epochs": 1},
+}
+
+
+@pytest.fixture
+def few_rows(monkeypatch):
+    """4,000 training rows and short training; the models and their grids are what they are."""
+    small = trials.with_few_rows(table_1.MAIN)
+    monkeypatch.setattr(
+        table_1, "load_split", lambda _, seed, share: trials.load_split(small, seed, share)
+    )
+    for name, options in QUICK.items():
+        monkeypatch.setitem(FIXED, name, FIXED[name] | options)
+
+
+def run(models, splits=2, trial=table_1.MAIN):
+    return [
+        json.loads(json.dumps(table_1.run(Task(table_1.NAME, trial, model, seed)), allow_nan=False))
+        for seed in range(splits)
+        for model in models
+    ]
+
+
+def test_two_splits_of_the_linear_models(few_rows):
+    lines = run(table_1.LINEAR)
+    assert all(np.isfinite(line["auuc"]) and line["cpu_seconds"] > 0 for line in lines)
+    counts = {line["model"]: line["n_parameters"] for line in lines}
+    assert (counts["TM"], counts["DDR"], counts["SDR"], counts["CVT"]) == (46, 47, 67, 23)
+    page = table_1.render(lines)
+    assert page.count("| TM |") == 2  # in Table 1 and in Table 6
+    assert f"| **{PAPERS_OWN}** | 2 |" in page
+    assert draw(lines).axes
+
+
+@pytest.mark.gate
+def test_two_splits_of_the_slow_models(few_rows):
+    lines = run([*table_1.SLOW, TM])
+    assert {line["n_parameters"] for line in lines if line["model"] == "TARNet"} == {22402}
+    chosen = next(line["chosen"] for line in lines if line["model"] == "GANITE")
+    assert set(chosen) == {"hidden", "alpha"}
+    assert all(len(line["policy_risk"]) == len(SHARES) for line in lines)
+
+
+def test_every_model_of_the_papers_table_is_there():
+    assert set(table_1.MODELS) == set(table_1.LINEAR | table_1.SLOW)
+    assert set(table_1_page.PAPER) < set(table_1.MODELS)
+    tasks = table_1.tasks()
+    assert len(tasks) == len(set(tasks))
+    number = {
+        m: sum(t.model == m and t.trial == table_1.MAIN for t in tasks) for m in table_1.MODELS
+    }
+    assert {number[m] for m in table_1.LINEAR} == {100}
+    assert {number[m] for m in table_1.SLOW} == {20}
+    assert {t.split for t in tasks if t.trial == "neighbours"} == set(range(20))
+
+
+def test_grids_are_the_papers():
+    assert GRIDS["TARNet"][1]["learning_rate"] == (1e-3, 5e-3)
+    assert GRIDS["TARNet"][1]["l2"] == tuple(2 * l2 for l2 in L2_GRID)  # half the sum of squares
+    assert GRIDS["GANITE"][1] == {"hidden": (30, 50, 100), "alpha": (1.0, 100.0, 1000.0)}
+    assert (L2_GRID, C_GRID) == ((0.0, 1e-6, 1e-4), (0.1, 1.0, 10.0))
+
+
+def test_a_search_takes_the_best_point_and_fits_it_on_all_rows():
+    trial = make_trial(3_000, n_features=4, random_state=0)
+    given = {"treatment": trial.treatment}
+    found = Searched("SVM-DP", random_state=3).fit(trial.X, trial.y, **given)
+    alone = next(model for point, model in found.candidates() if point == found.chosen_)
+    alone.fit(np.asarray(trial.X), trial.y, **given)
+    np.testing.assert_array_equal(found.predict(trial.X), alone.predict(np.asarray(trial.X)))
+    assert Tuned("TM").fit(trial.X, trial.y, **given).chosen_["l2"] in L2_GRID
+
+
+def test_a_search_keeps_the_shares_of_the_arms_when_it_drops_rows():
+    trial = make_trial(3_000, n_features=4, treatment_share=0.8, random_state=0)
+    model = Searched("SVM-DP", folds=1, max_rows=1_000, random_state=0)
+    rows = model._some(trial.treatment == 1)
+    assert len(set(rows.tolist())) == 1_000
+    assert trial.treatment[rows].mean() == pytest.approx(trial.treatment.mean(), abs=1e-3)
+    assert model.fit(trial.X, trial.y, treatment=trial.treatment).n_rows_ == 1_000
+
+
+# The page.
+
+
+def made_up(shift=0.0, trial=table_1.MAIN, splits=3, models=table_1.MODELS):
+    """Lines with AUUC = .03 + noise of the split, the paper's own model shifted."""
+    found = []
+    for seed in range(splits):
+        noise = 0.001 * np.cos(seed)
+        for place, model in enumerate(models):
+            own = shift if model == PAPERS_OWN else 1e-6 * place * (1 + seed)
+            found.append(
+                Task(table_1.NAME, trial, model, seed)._asdict()
+                | {
+                    "versions": {"Python": "3"}, "date": "2026-01-01", "fit_seconds": 1.0,
+                    "cpu_seconds": 1.0 + place, "auuc": 0.03 + noise + own,
+                    "auuc_separate": 0.03 + noise, "random": 0.0226, "n_parameters": 23,
+                    "policy_risk": [0.9 - 0.001 * k - own for k in range(9)],
+                    "policy_risk_error": [0.004] * 9,
+                }
+            )  # fmt: skip
+    return found
+
+
+def test_the_text_says_which_of_the_two_is_above():
+    assert "lies above TM, as in the paper" in table_1.render(made_up(+0.001))
+    assert "here it lies below TM" in table_1.render(made_up(-0.001))
+
+
+def test_paired_columns_use_the_splits_that_both_have():
+    lines = made_up(splits=5)
+    lines = [line for line in lines if not (line["model"] == "TARNet" and line["split"] > 1)]
+    scores = Scores(lines, table_1.MAIN)
+    assert scores.splits("TARNet", TM) == scores.common == [0, 1]
+    expected = np.mean([scores.lines["TARNet"][k]["auuc"] - scores.lines[TM][k]["auuc"]
+                        for k in (0, 1)])  # fmt: skip
+    assert scores.difference("TARNet", TM).mean == pytest.approx(expected)
+    row = next(r for r in table_1.render(lines).splitlines() if r.startswith("| TARNet |"))
+    assert row.split("|")[2].strip() == "2"
+
+
+def test_other_trials_get_ranks_only_when_they_are_there():
+    alone = made_up()
+    assert "### The same table on other trials" not in table_1.render(alone)
+    both = table_1.render(alone + made_up(-0.02, trial="neighbours"))
+    assert "mean rank" in both
+    assert re.search(rf"Below random on average: {re.escape(PAPERS_OWN)} \(neighbours\)", both)
+    assert f"`{DEFAULT}` has place" in both
+
+
+def test_kept_means_are_within_the_papers_deviation():
+    lines = read_lines(results_file(table_1.NAME, RESULTS))
+    main = Scores(lines, table_1.MAIN)
+    for model in ("TM", "CVT", "SDR", PAPERS_OWN, "AUUC-max s_poly, cv"):
+        assert len(main.splits(model)) == table_1.LINEAR_SPLITS
+        assert table_1_page.is_within(main, model), model

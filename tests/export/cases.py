@@ -1,0 +1,205 @@
+"""Raw tables with everything that databases quarrel about, and encoders and formulas for them."""
+
+import math
+import warnings
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from auucmax.estimators.formula import Formula, Part
+from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.targeting import Calibration
+
+KINDS = ("number", "category", "boolean", "date")
+ARROW = {
+    "number": pa.float64(),
+    "category": pa.string(),
+    "boolean": pa.bool_(),
+    "date": pa.timestamp("us"),
+}
+HOSTILE_NAMES = (
+    'a"b', "c`d", "e'f", "g.h", "i\nj", "k\\", "{x}", "x; DROP TABLE t; --", "überß😀", "select",
+    "\u2028", "/*", "%s", "a b ", "constant", "Add", "1",
+)  # fmt: skip
+HOSTILE_LEVELS = (
+    "", "it's", 'q"', "\\", "\\'", "' OR 1=1 --", "a\nb", "a\r\nb", "tab\t", "é", "e\u0301", "NULL",
+    "😀", "\u2028", "$$", "{x}", "\\u0041", "%", " ", "nan", "`", "?", ":a",
+)  # fmt: skip
+HUGE = (0.0, -0.0, 1e300, -1e300, 1e-300, 2.0**53 + 1, 1e15 + 0.3)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table (kind and Python values of each column), and what scores it."""
+
+    kinds: dict[str, str]
+    values: dict[str, list]
+    encoder: TableEncoder
+    formula: Formula
+    calibration: Calibration
+
+    @cached_property
+    def frame(self):
+        return frame_of(self.kinds, self.values)
+
+    @cached_property
+    def score(self):
+        return self.formula(self.features)
+
+    @cached_property
+    def features(self):
+        return self.encoder.transform(self.frame)
+
+    @property
+    def tolerance(self):
+        """1e-9, and what a sum in another order may differ by."""
+        X = np.abs(self.features)
+        sums = [abs(p.weight) * (X @ np.abs(p.coef)) for p in self.formula.parts]
+        return 1e-9 + 1e-13 * np.sum(sums, axis=0)
+
+    def arrow(self):
+        """With NULL where the value is None and NaN where it is that."""
+        columns = {
+            name: pa.array(values, type=ARROW[self.kinds[name]], from_pandas=False)
+            for name, values in self.values.items()
+        }
+        columns["row number"] = pa.array(range(len(self.frame)))
+        return pa.table(columns)
+
+    def rows(self):
+        """Dicts of plain values, dates as days."""
+        columns = {
+            name: [days(v) if isinstance(v, datetime) else v for v in values]
+            for name, values in self.values.items()
+        }
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def days(moment):
+    since = moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return since.total_seconds() / 86_400
+
+
+def frame_of(kinds, values):
+    def series(name):
+        if kinds[name] == "number":
+            return pd.Series([math.nan if v is None else v for v in values[name]], dtype="float64")
+        if kinds[name] == "boolean":
+            return pd.Series(values[name], dtype="boolean")
+        dtype = "datetime64[us]" if kinds[name] == "date" else object
+        return pd.Series(values[name], dtype=dtype)
+
+    return pd.DataFrame({name: series(name) for name in kinds})
+
+
+def fit_encoder(kinds, values):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # columns of one value are dropped
+        encoder = TableEncoder(max_levels=4, min_level_rows=2, new_levels="other")
+        return encoder.fit(frame_of(kinds, values))
+
+
+def names(min_size=1, max_size=4):
+    characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+    drawn = st.sampled_from(HOSTILE_NAMES) | st.text(characters, min_size=1, max_size=6)
+    reserved = {"score", "uplift", "row number"}
+    free = drawn.filter(lambda name: name.casefold() not in reserved)
+    return st.lists(free, min_size=min_size, max_size=max_size, unique_by=str.casefold)
+
+
+@st.composite
+def cases(draw, whole_seconds=False, missing_rate=5):
+    chosen = draw(names())
+    kinds = {name: draw(st.sampled_from(KINDS)) for name in chosen}
+    kinds[chosen[0]] = draw(st.sampled_from(("number", "category")))
+    train, new = {}, {}
+    n_train, n_new = 12, draw(st.integers(1, 8))
+    for name, kind in kinds.items():
+        cell = cells(draw, kind, whole_seconds)
+        maybe = st.one_of(*([cell] * missing_rate), st.none())
+        if kind == "number":
+            maybe = st.one_of(maybe, st.sampled_from(HUGE), st.just(math.nan))
+        has_gaps = draw(st.booleans())
+        train[name] = draw(
+            st.lists(maybe if has_gaps else cell, min_size=n_train, max_size=n_train)
+        )
+        new[name] = draw(st.lists(maybe, min_size=n_new, max_size=n_new))
+    first = chosen[0]  # it tells rows apart, so that some column does
+    train[first][:4] = [1.0, 2.0, 1.0, 2.0] if kinds[first] == "number" else ["p", "q", "p", "q"]
+    encoder = fit_encoder(kinds, train)
+    formula = draw(formulas(len(encoder.terms_)))
+    score = formula(encoder.transform(frame_of(kinds, new)))
+    return Case(kinds, new, encoder, formula, draw(calibrations(score)))
+
+
+def cells(draw, kind, whole_seconds):
+    """Values of a column, its levels drawn first so that some are frequent."""
+    if kind == "number":
+        return st.floats(-10, 10, allow_subnormal=False) | st.floats(
+            -1e6, 1e6, allow_subnormal=False
+        )
+    if kind == "boolean":
+        return st.booleans()
+    if kind == "date":
+        moments = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1))
+        return moments.map(lambda m: m.replace(microsecond=0)) if whole_seconds else moments
+    characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+    texts = st.sampled_from(HOSTILE_LEVELS) | st.text(characters, max_size=5)
+    return st.sampled_from(draw(st.lists(texts, min_size=2, max_size=6, unique=True)))
+
+
+def formulas(n_features):
+    number = st.floats(-3, 3, allow_subnormal=False).map(lambda v: v if abs(v) > 1e-6 else 0.0)
+    coef = st.builds(  # small ones, too, so that sigmoids are not all 0 or 1
+        lambda values, scale: scale * np.array(values),
+        st.lists(number, min_size=n_features, max_size=n_features),
+        st.sampled_from([1.0, 1e-4]),
+    )
+    link = st.sampled_from(["identity", "sigmoid"])
+    parts = st.lists(st.builds(Part, number, link, number, coef), min_size=1, max_size=3)
+    return st.builds(Formula, parts.map(tuple), st.sampled_from([0.0, 1.0, -0.25]))
+
+
+@st.composite
+def calibrations(draw, scores):
+    """Knots around the scores, so that every branch is taken; some lie on a score."""
+    middle = float(np.median(scores))
+    steps = draw(st.lists(st.floats(0.01, 2.0), min_size=0, max_size=4))
+    shifts = np.cumsum([draw(st.sampled_from([0.0, -1.0, 0.5])), *steps])
+    knots = sorted({middle + float(shift) for shift in shifts})
+    rises = draw(st.lists(st.floats(0, 0.2), min_size=len(knots), max_size=len(knots)))
+    uplifts = np.cumsum([-0.1, *rises])[1:]
+    return Calibration(tuple(knots), tuple(uplifts.tolist()), 0.0, 100, 50, 10)
+
+
+def example():
+    """One fixed table with all of it."""
+    kinds = {'a"ge': "number", "to'wn": "category", "vip": "boolean", "joined": "date"}
+    train = {
+        'a"ge': [20.0, 30.0, None, 40.0, 50.0, 60.0],
+        "to'wn": ["Os'lo", "Os'lo", "", "", None, "rare"],
+        "vip": [True, False, None, True, True, False],
+        "joined": [datetime(2020, 1, day, 12) for day in range(1, 7)],
+    }
+    new = {
+        'a"ge': [25.5, None, math.nan, 1e300, -7.0, 33.0],
+        "to'wn": ["Os'lo", "", None, "rare", "never seen", "os'lo"],
+        "vip": [True, False, None, True, None, False],
+        "joined": [None, datetime(1969, 7, 20, 20, 17, 40), *[datetime(2024, 2, 29)] * 4],
+    }
+    encoder = fit_encoder(kinds, train)
+    rng = np.random.default_rng(0)
+    coefs = rng.normal(size=(3, len(encoder.terms_))) * 0.01
+    coefs[:, -1] *= 1e-3  # of the date, so that sigmoids are not all 0 or 1
+    parts = (
+        Part(1.0, "sigmoid", 0.3, coefs[0]),
+        Part(-1.0, "sigmoid", -0.2, coefs[1]),
+        Part(0.5, "identity", 0.1, coefs[2]),
+    )
+    calibration = Calibration((-0.2, 0.0, 0.3), (0.01, 0.02, 0.02), 0.015, 100, 50, 10)
+    return Case(kinds, new, encoder, Formula(parts), calibration)

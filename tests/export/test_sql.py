@@ -1,0 +1,231 @@
+"""Queries are run: DuckDB itself; BigQuery's and Snowflake's, translated to it by sqlglot."""
+
+from functools import cache
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import sqlglot
+from hypothesis import assume, given, settings
+from sqlglot import exp
+from tests.export.cases import cases, example, fit_encoder
+
+from auucmax import AUUCMax, ClassTransformation, TwoModels, make_trial
+from auucmax.estimators import DependentDataRepresentation
+from auucmax.estimators.formula import Formula, FormulaError, Part
+from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.export import DIALECTS, to_sql
+from auucmax.targeting import Calibration
+
+TRANSLATED = ("bigquery", "snowflake")
+
+
+@cache
+def database():
+    own = duckdb.connect()
+    own.execute("SET TimeZone = 'UTC'")
+    return own
+
+
+def run(query, table, name="t"):
+    database().register(name, table)
+    return database().sql(query).to_arrow_table()
+
+
+def check(case, dialect):
+    query = to_sql(
+        case.encoder,
+        case.formula,
+        table="t",
+        dialect=dialect,
+        keep=["row number"],
+        calibration=case.calibration,
+    )
+    if dialect != "duckdb":
+        (query,) = sqlglot.transpile(query, read=dialect, write="duckdb")
+    result = run(query, case.arrow())
+    assert result.column_names == ["row number", "score", "uplift"]
+    assert result.schema.types[1:] == [pa.float64(), pa.float64()]
+    result = result.sort_by("row number")
+    score = result["score"].to_numpy()
+    assert (np.abs(score - case.score) <= case.tolerance).all()
+    np.testing.assert_allclose(
+        result["uplift"].to_numpy(), case.calibration(score), rtol=0, atol=1e-9
+    )
+
+
+def has_such_columns(dialect, case):
+    """BigQuery has none with a dot in the name: sqlglot takes it for a path there."""
+    return dialect != "bigquery" or not any("." in name for name in case.kinds)
+
+
+@settings(max_examples=40, deadline=None)
+@given(cases())
+def test_duckdb_scores_as_python_does(case):
+    check(case, "duckdb")
+
+
+@pytest.mark.parametrize("dialect", TRANSLATED)
+@settings(max_examples=15, deadline=None)
+@given(case=cases(whole_seconds=True))
+def test_other_dialects_translated_score_as_python_does(dialect, case):
+    assume(has_such_columns(dialect, case))
+    check(case, dialect)
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("dialect", ["duckdb", *TRANSLATED])
+@settings(max_examples=300, deadline=None)
+@given(case=cases(whole_seconds=True))
+def test_many_tables(dialect, case):
+    assume(has_such_columns(dialect, case))
+    check(case, dialect)
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", *TRANSLATED])
+def test_a_table_with_everything(dialect):
+    check(example(), dialect)
+
+
+@pytest.mark.parametrize("dialect", list(DIALECTS))
+def test_one_statement_whatever_the_names(dialect):
+    case = example()
+    query = to_sql(case.encoder, case.formula, table=["a b", 't"`; DROP TABLE x'], dialect=dialect)
+    (statement,) = sqlglot.parse(query, read=dialect)
+    (table,) = statement.find_all(exp.Table)
+    assert (table.db, table.name) == ("a b", 't"`; DROP TABLE x')
+    read = {column.name for column in statement.find_all(exp.Column)}
+    assert read == {name for name, _ in case.kinds.items()}
+
+
+def test_all_columns_pass():
+    case = example()
+    query = to_sql(case.encoder, case.formula, table="t", keep="all", calibration=case.calibration)
+    table = case.arrow()
+    assert run(query, table).column_names == [*table.column_names, "score", "uplift"]
+
+
+def test_without_calibration_there_is_no_uplift():
+    case = example()
+    query = to_sql(case.encoder, case.formula, table="t", score_name="rank by")
+    assert run(query, case.arrow()).column_names == ["rank by"]
+
+
+@pytest.mark.parametrize(
+    ("keep", "name"), [(["Score"], "score"), ("all", "VIP"), ([], "uplift"), (["Uplift"], "s")]
+)
+def test_a_name_that_is_taken_is_refused(keep, name):
+    case = example()
+    with pytest.raises(ValueError, match=r"different names, got '.*' twice"):
+        to_sql(
+            case.encoder,
+            case.formula,
+            table="t",
+            keep=keep,
+            score_name=name,
+            calibration=case.calibration,
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"table": ""}, "should have characters"),
+        ({"table": "a..b"}, "should have characters"),
+        ({"table": []}, "should be a name, got none"),
+        ({"table": "a\0"}, "none of them NUL"),
+        ({"table": "t", "keep": "id"}, r"Pass \['id'\]"),
+        ({"table": "t", "dialect": "oracle"}, "duckdb.*snowflake.*'oracle'"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    case = example()
+    with pytest.raises(ValueError, match=message):
+        to_sql(case.encoder, case.formula, **arguments)
+
+
+def test_types_of_columns_may_differ_from_training():
+    kinds = {"n": "number", "c": "category", "b": "boolean"}
+    train = {"n": [1.0, 2.0, 3.0], "c": ["1", "2", "1"], "b": [True, False, True]}
+    encoder = fit_encoder(kinds, train | {"c": ["1", "1", "2"]})
+    formula = Formula((Part(1.0, "identity", 0.5, np.arange(1.0, len(encoder.terms_) + 1)),))
+    frame = pd.DataFrame({"n": [7, 8], "c": [1, 2], "b": [0, 1]})
+    types = {"n": pa.int64(), "c": pa.int16(), "b": pa.int32()}
+    table = pa.table({name: pa.array(frame[name].tolist(), types[name]) for name in frame})
+    got = run(to_sql(encoder, formula, table="t"), table)["score"].to_numpy()
+    np.testing.assert_allclose(got, formula(encoder.transform(frame)), rtol=1e-12)
+
+
+def test_dates_with_and_without_time_zones():
+    train = {"d": pd.to_datetime(["2020-01-01", "2020-01-02", "2020-01-03"])}
+    encoder = TableEncoder(min_level_rows=1).fit(pd.DataFrame(train))
+    formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0])),))
+    query = to_sql(encoder, formula, table="t")
+    moments = pd.Series(pd.to_datetime(["2024-03-31 01:30:00.25", "1960-05-05 00:00:00.5"]))
+    with_zone = moments.dt.tz_localize("Asia/Kolkata")
+    cases = (
+        (pa.array(moments), moments),
+        (pa.array(with_zone), with_zone),
+        (pa.array(moments.dt.date), pd.Series(moments.dt.date)),
+    )
+    for values, series in cases:
+        got = run(query, pa.table({"d": values}))["score"].to_numpy()
+        expected = encoder.transform(pd.DataFrame({"d": series}))[:, 0]
+        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("link", ["identity", "sigmoid"])
+def test_extreme_predictors_do_not_overflow(link):
+    encoder = TableEncoder(min_level_rows=1).fit(pd.DataFrame({"x": [1.0, 2.0, 3.0]}))
+    formula = Formula((Part(2.0, link, 0.0, np.array([1.0])),))
+    frame = pd.DataFrame({"x": [-1e307, -1e4, -600.0, -30.0, 30.0, 1e4, 1e307, 5e-324]})
+    got = run(to_sql(encoder, formula, table="t"), pa.Table.from_pandas(frame))["score"]
+    np.testing.assert_allclose(got.to_numpy(), formula(frame), rtol=1e-12, atol=1e-200)
+
+
+def test_a_level_that_a_database_cannot_hold_is_left_out():
+    encoder = fit_encoder({"c": "category"}, {"c": ["a\0b", "a\0b", "a", "a"]})
+    formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0, 2.0])),))
+    query = to_sql(encoder, formula, table="t", dialect="postgres")
+    assert "\0" not in query
+    assert "'a'" in query
+    table = pa.table({"c": ["a\0b", "a"]})
+    assert sorted(run(to_sql(encoder, formula, table="t"), table)["score"].to_pylist()) == [1, 2]
+
+
+def test_narrow_steps_of_a_calibration():
+    encoder = TableEncoder(min_level_rows=1).fit(pd.DataFrame({"x": [1.0, 2.0, 3.0]}))
+    formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0])),))
+    calibration = Calibration((0.0, 1e-310, 1.0), (0.1, 0.2, 0.2), 0.1, 9, 4, 1)
+    query = to_sql(encoder, formula, table="t", calibration=calibration)
+    result = run(query, pa.table({"x": [-1.0, 0.0, 1e-310, 0.5, 2.0]}))
+    np.testing.assert_allclose(result["uplift"].to_numpy(), [0.1, 0.1, 0.2, 0.2, 0.2])
+
+
+def test_knots_increase():
+    case = example()
+    calibration = Calibration((1.0, 0.0), (0.1, 0.2), 0.1, 9, 4, 1)
+    with pytest.raises(ValueError, match="increasing scores"):
+        to_sql(case.encoder, case.formula, table="t", calibration=calibration)
+
+
+@pytest.mark.parametrize("model", [AUUCMax(), TwoModels(), ClassTransformation()])
+def test_fitted_estimators(model):
+    trial = make_trial(400, random_state=0)
+    encoder = TableEncoder().fit(trial.X)
+    features = encoder.transform(trial.X)
+    model.fit(features, trial.y, treatment=trial.treatment)
+    table = pa.Table.from_pandas(trial.X)
+    score = run(to_sql(encoder, model, table="t"), table)["score"].to_numpy()
+    np.testing.assert_allclose(score, model.predict(features), rtol=0, atol=1e-9)
+
+
+def test_other_models_get_an_error_that_names_what_can_be_exported():
+    trial = make_trial(400, random_state=0)
+    encoder = TableEncoder().fit(trial.X)
+    model = DependentDataRepresentation()
+    model.fit(encoder.transform(trial.X), trial.y, treatment=trial.treatment)
+    with pytest.raises(FormulaError, match=r"AUUCMax.*TwoModels.*got DependentData"):
+        to_sql(encoder, model, table="t")

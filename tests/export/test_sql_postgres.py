@@ -1,0 +1,127 @@
+"""Queries for PostgreSQL, run by a real server."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from tests.export.cases import HOSTILE_LEVELS, cases, example
+from tests.postgres_server import postgres_server
+
+from auucmax.estimators.formula import Formula, Part
+from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.export import to_sql
+from auucmax.export.dialects import DIALECTS
+
+pytestmark = pytest.mark.gate
+TYPES = {
+    "number": "double precision",
+    "category": "text",
+    "boolean": "boolean",
+    "date": "timestamp",
+}
+
+
+@pytest.fixture(scope="module")
+def connection():
+    psycopg = pytest.importorskip("psycopg")
+    with postgres_server() as url, psycopg.connect(url, autocommit=True) as own:
+        yield own
+
+
+def fill(connection, types, values):
+    name = DIALECTS["postgres"].identifier
+    columns = ", ".join(f"{name(column)} {kind}" for column, kind in types.items())
+    connection.execute("DROP TABLE IF EXISTS t")
+    connection.execute(f'CREATE TABLE t ({columns}, "row number" integer)'.encode())
+    with connection.cursor().copy("COPY t FROM STDIN") as copy:
+        for number, row in enumerate(zip(*values.values(), strict=True)):
+            copy.write_row((*row, number))
+
+
+def run(connection, query):
+    return np.array(connection.execute(query.encode()).fetchall(), dtype=np.float64)
+
+
+def check(connection, case):
+    types = {name: TYPES[kind] for name, kind in case.kinds.items()}
+    fill(connection, types, case.values)
+    query = to_sql(
+        case.encoder,
+        case.formula,
+        table="public.t",
+        dialect="postgres",
+        keep=["row number"],
+        calibration=case.calibration,
+    )
+    number, score, uplift = run(connection, f'{query} ORDER BY "row number"').T
+    assert (number == np.arange(len(number))).all()
+    assert (np.abs(score - case.score) <= case.tolerance).all()
+    np.testing.assert_allclose(uplift, case.calibration(score), rtol=0, atol=1e-9)
+
+
+@settings(max_examples=200, deadline=None)
+@given(case=cases())
+def test_scores_as_python_does(connection, case):
+    check(connection, case)
+
+
+def test_a_table_with_everything(connection):
+    check(connection, example())
+
+
+def test_the_result_has_doubles(connection):
+    frame = pd.DataFrame({"c": ["a", "b"] * 2})
+    encoder = TableEncoder(min_level_rows=1).fit(frame)
+    formula = Formula((Part(1.0, "identity", 0.1, np.array([0.2, 0.3])),))
+    fill(connection, {"c": "text"}, {"c": ["a"]})
+    query = to_sql(encoder, formula, table="t", dialect="postgres")
+    (kind,) = connection.execute(f"SELECT pg_typeof(score) FROM ({query}) AS q".encode()).fetchone()
+    assert kind == "double precision"
+
+
+@pytest.mark.parametrize("standard", ["on", "off"])
+def test_texts_mean_the_same_whatever_the_server_makes_of_backslashes(connection, standard):
+    connection.execute(f"SET standard_conforming_strings = {standard}")
+    connection.execute("SET escape_string_warning = off")
+    try:
+        for level in HOSTILE_LEVELS:
+            literal = DIALECTS["postgres"].text(level)
+            assert connection.execute(f"SELECT {literal}".encode()).fetchone() == (level,)
+    finally:
+        connection.execute("RESET standard_conforming_strings")
+
+
+def test_dates_numbers_and_texts_of_other_types(connection):
+    train = pd.DataFrame(
+        {
+            "d": pd.to_datetime(["2020-01-01", "2020-01-02", "2020-01-03"]),
+            "n": [1.0, 2.0, 3.0],
+            "c": ["1", "2", "1"],
+            "b": [True, False, True],
+        }
+    )
+    encoder = TableEncoder(min_level_rows=1).fit(train)
+    formula = Formula((Part(1.0, "identity", 0.5, np.arange(1.0, len(encoder.terms_) + 1)),))
+    moments = pd.Series(pd.to_datetime(["2024-03-31 01:30:00.25", "1960-05-05 00:00:00.5"]))
+    with_zone = moments.dt.tz_localize("Asia/Kolkata")
+    others = {"n": [7, None], "c": [1, 2], "b": [0, 1]}
+    types = {"n": "numeric(9, 2)", "c": "smallint", "b": "integer"}
+    connection.execute("SET TimeZone = 'America/New_York'")
+    for kind, dates in (
+        ("timestamp", moments), ("timestamptz", with_zone), ("date", moments.dt.date)
+    ):  # fmt: skip
+        values = {"d": dates.tolist(), **others}
+        fill(connection, {"d": kind, **types}, values)
+        query = to_sql(encoder, formula, table="t", dialect="postgres", keep=["row number"])
+        got = run(connection, query)[:, 1]
+        frame = pd.DataFrame({"d": dates, **others})
+        np.testing.assert_allclose(got, formula(encoder.transform(frame)), rtol=0, atol=1e-9)
+
+
+def test_extreme_predictors_do_not_overflow(connection):
+    encoder = TableEncoder(min_level_rows=1).fit(pd.DataFrame({"x": [1.0, 2.0, 3.0]}))
+    formula = Formula((Part(2.0, "sigmoid", 0.0, np.array([1.0])),))
+    values = [-1e307, -1e4, -600.0, -30.0, 30.0, 1e4, 1e307]
+    fill(connection, {"x": "double precision"}, {"x": values})
+    got = run(connection, to_sql(encoder, formula, table="t", dialect="postgres"))[:, 0]
+    np.testing.assert_allclose(got, formula(np.array(values)[:, None]), rtol=1e-12, atol=1e-200)

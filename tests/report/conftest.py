@@ -1,0 +1,71 @@
+"""Summaries that the tests of the report share: an ordinary one, and one of hostile names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.report.hostile import HOSTILE
+
+from auucmax import certify, check_randomisation, make_trial
+from auucmax.report import Economy, Names, summarise
+from auucmax.targeting import calibrate
+
+
+class Material:
+    """Rows, scores and everything that a summary takes."""
+
+    def __init__(self, n_rows: int = 6000, outcome: str = "binary") -> None:
+        self.trial = make_trial(
+            n_rows, n_features=4, ate=0.08, heterogeneity=0.9, outcome=outcome, random_state=3
+        )
+        self.y, self.treatment = self.trial.y, self.trial.treatment
+        self.score = np.asarray(self.trial.population.uplift(self.trial.X))
+        rng = np.random.default_rng(0)
+        noise = rng.standard_normal(n_rows)
+        self.rivals = {"close": self.score + 0.02 * noise, "random": noise}
+        self.features = self.trial.X.assign(city=rng.choice(["north", "south"], n_rows))
+
+
+@pytest.fixture(scope="session")
+def material():
+    return Material()
+
+
+@pytest.fixture(scope="session")
+def summary(material):
+    m = material
+    other = Material(3000)
+    return summarise(
+        m.y,
+        m.score,
+        treatment=m.treatment,
+        features=m.features,
+        rivals=m.rivals,
+        calibration=calibrate(other.y, other.score, treatment=other.treatment),
+        linear=([0.5, -1.0, 0.0, 2.0], m.trial.X),
+        names=Names(outcome="visit", treated="e-mail", control="none", model="AUUC-max"),
+        economy=Economy(cohort=20_000, cost=0.1, value=4.0, currency="EUR"),
+        certificate=certify(m.score, y=m.y, treatment=m.treatment),
+        randomisation=check_randomisation(m.trial),
+        notes=["A note."],
+    )
+
+
+@pytest.fixture(scope="session")
+def hostile_summary(material):
+    m = material
+    features = pd.DataFrame(
+        {HOSTILE[0]: m.features["city"].map({"north": HOSTILE[1], "south": HOSTILE[2]})}
+    )
+    return summarise(
+        m.y,
+        m.score,
+        treatment=m.treatment,
+        features=features.assign(**{"W" * 5000: m.trial.X.iloc[:, 0]}),
+        rivals={HOSTILE[3]: m.score, HOSTILE[4]: -m.score, "R" * 3000: m.rivals["random"]},
+        names=Names(HOSTILE[1], HOSTILE[2], HOSTILE[3], HOSTILE[4], HOSTILE[5], HOSTILE[0]),
+        economy=Economy(cost=0.1, value=4.0, currency=HOSTILE[1]),
+        linear=([1.0], m.trial.X.iloc[:, :1].set_axis([HOSTILE[4]], axis=1)),
+        notes=HOSTILE,
+    )

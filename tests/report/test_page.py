@@ -1,0 +1,189 @@
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from importlib.resources import files
+
+import pytest
+from tests.report.hostile import HOSTILE
+
+from auucmax.report import render, summarise, write_report
+from auucmax.report.page import embedded_json
+
+VOID = {"meta", "input", "br", "link", "img", "hr"}
+SELF_CLOSED = {"line", "circle", "path", "rect"}
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, and the text of the page; fails on tags that do not match."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.elements, self.texts, self.inside = [], [], [], {}
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        assert tag in SELF_CLOSED
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("script", "style"):
+            kind = self.elements[-1][1].get("type", "")
+            self.inside[self.open[-1] + kind] = data
+        else:
+            self.texts.append(data)
+
+    @property
+    def text(self):
+        return "".join(self.texts)
+
+
+@pytest.fixture(scope="module")
+def page(summary):
+    return render(summary)
+
+
+def test_sections_come_in_order(page):
+    titles = re.findall(r"<h2 id=\"[\w-]+\">([^<]+)</h2>", page)
+    assert titles == [
+        "Did the trial work?",
+        "In one sentence",
+        "What treating more people gains",
+        "Choose a share or a budget",
+        "Against other rankings",
+        "Tenths of the people: predicted against actual",
+        "What drives the score",
+        "The certificate",
+        "What these data cannot support",
+    ]
+
+
+def test_html_matches_ids_are_single_and_references_lead_somewhere(page):
+    elements = Page(page).elements
+    ids = [attrs["id"] for _, attrs in elements if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    for _, attrs in elements:
+        for name in ("for", "aria-labelledby"):
+            assert name not in attrs or attrs[name] in ids
+    for tag, attrs in elements:
+        if tag == "input":
+            assert any(a.get("for") == attrs["id"] for t, a in elements if t == "label")
+    assert any(attrs.get("aria-live") == "polite" for _, attrs in elements)
+
+
+def test_nothing_is_loaded_and_the_policy_admits_only_the_own_script(page):
+    parsed = Page(page)
+    for _, attrs in parsed.elements:
+        assert not {"src", "href", "style", "action", "srcset"} & set(attrs)
+        assert not [name for name in attrs if name.startswith("on")]
+    assert "url(" not in parsed.inside["style"]
+    assert "@import" not in parsed.inside["style"]
+    policy = next(a["content"] for t, a in parsed.elements if "http-equiv" in a)
+    assert policy.startswith("default-src 'none'; ")
+    for part in ("style", "script"):
+        digest = hashlib.sha256(parsed.inside[part].encode()).digest()
+        assert f"{part}-src 'sha256-{base64.b64encode(digest).decode()}'" in policy
+    assert "form-action 'none'" in policy
+    assert "unsafe" not in policy
+
+
+def test_sizes(page, hostile_summary):
+    assert len(page.encode()) < 500_000
+    assert len(render(hostile_summary).encode()) < 500_000
+    assert len(files("auucmax.report").joinpath("page.js").read_bytes()) < 15_000
+
+
+def test_embedded_json_is_the_summary(summary, page):
+    assert json.loads(Page(page).inside["scriptapplication/json"]) == summary
+
+
+def test_a_saved_summary_gives_the_same_page(summary, page):
+    assert render(json.loads(json.dumps(summary))) == page
+
+
+def test_numbers_at_the_start_are_those_of_the_dict(summary, page):
+    plan = summary["plan"]
+    assert f'id="people">{plan["people"][30]:,}<' in page
+    assert f'id="gain">{plan["gain"][30]:,.{plan["digits"]["gain"]}f}<' in page
+    assert f'id="risk">{plan["risk"][30]:.4f}<' in page
+    for text in (summary["headline"]["text"], summary["certificate"]["text"]):
+        assert text in Page(page).text
+
+
+def test_hostile_names_stay_text(hostile_summary, page):
+    hostile = render(hostile_summary)
+    parsed = Page(hostile)
+    tags = {tag for tag, _ in Page(page).elements}
+    assert {tag for tag, _ in parsed.elements} <= tags
+    assert hostile.count("<script") == 2
+    assert hostile.count("</script") == 2
+    for name in HOSTILE[:5]:
+        assert name in parsed.text
+    data = embedded_json(hostile_summary)
+    assert not set("<>&\u2028\u2029") & set(data)
+    assert json.loads(data) == hostile_summary
+
+
+def test_pages_without_the_optional_parts(material):
+    text = render(summarise(material.y, material.score, treatment=material.treatment))
+    parsed = Page(text)
+    assert "Choose a share</h2>" in text
+    assert 'id="budget"' not in text
+    assert 'id="profit"' not in text
+    assert "What drives the score" not in text
+    assert "None was computed." in parsed.text
+    assert "not checked" in parsed.text
+    real = render(summarise(material.y * 3.5, material.score, treatment=material.treatment))
+    assert 'id="risk"' not in real
+
+
+def test_other_dictionaries_are_refused(summary):
+    for other in ({}, {**summary, "version": 99}):
+        with pytest.raises(ValueError, match=r"summary should come from auucmax\.report"):
+            render(other)
+
+
+def test_the_file_is_whole_or_old(summary, page, tmp_path):
+    target = tmp_path / "page.html"
+    write_report(summary, target)
+    assert target.read_text(encoding="utf-8") == page
+    with pytest.raises(ValueError, match="summary should come"):
+        write_report({}, target)
+    assert target.read_text(encoding="utf-8") == page
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def luminance(colour):
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a, b):
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_contrast_is_aa(scheme):
+    css = files("auucmax.report").joinpath("page.css").read_text()
+    block = css.split(":root {")[scheme + 1].split("}")[0]
+    colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", block))
+    for name in ("text", "muted", "accent", "ok", "caution", "problem"):
+        assert contrast(colours[name], colours["card"]) >= 4.5, name
+    for name in ("text", "muted"):
+        assert contrast(colours[name], colours["page"]) >= 4.5, name
+    for name in ("accent", "muted", "text", "r0", "r1", "r2", "r3", "r4"):
+        for ground in ("card", "band"):  # lines, dots and marks: 3 to 1
+            assert contrast(colours[name], colours[ground]) >= 3, (name, ground)

@@ -1,0 +1,163 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from auucmax import (
+    auuc_difference,
+    auuc_inference,
+    certify,
+    check_randomisation,
+    load_hillstrom,
+    make_trial,
+    policy_risk,
+)
+from auucmax.evaluation import uplift_band, uplift_by_decile
+from auucmax.report import VERSION, Economy, Names, summarise
+from auucmax.targeting import plan
+
+GRID = np.linspace(0, 1, 101)
+
+
+def test_summary_is_plain_json_and_comes_back_the_same(summary):
+    text = json.dumps(summary, allow_nan=False)
+    assert json.loads(text) == summary
+    assert summary["version"] == VERSION
+
+
+def test_curve_is_that_of_the_band(summary, material):
+    band = uplift_band(material.y, material.score, treatment=material.treatment, shares=GRID)
+    assert summary["curve"]["uplift"] == band.uplift.tolist()
+    assert summary["curve"]["lower"] == band.simultaneous_lower.tolist()
+    assert summary["curve"]["upper"] == band.simultaneous_upper.tolist()
+    assert summary["effect"]["lower"] == band.lower[-1]
+    assert summary["headline"]["gain"] == band.uplift[30]
+    # The share of the headline is fixed beforehand, so its interval is the narrower one.
+    assert summary["headline"]["lower"] == band.lower[30] > band.simultaneous_lower[30]
+
+
+def test_auuc_rivals_risk_and_tenths_are_those_of_the_library(summary, material):
+    y, score, t = material.y, material.score, material.treatment
+    found = auuc_inference(y, score, treatment=t)
+    assert (summary["auuc"]["estimate"], summary["auuc"]["gain"]) == (found.estimate, found.gain)
+    for rival in summary["rivals"]:
+        other = material.rivals[rival["name"]]
+        difference = auuc_difference(y, score, other, treatment=t)
+        assert rival["difference"]["estimate"] == difference.estimate
+        assert (rival["difference"]["lower"], rival["difference"]["upper"]) == difference.interval
+        curve = uplift_band(y, other, treatment=t, shares=GRID).uplift
+        np.testing.assert_allclose(rival["uplift"], curve, atol=1e-12)
+    np.testing.assert_array_equal(
+        summary["plan"]["risk"], policy_risk(y, score, treatment=t, share=GRID)
+    )
+    tenths = uplift_by_decile(y, score, treatment=t)
+    assert summary["deciles"]["uplift"] == tenths["uplift"].tolist()
+    assert len(summary["deciles"]["predicted"]) == 10
+
+
+def test_plan_is_that_of_targeting(summary, material):
+    found = plan(
+        material.y,
+        material.score,
+        treatment=material.treatment,
+        n_people=20_000,
+        value=4.0,
+        cost=0.1,
+        shares=GRID,
+    )
+    table, shown = found.table, summary["plan"]
+    assert shown["people"] == table["n_treated"].tolist()
+    for name in ("share", "cost", "gain", "gain_lower", "profit", "profit_upper"):
+        assert shown[name] == table[name].tolist(), name
+    assert shown["best_share"] == found.best.share
+    assert shown["cautious_share"] == found.cautious.share
+    # Intervals along the slider are simultaneous: gain = N times the curve.
+    np.testing.assert_allclose(shown["gain_lower"], 2e4 * np.array(summary["curve"]["lower"]))
+
+
+def test_headline_gives_the_share_of_the_effect(summary):
+    head = summary["headline"]
+    assert head["ratio"] == pytest.approx(head["gain"] / summary["effect"]["estimate"])
+    assert head["ratio_lower"] < head["ratio"] < head["ratio_upper"]
+    assert f"gives {head['ratio']:.0%} of the effect of treating everyone" in head["text"]
+
+
+def test_headline_states_no_ratio_without_an_effect():
+    trial = make_trial(2000, ate=0.0, heterogeneity=0.5, random_state=0)
+    found = summarise(trial.y, trial.X.iloc[:, 0], treatment=trial.treatment)
+    assert found["headline"]["ratio"] is None
+    assert "is not shown to be above zero" in found["headline"]["text"]
+    harmful = summarise(
+        1 - trial.y * (1 - trial.treatment), trial.effect, treatment=trial.treatment
+    )
+    assert harmful["headline"]["ratio"] is not None
+    swapped = summarise(
+        1 - trial.y * (1 - trial.treatment), trial.effect, treatment=1 - trial.treatment
+    )
+    assert "is below zero" in swapped["headline"]["text"]
+
+
+def test_real_outcomes_have_no_risk_and_are_per_person():
+    trial = load_hillstrom(outcome="spend")
+    found = summarise(trial.y, trial.X["womens"], treatment=trial.treatment)
+    assert found["plan"]["risk"] is None
+    assert found["unit"]["per"] == "per person"
+    assert found["rows"]["events_treated"] is None
+
+
+def test_labels_groups_and_two_valued_scores_pass():
+    trial = make_trial(600, random_state=0)
+    labels = np.where(trial.treatment == 1, "mail", "none")
+    score = (trial.X.iloc[:, 0] > 0).astype(int)
+    groups = np.arange(600) // 2
+    found = summarise(trial.y, score, treatment=labels, control="none", groups=groups)
+    assert found["rows"]["groups"] == 300
+    alone = summarise(trial.y, score, treatment=trial.treatment)
+    assert found["curve"]["uplift"] == alone["curve"]["uplift"]
+    assert found["curve"]["upper"] != alone["curve"]["upper"]
+
+
+def test_certificate_and_randomisation_are_told_in_their_own_words(summary, material):
+    m = material
+    assert summary["certificate"]["text"] == str(certify(m.score, y=m.y, treatment=m.treatment))
+    assert summary["trial"]["balance"] == check_randomisation(m.trial).verdict
+
+
+def test_same_seed_same_summary_and_row_order_does_not_matter(material):
+    m = material
+    first = summarise(m.y, m.score, treatment=m.treatment, random_state=1)
+    order = np.random.default_rng(0).permutation(len(m.y))
+    second = summarise(m.y[order], m.score[order], treatment=m.treatment[order], random_state=1)
+    for name in ("uplift", "lower", "upper"):
+        np.testing.assert_allclose(first["curve"][name], second["curve"][name], atol=1e-12)
+    assert first["headline"]["text"] == second["headline"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"share": 0.305}, "whole per cent"),
+        ({"share": 0.0}, "whole per cent"),
+        ({"share": [0.1, 0.2]}, "whole per cent"),
+        ({"features": pd.DataFrame({"a": [1, 2]})}, "as many rows as y"),
+        ({"rivals": {"short": [1.0, 2.0]}}, r"rivals\['short'\] should have as many rows"),
+        ({"economy": Economy(cost=-1.0)}, "cost should be"),
+        ({"economy": Economy(cohort=0)}, "n_people should be"),
+        ({"linear": ([1.0], pd.DataFrame({"a": [1.0], "b": [1.0]}))}, "coef should have a number"),
+    ],
+)
+def test_bad_input_is_refused_in_words(material, change, message):
+    with pytest.raises(ValueError, match=message):
+        summarise(material.y, material.score, treatment=material.treatment, **change)
+
+
+def test_certificate_of_another_kind_is_refused(material):
+    with pytest.raises(TypeError, match=r"auucmax\.certify"):
+        summarise(
+            material.y, material.score, treatment=material.treatment, certificate="it is good"
+        )
+
+
+def test_long_names_are_cut():
+    assert len(Names(outcome="x" * 10_000).to_dict()["outcome"]) == 120

@@ -1,0 +1,285 @@
+"""The documentation: its code runs and prints what is shown, and the site builds without a network.
+
+``python tests/test_docs_site.py`` writes what the code prints into the pages; then read the change.
+"""
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import zlib
+from html.parser import HTMLParser
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from experiments.harness import read_lines, run_tasks
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from typer.main import get_command
+from typer.testing import CliRunner
+
+import auucmax
+from auucmax import make_trial
+from auucmax.cli import app
+from auucmax.pairs import ScoreObjective, code_rows
+from auucmax.pairs.reference import pair_sums
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+COMMANDS_PAGE = DOCS / "guide" / "command-line.md"
+PAGES = [DOCS / "index.md", DOCS / "conventions.md", *sorted((DOCS / "guide").glob("*.md"))]
+EXTENDING = DOCS / "extending.md"
+#: Code, and what it prints if a block of text follows.
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+#: Modules whose public names must be in the reference.
+DOCUMENTED = (
+    "data", "estimators", "evaluation", "bounds", "compare", "targeting", "trial_model", "export",
+    "report",
+)  # fmt: skip
+
+
+def run_page(page, folder):
+    """Run the blocks of a page one after the other: (shown, printed) of each, and their names."""
+    names, found = {}, []
+    with contextlib.chdir(folder), matplotlib.rc_context({"backend": "agg"}):
+        for code, shown in BLOCK.findall(page.read_text()):
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(code, page.name, "exec", dont_inherit=True), names)
+            found.append((shown, printed.getvalue()))
+    return found, names
+
+
+def check_page(page, folder):
+    found, names = run_page(page, folder)
+    assert found, f"{page.name} has no code"
+    for shown, printed in found:
+        assert shown.split() == printed.split()  # lines may be folded
+    return names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_code_prints_what_the_page_shows(page, tmp_path):
+    check_page(page, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def extensions(tmp_path_factory):
+    """The names that the page on extending defines."""
+    return check_page(EXTENDING, tmp_path_factory.mktemp("extending"))
+
+
+def test_the_surrogate_agrees_with_all_pairs_written_out(extensions):
+    surrogate, trial = extensions["Exponential"](0.7), make_trial(300, random_state=1)
+    score = trial.X.to_numpy(dtype=float)[:, 0]
+    objective = ScoreObjective(trial.y, treatment=trial.treatment, surrogate=surrogate)
+    codes = code_rows(trial.y, treatment=trial.treatment)
+    slow, got = pair_sums(score, codes, surrogate), objective.derivatives(score)
+    each = np.repeat(objective.multipliers, 2)[codes]
+    assert got.value == pytest.approx(np.dot(objective.multipliers, slow.losses), rel=1e-8)
+    assert got.gradient == pytest.approx(each * slow.gradient, rel=1e-6, abs=1e-9)
+
+
+def test_the_baseline_is_an_estimator_of_ours(extensions):
+    trial = make_trial(1_000, random_state=1)
+    model = clone(extensions["OneModel"](LogisticRegression()))
+    model.fit(trial.X, trial.y, treatment=trial.treatment)
+    assert np.ptp(model.predict(trial.X)) > 0
+    with pytest.raises(ValueError, match="fitted on"):
+        auucmax.certify(model, trial.X, trial.y, treatment=trial.treatment)
+    with pytest.raises(ValueError, match="0 or 1"):
+        model.fit(trial.X, trial.y * 2, treatment=trial.treatment)
+
+
+def test_the_bound_is_unbiased_and_holds(extensions):
+    estimates, lower = [], []
+    for seed in range(200):
+        trial = make_trial(1_000, treatment_share=0.3, n_features=4, random_state=seed)
+        score = trial.X["x0"].round()  # with ties
+        bound = extensions["pairing_bound"](trial.y, score, treatment=trial.treatment)
+        estimates.append(bound.estimate)
+        lower.append(bound.lower)
+    truth = trial.population.auuc(lambda X: X["x0"].round())
+    error = np.std(estimates) / np.sqrt(len(estimates))
+    assert abs(np.mean(estimates) - truth) < 3 * error
+    assert np.mean(np.array(lower) > truth) <= 0.05
+
+
+def test_the_experiment_fits_the_harness(extensions, tmp_path):
+    tasks, path = extensions["tasks"](2), tmp_path / "lines.jsonl"
+    how = {"run": extensions["run"], "parameters": extensions["parameters"], "jobs": 1}
+    assert run_tasks(tasks, path, **how) == (4, 0)
+    assert run_tasks(tasks, path, **how) == (0, 0)  # all lines are there
+    page = extensions["render"](read_lines(path))
+    assert page.startswith("## how-many-rows")
+    assert [line.split()[1] for line in page.splitlines()[-2:]] == ["2,000", "8,000"]
+
+
+def shown_commands(page=COMMANDS_PAGE):
+    lines = re.findall(r"^ *\$ auucmax (.*)$", page.read_text(), re.MULTILINE)
+    return [shlex.split(line) for line in lines]
+
+
+def test_the_guide_shows_every_command_with_options_that_exist():
+    there = get_command(app).commands
+    assert {name for name, *_ in shown_commands()} == set(there) - {"demo"}
+    for name, *arguments in shown_commands() + shown_commands(DOCS / "index.md"):
+        known = {option for parameter in there[name].params for option in parameter.opts}
+        assert {a for a in arguments if a.startswith("-")} <= known, name
+
+
+@pytest.mark.gate
+def test_commands_run(tmp_path):
+    run_page(COMMANDS_PAGE, tmp_path)
+    with contextlib.chdir(tmp_path):
+        for command in shown_commands():
+            done = CliRunner().invoke(app, command)
+            assert done.exit_code == 0, (command, done.output)
+    written = {"mail.auucmax", "list.csv", "report.html", "score.sql"}
+    assert written <= {path.name for path in tmp_path.iterdir()}
+
+
+# --- the site -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    if find_spec("mkdocs") is None:
+        pytest.skip("mkdocs is not installed: pip install -e '.[docs]'")
+    folder = tmp_path_factory.mktemp("site")
+    nowhere = dict.fromkeys(("http_proxy", "https_proxy"), "http://127.0.0.1:1")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
+        cwd=ROOT,
+        env=os.environ | nowhere | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    return folder
+
+
+class Loads(HTMLParser):
+    """Addresses that a browser fetches to show a page; links to follow are none."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attrs):
+        attributes = {name: value or "" for name, value in attrs}
+        if tag == "link" and attributes.get("rel") in ("canonical", "prev", "next", "alternate"):
+            return
+        names = ["src", "srcset", "data", "poster", *([] if tag in ("a", "base") else ["href"])]
+        self.found += [attributes[name] for name in names if name in attributes]
+        self.found += re.findall(r"url\(['\"]?([^'\")]+)", attributes.get("style", ""))
+
+
+def loaded(html):
+    parser = Loads()
+    parser.feed(html)
+    return parser.found
+
+
+def is_elsewhere(address):
+    return re.match(r"\s*(\w+:)?//", address) is not None
+
+
+def test_what_is_loaded_is_told_from_links():
+    html = '<a href="https://a.b"></a><script src="https://c.d/e"></script><img src="x.png">'
+    html += '<link rel="stylesheet" href="//f.g"><link rel="next" href="h.html">'
+    assert loaded(html) == ["https://c.d/e", "x.png", "//f.g"]
+    assert [a for a in loaded(html) if is_elsewhere(a)] == ["https://c.d/e", "//f.g"]
+
+
+@pytest.mark.gate
+def test_pages_load_nothing_from_elsewhere(site):
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 20
+    for page in pages:
+        addresses = loaded(page.read_text())
+        assert any(address.endswith(".js") for address in addresses)
+        assert [a for a in addresses if is_elsewhere(a)] == [], page.name
+        for address in addresses:
+            if page.name != "404.html" and not address.startswith(("#", "data:")):
+                assert (page.parent / address.split("#")[0].split("?")[0]).exists(), address
+    for sheet in site.rglob("*.css"):
+        used = re.findall(r"(?:url\(|@import )['\"]?([^'\")]+)", sheet.read_text())
+        assert [a for a in used if is_elsewhere(a)] == [], sheet.name
+
+
+@pytest.mark.gate
+def test_every_public_name_is_in_the_reference(site):
+    packed = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
+    known = {line.split()[0] for line in zlib.decompress(packed).decode().splitlines()}
+    public = {
+        f"auucmax.{module}.{name}"
+        for module in DOCUMENTED
+        for name in import_module(f"auucmax.{module}").__all__
+        if not name.isupper()  # constants are shown where there is something to say
+    }
+    # A function with the name of its own file is found below the file.
+    missing = {n for n in public if n not in known and f"{n}.{n.split('.')[-1]}" not in known}
+    assert missing == set()
+    assert set(auucmax.__all__) <= {name.split(".")[-1] for name in known}
+
+
+@pytest.mark.gate
+def test_search_works_on_files_without_a_network(site):
+    browser = shutil.which("chromium")
+    if browser is None or find_spec("playwright") is None:
+        pytest.skip("needs chromium and playwright")
+    from playwright.sync_api import sync_playwright
+
+    asked, errors = [], []
+    with sync_playwright() as play:
+        window = play.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        page = window.new_page(viewport={"width": 1400, "height": 900})
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto((site / "guide" / "trial.html").as_uri())
+        page.get_by_role("textbox", name="Search").click()
+        page.keyboard.type("hedged betting")
+        page.wait_for_selector(".md-search-result__link", timeout=20_000)
+        assert "guarantees.html" in page.inner_html(".md-search-result__list")
+        window.close()
+    assert errors == []
+    assert [url for url in asked if not url.startswith(("file:", "data:", "about:"))] == []
+
+
+def write_outputs():
+    """Put what the code prints into the pages, long lines folded."""
+    for page in [*PAGES, EXTENDING]:
+        with tempfile.TemporaryDirectory() as folder:
+            found, _ = run_page(page, folder)
+        printed = iter([printed for _, printed in found])
+
+        def filled(block, printed=printed):
+            code, text = block[1], next(printed).rstrip()
+            lines = [fold(line) for line in text.splitlines()]
+            shown = "\n```text\n{}\n```\n".format("\n".join(lines)) if text else ""
+            return f"```python\n{code}```\n{shown}"
+
+        page.write_text(BLOCK.sub(filled, page.read_text()))
+
+
+def fold(line, width=96):
+    short = len(line) <= width
+    return line.rstrip() if short else textwrap.fill(line, width, subsequent_indent="    ")
+
+
+if __name__ == "__main__":
+    write_outputs()

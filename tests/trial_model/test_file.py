@@ -1,0 +1,492 @@
+"""Models saved and loaded: equal afterwards; and no file can do harm."""
+
+import io
+import json
+import os
+import pickle
+import tracemalloc
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.trial_model.trial_table import NAMES, trial_table
+
+from auucmax.trial_model import MODELS, ModelFileError, fit_trial_model, load_model, save_model
+from auucmax.trial_model import file as model_file
+
+SLOW = {"pcg", "ndcg", "tarnet", "cfrnet", "ganite"}
+
+
+def fit(name, rows=1_500, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # few rows
+        options = NAMES | {"id": "person", "model": name} | options
+        return fit_trial_model(trial_table(rows), **options)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fit("auucmax")
+
+
+@pytest.fixture
+def path(model, tmp_path):
+    save_model(model, tmp_path / "trial.model")
+    return tmp_path / "trial.model"
+
+
+def members(content):
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def archive(parts, compression=zipfile.ZIP_STORED):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as made:
+        for name, content in parts.items():
+            made.writestr(name, content)
+    return buffer.getvalue()
+
+
+def rewrite(path, change=None, estimator=None, **more):
+    """A file whose checks of wholeness pass, with other contents."""
+    parts = members(path.read_bytes())
+    plain = json.loads(parts["model.json"])
+    parts |= more
+    if estimator is not None:
+        parts["estimator.skops"] = estimator
+    plain["estimator_hash"] = model_file._digest(parts["estimator.skops"])
+    if change is not None:
+        change(plain)
+    if "model.json" not in more:
+        parts["model.json"] = json.dumps(plain).encode()
+    path.write_bytes(archive({name: data for name, data in parts.items() if data is not None}))
+
+
+def refused(path, message="should be"):
+    with pytest.raises(ModelFileError, match=message) as caught:
+        load_model(path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.gate] if n in SLOW else []) for n in MODELS],
+)
+def test_round_trip(name, tmp_path):
+    model, table = fit(name), trial_table(700, random_state=4)
+    save_model(model, tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict(table), model.predict(table))
+    np.testing.assert_array_equal(again.uplift(table), model.uplift(table))
+    assert again.summary == model.summary
+    assert again.columns == model.columns
+    assert again.calibration == model.calibration
+    assert again.encoder.terms_ == model.encoder.terms_
+    assert again.model_name == name
+    for loaded, kept in zip(again.test_rows, model.test_rows, strict=True):
+        np.testing.assert_array_equal(loaded, kept)
+        assert loaded.dtype == kept.dtype
+    fitted_on = trial_table(1_500)
+    np.testing.assert_array_equal(
+        again.held_out(fitted_on).positions, model.held_out(fitted_on).positions
+    )
+    # Saved again, the same plain data: no clock, no chance. (skops names arrays as it likes.)
+    save_model(again, tmp_path / "n")
+    first, second = (
+        json.loads(members((tmp_path / file).read_bytes())["model.json"]) | {"estimator_hash": ""}
+        for file in ("m", "n")
+    )
+    assert first == second
+
+
+def test_without_ids_and_calibration(tmp_path):
+    model = fit("tm", id=None, features=["age", "town"], calibration_share=0)
+    save_model(model, tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    assert again.calibration is None
+    table = trial_table(1_500)
+    np.testing.assert_array_equal(again.held_out(table).positions, model.held_out(table).positions)
+
+
+def test_rows_of_people_are_not_in_the_file(model, path):
+    parts = members(path.read_bytes())
+    assert set(parts) == {
+        "model.json", "ids.npy", "rows.npy", "test.npy", "estimator.skops",
+    }  # fmt: skip
+    names = members(parts["estimator.skops"])
+    text = parts["model.json"].decode() + names["schema.json"].decode()
+    for unwanted in ("training_record_", "selection_path_", "p123"):
+        assert unwanted not in text
+    json.loads(parts["model.json"])
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_rest(model, path, monkeypatch):
+    before = path.read_bytes()
+
+    def fail(*args):
+        raise OSError("disk is full")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="disk is full"):
+        save_model(model, path)
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_files_of_other_kinds(path, tmp_path, monkeypatch):
+    refused(tmp_path / "absent", "should be a model file that can be read, got: No such file")
+    refused(tmp_path, "should be a model file that can be read")
+    refused(tmp_path / "a\x00b", "should be a model file that can be read")
+    whole = path.read_bytes()
+    for content in (b"", b"text", whole[: len(whole) // 2], whole[:-30], b"PK\x03\x04" + bytes(99)):
+        path.write_bytes(content)
+        refused(path, "should be a whole model file")
+    path.write_bytes(archive({"model.json": "{}"}))
+    refused(path, "its members are model.json")
+    path.write_bytes(whole)
+    monkeypatch.setattr(model_file, "LARGEST_FILE", 1000)
+    refused(path, "of at most 1,000 bytes, got")
+
+
+def test_a_newer_version(path):
+    rewrite(path, lambda plain: plain.update(version=2, something="new"))
+    refused(path, "should have a format of version 1 or older, got 2.*upgrade auucmax")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.update(format="auucmax network"),
+        lambda d: d.update(version="1"),
+        lambda d: d.update(version=0),
+        lambda d: d.update(version=True),
+        lambda d: d.update(model_name="tm"),
+        lambda d: d.update(model_name="os.system"),
+        lambda d: d.update(model_name=["auucmax"]),
+        lambda d: d.update(more=1),
+        lambda d: d.pop("summary"),
+        lambda d: d.update(summary=[]),
+        lambda d: d.update(calibration={"score": [0], "uplift": [1]}),
+        lambda d: d.update(calibration="isotonic"),
+        lambda d: d.update(encoder=None),
+        lambda d: d["encoder"]["terms"].pop(),
+        lambda d: d["encoder"]["columns"][0].update(name="other"),
+        lambda d: d["columns"].update(features=["age"]),
+        lambda d: d.update(columns=[]),
+        lambda d: d["split"].update(key="short"),
+        lambda d: d["split"].update(chance=None),
+        lambda d: d.update(estimator_hash="0" * 32),
+    ],
+)
+def test_contents_that_no_model_wrote(path, change):
+    rewrite(path)
+    load_model(path)  # rewriting alone does no damage
+    rewrite(path, change)
+    refused(path, "should be a whole model file")
+
+
+def test_json_that_is_none_or_too_deep(path):
+    original = path.read_bytes()
+    for text in (b"[" * 100_000, b"[1, 2]", b"\xff\xfe", b"9" * 10_000):
+        path.write_bytes(original)
+        rewrite(path, **{"model.json": text})
+        refused(path, "should be a whole model file")
+
+
+def test_archives_that_are_bombs_or_have_odd_members(path):
+    parts = members(path.read_bytes())
+    bomb = b"[" + b" " * 50_000_000 + b"]"
+    path.write_bytes(archive(parts | {"model.json": bomb}, zipfile.ZIP_DEFLATED))
+    tracemalloc.start()
+    refused(path, "compressed")
+    assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    tracemalloc.stop()
+    path.write_bytes(archive(parts | {"../../etc/passwd": "x"}))
+    refused(path, "its members are")
+    path.write_bytes(archive(parts))
+    inner = members(parts["estimator.skops"])
+    rewrite(path, estimator=archive(inner | {"../up.npy": b"x"}))
+    refused(path, "has a member")
+    rewrite(path, estimator=archive(inner | {"code.pkl": pickle.dumps(1)}))
+    refused(path, "has a member")
+    rewrite(path, estimator=archive(inner, zipfile.ZIP_DEFLATED))
+    refused(path, "compressed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as twice:
+            for name, content in [*parts.items(), ("model.json", b"{}")]:
+                twice.writestr(name, content)
+    path.write_bytes(buffer.getvalue())
+    refused(path, "equal names")
+
+
+def test_an_array_that_says_it_is_larger_than_the_file(path):
+    parts = members(path.read_bytes())
+    inner = members(parts["estimator.skops"])
+    name = next(n for n in inner if n.endswith(".npy"))
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (10**11,)}
+    )
+    tracemalloc.start()
+    rewrite(path, estimator=archive(inner | {name: header.getvalue()}))
+    refused(path, "bytes for shape")
+    rewrite(path, estimator=parts["estimator.skops"], **{"ids.npy": header.getvalue()})
+    refused(path, "bytes for shape")
+    assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    tracemalloc.stop()
+
+
+class Harm:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.target),))
+
+
+def object_array(value):
+    buffer = io.BytesIO()
+    array = np.empty(1, dtype=object)
+    array[0] = value
+    np.save(buffer, array, allow_pickle=True)
+    return buffer.getvalue()
+
+
+def test_a_pickle_in_any_place_is_not_run(path, tmp_path):
+    target = tmp_path / "harm"
+    harm = pickle.dumps(Harm(target))
+    pickle.loads(harm)
+    target.rmdir()  # it would have worked
+    original = path.read_bytes()
+    inner = members(members(original)["estimator.skops"])
+    name = next(n for n in inner if n.endswith(".npy"))
+    array = object_array(Harm(target))
+    for estimator in (
+        harm,
+        archive(inner | {"schema.json": harm}),
+        archive(inner | {name: harm}),
+        archive(inner | {name: array}),
+    ):
+        path.write_bytes(original)
+        rewrite(path, estimator=estimator)
+        refused(path)
+    path.write_bytes(original)
+    rewrite(path, **{"ids.npy": array})
+    refused(path)
+    path.write_bytes(harm)
+    refused(path)
+    assert not target.exists()
+
+
+def node(loader, module, name, **more):
+    return {"__loader__": loader, "__module__": module, "__class__": name, "__id__": 1, **more}
+
+
+ARGUMENTS = node("TupleNode", "builtins", "tuple", content=[
+    node("JsonNode", "builtins", "str", content='"mkdir HARM"', is_json=True)
+])  # fmt: skip
+OF_OS = {"module_path": "os", "function": "system"}
+EVIL = {
+    "function": node("FunctionNode", "os", "system", content=OF_OS),
+    "type": node("TypeNode", "subprocess", "Popen", content=OF_OS),
+    "method": node("MethodNode", "os", "system", content={"func": "system", "obj": ARGUMENTS}),
+    "object": node("ObjectNode", "subprocess", "Popen", content=ARGUMENTS),
+    "reduce": node("ConstructorFromReduceNode", "os", "system", content=ARGUMENTS),
+    "partial": node("PartialNode", "functools", "partial", content={"func": ARGUMENTS}),
+    "operator": node("OperatorFuncNode", "operator", "methodcaller", attrs=ARGUMENTS),
+    "unknown": node("NoSuchNode", "builtins", "dict", content={}),
+    "no loader": {"__module__": "os", "__class__": "system"},
+    "trusted by skops": node("ObjectNode", "sklearn.svm._classes", "SVC", content={}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EVIL)
+@pytest.mark.parametrize("place", ["root", "inside"])
+def test_types_outside_the_list_are_refused_before_skops_sees_them(
+    path, name, place, monkeypatch, tmp_path
+):
+    import skops.io
+
+    monkeypatch.chdir(tmp_path)
+    inner = members(members(path.read_bytes())["estimator.skops"])
+    tree = json.loads(inner["schema.json"])
+    if place == "root":
+        tree = EVIL[name] | {"protocol": tree["protocol"], "_skops_version": "0.1"}
+    else:
+        tree["content"]["content"]["coef_"] = EVIL[name]
+    rewrite(path, estimator=archive(inner | {"schema.json": json.dumps(tree)}))
+    monkeypatch.setattr(skops.io, "loads", lambda *a, **k: pytest.fail("skops saw it"))
+    assert "types that no model has" in refused(path)
+    assert not os.path.exists("HARM")
+
+
+def test_numbers_that_give_no_scores(path):
+    inner = members(members(path.read_bytes())["estimator.skops"])
+    arrays = {
+        name: np.load(io.BytesIO(data)) for name, data in inner.items() if name != "schema.json"
+    }
+    for name, array in arrays.items():
+        buffer = io.BytesIO()
+        np.save(buffer, np.zeros((3, 3)))
+        changed = archive(inner | {name: buffer.getvalue()})
+        rewrite(path, estimator=changed)
+        try:
+            again = load_model(path)
+        except ModelFileError:
+            continue
+        # An array that scoring does not use may be anything.
+        assert np.isfinite(again.predict(trial_table(20))).all(), array
+    buffer = io.BytesIO()
+    width = max(arrays.values(), key=lambda a: a.size).size
+    np.save(buffer, np.full(width, np.nan))
+    every = {name: buffer.getvalue() for name in arrays}
+    rewrite(path, estimator=archive(inner | every))
+    refused(path)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.zeros((3, 4)),
+        np.ones((2, 4)),
+        np.ones(3),
+        np.array([[0, np.nan], [0, 1], [0, 1]]),
+        np.array([[0, 1], [0, 1], [0, 2]], dtype=np.float64),
+        np.array([[0, 1], [0, 1], [0, 1]], dtype=np.int64),
+    ],
+)
+def test_test_rows_that_are_none(path, rows):
+    rewrite(path, **{"test.npy": model_file._array_bytes(rows)})
+    refused(path, "the test rows")
+
+
+def test_a_list_of_types_that_skops_has_changed_would_be_noticed(model):
+    content = model_file.import_optional("skops.io", extra="tables").dumps(
+        model_file._trimmed(model.estimator)
+    )
+    model_file._check_nodes(content)
+
+
+@pytest.fixture(scope="module")
+def saved(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("fuzz") / "trial.model"
+    save_model(model, path)
+    return path, path.read_bytes(), trial_table(20)
+
+
+def check_any(path, content, table):
+    """A model that scores rows, or the one error."""
+    path.write_bytes(content)
+    try:
+        model = load_model(path)
+    except ModelFileError as error:
+        message = str(error)
+    else:
+        message = ""
+        assert len(model.predict(table)) == len(table)
+    assert "\n" not in message
+
+
+@st.composite
+def damaged(draw, whole):
+    content = bytearray(whole)
+    for _ in range(draw(st.integers(0, 5))):
+        place = draw(st.integers(0, len(content) - 1))
+        content[place] = draw(st.integers(0, 255))
+    start = draw(st.integers(0, len(content)))
+    kind = draw(st.sampled_from(["whole", "cut", "gap", "more"]))
+    if kind == "cut":
+        return bytes(content[:start])
+    if kind == "gap":
+        return bytes(content[:start] + content[start + draw(st.integers(1, 50)) :])
+    return bytes(content) + (draw(st.binary(max_size=50)) if kind == "more" else b"")
+
+
+@pytest.mark.gate
+def test_damaged_files(saved):
+    path, whole, table = saved
+
+    @settings(max_examples=1_000, deadline=None)
+    @given(st.one_of(damaged(whole), st.binary(max_size=500)))
+    def check(content):
+        check_any(path, content, table)
+
+    check()
+
+
+@pytest.mark.gate
+def test_damage_behind_checks_of_wholeness(saved):
+    """Members are damaged, and sums and hashes made to fit."""
+    path, whole, table = saved
+    parts = members(whole)
+    inner = members(parts["estimator.skops"])
+
+    @settings(max_examples=1_000, deadline=None)
+    @given(st.data())
+    def check(data):
+        where = data.draw(
+            st.sampled_from(["model.json", "ids.npy", "rows.npy", "test.npy", *inner])
+        )
+        path.write_bytes(whole)
+        if where in inner:
+            spoilt = data.draw(damaged(inner[where]))
+            rewrite(path, estimator=archive(inner | {where: spoilt}))
+        else:
+            path.write_bytes(archive(parts | {where: data.draw(damaged(parts[where]))}))
+        check_any(path, path.read_bytes(), table)
+
+    check()
+
+
+values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=3), inside),
+    max_leaves=5,
+)
+
+
+def spots(tree, found=()):
+    """Paths to every value of a JSON tree."""
+    yield found
+    entries = tree.items() if isinstance(tree, dict) else enumerate(tree)
+    for key, value in entries:
+        if isinstance(value, (dict, list)):
+            yield from spots(value, (*found, key))
+        else:
+            yield (*found, key)
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("which", ["model.json", "schema.json"])
+def test_other_values_in_any_place_of_the_json(saved, which):
+    path, whole, table = saved
+    parts = members(whole)
+    inner = members(parts["estimator.skops"])
+    text = parts[which] if which in parts else inner[which]
+    places = [spot for spot in spots(json.loads(text)) if spot]
+
+    @settings(max_examples=1_000, deadline=None)
+    @given(st.sampled_from(places), values)
+    def check(spot, value):
+        tree = json.loads(text)
+        node = tree
+        for key in spot[:-1]:
+            node = node[key]
+        node[spot[-1]] = value
+        path.write_bytes(whole)
+        if which == "model.json":
+            path.write_bytes(archive(parts | {which: json.dumps(tree)}))
+        else:
+            rewrite(path, estimator=archive(inner | {which: json.dumps(tree)}))
+        check_any(path, path.read_bytes(), table)
+
+    check()
