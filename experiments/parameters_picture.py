@@ -19,6 +19,7 @@ PLACES = {
     "DDR": (7, 3, "left"),
     "SDR": (7, -4, "left"),
     "MML": (7, -9, "left"),
+    "NDCG": (-5, 4, "right"),
 }
 
 

@@ -343,7 +343,8 @@ def _policy_text(means: dict[str, np.ndarray]) -> str:
 
 
 def _other_trials(by_trial: dict[str, Scores]) -> list[str]:
-    models = [m for m in table_1.MODELS if all(m in s.models for s in by_trial.values())]
+    present = [m for m in table_1.MODELS if all(m in s.models for s in by_trial.values())]
+    models = [m for m in present if _fewest(by_trial, m) >= table_1.SPLITS]
     common = {
         trial: sorted(set.intersection(*(set(s.lines[m]) for m in models)))
         for trial, s in by_trial.items()
@@ -377,12 +378,27 @@ def _other_trials(by_trial: dict[str, Scores]) -> list[str]:
             ["model", *by_trial],
             [
                 [m, *(page.units(s.difference(m, TM)) for s in by_trial.values())]
-                for m in (models[k] for k in order)
+                for m in [models[k] for k in order] + [m for m in present if m not in models]
                 if m != TM
             ],
         ),
+        _unfinished_text(by_trial, [m for m in present if m not in models]),
         _ranks_text(models, by_mean, order, by_trial),
     ]
+
+
+def _fewest(by_trial: dict[str, Scores], model: str) -> int:
+    return min(len(s.splits(model)) for s in by_trial.values())
+
+
+def _unfinished_text(by_trial: dict[str, Scores], models: Sequence[str]) -> str:
+    if not models:
+        return ""
+    said = ", ".join(f"{model} {_fewest(by_trial, model)}" for model in models)
+    return (
+        f"Without a rank, since fewer than {table_1.SPLITS} splits of each trial have been run: "
+        f"{said} (the same command goes on with them).\n"
+    )
 
 
 def _blocks(s: Scores, models: Sequence[str], splits: Sequence[int]) -> list[list[float]]:

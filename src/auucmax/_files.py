@@ -11,8 +11,11 @@ from pathlib import Path
 __all__ = ["check_target", "whole_file"]
 
 
-def check_target(path: str | os.PathLike[str]) -> Path:
-    """``path`` as a place where a file can be put; told before the work is done."""
+def check_target(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) -> Path:
+    """``path`` as a place where a file can be put; told before the work is done.
+
+    It must not be one of ``inputs``, the files that the work reads.
+    """
     target = Path(path)
     if target.is_dir():
         raise ValueError(
@@ -22,12 +25,27 @@ def check_target(path: str | os.PathLike[str]) -> Path:
         raise ValueError(
             f"the folder of the output should exist, got {target}. Make {target.parent} first."
         )
+    if target.exists() and not target.is_file():  # a device would be replaced by a file
+        raise ValueError(f"the output should be a file, got {target}, a device. Name a file.")
+    if not os.access(target.absolute().parent, os.W_OK):
+        raise ValueError(
+            f"the folder of the output should be one that you may write to, got {target}. Name a "
+            f"file elsewhere."
+        )
+    for given in inputs:
+        if target.exists() and os.path.exists(given) and target.samefile(given):
+            raise ValueError(
+                f"the output should be another file than the input, got {target} for both. Name "
+                f"another."
+            )
     return target
 
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A path to write to; it takes the place of ``path`` if no error comes.
+
+    A link stays a link: what it points to is replaced.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -36,10 +54,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     Path(f"{folder}/list.csv").read_text()
     'id'
     """
-    target = check_target(path)
-    handle, name = tempfile.mkstemp(
-        dir=target.absolute().parent, prefix=f".{target.name}.", suffix=".part"
-    )
+    target = Path(os.path.realpath(check_target(path)))
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     os.close(handle)
     beside = Path(name)
     try:

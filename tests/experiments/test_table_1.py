@@ -137,12 +137,19 @@ def test_paired_columns_use_the_splits_that_both_have():
 
 
 def test_other_trials_get_ranks_only_when_they_are_there():
-    alone = made_up()
+    alone = made_up(splits=20)
     assert "### The same table on other trials" not in table_1.render(alone)
-    both = table_1.render(alone + made_up(-0.02, trial="neighbours"))
+    both = table_1.render(alone + made_up(-0.02, trial="neighbours", splits=20))
     assert "mean rank" in both
     assert re.search(rf"Below random on average: {re.escape(PAPERS_OWN)} \(neighbours\)", both)
     assert f"`{DEFAULT}` has place" in both
+
+
+def test_a_model_that_is_not_done_has_no_rank():
+    lines = made_up(splits=20) + made_up(trial="neighbours", splits=20)
+    early = [x for x in lines if x["model"] != "GANITE" or x["split"] < 4]
+    assert "have been run: GANITE 4 (" in table_1.render(early)
+    assert "have been run" not in table_1.render(lines)
 
 
 def test_kept_means_are_within_the_papers_deviation():

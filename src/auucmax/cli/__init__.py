@@ -12,11 +12,13 @@ from auucmax.cli.compare import compare
 from auucmax.cli.demo import demo
 from auucmax.cli.evaluate import evaluate
 from auucmax.cli.export import export
+from auucmax.cli.failures import OneLineGroup
 from auucmax.cli.fit import fit
 from auucmax.cli.report import report
 from auucmax.cli.target import target
 
 app = typer.Typer(
+    cls=OneLineGroup,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -37,7 +39,10 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="And stop.")
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Options before the command's name."""

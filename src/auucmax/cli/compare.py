@@ -15,6 +15,8 @@ from auucmax.cli.options import (
     Features,
     Id,
     Ignore,
+    ModelKnowsOutcome,
+    ModelKnowsTreatment,
     Query,
     Seed,
     Treated,
@@ -26,9 +28,11 @@ from auucmax.cli.output import print_json, print_rows
 @tells_failures
 def compare(
     data: Data,
-    treatment: Annotated[str | None, typer.Option("--treatment", "-t")] = None,
-    outcome: Annotated[str | None, typer.Option("--outcome", "-y")] = None,
-    models: Annotated[str, typer.Option("--models", help="With commas.")] = "auucmax,tm,cvt",
+    treatment: ModelKnowsTreatment = None,
+    outcome: ModelKnowsOutcome = None,
+    models: Annotated[
+        str, typer.Option("--models", help="Names as for fit --model, with commas.")
+    ] = "auucmax,tm,cvt",
     against: Annotated[
         Path | None,
         typer.Option("--against", help="A model file: the others learn from the rows that it "
@@ -46,7 +50,12 @@ def compare(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Compare models on the same rows: by many random splits, or against a fitted model."""
-    names = listed(models) or []
+    from auucmax._validation import check_choice
+    from auucmax.trial_model import MODELS
+
+    names = list(dict.fromkeys(listed(models) or ()))
+    for name in names:
+        check_choice(name, "--models", MODELS)
     if against is not None:
         _against(against, data, query, names, as_json)
         return
@@ -56,12 +65,8 @@ def compare(
             "pass --against MODEL."
         )
     from auucmax import compare as compare_models
-    from auucmax._validation import check_choice
     from auucmax.cli.trials import read_trial
-    from auucmax.trial_model import MODELS
 
-    for name in names:
-        check_choice(name, "--models", MODELS)
     trial = read_trial(
         data, query, treatment=treatment, outcome=outcome, treated=treated, control=control, id=id,
         features=features, ignore=ignore,
@@ -78,7 +83,8 @@ def compare(
         return
     typer.echo(str(result))
     if len(names) > 1:
-        typer.echo(f"\nDifferences to {names[0]}:\n{result.differences(names[0])}")
+        differences = result.differences(names[0]).to_string(float_format=lambda x: f"{x:.4g}")
+        typer.echo(f"\nDifferences to {names[0]}:\n{differences}")
 
 
 def _pipeline(name: str, seed: int) -> Any:
@@ -93,11 +99,11 @@ def _pipeline(name: str, seed: int) -> Any:
 
 def _against(path: Path, data: str, query: str | None, names: list[str], as_json: bool) -> None:
     from auucmax import auuc_difference, auuc_inference
-    from auucmax.data.reading import read_table
+    from auucmax.cli.trials import read_rows
     from auucmax.trial_model import load_model, rival_scores
 
     model = load_model(path)
-    held_out, scores = rival_scores(model, read_table(data, query=query), names)
+    held_out, scores = rival_scores(model, read_rows(data, query), names)
     own = model.predict(held_out.frame)
     y, treatment = held_out.y, held_out.treatment
     found: dict[str, dict[str, Any]] = {}

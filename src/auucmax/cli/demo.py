@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
-from threadpoolctl import threadpool_limits
+
+from auucmax._files import check_target, whole_file
+from auucmax.cli.failures import tells_failures
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.table import Table
+
     from auucmax import Trial
     from auucmax._validation import Floats
     from auucmax.evaluation import AUUCInference
@@ -28,6 +30,7 @@ NOTE = (
 )
 
 
+@tells_failures
 def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Where to save the picture (PNG).")
@@ -37,12 +40,12 @@ def demo(
 
     Needs no data and no network: the trial is part of the package.
     """
+    from rich.console import Console
+    from threadpoolctl import threadpool_limits
+
     from auucmax import auuc_inference, check_randomisation, load_hillstrom
 
-    if output.is_dir():
-        raise typer.BadParameter(f"{output} is a folder; name a file in it, such as curve.png.")
-    if not output.absolute().parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {output.absolute().parent}; make it first.")
+    check_target(output)
     console = Console()
     trial = load_hillstrom()
     console.print(str(trial), highlight=False)
@@ -66,7 +69,8 @@ def demo(
     console.print(_table(rows))
     console.print(NOTE, highlight=False)
     _draw(test, scores, output)
-    console.print(f"\nThe uplift curves are in {output}", highlight=False)
+    where = f"\nThe uplift curves are in {output}"
+    console.print(where, highlight=False, markup=False, soft_wrap=not console.is_terminal)
 
 
 def _models() -> dict[str, Any]:
@@ -82,10 +86,14 @@ def _models() -> dict[str, Any]:
 
 def _progress(console: Console) -> Progress:
     """A bar that goes away when done, and none where nobody looks."""
+    from rich.progress import Progress
+
     return Progress(console=console, transient=True, disable=not console.is_terminal)
 
 
 def _table(rows: Iterable[tuple[str, Any, AUUCInference, float]]) -> Table:
+    from rich.table import Table
+
     rows = list(rows)
     table = Table(title=f"On {rows[0][2].n_rows:,} rows that no model has seen")
     for column in ("ranking", "AUUC", "95% interval", "paper's bound", "params", "fit"):
@@ -125,7 +133,5 @@ def _draw(test: Trial, scores: dict[str, Floats], output: Path) -> None:
             color=color,
         )
     ax.set_title("E-mail to the highest score first: visits gained")
-    # Written beside and renamed: a killed run leaves the old picture whole.
-    beside = output.with_name(output.name + ".part")
-    figure.savefig(beside, format="png", dpi=150)
-    os.replace(beside, output)
+    with whole_file(output) as beside:
+        figure.savefig(beside, format="png", dpi=150)

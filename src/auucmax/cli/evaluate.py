@@ -9,7 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import AsJson, Control, Query, Treated
+from auucmax.cli.options import (
+    AsJson,
+    Control,
+    ModelKnowsOutcome,
+    ModelKnowsTreatment,
+    Query,
+    Treated,
+)
 from auucmax.cli.output import print_json, print_rows
 
 MODEL_OR_DATA = "the model file and the data; or only the data, with --score-column"
@@ -24,8 +31,8 @@ def evaluate(
     score_column: Annotated[
         str | None, typer.Option("--score-column", help="Scores made by any other tool.")
     ] = None,
-    treatment: Annotated[str | None, typer.Option("--treatment", "-t")] = None,
-    outcome: Annotated[str | None, typer.Option("--outcome", "-y")] = None,
+    treatment: ModelKnowsTreatment = None,
+    outcome: ModelKnowsOutcome = None,
     treated: Treated = None,
     control: Control = None,
     query: Query = None,
@@ -73,13 +80,14 @@ def _judge(y: Any, score: Any, treatment: Any) -> dict[str, Any]:
 
 
 def _by_model(files: list[str], query: str | None) -> tuple[dict[str, Any], str]:
-    from auucmax.data.reading import read_table
+    from auucmax.cli.trials import read_rows
     from auucmax.trial_model import load_model
 
     if len(files) != 2:
-        raise ValueError(f"evaluate should get {MODEL_OR_DATA}; got {len(files)} files.")
+        names = ", ".join(files)
+        raise ValueError(f"evaluate should get {MODEL_OR_DATA}; got {names}. Name both files.")
     model = load_model(Path(files[0]))
-    held = model.held_out(read_table(files[1], query=query))
+    held = model.held_out(read_rows(files[1], query))
     return {"y": held.y, "score": model.predict(held.frame), "treatment": held.treatment}, held.note
 
 
@@ -92,7 +100,7 @@ def _by_column(
     control: str | None,
     query: str | None,
 ) -> tuple[dict[str, Any], str]:
-    from auucmax.data.reading import read_table
+    from auucmax.cli.trials import column_options, read_rows
     from auucmax.trial_model import name_columns, trial_rows
 
     if len(files) != 1 or treatment is None or outcome is None:
@@ -100,11 +108,12 @@ def _by_column(
             "evaluate with --score-column should get one DATA, --treatment and --outcome; got "
             "something else. A MODEL makes its own scores."
         )
-    frame = read_table(files[0], query=query)
-    columns = name_columns(
+    frame = read_rows(files[0], query)
+    named = column_options(
         frame, treatment=treatment, outcome=outcome, treated=treated, control=control,
-        features=[column],
+        features=None, ignore=None,
     )  # fmt: skip
+    columns = name_columns(frame, **(named | {"features": [column]}))
     rows = trial_rows(frame, columns)
     note = f"Scores from {column!r}: the numbers hold if they were not made from these rows."
     return {"y": rows.y, "score": rows.frame[column].to_numpy(), "treatment": rows.treated}, note

@@ -32,12 +32,16 @@ def export(
 
     SQL and JSON are for linear and logistic models; ONNX takes networks and trees as well.
     """
-    from auucmax._files import whole_file
+    from auucmax._files import check_target, whole_file
     from auucmax._validation import check_choice
     from auucmax.export import to_json, to_onnx, to_sql
     from auucmax.trial_model import load_model
 
     check_choice(to, "--to", FORMATS)
+    if output is not None:
+        check_target(output, model)
+    elif to == "onnx":
+        raise ValueError("an ONNX model should go to a file, got no --output. Name one.")
     fitted = load_model(model)
     parts, calibration = (fitted.encoder, fitted.estimator), fitted.calibration
     if to == "onnx":
@@ -50,8 +54,6 @@ def export(
         query = to_sql(*parts, table=table, dialect=dialect, keep=kept, calibration=calibration)
         content = f"{query}\n".encode()
     if output is None:
-        if to == "onnx":
-            raise ValueError("an ONNX model should go to a file, got no --output. Name one.")
         typer.echo(content.decode(), nl=False)
         return
     with whole_file(output) as beside:

@@ -3,17 +3,67 @@
 from __future__ import annotations
 
 import functools
+import os
+import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 import typer
+from typer.core import TyperGroup
 
-__all__ = ["BAD_INPUT", "INTERRUPTED", "tells_failures"]
+__all__ = ["BAD_INPUT", "INTERRUPTED", "OneLineGroup", "tells_failures"]
 
 BAD_INPUT = 2
 INTERRUPTED = 130
+
+# The library speaks of parameters; whoever types commands knows options.
+_VALUES = re.compile(
+    r"\b(treated|control|share|new_levels|test_share|calibration_share)=(['\"]?)([^\s,;'\"]+)\2"
+)
+_NAMES = {
+    "test_share": "--test-share",
+    "calibration_share": "--calibration-share",
+    "expected_share": "--expected-share",
+    "n_people": "--cohort",
+    "n_jobs": "--jobs",
+}
+_UsageError: Any = typer.BadParameter.__base__
+
+
+class OneLineGroup(TyperGroup):
+    """Commands whose wrong options are told like any other bad input: in one line."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command; exit if standalone."""
+        given = (args, prog_name, complete_var, False, windows_expand_args)
+        if not standalone_mode:
+            return super().main(*given, **extra)
+        try:
+            code = super().main(*given, **extra)
+        except _UsageError as error:
+            if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help
+                error.show()
+            else:
+                typer.echo(f"auucmax: {_usage(error)}", err=True)
+            sys.exit(BAD_INPUT)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _usage(error: Any) -> str:
+    context = error.ctx
+    command = f" {context.info_name}" if context is not None and context.parent else ""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    return f"{message}. See: auucmax{command} --help"
 
 
 def tells_failures(command: Callable[..., None]) -> Callable[..., None]:
@@ -29,7 +79,10 @@ def tells_failures(command: Callable[..., None]) -> Callable[..., None]:
             warnings.showwarning = _note
             try:
                 command(*args, **kwargs)
+            except BrokenPipeError:
+                raise  # whoever read the output has seen enough
             except (ValueError, OSError, ImportError, MemoryError) as error:
+                _drop_unwritable_output()
                 typer.echo(f"auucmax: {_one_line(error)}", err=True)
                 raise typer.Exit(BAD_INPUT) from None
             except KeyboardInterrupt:
@@ -44,8 +97,26 @@ def _one_line(error: BaseException) -> str:
         return "the data should fit into memory, and do not. Use fewer columns or rows."
     if isinstance(error, OSError) and error.strerror:
         name = f" ({error.filename})" if error.filename else ""
-        return f"{error.strerror}{name}."
-    return " ".join(str(error).split())
+        return f"{error.strerror}{name}. Mend that and run it again: no file is half written."
+    return as_options(" ".join(str(error).split()))
+
+
+def as_options(message: str) -> str:
+    """A message of the library, with options in place of parameters.
+
+    >>> as_options("test_share should be below 1, got 2. Pass treated=... and control='no'.")
+    '--test-share should be below 1, got 2. Pass --treated ... and --control no.'
+    """
+    message = _VALUES.sub(lambda found: f"--{found[1].replace('_', '-')} {found[3]}", message)
+    return re.sub(rf"\b({'|'.join(_NAMES)})\b", lambda found: _NAMES[found[0]], message)
+
+
+def _drop_unwritable_output() -> None:
+    """Or the interpreter would fail once more, on a full disk, when it flushes at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _note(

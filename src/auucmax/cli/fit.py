@@ -42,9 +42,9 @@ def fit(
     features: Features = None,
     ignore: Ignore = None,
     model: ModelName = "auucmax",
-    test_share: Annotated[float, typer.Option(help="Rows kept to judge the model.")] = 0.3,
+    test_share: Annotated[float, typer.Option(help="Share of rows kept to judge the model.")] = 0.3,
     calibration_share: Annotated[
-        float, typer.Option(help="Rows kept to turn scores into uplift; 0 for none.")
+        float, typer.Option(help="Share of rows kept to turn scores into uplift; 0 for none.")
     ] = 0.2,
     seed: Seed = 0,
     query: Query = None,
@@ -57,14 +57,12 @@ def fit(
     in the file; the model remembers which, and no command judges it on rows that it learnt from.
     """
     from auucmax._files import check_target
-    from auucmax.cli.trials import feature_option
-    from auucmax.data.reading import read_table
+    from auucmax.cli.trials import column_options, read_rows
     from auucmax.trial_model import fit_trial_model, save_model
 
-    check_target(output)
-    with working("reading"):
-        frame = read_table(data, query=query)
-    named = feature_option(
+    check_target(output, data)
+    frame = read_rows(data, query)
+    named = column_options(
         frame, treatment=treatment, outcome=outcome, treated=treated, control=control, id=id,
         features=features, ignore=ignore,
     )  # fmt: skip

@@ -17,7 +17,13 @@ Data = Annotated[
     ),
 ]
 Model = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="File that `auucmax fit` wrote.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="File that `auucmax fit` wrote.",
+        show_default=False,
+        resolve_path=True,  # messages name a file by its last part, and "." has none
+    ),
 ]
 Query = Annotated[
     str | None, typer.Option("--query", "-q", help="SELECT, or table, of a database.")
@@ -29,6 +35,14 @@ Treatment = Annotated[
 Outcome = Annotated[
     str,
     typer.Option("--outcome", "-y", help="Column with the outcome; higher is better."),
+]
+ModelKnowsTreatment = Annotated[
+    str | None,
+    typer.Option("--treatment", "-t", help="Column that says who was treated; a MODEL knows it."),
+]
+ModelKnowsOutcome = Annotated[
+    str | None,
+    typer.Option("--outcome", "-y", help="Column with the outcome; a MODEL knows it."),
 ]
 Treated = Annotated[
     str | None, typer.Option("--treated", help="Value of the treated rows, if it is not 1.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from auucmax._files import whole_file
+from auucmax._files import check_target, whole_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,8 @@ def print_rows(title: str, rows: Mapping[str, str], notes: tuple[str, ...] = ())
         table.add_row(escape(name), escape(value))
     console.print(table)
     for note in notes:
-        console.print(escape(note), highlight=False)
+        # A name of a file that is broken in two is of no use to a script.
+        console.print(escape(note), highlight=False, soft_wrap=not console.is_terminal)
 
 
 def write_frame(frame: pd.DataFrame, path: Path) -> None:
@@ -52,11 +53,9 @@ def write_frame(frame: pd.DataFrame, path: Path) -> None:
             frame.to_csv(beside, index=False)
 
 
-def check_table_target(path: Path) -> None:
+def check_table_target(path: Path, *inputs: str | Path) -> None:
     """The name of the file says how it is written."""
-    from auucmax._files import check_target
-
-    check_target(path)
+    check_target(path, *inputs)
     if path.suffix.lower() not in WRITERS:
         raise ValueError(
             f"the list should be a .csv or .parquet file, got {path.name!r}. Name it so."

@@ -19,14 +19,23 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path(
         "report.html"
     ),
-    share: Annotated[float, typer.Option("--share", "-s", help="Of the headline.")] = 0.3,
-    cohort: Annotated[int, typer.Option("--cohort", help="People to be treated or not.")] = 10_000,
+    share: Annotated[
+        float, typer.Option("--share", "-s", help="Share treated in the headline.")
+    ] = 0.3,
+    cohort: Annotated[
+        int, typer.Option("--cohort", help="Number of people to choose from.")
+    ] = 10_000,
     cost: Cost = None,
     value: Value = None,
     rivals: Annotated[
         str | None,
-        typer.Option("--rivals", help="Other models to draw, with commas; fitted like this one."),
-    ] = "tm",
+        typer.Option(
+            "--rivals",
+            help="Other models to draw, with commas, fitted on the same rows; '' for none. By "
+            "default tm, if DATA is the file of the fit.",
+            show_default=False,
+        ),
+    ] = None,
     query: Query = None,
     as_json: AsJson = False,
 ) -> None:
@@ -36,19 +45,20 @@ def report(
     """
     from auucmax._files import check_target
     from auucmax.cli.options import listed
-    from auucmax.data.reading import read_table
+    from auucmax.cli.trials import read_rows
     from auucmax.report import Economy, summarise_model, write_report
     from auucmax.trial_model import load_model
 
-    check_target(output)
+    check_target(output, model, data)
     fitted = load_model(model)
-    with working("reading and judging"):
+    frame = read_rows(data, query)
+    with working("judging"):
         summary = summarise_model(
             fitted,
-            read_table(data, query=query),
+            frame,
             economy=Economy(cohort=cohort, cost=cost, value=value),
             share=share,
-            rivals=listed(rivals) or (),
+            rivals=listed(rivals),
         )
         write_report(summary, output)
     if as_json:

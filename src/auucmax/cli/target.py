@@ -9,10 +9,10 @@ import typer
 
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import AsJson, Cost, Model, Query, Value
-from auucmax.cli.output import check_table_target, print_json, print_rows, write_frame
+from auucmax.cli.output import check_table_target, print_json, print_rows, working, write_frame
 
 if TYPE_CHECKING:
-    from auucmax.targeting import PlanRow
+    from auucmax.targeting import PlanRow, Selection
 
 
 @tells_failures
@@ -24,36 +24,50 @@ def target(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="List to write, .csv or .parquet.")
     ],
-    share: Annotated[float | None, typer.Option("--share", "-s", help="Part to treat.")] = None,
-    budget: Annotated[float | None, typer.Option("--budget", "-b", help="Money to spend.")] = None,
+    share: Annotated[
+        float | None, typer.Option("--share", "-s", help="Share of people to treat, such as .3.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option("--budget", "-b", help="Money to spend, with --cost.")
+    ] = None,
     cost: Cost = None,
     value: Value = None,
+    new_levels: Annotated[
+        str,
+        typer.Option("--new-levels", help="What to do with texts that training did not have: "
+                     "error, or other, which counts them to no level."),
+    ] = "error",
     everyone: Annotated[bool, typer.Option("--all", help="List everyone, not the chosen.")] = False,
     query: Query = None,
     as_json: AsJson = False,
-) -> None:
+) -> None:  # fmt: skip
     """Choose whom to treat: by a share, a budget, or what an outcome is worth.
 
     Writes the chosen people, best first, with rank, score, uplift, decile and arm. The expected
     gain is that of the trial's rows that the model has not seen; intervals hold at whatever share
     is chosen after looking.
     """
-    from auucmax.data.reading import read_table
+    from auucmax._validation import check_choice
+    from auucmax.cli.trials import read_rows
     from auucmax.trial_model import load_model
     from auucmax.trial_model import target as choose
+    from auucmax.trial_model.choosing import check_policy
 
-    check_table_target(output)
+    check_table_target(output, model, new)
+    check_choice(new_levels, "--new-levels", ("error", "other"))
+    check_policy(share, budget, cost, value)
     fitted = load_model(model)
-    found = choose(
-        fitted, read_table(new, query=query), share=share, budget=budget, cost=cost, value=value
-    )
+    fitted.encoder.new_levels = new_levels
+    frame = read_rows(new, query)
+    with working("choosing"):
+        found = choose(fitted, frame, share=share, budget=budget, cost=cost, value=value)
     write_frame(found.people if everyone else found.chosen(), output)
     if as_json:
         print_json(found.to_dict() | {"file": str(output)})
         return
     name, money = fitted.columns.outcome, cost is not None and value is not None
     rows = {
-        "treated": str(found.selection),
+        "treated": _treated(found.selection, cost),
         f"expected gain in {name}": _between(found.expected, "gain"),
     }
     if money:
@@ -63,6 +77,12 @@ def target(
     print_rows(
         f"{len(found.people):,} people", rows, (found.plan.population, f"Written to {output}.")
     )
+
+
+def _treated(selection: Selection, cost: float | None) -> str:
+    """Who is treated; what it costs only if that was said."""
+    text = str(selection)
+    return text if cost is not None else text.replace(f", cost {selection.cost:,.2f}", "", 1)
 
 
 def _between(row: PlanRow, name: str) -> str:

@@ -23,12 +23,13 @@ def summarise_model(
     *,
     economy: Economy | None = None,
     share: float = 0.3,
-    rivals: Sequence[str] = (),
+    rivals: Sequence[str] | None = (),
 ) -> dict[str, Any]:
     """All numbers of the report, from the rows of a table that the model may be judged on.
 
     ``rivals`` are names of models, fitted on the rows that the model learnt from; a table without
-    those rows has none. Other parameters as in :func:`summarise`.
+    those rows has none, and None stands for "tm" where the table has them. Other parameters as in
+    :func:`summarise`.
 
     Examples
     --------

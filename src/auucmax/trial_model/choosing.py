@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from auucmax._validation import Floats
+from auucmax._validation import Floats, check_shares
 from auucmax.targeting import Plan, PlanRow, Selection, plan, top_share, within_budget
+from auucmax.targeting.policy import check_money
 from auucmax.trial_model.model import TrialModel
 
-__all__ = ["Targeting", "target"]
+__all__ = ["Targeting", "check_policy", "target"]
 
 COLUMNS = ("rank", "score", "uplift", "decile", "arm")
 
@@ -83,7 +84,7 @@ def target(
     >>> len(found.chosen()), found.expected.n_treated
     (300, 300)
     """
-    _check_policy(share, budget, cost, value)
+    check_policy(share, budget, cost, value)
     score = model.predict(frame)
     test = model.test_rows
     money = {"value": 1.0 if value is None else value, "cost": 0.0 if cost is None else cost}
@@ -92,14 +93,17 @@ def target(
         given = {"treatment": test.treatment, "new_score": score, "share": at}
         return plan(test.y, test.score, **given, **money)  # type: ignore[arg-type]
 
-    if share is not None:
-        selection = top_share(score, share, cost=money["cost"])
-    elif budget is not None:
-        selection = within_budget(score, budget, cost=money["cost"])
+    if share is None and budget is None:
+        found = planned(None)
+        at = found.best.share
+        selection = top_share(score, found.best.n_treated / len(score), cost=money["cost"])
     else:
-        selection = top_share(score, planned(None).best.n_treated / len(score), cost=money["cost"])
-    at = _share_of_trial(test.score, score, selection)
-    found = planned(at)
+        if share is not None:
+            selection = top_share(score, share, cost=money["cost"])
+        else:
+            selection = within_budget(score, budget, cost=money["cost"])  # type: ignore[arg-type]
+        at = _share_of_trial(test.score, score, selection)
+        found = planned(at)
     return Targeting(
         people=_people(model, frame, score, selection),
         selection=selection,
@@ -108,14 +112,21 @@ def target(
     )
 
 
-def _check_policy(
+def check_policy(
     share: float | None, budget: float | None, cost: float | None, value: float | None
 ) -> None:
+    """A share, or a budget with its cost, or cost and value: as :func:`target` takes them."""
+    if share is not None:
+        check_shares(share)
+    for name, amount in (("budget", budget), ("cost", cost), ("value", value)):
+        if amount is not None:
+            check_money(amount, name)
     if share is not None and budget is not None:
         raise ValueError("share or budget should be given, got both. Leave one out.")
     if budget is not None and not cost:
         raise ValueError(
-            "a budget should come with the cost of treating one person, got none above 0. Pass it."
+            "a budget should come with the cost of treating one person, got none above 0. Pass a "
+            "cost."
         )
     if share is None and budget is None and (cost is None or value is None):
         raise ValueError(

@@ -13,14 +13,17 @@ from auucmax.trial_model.model import HeldOut, TrialModel
 
 __all__ = ["rival_scores"]
 
+DEFAULT = ("tm",)
+
 
 def rival_scores(
-    model: TrialModel, frame: pd.DataFrame, names: Sequence[str], *, random_state: int = 0
+    model: TrialModel, frame: pd.DataFrame, names: Sequence[str] | None, *, random_state: int = 0
 ) -> tuple[HeldOut, dict[str, Floats]]:
     """The rows of the model's own file that it may be judged on, and scores of rivals for them.
 
     Rivals have their defaults and the model's encoding, and learn from all rows that the model was
-    fitted or calibrated on: those are a few more than it was fitted on.
+    fitted or calibrated on: those are a few more than it was fitted on. A table without those rows
+    has no rivals: that is an error, unless ``names`` is None, which stands for "tm" where it can.
 
     Examples
     --------
@@ -33,10 +36,11 @@ def rival_scores(
     >>> list(scores), len(scores["tm"]) == len(held_out.y)
     (['tm', 'cvt'], True)
     """
-    for name in names:
+    wanted = DEFAULT if names is None else tuple(names)
+    for name in wanted:
         check_choice(name, "a rival", MODELS)
     held_out = model.held_out(frame)
-    if not names:
+    if not wanted or (names is None and not held_out.seen_before):
         return held_out, {}
     if not held_out.seen_before:
         raise ValueError(
@@ -47,7 +51,7 @@ def rival_scores(
     X = model.encoder.transform(learnt.frame)
     X_held_out = model.encoder.transform(held_out.frame)
     scores = {}
-    for name in names:
+    for name in wanted:
         fitted = MODELS[name](random_state).fit(X, learnt.y, treatment=learnt.treatment)
         scores[name] = np.asarray(fitted.predict(X_held_out), dtype=np.float64)
     return held_out, scores

@@ -1,0 +1,278 @@
+"""Bad input is told in one line, with exit code 2; files stay as they were."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.cli.conftest import FIT, run
+
+NAMED = "-t arm -y visit --treated mail --control none"
+
+# What is wrong, the command, and words of the line that tells it.
+CASES = {
+    "no such file": ("fit {bad}/no.csv {fit} -o {out}.model", "got nothing at"),
+    "a name that is near": ("fit {trial} -t arn -y visit -o {out}.model", "Did you mean 'arm'?"),
+    "an outcome that is near": ("check {trial} -t arm -y visits", "Did you mean 'visit'?"),
+    "one arm twice": (
+        "fit {trial} -t arm -y visit --treated mail --control mail -o {out}.model",
+        "--treated and --control should be different labels, got 'mail' for both",
+    ),
+    "one column twice": ("check {trial} -t visit -y visit", "should be different columns"),
+    "an unknown arm": ("check {trial} -t arm -y visit --treated male", "got 'male'"),
+    "three arms": (
+        "fit {trial} -t arm -y visit -o {out}.model",
+        "got the labels 'mail', 'none', 'phone'. Pass --treated ... and --control ...",
+    ),
+    "an empty file": ("fit {bad}/empty.csv {fit} -o {out}.model", "got an empty file"),
+    "only a header": ("fit {bad}/header.csv {fit} -o {out}.model", "should have rows"),
+    "noise": ("fit {bad}/noise.csv {fit} -o {out}.model", "noise.csv should be"),
+    "noise without a name": ("check {bad}/noise {named}", "noise should be"),
+    "noise named Parquet": ("check {bad}/noise.parquet {named}", "a Parquet file"),
+    "another encoding": ("check {bad}/latin.csv {named}", "Save the file as UTF-8."),
+    "an id twice": ("fit {bad}/twice.csv {fit} --id person -o {out}.model", "and 0 more again"),
+    "an outcome that is missing": ("fit {bad}/unknown.csv {fit} -o {out}.model", "visit"),
+    "an outcome of text": ("check {trial} -t arm -y town --treated mail --control none", "numbers"),
+    "a query of a file": ("check {trial} {named} -q x", "query should come with a database"),
+    "nobody answers": (
+        "check postgresql://me:secret@127.0.0.1:1/shop {named} -q rows",
+        "127.0.0.1/shop should be a PostgreSQL database",
+    ),
+    "an unknown model": ("fit {trial} {named} -m best -o {out}.model", "should be one of"),
+    "a share of rows": ("fit {trial} {fit} --test-share 2 -o {out}.model", "--test-share should"),
+    "an ignored column": ("fit {trial} {fit} --ignore agee -o {out}.model", "Did you mean 'age'?"),
+    "a new category": (
+        "target {model} {bad}/town.csv -s .3 -o {out}.csv",
+        "got 'Paris' in 1 row. Correct the values, train again with them, or use --new-levels "
+        "other",
+    ),
+    "a missing column": ("target {model} {bad}/ageless.csv -s .3 -o {out}.csv", "'age'"),
+    "text for a number": ("target {model} {bad}/words.csv -s .3 -o {out}.csv", "should hold num"),
+    "a share of 2": ("target {model} {new} -s 2 -o {out}.csv", "between 0 and 1, got 2"),
+    "a share that is no number": ("target {model} {new} -s x -o {out}.csv", "--share"),
+    "a budget without cost": ("target {model} {new} -b 9 -o {out}.csv", "come with the cost"),
+    "share and budget": ("target {model} {new} -s .1 -b 9 --cost 1 -o {out}.csv", "got both"),
+    "no policy": ("target {model} {new} -o {out}.csv", "Pass --share 0.3, for example"),
+    "a negative cost": ("target {model} {new} --cost -1 --value 2 -o {out}.csv", "0 or more"),
+    "half a model": ("target {bad}/half.model {new} -s .3 -o {out}.csv", "a whole model file"),
+    "no model": ("target {trial} {new} -s .3 -o {out}.csv", "a whole model file"),
+    "a folder as model": ("target {bad} {new} -s .3 -o {out}.csv", "Is a directory"),
+    "no such model": ("evaluate {bad}/no.model {trial}", "No such file"),
+    "no such folder": ("target {model} {new} -s .3 -o {tmp}/no/list.csv", "should exist"),
+    "a folder as output": ("fit {trial} {fit} -o {tmp}", "got the folder"),
+    "a device as output": ("report {model} {trial} -o /dev/null", "a device"),
+    "an unknown kind of list": ("target {model} {new} -s .3 -o {out}.xls", ".csv or .parquet"),
+    "the input as output": ("target {model} {out}.csv -s .3 -o {out}.csv", "another file than"),
+    "the data as output": ("fit {out}.csv {fit} -o {out}.csv", "another file than the input"),
+    "a model as output": ("export {out}.model --to json -o {out}.model", "another file than"),
+    "one file of two": ("evaluate {model}", "Name both files."),
+    "compare what": ("compare {trial}", "no --treatment or no --outcome"),
+    "an unknown rival": ("compare {trial} --against {model} --models best", "--models should be"),
+    "no splits": ("compare {trial} {named} --splits 0", "at least 1, got 0"),
+    "a cohort of nobody": ("report {model} {trial} --cohort 0 -o {out}.html", "--cohort should"),
+    "ONNX on the screen": ("export {model} --to onnx", "should go to a file"),
+    "an unknown format": ("export {model} --to pmml", "--to should be one of"),
+    "no such command": ("predict {model}", "No such command 'predict'. See: auucmax --help"),
+    "no such option": ("fit {trial} {fit} --outputs x", "See: auucmax fit --help"),
+    "nothing at all": ("fit", "Missing argument 'DATA'. See: auucmax fit --help"),
+    "a picture in no folder": ("demo -o {tmp}/no/curve.png", "should exist"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def bad(files, tmp_path_factory):
+    """Files that nobody should be able to use."""
+    folder = tmp_path_factory.mktemp("bad")
+    noise = np.random.default_rng(0).bytes(100_000)
+    table, new = pd.read_csv(files.trial), pd.read_csv(files.new)
+    header = ",".join(table.columns) + "\n"
+    contents = {
+        "empty.csv": b"",
+        "header.csv": header.encode(),
+        "noise.csv": noise,
+        "noise": noise,
+        "noise.parquet": noise,
+        "latin.csv": (header + "é,mail,1,2,Bern,true,2020-01-01,3\n").encode("latin-1"),
+        "half.model": files.model.read_bytes()[:5_000],
+    }
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    pd.concat([table, table.iloc[[5]]]).to_csv(folder / "twice.csv", index=False)
+    unknown = table.assign(visit=table["visit"].where(table.index != 7))
+    unknown.to_csv(folder / "unknown.csv", index=False)
+    town = new.assign(town=new["town"].where(new.index != 3, "Paris"))
+    town.to_csv(folder / "town.csv", index=False)
+    new.drop(columns="age").to_csv(folder / "ageless.csv", index=False)
+    new.assign(age="old").to_csv(folder / "words.csv", index=False)
+    return folder
+
+
+@pytest.fixture
+def outputs(tmp_path):
+    """Outputs of before, which must stay."""
+    for kind in ("model", "csv", "html", "xls", "png", "parquet", "json"):
+        (tmp_path / f"out.{kind}").write_text(f"old {kind}")
+    return tmp_path
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def lines_of(result):
+    """Lines on stderr, without notes."""
+    return [line for line in result.stderr.splitlines() if not line.startswith("note: ")]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_input_is_told_in_one_line(case, files, bad, outputs):
+    command, words = CASES[case]
+    before = contents(outputs)
+    result = run(command.format(
+        trial=files.trial, new=files.new, model=files.model, bad=bad, tmp=outputs,
+        out=outputs / "out", fit=FIT, named=NAMED,
+    ))  # fmt: skip
+    assert result.exit_code == 2
+    (line,) = lines_of(result)
+    assert line.startswith("auucmax: ")
+    assert words in line
+    assert "secret" not in line
+    assert result.stdout == ""
+    assert contents(outputs) == before
+
+
+WRITERS = {
+    "fit": ("fit {trial} {fit} --id person -o {out}.model", "out.model"),
+    "target": ("target {model} {new} -s .3 --all -o {out}.csv", "out.csv"),
+    "target to Parquet": ("target {model} {new} -s .3 --all -o {out}.parquet", "out.parquet"),
+    "report": ("report {model} {trial} --rivals= -o {out}.html", "out.html"),
+    "export": ("export {model} --to json -o {out}.json", "out.json"),
+}
+
+
+def written(command, files, folder):
+    return run(command.format(
+        trial=files.trial, new=files.new, model=files.model, out=folder / "out", fit=FIT,
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_an_interrupted_command_leaves_the_old_file(name, files, outputs, monkeypatch):
+    command, output = WRITERS[name]
+    before = contents(outputs)
+
+    def interrupted(source, target):
+        assert os.path.getsize(source) > 100  # all is written, only the renaming is missing
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", interrupted)
+        result = written(command, files, outputs)
+    assert result.exit_code == 130
+    assert lines_of(result) == ["auucmax: interrupted; files are as they were"]
+    assert contents(outputs) == before
+    assert written(command, files, outputs).exit_code == 0
+    assert {name for name, old in before.items() if contents(outputs)[name] != old} == {output}
+
+
+@contextmanager
+def disk_of(n_bytes):
+    """No file may grow larger."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_full_disk_leaves_the_old_file(name, files, outputs):
+    command, _ = WRITERS[name]
+    before = contents(outputs)
+    with disk_of(500):
+        result = written(command, files, outputs)
+    assert result.exit_code == 2
+    (line,) = lines_of(result)
+    assert line.startswith("auucmax: ")
+    assert "too large" in line
+    assert contents(outputs) == before
+
+
+def command_line(*arguments, **options):
+    code = "from auucmax.cli import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)], stderr=subprocess.PIPE, **options
+    )
+
+
+def test_a_screen_that_takes_nothing(files):
+    with open("/dev/full", "w") as full:
+        process = command_line("export", files.model, "--to", "json", stdout=full)
+        _, told = process.communicate()
+    assert process.returncode == 2
+    assert told.decode().splitlines() == [
+        "auucmax: No space left on device. Mend that and run it again: no file is half written."
+    ]
+
+
+def test_a_column_without_values_gets_a_note(files, tmp_path):
+    table = pd.read_csv(files.trial).assign(income=np.nan)
+    table.to_csv(tmp_path / "trial.csv", index=False)
+    result = run(f"fit {tmp_path}/trial.csv {FIT} --id person -o {tmp_path}/m.model")
+    assert result.exit_code == 0
+    assert "note: " in result.stderr
+    assert "'income' without values" in result.stderr
+    assert "income: without values" in result.stdout
+
+
+def test_the_order_of_columns_does_not_matter(files, tmp_path):
+    new = pd.read_csv(files.new)
+    new[new.columns[::-1]].to_csv(tmp_path / "new.csv", index=False)
+    for name, source in (("a", files.new), ("b", tmp_path / "new.csv")):
+        assert run(f"target {files.model} {source} -s .2 -o {tmp_path}/{name}.csv").exit_code == 0
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+def test_new_categories_can_be_let_in(files, bad, tmp_path):
+    command = f"target {files.model} {bad}/town.csv -s .2 --all -o {tmp_path}/list.csv"
+    assert run(f"{command} --new-levels other").exit_code == 0
+    assert len(pd.read_csv(tmp_path / "list.csv")) == 1_000
+    assert "--new-levels should be one of" in run(f"{command} --new-levels any").stderr
+
+
+def test_blanks_around_a_label_are_forgiven(files, tmp_path):
+    table = pd.read_csv(files.trial)
+    table.assign(arm=" " + table["arm"]).to_csv(tmp_path / "t.csv", index=False)
+    found = run(f"check {tmp_path}/t.csv {NAMED} --ignore person --json")
+    plain = run(f"check {files.trial} {NAMED} --ignore person --json")
+    assert found.exit_code == 0
+    assert json.loads(found.stdout)["detectable_effect"] == pytest.approx(
+        json.loads(plain.stdout)["detectable_effect"]
+    )
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("name", ["noise.csv", "noise.parquet"])
+def test_a_gigabyte_of_noise(name, tmp_path):
+    block = np.random.default_rng(0).bytes(2**23)
+    with (tmp_path / name).open("wb") as file:
+        for _ in range(128):
+            file.write(block)
+    process = command_line("check", tmp_path / name, *NAMED.split(), stdout=subprocess.DEVNULL)
+    told = process.stderr.read().decode()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    process.stderr.close()
+    (tmp_path / name).unlink()
+    assert process.returncode == 2
+    assert told.startswith(f"auucmax: {name} should be ")
+    assert told.count("\n") == 1
+    assert usage.ru_maxrss < 700_000  # kilobytes: less than the file
+    assert usage.ru_utime + usage.ru_stime < 60
