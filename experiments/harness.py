@@ -16,6 +16,7 @@ Nothing here imports numpy: the worker processes are told to use one thread befo
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import json
 import os
@@ -62,11 +63,12 @@ def results_file(experiment: str, folder: Path = RESULTS) -> Path:
 
 
 def read_lines(path: Path) -> list[Line]:
-    """The whole lines of a file; none if it is not there."""
+    """The whole lines of a file, the last one of each task; none if it is not there."""
     if not path.exists():
         return []
     text = path.read_text(encoding="utf-8")
-    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    return list({task_of(line): line for line in lines}.values())
 
 
 def write_text(path: Path, text: str) -> None:
@@ -96,6 +98,20 @@ def run_tasks(
     From ``deadline`` on, a time of ``time.monotonic``, no task is begun.
     """
     wanted = {task: _plain(parameters(task)) for task in tasks}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(path):
+        return _run_missing(tasks, wanted, path, run, jobs, _Progress(0, progress), deadline)
+
+
+def _run_missing(
+    tasks: Sequence[Task],
+    wanted: dict[Task, Any],
+    path: Path,
+    run: Callable[[Task], Line],
+    jobs: int,
+    watch: _Progress,
+    deadline: float | None,
+) -> tuple[int, int]:
     lines = read_lines(path)
     kept = [
         line
@@ -106,14 +122,27 @@ def run_tasks(
         write_lines(path, kept)
     there = {task_of(line) for line in kept}
     missing = [task for task in tasks if task not in there]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    watch = _Progress(len(missing), progress)
+    watch.total = len(missing)
     with path.open("a", encoding="utf-8") as file, _mapper(jobs) as do:
         for line in do(run, _until(deadline, missing)):
             file.write(_as_text(line))
             file.flush()
             watch.step()
     return watch.done, len(missing) - watch.done
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One run at a time on a file of lines; a second one would lose or double some."""
+    with path.with_name(f".{path.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RuntimeError(
+                f"{path.name} should be written by one run at a time, and another one is at it. "
+                f"Wait for it, or stop it."
+            ) from error
+        yield
 
 
 def _until(deadline: float | None, tasks: Iterable[Task]) -> Iterator[Task]:

@@ -19,6 +19,8 @@ from experiments.harness import Line
 TRIALS = ("all rows", "randomised rows")
 MODELS = ("AUUC-max", "AUUCMax()", "TM", "SDR", "TARNet", "GANITE")
 OURS, THEIRS = "AUUC-max", "TARNet"
+BASELINES = ("TM", "SDR", "TARNet", "GANITE")  # of the paper's figure
+SPLITS = 10  # a model with fewer is unfinished, and compared with nothing
 CLAIMED = {OURS: 0.5, THEIRS: 0.95}  # shares of the lowest risk, in the paper
 NEAR = 0.1  # a share within this of the paper's is near it
 LEVEL = 0.95
@@ -76,10 +78,14 @@ class Curve:
         above = self.risks - self.risks[:, [self.best]]
         return self.shares[[not self.gap(column).is_clear for column in above.T]]
 
-    def chosen_elsewhere(self) -> float | None:
-        """Mean risk of a split at the share that is best on the other splits, if there are any."""
-        if len(self.lines) < 2:
-            return None
+    def ranges(self) -> list[tuple[float, float]]:
+        """Ends of the runs of neighbouring shares that are not told from the best one."""
+        places = np.flatnonzero(np.isin(self.shares, self.not_told_from_best()))
+        runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
+        return [(float(self.shares[run[0]]), float(self.shares[run[-1]])) for run in runs]
+
+    def chosen_elsewhere(self) -> float:
+        """Mean risk of a split at the share that is best on the other splits."""
         others = (self.risks.sum(axis=0) - self.risks) / (len(self.lines) - 1)
         return float(np.mean(self.risks[np.arange(len(self.lines)), others.argmin(axis=1)]))
 
@@ -116,14 +122,25 @@ class Gap:
         return f"{self.mean:+.3f}" + (f" ± {self.half:.3f}" if np.isfinite(self.half) else "")
 
 
-def curves(lines: Sequence[Line], trial: str) -> dict[str, Curve]:
-    """Those of the models that have lines, splits in order."""
+def by_model(lines: Sequence[Line], trial: str) -> dict[str, Curve]:
+    """All models that have lines, splits in order."""
     found = {}
     for model in MODELS:
         own = [line for line in lines if (line["trial"], line["model"]) == (trial, model)]
         if own:
             found[model] = Curve(model, tuple(sorted(own, key=lambda line: line["split"])))
     return found
+
+
+def curves(lines: Sequence[Line], trial: str) -> dict[str, Curve]:
+    """The models that have all splits: means over other splits are not comparable."""
+    return {m: c for m, c in by_model(lines, trial).items() if len(c.lines) == SPLITS}
+
+
+def unfinished(lines: Sequence[Line], trial: str) -> dict[str, int]:
+    """The other models, with their number of splits."""
+    lengths = {m: len(c.lines) for m, c in by_model(lines, trial).items()}
+    return {m: lengths.get(m, 0) for m in MODELS if lengths.get(m, 0) != SPLITS}
 
 
 def between(one: Curve, other: Curve, place: int, other_place: int) -> Gap:
@@ -143,12 +160,16 @@ def render(lines: list[Line]) -> str:
         _what(lines, whole),
     ]
     for trial in TRIALS:
-        found = curves(lines, trial)
-        if found:
-            rows = next(iter(found.values())).lines[0]["train_rows"]
-            parts += [f"### Trained on {trial}: {rows:,}\n", _table(found), _claims(found)]
-    parts += [_precision(lines, whole), _differences(lines)]
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
+        own = [line for line in lines if line["trial"] == trial]
+        if own:
+            found, rest = curves(own, trial), unfinished(own, trial)
+            parts += [f"### Trained on {trial}: {own[0]['train_rows']:,}\n"]
+            parts += [_table(found), _claims(found)] if found else []
+            parts += [_unfinished(rest)] if rest else []
+    whole_lines = [x for trial in TRIALS for c in curves(lines, trial).values() for x in c.lines]
+    parts += [_precision(whole_lines, whole)] if whole_lines else []
+    parts.append(_differences(lines))
+    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
 def _what(lines: Sequence[Line], whole: int) -> str:
@@ -177,16 +198,16 @@ def _table(found: dict[str, Curve]) -> str:
 
 
 def _row(curve: Curve) -> list[str]:
-    z, alike = float(norm.ppf(0.5 + LEVEL / 2)), curve.not_told_from_best()
-    error, elsewhere = curve.errors[curve.best], curve.chosen_elsewhere()
+    z = float(norm.ppf(0.5 + LEVEL / 2))
+    error = curve.errors[curve.best]
     sign = [line["sign_rule"] for line in curve.lines if line["sign_rule"]]
     return [
         curve.model,
         str(len(curve.lines)),
         f"{curve.best_share:g}",
         f"{curve.mean[curve.best]:.3f}" + (f" ± {z * error:.3f}" if np.isfinite(error) else ""),
-        f"{alike.min():g} to {alike.max():g}",
-        "" if elsewhere is None else f"{elsewhere:.3f}",
+        ", ".join(f"{a:g} to {b:g}" if a < b else f"{a:g}" for a, b in curve.ranges()),
+        f"{curve.chosen_elsewhere():.3f}",
         *(f"{curve.mean[curve.at(share)]:.3f}" for share in SHOWN),
         str(_against_all(curve)),
         f"{np.mean([rule['share'] for rule in sign]):.2f}" if sign else "",
@@ -215,7 +236,14 @@ def _claims(found: dict[str, Curve]) -> str:
                 f"at {own.best_share:g}."
             )
     if OURS in found and THEIRS in found:
-        said += _two_models(found[OURS], found[THEIRS])
+        ours, theirs = found[OURS], found[THEIRS]
+        lowest = between(ours, theirs, ours.best, theirs.best)
+        said.append(
+            f"Lowest risk of {OURS} minus that of {THEIRS}: {lowest}"
+            f"{'' if lowest.is_clear else ', not told from 0'}."
+        )
+    if OURS in found:
+        said += _when_half_are_treated(found)
     better = [m for m, curve in found.items() if _is_below_all(curve)]
     said.append(
         f"Lower than treating everyone ({_treat_all(found):.3f}) by more than the interval, even "
@@ -226,18 +254,35 @@ def _claims(found: dict[str, Curve]) -> str:
     return " ".join(said) + "\n"
 
 
-def _two_models(ours: Curve, theirs: Curve) -> list[str]:
-    lowest = between(ours, theirs, ours.best, theirs.best)
-    half = ours.at(SHOWN[0])
-    middle = between(ours, theirs, half, half)
-    verdict = "the two cannot be told apart there"
-    if middle.is_clear:
-        verdict = f"{OURS if middle.mean < 0 else THEIRS} has less risk there"
+def _when_half_are_treated(found: dict[str, Curve]) -> list[str]:
+    """The paper's "less risk than most baselines", at its share of AUUC-max."""
+    ours, place = found[OURS], found[OURS].at(CLAIMED[OURS])
+    gaps = {m: between(ours, found[m], place, place) for m in BASELINES if m in found}
+    if not gaps:
+        return []
+    less = [m for m, gap in gaps.items() if gap.is_clear and gap.mean < 0]
+    more = [m for m, gap in gaps.items() if gap.is_clear and gap.mean > 0]
+    missing, most = len(BASELINES) - len(gaps), len(BASELINES) / 2
+    verdict = "**does not show**"
+    if len(less) > most:
+        verdict = "shows"
+    elif len(less) + missing > most:
+        verdict = "cannot be judged before all of them are finished"
+    told = "none is told from 0"
+    if less or more:
+        told = (
+            f"clearly less risk than {_listed(less) or 'none'}, more than {_listed(more) or 'none'}"
+        )
+    listed = ", ".join(f"{m} {gap}" for m, gap in gaps.items())
     return [
-        f"Lowest risk of {OURS} minus that of {THEIRS}: {lowest}"
-        f"{'' if lowest.is_clear else ', not told from 0'}.",
-        f"When half are treated the difference is {middle}: {verdict}.",
+        f"When half are treated, the risk of {OURS} minus that of each baseline: {listed}; {told}. "
+        f'The paper\'s "less risk than most baselines" {verdict} there.'
     ]
+
+
+def _unfinished(rest: dict[str, int]) -> str:
+    said = ", ".join(f"{model} ({splits} of {SPLITS} splits)" for model, splits in rest.items())
+    return f"Unfinished, so in no table, comparison or picture: {said}.\n"
 
 
 def _is_below_all(curve: Curve) -> bool:
@@ -315,8 +360,11 @@ def draw(lines: list[Line]) -> Figure:
             one.spines[["top", "right"]].set_visible(False)
         if found:
             _random_band(ax, found, z)
-        for model, curve in found.items():
-            _draw_curve(ax, strip, curve, list(COLOURS).index(model))
+        for place, model in enumerate(COLOURS):
+            if model in found:
+                _draw_curve(ax, strip, found[model], place)
+            else:
+                _draw_missing(strip, unfinished(lines, trial)[model], place)
     axes[0, 0].set_xlim(-0.015, 1.025)
     axes[0, 0].set_ylabel("policy risk of test rows,\nmean over splits")
     axes[1, 0].set_yticks(range(len(COLOURS)), list(COLOURS))
@@ -327,12 +375,20 @@ def draw(lines: list[Line]) -> Figure:
 
 def _draw_curve(ax: Any, strip: Any, curve: Curve, place: int) -> None:
     """The curve; in the strip its lowest point, and the shares that are not told from it."""
-    colour, alike = COLOURS[curve.model], curve.not_told_from_best()
+    colour, half = COLOURS[curve.model], 0.5 / (len(curve.shares) - 1)
     point = {"marker": MARKERS[curve.model], "color": colour, "mec": "black", "clip_on": False}
     ax.plot(curve.shares, curve.mean, color=colour, lw=1.6)
     ax.plot([curve.best_share], [curve.mean[curve.best]], ms=7, zorder=5, **point)
-    strip.plot([alike.min(), alike.max()], [place, place], color=colour, lw=2, alpha=0.6)
+    for low, high in curve.ranges():
+        # Half a step to each side, so that a share alone, or one left out, can be seen.
+        ends, style = [max(low - half, 0), min(high + half, 1)], {"lw": 2, "solid_capstyle": "butt"}
+        strip.plot(ends, [place, place], color=colour, alpha=0.6, **style)
     strip.plot([curve.best_share], [place], ms=9, zorder=5, **point)
+
+
+def _draw_missing(strip: Any, splits: int, place: int) -> None:
+    text = f"unfinished: {splits} of {SPLITS} splits"
+    strip.text(0.5, place, text, color="0.4", fontsize=9, ha="center", va="center")
 
 
 def _random_band(ax: Any, found: dict[str, Curve], z: float) -> None:

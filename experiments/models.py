@@ -16,7 +16,7 @@ from auucmax import AUUCMax, Trial, auuc_inference, auuc_score
 from auucmax.bounds.paper import paper_bound
 from auucmax.evaluation.policy import policy_risk_inference
 from experiments.harness import Line, Task
-from experiments.searched import Searched
+from experiments.searched import Searched, settings_of
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "lightgbm")
 SHARES = tuple(k / 10 for k in range(1, 10))  # of people treated, in the paper's Table 6
@@ -24,18 +24,9 @@ _DIGITS = 9
 
 
 def describe(model: Any) -> dict[str, Any]:
-    """Every parameter of a model but its seed, in words: a changed default changes it."""
-    parameters = model.get_params(deep=False)
+    """Every parameter of a model but its seed, and what it searches: a change makes lines stale."""
     searched = model.searched() if isinstance(model, Searched) else {}
-    return (
-        {"class": type(model).__name__}
-        | searched
-        | {
-            name: value if isinstance(value, (str, int, float, tuple, type(None))) else str(value)
-            for name, value in sorted(parameters.items())
-            if name not in ("random_state", "control")
-        }
-    )
+    return settings_of(model) | searched
 
 
 def measure(task: Task, model: Any, train: Trial, test: Trial) -> Line:

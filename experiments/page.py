@@ -13,10 +13,10 @@ HEAD = """\
 
 Written by `python -m experiments all --render` from the JSON lines in `experiments/results`; not
 edited by hand. Each section names the command that made its lines; a command that was interrupted
-goes on where it stopped. AUUC is that of test rows with joint ranking, unless a column says otherwise; a
-random ranking has half the average effect. "The paper" is Betlei, Diemert and Amini, arXiv
-2012.09897. Splits of a trial share its rows: spreads, intervals and p values over splits describe
-the splits, and say less about another sample of people than their size suggests.
+goes on where it stopped. AUUC is that of test rows with joint ranking, unless a column says
+otherwise; a random ranking has half the average effect. "The paper" is Betlei, Diemert and Amini,
+arXiv 2012.09897. Splits of a trial share its rows: spreads, intervals and p values over splits
+describe the splits, and say less about another sample of people than their size suggests.
 """
 
 

@@ -31,8 +31,8 @@ def draw(lines: list[Line]) -> Figure:
     ax.spines[["top", "right"]].set_visible(False)
     reference = scores.mean(TM, splits=scores.common)
     for model in scores.models:
-        n = scores.mean(model, "n_parameters", scores.common)
-        difference = scores.difference(model, TM) if model != TM else None
+        n = scores.size(model)
+        difference = scores.difference(model, TM, splits=scores.common) if model != TM else None
         y = scores.mean(model, splits=scores.common)
         colour = HIGHLIGHT if "AUUC" in model else OURS
         if difference is not None:
@@ -61,7 +61,7 @@ def _label(ax: Axes, scores: Scores) -> None:
     """Names beside the points; where many models have one size, a list to the left of them."""
     by_size: dict[int, list[str]] = {}
     for model in scores.models:
-        n = round(scores.mean(model, "n_parameters", scores.common))
+        n = scores.size(model)
         by_size.setdefault(n, []).append(model)
     for n, models in by_size.items():
         heights = {m: scores.mean(m, splits=scores.common) for m in models}

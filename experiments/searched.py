@@ -34,6 +34,15 @@ N_FOLDS = 5
 Options = dict[str, Any]
 
 
+def settings_of(model: Any) -> Options:
+    """Every parameter of a model but its seed, in words: a changed default changes it."""
+    return {"class": type(model).__name__} | {
+        name: value if isinstance(value, (str, int, float, tuple, type(None))) else str(value)
+        for name, value in sorted(model.get_params(deep=False).items())
+        if name not in ("random_state", "control")
+    }
+
+
 class MeanLogistic(ClassifierMixin, BaseEstimator):
     """Logistic regression on min-max features: mean log-loss + l2 ||w||^2, intercept free."""
 
@@ -94,7 +103,8 @@ class Searched(UpliftEstimator):
     def searched(self) -> Options:
         """What the search goes over, in words."""
         grid = GRIDS[self.model][1]
-        return {"grid": grid, "fixed": FIXED[self.model]}
+        (_, first), *_ = self.candidates()
+        return {"grid": grid, "fixed": FIXED[self.model], "first": settings_of(first)}
 
     def _fixed(self) -> Options:
         return FIXED[self.model] | (self.options or {}) | {"random_state": self.random_state}

@@ -115,6 +115,25 @@ def test_a_run_that_is_out_of_time_leaves_the_rest(tmp_path):
     assert [task_of(line) for line in read_lines(path)] == TASKS
 
 
+def test_two_runs_at_once_are_refused(tmp_path):
+    path = tmp_path / "tiny.jsonl"
+
+    def run(task):
+        with pytest.raises(RuntimeError, match="one run at a time"):
+            run_tiny(path)
+        return tiny_run(task)
+
+    assert run_tasks(TASKS[:1], path, run=run, parameters=tiny_parameters, jobs=1) == (1, 0)
+    assert run_tiny(path) == (len(TASKS) - 1, 0)
+
+
+def test_a_line_that_is_there_twice_counts_once(tmp_path):
+    path = tmp_path / "tiny.jsonl"
+    run_tiny(path)
+    path.write_text(path.read_text() * 2)
+    assert [task_of(line) for line in read_lines(path)] == TASKS
+
+
 def test_fewer_splits_keep_the_other_lines(tmp_path):
     path = tmp_path / "tiny.jsonl"
     run_tiny(path)

@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pytest
@@ -7,7 +8,8 @@ from experiments.harness import Task, run_tasks
 from experiments.jobs_page import Curve, Gap
 from scipy.stats import ttest_1samp
 
-from auucmax import Trial
+from auucmax import AUUCMax, Trial
+from auucmax.bounds.paper import paper_bound
 from auucmax.data._download import DataNotFoundError
 
 
@@ -42,8 +44,20 @@ def test_a_split_with_the_quick_models(trial, model):
     assert len(line["risk"]) == len(line["risk_error"]) == 41
     assert (line["sign_rule"] is None) == (model in jobs.DIRECT)
     assert json.dumps(line["parameters"]) == json.dumps(jobs.parameters(task))
-    if model == "AUUC-max":
-        assert line["chosen"]["norm"] in jobs.NORMS
+
+
+@needs_data
+def test_the_norm_has_the_highest_of_the_papers_bounds():
+    train, _ = jobs.load_split(jobs.ALL, 0)
+    _, chosen = jobs.fit("AUUC-max", train, 0)
+    bounds = {}
+    for norm in (0.005, 0.01, 0.05, 0.1, 0.5):
+        model = AUUCMax("s_poly", scale="column-l2", norm=norm, weights="uniform", selection=None)
+        model.fit(train.X, train.y, treatment=train.treatment)
+        score, reached = model.predict(train.X), float(np.linalg.norm(model.scaled_coef_))
+        rows = {"treatment": train.treatment, "norm": reached, "radius": model.radius_}
+        bounds[norm] = paper_bound(train.y, score, **rows).lower
+    assert chosen == {"norm": max(bounds, key=bounds.get)}
 
 
 @needs_data
@@ -68,7 +82,37 @@ def test_a_small_search_of_the_networks(monkeypatch, tmp_path):
         assert len(points) == 2
         assert line["chosen"] in points
         assert line["parameters"]["points"] == 2
-    assert "TARNet: 2 points drawn" in jobs_page.render(lines)
+    said = jobs_page.render(lines)
+    assert "TARNet: 2 points drawn" in said
+    assert "TARNet (1 of 10 splits), GANITE (1 of 10 splits)." in said
+
+
+def test_grids_are_those_of_the_paper():
+    """Table 5 of the paper, value by value."""
+    l2, batch, epochs = (0, 1e-6, 1e-4, 1e-2), (100, 500, 1000), (50, 100, 500)
+    searched = {name: grid.values for name, grid in jobs.SEARCHED.items()}
+    assert searched == {
+        # Solved exactly: learning rate, batch size and epochs have no part in it.
+        "TM": {"l2": l2},
+        "SDR": {"l2": l2},
+        "TARNet": {
+            "learning_rate": (1e-4, 1e-3, 1e-2),
+            "l2": tuple(2 * value for value in l2),  # of half the squared weights
+            "batch_size": batch,
+            "max_epochs": epochs,
+        },
+        "GANITE": {
+            "learning_rate": (1e-5, 1e-4, 1e-3),
+            "batch_size": batch,
+            "max_epochs": epochs,
+            "hidden": (30, 50, 100),
+            "alpha": (1, 100, 1000),
+        },
+    }
+    ours = jobs.parameters(Task(jobs.NAME, jobs.ALL, "AUUC-max", 0))
+    assert ours["grid"] == (0.005, 0.01, 0.05, 0.1, 0.5)
+    assert (ours["solver"], ours["selection"]) == ("auto", "bound")
+    assert (jobs.POINTS, jobs.SPLITS) == (50, 10)
 
 
 def test_points_are_drawn_once_for_a_split():
@@ -113,6 +157,8 @@ def test_quick_models_come_first():
     assert jobs.MODELS[-1] == "GANITE"
     assert len(jobs.tasks()) == 120
     assert set(jobs.MODELS) == set(jobs_page.MODELS)
+    assert set(jobs_page.BASELINES) == set(jobs.SEARCHED)
+    assert jobs_page.SPLITS == jobs.SPLITS
 
 
 # The page. Made-up lines: a valley around one share.
@@ -147,27 +193,102 @@ def test_the_claims_are_chosen_by_the_lines():
     said = jobs_page.render(made_up({"AUUC-max": 0.5, "TARNet": 0.95}, gain=0.1))
     assert "optimum of AUUC-max near 0.5 shows: the mean risk is lowest at 0.5." in said
     assert "optimum of TARNet near 0.95 shows: the mean risk is lowest at 0.95." in said
-    assert "AUUC-max has less risk there" in said
     assert "AUUC above random by more than the interval: AUUC-max and TARNet." in said
     assert "even at the best point picked afterwards: AUUC-max." in said
     assert "took the smallest of the norms 0.005, 0.5 on 9 of 10 fits" in said
     said = jobs_page.render(made_up({"AUUC-max": 0.9, "TARNet": 0.5}))
     assert "optimum of AUUC-max near 0.5 **does not show**: the mean risk is lowest at 0.9" in said
     assert "optimum of TARNet near 0.95 **does not show**" in said
-    assert "TARNet has less risk there" in said
     assert "AUUC above random by more than the interval: no model." in said
     flat = jobs_page.render(made_up({"AUUC-max": 0.5, "TARNet": 0.5}, depth=0.001, noise=0.05))
-    assert "the two cannot be told apart there" in flat
+    assert "; none is told from 0. " in flat
     assert "picked afterwards: no model." in flat
     assert "not told from 0" in flat
 
 
+FAR, NEAR = 0.0, 0.5
+
+
+@pytest.mark.parametrize(
+    ("shares", "told", "verdict"),
+    [
+        (
+            [FAR, FAR, FAR, FAR],
+            "less risk than TM, SDR, TARNet and GANITE, more than none",
+            "shows",
+        ),
+        ([FAR, NEAR, FAR, FAR], "less risk than TM, TARNet and GANITE, more than none", "shows"),
+        ([FAR, NEAR, NEAR, FAR], "less risk than TM and GANITE", "**does not show**"),
+        ([NEAR, NEAR, FAR, NEAR], "less risk than TARNet, more than none", "**does not show**"),
+        ([FAR, FAR], "less risk than TM and SDR", "cannot be judged before all of them"),
+        ([FAR, NEAR, NEAR], "less risk than TM,", "**does not show**"),
+    ],
+)
+def test_most_baselines_when_half_are_treated(shares, told, verdict):
+    """AUUC-max is lowest at .5, where a baseline whose lowest point is at 0 has more risk."""
+    best = {"AUUC-max": 0.5} | dict(zip(jobs_page.BASELINES, shares, strict=False))
+    said = jobs_page.render(made_up(best))
+    assert f"clearly {told}" in said
+    assert f'"less risk than most baselines" {verdict}' in said
+
+
+def test_more_risk_than_a_baseline_is_said():
+    lines = made_up({"AUUC-max": 0.0, "TM": 0.5, "SDR": 0.5, "TARNet": 0.0, "GANITE": 0.5})
+    said = jobs_page.render(lines)
+    assert "clearly less risk than none, more than TM, SDR and GANITE" in said
+    found = jobs_page.curves(lines, "all rows")
+    gaps = {m: str(jobs_page.between(found["AUUC-max"], found[m], 20, 20)) for m in found}
+    assert f"minus that of each baseline: TM {gaps['TM']}, SDR {gaps['SDR']}, TARNet" in said
+
+
+def test_an_unfinished_model_is_left_out_and_said():
+    whole = made_up({"AUUC-max": 0.5, "TM": 0.5})
+    # Treating everyone has another risk on the splits that the others have.
+    part = [line | {"risk": [0.9] * 41} for line in made_up({"TARNet": 0.5}, splits=9)]
+    said, alone = jobs_page.render(whole + part), jobs_page.render(whole)
+    assert "TARNet (9 of 10 splits), GANITE (0 of 10 splits)." in said
+    assert "| TARNet |" not in said
+    for name in ("Lower than treating everyone", "minus that of each baseline", "join treating"):
+        lines = [next(x for x in text.splitlines() if name in x) for text in (said, alone)]
+        assert lines[0] == lines[1]
+    figure = jobs_page.draw(whole + part)
+    assert sum(len(line.get_xdata()) == 41 for line in figure.axes[0].lines) == 3
+    texts = [text.get_text() for text in figure.axes[2].texts]
+    assert texts == [f"unfinished: {n} of 10 splits" for n in (0, 9, 0)]
+
+
 def test_a_part_of_a_run_can_be_shown():
     said = jobs_page.render(made_up({"TM": 0.5}, splits=1, trial="randomised rows"))
-    assert "### Trained on randomised rows" in said
+    assert "### Trained on randomised rows: 2,570" in said
+    assert "TM (1 of 10 splits)" in said
+    assert "| TM |" not in said
     assert "### Trained on all rows" not in said
     assert "inf" not in said
     assert "nan" not in said
+
+
+def with_two_ranges():
+    """Lines whose risk at .425 to .475, and at 0, is above that of the others, all alike."""
+    lines = made_up({"TARNet": 0.5}, depth=0.0)
+    for line in lines:
+        risk = np.full(41, 0.2)
+        risk[20] = 0.15 + 0.2 * (-1) ** line["split"]
+        risk[[0, 17, 18, 19]] = risk[20] + 0.1
+        line["risk"] = risk.tolist()
+    return lines
+
+
+def test_what_is_not_told_from_the_lowest_need_not_be_one_range():
+    lines = with_two_ranges()
+    curve = Curve("TARNet", tuple(lines))
+    assert curve.best_share == 0.5
+    assert curve.ranges() == [pytest.approx((0.025, 0.4)), pytest.approx((0.5, 1.0))]
+    assert " | 0.025 to 0.4, 0.5 to 1 | " in jobs_page.render(lines)
+    strip = jobs_page.draw(lines).axes[2]
+    drawn = [line.get_xdata() for line in strip.lines if len(line.get_xdata()) == 2]
+    assert drawn == [pytest.approx([0.0125, 0.4125]), pytest.approx([0.4875, 1.0])]
+    alone = jobs_page.render(made_up({"TM": 0.5}, depth=1.0))
+    assert re.search(r"\| TM \| 10 \| 0\.5 \| [^|]* \| 0\.5 \| ", alone)
 
 
 def test_a_gap_is_wider_for_splits_that_share_rows():

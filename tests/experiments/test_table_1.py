@@ -58,7 +58,7 @@ def test_two_splits_of_the_slow_models(few_rows):
 
 
 def test_every_model_of_the_papers_table_is_there():
-    assert set(table_1.MODELS) == set(table_1.LINEAR | table_1.SLOW)
+    assert set(table_1.MODELS) == set(table_1.LINEAR | table_1.SLOW | table_1.BY_ADAM)
     assert set(table_1_page.PAPER) < set(table_1.MODELS)
     tasks = table_1.tasks()
     assert len(tasks) == len(set(tasks))
@@ -121,7 +121,38 @@ def made_up(shift=0.0, trial=table_1.MAIN, splits=3, models=table_1.MODELS):
 
 def test_the_text_says_which_of_the_two_is_above():
     assert "lies above TM, as in the paper" in table_1.render(made_up(+0.001))
-    assert "here it lies below TM" in table_1.render(made_up(-0.001))
+    below = table_1.render(made_up(-0.001))
+    assert "its mean lies below TM's, told apart by the widened interval" in below
+    assert "are higher here: none" in table_1.render(made_up(+0.001))
+
+
+def test_the_papers_two_tables_disagree():
+    implied = {m: table_1_page._implied_auuc(r) for m, r in table_1_page.PAPER_RISK.items()}
+    assert implied == pytest.approx({"TM": 0.0312, "SDR": 0.0318, PAPERS_OWN: 0.0315}, abs=1e-4)
+    # The same sum of our own risks is the AUUC of the same lines.
+    lines = read_lines(results_file(table_1.NAME, RESULTS))
+    main = Scores(lines, table_1.MAIN)
+    risks = np.mean([main.lines[TM][k]["policy_risk"] for k in main.splits(TM)], axis=0)
+    assert table_1_page._implied_auuc(risks) == pytest.approx(main.mean(TM), abs=2e-4)
+
+
+def test_table_6_marks_the_lowest_risk():
+    page = table_1.render(made_up(+0.001))
+    section = page.split("### Table 6")[1].splitlines()
+    row = next(r for r in section if r.startswith(f"| {PAPERS_OWN} |"))
+    assert row.count("**") == 2 * len(SHARES)
+    assert "| SDR | -0.0" in page.split("Differences on the same splits")[1]
+
+
+def test_bars_and_points_of_the_picture_are_of_the_same_splits():
+    lines = made_up(splits=5)
+    lines = [line for line in lines if not (line["model"] == "TARNet" and line["split"] > 2)]
+    scores = Scores(lines, table_1.MAIN)
+    expected = scores.difference("CVT", TM, splits=scores.common)
+    assert expected != scores.difference("CVT", TM)
+    drawn = draw(lines).axes[0].containers
+    halves = [float(np.ptp(c.lines[2][0].get_segments()[0][:, 1])) / 2 for c in drawn]
+    assert min(abs(h - (expected.high - expected.low) / 2) for h in halves) < 1e-12
 
 
 def test_paired_columns_use_the_splits_that_both_have():
