@@ -15,6 +15,7 @@ from experiments.summaries import Paired, mean_ranks, paired
 TM = "TM"
 PAPERS_OWN = "AUUC-max s_poly, bound"
 DEFAULT = "AUUCMax()"
+FEW = 5  # splits, below which an interval over them says nothing
 OVERLAP = table_1.TEST_SIZE / (1 - table_1.TEST_SIZE)
 
 
@@ -480,7 +481,7 @@ def _other_trials(by_trial: dict[str, Scores]) -> list[str]:
             [
                 [m, *(page.units(s.difference(m, TM)) for s in by_trial.values())]
                 for m in [models[k] for k in order] + [m for m in present if m not in models]
-                if m != TM
+                if m != TM and _fewest(by_trial, m) >= FEW
             ],
         ),
         _unfinished_text(by_trial, [m for m in present if m not in models]),
