@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from auucmax.estimators.table_encoder import Column, TableEncoder, Term, encode_slow
+from auucmax.data.reading import MISSING_TEXTS, read_table
+from auucmax.estimators.table_encoder import Column, TableEncoder, Term, encode_slow, level_text
 
-TOWNS = ["Oslo", "Rome", "Bern", "", "NaN", "'quoted\"", "Zürich", "日本"]
+TOWNS = ["Oslo", "Rome", "", "NaN", "'quoted\"", "日本", "1", "1.0", "1.50"]
 pytestmark = pytest.mark.filterwarnings("ignore:columns should tell rows apart")
 
 
@@ -167,10 +168,32 @@ def test_new_levels():
     strict = TableEncoder(min_level_rows=1).fit(frame)
     with pytest.raises(ValueError, match=r"column 'town'.*got 'new', 'newer' in 3 rows.*'other'"):
         strict.transform(new)
+    told = (
+        r"'town' should mostly hold levels of training, 'a', 'b'; got other values in 75% .*'new'"
+    )
     lenient = clone(strict).set_params(new_levels="other").fit(frame)
-    np.testing.assert_array_equal(lenient.transform(new)[:, :2], [[1, 0], [0, 0], [0, 0], [0, 0]])
+    with pytest.warns(UserWarning, match=told):
+        features = lenient.transform(new)
+    np.testing.assert_array_equal(features[:, :2], [[1, 0], [0, 0], [0, 0], [0, 0]])
     with_other = TableEncoder(min_level_rows=5).fit(small(town=["a", "b"] * 5 + ["c"]))
-    np.testing.assert_array_equal(with_other.transform(new[["town"]])[:, 2], [0, 1, 1, 1])
+    with pytest.warns(UserWarning, match=told):
+        features = with_other.transform(new[["town"]])
+    np.testing.assert_array_equal(features[:, 2], [0, 1, 1, 1])
+
+
+def test_half_or_what_training_had_is_not_told():
+    frame = small(town=["a"] * 20 + ["b"] * 20 + [f"rare {k}" for k in range(60)])
+    encoder = TableEncoder().fit(frame)
+    assert encoder.columns_[0].other_share == 0.6
+    encoder.transform(frame)
+    encoder.transform(frame.tail(1))
+    encoder.transform(small(town=["new"] * 70 + ["a"] * 30))  # two standard errors more
+    with pytest.warns(UserWarning, match="got other values in 80%"):
+        encoder.transform(small(town=["new"] * 80 + ["a"] * 20 + [None] * 300))
+    exact = TableEncoder(min_level_rows=1, new_levels="other").fit(small(town=["a", "b"]))
+    exact.transform(small(town=["new", "a", None, None]))
+    with pytest.warns(UserWarning, match="got other values in 67%"):
+        exact.transform(small(town=["new", "a", "newer", None]))
 
 
 def test_levels_that_only_rows_kept_apart_have_are_accepted():
@@ -183,7 +206,10 @@ def test_levels_that_only_rows_kept_apart_have_are_accepted():
     np.testing.assert_array_equal(encoder.transform(kept), [[0, 0, 0, 1], [1, 0, 1, 0]])
     np.testing.assert_array_equal(encoder.transform(kept), encode_slow(kept, encoder))
     with pytest.raises(ValueError, match="column 'size'"):
-        encoder.transform(small(town=["x"], size=["x"]))
+        encoder.transform(small(town=["a"], size=["x"]))
+    nothing = small(town=["NA", ""], size=["", "s"])
+    again = TableEncoder(min_level_rows=1).fit(frame).accept(nothing)
+    assert [column.has_other for column in again.columns_] == [False, False]
 
 
 def test_missing_values_where_training_had_none():
@@ -204,9 +230,109 @@ def test_kinds_that_stand_for_others():
     )
 
 
+SAME = {
+    "whole numbers": [1, 2, None],
+    "floats": [1.0, 2.0, np.nan],
+    "decimals": [Decimal("1.00"), Decimal("2"), None],
+    "a mix": [1, "2", None],
+    "another mix": [Decimal("1.0"), 2.0, "NA"],
+    "texts with zeros": ["1.0", "2.00", "null"],
+}
+
+
+@pytest.mark.parametrize("values", list(SAME.values()), ids=list(SAME))
+@pytest.mark.parametrize("rare", [True, False])
+def test_equal_values_are_one_level_whatever_their_type(values, rare):
+    train = small(code=["1", "2", None] * 2 + ["x"] * rare)
+    encoder = TableEncoder(min_level_rows=2).fit(train)
+    new = small(code=pd.Series(values, dtype=None if values == SAME["floats"] else object))
+    expected = encoder.transform(train[:3])
+    assert expected[:, [0, 1, -1]].tolist() == np.eye(3).tolist()
+    np.testing.assert_array_equal(encoder.transform(new), expected)
+    np.testing.assert_array_equal(encode_slow(new, encoder), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "Float32", "float64", "Float64", "category"])
+def test_fractions_are_texts_as_they_print(dtype):
+    encoder = TableEncoder(min_level_rows=1).fit(small(code=["0.1", "1.5", "2"]))
+    new = small(code=pd.Series([0.1, 1.5, 2.0]).astype(dtype))
+    np.testing.assert_array_equal(encoder.transform(new), np.eye(3))
+    decimals = small(code=[Decimal("0.10"), Decimal("1.500"), Decimal("2E0")])
+    np.testing.assert_array_equal(encoder.transform(decimals), np.eye(3))
+
+
+def test_true_and_one_are_told_apart_in_a_mix():
+    encoder = TableEncoder(min_level_rows=1).fit(small(code=["1", "true", "x"]))
+    new = small(code=pd.Series([1, True, "x"], dtype=object))
+    np.testing.assert_array_equal(encoder.transform(new), np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Decimal("12345678901234567890.50"), "12345678901234567890.5"),
+        (Decimal("123456789012345678901234567890123.40"), "123456789012345678901234567890123.4"),
+        (Decimal("1E+2"), "100"),
+        (Decimal("-0.0"), "0"),
+        (Decimal("0.000010"), "1e-05"),
+        (Decimal("1E+999999"), "1E+999999"),
+        (Decimal("1E-999999"), "1E-999999"),
+        (Decimal("Infinity"), "Infinity"),
+        (np.float32(0.1), "0.1"),
+        (2**70, str(2**70)),
+    ],
+)
+def test_texts_of_numbers(value, text):
+    assert level_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "digits"),
+    [
+        ([1.0, 1e16], 53),
+        (np.array([1, 2**24], dtype=np.float32), 24),
+        (pd.Series(["1", -(2.0**53)], dtype=object), 53),
+    ],
+)
+def test_floats_that_stand_for_several_whole_numbers(values, digits):
+    encoder = TableEncoder(min_level_rows=1, new_levels="other")
+    encoder.fit(small(code=["1", "1e+16", "10000000000000000"]))
+    with pytest.raises(ValueError, match=rf"column 'code' should hold floats below 2\^{digits}"):
+        encoder.transform(small(code=values))
+    encoder.transform(small(code=[10**16, 1]))
+
+
+@pytest.mark.parametrize("text", MISSING_TEXTS)
+def test_texts_that_stand_for_nothing_are_missing_wherever_they_come_from(text, tmp_path):
+    train = small(town=["a", text, "b"] * 20, size=["s", "l", "m"] * 20)
+    encoder = TableEncoder().fit(train)
+    assert encoder.columns_[0] == Column("town", "category", ("a", "b"), has_missing=True)
+    train.to_csv(tmp_path / "rows.csv", index=False)
+    train.to_parquet(tmp_path / "rows.parquet")
+    for name in ("rows.csv", "rows.parquet"):
+        rows = read_table(tmp_path / name)
+        assert TableEncoder().fit(rows).columns_ == encoder.columns_
+        np.testing.assert_array_equal(encoder.transform(rows), encoder.transform(train))
+    np.testing.assert_array_equal(encoder.transform(train)[1, :3], [0, 0, 1])
+
+
+def test_a_column_of_such_texts_is_without_values():
+    with pytest.warns(UserWarning, match="'none' without values"):
+        TableEncoder().fit(small(none=["", "NA"], age=[1, 2]))
+
+
+def test_an_older_dictionary_has_no_shares():
+    encoder = TableEncoder(min_level_rows=1).fit(small(town=["a", "b"]))
+    plain = encoder.to_dict()
+    for column in plain["columns"]:
+        del column["other_share"]
+    assert TableEncoder.from_dict(plain).columns_ == encoder.columns_
+
+
 @pytest.mark.parametrize(
     ("new", "message"),
     [
+        ({"town": ["a", datetime.date(2024, 1, 1)]}, "column 'town' should hold numbers, texts"),
         ({"n": ["1", "two"]}, "column 'n' should hold numbers as in training, got texts.*'1'"),
         ({"ok": [2, 0]}, "column 'ok' should hold booleans or 0/1"),
         ({"ok": ["yes", "no"]}, "column 'ok' should hold booleans as in training, got texts"),
@@ -300,6 +426,8 @@ def broken():
     yield lambda d: d["columns"][1].update(levels=None)
     yield lambda d: d["columns"][1].update(name="age")
     yield lambda d: d["columns"][0].update(has_missing="yes")
+    yield lambda d: d["columns"][1].update(other_share=1.5)
+    yield lambda d: d["columns"][1].update(other_share="0")
     yield lambda d: d["columns"].append(3)
     yield lambda d: d["terms"][0].update(column="nobody")
     yield lambda d: d["terms"][0].update(kind="level")

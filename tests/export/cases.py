@@ -4,6 +4,7 @@ import math
 import warnings
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
@@ -28,7 +29,8 @@ HOSTILE_NAMES = (
 )  # fmt: skip
 HOSTILE_LEVELS = (
     "", "it's", 'q"', "\\", "\\'", "' OR 1=1 --", "a\nb", "a\r\nb", "tab\t", "é", "e\u0301", "NULL",
-    "😀", "\u2028", "$$", "{x}", "\\u0041", "%", " ", "nan", "`", "?", ":a",
+    "😀", "\u2028", "$$", "{x}", "\\u0041", "%", " ", "nan", "`", "?", ":a", "1",
+    "1.0", "1.50", "-2.00", "1.5", "10", "v1.0", "NA",
 )  # fmt: skip
 HUGE = (0.0, -0.0, 1e300, -1e300, 1e-300, 2.0**53 + 1, 1e15 + 0.3)
 
@@ -53,7 +55,7 @@ class Case:
 
     @cached_property
     def features(self):
-        return self.encoder.transform(self.frame)
+        return encoded(self.encoder, self.frame)
 
     @property
     def tolerance(self):
@@ -104,6 +106,12 @@ def fit_encoder(kinds, values):
         return encoder.fit(frame_of(kinds, values))
 
 
+def encoded(encoder, frame):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "column .* should mostly hold levels", UserWarning)
+        return encoder.transform(frame)
+
+
 def names(min_size=1, max_size=4):
     characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
     drawn = st.sampled_from(HOSTILE_NAMES) | st.text(characters, min_size=1, max_size=6)
@@ -133,7 +141,7 @@ def cases(draw, whole_seconds=False, missing_rate=5):
     train[first][:4] = [1.0, 2.0, 1.0, 2.0] if kinds[first] == "number" else ["p", "q", "p", "q"]
     encoder = fit_encoder(kinds, train)
     formula = draw(formulas(len(encoder.terms_)))
-    score = formula(encoder.transform(frame_of(kinds, new)))
+    score = formula(encoded(encoder, frame_of(kinds, new)))
     return Case(kinds, new, encoder, formula, draw(calibrations(score)))
 
 
@@ -151,6 +159,24 @@ def cells(draw, kind, whole_seconds):
     characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
     texts = st.sampled_from(HOSTILE_LEVELS) | st.text(characters, max_size=5)
     return st.sampled_from(draw(st.lists(texts, min_size=2, max_size=6, unique=True)))
+
+
+def numbered():
+    """A category whose levels are numbers, and rows that write them in several ways."""
+    train = {"c": ["1", "2", "1.5", "x", "1", "2", "1.5", "x", "20", None, None]}
+    encoder = fit_encoder({"c": "category"}, train)
+    assert encoder.columns_[0].levels == ("1", "1.5", "2", "x")
+    return encoder, Formula((Part(1.0, "identity", 0.5, np.array([1.0, 2, 4, 8, 16, 32])),))
+
+
+#: Values of the category of ``numbered`` in the types that rows may have, and their scores.
+NUMBERED = {
+    "int": ([1, 2, 20, 10, None], [1.5, 4.5, 16.5, 16.5, 32.5]),
+    "float": ([1.0, 1.5, 2.0, 2.5, math.nan], [1.5, 2.5, 4.5, 16.5, 32.5]),
+    "decimal": ([Decimal("1.00"), Decimal("1.50"), Decimal("20.00")], [1.5, 2.5, 16.5]),
+    "text": (["1", "1.0", "2.00", "1.50", "x", "x.0", "", "NA", "null", None],
+             [1.5, 1.5, 4.5, 2.5, 8.5, 16.5, 32.5, 32.5, 32.5, 32.5]),
+}  # fmt: skip
 
 
 def formulas(n_features):

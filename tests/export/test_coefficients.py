@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
-from tests.export.cases import cases, example
+from tests.export.cases import NUMBERED, cases, example, numbered
 
 from auucmax.estimators.formula import Formula, FormulaError, Part
+from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.export import to_json
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "export.md").read_text()
@@ -39,8 +41,24 @@ def test_the_program_of_the_page_scores_as_python_does(case):
 
 def test_it_is_short_and_needs_nothing():
     lines = [line for line in BLOCKS[1].splitlines() if line.strip()]
-    assert len(lines) <= 20
-    assert [line for line in lines if "import" in line] == ["from math import tanh"]
+    assert len(lines) <= 30
+    imported = [line for line in lines if "import" in line]
+    assert imported == ["import re", "from math import tanh"]
+
+
+@pytest.mark.parametrize("kind", list(NUMBERED))
+def test_numbers_stand_for_texts(kind):
+    names, model = scorer_of_the_page(), json.loads(to_json(*numbered()))
+    values, scores = NUMBERED[kind]
+    assert [names["score"](model, {"c": value}) for value in values] == scores
+
+
+def test_booleans_stand_for_texts():
+    frame = pd.DataFrame({"c": ["true", "false", "x", "true"]})
+    encoder = TableEncoder(min_level_rows=1).fit(frame)
+    formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0, 2.0, 4.0])),))
+    names, model = scorer_of_the_page(), json.loads(to_json(encoder, formula))
+    assert [names["score"](model, {"c": value}) for value in (False, True, "x")] == [1, 2, 4]
 
 
 def test_a_table_with_everything():
@@ -61,7 +79,7 @@ def test_coefficients_are_in_the_units_of_the_table():
     assert terms == [("value", None), ("missing", None)]
     assert (age["column"], age["per_unit"], age["missing"]) == ('a"ge', coef[0], coef[1])
     assert age["fill"] == 40.0
-    assert set(first["effects"][1]["levels"]) == {"", "Os'lo"}
+    assert set(first["effects"][1]["levels"]) == {"Os'lo"}
 
 
 def test_what_is_no_formula_is_named():

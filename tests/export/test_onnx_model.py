@@ -1,5 +1,6 @@
 """Graphs are run by onnxruntime."""
 
+import json
 import sys
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from tests.export.cases import cases, example, fit_encoder
 
 from auucmax import AUUCMax, TwoModels, make_trial
+from auucmax.data.reading import MISSING_TEXTS
 from auucmax.estimators import (
     GANITE,
     CFRNet,
@@ -18,10 +20,12 @@ from auucmax.estimators import (
     TARNet,
     UpliftLambdaMART,
 )
-from auucmax.estimators.formula import FormulaError
+from auucmax.estimators.formula import Formula, FormulaError, Part
 from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.export import to_onnx
 from auucmax.targeting import Calibration
+from auucmax.trial_model import MODELS as ALL_MODELS
+from auucmax.trial_model import fit_trial_model, load_model, save_model
 
 MISSING = "no text is this"
 
@@ -78,18 +82,33 @@ def test_inputs_are_the_raw_columns():
     assert [(o.name, o.type, o.shape) for o in session.get_outputs()] == [("score", *number)]
 
 
-def test_the_empty_text_is_missing_unless_it_is_a_level():
+def test_the_text_for_missing_ones_is_no_level():
     case = example()
-    with pytest.raises(ValueError, match="'', a level of column \"to'wn\""):
-        to_onnx(case.encoder, case.formula)
+    with pytest.raises(ValueError, match='"Os\'lo", a level of column "to\'wn"'):
+        to_onnx(case.encoder, case.formula, missing_text="Os'lo")
+
+
+def test_texts_that_stand_for_nothing_are_missing():
     encoder = fit_encoder({"c": "category"}, {"c": ["a", "a", None, None, "b", "b"]})
     trial = np.random.default_rng(0)
     X = encoder.transform(pd.DataFrame({"c": ["a", None, "b"] * 40}))
     y, t = trial.integers(0, 2, 120), trial.integers(0, 2, 120)
     model = TwoModels().fit(X, y, treatment=t)
     session = session_of(to_onnx(encoder, model))
-    (score,) = session.run(None, {"c": np.array(["a", "", "b"], dtype=object)})
-    np.testing.assert_allclose(score, model.predict(X[:3]), rtol=0, atol=1e-9)
+    for nothing in MISSING_TEXTS:
+        (score,) = session.run(None, {"c": np.array(["a", nothing, "b"], dtype=object)})
+        np.testing.assert_allclose(score, model.predict(X[:3]), rtol=0, atol=1e-9)
+
+
+def test_an_encoder_that_has_such_a_text_for_a_level_keeps_it():
+    encoder = fit_encoder({"c": "category"}, {"c": ["a", "a", None, None, "b", "b"]})
+    plain = json.loads(json.dumps(encoder.to_dict()).replace('"b"', '"NA"'))
+    encoder = TableEncoder.from_dict(plain)
+    formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0, 2.0, 4.0])),))
+    texts = ["a", "NA", "null"]
+    (score,) = session_of(to_onnx(encoder, formula)).run(None, {"c": np.array(texts, dtype=object)})
+    assert score.tolist() == [1, 2, 4]
+    assert formula(encoder.transform(pd.DataFrame({"c": texts}))).tolist() == [1, 2, 4]
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +144,43 @@ def test_fitted_estimators(model, rows):
                for name in frame}  # fmt: skip
     (score,) = session_of(to_onnx(encoder, model)).run(None, columns)
     np.testing.assert_allclose(score, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+NETWORKS = ("tarnet", "cfrnet", "ganite")
+
+
+@pytest.fixture(scope="module")
+def raw_trial():
+    trial = make_trial(1_500, n_features=4, base_rate=0.4, ate=0.1, random_state=0)
+    town = np.random.default_rng(0).choice(["Oslo", "Rome", None], size=1_500)
+    return trial.X.assign(town=town, treatment=trial.treatment, y=trial.y)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # on what small trials allow to say
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.gate) if n in NETWORKS else n for n in ALL_MODELS]
+)
+def test_models_that_were_saved_and_loaded(name, raw_trial, tmp_path):
+    fitted = fit_trial_model(raw_trial, treatment="treatment", outcome="y", model=name)
+    save_model(fitted, tmp_path / "a.model")
+    loaded = load_model(tmp_path / "a.model")
+    arguments = {"calibration": loaded.calibration}
+    if name == "ddr":
+        with pytest.raises(FormulaError, match="got DependentData"):
+            to_onnx(loaded.encoder, loaded.estimator, **arguments)
+        return
+    model = to_onnx(loaded.encoder, loaded.estimator, **arguments)
+    assert model == to_onnx(fitted.encoder, fitted.estimator, **arguments) or name in NETWORKS
+    columns = {
+        column.name: raw_trial[column.name].fillna("").to_numpy(dtype=object)
+        if column.kind == "category"
+        else raw_trial[column.name].to_numpy(dtype=np.float64)
+        for column in loaded.encoder.columns_
+    }
+    score, uplift = session_of(model).run(["score", "uplift"], columns)
+    expected = fitted.predict(raw_trial)
+    np.testing.assert_allclose(score, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+    np.testing.assert_allclose(uplift, loaded.calibration(score), rtol=0, atol=1e-9)
 
 
 def test_a_network_of_a_real_outcome(rows):
@@ -164,6 +220,25 @@ def test_a_calibration_with_one_knot():
     model = to_onnx(case.encoder, case.formula, calibration=calibration, missing_text=MISSING)
     (uplift,) = session_of(model).run(["uplift"], feed(case))
     assert (uplift == 0.25).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e100])
+def test_a_calibration_with_two_knots_is_in_doubles(scale):
+    encoder = TableEncoder().fit(pd.DataFrame({"x": [0.0, 1.0]}))
+    formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0])),))
+    calibration = Calibration((-1.0 * scale, -0.625 * scale), (-0.1, 0.025), 0.0, 9, 4, 1)
+    x = np.array([-2.0, -0.9, -0.7, -0.625, 0.0]) * scale
+    model = to_onnx(encoder, formula, calibration=calibration)
+    (uplift,) = session_of(model).run(["uplift"], {"x": x})
+    np.testing.assert_allclose(uplift, calibration(x), rtol=0, atol=1e-13)
+
+
+def test_a_single_feature_is_in_doubles():
+    encoder = TableEncoder().fit(pd.DataFrame({"x": [0.0, 1.0]}))
+    formula = Formula((Part(1.0, "identity", 0.0, np.array([1.3758811351871643])),))
+    x = np.array([1.0, 3.0, 1e6])
+    (score,) = session_of(to_onnx(encoder, formula)).run(None, {"x": x})
+    np.testing.assert_allclose(score, formula(x[:, None]), rtol=1e-13)
 
 
 def test_the_graph_is_for_runtimes_that_are_some_years_old():

@@ -10,7 +10,7 @@ import pytest
 import sqlglot
 from hypothesis import assume, given, settings
 from sqlglot import exp
-from tests.export.cases import cases, example, fit_encoder
+from tests.export.cases import NUMBERED, cases, encoded, example, fit_encoder, numbered
 
 from auucmax import AUUCMax, ClassTransformation, TwoModels, make_trial
 from auucmax.estimators import DependentDataRepresentation
@@ -156,6 +156,47 @@ def test_types_of_columns_may_differ_from_training():
     table = pa.table({name: pa.array(frame[name].tolist(), types[name]) for name in frame})
     got = run(to_sql(encoder, formula, table="t"), table)["score"].to_numpy()
     np.testing.assert_allclose(got, formula(encoder.transform(frame)), rtol=1e-12)
+
+
+TYPES = {
+    "int": (pa.int32(), pa.int64()),
+    "float": (pa.float64(), pa.float32()),
+    "decimal": (pa.decimal128(10, 2), pa.decimal128(20, 8)),
+    "text": (pa.string(),),
+}
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", *TRANSLATED])
+@pytest.mark.parametrize("kind", list(TYPES))
+def test_numbers_stand_for_texts(kind, dialect):
+    encoder, formula = numbered()
+    values, scores = NUMBERED[kind]
+    query = to_sql(encoder, formula, table="t", dialect=dialect)
+    (query,) = sqlglot.transpile(query, read=dialect, write="duckdb")
+    for own in TYPES[kind]:
+        table = pa.table({"c": pa.array(values, own, from_pandas=False)})
+        assert run(query, table)["score"].to_pylist() == scores
+    frame = pd.DataFrame({"c": pd.Series(values, dtype=None if kind == "float" else object)})
+    assert formula(encoded(encoder, frame)).tolist() == scores
+
+
+def test_a_text_that_is_a_level_keeps_its_zeros():
+    encoder = fit_encoder({"c": "category"}, {"c": ["1", "1.0", "2.0"] * 2})
+    # The level 1.0 has the weight of other, and must not be taken for 1 all the same.
+    formula = Formula((Part(1.0, "identity", 0.0, np.array([4.0, 0.0, 2.0])),))
+    table = pa.table({"c": ["1", "1.0", "1.00", "2.0", "2"]})
+    assert run(to_sql(encoder, formula, table="t"), table)["score"].to_pylist() == [4, 0, 4, 2, 0]
+    assert formula(encoder.transform(table.to_pandas())).tolist() == [4, 0, 4, 2, 0]
+
+
+def test_columns_that_differ_in_case_only():
+    encoder = TableEncoder().fit(pd.DataFrame({"a": [1.0, 2, 3], "A": [4.0, 5, 9]}))
+    formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0, 2.0])),))
+    for dialect in ("duckdb", "bigquery"):
+        with pytest.raises(ValueError, match=f"which {dialect} does not tell apart, got 'a' and"):
+            to_sql(encoder, formula, table="t", dialect=dialect)
+    for dialect in ("postgres", "snowflake"):
+        assert '"A"' in to_sql(encoder, formula, table="t", dialect=dialect)
 
 
 def test_dates_with_and_without_time_zones():

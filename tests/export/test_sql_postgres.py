@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
-from tests.export.cases import HOSTILE_LEVELS, cases, example
+from tests.export.cases import HOSTILE_LEVELS, NUMBERED, cases, example, numbered
 from tests.postgres_server import postgres_server
 
 from auucmax.estimators.formula import Formula, Part
@@ -116,6 +116,25 @@ def test_dates_numbers_and_texts_of_other_types(connection):
         got = run(connection, query)[:, 1]
         frame = pd.DataFrame({"d": dates, **others})
         np.testing.assert_allclose(got, formula(encoder.transform(frame)), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [
+        ("int", "bigint"),
+        ("float", "double precision"),
+        ("float", "real"),
+        ("decimal", "numeric(10, 2)"),
+        ("decimal", "numeric(20, 8)"),
+        ("text", "text"),
+    ],
+)
+def test_numbers_stand_for_texts(connection, kind, own):
+    values, scores = NUMBERED[kind]
+    fill(connection, {"c": own}, {"c": values})
+    query = to_sql(*numbered(), table="t", dialect="postgres", keep=["row number"])
+    got = run(connection, f'{query} ORDER BY "row number"')[:, 1]
+    assert got.tolist() == scores
 
 
 def test_extreme_predictors_do_not_overflow(connection):

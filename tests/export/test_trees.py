@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from auucmax.export.trees import trees_of
+from auucmax.trial_model.trees import trees_of as arrays_of
 
 
 def booster(X, y, **parameters):
@@ -44,11 +45,18 @@ def test_trees_give_what_lightgbm_predicts(rows):
     np.testing.assert_allclose(walked, model.predict(X), rtol=1e-12, atol=1e-12)
 
 
+def test_trees_of_a_model_file_are_the_same(rows):
+    model = booster(*rows)
+    assert trees_of(arrays_of(model)) == trees_of(model)
+
+
 def test_a_tree_of_one_leaf(rows):
     X, y = rows
-    trees = trees_of(booster(X, y, min_data_in_leaf=10_000))
+    model = booster(X, y, min_data_in_leaf=10_000)
+    trees = trees_of(model)
     assert set(trees.mode) == {"LEAF"}
     assert len(trees.leaf_value) == len(trees.mode)
+    assert trees_of(arrays_of(model)) == trees
 
 
 @pytest.mark.parametrize(

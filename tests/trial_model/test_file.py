@@ -116,7 +116,8 @@ def test_without_ids_and_calibration(tmp_path):
 def test_rows_of_people_are_not_in_the_file(model, path):
     parts = members(path.read_bytes())
     assert set(parts) == {
-        "model.json", "ids.npy", "rows.npy", "test.npy", "estimator.skops",
+        "model.json", "ids.npy", "rows.npy", "some.npy", "others.npy", "test.npy",
+        "estimator.skops",
     }  # fmt: skip
     names = members(parts["estimator.skops"])
     text = parts["model.json"].decode() + names["schema.json"].decode()
@@ -155,6 +156,16 @@ def test_files_of_other_kinds(path, tmp_path, monkeypatch):
 
 def test_a_newer_version(path):
     rewrite(path, lambda plain: plain.update(version=2, something="new"))
+    refused(path, "should have a format of version 1 or older, got 2.*upgrade auucmax")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_newer_version_in_another_form(path, compression):
+    parts = members(path.read_bytes())
+    plain = json.loads(parts["model.json"]) | {"version": 2}
+    parts |= {"model.json": json.dumps(plain).encode(), "new.npy": b"x"}
+    del parts["rows.npy"]
+    path.write_bytes(archive(parts, compression))
     refused(path, "should have a format of version 1 or older, got 2.*upgrade auucmax")
 
 
@@ -241,6 +252,37 @@ def test_an_array_that_says_it_is_larger_than_the_file(path):
     refused(path, "bytes for shape")
     assert tracemalloc.get_traced_memory()[1] < 50_000_000
     tracemalloc.stop()
+
+
+def array_node(file, place=1):
+    return node("NdArrayNode", "numpy", "ndarray", type="numpy", file=file) | {"__id__": place}
+
+
+def with_parts(path, nodes, **more):
+    """A model whose estimator has a list of further parts."""
+    inner = members(members(path.read_bytes())["estimator.skops"])
+    tree = json.loads(inner["schema.json"])
+    tree["content"]["content"]["penalty"] = node("ListNode", "builtins", "list", content=nodes)
+    rewrite(path, estimator=archive(inner | {"schema.json": json.dumps(tree)} | more))
+
+
+def test_one_array_that_is_named_many_times(path):
+    big = model_file._array_bytes(np.zeros(200_000))
+    with_parts(path, [array_node("big.npy", 1000 + k) for k in range(100)], **{"big.npy": big})
+    tracemalloc.start()
+    refused(path, "names an array more than once")
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000  # 160 MB if each were made
+    tracemalloc.stop()
+
+
+def test_an_array_of_objects_and_too_many_parts(path):
+    whole = path.read_bytes()
+    objects = node("NdArrayNode", "numpy", "ndarray", type="json", content=[], shape=[0])
+    with_parts(path, [objects])
+    refused(path, "holds one of objects")
+    path.write_bytes(whole)
+    with_parts(path, [node("ListNode", "builtins", "list", content=[])] * 2_001)
+    refused(path, "more than 2000 parts")
 
 
 class Harm:
@@ -434,7 +476,7 @@ def test_damage_behind_checks_of_wholeness(saved):
     @given(st.data())
     def check(data):
         where = data.draw(
-            st.sampled_from(["model.json", "ids.npy", "rows.npy", "test.npy", *inner])
+            st.sampled_from(["model.json", "ids.npy", "rows.npy", "some.npy", "test.npy", *inner])
         )
         path.write_bytes(whole)
         if where in inner:

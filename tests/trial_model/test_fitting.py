@@ -225,7 +225,7 @@ def test_bad_input(table, change, options, message):
 
 def test_texts_as_outcome_and_too_few_rows(table):
     with pytest.raises(ValueError, match="the outcome 'visit' should hold numbers"):
-        fit(table.assign(visit=table["visit"].map({0: "no", 1: "yes"})))
+        fit(table.assign(visit=table["visit"].map({0: "no", 1: "maybe"})))
     with pytest.raises(ValueError, match=r"rows should hold both arms.*too few rows"):
         fit(table[table["arm"] != "phone"].groupby("arm").head(2))
 
@@ -239,3 +239,19 @@ def test_left_out_rows_may_lack_an_outcome(table):
 def test_index_of_the_frame_does_not_matter(table, model):
     odd = table.set_index(pd.Index([0] * len(table)))
     np.testing.assert_array_equal(fit(odd).predict(odd), model.predict(table))
+
+
+def test_names_of_columns_are_made_texts():
+    table = trial_table(4_000)
+    expected = fit(table.rename(columns={"age": "1", "visit": "2"}), outcome="2")
+    numbered = table.rename(columns={"age": 1, "visit": 2})
+    model = fit(numbered, outcome=2)
+    assert model.columns == expected.columns
+    np.testing.assert_array_equal(model.predict(numbered), expected.predict(numbered))
+    assert fit(numbered, outcome=2, features=[1, "town"]).columns.features == ("1", "town")
+
+
+def test_an_outcome_of_yes_and_no():
+    table = trial_table(4_000)
+    words = fit(table.assign(visit=np.where(table["visit"] == 1, "yes", "no")))
+    assert words.summary["test"] == fit(table).summary["test"]

@@ -1,6 +1,7 @@
 """A fitted model scores raw rows, and says on which it may be judged."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.trial_model.trial_table import NAMES, trial_table
 
@@ -82,7 +83,49 @@ def test_another_file_is_judged_as_a_whole(by_id, by_position):
         held_out = model.held_out(other)
         assert len(held_out.y) == (other["arm"] != "phone").sum()
         assert not held_out.seen_before
-        assert held_out.note.startswith("All ")
+        assert held_out.note == (
+            f"All {len(held_out.y)} rows are new to the model."
+            if model is by_id
+            else f"All {len(held_out.y)} rows: no row was recognised as one that the model learnt "
+            f"from."
+        )
+
+
+def test_the_file_of_the_fit_in_another_format(table, by_position):
+    before = by_position.held_out(table)
+    other = table.assign(
+        member=table["member"].map({True: "yes", False: "no"}),
+        joined=table["joined"].dt.tz_localize("UTC"),
+        visit=table["visit"].map({1: "Yes", 0: "No"}),
+    )
+    after = by_position.held_out(other)
+    np.testing.assert_array_equal(after.positions, before.positions)
+    np.testing.assert_array_equal(after.y, before.y)
+
+
+def test_known_rows_among_new_ones_are_left_out_and_it_is_said(table, by_position):
+    new = trial_table(1_000, random_state=9)
+    known = by_position.learnt(table).frame.head(1)
+    held_out = by_position.held_out(pd.concat([new, known]))
+    n = int((new["arm"] != "phone").sum())
+    assert len(held_out.y) == n
+    assert not held_out.seen_before
+    assert held_out.note.startswith(f"{n} of {n + 1} rows: the others look like rows that the")
+
+
+def test_rows_that_cannot_be_told_apart_are_said_to_be_so(table):
+    few = table[["arm", "visit", "member"]]
+    model = fit_trial_model(few, **NAMES, model="tm")
+    note = model.held_out(few.head(2_000)).note
+    assert "look too much alike to be told apart without ids" in note
+    assert "only if you know that they are new" in note
+
+
+def test_names_that_are_no_texts(table, by_id):
+    held_out = by_id.held_out(table.assign(**{"more": 1}).rename(columns={"more": 7}))
+    assert "7" in held_out.frame.columns
+    with pytest.raises(ValueError, match="columns of different names, got '7' more than once"):
+        by_id.held_out(table.assign(a=1, b=2).rename(columns={"a": 7, "b": "7"}))
 
 
 def test_reordered_files(table, by_id, by_position):

@@ -58,4 +58,4 @@ def export(
         return
     with whole_file(output) as beside:
         beside.write_bytes(content)
-    typer.echo(f"Written to {output}.", err=True)
+    typer.echo(f"Written to {output}.")

@@ -107,6 +107,9 @@ def as_options(message: str) -> str:
     >>> as_options("test_share should be below 1, got 2. Pass treated=... and control='no'.")
     '--test-share should be below 1, got 2. Pass --treated ... and --control no.'
     """
+    message = message.replace(
+        "Lower min_rows, or hold out more rows.", "Pass a larger --calibration-share."
+    )
     message = _VALUES.sub(lambda found: f"--{found[1].replace('_', '-')} {found[3]}", message)
     return re.sub(rf"\b({'|'.join(_NAMES)})\b", lambda found: _NAMES[found[0]], message)
 
@@ -128,4 +131,5 @@ def _note(
     line: str | None = None,
 ) -> None:
     if issubclass(category, UserWarning):
-        print(f"note: {' '.join(str(message).split())}", file=file or sys.stderr)
+        text = as_options(" ".join(str(message).split()))
+        print(f"note: {text}", file=file or sys.stderr)

@@ -13,6 +13,7 @@ from auucmax.cli.output import check_table_target, print_json, print_rows, worki
 
 if TYPE_CHECKING:
     from auucmax.targeting import PlanRow, Selection
+    from auucmax.trial_model import Targeting
 
 
 @tells_failures
@@ -65,17 +66,19 @@ def target(
     if as_json:
         print_json(found.to_dict() | {"file": str(output)})
         return
-    name, money = fitted.columns.outcome, cost is not None and value is not None
-    rows = {
-        "treated": _treated(found.selection, cost),
-        f"expected gain in {name}": _between(found.expected, "gain"),
-    }
-    if money:
-        rows["expected profit"] = _between(found.expected, "profit")
-        rows["highest expected profit"] = _peak(found.plan.best, len(found.people))
-        rows["highest lower limit of it"] = _peak(found.plan.cautious, len(found.people))
+    rows = {"treated": _treated(found.selection, cost)}
+    notes = [found.unknown] if found.unknown else []
+    if not found.unknown:
+        rows[f"expected gain in {fitted.columns.outcome}"] = _between(found.expected, "gain")
+    if found.has_profit:
+        if not found.unknown:
+            rows["expected profit"] = _between(found.expected, "profit")
+        rows["highest expected profit"] = _peak(found, found.plan.best)
+        rows["highest lower limit of it"] = _peak(found, found.plan.cautious)
     print_rows(
-        f"{len(found.people):,} people", rows, (found.plan.population, f"Written to {output}.")
+        f"{len(found.people):,} people",
+        rows,
+        (*notes, found.plan.population, f"Written to {output}."),
     )
 
 
@@ -90,9 +93,8 @@ def _between(row: PlanRow, name: str) -> str:
     return f"{getattr(row, name):,.1f} ({low:,.1f} to {high:,.1f})"
 
 
-def _peak(row: PlanRow, n_people: int) -> str:
-    return (
-        f"{row.n_treated:,} people ({row.n_treated / n_people:.0%}): {_between(row, 'profit')}"
-        if row.n_treated
-        else "treat nobody"
-    )
+def _peak(found: Targeting, row: PlanRow) -> str:
+    if not row.n_treated:
+        return "treat nobody"
+    known = _between(row, "profit") if found.is_known(row.share) else "too few rows of the trial"
+    return f"{row.n_treated:,} people ({row.n_treated / len(found.people):.0%}): {known}"

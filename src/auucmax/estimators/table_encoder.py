@@ -7,10 +7,13 @@ it is another text. What was learnt is a list of columns and a list of terms, pl
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -20,14 +23,18 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from auucmax._validation import Floats, check_choice, check_whole, listed
-from auucmax.data.reading import unknown_columns_message
+from auucmax.data.reading import MISSING_TEXTS, unknown_columns_message
 
-__all__ = ["Column", "TableEncoder", "Term", "encode_slow", "level_text"]
+__all__ = ["END_ZEROS", "Column", "TableEncoder", "Term", "counted_as", "encode_slow", "level_text"]
 
 KINDS = ("number", "category", "date", "boolean")
 TERMS = ("value", "missing", "level", "other")
 NEW_LEVELS = ("error", "other")
 _MICROSECONDS = 86_400e6  # of a day
+_MANY_NEW = 0.5  # share of unknown texts that is told
+_LONGEST_DECIMAL = 60  # digits; beyond, a decimal is a text as it prints
+#: A number with zeros at the end of its decimals: either group is the number without them.
+END_ZEROS = r"(-?[0-9]+)[.]0+|(-?[0-9]+[.][0-9]*[1-9])0+"
 
 # Which kinds of a new table may stand for a kind of the training table.
 _TAKES = {
@@ -53,7 +60,10 @@ _INFERRED = {
 
 @dataclass(frozen=True)
 class Column:
-    """A raw column: its kind, its levels if it is a category, the fill of missing values if not."""
+    """A raw column: its kind, its levels if it is a category, the fill of missing values if not.
+
+    ``other_share`` is the share of rare texts among those of the training rows.
+    """
 
     name: str
     kind: str
@@ -61,6 +71,7 @@ class Column:
     has_other: bool = False
     has_missing: bool = False
     fill: float | None = None
+    other_share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -85,9 +96,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
       fewer than ``min_level_rows`` rows, or beyond the ``max_levels`` most frequent.
 
     Columns are found by name, in any order; further ones are ignored. A missing value in a column
-    that had none in training becomes the median, or zeros in all levels of a category. Whole
-    numbers stand for texts where training had texts ("1", 1 and 1.0 are one level). Columns
+    that had none in training becomes the median, or zeros in all levels of a category. Columns
     with one value, or none, are dropped with a warning.
+
+    In a category the texts that a CSV file has for nothing (the empty one, NA, N/A, NaN, nan,
+    NULL, null) are missing, wherever the rows come from. Numbers and booleans stand for texts,
+    mixed with them or not: see :func:`level_text`. A text that has zeros at the end of its decimals
+    counts as the same without ("1.0" as "1"), unless it is a level itself. Floats of 2^53 and more
+    are an error there: they may stand for several whole numbers.
+
+    A warning names a category if more than half of its values, and clearly more than in training,
+    are no level: then its texts are probably written in another way.
 
     Parameters
     ----------
@@ -179,8 +198,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns = []
         for column in self.columns_:
             if column.kind == "category" and not column.has_other:
-                texts = _texts(table[column.name])[1]
-                column = replace(column, has_other=not set(texts) <= set(column.levels))
+                _, n_new = _placed(_texts(table[column.name])[1], column.levels)
+                column = replace(column, has_other=n_new > 0)
             columns.append(column)
         self.columns_ = tuple(columns)
         return self
@@ -229,14 +248,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _fit_column(self, series: pd.Series) -> tuple[Column, list[Term], str]:
         """The column, its terms, and if it has none the reason."""
         name, kind = str(series.name), _kind(series)
-        has_missing = bool(series.isna().any())
         if kind == "empty":
             return Column(name, "number"), [], "without values"
         if kind == "category":
-            column = self._fit_category(series, has_missing)
-            several = len(column.levels) + column.has_other + has_missing > 1
+            column = self._fit_category(series)
+            several = len(column.levels) + column.has_other + column.has_missing > 1
             reason = "with rare levels only" if column.has_other else "with one value"
+            reason = reason if column.has_other or column.levels else "without values"
             return column, _category_terms(column) if several else [], reason
+        has_missing = bool(series.isna().any())
         values = _numbers(series, kind)
         present = values[~np.isnan(values)]
         fill = float(np.median(present))
@@ -246,16 +266,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         terms += [Term("missing", name, None, 0.0, f"{name}: missing")] if has_missing else []
         return column, terms, "with one value"
 
-    def _fit_category(self, series: pd.Series, has_missing: bool) -> Column:
+    def _fit_category(self, series: pd.Series) -> Column:
         codes, texts = _texts(series)
         counts = np.bincount(codes[codes >= 0], minlength=len(texts))
-        frequent = sorted(zip(-counts, texts, strict=True))[: int(self.max_levels)]
+        present = [pair for pair in zip(-counts, texts, strict=True) if pair[1] not in _MISSING]
+        frequent = sorted(present)[: int(self.max_levels)]
         levels = sorted(text for minus, text in frequent if -minus >= self.min_level_rows)
-        has_other = len(levels) < len(texts)
-        return Column(str(series.name), "category", tuple(levels), has_other, has_missing)
+        places = _placed(texts, levels)[0][codes]
+        n_other, n_missing = int((places == len(levels)).sum()), int((places == -1).sum())
+        return Column(
+            str(series.name),
+            "category",
+            tuple(levels),
+            n_other > 0,
+            n_missing > 0,
+            other_share=n_other / max(len(places) - n_missing, 1),
+        )
 
     def _values(self, series: pd.Series, column: Column) -> NDArray[Any]:
         """Numbers (NaN where missing); of a category the place of the level, -1 where missing."""
+        if column.kind == "category" and _is_mix(series):
+            return self._places(series, column)
         kind = _kind(series)
         if kind == "empty":
             empty = np.nan if column.kind != "category" else -1
@@ -278,18 +309,29 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _places(self, series: pd.Series, column: Column) -> NDArray[np.intp]:
         codes, texts = _texts(series)
-        known = {level: place for place, level in enumerate(column.levels)}
-        n_levels = len(known)
-        new = [text for text in texts if text not in known]
-        if new and not column.has_other and self.new_levels == "error":
-            rows = int(np.isin(codes, [texts.index(text) for text in new]).sum())
+        place_of_text, n_new = _placed(texts, column.levels)
+        places = place_of_text[codes]
+        if not n_new:
+            return places
+        new = [
+            t for t, place in zip(texts, place_of_text, strict=False) if place == len(column.levels)
+        ]
+        rows, present = int((places == len(column.levels)).sum()), int((places >= 0).sum())
+        if not column.has_other and self.new_levels == "error":
             raise ValueError(
                 f"column {column.name!r} should hold levels of training, {listed(column.levels)}; "
                 f"got {listed(new)} in {rows} row{'s' * (rows != 1)}. Correct the values, train "
                 f"again with them, or use new_levels='other', which counts them to no level."
             )
-        places = np.array([known.get(text, n_levels) for text in texts] + [-1], dtype=np.intp)
-        return places[codes]  # missing: code -1, the last
+        if rows > present * _usual(column.other_share, present):
+            warnings.warn(
+                f"column {column.name!r} should mostly hold levels of training, "
+                f"{listed(column.levels)}; got other values in {rows / present:.0%} of the rows "
+                f"that have one: {listed(new)}. Check that they are written as in training.",
+                UserWarning,
+                stacklevel=5,
+            )
+        return places
 
 
 _PLURAL = {"number": "numbers", "category": "texts", "date": "dates", "boolean": "booleans"}
@@ -301,17 +343,20 @@ def encode_slow(frame: pd.DataFrame, encoder: TableEncoder) -> Floats:
 
     def feature(term: Term, value: Any) -> float:
         missing = bool(pd.isna(value))
-        if term.kind == "missing":
-            return float(missing)
         if term.kind == "value":
             return term.fill if missing else _number_slow(value)
-        text = None if missing else level_text(value)
+        column = columns[term.column]
+        if column.kind != "category":
+            return float(missing)
+        text = None if missing else counted_as(level_text(value), column.levels)
+        if term.kind == "missing":
+            return float(text is None)
         if term.kind == "level":
             return float(text == term.level)
-        return float(text is not None and text not in columns[term.column].levels)
+        return float(text is not None and text not in column.levels)
 
-    rows = frame.to_dict("records")
-    return np.array([[feature(t, row[t.column]) for t in encoder.terms_] for row in rows])
+    rows = range(len(frame))
+    return np.array([[feature(t, frame[t.column].iloc[k]) for t in encoder.terms_] for k in rows])
 
 
 def _number_slow(value: Any) -> float:
@@ -323,16 +368,64 @@ def _number_slow(value: Any) -> float:
 
 
 def level_text(value: Any) -> str:
-    """The text that stands for a value of a category.
+    """The text that stands for a value of a category: equal numbers have one, whatever their type.
 
     >>> level_text("north"), level_text(1), level_text(1.0), level_text(1.5), level_text(True)
     ('north', '1', '1', '1.5', 'true')
+    >>> level_text(Decimal("1.00")), level_text(Decimal("1.50")), level_text(np.float32(0.1))
+    ('1', '1.5', '0.1')
     """
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
+    if isinstance(value, Decimal):
+        return _decimal_text(value)
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
     return str(value)
+
+
+def _decimal_text(value: Decimal) -> str:
+    if not value.is_finite() or abs(value.adjusted()) > _LONGEST_DECIMAL:
+        return str(value)
+    if value == value.to_integral_value():
+        return str(int(value))
+    near = str(float(value))  # small numbers print with an exponent
+    return near if Decimal(near) == value else _without_end_zeros(format(value, "f"))
+
+
+def counted_as(text: str, levels: Container[str]) -> str | None:
+    """The text that a text of a category counts as, which may be a level; None: as missing.
+
+    >>> counted_as("1.0", {"1"}), counted_as("1.0", {"1", "1.0"}), counted_as("NA", {"1"})
+    ('1', '1.0', None)
+    """
+    if text in levels:
+        return text
+    return None if text in _MISSING else _without_end_zeros(text)
+
+
+_MISSING = frozenset(MISSING_TEXTS)
+
+
+def _without_end_zeros(text: str) -> str:
+    found = re.fullmatch(END_ZEROS, text)
+    return str(found[1] or found[2]) if found else text
+
+
+def _placed(texts: list[str], levels: Sequence[str]) -> tuple[NDArray[np.intp], int]:
+    """Place of the level of each text, and last -1; and the number of texts that are no level.
+
+    -1 is of missing values, whose code is -1 as well; of unknown texts the place is after all.
+    """
+    known = {level: place for place, level in enumerate(levels)}
+    counted = [counted_as(text, known) for text in texts]
+    places = [-1 if text is None else known.get(text, len(known)) for text in counted]
+    return np.array([*places, -1], dtype=np.intp), places.count(len(known))
+
+
+def _usual(share: float, n_rows: int) -> float:
+    """The most unknown texts that are not told: half, or three standard errors above training."""
+    return max(_MANY_NEW, share + 3 * float(np.sqrt(share * (1 - share) / max(n_rows, 1))))
 
 
 def _table(frame: Any) -> pd.DataFrame:
@@ -407,11 +500,40 @@ def _days(series: pd.Series) -> Floats:
     return np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / _MICROSECONDS)
 
 
+def _is_mix(series: pd.Series) -> bool:
+    """Whether it is texts, numbers and booleans in one column, each of which is a text."""
+    if series.dtype != object or pd.api.types.infer_dtype(series, skipna=True) not in _MIXED:
+        return False
+    types = set(map(type, series[series.notna()]))
+    return all(issubclass(own, (str, Real, Decimal, np.bool_)) for own in types)
+
+
+_MIXED = ("mixed", "mixed-integer")
+
+
 def _texts(series: pd.Series) -> tuple[NDArray[np.intp], list[str]]:
     """Code of the text of each row (-1 where missing), and the texts."""
+    if _is_mix(series):  # factorize would take True and 1 for one value
+        series = series.map(lambda value: _exact_text(value, series.name), na_action="ignore")
     codes, values = pd.factorize(series)
-    own, texts = pd.factorize(np.array([level_text(value) for value in values], dtype=object))
+    if pd.api.types.is_float_dtype(values.dtype):
+        values = np.asarray(values)  # single precision stays: its 0.1 prints as such
+    text_of_value = np.array([_exact_text(value, series.name) for value in values], dtype=object)
+    own, texts = pd.factorize(text_of_value)
     return np.append(own, -1)[codes].astype(np.intp), [str(text) for text in texts]
+
+
+def _exact_text(value: Any, name: Any) -> str:
+    """The text of a value, unless it is a float that stands for several whole numbers."""
+    if isinstance(value, (float, np.floating)) and np.isfinite(value):
+        digits = np.finfo(type(value)).nmant + 1
+        if abs(float(value)) >= 2.0**digits:
+            raise ValueError(
+                f"column {name!r} should hold floats below 2^{digits} where they stand for texts, "
+                f"got {float(value)!r}, in which several whole numbers fall together. Convert the "
+                f"column to integers or texts where it comes from."
+            )
+    return level_text(value)
 
 
 def _category_terms(column: Column) -> list[Term]:
@@ -448,6 +570,7 @@ def _column(entry: Mapping[str, Any]) -> Column:
     flags = [column.has_other, column.has_missing]
     is_filled = type(column.fill) is float and bool(np.isfinite(column.fill))
     right = all(type(t) is str for t in texts) and all(type(f) is bool for f in flags)
+    right = right and type(column.other_share) is float and 0 <= column.other_share <= 1
     if column.kind not in KINDS or not right or is_filled == (column.kind == "category"):
         raise ValueError(f"there is no such column as {column!r}"[:200])
     if len(set(column.levels)) < len(column.levels):

@@ -26,6 +26,7 @@ class Dialect:
 
     ``days``: days since 1970-01-01 (UTC). ``real``: a double, NULL where it is not a number.
     ``backslash``: whether a backslash escapes in texts ("no", "yes", or "marked": only in E'...').
+    ``folds_case``: whether quoted names of columns that differ in case only are the same.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Dialect:
     days: str
     quote: str = '"'
     backslash: str = "no"
+    folds_case: bool = False
 
     def identifier(self, name: str) -> str:
         """A name, quoted so that whatever it holds stays a name.
@@ -121,6 +123,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 integer="INTEGER",
                 real=_NAN,
                 days=f"EXTRACT(EPOCH FROM {{x}}) / {_DAY}e0",
+                folds_case=True,
             ),
             Dialect(
                 "postgres",
@@ -140,6 +143,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 days=f"UNIX_MICROS(CAST({{x}} AS TIMESTAMP)) / {_DAY}e6",
                 quote="`",
                 backslash="yes",
+                folds_case=True,
             ),
             Dialect(
                 "snowflake",

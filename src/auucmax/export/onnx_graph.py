@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from auucmax._optional import import_optional
 from auucmax._validation import Floats
+from auucmax.data.reading import MISSING_TEXTS
 from auucmax.estimators.table_encoder import Column, TableEncoder, Term
 
 __all__ = ["Graph", "linear_in_features"]
@@ -144,12 +145,13 @@ def _category(
     table: NDArray[np.float64] = np.zeros((n_levels + 2, len(weighted[0][1])))
     for term, row in weighted:
         table[_place(term, place)] = row
-    keys = [level.encode() for level in (*column.levels, missing_text)]
+    missing = dict.fromkeys(t for t in (missing_text, *MISSING_TEXTS) if t not in place)
+    keys = [level.encode() for level in (*column.levels, *missing)]
     index = graph.node(
         "LabelEncoder",
         name,
         keys_strings=keys,
-        values_int64s=[*range(n_levels), n_levels + 1],
+        values_int64s=[*range(n_levels), *([n_levels + 1] * len(missing))],
         default_int64=n_levels,
     )
     return graph.node("Gather", graph.constant(table), index)

@@ -35,9 +35,11 @@ def to_onnx(
     """The bytes of an ONNX model that scores raw rows as ``scorer`` does.
 
     Each raw column is an input of its own name and shape (rows,): doubles for numbers (NaN where
-    missing), booleans (0, 1) and dates (days since 1970-01-01, UTC); texts for categories. ONNX
-    has no missing text: ``missing_text`` stands for it. A text that training did not have counts
-    as *other*, or to no level if there is no other. The output, (rows,), is a double.
+    missing), booleans (0, 1) and dates (days since 1970-01-01, UTC); texts for categories, as
+    ``level_text`` writes them. ONNX has no missing text: ``missing_text`` stands for it, as do the
+    texts that a CSV file has for nothing. A text that training did not have counts as *other*, or
+    to no level if there is no other. The output, (rows,), is a double; what trees add to it is
+    rounded to single precision, since ONNX's trees have no other output.
 
     Parameters
     ----------
@@ -97,9 +99,19 @@ def _of_formula(graph: Graph, formula: Formula, linear: Linear) -> str:
         coef = np.column_stack([part.coef for part in parts])
         z = linear(coef, np.array([part.intercept for part in parts]))
         values = graph.node("Sigmoid", z) if link == "sigmoid" else z
-        weights = graph.constant([[part.weight] for part in parts])
-        score = graph.node("Add", score, graph.node("MatMul", values, weights))
+        weights = np.array([part.weight for part in parts])
+        score = graph.node("Add", score, _weighted_sum(graph, values, weights))
     return score
+
+
+def _weighted_sum(graph: Graph, values: str, weights: Floats) -> str:
+    """values @ weights, (rows, 1).
+
+    Not as a MatMul: with it onnxruntime fuses a product or quotient before it, its factor in
+    single precision (MatMulScaleFusion).
+    """
+    products = graph.node("Mul", values, graph.constant(weights[None, :]))
+    return graph.node("ReduceSum", products, graph.constant([1]), keepdims=1)
 
 
 def _of_network(graph: Graph, network: Network, linear: Linear) -> str:
@@ -154,13 +166,14 @@ def _uplift(graph: Graph, score: str, knots: list[tuple[float, float]], name: st
     first, axis = graph.constant([[knots[0][1]]]), graph.constant([1])
     column = graph.node("Unsqueeze", score, axis)
     if len(knots) == 1:
-        knots = [*knots, (knots[0][0] + 1.0, knots[0][1])]  # a step of no height
+        ((only, height),) = knots
+        knots = [*knots, (only + max(1.0, abs(only) / 2), height)]  # a step of no height
     scores, uplifts = np.array(knots).T
     left, right = graph.constant(scores[:-1]), graph.constant(scores[1:])
     within = graph.node("Min", graph.node("Max", column, left), right)
     width = graph.constant(np.diff(scores))
     passed = graph.node("Div", graph.node("Sub", within, left), width)
-    steps = graph.node("MatMul", passed, graph.constant(np.diff(uplifts)[:, None]))
+    steps = _weighted_sum(graph, passed, np.diff(uplifts))
     return graph.node("Squeeze", graph.node("Add", first, steps), axis, output=name)
 
 

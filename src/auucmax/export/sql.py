@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.data.reading import MISSING_TEXTS
+from auucmax.estimators.table_encoder import END_ZEROS, TableEncoder
 from auucmax.export.dialects import Dialect, dialect_named
 from auucmax.export.raw_formula import Effect, RawFormula, RawPart, knots_of, raw_formula
 
@@ -15,6 +17,9 @@ __all__ = ["to_sql"]
 _BREAK = "\n    "
 # exp of more leaves the range of doubles, which PostgreSQL takes for an error.
 _STEEPEST = "500e0"
+_END_ZEROS = "|".join(f"^{number}$" for number in END_ZEROS.split("|"))
+_GROUPS = r"\1\2"  # one of them is empty
+_PLAIN_NUMBER = r"-?[0-9]+([.][0-9]*[1-9])?"
 
 
 def to_sql(
@@ -32,9 +37,9 @@ def to_sql(
 
         score = constant + sum_k weight_k link_k(intercept_k + what each raw column adds)
 
-    A missing value (NULL, or a NaN) counts as in training. A text that training did not have
-    counts as *other*, or to no level if there is no other: a query cannot stop for it as the
-    encoder does.
+    A missing value (NULL, a NaN, in a category also the empty text, NA and the like) counts as in
+    training. A text that training did not have counts as *other*, or to no level if there is no
+    other: a query cannot stop for it as the encoder does.
 
     Parameters
     ----------
@@ -64,6 +69,7 @@ def to_sql(
     """
     words = dialect_named(dialect)
     formula = raw_formula(encoder, scorer)
+    _check_cases([name for name, _ in formula.columns], words)
     kept = _kept(keep)
     present = [name for name, _ in formula.columns] if kept is None else kept
     _check_names(present, score_name, *([] if calibration is None else [uplift_name]))
@@ -128,22 +134,38 @@ def _number(effect: Effect, words: Dialect) -> str:
 
 
 def _category(effect: Effect, words: Dialect, line_break: str) -> str:
+    """The weight of the level, of other or of missing, by the text of the value.
+
+    Databases write the number 1 as 1, 1.0 or 1.00, as the type of the column has it. So zeros at
+    the end of decimals are cut where a level is a number, except from texts that are levels.
+    """
     column = words.identifier(effect.column)
-    levels = [
-        f"WHEN {words.text(level)} THEN {words.number(weight)}"
-        for level, weight in effect.levels
-        if words.can_hold(level) and weight != effect.other
-    ]
-    other, missing = words.number(effect.other), words.number(effect.missing)
-    among = other
-    if levels:
-        head, tail = f"CASE CAST({column} AS {words.varchar})", f"ELSE {other} END"
-        among = " ".join([head, *levels, tail])
-        if len(among) > 90:
-            among = f"{line_break}    ".join([head, *levels, tail])
-    if missing == other and levels:
+    text = f"CAST({column} AS {words.varchar})"
+    levels = {level: w for level, w in effect.levels if words.can_hold(level)}
+    told = {level: w for level, w in levels.items() if w != effect.other}
+    value, uncut = text, {}
+    if any(re.fullmatch(_PLAIN_NUMBER, level) for level in told):
+        value = f"REGEXP_REPLACE({text}, {words.text(_END_ZEROS)}, {words.text(_GROUPS)})"
+        uncut = {level: w for level, w in levels.items() if re.fullmatch(END_ZEROS, level)}
+        told = {level: w for level, w in told.items() if level not in uncut}
+    among = _when(value, told, words.number(effect.other), words, line_break)
+    among = _when(text, uncut, among, words, line_break)
+    if effect.missing == effect.other:
         return among  # NULL equals no level
-    return f"CASE WHEN {column} IS NULL THEN {missing} ELSE {among} END"
+    absent = ", ".join(words.text(t) for t in MISSING_TEXTS if t not in levels)
+    missing = f"{column} IS NULL OR {text} IN ({absent})"
+    return f"CASE WHEN {missing} THEN {words.number(effect.missing)} ELSE {among} END"
+
+
+def _when(
+    value: str, weights: Mapping[str, float], other: str, words: Dialect, line_break: str
+) -> str:
+    if not weights:
+        return other
+    cases = [f"WHEN {words.text(text)} THEN {words.number(w)}" for text, w in weights.items()]
+    parts = [f"CASE {value}", *cases, f"ELSE {other} END"]
+    line = " ".join(parts)
+    return line if len(line) <= 90 else f"{line_break}    ".join(parts)
 
 
 def _uplift(knots: list[tuple[float, float]], score: str, words: Dialect) -> str:
@@ -186,6 +208,18 @@ def _kept(keep: str | Sequence[str]) -> list[str] | None:
             )
         return None
     return list(keep)
+
+
+def _check_cases(columns: Iterable[str], words: Dialect) -> None:
+    """No two columns are one to the database."""
+    seen: dict[str, str] = {}
+    for name in columns:
+        same = seen.setdefault(name.casefold() if words.folds_case else name, name)
+        if same != name:
+            raise ValueError(
+                f"the columns should differ in more than case, which {words.name} does not tell "
+                f"apart, got {same!r} and {name!r}. Rename one of them and fit again."
+            )
 
 
 def _check_names(present: Iterable[str], *added: str) -> None:

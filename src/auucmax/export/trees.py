@@ -1,15 +1,33 @@
-"""LightGBM's trees as flat arrays, the way ONNX has them."""
+"""Boosted trees as flat lists, the way ONNX has them: LightGBM's, or those of a model file."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from auucmax._validation import Floats
 
-__all__ = ["Trees", "trees_of"]
+__all__ = ["NodeArrays", "Trees", "trees_of"]
+
+
+class NodeArrays(Protocol):
+    """Trees that share arrays of nodes, as a model file has them; a leaf is its own child."""
+
+    @property
+    def feature(self) -> NDArray[np.int64]: ...
+    @property
+    def threshold(self) -> Floats: ...
+    @property
+    def left(self) -> NDArray[np.int64]: ...
+    @property
+    def right(self) -> NDArray[np.int64]: ...
+    @property
+    def value(self) -> Floats: ...
+    @property
+    def roots(self) -> NDArray[np.int64]: ...
 
 
 @dataclass
@@ -54,7 +72,9 @@ class Trees:
 
 
 def trees_of(booster: Any) -> Trees:
-    """The trees of a LightGBM booster whose features are numbers without gaps, as encoded ones are.
+    """The trees of a LightGBM booster, or of ``NodeArrays``: what an UpliftLambdaMART has.
+
+    Features are numbers without gaps, as encoded ones are.
 
     >>> root = {"split_feature": 0, "threshold": 0.5, "decision_type": "<="}
     >>> root |= {"left_child": {"leaf_value": 1.0}, "right_child": {"leaf_value": 3.0}}
@@ -64,13 +84,33 @@ def trees_of(booster: Any) -> Trees:
     >>> trees_of(Stump()).leaf_value
     [1.0, 3.0]
     """
+    trees = Trees()
+    for number, root in enumerate(_roots(booster)):
+        _add(trees, number, root)
+    return trees
+
+
+def _roots(booster: Any) -> list[dict[str, Any]]:
+    """The root of each tree, its children in it, and theirs in them."""
+    if not hasattr(booster, "dump_model"):
+        return _roots_of_arrays(booster)
     plain = booster.dump_model()
     if plain.get("average_output"):
         raise _unknown("trees whose mean is the score (boosting='rf')")
-    trees = Trees()
-    for number, tree in enumerate(plain["tree_info"]):
-        _add(trees, number, tree["tree_structure"])
-    return trees
+    return [tree["tree_structure"] for tree in plain["tree_info"]]
+
+
+def _roots_of_arrays(arrays: NodeArrays) -> list[dict[str, Any]]:
+    nodes: list[dict[str, Any]] = [{} for _ in arrays.feature]
+    columns = (arrays.feature, arrays.threshold, arrays.left, arrays.right, arrays.value)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for k, (feature, threshold, left, right, value) in enumerate(rows):
+        if left == k:
+            nodes[k]["leaf_value"] = value
+            continue
+        nodes[k] |= {"split_feature": feature, "threshold": threshold, "decision_type": "<="}
+        nodes[k] |= {"left_child": nodes[left], "right_child": nodes[right]}
+    return [nodes[root] for root in arrays.roots.tolist()]
 
 
 def _add(trees: Trees, number: int, root: dict[str, Any]) -> None:

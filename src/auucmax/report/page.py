@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
@@ -20,6 +19,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
+from auucmax._files import whole_file
 from auucmax.report.figures import NARROW, bar, decile_figure, swatch, uplift_figure
 from auucmax.report.plain import digits_for
 from auucmax.report.summary import VERSION
@@ -78,14 +78,9 @@ def render(summary: Mapping[str, Any]) -> str:
 
 def write_report(summary: Mapping[str, Any], path: str | Path) -> None:
     """Render into a file; written beside and renamed, so a killed run leaves the old one whole."""
-    target = Path(path)
     text = render(summary)
-    beside = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
+    with whole_file(path) as beside:
         beside.write_text(text, encoding="utf-8")
-        os.replace(beside, target)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def embedded_json(summary: Mapping[str, Any]) -> Markup:

@@ -12,19 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auucmax._json import plain
-from auucmax._validation import Floats, Rows
+from auucmax._validation import Floats
 from auucmax.evaluation import UpliftBand
 from auucmax.report.plain import digits_for, short
 from auucmax.targeting import Plan
+from auucmax.targeting.reliability import reliable_shares
 
 __all__ = ["GRID", "Economy", "describe_plan", "effect_of", "ratio_interval", "reliable_shares"]
 
 GRID = np.linspace(0, 1, 101)
-# Rows with and without the outcome that each arm needs before a normal interval is believed.
-ENOUGH_EVENTS, ENOUGH_ROWS = 10, 30
 
 
 @dataclass(frozen=True)
@@ -110,20 +108,3 @@ def ratio_interval(band: UpliftBand, at: int) -> tuple[float, float, float] | No
     constant = top**2 - t**2 * c[at, at]
     root = math.sqrt(max(linear**2 - quadratic * constant, 0.0))
     return top / whole, (linear - root) / quadratic, (linear + root) / quadratic
-
-
-def reliable_shares(rows: Rows, share: Floats, *, binary: bool) -> list[bool]:
-    """Whether each top share holds enough rows of both arms for a normal approximation.
-
-    For a 0/1 outcome, 10 rows with it and 10 without in each arm; otherwise 30 rows in each arm.
-    """
-    order = np.argsort(-rows.score, kind="stable")
-    treated, y = rows.treated[order], rows.y[order]
-    cells: list[NDArray[np.bool_]] = [treated, ~treated]
-    least = ENOUGH_ROWS
-    if binary:
-        cells = [arm & (y == value) for arm in cells for value in (0.0, 1.0)]
-        least = ENOUGH_EVENTS
-    count = np.min([np.concatenate([[0], np.cumsum(cell)]) for cell in cells], axis=0)
-    reached = count[np.floor(share * len(y) + 1e-9).astype(int)] >= least
-    return [bool(value) for value in reached]

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from auucmax._validation import Floats, check_shares
+from auucmax._validation import Floats, check_rows, check_shares
 from auucmax.targeting import Plan, PlanRow, Selection, plan, top_share, within_budget
 from auucmax.targeting.policy import check_money
-from auucmax.trial_model.model import TrialModel
+from auucmax.targeting.reliability import ENOUGH_EVENTS, ENOUGH_ROWS, reliable_shares
+from auucmax.trial_model.model import JudgedRows, TrialModel, text_names
 
 __all__ = ["Targeting", "check_policy", "target"]
 
-COLUMNS = ("rank", "score", "uplift", "decile", "arm")
+_PROFITS = ("profit", "profit_lower", "profit_upper")
+_EFFECTS = ("effect", "gain", "gain_lower", "gain_upper", *_PROFITS)
 
 
 @dataclass(frozen=True)
@@ -25,32 +27,63 @@ class Targeting:
     Attributes
     ----------
     people : a row for each person of the table: the id (or ``row``, counted from 1), rank, score,
-        uplift (if the model is calibrated), decile (1 is the best tenth) and the arm to give.
+        uplift (if the model is calibrated), decile (1 is the best tenth) and the arm to give. If
+        the id has one of these names, the other column is called ``auucmax_rank``, and so on.
     selection : who is treated. expected : what that brings, from rows of the trial that the model
-        has not seen; its intervals hold however the share was chosen.
+        has not seen; its intervals hold however the share was chosen. NaN where it is unknown.
     plan : the same for all shares, with the shares of highest profit.
+    unknown : why the gain is unknown, in a sentence; None if it is known.
+    cost, value : as they were given. reliable : whether each row of the plan has an interval.
     """
 
     people: pd.DataFrame
     selection: Selection
     expected: PlanRow
     plan: Plan
+    unknown: str | None = None
+    cost: float | None = None
+    value: float | None = None
+    reliable: tuple[bool, ...] = ()
 
     def chosen(self) -> pd.DataFrame:
         """The people to treat alone."""
         return self.people.iloc[: self.selection.n_treated]
 
     def to_dict(self) -> dict[str, Any]:
-        """All numbers but the people, as plain JSON."""
-        plain = self.plan.to_dict()
+        """All numbers but the people, as plain JSON; None for what is not known.
+
+        Without a cost there is no cost, and without cost and value no profit and no best share.
+        """
+        plan = self.plan.to_dict()
+        plan["rows"] = [self._told(row, self.is_known(row["share"])) for row in plan["rows"]]
+        for name in ("best", "cautious"):
+            row = plan[name]
+            plan[name] = self._told(row, self.is_known(row["share"])) if self.has_profit else None
+        expected = {name: _finite(value) for name, value in self.expected._asdict().items()}
         return {
             "n_people": len(self.people),
             "n_treated": self.selection.n_treated,
             "threshold": _finite(self.selection.threshold),
-            "cost": self.selection.cost,
-            "expected": {name: _finite(value) for name, value in self.expected._asdict().items()},
-            "plan": plain,
+            "cost": None if self.cost is None else self.selection.cost,
+            "expected": self._told(expected, self.unknown is None),
+            "unknown": self.unknown,
+            "plan": plan | {"cost": self.cost, "value": self.value},
         }
+
+    @property
+    def has_profit(self) -> bool:
+        return self.cost is not None and self.value is not None
+
+    def is_known(self, share: float) -> bool:
+        """Whether the trial has rows enough for the gain at a share of the plan."""
+        return self.reliable[self.plan.table["share"].tolist().index(share)]
+
+    def _told(self, row: dict[str, Any], is_known: bool) -> dict[str, Any]:
+        """A row of the plan, without what money or rows do not tell."""
+        hidden = [] if is_known else [*_EFFECTS]
+        hidden += [] if self.cost is not None else ["cost"]
+        hidden += [] if self.has_profit else [*_PROFITS]
+        return row | dict.fromkeys(hidden)
 
 
 def target(
@@ -104,11 +137,20 @@ def target(
             selection = within_budget(score, budget, cost=money["cost"])  # type: ignore[arg-type]
         at = _share_of_trial(test.score, score, selection)
         found = planned(at)
+    expected, unknown = _scaled(found.at(at), selection, **money), None
+    # Nobody is exact; but people above all scores of the trial have no share of it.
+    if selection.n_treated and not (at > 0 and _reliable(test, np.array([at]))[0]):
+        expected = expected._replace(**dict.fromkeys(_EFFECTS, np.nan))  # type: ignore[arg-type]
+        unknown = _too_few(test, at)
     return Targeting(
-        people=_people(model, frame, score, selection),
+        people=_people(model, text_names(frame), score, selection),
         selection=selection,
-        expected=_scaled(found.at(at), selection, **money),
+        expected=expected,
         plan=found,
+        unknown=unknown,
+        cost=cost,
+        value=value,
+        reliable=_reliable(test, found.table["share"].to_numpy()),
     )
 
 
@@ -133,6 +175,31 @@ def check_policy(
             "whom to treat should be said by a share, by a budget with its cost, or by cost and "
             "value; got none of them. Pass share=0.3, for example."
         )
+
+
+def _is_binary(test: JudgedRows) -> bool:
+    return bool(np.isin(test.y, (0, 1)).all())
+
+
+def _reliable(test: JudgedRows, share: Floats) -> tuple[bool, ...]:
+    """Whether the trial has rows enough for an interval at each share; nobody (0) is exact."""
+    rows = check_rows(test.y, test.score, treatment=test.treatment)
+    enough = reliable_shares(rows, share, binary=_is_binary(test))
+    return tuple(bool(known) for known in (share == 0) | np.array(enough))
+
+
+def _too_few(test: JudgedRows, share: float) -> str:
+    needed = (
+        f"{ENOUGH_EVENTS} rows with the outcome and {ENOUGH_EVENTS} without it"
+        if _is_binary(test)
+        else f"{ENOUGH_ROWS} rows"
+    )
+    n_above = int(np.floor(share * len(test.y) + 1e-9))
+    return (
+        f"What treating these people brings is not known: {n_above:,} of the {len(test.y):,} "
+        f"held-out rows of the trial have scores as high, and {needed} are needed in each arm. "
+        f"Treat more people, or fit with a larger test share."
+    )
 
 
 def _share_of_trial(trial: Floats, cohort: Floats, selection: Selection) -> float:
@@ -169,16 +236,14 @@ def _people(
     names = np.arange(1, n + 1) if named is None else frame[named].to_numpy()
     rank = np.arange(1, n + 1)
     labels = np.array([model.columns.control, model.columns.treated], dtype=object)
-    columns: dict[str, Any] = {
-        named or "row": names[order],
-        "rank": rank,
-        "score": score[order],
-    }
+    columns: dict[str, Any] = {"rank": rank, "score": score[order]}
     if model.calibration is not None:
         columns["uplift"] = np.asarray(model.calibration(score[order]))
     columns["decile"] = (rank - 1) * 10 // n + 1
     columns["arm"] = labels[selection.treat[order].astype(int)]
-    return pd.DataFrame(columns)
+    if named in columns:
+        columns = {"auucmax_" * (name == named) + name: column for name, column in columns.items()}
+    return pd.DataFrame({named or "row": names[order], **columns})
 
 
 def _finite(value: float) -> float | None:

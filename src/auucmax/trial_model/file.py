@@ -3,7 +3,9 @@
 A model file is a zip archive, stored without compression:
 
 * ``model.json``: format, version, encoder, columns, split, calibration, summary;
-* ``ids.npy``, ``rows.npy``: short hashes of ids and contents of rows that the model learnt from;
+* ``ids.npy``: short hashes of the ids of rows that the model learnt from;
+* ``rows.npy``, ``some.npy``, ``others.npy``: short hashes of their contents, of all columns and of
+  two halves of them;
 * ``test.npy``: outcome, score and treatment of the test rows, (3, n), without names;
 * ``estimator.skops``: what scoring needs of the estimator. Every node of it must be of a type in
   the list below, checked before skops sees it.
@@ -20,6 +22,7 @@ import warnings
 import zipfile
 from collections.abc import Iterator
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +46,15 @@ __all__ = ["ModelFileError", "load_model", "save_model"]
 FORMAT = "auucmax model"
 VERSION = 1
 LARGEST_FILE = 2**31  #: bytes
-_MEMBERS = {"model.json", "ids.npy", "rows.npy", "test.npy", "estimator.skops"}
+MOST_NODES = 2_000  #: of an estimator; a network has some hundred
+_LARGEST_COMPRESSED = 2**20  # bytes of a newer file's model.json that are looked at
+_LOOKS = ("rows.npy", "some.npy", "others.npy")
+_MEMBERS = {"model.json", "ids.npy", *_LOOKS, "test.npy", "estimator.skops"}
 _FIELDS = {
     "format", "version", "auucmax", "model_name", "encoder", "columns", "split", "calibration",
     "summary", "estimator_hash",
 }  # fmt: skip
+_MARKS = ("__loader__", "__module__", "__class__")
 _EPOCH_ZERO = (1980, 1, 1, 0, 0, 0)  # no clock in the archive
 
 #: Fitted attributes that scoring needs; parameters are kept as well.
@@ -119,7 +126,10 @@ def save_model(model: TrialModel, path: str | os.PathLike[str]) -> None:
     members = {
         "model.json": json.dumps(content, allow_nan=False, indent=1).encode(),
         "ids.npy": _array_bytes(model.split.learnt_ids),
-        "rows.npy": _array_bytes(model.split.learnt_rows),
+        **{
+            name: _array_bytes(hashes)
+            for name, hashes in zip(_LOOKS, model.split.learnt_rows, strict=True)
+        },
         "test.npy": _array_bytes(np.array(model.test_rows, dtype=np.float64)),
         "estimator.skops": estimator,
     }
@@ -137,13 +147,11 @@ def load_model(path: str | os.PathLike[str]) -> TrialModel:
     name = Path(path).name
     content = _read(Path(path), name)
     try:
-        members = _members(content)
-        plain = json.loads(members["model.json"])
-        if not isinstance(plain, dict) or plain.get("format") != FORMAT:
-            raise ValueError("it is not marked as a model of auucmax")
-        is_newer = type(plain.get("version")) is int and plain["version"] > VERSION
-        if not is_newer:
-            return _restored(plain, members)
+        # A newer file may have other members, in another form: its version comes first.
+        newer = _newer_version(content)
+        if newer is None:
+            members = _members(content)
+            return _restored(json.loads(members["model.json"]), members)
     except ImportError:
         raise
     except Exception as error:  # a damaged file makes parsers raise whatever they like
@@ -153,7 +161,7 @@ def load_model(path: str | os.PathLike[str]) -> TrialModel:
             f"Save the model again, or fetch the file again."
         ) from error
     raise ModelFileError(
-        f"{name} should have a format of version {VERSION} or older, got {plain['version']}. A "
+        f"{name} should have a format of version {VERSION} or older, got {newer}. A "
         f"newer auucmax wrote it: upgrade auucmax."
     )
 
@@ -172,6 +180,26 @@ def _read(path: Path, name: str) -> bytes:
         f"{name} should be a model file of at most {LARGEST_FILE:,} bytes, got {size:,}. It is no "
         f"model of auucmax."
     )
+
+
+def _newer_version(content: bytes) -> int | None:
+    """The version of the format, if this one is too old for it."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if "model.json" not in archive.namelist():
+            return None
+        entry = archive.getinfo("model.json")
+        # Other compressions cannot be read a piece at a time.
+        limits = {zipfile.ZIP_STORED: len(content), zipfile.ZIP_DEFLATED: _LARGEST_COMPRESSED}
+        limit = limits.get(entry.compress_type, -1)
+        if entry.file_size > limit:
+            return None
+        with archive.open(entry) as stream:
+            text = stream.read(limit + 1)
+    plain = json.loads(text) if len(text) <= limit else None
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT:
+        return None
+    version = plain.get("version")
+    return version if type(version) is int and version > VERSION else None
 
 
 def _members(content: bytes) -> dict[str, bytes]:
@@ -193,7 +221,9 @@ def _stored(content: bytes) -> dict[str, bytes]:
         return {entry.filename: archive.read(entry) for entry in entries}
 
 
-def _restored(plain: dict[str, Any], members: dict[str, bytes]) -> TrialModel:
+def _restored(plain: Any, members: dict[str, bytes]) -> TrialModel:
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT:
+        raise ValueError("it is not marked as a model of auucmax")
     if set(plain) != _FIELDS:
         raise ValueError(f"its fields differ in {', '.join(sorted(set(plain) ^ _FIELDS))[:100]}")
     if type(plain["version"]) is not int or plain["version"] < 1:
@@ -215,7 +245,9 @@ def _restored(plain: dict[str, Any], members: dict[str, bytes]) -> TrialModel:
         model_name=plain["model_name"],
         columns=columns,
         split=RowSplit.from_dict(
-            plain["split"], *(_hashes(name, members[name]) for name in ("ids.npy", "rows.npy"))
+            plain["split"],
+            _hashes("ids.npy", members["ids.npy"]),
+            [_hashes(name, members[name]) for name in _LOOKS],
         ),
         calibration=None if calibration is None else Calibration.from_dict(calibration),
         summary=plain["summary"],
@@ -295,27 +327,38 @@ def _check_scores(estimator: Any, n_terms: int) -> None:
 
 
 def _check_nodes(content: bytes) -> None:
-    """Only types of the list, and arrays that are as large as they say."""
+    """Only types of the list, and arrays that are as large as they say and are read once."""
     members = _stored(content)
-    tree = json.loads(members.pop("schema.json"))
-    if strange := set(_nodes(tree)) - _NODES:
+    nodes = list(islice(_nodes(json.loads(members.pop("schema.json"))), MOST_NODES + 1))
+    if len(nodes) > MOST_NODES:
+        raise ValueError(f"its estimator has more than {MOST_NODES} parts")
+    if strange := {_kind(node) for node in nodes} - _NODES:
         names = sorted(f"{module}.{kind}" for _, module, kind in strange)
         raise ValueError(f"it asks for types that no model has: {', '.join(names)[:100]}")
+    arrays = [node for node in nodes if node["__loader__"] == "NdArrayNode"]
+    files = [str(node.get("file")) for node in arrays]
+    # Together the arrays are then no larger than the file.
+    if any(node.get("type") != "numpy" for node in arrays) or len(set(files)) < len(files):
+        raise ValueError("its estimator names an array more than once, or holds one of objects")
     for name, data in members.items():
         if not name.endswith(".npy") or "/" in name or "\\" in name:
             raise ValueError(f"its estimator has a member {name[:50]!r}")
         _check_array(name, data)
 
 
-def _nodes(tree: Any) -> Iterator[tuple[str, str, str]]:
-    """Loader, module and name of the type of every node."""
+def _kind(node: dict[str, Any]) -> tuple[str, ...]:
+    """Loader, module and name of the type of a node."""
+    return tuple(str(node.get(mark)) for mark in _MARKS)
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """Every node that stands for an object."""
     pending = [tree]
     while pending:
         node = pending.pop()
         if isinstance(node, dict):
-            marks = ("__loader__", "__module__", "__class__")
-            if any(mark in node for mark in marks):
-                yield tuple(str(node.get(mark)) for mark in marks)  # type: ignore[misc]
+            if any(mark in node for mark in _MARKS):
+                yield node
             pending.extend(node.values())
         elif isinstance(node, list):
             pending.extend(node)

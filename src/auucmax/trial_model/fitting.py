@@ -32,7 +32,7 @@ from auucmax.estimators import (
     TwoModels,
     UpliftLambdaMART,
 )
-from auucmax.estimators.table_encoder import TableEncoder, level_text
+from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.evaluation import auuc_inference
 from auucmax.targeting import Calibration, calibrate
 from auucmax.trial_model.model import (
@@ -40,7 +40,9 @@ from auucmax.trial_model.model import (
     JudgedRows,
     TrialModel,
     TrialRows,
+    arm_text,
     check_names,
+    text_names,
     trial_rows,
 )
 from auucmax.trial_model.split import PARTS, RowSplit
@@ -63,6 +65,10 @@ MODELS: dict[str, Callable[[int], Any]] = {
     "cfrnet": lambda seed: CFRNet(random_state=seed),
     "ganite": lambda seed: GANITE(random_state=seed),
 }
+
+
+#: Labels of control and treated that need no telling.
+NO_AND_YES = (("0", "1"), ("false", "true"), ("f", "t"), ("no", "yes"), ("n", "y"))
 
 
 class _Part(NamedTuple):
@@ -121,7 +127,7 @@ def fit_trial_model(
     >>> model.predict(table.head(3)).shape
     (3,)
     >>> print(model.held_out(table).note)
-    12,756 of 42,693 rows: the others are rows that the model was fitted or calibrated on, which are
+    12,713 of 42,693 rows: the others are rows that the model was fitted or calibrated on, which are
     no evidence.
     """
     check_choice(model, "model", MODELS)
@@ -206,6 +212,9 @@ def name_columns(
     >>> names.treated, names.features
     ('yes', ('age',))
     """
+    frame = text_names(frame)
+    treatment, outcome = str(treatment), str(outcome)
+    id = None if id is None else str(id)
     check_names(frame, [name for name in (treatment, outcome, id) if name is not None])
     return ColumnNames(
         treatment,
@@ -246,9 +255,9 @@ def _evidence(test: JudgedRows, rows: TrialRows, columns: ColumnNames) -> dict[s
 
 def _arm_labels(column: pd.Series, name: str, treated: Any, control: Any) -> tuple[str, str]:
     """Labels of the two arms as texts; one that is not given is the other of two."""
-    labels = sorted(level_text(value) for value in column.dropna().unique())
+    labels = sorted({arm_text(value) for value in column.dropna().unique()}, key=str.lower)
     given = {
-        k: level_text(v) for k, v in (("treated", treated), ("control", control)) if v is not None
+        k: arm_text(v) for k, v in (("treated", treated), ("control", control)) if v is not None
     }
     for what, label in given.items():
         if label not in labels:
@@ -256,7 +265,7 @@ def _arm_labels(column: pd.Series, name: str, treated: Any, control: Any) -> tup
                 f"{what} should be one of the labels of {name!r}, {listed(labels)}; got {label!r}. "
                 f"Check the spelling."
             )
-    if not given and set(labels) in ({"0", "1"}, {"false", "true"}):
+    if not given and tuple(label.lower() for label in labels) in NO_AND_YES:
         return labels[1], labels[0]
     if len(given) == 2 and given["treated"] != given["control"]:
         return given["treated"], given["control"]
@@ -274,9 +283,10 @@ def _features(
     frame: pd.DataFrame, features: Sequence[str] | None, others: tuple[str | None, ...]
 ) -> tuple[str, ...]:
     if features is None:
-        chosen = [str(name) for name in frame.columns if name not in others]
+        chosen = [name for name in frame.columns if name not in others]
     else:
-        chosen = list(dict.fromkeys([features] if isinstance(features, str) else features))
+        given = [features] if isinstance(features, str) else features
+        chosen = list(dict.fromkeys(str(name) for name in given))
         check_names(frame, chosen)
         if wrong := [name for name in chosen if name in others]:
             raise ValueError(

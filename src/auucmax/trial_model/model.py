@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats, check_column, listed, missing_message
 from auucmax.data import Trial
-from auucmax.data.reading import unknown_columns_message
+from auucmax.data.reading import outcome_numbers, unknown_columns_message
 from auucmax.estimators.table_encoder import TableEncoder, level_text
 from auucmax.targeting import Calibration
-from auucmax.trial_model.split import RowMarks, RowSplit, id_texts, mark_rows
+from auucmax.trial_model.split import Judgeable, RowMarks, RowSplit, id_texts, mark_rows
 
 __all__ = [
     "ColumnNames",
@@ -25,6 +25,7 @@ __all__ = [
     "TrialModel",
     "TrialRows",
     "check_names",
+    "text_names",
     "trial_rows",
 ]
 
@@ -165,30 +166,24 @@ class TrialModel:
 
         Of the file that it was fitted on, the test rows; of another, all rows. With ids that is
         decided row by row. A file without ids that holds rows of the fit in another order, or not
-        all of them, is refused.
+        all of them, is refused; single rows that look like such are left out. Where rows are too
+        much alike for that, ``note`` says so.
         """
         rows = trial_rows(frame, self.columns)
-        usable, seen = self.split.judgeable(rows.marks(self.columns.features))
-        _check_arms_remain(rows.treated[usable], len(rows.y))
-        n_usable = int(usable.sum())
-        note = f"All {n_usable:,} rows are new to the model."
-        if seen:
-            note = (
-                f"{n_usable:,} of {len(rows.y):,} rows: the others are rows that the model was "
-                f"fitted or calibrated on, which are no evidence."
-            )
-        return HeldOut(*rows.some(usable), seen, note)
+        found = self.split.judgeable(rows.marks(self.columns.features))
+        _check_arms_remain(rows.treated[found.usable], len(rows.y))
+        return HeldOut(*rows.some(found.usable), found.seen, _note(found, self.split))
 
     def learnt(self, frame: pd.DataFrame) -> ModelRows:
         """The rows of a table that the model was fitted or calibrated on."""
         rows = trial_rows(frame, self.columns)
-        usable, seen = self.split.judgeable(rows.marks(self.columns.features))
-        if not seen:
+        found = self.split.judgeable(rows.marks(self.columns.features))
+        if not found.seen:
             raise ValueError(
                 "the table should hold rows that the model was fitted on, got none of them. Pass "
                 "the file of the fit."
             )
-        return ModelRows(*rows.some(~usable))
+        return ModelRows(*rows.some(~found.usable))
 
     def __repr__(self) -> str:
         return (
@@ -199,6 +194,7 @@ class TrialModel:
 
 def trial_rows(frame: pd.DataFrame, columns: ColumnNames) -> TrialRows:
     """The rows of the two arms; missing outcomes, treatments and ids are errors."""
+    frame = text_names(frame)
     features = list(columns.features)
     needed = [columns.treatment, columns.outcome, *features]
     check_names(frame, needed + ([] if columns.id is None else [columns.id]))
@@ -206,7 +202,7 @@ def trial_rows(frame: pd.DataFrame, columns: ColumnNames) -> TrialRows:
     if n_missing := int(arms.isna().sum()):
         raise ValueError(missing_message(f"the treatment {columns.treatment!r}", n_missing))
     codes, values = pd.factorize(arms)
-    labels = np.array([level_text(value) for value in values], dtype=object)
+    labels = np.array([arm_text(value) for value in values], dtype=object)
     counts = np.bincount(codes, minlength=len(labels))
     ours = np.isin(labels, (columns.treated, columns.control))
     positions = np.flatnonzero(ours[codes])
@@ -220,10 +216,36 @@ def trial_rows(frame: pd.DataFrame, columns: ColumnNames) -> TrialRows:
     outcome = kept[columns.outcome]
     if n_missing := int(outcome.isna().sum()):
         raise ValueError(missing_message(f"the outcome {columns.outcome!r}", n_missing))
-    y = check_column(outcome.to_numpy(), f"the outcome {columns.outcome!r}")
+    y = check_column(outcome_numbers(outcome).to_numpy(), f"the outcome {columns.outcome!r}")
     ids = None if columns.id is None else id_texts(kept[columns.id], columns.id)
     others = {str(labels[k]): int(counts[k]) for k in np.flatnonzero(~ours)}
     return TrialRows(kept, y, treated, ids, positions, others)
+
+
+def text_names(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same rows in columns whose names are texts, all different.
+
+    >>> text_names(pd.DataFrame({1: [2.0], "a": [3.0]})).columns.tolist()
+    ['1', 'a']
+    """
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(
+            f"the table should have columns of different names, got {listed(repeated)} more than "
+            f"once. Rename or drop them."
+        )
+    return frame.set_axis(names, axis=1)
+
+
+def arm_text(value: Any) -> str:
+    """A label of an arm; booleans are the same in all files.
+
+    >>> arm_text("True"), arm_text(True), arm_text(1.0), arm_text("Mail")
+    ('true', 'true', '1', 'Mail')
+    """
+    text = level_text(value)
+    return text.lower() if text.lower() in ("true", "false") else text
 
 
 def check_names(frame: pd.DataFrame, names: list[str]) -> None:
@@ -231,6 +253,30 @@ def check_names(frame: pd.DataFrame, names: list[str]) -> None:
     if unknown := [name for name in names if name not in frame.columns]:
         message = unknown_columns_message("the table", unknown, [str(c) for c in frame.columns])
         raise ValueError(message)
+
+
+def _note(found: Judgeable, split: RowSplit) -> str:
+    """Which rows are judged, and how sure it is that the model has not learnt from them."""
+    n, n_usable = len(found.usable), int(found.usable.sum())
+    if found.seen:
+        return (
+            f"{n_usable:,} of {n:,} rows: the others are rows that the model was fitted or "
+            f"calibrated on, which are no evidence."
+        )
+    if split.by == "id":
+        return f"All {n_usable:,} rows are new to the model."
+    if not split.tells_apart:
+        return (
+            f"All {n_usable:,} rows. Rows of this table look too much alike to be told apart "
+            f"without ids: whether the model learnt from some of them cannot be seen here. The "
+            f"numbers hold only if you know that they are new."
+        )
+    if found.n_alike:
+        return (
+            f"{n_usable:,} of {n:,} rows: the others look like rows that the model was fitted or "
+            f"calibrated on, and are left out."
+        )
+    return f"All {n_usable:,} rows: no row was recognised as one that the model learnt from."
 
 
 def _check_arms_remain(treated: Bools, n_given: int) -> None:

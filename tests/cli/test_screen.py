@@ -1,0 +1,141 @@
+"""What is printed: for people, for machines, and as help."""
+
+import json
+import re
+import subprocess
+import sys
+from importlib import import_module
+from types import FunctionType
+
+import pandas as pd
+import pytest
+from tests.cli.commands import FIT, run
+from typer.main import get_command
+
+import auucmax
+from auucmax.cli import app
+
+COMMANDS = get_command(app).commands
+NAMED = "-t arm -y visit --treated mail --control none --ignore person"
+
+# The command, and numbers of its JSON as the screen writes them.
+SHOWN = {
+    "check {trial} {named}": lambda n: [
+        f"an average effect of {n['detectable_effect']:.4g} would be found 80% of the time",
+        n["randomisation"]["verdict"],
+    ],
+    "fit {trial} {fit} --id person -o {tmp}/m.model": lambda n: [
+        "{:.5f} ({:.5f} to {:.5f})".format(n["test"]["estimate"], *n["test"]["interval"]),
+        "{:+.5f} ({:+.5f} to {:+.5f})".format(n["test"]["gain"], *n["test"]["gain_interval"]),
+        ", ".join(f"{sum(part.values()):,}" for part in n["rows"]["parts"].values()),
+        n["certificate"]["text"],
+    ],
+    "compare {trial} {named} --splits 2 --models tm,cvt": lambda n: [
+        f"{entry['model']}" for entry in n["summary"]
+    ] + [f"{pd.DataFrame(n['splits']).query('model == @name')['auuc'].mean():.5f}"
+         for name in ("tm", "cvt")],
+    "compare {trial} --against {model} --models tm": lambda n: [
+        "{:.5f} ({:.5f} to {:.5f})".format(entry["auuc"], *entry["interval"])
+        for entry in n["models"].values()
+    ] + [f"p {n['models']['tm']['p_value']:.2g}", n["note"]],
+    "evaluate {model} {trial}": lambda n: [
+        "{:.5f} ({:.5f} to {:.5f})".format(n["auuc"]["estimate"], *n["auuc"]["interval"]),
+        f"{n['qini']:.5f}", n["certificate"]["text"], n["note"],
+    ],
+    "evaluate {trial} --score-column spent {named_only}": lambda n: [
+        f"{n['auuc']['estimate']:.5f}", f"{n['auuc']['n_rows']:,} rows",
+    ],
+    "target {model} {new} -b 100 --cost .5 --value 3 -o {tmp}/list.csv": lambda n: [
+        f"{n['n_treated']:,} of {n['n_people']:,} people", f"cost {n['cost']:,.2f}",
+        *("{:,.1f} ({:,.1f} to {:,.1f})".format(*(n["expected"][name + end]
+          for end in ("", "_lower", "_upper"))) for name in ("gain", "profit")),
+        f"{n['plan']['best']['n_treated']:,} people", n["plan"]["population"],
+    ],
+    "report {model} {trial} -o {tmp}/r.html": lambda n: [n["headline"]["text"]],
+}  # fmt: skip
+
+
+def no_constant(name):
+    raise AssertionError(f"{name} is no JSON")
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_json_is_one_document_with_the_numbers_of_the_screen(line, files, tmp_path):
+    command = line.format(
+        trial=files.trial, new=files.new, model=files.model, tmp=tmp_path, fit=FIT, named=NAMED,
+        named_only=NAMED.replace("--ignore person", ""),
+    )  # fmt: skip
+    plain, shown = run(f"{command} --json"), run(command)
+    assert plain.exit_code == shown.exit_code == 0, plain.stderr + shown.stderr
+    assert plain.stdout.count("\n") == 1
+    notes = (plain.stderr + shown.stderr).splitlines()
+    assert all(line.startswith("note: ") for line in notes)  # and no progress
+    assert "\x1b" not in shown.stdout + shown.stderr
+    found = json.loads(plain.stdout, parse_constant=no_constant)
+    screen = " ".join(shown.stdout.split())
+    for text in SHOWN[line](found):
+        assert " ".join(text.split()) in screen
+
+
+def test_json_of_the_report_is_what_the_page_holds(files, tmp_path):
+    found = run(f"report {files.model} {files.trial} -o {tmp_path}/r.html --json")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    (embedded,) = re.findall(r'<script type="application/json" id="numbers">(.*?)</script>', page)
+    assert json.loads(embedded) == json.loads(found.stdout)
+
+
+def test_a_cost_is_told_only_if_one_was_given(files, tmp_path):
+    command = f"target {files.model} {files.new} -s .3 -o {tmp_path}/list.csv"
+    assert "cost" not in run(command).stdout.split("People and cost")[0]
+    assert "cost 60.00" in run(f"{command} --cost .2").stdout
+
+
+def test_a_comparison_is_shown_whole(files):
+    shown = run(f"compare {files.trial} {NAMED} --splits 2 --models tm,cvt").stdout
+    assert "..." not in shown.split("Differences to tm:")[1]
+    assert "p_holm" in shown
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_describes_every_option(name):
+    result = run(f"{name} --help")
+    assert result.exit_code == 0
+    shown = " ".join(result.stdout.split())
+    for option in COMMANDS[name].params:
+        assert option.help, option.name
+        assert all(spelling in shown for spelling in option.opts if spelling.startswith("-"))
+        assert " ".join(option.help.split())[:30] in shown
+
+
+def test_every_model_is_in_the_help():
+    from auucmax.trial_model import MODELS
+
+    (option,) = (option for option in COMMANDS["fit"].params if option.name == "model")
+    assert set(re.split(r", | or ", option.help.rstrip("."))) == set(MODELS)
+
+
+def test_help_does_not_wait_for_libraries():
+    heavy = ["numpy", "pandas", "scipy", "sklearn", "numba", "matplotlib", "duckdb", "skops"]
+    code = (
+        "import sys\nfrom auucmax.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n"
+        f"    print(end.code, [name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "target", "--help"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "0 []"
+
+
+def test_names_that_are_imported_late_are_all_there(monkeypatch):
+    assert all(getattr(auucmax, name) is not None for name in auucmax.__all__)
+    assert set(auucmax.__all__) <= set(dir(auucmax))
+    assert auucmax.data.make_trial is auucmax.make_trial
+    with pytest.raises(AttributeError, match="no attribute 'uplift'"):
+        auucmax.uplift  # noqa: B018
+    # A module that is imported for the first time sets its name on the package.
+    monkeypatch.setattr(auucmax, "compare", auucmax.compare)
+    monkeypatch.delitem(sys.modules, "auucmax.compare")
+    module = import_module("auucmax.compare")
+    assert isinstance(auucmax.compare, FunctionType)
+    assert auucmax.compare is module.compare

@@ -1,0 +1,203 @@
+"""Whom to treat of a table, and what the plan says of it."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.trial_model.trial_table import NAMES, trial_table
+
+from auucmax.trial_model import fit_trial_model, target
+
+MONEY = ("cost", "profit", "profit_lower", "profit_upper")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fit_trial_model(trial_table(4_000), **NAMES, id="person", model="tm")
+
+
+@pytest.fixture(scope="module")
+def tied_model():
+    """Two levels of the score only."""
+    return fit_trial_model(
+        trial_table(4_000), **NAMES, id="person", features=["member"], model="tm"
+    )
+
+
+@pytest.fixture(scope="module")
+def new():
+    return trial_table(1_000, random_state=9).drop(columns=["arm", "visit"])
+
+
+def check_expected(found, share, *, value=1.0, cost=0.0):
+    """Expected is the plan's row at the share, for the number of people who are treated."""
+    row, expected = found.plan.at(share), found.expected
+    n = found.selection.n_treated
+    assert expected.n_treated == n
+    # The plan counts from the score of somebody of the trial, which lies a little higher.
+    assert 0 <= n - row.n_treated <= 0.01 * len(found.people)
+    assert (expected.share, expected.threshold) == (row.share, row.threshold)
+    factor = n / row.n_treated if row.n_treated else 0.0
+    for end in ("", "_lower", "_upper"):
+        gain = getattr(expected, f"gain{end}")
+        assert gain == pytest.approx(factor * getattr(row, f"gain{end}"), rel=1e-12)
+        profit = getattr(expected, f"profit{end}")
+        assert profit == pytest.approx(value * gain - cost * n, rel=1e-12, abs=1e-9)
+    assert expected.cost == pytest.approx(cost * n)
+    assert expected.gain_lower <= expected.gain <= expected.gain_upper
+
+
+@pytest.mark.parametrize("share", [0.2, 0.3, 0.77])
+def test_expected_is_the_row_of_the_plan(model, new, share):
+    found = target(model, new, share=share, cost=0.2, value=3)
+    trial, threshold = model.test_rows.score, found.selection.threshold
+    at = np.count_nonzero(trial >= threshold) / len(trial)  # no two people have one score
+    check_expected(found, at, cost=0.2, value=3)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_expected_with_ties(tied_model, new, share):
+    found = target(tied_model, new, share=share)
+    assert found.selection.n_tied > found.selection.n_tied_treated > 0
+    trial, chosen = tied_model.test_rows.score, found.selection
+    part = chosen.n_tied_treated / chosen.n_tied
+    at = np.mean(trial > chosen.threshold) + part * np.mean(trial == chosen.threshold)
+    check_expected(found, at)
+    # Among equals the first rows are treated, and they are on top of the list.
+    assert found.people["arm"].tolist() == ["mail"] * chosen.n_treated + ["none"] * (
+        len(new) - chosen.n_treated
+    )
+
+
+def test_everybody(model, new):
+    found = target(model, new, share=1, cost=0.5, value=2)
+    check_expected(found, 1.0, cost=0.5, value=2)
+    y, _, treatment = model.test_rows
+    effect = y[treatment == 1].mean() - y[treatment == 0].mean()
+    assert found.expected.gain == pytest.approx(len(new) * effect)
+    assert len(found.chosen()) == len(new)
+
+
+@pytest.mark.parametrize("how", [{"share": 0}, {"budget": 0.4, "cost": 0.5}])
+def test_nobody(model, new, how):
+    found = target(model, new, **how)
+    assert len(found.chosen()) == 0
+    assert found.expected == found.plan.at(0)._replace(effect=found.expected.effect)
+    assert found.expected.gain == found.expected.gain_upper == found.expected.cost == 0
+    assert found.to_dict()["threshold"] is None
+    assert found.to_dict()["expected"]["effect"] is None
+
+
+def test_a_budget_pays_for_as_many_as_it_does(model, new):
+    found = target(model, new, budget=100, cost=0.3)
+    assert found.selection.n_treated == 333
+    assert found.selection.cost == pytest.approx(99.9)
+    same = target(model, new, share=0.333, cost=0.3)
+    pd.testing.assert_frame_equal(found.people, same.people)
+    assert found.expected == same.expected
+
+
+def test_the_share_of_highest_profit_is_that_of_the_plan(model, new):
+    found = target(model, new, cost=0.3, value=2)
+    assert found.expected == found.plan.best
+    assert found.selection.n_treated == found.plan.best.n_treated
+    assert found.plan.best.profit == found.plan.table["profit"].max()
+
+
+def test_a_treatment_that_is_not_worth_it(model, new):
+    found = target(model, new, cost=100, value=1)
+    assert found.selection.n_treated == 0
+    assert found.expected.profit == 0
+
+
+def test_the_list(model, new):
+    found = target(model, new, share=0.3)
+    people = found.people
+    assert people.columns.tolist() == ["person", "rank", "score", "uplift", "decile", "arm"]
+    assert sorted(people["person"]) == sorted(new["person"])
+    scores = dict(zip(new["person"], model.predict(new), strict=True))
+    assert people["score"].tolist() == [scores[person] for person in people["person"]]
+    assert people["score"].is_monotonic_decreasing
+    assert people["decile"].value_counts().tolist() == [100] * 10
+    unnamed = target(model, new.drop(columns="person"), share=0.3).people
+    assert new["person"].to_numpy()[unnamed["row"] - 1].tolist() == people["person"].tolist()
+
+
+@pytest.mark.filterwarnings("ignore:new_score should be distributed")
+def test_people_above_all_scores_of_the_trial_have_an_unknown_gain(model, new):
+    rows = model.test_rows
+    low = dataclasses.replace(model, test_rows=rows._replace(score=rows.score - 10))
+    found = target(low, new, share=0.2, cost=1, value=2)
+    assert found.selection.n_treated == 200
+    assert np.isnan(found.expected.gain)
+    plain = found.to_dict()["expected"]
+    for name in ("gain", "gain_lower", "gain_upper", "profit", "profit_lower", "effect"):
+        assert plain[name] is None
+    assert plain["cost"] == 200
+    assert found.unknown.startswith("What treating these people brings is not known: 0 of the 1,")
+    assert "10 rows with the outcome and 10 without it are needed in each arm" in found.unknown
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_too_few_rows_of_the_trial_for_an_interval(model, new):
+    small, large = (target(model, new, share=share) for share in (0.005, 0.5))
+    assert small.expected.n_treated == 5
+    assert small.to_dict()["expected"]["gain"] is None
+    assert small.to_dict()["unknown"] == small.unknown
+    assert large.unknown is None
+    assert large.to_dict()["expected"]["gain"] == large.expected.gain > 0
+    # The rule is one for all rows of the plan.
+    y, score, treatment = model.test_rows
+    order = np.argsort(-score, kind="stable")
+    for row in large.to_dict()["plan"]["rows"][1:]:
+        top = order[: int(row["share"] * len(y) + 1e-9)]
+        cells = [np.sum((treatment[top] == t) & (y[top] == v)) for t in (0, 1) for v in (0, 1)]
+        assert (row["gain"] is None) == (min(cells) < 10)
+
+
+def test_without_money_there_is_no_profit(model, new):
+    plain = target(model, new, share=0.3).to_dict()
+    assert plain["cost"] is plain["plan"]["best"] is plain["plan"]["cautious"] is None
+    assert plain["plan"]["value"] is plain["plan"]["cost"] is None
+    for row in (plain["expected"], *plain["plan"]["rows"]):
+        assert all(row[name] is None for name in MONEY)
+    plain = target(model, new, budget=100, cost=0.3).to_dict()
+    assert plain["cost"] == pytest.approx(99.9)
+    assert plain["expected"]["cost"] == pytest.approx(99.9)
+    assert plain["expected"]["profit"] is plain["plan"]["best"] is None
+    plain = target(model, new, share=0.3, cost=0.3, value=2).to_dict()
+    assert plain["expected"]["profit"] > 0
+    assert plain["plan"]["best"]["profit"] > 0
+
+
+@pytest.mark.parametrize("name", ["rank", "score", "uplift", "decile", "arm"])
+def test_an_id_that_has_the_name_of_another_column(model, new, name):
+    columns = dataclasses.replace(model.columns, id=name)
+    same = dataclasses.replace(model, columns=columns)
+    expected = target(model, new, share=0.3).people
+    found = target(same, new.rename(columns={"person": name}), share=0.3).people
+    pd.testing.assert_frame_equal(
+        found, expected.rename(columns={"person": name, name: f"auucmax_{name}"})
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ({}, "got none of them"),
+        ({"value": 3}, "got none of them"),
+        ({"share": 0.1, "budget": 3, "cost": 1}, "got both"),
+        ({"budget": 3}, "should come with the cost"),
+        ({"budget": 3, "cost": 0}, "should come with the cost"),
+        ({"share": 2}, "between 0 and 1"),
+        ({"share": np.nan}, "between 0 and 1"),
+        ({"budget": -3, "cost": 1}, "budget should be a number, 0 or more"),
+        ({"cost": -3, "value": 1}, "cost should be a number, 0 or more"),
+        ({"cost": 3, "value": np.inf}, "value should be a number, 0 or more"),
+    ],
+)
+def test_what_is_no_policy(model, new, policy, words):
+    with pytest.raises(ValueError, match=words):
+        target(model, new, **policy)
