@@ -29,7 +29,7 @@ def rival_scores(
     --------
     >>> from auucmax import make_trial
     >>> from auucmax.trial_model import fit_trial_model
-    >>> trial = make_trial(3_000, random_state=0)
+    >>> trial = make_trial(6_000, random_state=0)
     >>> table = trial.X.assign(visit=trial.y, mail=trial.treatment)
     >>> model = fit_trial_model(table, treatment="mail", outcome="visit")
     >>> held_out, scores = rival_scores(model, table, ["tm", "cvt"])
