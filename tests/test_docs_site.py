@@ -234,7 +234,7 @@ def test_every_public_name_is_in_the_reference(site):
     # A function with the name of its own file is found below the file.
     missing = {n for n in public if n not in known and f"{n}.{n.split('.')[-1]}" not in known}
     assert missing == set()
-    assert set(auucmax.__all__) <= {name.split(".")[-1] for name in known}
+    assert set(auucmax.__all__) - {"__version__"} <= {name.split(".")[-1] for name in known}
 
 
 @pytest.mark.gate
