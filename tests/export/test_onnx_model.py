@@ -63,7 +63,7 @@ def test_onnxruntime_scores_as_python_does(case):
 
 
 @pytest.mark.gate
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(cases())
 def test_many_tables(case):
     check(case)

@@ -77,7 +77,7 @@ def test_other_dialects_translated_score_as_python_does(dialect, case):
 
 @pytest.mark.gate
 @pytest.mark.parametrize("dialect", ["duckdb", *TRANSLATED])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(case=cases(whole_seconds=True))
 def test_many_tables(dialect, case):
     assume(has_such_columns(dialect, case))
