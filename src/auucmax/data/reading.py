@@ -306,7 +306,7 @@ def _scan_csv(file: str) -> str:
 def _csv_form(file: str) -> tuple[str, str, int, list[str]]:
     """Delimiter, escape, blank lines before the header, and header of a CSV file."""
     text, name = _start(file), Path(file).name
-    blank = re.match(r"[\r\n]*", text)[0]  # type: ignore[index]  # matches always
+    blank = text[: len(text) - len(text.lstrip("\r\n"))]
     header = text[len(blank) :].split("\n")[0]
     escape = "\\" if re.search(r"""\\"[^,;\t|\r\n"]""", text) else '"'
 

@@ -437,6 +437,15 @@ def _table(frame: Any) -> pd.DataFrame:
                 f"Pass a pandas or polars frame."
             )
         frame = frame.to_pandas()
+    return text_names(frame)
+
+
+def text_names(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same rows in columns whose names are texts, all different.
+
+    >>> text_names(pd.DataFrame({1: [2.0], "a": [3.0]})).columns.tolist()
+    ['1', 'a']
+    """
     names = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):
         repeated = sorted({name for name in names if names.count(name) > 1})

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 from auucmax._validation import Floats, check_rows, check_shares
+from auucmax.estimators.table_encoder import text_names
 from auucmax.targeting import Plan, PlanRow, Selection, plan, top_share, within_budget
 from auucmax.targeting.policy import check_money
 from auucmax.targeting.reliability import ENOUGH_EVENTS, ENOUGH_ROWS, reliable_shares
-from auucmax.trial_model.model import JudgedRows, TrialModel, text_names
+from auucmax.trial_model.model import JudgedRows, TrialModel
 
 __all__ = ["Targeting", "check_policy", "target"]
 

@@ -32,7 +32,7 @@ from auucmax.estimators import (
     TwoModels,
     UpliftLambdaMART,
 )
-from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.estimators.table_encoder import TableEncoder, text_names
 from auucmax.evaluation import auuc_inference
 from auucmax.targeting import Calibration, calibrate
 from auucmax.trial_model.model import (
@@ -42,7 +42,6 @@ from auucmax.trial_model.model import (
     TrialRows,
     arm_text,
     check_names,
-    text_names,
     trial_rows,
 )
 from auucmax.trial_model.split import PARTS, RowSplit

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from auucmax._validation import Bools, Floats, check_column, listed, missing_message
 from auucmax.data import Trial
 from auucmax.data.reading import outcome_numbers, unknown_columns_message
-from auucmax.estimators.table_encoder import TableEncoder, level_text
+from auucmax.estimators.table_encoder import TableEncoder, level_text, text_names
 from auucmax.targeting import Calibration
 from auucmax.trial_model.split import Judgeable, RowMarks, RowSplit, id_texts, mark_rows
 
@@ -25,7 +25,6 @@ __all__ = [
     "TrialModel",
     "TrialRows",
     "check_names",
-    "text_names",
     "trial_rows",
 ]
 
@@ -220,22 +219,6 @@ def trial_rows(frame: pd.DataFrame, columns: ColumnNames) -> TrialRows:
     ids = None if columns.id is None else id_texts(kept[columns.id], columns.id)
     others = {str(labels[k]): int(counts[k]) for k in np.flatnonzero(~ours)}
     return TrialRows(kept, y, treated, ids, positions, others)
-
-
-def text_names(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same rows in columns whose names are texts, all different.
-
-    >>> text_names(pd.DataFrame({1: [2.0], "a": [3.0]})).columns.tolist()
-    ['1', 'a']
-    """
-    names = [str(name) for name in frame.columns]
-    if len(set(names)) < len(names):
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(
-            f"the table should have columns of different names, got {listed(repeated)} more than "
-            f"once. Rename or drop them."
-        )
-    return frame.set_axis(names, axis=1)
 
 
 def arm_text(value: Any) -> str:
