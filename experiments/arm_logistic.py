@@ -64,12 +64,16 @@ class PathTuned(Tuned):
             problem = self._problem(Z[rows], y[rows], treated[rows], origin)
             return path(problem, self.l2_grid, whole)
 
-        def evaluate(theta: Floats, rows: Indices) -> float:
-            return auuc_score(y[rows], _uplift(Z[rows], theta), treatment=treated[rows])
+        def evaluate_all(thetas: Sequence[Floats], rows: Indices) -> list[float]:
+            part = Z[rows]
+            return [
+                auuc_score(y[rows], _uplift(part, theta), treatment=treated[rows])
+                for theta in thetas
+            ]
 
         splitter = TrialKFold(N_FOLDS, random_state=self.random_state)
         folds = splitter.split(X, y, treatment=treated)
-        best = choose_by_cv(fit_all, evaluate, folds).best if len(self.l2_grid) > 1 else 0
+        best = choose_by_cv(fit_all, evaluate_all, folds).best if len(self.l2_grid) > 1 else 0
         self.chosen_ = {"l2": self.l2_grid[best]}
         beta, alpha = whole[best].reshape(2, -1)[:, :-1], whole[best].reshape(2, -1)[:, -1]
         self.coef_, self.intercept_ = beta / width, alpha + beta @ origin

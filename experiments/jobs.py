@@ -175,7 +175,7 @@ def search(grid: Grid, train: Trial, seed: int) -> tuple[Any, Options]:
         score = model.predict(held_out.X)
         return auuc_score(held_out.y, score, treatment=held_out.treatment)
 
-    chosen = points[choose_by_held_out(points, evaluate).best]
+    chosen = points[choose_by_held_out(points, lambda some: list(map(evaluate, some))).best]
     best = grid.make(**chosen, **grid.fixed, random_state=seed)
     return best.fit(train.X, train.y, treatment=train.treatment), chosen
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from auucmax import Trial, TrialKFold, auuc_score
 from auucmax.bounds.paper import paper_bound
-from auucmax.estimators.linear_path import LinearPath, TrainingRows
+from auucmax.estimators.linear_path import LinearPath
 from auucmax.estimators.scaling import fit_scaling
+from auucmax.estimators.training_rows import TrainingRows
 from auucmax.pairs import s_poly
 from auucmax.selection import choose_by_cv
 from experiments.harness import Line, Task
@@ -131,16 +132,16 @@ def path_line(task: Task, train: Trial, test: Trial) -> Line:
     rows = TrainingRows(X, train.y.astype(np.float64), train.treated, None)
     scaling = fit_scaling(X, family.scale)
     linear = LinearPath(s_poly(MU), family.weights, scaling, "auto", task.split)
-    free = linear.free_norm(rows)
-    norms = [part * free for part in RELATIVE_PARTS]
+    free = linear.free_fit(rows)
+    norms = [part * free.norm for part in RELATIVE_PARTS]
     if family.scale == "column-l2":
         norms += [norm * factor for factor in (MU, 1.0) for norm in PAPER_NORMS]
     grid = [(norm, None) for norm in norms]
-    candidates = linear.fit(rows, grid)
+    candidates = linear.fit(rows, grid, free)
     folds = TrialKFold(5, random_state=task.split).split(X, rows.y, treatment=rows.treated)
     selection = choose_by_cv(
         lambda index: linear.fit(rows.take(index), grid),
-        lambda candidate, index: rows.take(index).auuc(candidate.coef, "joint"),
+        lambda fitted, index: rows.take(index).auucs([c.coef for c in fitted], "joint"),
         folds,
     )
     seconds = time.perf_counter() - start

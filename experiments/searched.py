@@ -7,6 +7,7 @@ here it is AUUC with joint ranking.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -119,16 +120,20 @@ class Searched(UpliftEstimator):
                 clone(m).fit(X[rows], y[rows], treatment=treated[rows].astype(int)) for m in models
             ]
 
-        def evaluate(fitted: Any, rows: NDArray[np.intp]) -> float:
-            return auuc_score(y[rows], fitted.predict(X[rows]), treatment=treated[rows])
+        def evaluate_all(fitted: Sequence[Any], rows: NDArray[np.intp]) -> list[float]:
+            return [
+                auuc_score(y[rows], m.predict(X[rows]), treatment=treated[rows]) for m in fitted
+            ]
 
         splitter = TrialKFold(N_FOLDS, random_state=self.random_state)
         folds = list(splitter.split(X, y, treatment=treated))[: self._n_folds()]
         if len(folds) == 1:
             ((learn, judge),) = folds
-            best = choose_by_held_out(fit_all(learn), lambda m: evaluate(m, judge)).best
+            best = choose_by_held_out(
+                fit_all(learn), lambda fitted: evaluate_all(fitted, judge)
+            ).best
         else:
-            best = choose_by_cv(fit_all, evaluate, folds).best
+            best = choose_by_cv(fit_all, evaluate_all, folds).best
         self.chosen_ = points[best]
         self.model_ = models[best].fit(X, y, treatment=treated.astype(int))
         self.n_parameters_ = getattr(self.model_, "n_parameters_", None)

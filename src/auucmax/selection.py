@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 __all__ = ["Selection", "choose_by_bound", "choose_by_cv", "choose_by_held_out"]
 
-Indices = NDArray[np.intp]
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -40,28 +39,31 @@ def choose_by_bound(
     return Selection(int(np.argmax([row["bound"] for row in table])), table)
 
 
-def choose_by_held_out(candidates: Sequence[Any], evaluate: Callable[[Any], float]) -> Selection:
-    """The candidate with the largest ``evaluate(candidate)`` on rows that none was fitted on.
+def choose_by_held_out(
+    candidates: Sequence[Any], evaluate_all: Callable[[Sequence[Any]], Sequence[float]]
+) -> Selection:
+    """The candidate with the largest of ``evaluate_all(candidates)``, on rows none was fitted on.
 
     A certificate on the same rows must then pay for all candidates: delta over their number.
 
     Examples
     --------
-    >>> choose_by_held_out([1.0, 3.0, 2.0], lambda candidate: candidate).best
+    >>> choose_by_held_out([1.0, 3.0, 2.0], lambda candidates: candidates).best
     1
     """
-    values = [float(evaluate(candidate)) for candidate in candidates]
+    values = [float(value) for value in evaluate_all(candidates)]
     return Selection(int(np.argmax(values)), [{"held_out_auuc": value} for value in values])
 
 
 def choose_by_cv(
-    fit_all: Callable[[Indices], Sequence[Any]],
-    evaluate: Callable[[Any, Indices], float],
-    folds: Iterable[tuple[Indices, Indices]],
+    fit_all: Callable[[R], Sequence[Any]],
+    evaluate_all: Callable[[Sequence[Any], R], Sequence[float]],
+    folds: Iterable[tuple[R, R]],
 ) -> Selection:
-    """The candidate with the best mean of ``evaluate(fitted, test rows)`` over folds.
+    """The candidate with the best mean over folds of ``evaluate_all(fitted, test rows)``.
 
-    ``fit_all(train rows)`` fits every candidate, always in the same order.
+    ``fit_all(train rows)`` fits every candidate, always in the same order. Rows are whatever the
+    two functions take: their numbers, or the rows themselves.
 
     Examples
     --------
@@ -69,7 +71,7 @@ def choose_by_cv(
     >>> choose_by_cv(lambda rows: [1.0, 5.0], lambda fitted, rows: fitted, folds).table[1]
     {'cv': 5.0, 'cv_standard_error': 0.0}
     """
-    scores = np.array([[evaluate(c, test) for c in fit_all(train)] for train, test in folds])
+    scores = np.array([evaluate_all(fit_all(train), test) for train, test in folds])
     mean, error = scores.mean(axis=0), scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
     table = [
         {"cv": float(m), "cv_standard_error": float(e)} for m, e in zip(mean, error, strict=True)

@@ -129,14 +129,16 @@ def ball_path(
     method: str = "newton",
     tolerance: float = 1e-6,
     max_steps: int = 200,
+    free: BallSolution | None = None,
 ) -> list[BallSolution]:
     """Solutions for several radii, from the largest down, each started at the last one.
 
     Once a minimiser lies strictly inside a ball it is that of every larger ball, so solutions that
-    do not touch the sphere are not computed twice. Returned in the order of ``radii``.
+    do not touch the sphere are not computed twice. Returned in the order of ``radii``. ``free`` is
+    the unconstrained minimiser, if it is known.
     """
     solved: dict[float, BallSolution] = {}
-    previous: BallSolution | None = None
+    previous: BallSolution | None = free
     for radius in sorted(set(radii), reverse=True):
         if previous is not None and previous.converged and _is_inside(previous, radius):
             solved[radius] = previous = _with_radius(previous, radius)
@@ -345,7 +347,8 @@ def adam_over_ball(
 
 
 def _is_inside(solution: BallSolution, radius: float) -> bool:
-    return solution.multiplier == 0 and float(np.linalg.norm(solution.w)) <= radius
+    # A radius that was meant to be the norm itself may be smaller by a rounding.
+    return solution.multiplier == 0 and float(np.linalg.norm(solution.w)) <= radius * (1 + 1e-12)
 
 
 def _with_radius(solution: BallSolution, radius: float) -> BallSolution:

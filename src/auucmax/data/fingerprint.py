@@ -17,10 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Bools, Floats, check_labels
 
-__all__ = ["Fingerprint", "TrainingRecord", "fingerprint", "hash_ids", "hash_rows_slow"]
+__all__ = ["Fingerprint", "TrainingRecord", "fingerprint", "hash_ids", "hash_rows_slow", "mix_bits"]
 
 Hashes = NDArray[np.uint64]
 
+_NONE = np.empty(0, dtype=np.uint64)
 COMPILE_ROWS = 200_000  #: from this many rows on, numba
 SAMPLE = 1024  #: smallest hashes that are kept
 _BLOCK = 2**16
@@ -35,6 +36,12 @@ class Fingerprint:
     n_rows: int
     total: int
     sample: tuple[int, ...] = field(default=(), repr=False, compare=False)
+
+    def __add__(self, other: Fingerprint) -> Fingerprint:
+        """Of the rows of both."""
+        smallest = sorted(set(self.sample) | set(other.sample))[:SAMPLE]
+        total = (self.total + other.total) % 2**64
+        return Fingerprint(self.n_rows + other.n_rows, total, tuple(smallest))
 
     def share_seen(self, others: Fingerprint) -> float:
         """About which share of these rows is among the others."""
@@ -105,7 +112,7 @@ def fingerprint(X: Any, y: Floats, treated: Bools) -> Fingerprint:
     with ThreadPoolExecutor() as pool:
         parts = list(pool.map(of_block, range(0, len(y), _BLOCK)))
     total = sum(part for part, _ in parts) % 2**64
-    sample = _smallest(np.concatenate([smallest for _, smallest in parts]))
+    sample = _smallest(np.concatenate([smallest for _, smallest in parts] or [_NONE]))
     return Fingerprint(len(y), total, tuple(sample.tolist()))
 
 
@@ -145,10 +152,10 @@ def hash_rows_slow(X: NDArray[Any], y: Floats, treated: Bools) -> Hashes:
         bits = (value + 0.0).view(np.uint64)  # 0.0 and -0.0 are one number
         result = (result ^ bits) * _MULTIPLY[0]
         result ^= result >> _SHIFTS[0]
-    return _mix(result)
+    return mix_bits(result)
 
 
-def _mix(value: Hashes) -> Hashes:
+def mix_bits(value: Hashes) -> Hashes:
     """A fixed scrambling of 64 bits (the finaliser of splitmix64)."""
     value = value + np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ (value >> _SHIFTS[0])) * _MULTIPLY[0]

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
 from auucmax.bounds.certify import certify
 from auucmax.bounds.lower_bound import LowerBound
-from auucmax.bounds.paper import paper_bound
+from auucmax.bounds.paper import paper_gap
+from auucmax.data.batches import RowSource
+from auucmax.data.fingerprint import TrainingRecord
 from auucmax.data.splits import TrialKFold
 from auucmax.estimators.base import SetAside, UpliftEstimator
-from auucmax.estimators.linear_path import Candidate, LinearPath, TrainingRows
-from auucmax.estimators.scaling import SCALES, fit_scaling
-from auucmax.pairs import Surrogate, column_range, get_surrogate, scores
+from auucmax.estimators.linear_path import Candidate, FreeFit, LinearPath
+from auucmax.estimators.scaling import SCALES
+from auucmax.estimators.training_rows import LearningRows, StreamedRows, TrainingRows
+from auucmax.evaluation.histogram import N_BINS, score_histogram
+from auucmax.pairs import Surrogate, get_surrogate, scores
 from auucmax.selection import Selection, choose_by_bound, choose_by_cv, choose_by_held_out
 
 __all__ = ["AUUCMax"]
@@ -29,7 +33,6 @@ SELECTIONS = ("bound", "cv", "certificate", None)
 SOLVERS = ("auto", "newton", "lbfgs", "projected", "adam")
 PAPER_GRID = (0.5, 0.8, 1.0)
 RELATIVE_GRID = (0.03, 0.1, 0.3, 1.0)
-N_FOLDS = 5
 
 
 class AUUCMax(UpliftEstimator):
@@ -121,6 +124,81 @@ class AUUCMax(UpliftEstimator):
         self.random_state = random_state
         self.control = control
 
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        treatment: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+    ) -> Self:
+        """Learn to rank from the rows of a trial: arrays, or rows that are read batch by batch.
+
+        Parameters
+        ----------
+        X : (n, d) features, array or frame of numbers; or rows of
+            :func:`auucmax.data.stream_table`, which bring outcome and treatment with them, need
+            memory for a few batches only and give the same coefficients to 1e-6. (Folds and halves
+            of such rows are drawn by a hash of the row's number, so a *choice* may differ.)
+        y, treatment, sample_weight, ids : as for every model; see :class:`UpliftEstimator`.
+        """
+        if isinstance(X, RowSource):
+            given = {"y": y, "treatment": treatment, "sample_weight": sample_weight, "ids": ids}
+            if named := [name for name, value in given.items() if value is not None]:
+                raise ValueError(
+                    f"{named[0]} should be left out with rows that are read batch by batch, which "
+                    f"bring it with them; got one. Call fit(rows)."
+                )
+            return self._fit_stream(X)
+        if y is None or treatment is None:
+            raise ValueError(
+                f"{'y' if y is None else 'treatment'} should be given with X, got none. Call "
+                f"fit(X, y, treatment=treatment)."
+            )
+        return super().fit(X, y, treatment=treatment, sample_weight=sample_weight, ids=ids)
+
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        treatment: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """AUUC (joint ranking) of the scores of ``X``, rows that are read batch by batch included.
+
+        Of these it is right to :meth:`auucmax.evaluation.ScoreHistogram.auuc_error`.
+        """
+        if isinstance(X, RowSource):
+            return score_histogram(X, self).auuc()
+        if y is None or treatment is None:
+            raise ValueError("y and treatment should be given with X, got none. Pass both.")
+        return super().score(X, y, treatment=treatment, sample_weight=sample_weight)
+
+    def _fit_stream(self, source: RowSource) -> Self:
+        self._check_parameters()
+        self.__dict__.pop("certificate_", None)  # of an earlier fit
+        rows = StreamedRows(source)
+        self.n_features_in_ = rows.n_features
+        self.feature_names_in_ = np.array(source.feature_names, dtype=object)
+        with threadpool_limits(limits=1, user_api="blas"):
+            if self.selection != "certificate":
+                self._fit_path(rows)
+                given = rows.first_look.rows
+                self.training_record_ = TrainingRecord(given, learnt=given)
+                return self
+            learn, kept = rows.halves(self.random_state)
+            self._fit_path(learn, kept)
+        n_candidates = len(self.selection_path_)
+        (histogram,) = kept.scaled(self.scaling_).histograms([self.coef_], N_BINS)
+        self.certificate_ = certify(histogram, delta=self.delta, n_candidates=n_candidates)
+        learnt, apart = learn.first_look.rows, kept.first_look.rows
+        self.training_record_ = TrainingRecord(
+            learnt + apart, learnt=learnt, set_aside=apart, n_candidates=n_candidates
+        )
+        return self
+
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> SetAside | None:
@@ -158,24 +236,27 @@ class AUUCMax(UpliftEstimator):
         )
         return SetAside(kept, n_candidates)
 
-    def _fit_path(self, given: TrainingRows, held_out: TrainingRows | None = None) -> None:
-        scaling = fit_scaling(given.X, self.scale, given.weight)
+    def _fit_path(self, given: LearningRows, held_out: LearningRows | None = None) -> None:
+        scaling = given.scaling(self.scale)
         if self.scale == "none":
-            _warn_of_ranges(given.X)
-        rows = given._replace(X=scaling.training_rows(given.X))
+            _warn_of_ranges(*given.column_range())
+        rows = given.scaled(scaling)
         path = LinearPath(
             get_surrogate(self.surrogate), self.weights, scaling, self.solver, self.random_state
         )
-        grid = self._grid(path, rows)
-        candidates = path.fit(rows, grid)
+        free = path.free_fit(rows) if self._is_relative else None
+        grid = self._grid(free)
+        candidates = path.fit(rows, grid, free)
         bounds: list[LowerBound | None] = [None]  # nothing to choose: spare the sort
         if len(candidates) > 1 or self.selection is not None:
-            bounds = [self._paper_bound(c, rows, scaling.radius) for c in candidates]
+            bounds = self._paper_bounds(candidates, rows, scaling.radius)
         if held_out is None:
             selection = self._select(path, grid, rows, bounds)
         else:
-            apart = held_out._replace(X=scaling.rows(held_out.X))
-            selection = choose_by_held_out(candidates, lambda c: apart.auuc(c.coef, "joint"))
+            apart = held_out.scaled(scaling)
+            selection = choose_by_held_out(
+                candidates, lambda fitted: apart.auucs([c.coef for c in fitted], "joint")
+            )
         best = candidates[selection.best]
         self.scaled_coef_ = best.w
         self.coef_ = best.coef
@@ -183,23 +264,27 @@ class AUUCMax(UpliftEstimator):
         self.scaling_, self.norm_, self.radius_ = scaling, best.norm, scaling.radius
         self.paper_bound_ = bounds[selection.best]
         self.converged_, self.residual_ = best.converged, best.residual
-        self.n_parameters_ = given.X.shape[1] + 1
+        self.n_parameters_ = given.n_features + 1
         self.selection_path_ = _path_table(candidates, bounds, selection)
         _warn_of_failure(best, self.solver)
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         return scores(self.scaling_.rows(X), self.coef_) + self.intercept_
 
-    def _grid(self, path: LinearPath, rows: TrainingRows) -> list[tuple[float, float | None]]:
+    @property
+    def _is_relative(self) -> bool:
+        return self.selection is not None and self.grid == "relative"
+
+    def _grid(self, free: FreeFit | None) -> list[tuple[float, float | None]]:
         """Norms, from small to large, each with each learning rate."""
         norms: Sequence[float]
         if self.selection is None:
             norms = [np.inf if self.norm is None else float(self.norm)]
-        elif isinstance(self.grid, str):
-            relative = self.grid == "relative"
+        elif free is not None:
             # A trial in which no feature tells anything has a free norm of 0.
-            free = (path.free_norm(rows) or 1.0) if relative else 1.0
-            norms = [free * part for part in (RELATIVE_GRID if relative else PAPER_GRID)]
+            norms = [(free.norm or 1.0) * part for part in RELATIVE_GRID]
+        elif isinstance(self.grid, str):
+            norms = PAPER_GRID
         else:
             norms = sorted(self.grid)
         rates: Sequence[float | None] = [None]
@@ -211,32 +296,32 @@ class AUUCMax(UpliftEstimator):
         self,
         path: LinearPath,
         grid: list[tuple[float, float | None]],
-        rows: TrainingRows,
+        rows: LearningRows,
         bounds: list[LowerBound | None],
     ) -> Selection:
         if self.selection == "cv" and len(grid) > 1:
-            folds = _folds(rows, self.random_state)
             return choose_by_cv(
-                lambda train: path.fit(rows.take(train), grid),
-                lambda candidate, test: rows.take(test).auuc(candidate.coef, "joint"),
-                folds.split(rows.X, rows.y, treatment=rows.treated),
+                lambda train: path.fit(train, grid),
+                lambda fitted, test: test.auucs([c.coef for c in fitted], "joint"),
+                rows.folds(self.random_state),
             )
         if len(grid) == 1:
             return Selection(0, [{}])
         return choose_by_bound(bounds, lambda bound: {"bound": bound.lower})
 
-    def _paper_bound(self, candidate: Candidate, rows: TrainingRows, radius: float) -> LowerBound:
-        # Without a constraint the norm that was reached stands for Lambda.
-        reached = float(np.linalg.norm(candidate.w))
-        return paper_bound(
-            rows.y,
-            scores(rows.X, candidate.coef),
-            treatment=rows.treated,
-            norm=candidate.norm if np.isfinite(candidate.norm) else reached,
-            radius=radius,
-            delta=self.delta,
-            sample_weight=rows.weight,
-        )
+    def _paper_bounds(
+        self, candidates: Sequence[Candidate], rows: LearningRows, radius: float
+    ) -> list[LowerBound | None]:
+        auucs = rows.auucs([c.coef for c in candidates], "separate")
+        counts = rows.class_counts()
+        bounds: list[LowerBound | None] = []
+        for candidate, auuc in zip(candidates, auucs, strict=True):
+            # Without a constraint the norm that was reached stands for Lambda.
+            reached = float(np.linalg.norm(candidate.w))
+            norm = candidate.norm if np.isfinite(candidate.norm) else reached
+            gap = paper_gap(*counts, norm=norm, radius=radius, delta=self.delta)
+            bounds.append(LowerBound("paper", lower=auuc - gap, estimate=auuc, delta=self.delta))
+        return bounds
 
     def _check_parameters(self) -> None:
         check_level(self.delta, "delta")
@@ -272,28 +357,6 @@ def _check_positive(value: Any, name: str, expected: str, scalar: bool = False) 
         raise ValueError(f"{name} should be {expected}, got {value!r}.")
 
 
-def _folds(rows: TrainingRows, random_state: int | None) -> TrialKFold:
-    """Folds that leave both outcomes of both arms to the training rows, and put them to the test.
-
-    By treatment; by outcome too, and in fewer folds, where an outcome is rare.
-    """
-    fewest = min(
-        int(np.sum((rows.treated == arm) & (rows.y == value)))
-        for arm in (True, False)
-        for value in (0, 1)
-    )
-    if fewest < 2:
-        raise ValueError(
-            f"each arm should have at least 2 rows of each outcome for selection='cv', got "
-            f"{fewest} in one. Use selection='bound' or selection=None."
-        )
-    return TrialKFold(
-        min(N_FOLDS, fewest),
-        by="treatment-outcome" if fewest < 4 * N_FOLDS else "treatment",
-        random_state=random_state,
-    )
-
-
 def _check_half(rows: TrainingRows) -> None:
     for arm in (True, False):
         if len(np.unique(rows.y[rows.treated == arm])) < 2:
@@ -304,8 +367,7 @@ def _check_half(rows: TrainingRows) -> None:
             )
 
 
-def _warn_of_ranges(X: NDArray[Any]) -> None:
-    low, high = column_range(X)
+def _warn_of_ranges(low: Floats, high: Floats) -> None:
     ranges = (high - low)[high > low]
     if len(ranges) and ranges.max() > 1e4 * ranges.min():
         warnings.warn(

@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from auucmax._validation import Bools, Floats
+from auucmax._validation import Floats
 from auucmax.estimators.scaling import Scaling
-from auucmax.evaluation.auuc import RankingKind, auuc_score
-from auucmax.pairs import PairObjective, Surrogate, TooManyBinsError, s_poly, scores
+from auucmax.estimators.training_rows import LearningRows, TrainingRows
+from auucmax.pairs import Surrogate, TooManyBinsError, s_poly
+from auucmax.pairs.linear import LinearPairs
 from auucmax.solvers import (
     BallSolution,
     adam_over_ball,
@@ -23,33 +24,11 @@ from auucmax.solvers import (
     minimise_over_ball,
 )
 
-__all__ = ["Candidate", "LinearPath", "TrainingRows"]
+__all__ = ["Candidate", "LinearPath"]
 
 _MANY_FEATURES = 500  # above this a Hessian costs more than it gives
 _BATCH = 1000
 _VALIDATION_PART = 5
-
-
-class TrainingRows(NamedTuple):
-    """Checked rows; X is scaled by row only (column scalings are in the coefficients)."""
-
-    X: NDArray[Any]
-    y: Floats
-    treated: Bools
-    weight: Floats | None
-
-    def take(self, index: NDArray[np.intp]) -> TrainingRows:
-        weight = None if self.weight is None else self.weight[index]
-        return TrainingRows(self.X[index], self.y[index], self.treated[index], weight)
-
-    def auuc(self, coef: Floats, ranking: RankingKind) -> float:
-        return auuc_score(
-            self.y,
-            scores(self.X, coef),
-            treatment=self.treated,
-            ranking=ranking,
-            sample_weight=self.weight,
-        )
 
 
 @dataclass(frozen=True)
@@ -67,6 +46,18 @@ class Candidate:
     seconds: float
 
 
+class FreeFit(NamedTuple):
+    """An objective, and its minimiser without a constraint if it is known."""
+
+    surrogate: Surrogate
+    objective: _Rescaled
+    solution: BallSolution | None
+
+    @property
+    def norm(self) -> float:
+        return 0.0 if self.solution is None else float(np.linalg.norm(self.solution.w))
+
+
 @dataclass(frozen=True)
 class LinearPath:
     """Fits a linear score for each (norm, learning rate), warm-started."""
@@ -77,42 +68,49 @@ class LinearPath:
     solver: str
     random_state: int | None = None
 
-    def free_norm(self, rows: TrainingRows) -> float:
-        """Norm of the unconstrained minimiser (of s_poly, where the surrogate is not convex)."""
+    def free_fit(self, rows: LearningRows) -> FreeFit:
+        """The unconstrained minimiser (of s_poly, where the surrogate is not convex)."""
         convex = self.surrogate if self.surrogate.convex else s_poly(1.0)
-        objective, start = self._objective(rows, convex), np.zeros(rows.X.shape[1])
+        objective, start = self._objective(rows, convex), np.zeros(rows.n_features)
         method = self._method(convex, len(start))
-        return float(
-            np.linalg.norm(minimise_over_ball(objective, np.inf, start=start, method=method).w)
+        return FreeFit(
+            convex, objective, minimise_over_ball(objective, np.inf, start=start, method=method)
         )
 
     def fit(
-        self, rows: TrainingRows, grid: Sequence[tuple[float, float | None]]
+        self,
+        rows: LearningRows,
+        grid: Sequence[tuple[float, float | None]],
+        free: FreeFit | None = None,
     ) -> list[Candidate]:
-        """One candidate for each (norm, learning rate) of the grid, in its order."""
+        """One candidate for each (norm, learning rate) of the grid, in its order.
+
+        ``free``: of the same rows, if it is known.
+        """
         if self.solver == "adam":
-            return [self._fit_adam(rows, norm, rate or 1e-3) for norm, rate in grid]
+            return [self._fit_adam(_in_memory(rows), norm, rate or 1e-3) for norm, rate in grid]
         start_time = time.perf_counter()
-        objective, start = self._objective(rows, self.surrogate), np.zeros(rows.X.shape[1])
-        method = self._method(self.surrogate, len(start))
+        if free is None or free.surrogate is not self.surrogate:
+            free = FreeFit(self.surrogate, self._objective(rows, self.surrogate), None)
+        method = self._method(self.surrogate, rows.n_features)
         norms = [norm for norm, _ in grid]
         if self.surrogate.convex:
-            solutions = ball_path(objective, norms, start=start, method=method)
+            solutions = ball_path(
+                free.objective,
+                norms,
+                start=np.zeros(rows.n_features),
+                method=method,
+                free=free.solution,
+            )
         else:
-            solutions = [self._fit_from_convex(rows, objective, norm, method) for norm in norms]
+            solutions = [
+                self._fit_from_convex(rows, free.objective, norm, method) for norm in norms
+            ]
         seconds = (time.perf_counter() - start_time) / len(norms)
         return [self._candidate(solution, None, seconds) for solution in solutions]
 
-    def _objective(self, rows: TrainingRows, surrogate: Surrogate) -> _Rescaled:
-        pairs = PairObjective(
-            rows.X,
-            rows.y,
-            treatment=rows.treated,
-            surrogate=surrogate,
-            weights=self.weights,
-            sample_weight=rows.weight,
-        )
-        return _Rescaled(pairs, self.scaling.factor)
+    def _objective(self, rows: LearningRows, surrogate: Surrogate) -> _Rescaled:
+        return _Rescaled(rows.objective(surrogate, self.weights), self.scaling.factor)
 
     def _method(self, surrogate: Surrogate, n_features: int) -> str:
         if self.solver not in ("auto", "adam"):
@@ -122,10 +120,10 @@ class LinearPath:
         return "newton" if n_features <= _MANY_FEATURES else "lbfgs"
 
     def _fit_from_convex(
-        self, rows: TrainingRows, objective: _Rescaled, norm: float, method: str
+        self, rows: LearningRows, objective: _Rescaled, norm: float, method: str
     ) -> BallSolution:
         """Start at the direction of the s_poly solution, on the sphere."""
-        convex, zero = s_poly(1.0), np.zeros(rows.X.shape[1])
+        convex, zero = s_poly(1.0), np.zeros(rows.n_features)
         first = minimise_over_ball(
             self._objective(rows, convex),
             norm,
@@ -203,7 +201,7 @@ class _Rescaled:
     and Hessian follow by the chain rule. Shifts of columns cancel in differences of scores.
     """
 
-    objective: PairObjective
+    objective: LinearPairs
     factor: Floats
 
     def value_and_gradient(self, w: Floats) -> tuple[float, Floats]:
@@ -219,6 +217,15 @@ class _Rescaled:
 
     def hessian(self, w: Floats) -> Floats:
         return self.objective.hessian(w * self.factor) * np.outer(self.factor, self.factor)
+
+
+def _in_memory(rows: LearningRows) -> TrainingRows:
+    if not isinstance(rows, TrainingRows):
+        raise ValueError(
+            "solver='adam' should have all rows in memory, got rows that are read batch by batch. "
+            "Use solver='auto'."
+        )
+    return rows
 
 
 def _strata(rows: TrainingRows) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from auucmax._validation import Floats
 from auucmax.pairs import column_range
 
-__all__ = ["SCALES", "Scaling", "fit_scaling", "unit_rows"]
+__all__ = ["SCALES", "Scaling", "column_factors", "fit_scaling", "scaled_radius", "unit_rows"]
 
 SCALES = ("min-max", "column-l2", "unit-rows", "none")
 _FAR = 1e3  # ranges from 0
@@ -43,27 +43,44 @@ class Scaling:
 
         Shifts cancel in every difference of scores. A copy is made only in that case.
         """
-        if self.kind == "min-max" and (np.abs(self.shift * self.factor) > _FAR).any():
-            return X.astype(np.float64) - self.shift
-        return self.rows(X)
+        return X.astype(np.float64) - self.shift if self.is_far else self.rows(X)
+
+    @property
+    def is_far(self) -> bool:
+        """Whether a column lies so far from 0, in ranges, that scores would lose digits."""
+        return self.kind == "min-max" and bool((np.abs(self.shift * self.factor) > _FAR).any())
 
 
 def fit_scaling(X: NDArray[Any], kind: str, weight: Floats | None = None) -> Scaling:
     """Learn a scaling from training rows; constant columns get factor 0 where they say nothing."""
     d = X.shape[1]
-    factor, shift = np.ones(d), np.zeros(d)
+    if kind == "unit-rows":
+        return Scaling(kind, np.ones(d), np.zeros(d), 1.0)
+    low, high = column_range(X) if kind == "min-max" else (np.zeros(d), np.zeros(d))
+    squares = _column_squares(X, weight) if kind == "column-l2" else np.zeros(d)
+    factor, shift = column_factors(kind, low, high, squares=squares)
+    return Scaling(kind, factor, shift, scaled_radius(X, factor, shift))
+
+
+def column_factors(
+    kind: str, low: Floats, high: Floats, *, squares: Floats
+) -> tuple[Floats, Floats]:
+    """Factor and shift of each column, from its extremes or its sum of squares."""
+    d = len(low)
     if kind == "min-max":
-        low, high = column_range(X)
         largest = np.maximum(np.abs(low), np.abs(high))
         # What differs in the last digits only is constant.
-        factor, shift = _inverse(np.where(high - low > 1e-12 * largest, high - low, 0.0)), low
-    elif kind == "column-l2":
-        factor = _inverse(np.sqrt(_column_squares(X, weight)))
-    elif kind == "unit-rows":
-        return Scaling(kind, factor, shift, 1.0)
+        return _inverse(np.where(high - low > 1e-12 * largest, high - low, 0.0)), low
+    if kind == "column-l2":
+        return _inverse(np.sqrt(squares)), np.zeros(d)
+    return np.ones(d), np.zeros(d)
+
+
+def scaled_radius(X: NDArray[Any], factor: Floats, shift: Floats) -> float:
+    """The largest norm of a scaled row; 0 if there is none."""
     own_shift, own_factor = shift.astype(X.dtype), factor.astype(X.dtype)
     norms = _each_block(X, lambda block: float(_norms((block - own_shift) * own_factor).max()))
-    return Scaling(kind, factor, shift, max(norms))
+    return max(norms, default=0.0)
 
 
 def _each_block(X: NDArray[Any], f: Callable[[NDArray[Any]], Any]) -> list[Any]:

@@ -13,6 +13,7 @@ from auucmax.evaluation.curves import (
     uplift_curve,
 )
 from auucmax.evaluation.displays import DecileDisplay, PolicyRiskDisplay, UpliftCurveDisplay
+from auucmax.evaluation.histogram import ScoreHistogram, score_edges, score_histogram
 from auucmax.evaluation.inference import (
     AUUCDifference,
     AUUCInference,
@@ -33,6 +34,7 @@ __all__ = [
     "DecileDisplay",
     "PolicyRiskDisplay",
     "PolicyRiskInference",
+    "ScoreHistogram",
     "UpliftBand",
     "UpliftCurveDisplay",
     "auuc_difference",
@@ -46,6 +48,8 @@ __all__ = [
     "qini_curve",
     "qini_score",
     "qini_scorer",
+    "score_edges",
+    "score_histogram",
     "uplift_at_k",
     "uplift_band",
     "uplift_by_decile",

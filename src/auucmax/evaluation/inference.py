@@ -43,7 +43,10 @@ class AUUCInference:
     """AUUC with its standard error, and the gain over random (AUUC - ATE/2) with its own.
 
     Intervals are two-sided and asymptotic, at ``level``; ``p_value`` is two-sided, for no gain
-    over random.
+    over random. ``bin_error`` is the largest possible difference between this estimate (or gain)
+    and that of the exact scores, when these were only known by their bins
+    (:meth:`ScoreHistogram.inference`): intervals are widened by it, and ``p_value`` allows for it.
+    It is 0 when computed from the rows themselves.
     """
 
     estimate: float
@@ -55,13 +58,15 @@ class AUUCInference:
     p_value: float
     level: float
     n_rows: int
+    bin_error: float = 0.0
 
     def __str__(self) -> str:
+        bins = f" (bins of scores: +-{self.bin_error:.2g})" if self.bin_error > 0 else ""
         return (
             f"AUUC {self.estimate:.5f} ({_interval_text(self.interval, self.level)}), "
             f"gain over random {self.gain:+.5f} "
             f"({_interval_text(self.gain_interval, self.level)}), "
-            f"p = {self.p_value:.2g}, {self.n_rows:,} rows"
+            f"p = {self.p_value:.2g}, {self.n_rows:,} rows{bins}"
         )
 
 

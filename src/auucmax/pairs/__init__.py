@@ -9,18 +9,17 @@ sorted             exact sums for ``s_poly`` and ``hinge``, by sorting
 polynomial         ``s_poly`` without bins, where no pair reaches its knot
 reference          the same sums written out, O(n^2)
 weights            how much treated and control pairs count
-objective          ``PairObjective`` (of w) and ``ScoreObjective`` (of scores)
+objective          the choice of bins; ``ScoreObjective`` (of scores)
+linear             ``PairObjective`` (of w)
+streamed           ``StreamedObjective`` (of w, of rows that are read batch by batch)
 =================  ===============================================================================
 """
 
 from auucmax.pairs.field import PairField
-from auucmax.pairs.objective import (
-    PairObjective,
-    RowDerivatives,
-    ScoreObjective,
-    TooManyBinsError,
-)
+from auucmax.pairs.linear import PairObjective
+from auucmax.pairs.objective import RowDerivatives, ScoreObjective, TooManyBinsError
 from auucmax.pairs.passes import Bins, PairRows, column_range, scores
+from auucmax.pairs.streamed import StreamedObjective
 from auucmax.pairs.summary import CLASSES, PairSummary, box_range, code_rows
 from auucmax.pairs.surrogates import (
     ALL_SURROGATES,
@@ -44,6 +43,7 @@ __all__ = [
     "PairSummary",
     "RowDerivatives",
     "ScoreObjective",
+    "StreamedObjective",
     "Surrogate",
     "TooManyBinsError",
     "bins_per_length",

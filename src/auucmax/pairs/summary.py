@@ -52,6 +52,7 @@ too, in a single pass over the rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,32 @@ class PairSummary:
         bins = Bins(self.bins.width, self.bins.first + kept.start, kept.stop - kept.start)
         vectors = None if self.vectors is None else self.vectors[:, kept]
         return PairSummary(bins, self.moments[:, kept].copy(), vectors)
+
+    def coarsened(self, times: int) -> PairSummary:
+        """The same rows in bins ``times`` as wide, without another pass.
+
+        Fine bin k is number j = k mod times in its coarse one, so r -> (j + 1/2 + r) / times - 1/2,
+        and powers of that are sums of powers of r.
+        """
+        first = self.bins.first // times
+        last = (self.bins.first + self.bins.size - 1) // times
+        bins = Bins(self.bins.width * times, first, last - first + 1)
+        fine = np.arange(self.bins.first, self.bins.first + self.bins.size)
+        start = ((fine % times) + 0.5) / times - 0.5
+        place = fine // times - first
+
+        def moved(values: Floats) -> Floats:
+            shifted = np.zeros_like(values)
+            tail = (1,) * (values.ndim - 3)
+            for p in range(values.shape[2]):
+                for q in range(p + 1):
+                    factor = comb(p, q) * start ** (p - q) / times**q
+                    shifted[:, :, p] += values[:, :, q] * factor.reshape(-1, *tail)
+            starts = np.flatnonzero(np.diff(place, prepend=-1))  # the first fine bin of each
+            return np.add.reduceat(shifted, starts, axis=1)
+
+        vectors = None if self.vectors is None else moved(self.vectors)
+        return PairSummary(bins, moved(self.moments), vectors)
 
     def __add__(self, other: PairSummary) -> PairSummary:
         if self.bins.width != other.bins.width:

@@ -1,0 +1,209 @@
+"""Rows of a trial that stay on the disk: read batch by batch, as often as they are needed."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from auucmax.data.arrow_rows import ArrowRows
+from auucmax.data.batches import Batch
+from auucmax.data.databases import connect, duckdb_select, quoted
+from auucmax.data.reading import locate_files
+from auucmax.data.table_errors import TableError, check_columns, one_line
+
+__all__ = ["RowStream", "stream_table"]
+
+BATCH_BYTES = 2**24  #: of the features of a batch
+MAX_BATCH_ROWS = 2**18
+
+
+class _Reader(Protocol):
+    """Arrow record batches of a table, from its first row to its last."""
+
+    def schema(self) -> Any: ...
+
+    def batches(self, columns: Sequence[str], n_rows: int) -> Generator[Any, None, None]: ...
+
+
+@dataclass(frozen=True)
+class _ParquetFiles:
+    files: tuple[str, ...]
+
+    def schema(self) -> Any:
+        import pyarrow.parquet
+
+        return pyarrow.parquet.read_schema(self.files[0])
+
+    def batches(self, columns: Sequence[str], n_rows: int) -> Generator[Any, None, None]:
+        import pyarrow.parquet
+
+        for file in self.files:
+            # Pages through a small buffer: a row group may be larger than the memory.
+            table = pyarrow.parquet.ParquetFile(file, buffer_size=2**20, pre_buffer=False)
+            with closing(table):
+                yield from table.iter_batches(n_rows, columns=list(columns), use_threads=False)
+
+
+@dataclass(frozen=True)
+class _Query:
+    sql: str
+    database: str
+
+    @classmethod
+    def of(cls, database: str, query: str | None, name: str) -> _Query:
+        with (
+            one_line(name, "a DuckDB database and the query one of it", "Check both."),
+            connect(database, read_only=True) as db,
+        ):
+            return cls(duckdb_select(db, query, name), database)
+
+    def schema(self) -> Any:
+        with connect(self.database, read_only=True) as db:
+            return db.sql(f"SELECT * FROM ({self.sql}) LIMIT 0").to_arrow_table().schema
+
+    def batches(self, columns: Sequence[str], n_rows: int) -> Generator[Any, None, None]:
+        chosen = ", ".join(map(quoted, columns))
+        with connect(self.database, read_only=True) as db:
+            yield from db.sql(f"SELECT {chosen} FROM ({self.sql})").to_arrow_reader(n_rows)
+
+
+@dataclass(frozen=True)
+class RowStream:
+    """A :class:`auucmax.data.batches.RowSource` over a table; made by :func:`stream_table`.
+
+    Batches come in the order of the table, so a row keeps its number when it is read again.
+    """
+
+    reader: _Reader
+    rows: ArrowRows
+    name: str
+    batch_rows: int
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return self.rows.features
+
+    def batches(self) -> Generator[Batch, None, None]:
+        """All rows, once."""
+        first = 0
+        with closing(self.reader.batches(self.rows.columns, self.batch_rows)) as tables:
+            for table in tables:
+                keys = np.arange(first, first + table.num_rows, dtype=np.uint64)
+                first += table.num_rows
+                batch = self.rows.batch(table, keys)
+                if len(batch.y):
+                    yield batch
+
+    def total(self, *summaries: Callable[[Batch], Any]) -> list[Any]:
+        """Each summary of every batch, added up in the order of the batches; one reading."""
+
+        def work(batch: Batch) -> list[Any]:
+            return [summary(batch) for summary in summaries]
+
+        totals: list[Any] | None = None
+        with ThreadPoolExecutor(n_threads := _n_threads()) as pool:
+            # One batch more than threads: it is read while the others are worked on.
+            for parts in _in_order(pool, work, self.batches(), n_threads + 1):
+                if totals is None:
+                    totals = parts
+                else:
+                    totals = [a + b for a, b in zip(totals, parts, strict=True)]
+        if totals is None:
+            raise TableError(
+                f"{self.name} should have rows of the two arms, got none. Check the arms' names."
+            )
+        return totals
+
+
+def _in_order(
+    pool: ThreadPoolExecutor,
+    work: Callable[[Batch], list[Any]],
+    batches: Generator[Batch, None, None],
+    n_waiting: int,
+) -> Iterator[list[Any]]:
+    """Results in the order of the batches, of which few are held at a time."""
+    waiting: deque[Future[list[Any]]] = deque()
+    with closing(batches):
+        for batch in batches:
+            waiting.append(pool.submit(work, batch))
+            if len(waiting) == n_waiting:
+                yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def _n_threads() -> int:
+    """As many as numba would take: NUMBA_NUM_THREADS, which joblib lowers in its workers."""
+    asked = os.environ.get("NUMBA_NUM_THREADS", "")
+    return int(asked) if asked.isdigit() else len(os.sched_getaffinity(0))
+
+
+def stream_table(
+    source: str | Path,
+    *,
+    treatment: str,
+    outcome: str,
+    features: Sequence[str] | None = None,
+    query: str | None = None,
+    treated: Any = None,
+    control: Any = None,
+    batch_rows: int | None = None,
+) -> RowStream:
+    """Rows of Parquet files, or of a DuckDB query, to be read batch by batch.
+
+    :meth:`auucmax.AUUCMax.fit`, ``score`` and :func:`auucmax.evaluation.score_histogram` take it
+    in the place of arrays, and need memory for a few batches only.
+
+    Parameters
+    ----------
+    source : a Parquet file, a folder of them or a pattern such as ``"rows/*.parquet"``; or a DuckDB
+        database, with ``query``, a SELECT or the name of a table, which must give its rows in the
+        same order every time.
+    treatment, outcome : their columns. Treatment is 0/1 or boolean, or ``treated`` and ``control``
+        name its two values, and rows of other arms are left out.
+    features : columns of numbers; default: all other columns.
+    batch_rows : rows read at a time; default: 16 MB of features, at most 262,144 rows.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from auucmax import AUUCMax, load_hillstrom
+    >>> trial = load_hillstrom()
+    >>> frame = trial.X.assign(visit=trial.y, email=trial.treatment)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     frame.to_parquet(f"{folder}/rows.parquet")
+    ...     rows = stream_table(f"{folder}/rows.parquet", treatment="email", outcome="visit")
+    ...     model = AUUCMax(selection=None, norm=0.5).fit(rows)
+    >>> model.converged_
+    True
+    """
+    files, kind, name = locate_files(str(source))
+    reader: _Reader
+    if kind == "parquet":
+        reader = _ParquetFiles(tuple(files))
+    elif kind == "database":
+        reader = _Query.of(files[0], query, name)
+    else:
+        raise TableError(
+            f"{name} should be Parquet files or a DuckDB database to be read batch by batch, got "
+            f"{kind}. Convert it: duckdb -c \"COPY (FROM '{name}') TO 'rows.parquet'\"."
+        )
+    with one_line(name, "a table that can be read", "Check that it is whole."):
+        schema = reader.schema()
+    check_columns([treatment, outcome, *(features or ())], schema.names, name)
+    others = [column for column in schema.names if column not in (treatment, outcome)]
+    rows = ArrowRows.of(
+        schema, features or others, outcome, treatment, treated=treated, control=control, name=name
+    )
+    width = np.dtype(rows.dtype).itemsize * len(rows.features)
+    return RowStream(
+        reader, rows, name, batch_rows or int(np.clip(BATCH_BYTES // width, 1, MAX_BATCH_ROWS))
+    )

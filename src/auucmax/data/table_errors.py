@@ -1,0 +1,104 @@
+"""What is said of a table that cannot be read: expected, got, what to do, in one line."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+
+from auucmax._validation import listed
+
+__all__ = [
+    "NOT_UTF_8_MESSAGE",
+    "TableError",
+    "check_columns",
+    "check_different",
+    "one_line",
+    "unknown_columns_message",
+]
+
+# Other messages of DuckDB list settings, an encoding among them: the word alone tells nothing.
+_NOT_UTF_8 = re.compile(r"invalid unicode|not utf-8|invalid utf-8|codec can't decode", re.I)
+NOT_UTF_8_MESSAGE = "{} should be UTF-8 text, got other bytes in line {}. Save the file as UTF-8."
+_CSV_LINE = re.compile(r"CSV Error on Line: (\d+)")
+_N_FIELDS = re.compile(r"^Expected Number of Columns: (\d+) Found: (\d+)", re.M)
+
+
+class TableError(ValueError):
+    """A table could not be read: what was expected, what came, what to do, in one line."""
+
+
+def unknown_columns_message(table: str, unknown: Sequence[str], names: Sequence[str]) -> str:
+    """What to say of columns that are not there, with names that look like theirs.
+
+    >>> unknown_columns_message("the table", ["agee"], ["age", "town"])
+    "the table should have the column 'agee', got 'age', 'town'. Did you mean 'age'?"
+    """
+    near = {found: None for name in unknown for found in get_close_matches(name, names, 2, 0.6)}
+    for name in unknown:  # difflib tells capitals apart
+        near.update({n: None for n in names if n.strip().lower() == name.strip().lower()})
+    advice = "Check the names of the columns."
+    if near:
+        advice = f"Did you mean {' or '.join(map(repr, near))}?"
+    plural = "s" if len(unknown) > 1 else ""
+    return (
+        f"{table} should have the column{plural} {listed(unknown)}, got {listed(names)}. {advice}"
+    )
+
+
+def check_columns(wanted: Sequence[str], names: Sequence[str], table: str) -> None:
+    """TableError if columns are not there."""
+    if unknown := [name for name in wanted if name not in names]:
+        raise TableError(unknown_columns_message(table, unknown, names))
+
+
+def check_different(names: Sequence[str], table: str) -> None:
+    """TableError if names are the same but for capitals, which DuckDB does not tell apart."""
+    times = Counter(column.casefold() for column in names)
+    if repeated := [column for column in names if times[column.casefold()] > 1]:
+        raise TableError(
+            f"{table} should have columns with different names, capitals aside, got "
+            f"{listed(repeated)}. Rename them."
+        )
+
+
+@contextmanager
+def one_line(name: str, expected: str, advice: str) -> Iterator[None]:
+    """Whatever a parser raises, in one line."""
+    try:
+        yield
+    except (TableError, ImportError):
+        raise
+    except Exception as error:  # damaged files make parsers raise whatever they like
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = (lines[0] if lines else type(error).__name__)[:200].rstrip(". ")
+        if found := _CSV_LINE.search(str(error)):
+            raise TableError(_line_message(name, str(error), int(found[1]))) from error
+        if "CSV Parser state machine" in reason:
+            expected = "a CSV file with lines that all end in the same way"
+        if _NOT_UTF_8.search(str(error)):
+            expected, advice = "UTF-8 text", "Save the file as UTF-8."
+        raise TableError(f"{name} should be {expected}, got: {reason}. {advice}") from error
+
+
+def _line_message(name: str, text: str, line: int) -> str:
+    """What is wrong with a line of a CSV file."""
+    if file := re.search(r"^\s*file = (.+)$", text, re.M):
+        name = Path(file[1].strip()).name
+    if fields := _N_FIELDS.search(text):
+        return (
+            f"{name} should have as many fields in every line as names in its header "
+            f"({fields[1]}), got {fields[2]} in line {line}. Mend the line, or write the file "
+            f"again (in R with row.names = FALSE)."
+        )
+    if _NOT_UTF_8.search(text):
+        return NOT_UTF_8_MESSAGE.format(name, line)
+    if "unterminated quote" in text:
+        return (
+            f"{name} should close every quoted field, got one that is open or goes on after its "
+            f"end in line {line}. Mend the line, or write the file again."
+        )
+    return f"{name} should be a CSV file, got a line that is none: {line}. Mend the line."

@@ -1,0 +1,142 @@
+"""Rows of DuckDB and PostgreSQL: only read, with all digits, and no password in a message."""
+
+import datetime
+
+import duckdb
+import numpy as np
+import pandas as pd
+import psycopg
+import pytest
+from tests.postgres_server import postgres_server
+
+from auucmax.data.databases import address_name, exact_name, literal, quoted
+from auucmax.data.reading import TableError, read_table
+
+LONG = 1_800_000_000_000_000_001
+
+
+@pytest.mark.parametrize("kind", ["HUGEINT", "UHUGEINT", "UBIGINT", "DECIMAL(38, 0)"])
+def test_long_numbers_keep_their_digits_in_databases_and_parquet_files(kind, tmp_path):
+    path, parquet = tmp_path / "trial.duckdb", tmp_path / "rows.parquet"
+    with duckdb.connect(str(path)) as db:
+        db.execute(
+            f"CREATE TABLE t AS SELECT {LONG}::{kind} AS a, {2**63 + 1}::{kind} AS b, "
+            f"NULL::{kind} AS c UNION ALL SELECT {LONG + 2}::{kind}, NULL, {LONG}::{kind}"
+        )
+        if "HUGE" not in kind:  # Parquet has no such type
+            db.execute(f"COPY t TO '{parquet}'")
+    frames = [read_table(path, query="t")]
+    if parquet.exists():
+        frames.append(read_table(parquet))
+    for frame in frames:
+        assert frame["a"].dtype == np.int64
+        assert frame["a"].tolist() == [LONG, LONG + 2]
+        assert frame["b"].tolist()[0] == str(2**63 + 1)
+        assert frame["b"].isna().tolist() == [False, True]
+        assert int(frame["c"][1]) == LONG
+
+
+@pytest.fixture
+def database(tmp_path):
+    path = tmp_path / "trial.duckdb"
+    with duckdb.connect(str(path)) as db:
+        db.execute(
+            "CREATE TABLE people AS SELECT 1 AS id, 2.50::DECIMAL(9, 2) AS spent, uuid() AS code, "
+            "TIME '10:00' AS at, DATE '2024-01-01' AS day, true AS ok, 'x' AS \"a \"\"b\""
+        )
+        db.execute("CREATE VIEW seen AS SELECT id FROM people")
+    return path
+
+
+def test_tables_views_and_queries_of_a_database(database):
+    frame = read_table(database, query="people")
+    assert frame["spent"].tolist() == [2.5]
+    assert frame["at"].tolist() == ["10:00:00"]
+    assert len(frame["code"][0]) == 36
+    assert frame['a "b'].tolist() == ["x"]
+    assert read_table(database, query="seen")["id"].tolist() == [1]
+    chosen = read_table(database, query=" select id + 1 as n, ok from people;", columns=["n"])
+    assert chosen.to_dict("list") == {"n": [2]}
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (None, "should come with a query, got none.*'people', 'seen'"),
+        ("  ", "should come with a query"),
+        ("peopel", "Did you mean 'people'"),
+        ("DROP TABLE people", "should be a SELECT or the name of a table"),
+        ("select 1; drop table people", "one SELECT"),
+        ("with x as (select 1) insert into people select * from x", "one SELECT"),
+        ("select * from nobody", "nobody"),
+        ("select frm people", "frm"),
+        ("select * from people where id > 5", "should have rows"),
+    ],
+)
+def test_queries_that_cannot_be_answered(database, query, message):
+    with pytest.raises(TableError, match=message) as caught:
+        read_table(database, query=query)
+    assert "\n" not in str(caught.value)
+    assert len(read_table(database, query="people")) == 1
+
+
+def test_a_server_that_does_not_answer_and_no_password_in_the_message():
+    with pytest.raises(TableError, match="localhost/trials should be a PostgreSQL") as caught:
+        read_table("postgresql://me:secret@localhost:1/trials", query="people")
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.gate
+def test_postgresql():
+    with postgres_server() as url:
+        with psycopg.connect(url) as connection:
+            connection.execute(
+                "CREATE TABLE people (id bigint, spent numeric(9, 2), town text, ok boolean, "
+                "day date, seen timestamptz, code uuid)"
+            )
+            connection.execute(
+                "INSERT INTO people VALUES (1, 2.5, 'Oslo', true, '2024-01-01', "
+                "'2024-01-01 10:00+02', gen_random_uuid()), "
+                "(2, NULL, NULL, NULL, NULL, NULL, NULL)"
+            )
+            connection.execute("CREATE SCHEMA warehouse")
+            connection.execute("CREATE VIEW warehouse.seen AS SELECT id FROM people")
+        frame = read_table(url, query="people")
+        assert frame["id"].tolist() == [1, 2]
+        assert frame["spent"].dtype == np.float64
+        assert frame["spent"][0] == 2.5
+        assert pd.api.types.is_bool_dtype(frame["ok"])
+        assert frame["day"][0] == pd.Timestamp(datetime.date(2024, 1, 1))
+        assert frame["seen"][0] == pd.Timestamp("2024-01-01 08:00", tz="UTC")
+        assert isinstance(frame["code"][0], str)
+        assert frame.isna().iloc[1].sum() == 6
+        assert read_table(url, query="warehouse.seen")["id"].tolist() == [1, 2]
+        query = "SELECT id, 100 * id AS big FROM people WHERE town LIKE 'O%'"
+        assert read_table(url, query=query, columns=["big"]).to_dict("list") == {"big": [100]}
+        query = f"SELECT {LONG}::bigint a, {10**22 + 1}::numeric b UNION ALL SELECT NULL, NULL"
+        long = read_table(url, query=query).dropna()
+        assert [int(long["a"].iloc[0]), long["b"].iloc[0]] == [LONG, str(10**22 + 1)]
+        for query, message in (
+            (None, "'people', 'warehouse.seen'"),
+            ("peple", "Did you mean 'people'"),
+            ("select nothing from people", "nothing"),
+            ("with gone as (delete from people returning id) select * from gone", "read-only"),
+        ):
+            with pytest.raises(TableError, match=message) as caught:
+                read_table(url, query=query)
+            assert "\n" not in str(caught.value)
+        with pytest.raises(TableError, match="password") as caught:
+            read_table(url.replace("pass-word", "guess"), query="people")
+        assert "guess" not in str(caught.value)
+        assert len(read_table(url, query="people")) == 2
+
+
+def test_names_and_texts_in_queries():
+    assert address_name("postgresql://me:secret@db.example/trials") == "db.example/trials"
+    assert address_name("postgresql:///trials") == "localhost/trials"
+    with duckdb.connect() as db:
+        text = """it's "a" text"""
+        query = f"SELECT {literal(text)} AS {quoted(text)}"
+        assert db.sql(query).df().to_dict("list") == {text: [text]}
+    assert exact_name("a[1]*?.csv") == "a[[]1][*][?].csv"
