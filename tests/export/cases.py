@@ -30,7 +30,7 @@ HOSTILE_NAMES = (
 HOSTILE_LEVELS = (
     "", "it's", 'q"', "\\", "\\'", "' OR 1=1 --", "a\nb", "a\r\nb", "tab\t", "é", "e\u0301", "NULL",
     "😀", "\u2028", "$$", "{x}", "\\u0041", "%", " ", "nan", "`", "?", ":a", "1",
-    "1.0", "1.50", "-2.00", "1.5", "10", "v1.0", "NA",
+    "1.0", "1.50", "-2.00", "1.5", "10", "v1.0", "NA", "0", "-0", "-0.0", "true", "True", "FALSE",
 )  # fmt: skip
 HUGE = (0.0, -0.0, 1e300, -1e300, 1e-300, 2.0**53 + 1, 1e15 + 0.3)
 
@@ -177,6 +177,34 @@ NUMBERED = {
     "text": (["1", "1.0", "2.00", "1.50", "x", "x.0", "", "NA", "null", None],
              [1.5, 1.5, 4.5, 2.5, 8.5, 16.5, 32.5, 32.5, 32.5, 32.5]),
 }  # fmt: skip
+
+
+def zero():
+    """A category that has 0 for a level."""
+    encoder = fit_encoder({"c": "category"}, {"c": ["0", "x", "0", "x", "1", "1"]})
+    return encoder, Formula((Part(1.0, "identity", 0.0, np.array([1.0, 2.0, 4.0])),))
+
+
+#: True, false and missing in the types that rows may have.
+BOOLEANS = {
+    "boolean": [True, False, None],
+    "text": ["true", "false", ""],
+    "text of pandas": ["True", "False", None],
+    "text of R": ["TRUE", "FALSE", "NA"],
+    "text of digits": ["1", "0", "null"],
+    "integer": [1, 0, None],
+    "float": [1.0, -0.0, math.nan],
+    "decimal": [Decimal("1.00"), Decimal("0.00"), None],
+}
+
+
+def truth(words=None):
+    """A boolean column, or a category of two words, and the scores of true, false and missing."""
+    yes, no = words or (True, False)
+    kind = "category" if words else "boolean"
+    encoder = fit_encoder({"b": kind}, {"b": [yes, no, no, yes, no, None, None]})
+    coef = np.array([0.0, 2.0, 4.0] if words else [2.0, 4.0])
+    return encoder, Formula((Part(1.0, "identity", 0.5, coef),)), [2.5, 0.5, 4.5]
 
 
 def formulas(n_features):

@@ -1,13 +1,14 @@
 """The JSON, scored by the program that the page shows."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
-from tests.export.cases import NUMBERED, cases, example, numbered
+from tests.export.cases import BOOLEANS, NUMBERED, cases, example, numbered, truth, zero
 
 from auucmax.estimators.formula import Formula, FormulaError, Part
 from auucmax.estimators.table_encoder import TableEncoder
@@ -59,6 +60,20 @@ def test_booleans_stand_for_texts():
     formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0, 2.0, 4.0])),))
     names, model = scorer_of_the_page(), json.loads(to_json(encoder, formula))
     assert [names["score"](model, {"c": value}) for value in (False, True, "x")] == [1, 2, 4]
+
+
+@pytest.mark.parametrize("words", [("true", "false"), ("TRUE", "FALSE")])
+def test_spellings_of_booleans_are_one_level(words):
+    encoder, formula, scores = truth(words)
+    names, model = scorer_of_the_page(), json.loads(to_json(encoder, formula))
+    for kind in ("boolean", "text", "text of pandas", "text of R"):
+        assert [names["score"](model, {"b": value}) for value in BOOLEANS[kind]] == scores
+
+
+def test_minus_zero_is_zero():
+    names, model = scorer_of_the_page(), json.loads(to_json(*zero()))
+    values = [0, 0.0, -0.0, "-0", "-0.00", Decimal("-0.0")]
+    assert {names["score"](model, {"c": value}) for value in values} == {1.0}
 
 
 def test_a_table_with_everything():

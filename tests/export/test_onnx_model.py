@@ -9,10 +9,10 @@ import onnxruntime
 import pandas as pd
 import pytest
 from hypothesis import given, settings
-from tests.export.cases import cases, example, fit_encoder
+from tests.export.cases import BOOLEANS, cases, example, fit_encoder, truth
 
 from auucmax import AUUCMax, TwoModels, make_trial
-from auucmax.data.reading import MISSING_TEXTS
+from auucmax.data.text_types import MISSING_TEXTS
 from auucmax.estimators import (
     GANITE,
     CFRNet,
@@ -98,6 +98,17 @@ def test_texts_that_stand_for_nothing_are_missing():
     for nothing in MISSING_TEXTS:
         (score,) = session.run(None, {"c": np.array(["a", nothing, "b"], dtype=object)})
         np.testing.assert_allclose(score, model.predict(X[:3]), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("words", [("true", "false"), ("True", "False")])
+def test_spellings_of_booleans_are_one_level(words):
+    encoder, formula, scores = truth(words)
+    session = session_of(to_onnx(encoder, formula))
+    for kind in ("text", "text of pandas", "text of R"):
+        texts = np.array([text or "" for text in BOOLEANS[kind]], dtype=object)
+        assert session.run(None, {"b": texts})[0].tolist() == scores
+    session = session_of(to_onnx(encoder, formula, missing_text="TRUE"))
+    assert session.run(None, {"b": np.array([words[0], "TRUE"], dtype=object)})[0][1] == scores[2]
 
 
 def test_an_encoder_that_has_such_a_text_for_a_level_keeps_it():

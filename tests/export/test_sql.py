@@ -10,7 +10,17 @@ import pytest
 import sqlglot
 from hypothesis import assume, given, settings
 from sqlglot import exp
-from tests.export.cases import NUMBERED, cases, encoded, example, fit_encoder, numbered
+from tests.export.cases import (
+    BOOLEANS,
+    NUMBERED,
+    cases,
+    encoded,
+    example,
+    fit_encoder,
+    numbered,
+    truth,
+    zero,
+)
 
 from auucmax import AUUCMax, ClassTransformation, TwoModels, make_trial
 from auucmax.estimators import DependentDataRepresentation
@@ -178,6 +188,70 @@ def test_numbers_stand_for_texts(kind, dialect):
         assert run(query, table)["score"].to_pylist() == scores
     frame = pd.DataFrame({"c": pd.Series(values, dtype=None if kind == "float" else object)})
     assert formula(encoded(encoder, frame)).tolist() == scores
+
+
+BOOLEAN_TYPES = {
+    "boolean": (pa.bool_(),),
+    "integer": (pa.int8(), pa.int64()),
+    "float": (pa.float64(), pa.float32()),
+    "decimal": (pa.decimal128(10, 2),),
+}
+
+
+def scores_of(query, values, own, dialect="duckdb"):
+    (query,) = sqlglot.transpile(query, read=dialect, write="duckdb")
+    return run(query, pa.table({"b": pa.array(values, own, from_pandas=False)}))[
+        "score"
+    ].to_pylist()
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", *TRANSLATED])
+@pytest.mark.parametrize("kind", list(BOOLEANS))
+def test_booleans_numbers_and_texts_stand_for_a_boolean(kind, dialect):
+    encoder, formula, scores = truth()
+    query = to_sql(encoder, formula, table="t", dialect=dialect)
+    for own in BOOLEAN_TYPES.get(kind, (pa.string(),)):
+        assert scores_of(query, BOOLEANS[kind], own, dialect) == scores
+        assert scores_of(query, BOOLEANS[kind][:2], own, dialect) == scores[:2]
+    frame = pd.DataFrame({"b": BOOLEANS[kind]})
+    assert formula(encoder.transform(frame)).tolist() == scores
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", *TRANSLATED])
+@pytest.mark.parametrize("words", [("true", "false"), ("True", "False"), ("TRUE", "FALSE")])
+def test_booleans_and_their_spellings_stand_for_a_category(words, dialect):
+    encoder, formula, scores = truth(words)
+    query = to_sql(encoder, formula, table="t", dialect=dialect)
+    for kind in ("boolean", "text", "text of pandas", "text of R"):
+        own = pa.bool_() if kind == "boolean" else pa.string()
+        assert scores_of(query, BOOLEANS[kind], own, dialect) == scores
+        frame = pd.DataFrame({"b": BOOLEANS[kind]})
+        assert formula(encoder.transform(frame)).tolist() == scores
+
+
+def test_other_texts_for_a_boolean_stop_the_query():
+    encoder, formula, _ = truth()
+    query = to_sql(encoder, formula, table="t")
+    for text in ("yes", "t", "tRUE"):
+        with pytest.raises(duckdb.ConversionException, match=text):
+            scores_of(query, ["true", text], pa.string())
+        with pytest.raises(ValueError, match=text):
+            encoder.transform(pd.DataFrame({"b": ["true", text]}))
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", *TRANSLATED])
+def test_minus_zero_is_zero(dialect):
+    encoder, formula = zero()
+    query = to_sql(encoder, formula, table="t", dialect=dialect)
+    (query,) = sqlglot.transpile(query, read=dialect, write="duckdb")
+    texts = ["0", "-0", "-0.0", "0.00", "1.0", "x"]
+    for values, own in (
+        ([0.0, -0.0, 1.0], pa.float64()), ([0.0, -0.0, 1.0], pa.float32()), (texts, pa.string())
+    ):  # fmt: skip
+        table = pa.table({"c": pa.array(values, own)})
+        expected = formula(encoder.transform(table.to_pandas())).tolist()
+        assert expected[:2] == [1, 1]
+        assert run(query, table)["score"].to_pylist() == expected
 
 
 def test_a_text_that_is_a_level_keeps_its_zeros():

@@ -4,7 +4,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
-from tests.export.cases import HOSTILE_LEVELS, NUMBERED, cases, example, numbered
+from tests.export.cases import (
+    BOOLEANS,
+    HOSTILE_LEVELS,
+    NUMBERED,
+    cases,
+    example,
+    numbered,
+    truth,
+    zero,
+)
 from tests.postgres_server import postgres_server
 
 from auucmax.estimators.formula import Formula, Part
@@ -135,6 +144,43 @@ def test_numbers_stand_for_texts(connection, kind, own):
     query = to_sql(*numbered(), table="t", dialect="postgres", keep=["row number"])
     got = run(connection, f'{query} ORDER BY "row number"')[:, 1]
     assert got.tolist() == scores
+
+
+def scores_of(connection, model, column, own, values):
+    fill(connection, {column: own}, {column: values})
+    query = to_sql(*model, table="t", dialect="postgres", keep=["row number"])
+    return run(connection, f'{query} ORDER BY "row number"')[:, 1].tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [
+        ("boolean", "boolean"),
+        ("text", "text"),
+        ("text of pandas", "text"),
+        ("text of R", "varchar(9)"),
+        ("text of digits", "text"),
+        ("integer", "smallint"),
+        ("float", "double precision"),
+        ("decimal", "numeric(10, 2)"),
+    ],
+)
+def test_booleans_numbers_and_texts_stand_for_a_boolean(connection, kind, own):
+    encoder, formula, scores = truth()
+    assert scores_of(connection, (encoder, formula), "b", own, BOOLEANS[kind]) == scores
+
+
+@pytest.mark.parametrize("words", [("true", "false"), ("True", "False")])
+def test_booleans_and_their_spellings_stand_for_a_category(connection, words):
+    encoder, formula, scores = truth(words)
+    for kind in ("boolean", "text", "text of pandas", "text of R"):
+        own = "boolean" if kind == "boolean" else "text"
+        assert scores_of(connection, (encoder, formula), "b", own, BOOLEANS[kind]) == scores
+
+
+def test_minus_zero_is_zero(connection):
+    for own in ("real", "double precision", "text"):
+        assert scores_of(connection, zero(), "c", own, [0.0, -0.0, 1.0]) == [1, 1, 2]
 
 
 def test_extreme_predictors_do_not_overflow(connection):

@@ -9,7 +9,9 @@ from auucmax import make_trial
 from auucmax.estimators import UpliftLambdaMART
 from auucmax.trial_model.trees import trees_of
 
-pytest.importorskip("lightgbm", reason="lightgbm is not installed: pip install 'auucmax[trees]'")
+lightgbm = pytest.importorskip(
+    "lightgbm", reason="lightgbm is not installed: pip install 'auucmax[trees]'"
+)
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +85,31 @@ def test_unsound_trees_are_refused(fitted):
         trees.check(2)
 
 
-def test_splits_by_category_cannot_be_saved():
-    class Booster:
-        def dump_model(self):
-            split = {"decision_type": "==", "split_feature": 0, "threshold": "1||2"}
-            return {"tree_info": [{"tree_structure": split}]}
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"categorical_feature": [2], "min_data_per_group": 1}, "sets of categories"),
+        ({"linear_tree": True}, "linear_tree"),
+        ({"zero_as_missing": True}, "zero_as_missing"),
+        ({"boosting": "rf", "bagging_fraction": 0.5, "bagging_freq": 1}, "boosting='rf'"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")  # LightGBM's, of where parameters are given
+def test_trees_that_arrays_would_score_otherwise_are_refused(parameters, message):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(300, 2)), rng.integers(0, 4, 300)])
+    y = X[:, 0] * (X[:, 1] > 0) + (X[:, 2] == 2)
+    settings = {"verbosity": -1, "num_leaves": 6, "min_data_in_leaf": 5, "num_threads": 1}
+    data = lightgbm.Dataset(X, y, params={"verbosity": -1})
+    booster = lightgbm.train(settings | parameters, data, num_boost_round=5)
+    with pytest.raises(ValueError, match=f"trees to be saved should split numbers.*{message}"):
+        trees_of(booster)
 
-    with pytest.raises(ValueError, match="splits should be of numbers to be saved"):
-        trees_of(Booster())
+
+def test_boosting_with_dropped_trees_is_a_sum_like_any_other():
+    trial = make_trial(1_000, n_features=4, random_state=0)
+    options = {"lightgbm_params": {"boosting": "dart"}, "early_stopping": None, "random_state": 0}
+    rows = trial.X.to_numpy(dtype=np.float64)
+    model = UpliftLambdaMART(n_trees=10, **options)
+    model.fit(rows, trial.y, treatment=trial.treatment)
+    np.testing.assert_array_equal(trees_of(model.booster_).predict(rows), model.predict(rows))

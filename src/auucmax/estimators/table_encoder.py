@@ -7,13 +7,10 @@ it is another text. What was learnt is a list of columns and a list of terms, pl
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -23,66 +20,33 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from auucmax._validation import Floats, check_choice, check_whole, listed
-from auucmax.data.reading import MISSING_TEXTS, unknown_columns_message
+from auucmax.data.table_errors import unknown_columns_message
+from auucmax.data.text_types import MISSING_TEXTS
+from auucmax.estimators.column_kinds import kind_of, numbers_of
+from auucmax.estimators.column_summary import ColumnSummary, learn_column
+from auucmax.estimators.level_texts import (
+    counted_as,
+    is_mix,
+    level_text,
+    places_of,
+    texts_of,
+    truth_slow,
+    truths,
+)
+from auucmax.estimators.table_terms import Column, Term, column_of, term_of
 
-__all__ = ["END_ZEROS", "Column", "TableEncoder", "Term", "counted_as", "encode_slow", "level_text"]
+__all__ = ["Column", "TableEncoder", "Term", "encode_slow", "text_names"]
 
-KINDS = ("number", "category", "date", "boolean")
-TERMS = ("value", "missing", "level", "other")
 NEW_LEVELS = ("error", "other")
-_MICROSECONDS = 86_400e6  # of a day
 _MANY_NEW = 0.5  # share of unknown texts that is told
-_LONGEST_DECIMAL = 60  # digits; beyond, a decimal is a text as it prints
-#: A number with zeros at the end of its decimals: either group is the number without them.
-END_ZEROS = r"(-?[0-9]+)[.]0+|(-?[0-9]+[.][0-9]*[1-9])0+"
 
 # Which kinds of a new table may stand for a kind of the training table.
 _TAKES = {
     "number": ("number", "boolean"),
-    "boolean": ("boolean", "number"),
+    "boolean": ("boolean", "number", "category"),
     "date": ("date",),
     "category": ("category", "number", "boolean"),
 }
-_INFERRED = {
-    "string": "category",
-    "categorical": "category",
-    "boolean": "boolean",
-    "integer": "number",
-    "floating": "number",
-    "mixed-integer-float": "number",
-    "decimal": "number",
-    "date": "date",
-    "datetime": "date",
-    "datetime64": "date",
-    "empty": "empty",
-}
-
-
-@dataclass(frozen=True)
-class Column:
-    """A raw column: its kind, its levels if it is a category, the fill of missing values if not.
-
-    ``other_share`` is the share of rare texts among those of the training rows.
-    """
-
-    name: str
-    kind: str
-    levels: tuple[str, ...] = ()
-    has_other: bool = False
-    has_missing: bool = False
-    fill: float | None = None
-    other_share: float = 0.0
-
-
-@dataclass(frozen=True)
-class Term:
-    """A feature: what of a column's value becomes a number, and the name it is printed by."""
-
-    kind: str
-    column: str
-    level: str | None = None
-    fill: float = 0.0
-    name: str = ""
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -101,9 +65,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     In a category the texts that a CSV file has for nothing (the empty one, NA, N/A, NaN, nan,
     NULL, null) are missing, wherever the rows come from. Numbers and booleans stand for texts,
-    mixed with them or not: see :func:`level_text`. A text that has zeros at the end of its decimals
-    counts as the same without ("1.0" as "1"), unless it is a level itself. Floats of 2^53 and more
-    are an error there: they may stand for several whole numbers.
+    mixed with them or not: see :func:`auucmax.estimators.level_texts.level_text`. A text that has
+    zeros at the end of its decimals counts as the same without ("1.0" as "1"; "-0" as "0"), unless
+    it is a level itself. Floats of 2^53 and more are an error there: they may stand for several
+    whole numbers.
+
+    Booleans are the same from all files: true, True and TRUE are one text, unless two of them are
+    levels, and stand for the boolean in a category; a column that was boolean in training takes
+    these texts, and 0 and 1.
 
     A warning names a category if more than half of its values, and clearly more than in training,
     are no level: then its texts are probably written in another way.
@@ -142,20 +111,26 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def fit(self, frame: Any, y: Any = None) -> Self:
         """Learn columns and terms from training rows, whatever their order."""
-        check_whole(self.max_levels, "max_levels", 1)
-        check_whole(self.min_level_rows, "min_level_rows", 1)
-        check_choice(self.new_levels, "new_levels", NEW_LEVELS)
+        self._check_parameters()
         table = _table(frame)
         if not len(table):
             raise ValueError("the table should have rows, got none. Check where it comes from.")
+        return self._learn([self._summarise(table[name]) for name in table.columns])
+
+    def fit_summaries(self, summaries: Sequence[ColumnSummary]) -> Self:
+        """As ``fit``, from what is to be known of each column: for rows that are elsewhere."""
+        self._check_parameters()
+        return self._learn(summaries)
+
+    def _learn(self, summaries: Sequence[ColumnSummary]) -> Self:
         columns, terms, dropped = [], [], {}
-        for name in table.columns:
-            column, its_terms, reason = self._fit_column(table[name])
+        for summary in summaries:
+            column, its_terms, reason = learn_column(summary)
             if its_terms:
                 columns.append(column)
                 terms.extend(its_terms)
             else:
-                dropped[name] = reason
+                dropped[summary.name] = reason
         if not columns:
             raise ValueError(
                 f"the table should have a column that tells rows apart, got {_reasons(dropped)}. "
@@ -166,12 +141,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"columns should tell rows apart, got {_reasons(dropped)}: dropped. Leave them "
                 f"out to silence this.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         self.columns_, self.terms_, self.dropped_ = tuple(columns), tuple(terms), dropped
-        self.n_features_in_ = table.shape[1]
-        self.feature_names_in_ = np.array(table.columns, dtype=object)
+        self.n_features_in_ = len(summaries)
+        self.feature_names_in_ = np.array([summary.name for summary in summaries], dtype=object)
         return self
+
+    def _check_parameters(self) -> None:
+        check_whole(self.max_levels, "max_levels", 1)
+        check_whole(self.min_level_rows, "min_level_rows", 1)
+        check_choice(self.new_levels, "new_levels", NEW_LEVELS)
 
     def transform(self, frame: Any) -> Floats:
         """(n, p) features of the rows of a table that has the columns of training."""
@@ -198,7 +178,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns = []
         for column in self.columns_:
             if column.kind == "category" and not column.has_other:
-                _, n_new = _placed(_texts(table[column.name])[1], column.levels)
+                _, n_new = places_of(texts_of(table[column.name])[1], column.levels)
                 column = replace(column, has_other=n_new > 0)
             columns.append(column)
         self.columns_ = tuple(columns)
@@ -228,11 +208,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """The encoder that ``to_dict`` wrote; ValueError if it cannot have."""
         try:
             encoder = cls(**plain["parameters"])
-            check_whole(encoder.max_levels, "max_levels", 1)
-            check_whole(encoder.min_level_rows, "min_level_rows", 1)
-            check_choice(encoder.new_levels, "new_levels", NEW_LEVELS)
-            columns = tuple(_column(entry) for entry in plain["columns"])
-            terms = tuple(_term(entry, columns) for entry in plain["terms"])
+            encoder._check_parameters()
+            columns = tuple(column_of(entry) for entry in plain["columns"])
+            terms = tuple(term_of(entry, columns) for entry in plain["terms"])
             if len({c.name for c in columns}) < len(columns) or not terms:
                 raise ValueError("columns have different names, and there is a term")
         except (TypeError, KeyError, AttributeError, ValueError) as error:
@@ -245,71 +223,51 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         encoder.feature_names_in_ = np.array([c.name for c in columns], dtype=object)
         return encoder
 
-    def _fit_column(self, series: pd.Series) -> tuple[Column, list[Term], str]:
-        """The column, its terms, and if it has none the reason."""
-        name, kind = str(series.name), _kind(series)
-        if kind == "empty":
-            return Column(name, "number"), [], "without values"
+    def _summarise(self, series: pd.Series) -> ColumnSummary:
+        name, kind, n_rows = str(series.name), kind_of(series), len(series)
         if kind == "category":
-            column = self._fit_category(series)
-            several = len(column.levels) + column.has_other + column.has_missing > 1
-            reason = "with rare levels only" if column.has_other else "with one value"
-            reason = reason if column.has_other or column.levels else "without values"
-            return column, _category_terms(column) if several else [], reason
-        has_missing = bool(series.isna().any())
-        values = _numbers(series, kind)
+            return self._summarise_category(series)
+        if kind == "empty":
+            return ColumnSummary(name, kind, n_rows, n_rows)
+        values = numbers_of(series, kind)
         present = values[~np.isnan(values)]
-        fill = float(np.median(present))
-        column = Column(name, kind, has_missing=has_missing, fill=fill)
-        # One value and missing ones: all that there is to know is which.
-        terms = [Term("value", name, None, fill, name)] if np.ptp(present) > 0 else []
-        terms += [Term("missing", name, None, 0.0, f"{name}: missing")] if has_missing else []
-        return column, terms, "with one value"
+        fill, n_missing = float(np.median(present)), int(series.isna().sum())
+        return ColumnSummary(
+            name, kind, n_rows, n_missing, fill=fill, differ=bool(np.ptp(present) > 0)
+        )
 
-    def _fit_category(self, series: pd.Series) -> Column:
-        codes, texts = _texts(series)
+    def _summarise_category(self, series: pd.Series) -> ColumnSummary:
+        codes, texts = texts_of(series)
         counts = np.bincount(codes[codes >= 0], minlength=len(texts))
-        present = [pair for pair in zip(-counts, texts, strict=True) if pair[1] not in _MISSING]
+        present = [
+            pair for pair in zip(-counts, texts, strict=True) if pair[1] not in MISSING_TEXTS
+        ]
         frequent = sorted(present)[: int(self.max_levels)]
         levels = sorted(text for minus, text in frequent if -minus >= self.min_level_rows)
-        places = _placed(texts, levels)[0][codes]
+        places = places_of(texts, levels)[0][codes]
         n_other, n_missing = int((places == len(levels)).sum()), int((places == -1).sum())
-        return Column(
-            str(series.name),
-            "category",
-            tuple(levels),
-            n_other > 0,
-            n_missing > 0,
-            other_share=n_other / max(len(places) - n_missing, 1),
+        return ColumnSummary(
+            str(series.name), "category", len(places), n_missing, tuple(levels), n_other
         )
 
     def _values(self, series: pd.Series, column: Column) -> NDArray[Any]:
         """Numbers (NaN where missing); of a category the place of the level, -1 where missing."""
-        if column.kind == "category" and _is_mix(series):
-            return self._places(series, column)
-        kind = _kind(series)
+        is_texts = column.kind in ("category", "boolean") and is_mix(series)
+        kind = "category" if is_texts else kind_of(series)
         if kind == "empty":
             empty = np.nan if column.kind != "category" else -1
             return np.full(len(series), empty)
         if kind not in _TAKES[column.kind]:
-            example = series[series.notna()].iloc[0]
-            raise ValueError(
-                f"column {column.name!r} should hold {_PLURAL[column.kind]} as in training, got "
-                f"{_PLURAL[kind]} such as {example!r}. Convert the column, or clean these values."
-            )
-        if column.kind != "category":
-            values = _numbers(series, kind)
-            if column.kind == "boolean" and not np.isin(values[~np.isnan(values)], (0, 1)).all():
-                raise ValueError(
-                    f"column {column.name!r} should hold booleans or 0/1 as in training, got other "
-                    f"numbers. Convert the column."
-                )
-            return values
-        return self._places(series, column)
+            raise _other_kind(column, kind, series[series.notna()].iloc[0])
+        if column.kind == "category":
+            return self._places(series, column)
+        return (
+            _truths(series, column, kind) if column.kind == "boolean" else numbers_of(series, kind)
+        )
 
     def _places(self, series: pd.Series, column: Column) -> NDArray[np.intp]:
-        codes, texts = _texts(series)
-        place_of_text, n_new = _placed(texts, column.levels)
+        codes, texts = texts_of(series)
+        place_of_text, n_new = places_of(texts, column.levels)
         places = place_of_text[codes]
         if not n_new:
             return places
@@ -337,15 +295,41 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 _PLURAL = {"number": "numbers", "category": "texts", "date": "dates", "boolean": "booleans"}
 
 
+def _other_kind(column: Column, kind: str, example: Any) -> ValueError:
+    return ValueError(
+        f"column {column.name!r} should hold {_PLURAL[column.kind]} as in training, got "
+        f"{_PLURAL[kind]} such as {example!r}. Convert the column, or clean these values."
+    )
+
+
+def _truths(series: pd.Series, column: Column, kind: str) -> Floats:
+    """0 and 1 of booleans, of these numbers, or of the texts that files have for booleans."""
+    if kind == "category":
+        values, unknown = truths(series)
+        if unknown:
+            raise _other_kind(column, kind, unknown[0])
+        return values
+    values = numbers_of(series, kind)
+    if not np.isin(values[~np.isnan(values)], (0, 1)).all():
+        raise ValueError(
+            f"column {column.name!r} should hold booleans or 0/1 as in training, got other "
+            f"numbers. Convert the column."
+        )
+    return values
+
+
 def encode_slow(frame: pd.DataFrame, encoder: TableEncoder) -> Floats:
     """The definition of the features, a row and a term at a time: the twin of ``transform``."""
     columns = {column.name: column for column in encoder.columns_}
 
     def feature(term: Term, value: Any) -> float:
+        column = columns[term.column]
         missing = bool(pd.isna(value))
+        if column.kind == "boolean" and not missing:
+            value = truth_slow(value)
+            missing = value is None
         if term.kind == "value":
             return term.fill if missing else _number_slow(value)
-        column = columns[term.column]
         if column.kind != "category":
             return float(missing)
         text = None if missing else counted_as(level_text(value), column.levels)
@@ -365,62 +349,6 @@ def _number_slow(value: Any) -> float:
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return (moment - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1)
     return float(value)
-
-
-def level_text(value: Any) -> str:
-    """The text that stands for a value of a category: equal numbers have one, whatever their type.
-
-    >>> level_text("north"), level_text(1), level_text(1.0), level_text(1.5), level_text(True)
-    ('north', '1', '1', '1.5', 'true')
-    >>> level_text(Decimal("1.00")), level_text(Decimal("1.50")), level_text(np.float32(0.1))
-    ('1', '1.5', '0.1')
-    """
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    if isinstance(value, Decimal):
-        return _decimal_text(value)
-    if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        return str(int(value))
-    return str(value)
-
-
-def _decimal_text(value: Decimal) -> str:
-    if not value.is_finite() or abs(value.adjusted()) > _LONGEST_DECIMAL:
-        return str(value)
-    if value == value.to_integral_value():
-        return str(int(value))
-    near = str(float(value))  # small numbers print with an exponent
-    return near if Decimal(near) == value else _without_end_zeros(format(value, "f"))
-
-
-def counted_as(text: str, levels: Container[str]) -> str | None:
-    """The text that a text of a category counts as, which may be a level; None: as missing.
-
-    >>> counted_as("1.0", {"1"}), counted_as("1.0", {"1", "1.0"}), counted_as("NA", {"1"})
-    ('1', '1.0', None)
-    """
-    if text in levels:
-        return text
-    return None if text in _MISSING else _without_end_zeros(text)
-
-
-_MISSING = frozenset(MISSING_TEXTS)
-
-
-def _without_end_zeros(text: str) -> str:
-    found = re.fullmatch(END_ZEROS, text)
-    return str(found[1] or found[2]) if found else text
-
-
-def _placed(texts: list[str], levels: Sequence[str]) -> tuple[NDArray[np.intp], int]:
-    """Place of the level of each text, and last -1; and the number of texts that are no level.
-
-    -1 is of missing values, whose code is -1 as well; of unknown texts the place is after all.
-    """
-    known = {level: place for place, level in enumerate(levels)}
-    counted = [counted_as(text, known) for text in texts]
-    places = [-1 if text is None else known.get(text, len(known)) for text in counted]
-    return np.array([*places, -1], dtype=np.intp), places.count(len(known))
 
 
 def _usual(share: float, n_rows: int) -> float:
@@ -456,104 +384,6 @@ def text_names(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.set_axis(names, axis=1)
 
 
-def _kind(series: pd.Series) -> str:
-    """What a column holds; "empty" if all is missing."""
-    if not series.notna().any():
-        return "empty"
-    kind = _kind_of_dtype(series.dtype)
-    if kind is None:
-        kind = _INFERRED.get(pd.api.types.infer_dtype(series.astype(object), skipna=True))
-    if kind is None:
-        example = series[series.notna()].iloc[0]
-        raise ValueError(
-            f"column {series.name!r} should hold numbers, texts, booleans or dates, and one of "
-            f"these only; got {series.dtype} values such as {example!r}. Convert or drop the "
-            f"column."
-        )
-    return kind
-
-
-def _kind_of_dtype(dtype: Any) -> str | None:
-    """What the type tells; None if the values have to be looked at."""
-    types = pd.api.types
-    if isinstance(dtype, (pd.CategoricalDtype, pd.StringDtype)):
-        return "category"
-    if types.is_bool_dtype(dtype):
-        return "boolean"
-    if types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype):
-        return "number"
-    return "date" if types.is_datetime64_any_dtype(dtype) else None
-
-
-def _numbers(series: pd.Series, kind: str) -> Floats:
-    """Numbers, booleans or dates as float64, NaN where missing."""
-    if kind == "date":
-        return _days(series)
-    if series.dtype == object:
-        series = series.where(series.notna(), np.nan)
-    values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    if n_infinite := int(np.isinf(values).sum()):
-        raise ValueError(
-            f"column {series.name!r} should hold finite numbers, got {n_infinite} infinite. Clip "
-            f"them, or make them missing."
-        )
-    return values
-
-
-def _days(series: pd.Series) -> Floats:
-    """Days since 1970-01-01; a time without a zone is taken to be UTC."""
-    if not isinstance(series.dtype, (np.dtype, pd.DatetimeTZDtype)):
-        series = series.astype(object)
-    moments = pd.to_datetime(series, utc=True).dt.tz_localize(None)
-    micro = moments.to_numpy().astype("datetime64[us]")
-    return np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / _MICROSECONDS)
-
-
-def _is_mix(series: pd.Series) -> bool:
-    """Whether it is texts, numbers and booleans in one column, each of which is a text."""
-    if series.dtype != object or pd.api.types.infer_dtype(series, skipna=True) not in _MIXED:
-        return False
-    types = set(map(type, series[series.notna()]))
-    return all(issubclass(own, (str, Real, Decimal, np.bool_)) for own in types)
-
-
-_MIXED = ("mixed", "mixed-integer")
-
-
-def _texts(series: pd.Series) -> tuple[NDArray[np.intp], list[str]]:
-    """Code of the text of each row (-1 where missing), and the texts."""
-    if _is_mix(series):  # factorize would take True and 1 for one value
-        series = series.map(lambda value: _exact_text(value, series.name), na_action="ignore")
-    codes, values = pd.factorize(series)
-    if pd.api.types.is_float_dtype(values.dtype):
-        values = np.asarray(values)  # single precision stays: its 0.1 prints as such
-    text_of_value = np.array([_exact_text(value, series.name) for value in values], dtype=object)
-    own, texts = pd.factorize(text_of_value)
-    return np.append(own, -1)[codes].astype(np.intp), [str(text) for text in texts]
-
-
-def _exact_text(value: Any, name: Any) -> str:
-    """The text of a value, unless it is a float that stands for several whole numbers."""
-    if isinstance(value, (float, np.floating)) and np.isfinite(value):
-        digits = np.finfo(type(value)).nmant + 1
-        if abs(float(value)) >= 2.0**digits:
-            raise ValueError(
-                f"column {name!r} should hold floats below 2^{digits} where they stand for texts, "
-                f"got {float(value)!r}, in which several whole numbers fall together. Convert the "
-                f"column to integers or texts where it comes from."
-            )
-    return level_text(value)
-
-
-def _category_terms(column: Column) -> list[Term]:
-    name = column.name
-    terms = [Term("level", name, level, 0.0, f"{name}={level}") for level in column.levels]
-    terms += [Term("other", name, None, 0.0, f"{name}: other")] if column.has_other else []
-    return terms + (
-        [Term("missing", name, None, 0.0, f"{name}: missing")] if column.has_missing else []
-    )
-
-
 def _feature(values: NDArray[Any], term: Term, column: Column) -> NDArray[Any]:
     """One feature from what ``_values`` made of the column."""
     if term.kind == "value":
@@ -571,35 +401,3 @@ def _reasons(dropped: Mapping[str, str]) -> str:
         f"{listed(n for n, why in dropped.items() if why == reason)} {reason}"
         for reason in dict.fromkeys(dropped.values())
     )
-
-
-def _column(entry: Mapping[str, Any]) -> Column:
-    column = Column(**{**entry, "levels": tuple(entry["levels"])})
-    texts = [column.name, *column.levels]
-    flags = [column.has_other, column.has_missing]
-    is_filled = type(column.fill) is float and bool(np.isfinite(column.fill))
-    right = all(type(t) is str for t in texts) and all(type(f) is bool for f in flags)
-    right = right and type(column.other_share) is float and 0 <= column.other_share <= 1
-    if column.kind not in KINDS or not right or is_filled == (column.kind == "category"):
-        raise ValueError(f"there is no such column as {column!r}"[:200])
-    if len(set(column.levels)) < len(column.levels):
-        raise ValueError(f"the levels of {column.name!r} are not different")
-    return column
-
-
-def _term(entry: Mapping[str, Any], columns: tuple[Column, ...]) -> Term:
-    term = Term(**entry)
-    found = [column for column in columns if column.name == term.column]
-    is_level = term.kind in ("level", "other")
-    right = (
-        len(found) == 1
-        and term.kind in TERMS
-        and type(term.name) is str
-        and type(term.fill) is float
-        and bool(np.isfinite(term.fill))
-        and (term.kind == "missing" or is_level == (found[0].kind == "category"))
-        and (term.level in found[0].levels if term.kind == "level" else term.level is None)
-    )
-    if not right:
-        raise ValueError(f"there is no such term as {term!r}"[:200])
-    return term

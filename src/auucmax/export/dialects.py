@@ -32,7 +32,6 @@ class Dialect:
     name: str
     double: str
     varchar: str
-    integer: str
     real: str
     days: str
     quote: str = '"'
@@ -120,7 +119,6 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "duckdb",
                 double="DOUBLE",
                 varchar="VARCHAR",
-                integer="INTEGER",
                 real=_NAN,
                 days=f"EXTRACT(EPOCH FROM {{x}}) / {_DAY}e0",
                 folds_case=True,
@@ -129,7 +127,6 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "postgres",
                 double="DOUBLE PRECISION",
                 varchar="TEXT",
-                integer="INTEGER",
                 real=_NAN.replace("DOUBLE", "DOUBLE PRECISION"),
                 days=f"CAST(EXTRACT(EPOCH FROM {{x}}) AS DOUBLE PRECISION) / {_DAY}e0",
                 backslash="marked",
@@ -138,7 +135,6 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "bigquery",
                 double="FLOAT64",
                 varchar="STRING",
-                integer="INT64",
                 real="IF(IS_NAN(CAST({x} AS FLOAT64)), NULL, CAST({x} AS FLOAT64))",
                 days=f"UNIX_MICROS(CAST({{x}} AS TIMESTAMP)) / {_DAY}e6",
                 quote="`",
@@ -149,7 +145,6 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "snowflake",
                 double="DOUBLE",
                 varchar="VARCHAR",
-                integer="INTEGER",
                 real=_NAN,
                 days=f"DATE_PART(EPOCH_SECOND, {{x}}) / {_DAY}e0",
                 backslash="yes",

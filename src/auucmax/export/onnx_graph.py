@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from auucmax._optional import import_optional
 from auucmax._validation import Floats
-from auucmax.data.reading import MISSING_TEXTS
+from auucmax.data.text_types import MISSING_TEXTS
+from auucmax.estimators.level_texts import other_spellings
 from auucmax.estimators.table_encoder import Column, TableEncoder, Term
 
 __all__ = ["Graph", "linear_in_features"]
@@ -146,12 +147,13 @@ def _category(
     for term, row in weighted:
         table[_place(term, place)] = row
     missing = dict.fromkeys(t for t in (missing_text, *MISSING_TEXTS) if t not in place)
-    keys = [level.encode() for level in (*column.levels, *missing)]
+    spelt = {t: place[own] for t, own in other_spellings(place).items() if t not in missing}
+    keys = [level.encode() for level in (*column.levels, *spelt, *missing)]
     index = graph.node(
         "LabelEncoder",
         name,
         keys_strings=keys,
-        values_int64s=[*range(n_levels), *([n_levels + 1] * len(missing))],
+        values_int64s=[*range(n_levels), *spelt.values(), *([n_levels + 1] * len(missing))],
         default_int64=n_levels,
     )
     return graph.node("Gather", graph.constant(table), index)

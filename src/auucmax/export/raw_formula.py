@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from auucmax.estimators.formula import LINKS, Formula, formula_of
+from auucmax.estimators.level_texts import other_spellings
 from auucmax.estimators.table_encoder import Column, TableEncoder, Term
 
 __all__ = ["Effect", "RawFormula", "RawPart", "checked_formula", "knots_of", "raw_formula"]
@@ -25,6 +26,8 @@ class Effect:
 
     number, boolean, date:  per_unit * (value, or ``fill`` if missing) + (``missing`` if missing)
     category:               levels[value], or ``other`` if it is none of them, or ``missing``
+
+    ``levels`` has a level that is true or false in all spellings of booleans.
     """
 
     column: str
@@ -161,12 +164,13 @@ def _effect(column: Column, weighted: list[tuple[Term, float]]) -> Effect:
             sums[term.kind] += weight
         if term.kind == "value":
             fill = float(term.fill)
+    spelt = {text: levels[own] for text, own in other_spellings(levels).items()}
     return Effect(
         column=column.name,
         kind=column.kind,
         per_unit=sums["value"],
         fill=fill,
-        levels=tuple(levels.items()),
+        levels=tuple((levels | spelt).items()),
         other=sums["other"],
         missing=sums["missing"],
     )

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from auucmax.data.reading import MISSING_TEXTS
-from auucmax.estimators.table_encoder import END_ZEROS, TableEncoder
+from auucmax.data.text_types import MISSING_TEXTS
+from auucmax.estimators.level_texts import BOOLEAN_TEXTS, END_ZEROS
+from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.export.dialects import Dialect, dialect_named
 from auucmax.export.raw_formula import Effect, RawFormula, RawPart, knots_of, raw_formula
 
@@ -18,7 +19,7 @@ _BREAK = "\n    "
 # exp of more leaves the range of doubles, which PostgreSQL takes for an error.
 _STEEPEST = "500e0"
 _END_ZEROS = "|".join(f"^{number}$" for number in END_ZEROS.split("|"))
-_GROUPS = r"\1\2"  # one of them is empty
+_GROUPS = r"\1\2\3\4"  # all but one of them are empty
 _PLAIN_NUMBER = r"-?[0-9]+([.][0-9]*[1-9])?"
 
 
@@ -115,22 +116,40 @@ def _weighted(part: RawPart, words: Dialect) -> str:
 def _effect(effect: Effect, words: Dialect, line_break: str) -> str:
     if effect.kind == "category":
         return _category(effect, words, line_break)
-    return _number(effect, words)
+    return _number(effect, words, line_break)
 
 
-def _number(effect: Effect, words: Dialect) -> str:
+def _number(effect: Effect, words: Dialect, line_break: str) -> str:
     """per_unit * value, or what a missing value adds."""
     column = words.identifier(effect.column)
     if effect.kind == "date":
         value = words.days.format(x=column)
     elif effect.kind == "boolean":
-        value = f"CAST(CAST({column} AS {words.integer}) AS {words.double})"
+        value = _truth(column, words, line_break)
     else:
         value = words.real.format(x=column)
     if effect.per_unit == 0:
         return f"CASE WHEN {value} IS NULL THEN {words.number(effect.when_missing)} ELSE 0e0 END"
     product = f"{words.number(effect.per_unit)} * {value}"
     return f"COALESCE({product}, {words.number(effect.when_missing)})"
+
+
+def _truth(column: str, words: Dialect, line_break: str) -> str:
+    """1 or 0, NULL where it is missing, of booleans, of numbers and of texts.
+
+    By its text, which every type has. Any other text than these is an error when the query runs:
+    it is cast last, so that this does not depend on which branches a database evaluates.
+    """
+    text = f"CAST({column} AS {words.varchar})"
+
+    def one_of(texts: Iterable[str]) -> str:
+        return f"IN ({', '.join(map(words.text, texts))})"
+
+    cases = [
+        f"WHEN {text} {one_of(texts)} THEN '{truth}'" for truth, texts in enumerate(BOOLEAN_TEXTS)
+    ]
+    last = f"WHEN {text} NOT {one_of(MISSING_TEXTS)} THEN {text} END"
+    return f"{line_break}    ".join(["CAST(CASE", *cases, f"{last} AS {words.double})"])
 
 
 def _category(effect: Effect, words: Dialect, line_break: str) -> str:

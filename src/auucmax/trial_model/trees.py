@@ -84,10 +84,17 @@ class TreeScores:
 
 
 def trees_of(booster: Any) -> TreeScores:
-    """The trees of a LightGBM booster whose splits are of numbers, none of them missing."""
+    """The trees of a LightGBM booster whose score is a sum of numbers in leaves.
+
+    ValueError for others, whose arrays would give other scores: splits by sets of categories or
+    with zeros that count as missing, linear functions in leaves, random forests (a mean).
+    """
+    plain = booster.dump_model()
+    if plain.get("average_output"):
+        raise _unknown("trees whose mean is the score (boosting='rf')")
     nodes: list[list[float]] = []  # feature, threshold, left, right, value
     roots, depth = [], 0
-    for tree in booster.dump_model()["tree_info"]:
+    for tree in plain["tree_info"]:
         roots.append(len(nodes))
         pending = [(tree["tree_structure"], -1, 0, 0)]  # node, parent, side, depth
         while pending:
@@ -96,14 +103,10 @@ def trees_of(booster: Any) -> TreeScores:
             depth = max(depth, level)
             if parent >= 0:
                 nodes[parent][side] = number
+            _check_node(node)
             if "leaf_value" in node:
                 nodes.append([0, 0.0, number, number, node["leaf_value"]])
                 continue
-            if node["decision_type"] != "<=":
-                raise ValueError(
-                    f"splits should be of numbers to be saved, got {node['decision_type']!r}. "
-                    f"Leave categorical features out of lightgbm_params."
-                )
             nodes.append([node["split_feature"], node["threshold"], 0, 0, 0.0])
             pending.append((node["right_child"], number, 3, level + 1))
             pending.append((node["left_child"], number, 2, level + 1))
@@ -111,4 +114,20 @@ def trees_of(booster: Any) -> TreeScores:
     whole = [column.astype(np.int64) for column in (feature, left, right)]
     return TreeScores(
         whole[0], threshold.copy(), whole[1], whole[2], value.copy(), np.array(roots), depth
+    )
+
+
+def _check_node(node: dict[str, Any]) -> None:
+    if node.get("decision_type", "<=") != "<=":
+        raise _unknown("a split by sets of categories (categorical_feature)")
+    if node.get("missing_type") == "Zero":
+        raise _unknown("zeros that count as missing (zero_as_missing)")
+    if "leaf_coeff" in node:
+        raise _unknown("linear functions in leaves (linear_tree)")
+
+
+def _unknown(what: str) -> ValueError:
+    return ValueError(
+        f"trees to be saved should split numbers by thresholds and add up numbers in their leaves, "
+        f"got {what}. Leave that parameter out of lightgbm_params, and fit again."
     )
