@@ -33,3 +33,13 @@ def small_trials(draw, max_rows=25, min_arm=1, outcomes=("binary", "real")):
     weight = draw(npst.arrays(np.int64, n, elements=st.integers(1, 4))).astype(float)
     propensity = draw(npst.arrays(np.int64, n, elements=st.integers(1, 9))) / 10.0
     return SmallTrial(y, score, treated, weight, propensity)
+
+
+@st.composite
+def binned_trials(draw, min_arm=1, **options):
+    """A small trial, edges that may cut its scores anywhere, and the rows' bin numbers."""
+    rows = draw(small_trials(min_arm=min_arm, **options))
+    values = np.unique(rows.score)
+    ends = st.sampled_from(np.concatenate([values, values - 0.01, values + 1e6]).tolist())
+    edges = np.array(sorted(draw(st.sets(ends, max_size=6))))
+    return rows, edges, (rows.score[:, None] > edges).sum(axis=1)

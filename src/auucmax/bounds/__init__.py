@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from auucmax.bounds.bernstein import block_bernstein_bound, dkw_bernstein_bound
 from auucmax.bounds.betting import BETTING_BOUNDS, betting_bound, betting_difference_bound
+from auucmax.bounds.binned import binned_dkw_bernstein_bound, binned_mcdiarmid_bound
 from auucmax.bounds.certify import (
     Certificate,
     certify,
@@ -66,6 +67,8 @@ __all__ = [
     "asymptotic_bound",
     "betting_bound",
     "betting_difference_bound",
+    "binned_dkw_bernstein_bound",
+    "binned_mcdiarmid_bound",
     "block_bernstein_bound",
     "certify",
     "certify_difference",

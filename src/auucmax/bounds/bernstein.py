@@ -5,7 +5,7 @@ Both are empirical Bernstein bounds; :mod:`auucmax.bounds.holdout` has the setti
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -17,7 +17,7 @@ from auucmax.bounds.lower_bound import LowerBound
 from auucmax.bounds.setting import Target, centre_of, held_out_rows, log_inverse, lower_bound
 from auucmax.evaluation.ranking import ranked_parts
 
-__all__ = ["block_bernstein_bound", "dkw_bernstein_bound"]
+__all__ = ["ArmMeans", "block_bernstein_bound", "dkw_bernstein_bound", "dkw_bernstein_of_means"]
 
 DKW_SHARE = 0.2  # of delta, for the band of G; the rest goes to the means
 
@@ -63,24 +63,51 @@ def dkw_bernstein_bound(
     0.0049
     """
     centre = centre_of(target)
-    band_log = log_inverse(delta, n_candidates, parts=2 / DKW_SHARE)
-    log_term = log_inverse(delta, n_candidates, parts=2 / (1 - DKW_SHARE))
     rows, scale = held_out_rows(
         y, score, treatment=treatment, control=control, outcome_range=outcome_range
     )
     n_rows = len(rows.y)
-    eps = np.sqrt(band_log / (2 * n_rows))
     (part,) = ranked_parts(rows, "joint")
     z = part.y * (part.ranking.mid_cumsum(None) / n_rows - centre)
-    estimate = outcome = variance = square = 0.0
-    smallest = n_rows
-    for arm, sign in part.arms:
-        own, y_own = z[part.treated == arm], part.y[part.treated == arm]
-        estimate += sign * float(own.mean())
-        outcome += float(y_own.mean())
-        variance += float(own.var(ddof=1)) / len(own)
-        square += float(np.mean(y_own**2)) / (len(own) - 1)
-        smallest = min(smallest, len(own))
+    treated, control_arm = (
+        ArmMeans.of(z[part.treated == arm], part.y[part.treated == arm]) for arm in (True, False)
+    )
+    return dkw_bernstein_of_means(treated, control_arm, scale, delta, n_candidates)
+
+
+class ArmMeans(NamedTuple):
+    """What the bound needs of an arm: its rows, and mean(z), var(z), mean(y) and mean(y^2)."""
+
+    n_rows: int
+    z: float
+    z_variance: float
+    y: float
+    y_square: float
+
+    @classmethod
+    def of(cls, z: Floats, y: Floats) -> ArmMeans:
+        means = float(z.mean()), float(z.var(ddof=1)), float(y.mean()), float(np.mean(y**2))
+        return cls(len(z), *means)
+
+
+def dkw_bernstein_of_means(
+    treated: ArmMeans,
+    control: ArmMeans,
+    scale: float,
+    delta: float,
+    n_candidates: int,
+    rank_error: float = 0.0,
+) -> LowerBound:
+    """The bound of :func:`dkw_bernstein_bound`; ``rank_error`` widens the band of G."""
+    band_log = log_inverse(delta, n_candidates, parts=2 / DKW_SHARE)
+    log_term = log_inverse(delta, n_candidates, parts=2 / (1 - DKW_SHARE))
+    eps = np.sqrt(band_log / (2 * (treated.n_rows + control.n_rows))) + rank_error
+    arms = treated, control
+    estimate = treated.z - control.z
+    outcome = sum(arm.y for arm in arms)
+    variance = sum(arm.z_variance / arm.n_rows for arm in arms)
+    square = sum(arm.y_square / (arm.n_rows - 1) for arm in arms)
+    smallest = min(arm.n_rows for arm in arms)
     gap = eps * outcome + 7 * log_term / (3 * (smallest - 1))
     gap += np.sqrt(2 * log_term) * (np.sqrt(variance) + eps * np.sqrt(square))
     return lower_bound("dkw-bernstein", scale * estimate, scale * gap, delta)

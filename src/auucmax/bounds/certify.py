@@ -19,12 +19,15 @@ from auucmax._validation import (
     check_level,
     check_treatment,
     check_whole,
+    listed,
 )
 from auucmax.bounds.bernstein import dkw_bernstein_bound
 from auucmax.bounds.betting import betting_bound, betting_difference_bound
+from auucmax.bounds.binned import binned_dkw_bernstein_bound, binned_mcdiarmid_bound
 from auucmax.bounds.holdout import asymptotic_bound, mcdiarmid_bound, mcdiarmid_conditional_bound
 from auucmax.bounds.lower_bound import LowerBound
 from auucmax.data.fingerprint import TrainingRecord, fingerprint, hash_ids
+from auucmax.evaluation.histogram import ScoreHistogram
 
 __all__ = ["Certificate", "certify", "certify_difference", "certify_thresholds"]
 
@@ -78,6 +81,11 @@ METHODS = {
         ("there are enough rows for the normal approximation",),
     ),
 }
+#: The methods that a histogram of scores is enough for.
+_BINNED: dict[str, Callable[..., LowerBound]] = {
+    "dkw-bernstein": binned_dkw_bernstein_bound,
+    "mcdiarmid": binned_mcdiarmid_bound,
+}
 
 
 @dataclass(frozen=True)
@@ -86,7 +94,8 @@ class Certificate:
 
     ``lower_bound`` (AUUC) and ``gain_lower_bound`` (AUUC - ATE/2) hold *each* with probability
     1 - ``delta``; both at once only if ``joint``. ``estimate`` and ``gain_estimate`` are what the
-    rows show, ``gap`` and ``gain_gap`` the differences.
+    rows show, ``gap`` and ``gain_gap`` the differences, ``bin_gap`` the part of them that pays for
+    the bins of a histogram.
     """
 
     lower_bound: float
@@ -99,6 +108,7 @@ class Certificate:
     assumptions: tuple[str, ...]
     n_rows: int
     n_candidates: int = 1
+    bin_gap: float = 0.0
 
     @property
     def gap(self) -> float:
@@ -114,13 +124,14 @@ class Certificate:
         if self.gain_lower_bound > 0:
             verdict = "beats random targeting: it gains at least"
         together = "both at once" if self.joint else "each statement by itself"
+        bins = f" in bins of scores, which cost {self.bin_gap:.2g}" if self.bin_gap > 0 else ""
         among = f", the best of {self.n_candidates}," if self.n_candidates > 1 else ""
         return (
             f"With probability {chance}, this ranking{among} {verdict} "
             f"{self.gain_lower_bound:+.5f} over random "
             f"(estimate {self.gain_estimate:+.5f}), and its AUUC is at least "
             f"{self.lower_bound:.5f} (estimate {self.estimate:.5f}), {together}: by "
-            f"{METHODS[self.method].words} on {self.n_rows:,} held-out rows, if "
+            f"{METHODS[self.method].words} on {self.n_rows:,} held-out rows{bins}, if "
             f"{'; '.join(self.assumptions)}."
         )
 
@@ -130,7 +141,7 @@ def certify(
     X: Any = None,
     y: ArrayLike | None = None,
     *,
-    treatment: ArrayLike,
+    treatment: ArrayLike | None = None,
     delta: float = 0.05,
     method: str = "auto",
     joint: bool = False,
@@ -147,7 +158,8 @@ def certify(
     model_or_score : a fitted model with ``predict``, or (n,) scores. A model of this package (also
         inside a Pipeline or a search) remembers a fingerprint of its rows: certifying it on them,
         or on a part of them, is an error, as far as they can be told from new rows with equal
-        values. Of scores nothing is known.
+        values. Of scores nothing is known. Or the :class:`ScoreHistogram` of rows that are too many
+        for memory: then X, y and treatment stay out, and "auto" is "dkw-bernstein".
     X : (n, d) features of the held-out rows; needed for a model only.
     y, treatment : (n,) outcome and treatment of these rows.
     delta : probability with which a bound may fail.
@@ -177,6 +189,10 @@ def certify(
     check_level(delta, "delta")
     check_choice(method, "method", ("auto", *METHODS))
     n_candidates = check_whole(n_candidates, "n_candidates", 1)
+    if isinstance(model_or_score, ScoreHistogram):
+        own = {"X": X, "y": y, "treatment": treatment, "folds": folds, "ids": ids}
+        _check_no_rows(own | {"control": control} | options)
+        return _of_histogram(model_or_score, delta, method, joint, n_candidates, options)
     control = getattr(model_or_score, "control", None) if control is None else control
     rows = _HeldOut.of(X, y, treatment, ids, control)
     score = rows.scores(model_or_score)
@@ -190,8 +206,8 @@ def certify(
     chosen = _auto(rows.y, options) if method == "auto" else method
     _check_options(options, chosen, method)
     call = METHODS[chosen]
-    bounds = {
-        target: _over_folds(
+    auuc, gain = (
+        _over_folds(
             call.function,
             (rows.y, score, rows.treated),
             folds,
@@ -201,12 +217,12 @@ def certify(
             **options,
         )
         for target in ("auuc", "gain")
-    }
+    )
     return Certificate(
-        lower_bound=bounds["auuc"].lower,
-        gain_lower_bound=bounds["gain"].lower,
-        estimate=bounds["auuc"].estimate,
-        gain_estimate=bounds["gain"].estimate,
+        lower_bound=auuc.lower,
+        gain_lower_bound=gain.lower,
+        estimate=auuc.estimate,
+        gain_estimate=gain.estimate,
         delta=delta,
         joint=joint,
         method=chosen,
@@ -314,6 +330,58 @@ def certify_thresholds(
     return pd.DataFrame(table, columns=["threshold", "share", "estimate", "lower_bound"])
 
 
+def _check_no_rows(given: dict[str, Any]) -> None:
+    """A histogram stands for all the rows: nothing else may speak of them."""
+    for name, value in given.items():
+        if value is not None and name != "outcome_range":
+            raise ValueError(
+                f"a histogram should be certified without {name}, got it: the histogram stands for "
+                f"all rows, and they are no longer there. Leave {name} out, or certify the scores "
+                f"of the rows themselves."
+            )
+
+
+def _of_histogram(
+    histogram: ScoreHistogram,
+    delta: float,
+    method: str,
+    joint: bool,
+    n_candidates: int,
+    options: dict[str, Any],
+) -> Certificate:
+    chosen = "dkw-bernstein" if method == "auto" else method
+    if chosen not in _BINNED:
+        raise ValueError(
+            f"method should be one of {listed(_BINNED)} for a histogram, got {chosen!r}, which "
+            f"needs the rows. The asymptotic interval is histogram.inference()."
+        )
+    if method == "auto" and not (histogram.binary or "outcome_range" in options):
+        raise ValueError(
+            f"outcomes should be 0/1, or come with outcome_range=(lowest, highest), as they are "
+            f"possible, to get a guarantee; got outcomes from {histogram.outcome_low:g} to "
+            f"{histogram.outcome_high:g} and no range. Pass it, or take the asymptotic interval, "
+            f"histogram.inference()."
+        )
+    options = {name: options[name] for name in options if name == "outcome_range"}
+    share = {"delta": delta / (2 if joint else 1), "n_candidates": n_candidates} | options
+    auuc, gain = (_BINNED[chosen](histogram, target=target, **share) for target in ("auuc", "gain"))
+    # The same rows with one score a bin: what is left of the gap is what bins cost.
+    tied = _BINNED[chosen](replace(histogram, low=histogram.high), **share)
+    return Certificate(
+        lower_bound=auuc.lower,
+        gain_lower_bound=gain.lower,
+        estimate=auuc.estimate,
+        gain_estimate=gain.estimate,
+        delta=delta,
+        joint=joint,
+        method=chosen,
+        assumptions=_assumptions(METHODS[chosen], n_candidates, None, options),
+        n_rows=histogram.n_rows,
+        n_candidates=n_candidates,
+        bin_gap=max(auuc.gap - tied.gap, 0.0) if histogram.rank_error() else 0.0,
+    )
+
+
 class _HeldOut(NamedTuple):
     """The checked rows of a certificate."""
 
@@ -324,12 +392,22 @@ class _HeldOut(NamedTuple):
 
     @classmethod
     def of(
-        cls, X: Any, y: ArrayLike | None, treatment: ArrayLike, ids: ArrayLike | None, control: Any
+        cls,
+        X: Any,
+        y: ArrayLike | None,
+        treatment: ArrayLike | None,
+        ids: ArrayLike | None,
+        control: Any,
     ) -> _HeldOut:
         if y is None:
             raise ValueError(
                 "y should be the outcome of the held-out rows, got none. Call certify(model, X, y, "
                 "treatment=t), or certify(score, y=y, treatment=t)."
+            )
+        if treatment is None:
+            raise ValueError(
+                "treatment should say which held-out rows were treated, got none. Call "
+                "certify(model, X, y, treatment=t), or certify(score, y=y, treatment=t)."
             )
         outcome = check_column(y, "y")
         treated = check_treatment(treatment, len(outcome), control=control)

@@ -99,11 +99,23 @@ def mcdiarmid_bound(
     >>> round(bound.estimate, 4), round(bound.gap, 4)
     (0.1667, 0.9993)
     """
-    centre, log_term = centre_of(target), log_inverse(delta, n_candidates)
+    centre = centre_of(target)
     rows, scale = held_out_rows(
         y, score, treatment=treatment, control=control, outcome_range=outcome_range
     )
-    treated, untreated = separate_arms(rows)
+    return mcdiarmid_of_arms(*separate_arms(rows), centre, scale, delta, n_candidates)
+
+
+def mcdiarmid_of_arms(
+    treated: ArmArea,
+    untreated: ArmArea,
+    centre: float,
+    scale: float,
+    delta: float,
+    n_candidates: int,
+) -> LowerBound:
+    """The bound of :func:`mcdiarmid_bound`, from what it needs of y scaled to [0, 1]."""
+    log_term = log_inverse(delta, n_candidates)
     estimate = treated.unbiased_area(centre) - untreated.unbiased_area(centre)
     gap = np.sqrt((1 / treated.n_rows + 1 / untreated.n_rows) * log_term / 2)
     return lower_bound("mcdiarmid", scale * estimate, scale * gap, delta)

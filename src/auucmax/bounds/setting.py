@@ -18,6 +18,7 @@ __all__ = [
     "binary_arms",
     "centre_of",
     "check_binary",
+    "check_setting",
     "held_out_rows",
     "log_inverse",
     "lower_bound",
@@ -83,20 +84,30 @@ def held_out_rows(
 ) -> tuple[Rows, float]:
     """Rows with y scaled to [0, 1], at least two an arm; and the length of the outcome range."""
     rows = check_rows(y, score, treatment=treatment, control=control)
+    n_treated = int(rows.treated.sum())
+    low, high = check_setting(
+        outcome_range, (rows.y.min(), rows.y.max()), (len(rows.y) - n_treated, n_treated)
+    )
+    return rows._replace(y=(rows.y - low) / (high - low)), high - low
+
+
+def check_setting(
+    outcome_range: tuple[float, float], seen: tuple[float, float], arm_rows: tuple[int, int]
+) -> tuple[float, float]:
+    """The ends of the outcome range, if it holds what was seen and each arm has two rows."""
     low, high = _check_range(outcome_range)
-    if rows.y.min() < low or rows.y.max() > high:
+    if seen[0] < low or seen[1] > high:
         raise ValueError(
             f"y should lie in outcome_range, {low:g} to {high:g}; got values from "
-            f"{rows.y.min():g} to {rows.y.max():g}. Pass the range that y was known to have before "
+            f"{seen[0]:g} to {seen[1]:g}. Pass the range that y was known to have before "
             f"the rows were seen, outcome_range=(lowest, highest)."
         )
-    n_treated = int(rows.treated.sum())
-    if min(n_treated, len(rows.y) - n_treated) < 2:
+    if min(arm_rows) < 2:
         raise ValueError(
-            f"each arm should have at least two rows, got {n_treated} treated and "
-            f"{len(rows.y) - n_treated} control. A bound needs more held-out rows."
+            f"each arm should have at least two rows, got {arm_rows[1]} treated and "
+            f"{arm_rows[0]} control. A bound needs more held-out rows."
         )
-    return rows._replace(y=(rows.y - low) / (high - low)), high - low
+    return low, high
 
 
 def binary_arms(
