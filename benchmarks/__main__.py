@@ -1,5 +1,7 @@
 """``python -m benchmarks NAME [--json FILE] [--keep]``: print a table, write the records.
 
+``python -m benchmarks compare OLD NEW``: which calls of two JSON files have become slower.
+
 ``--keep`` commits to the numbers: records and table go to ``benchmarks/results`` and the page
 ``docs/benchmarks.md`` is made anew from all that is there.
 """
@@ -17,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.harness import run_cases, table_of
 
-NAMES = ("metrics", "fit", "certify", "baselines")
+NAMES = ("metrics", "fit", "certify", "baselines", "scale")
 PACKAGES = (
     "auucmax",
     "numpy",
@@ -27,6 +29,9 @@ PACKAGES = (
     "scikit-uplift",
     "causalml",
     "lightgbm",
+    "duckdb",
+    "pyarrow",
+    "pyspark",
 )
 
 
@@ -44,6 +49,10 @@ above the data. Compare numbers within a table only: they come from one run on o
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["compare"]:
+        from benchmarks.compare import main as compare
+
+        return compare(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", choices=NAMES)
     parser.add_argument("--json", type=Path, help="write the list of records to this file")

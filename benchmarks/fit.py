@@ -83,7 +83,7 @@ def hillstrom_auucmax(grid: str) -> Callable[[], Any]:
 
 def hillstrom_plain() -> Callable[[], Any]:
     X, y, treatment = _hillstrom()
-    return _on_one_thread(lambda: _two_logistic(_min_max(X), y, treatment == 1))
+    return _on_one_thread(lambda: two_logistic(_min_max(X), y, treatment == 1))
 
 
 def hillstrom_tuned(size: int) -> Callable[[], Any]:
@@ -96,10 +96,10 @@ def hillstrom_tuned(size: int) -> Callable[[], Any]:
         scaled, mean = _min_max(X), np.zeros(size)
         for train, test in TrialKFold(5, random_state=0).split(X, y, treatment=treatment):
             for k, l2 in enumerate(L2[size]):
-                models = _two_logistic(scaled[train], y[train], treatment[train] == 1, l2)
+                models = two_logistic(scaled[train], y[train], treatment[train] == 1, l2)
                 treated, control = (m.predict_proba(scaled[test])[:, 1] for m in models)
                 mean[k] += auuc_score(y[test], treated - control, treatment=treatment[test])
-        return _two_logistic(scaled, y, treatment == 1, L2[size][int(np.argmax(mean))])
+        return two_logistic(scaled, y, treatment == 1, L2[size][int(np.argmax(mean))])
 
     return _on_one_thread(call)
 
@@ -127,7 +127,7 @@ def _min_max(X: Any) -> Any:
     return MinMaxScaler().fit_transform(X)
 
 
-def _two_logistic(X: Any, y: Any, treated: Any, l2: float | None = None) -> list[Any]:
+def two_logistic(X: Any, y: Any, treated: Any, l2: float | None = None) -> list[Any]:
     """scikit-learn's logistic regression (lbfgs) in each arm: its default penalty, or l2 ||w||^2
     beside the mean log-loss."""
     from sklearn.linear_model import LogisticRegression
@@ -153,7 +153,7 @@ def criteo_auucmax(rows: int) -> Callable[[], Any]:
 
 def criteo_logistic(rows: int) -> Callable[[], Any]:
     X, y, treatment = _criteo(rows)
-    return lambda: _two_logistic(X, y, treatment == 1)
+    return lambda: two_logistic(X, y, treatment == 1)
 
 
 def criteo_lightgbm(rows: int) -> Callable[[], Any]:

@@ -2,8 +2,9 @@
 
 A case is (case name, library, rows, features, module:function, arguments). The function is called
 once with the arguments to set up and returns a callable; that is called once to warm up and then
-five times, or three if it takes long. ``seconds`` is the median, ``peak_mb`` the highest resident
-memory during one more call, above what was resident before it.
+five times, or three if it takes long; if it takes very long, the warm-up is all. ``seconds`` is the
+median, ``peak_mb`` the highest resident memory during one more call, above what was resident before
+it, and ``resident_mb`` the highest in all.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 
 RUNS = 5
 LONG = 2.0  # seconds; calls that take longer are timed three times
+VERY_LONG = 40.0  # and those once
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -40,7 +42,7 @@ def run_cases(cases: Iterable[Case], *, benchmark: str) -> list[dict[str, Any]]:
         print(f"  {case.case:<12} {case.library:<28} {case.rows:>12,} rows", flush=True, end="")
         command = [sys.executable, "-m", "benchmarks.harness", json.dumps(case._asdict())]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        measured: dict[str, Any] = {"seconds": None, "peak_mb": None}
+        measured: dict[str, Any] = {"seconds": None, "peak_mb": None, "resident_mb": None}
         if done.returncode == 0:
             measured = json.loads(done.stdout.splitlines()[-1])
             print(f"  {measured['seconds']:9.3f} s  {measured['peak_mb']:8.0f} MB")
@@ -79,17 +81,23 @@ def measure(case: Case) -> dict[str, Any]:
     """Set up, warm up, time; called in the child process."""
     module, function = case.function.split(":")
     call = getattr(importlib.import_module(module), function)(**case.arguments)
-    start = time.perf_counter()
-    call()
-    warm_up = time.perf_counter() - start
-    seconds = []
-    for _ in range(RUNS if warm_up < LONG else 3):
+    with _MemoryWatch() as watch:
+        start = time.perf_counter()
+        call()
+        warm_up = time.perf_counter() - start
+    seconds = [warm_up] if warm_up > VERY_LONG else []
+    for _ in range(0 if seconds else RUNS if warm_up < LONG else 3):
         start = time.perf_counter()
         call()
         seconds.append(time.perf_counter() - start)
-    with _MemoryWatch() as watch:  # apart: looking costs time
-        call()
-    return {"seconds": statistics.median(seconds), "peak_mb": watch.peak_mb}
+    if warm_up <= VERY_LONG:
+        with _MemoryWatch() as watch:  # apart: looking costs time
+            call()
+    return {
+        "seconds": statistics.median(seconds),
+        "peak_mb": watch.peak_mb,
+        "resident_mb": watch.resident_mb,
+    }
 
 
 class _MemoryWatch:
@@ -112,6 +120,10 @@ class _MemoryWatch:
     def _sample(self) -> None:
         while not self._stop.wait(0.002):
             self._highest = max(self._highest, self._process.memory_info().rss)
+
+    @property
+    def resident_mb(self) -> float:
+        return self._highest / 1e6
 
     @property
     def peak_mb(self) -> float:

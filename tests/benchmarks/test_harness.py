@@ -1,11 +1,13 @@
 import json
 
+import numpy as np
+import pytest
 from benchmarks import __main__ as command
-from benchmarks import certify
+from benchmarks import certify, compare, scale
 from benchmarks.harness import Case, measure, run_cases, table_of
 from benchmarks.metrics import LIBRARIES, REFERENCES, cases
 
-FIELDS = {"benchmark", "case", "library", "rows", "features", "seconds", "peak_mb"}
+FIELDS = {"benchmark", "case", "library", "rows", "features", "seconds", "peak_mb", "resident_mb"}
 
 
 def case(library, rows=2000):
@@ -59,3 +61,37 @@ def test_certificates_can_be_measured():
     for name in ("mcdiarmid", "betting"):
         function = f"benchmarks.certify:{certify.LIBRARIES[name]}"
         assert measure(Case("held out", name, 2000, 0, function, {"rows": 2000}))["seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "slower"),
+    [
+        (1.0, 1.2, True),
+        (1.0, 1.14, False),  # absolute only
+        (0.1, 0.14, False),  # relative only
+        (0.1, 0.16, True),
+        (10.0, 10.5, False),
+        (1.0, 0.5, False),
+    ],
+)
+def test_slower_is_both_relative_and_absolute(tmp_path, capsys, before, after, slower):
+    for name, seconds in (("old", before), ("new", after)):
+        record = {"benchmark": "fit", "case": "c", "library": "l", "rows": 5, "seconds": seconds}
+        other = record | {"library": name, "seconds": None if name == "new" else 9.0}
+        (tmp_path / name).write_text(json.dumps([record, other]))
+    code = compare.main([str(tmp_path / "old"), str(tmp_path / "new")])
+    said = capsys.readouterr().out
+    assert code == slower
+    assert ("SLOWER" in said) == slower
+    assert "fit: c, old, 5 rows: 9.000 s -> not measured" in said
+
+
+def test_fits_at_scale_can_be_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert {c.rows for c in scale.cases()} == {*scale.SIZES, scale.STREAM_ROWS}
+    found = {}
+    for name in ("memory_auucmax", "stream_auucmax"):
+        found[name] = getattr(scale, name)(5000)().coef_
+    np.testing.assert_allclose(found["stream_auucmax"], found["memory_auucmax"], rtol=1e-6)
+    inference, certificate = scale.stream_evaluation(5000)()
+    assert inference.n_rows == certificate.n_rows == 5000

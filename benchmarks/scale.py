@@ -1,0 +1,208 @@
+"""One fit, by time and memory, from 100 thousand rows to more than fit into memory, and on Spark.
+
+fit     AUUC-max in memory and from Parquet files; two logistic regressions (scikit-learn) and two
+        boosted models (LightGBM); CausalML's uplift forest where it takes less than minutes
+stream  AUUC-max, and the AUUC with its certificate, of 100 million rows that stay on the disk
+spark   AUUC-max and Spark ML's two logistic regressions, on two worker processes of one core each
+
+Rows are like those of Criteo-UPLIFT v2.1: 12 columns of float32, 85% treated. ``resident MB`` is
+all that the process holds. Files are made once, in the system's folder for temporary files.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.fit import CRITEO_ROWS, FEATURES, two_logistic
+from benchmarks.harness import Case
+
+SIZES = (100_000, 1_000_000, CRITEO_ROWS)
+STREAM_ROWS = 100_000_000
+FOREST_ROWS = 100_000
+CHUNK = 2**20  # rows of a file
+REFERENCES = {
+    "to TM logistic": ["TM scikit-learn", "TM Spark ML"],
+    "to TM LightGBM": ["TM LightGBM"],
+    "to in memory": ["auucmax"],
+}
+LIBRARIES = {
+    "auucmax": "memory_auucmax",
+    "auucmax from Parquet": "stream_auucmax",
+    "TM scikit-learn": "memory_logistic",
+    "TM LightGBM": "memory_lightgbm",
+}
+
+
+def cases(*, quick: bool = False) -> list[Case]:
+    """All cases; ``quick``: the smallest size."""
+    sizes = SIZES[:1] if quick else SIZES
+    found = [
+        _case("fit", library, rows, function)
+        for rows in sizes
+        for library, function in LIBRARIES.items()
+    ]
+    found.append(_case("fit", "CausalML uplift forest", FOREST_ROWS, "forest"))
+    spark = sizes if quick else SIZES[1:]
+    for rows in spark:
+        found += [
+            _case("spark", "auucmax on Spark", rows, "spark_auucmax"),
+            _case("spark", "TM Spark ML", rows, "spark_logistic"),
+        ]
+    if not quick:
+        found += [
+            _case("stream", "auucmax from Parquet", STREAM_ROWS, "stream_auucmax"),
+            _case("stream", "AUUC and certificate", STREAM_ROWS, "stream_evaluation"),
+        ]
+    return found
+
+
+def _case(case: str, library: str, rows: int, function: str) -> Case:
+    return Case(case, library, rows, FEATURES, f"benchmarks.scale:{function}", {"rows": rows})
+
+
+# In memory
+
+
+def memory_auucmax(rows: int) -> Callable[[], Any]:
+    from auucmax import AUUCMax
+
+    X, y, treatment = in_memory(rows)
+    return lambda: AUUCMax(selection=None).fit(X, y, treatment=treatment)
+
+
+def memory_logistic(rows: int) -> Callable[[], Any]:
+    X, y, treatment = in_memory(rows)
+    return lambda: two_logistic(X, y, treatment == 1)
+
+
+def memory_lightgbm(rows: int) -> Callable[[], Any]:
+    from lightgbm import LGBMClassifier
+
+    X, y, treatment = in_memory(rows)
+    arms = (treatment == 1, treatment == 0)
+    return lambda: [LGBMClassifier(verbose=-1).fit(X[arm], y[arm]) for arm in arms]
+
+
+def forest(rows: int) -> Callable[[], Any]:
+    from causalml.inference.tree import UpliftRandomForestClassifier
+
+    X, y, treatment = in_memory(rows)
+    names = np.where(treatment == 1, "treated", "control")
+    model = UpliftRandomForestClassifier(control_name="control", n_estimators=10, n_jobs=2)
+    return lambda: model.fit(X.astype(np.float64), names, y.astype(int))
+
+
+def in_memory(rows: int) -> tuple[Any, Any, Any]:
+    """The rows of the files, as arrays."""
+    import pyarrow.parquet as pq
+
+    X = np.empty((rows, FEATURES), dtype=np.float32)
+    y, treatment, start = np.empty(rows), np.empty(rows, dtype=np.int8), 0
+    for file in sorted(parquet_rows(rows).glob("*.parquet")):
+        table = pq.read_table(file)
+        part = slice(start, start := start + table.num_rows)
+        for k in range(FEATURES):
+            X[part, k] = table[f"x{k}"]
+        y[part], treatment[part] = table["visit"], table["treatment"]
+    return X, y, treatment
+
+
+# From the disk
+
+
+def stream_auucmax(rows: int) -> Callable[[], Any]:
+    from auucmax import AUUCMax
+
+    stream = streamed(rows)
+    return lambda: AUUCMax(selection=None).fit(stream)
+
+
+def stream_evaluation(rows: int) -> Callable[[], Any]:
+    from auucmax import AUUCMax, certify
+    from auucmax.evaluation import score_histogram
+
+    model, stream = AUUCMax(selection=None).fit(streamed(SIZES[0])), streamed(rows)
+
+    def call() -> Any:
+        histogram = score_histogram(stream, model)
+        return histogram.inference(), certify(histogram)
+
+    return call
+
+
+def streamed(rows: int) -> Any:
+    from auucmax.data import stream_table
+
+    return stream_table(parquet_rows(rows), treatment="treatment", outcome="visit")
+
+
+def parquet_rows(rows: int) -> Path:
+    """A folder of Parquet files with so many rows; made if it is not there."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from auucmax import make_trial
+
+    folder = Path(tempfile.gettempdir()) / "auucmax-benchmarks" / f"criteo-{rows}"
+    if folder.exists():
+        return folder
+    beside = folder.with_suffix(".part")
+    beside.mkdir(parents=True, exist_ok=True)
+    for number, start in enumerate(range(0, rows, CHUNK)):
+        trial = make_trial(min(CHUNK, rows - start), preset="criteo", random_state=number)
+        columns = {name: trial.X[name].to_numpy() for name in trial.X}
+        columns |= {"visit": trial.y.astype(np.int8), "treatment": trial.treatment}
+        file = beside / f"part-{number:04}.parquet"
+        pq.write_table(pa.table(columns), file, use_dictionary=False, compression="none")
+    beside.rename(folder)
+    return folder
+
+
+# On Spark
+
+
+def spark_auucmax(rows: int) -> Callable[[], Any]:
+    from auucmax import AUUCMax, spark
+
+    frame = _spark_frame(rows)
+    model = AUUCMax(selection=None)
+    return lambda: spark.fit(frame, treatment="treatment", outcome="visit", model=model)
+
+
+def spark_logistic(rows: int) -> Callable[[], Any]:
+    """Vectors are assembled once, outside the time; the fits read them from the cache."""
+    from pyspark.ml.classification import LogisticRegression
+    from pyspark.ml.feature import VectorAssembler
+
+    frame = _spark_frame(rows)
+    assembler = VectorAssembler(inputCols=[f"x{k}" for k in range(FEATURES)], outputCol="features")
+    both = assembler.transform(frame).select("features", "visit", "treatment").cache()
+    both.count()
+    model = LogisticRegression(labelCol="visit")
+    return lambda: [model.fit(both.filter(f"treatment = {arm}")) for arm in (1, 0)]
+
+
+def _spark_frame(rows: int) -> Any:
+    """Cached rows on two worker processes."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = (
+        SparkSession.builder.master("local-cluster[2,1,3072]")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.executor.memory", "3g")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    frame = session.read.parquet(str(parquet_rows(rows))).cache()
+    frame.count()
+    return frame
