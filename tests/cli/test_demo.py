@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -22,6 +23,26 @@ def test_demo_prints_a_table_and_saves_a_picture(tmp_path):
     # No spinner and no colours where the output is no terminal.
     assert "\x1b" not in shown
     assert done.stderr == b""
+
+
+def test_json_has_the_numbers_and_nothing_else_is_printed(tmp_path):
+    result = CliRunner().invoke(app, ["demo", "--json", "-o", str(tmp_path / "curve.png")])
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    found = json.loads(result.stdout)
+    assert found["trial"]["n_rows"] == 42_693
+    assert found["randomisation"]["ok"] is True
+    assert f"{found['random_auuc']:.4f}" == "0.0236"
+    assert found["file"] == str(tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").stat().st_size > 0
+    names = ["TM", "CVT", "AUUC-max, bound", "AUUC-max, CV"]
+    assert [ranking["ranking"] for ranking in found["rankings"]] == names
+    for ranking in found["rankings"]:
+        low, high = ranking["auuc"]["interval"]
+        assert low < ranking["auuc"]["estimate"] < high
+        assert ranking["n_parameters"] > 0
+        assert ranking["fit_seconds"] > 0
+        assert (ranking["paper_bound"] is not None) == ranking["ranking"].startswith("AUUC-max")
 
 
 def test_a_folder_that_is_not_there(tmp_path):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from auucmax._files import check_target, whole_file
 from auucmax.cli.failures import tells_failures
+from auucmax.cli.options import AsJson
+from auucmax.cli.output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,47 +32,86 @@ NOTE = (
 )
 
 
+class Ranking(NamedTuple):
+    """A fitted model, and what it came to on rows that it has not seen."""
+
+    name: str
+    model: Any
+    score: Floats
+    auuc: AUUCInference
+    seconds: float
+
+    @property
+    def paper_bound(self) -> float | None:
+        bound = getattr(self.model, "paper_bound_", None)
+        return None if bound is None else float(bound.lower)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All that the table shows, without rounding."""
+        return {
+            "ranking": self.name,
+            "auuc": asdict(self.auuc),
+            "paper_bound": self.paper_bound,
+            "n_parameters": self.model.n_parameters_,
+            "fit_seconds": self.seconds,
+        }
+
+
 @tells_failures
 def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Where to save the picture (PNG).")
     ] = Path("auucmax-demo.png"),
+    as_json: AsJson = False,
 ) -> None:
     """Learn whom to e-mail from Hillstrom's trial of 2008: check, rank, evaluate, draw.
 
-    Needs no data and no network: the trial is part of the package.
+    Needs no data and no network: the trial is part of the package. --json prints the numbers of
+    the table; the picture is saved all the same.
     """
     from rich.console import Console
-    from threadpoolctl import threadpool_limits
 
-    from auucmax import auuc_inference, check_randomisation, load_hillstrom
+    from auucmax import check_randomisation, load_hillstrom
 
     check_target(output)
-    console = Console()
+    console = Console(quiet=as_json)
     trial = load_hillstrom()
     console.print(str(trial), highlight=False)
     models = _models()
-    rows, scores = [], {}
+    rankings = []
     with _progress(console) as progress:
         task = progress.add_task("checking the randomisation", total=len(models) + 1)
         report = check_randomisation(trial, expected_share=0.5)
         train, test = trial.split(test_size=0.5, random_state=0)
         for name, model in models.items():
             progress.update(task, advance=1, description=f"fitting {name}")
-            start = time.perf_counter()
-            with threadpool_limits(1, user_api="blas"):  # a second thread would only wait
-                model.fit(train.X, train.y, treatment=train.treatment)
-            seconds = time.perf_counter() - start
-            scores[name] = model.predict(test.X)
-            result = auuc_inference(test.y, scores[name], treatment=test.treatment)
-            rows.append((name, model, result, seconds))
+            rankings.append(_ranking(name, model, train, test))
         progress.update(task, advance=1, description="done")
     console.print(f"\n{report.verdict}\n", highlight=False)
-    console.print(_table(rows))
+    console.print(_table(rankings))
     console.print(NOTE, highlight=False)
-    _draw(test, scores, output)
+    _draw(test, {ranking.name: ranking.score for ranking in rankings}, output)
     where = f"\nThe uplift curves are in {output}"
     console.print(where, highlight=False, markup=False, soft_wrap=not console.is_terminal)
+    if as_json:
+        told = {"trial": trial.summary().to_dict(), "randomisation": report.to_dict(),
+                "rankings": [ranking.to_dict() for ranking in rankings],
+                "random_auuc": _of_random(rankings), "note": NOTE, "file": str(output)}  # fmt: skip
+        print_json(told)
+
+
+def _ranking(name: str, model: Any, train: Trial, test: Trial) -> Ranking:
+    from threadpoolctl import threadpool_limits
+
+    from auucmax import auuc_inference
+
+    start = time.perf_counter()
+    with threadpool_limits(1, user_api="blas"):  # a second thread would only wait
+        model.fit(train.X, train.y, treatment=train.treatment)
+    seconds = time.perf_counter() - start
+    score = model.predict(test.X)
+    result = auuc_inference(test.y, score, treatment=test.treatment)
+    return Ranking(name, model, score, result, seconds)
 
 
 def _models() -> dict[str, Any]:
@@ -91,25 +132,28 @@ def _progress(console: Console) -> Progress:
     return Progress(console=console, transient=True, disable=not console.is_terminal)
 
 
-def _table(rows: Iterable[tuple[str, Any, AUUCInference, float]]) -> Table:
+def _of_random(rankings: list[Ranking]) -> float:
+    """AUUC of a random order: half the average effect, the same for all."""
+    return rankings[-1].auuc.estimate - rankings[-1].auuc.gain
+
+
+def _table(rankings: list[Ranking]) -> Table:
     from rich.table import Table
 
-    rows = list(rows)
-    table = Table(title=f"On {rows[0][2].n_rows:,} rows that no model has seen")
+    table = Table(title=f"On {rankings[0].auuc.n_rows:,} rows that no model has seen")
     for column in ("ranking", "AUUC", "95% interval", "paper's bound", "params", "fit"):
         table.add_column(column, justify="left" if column == "ranking" else "right")
-    for name, model, result, seconds in rows:
-        low, high = result.interval
-        bound = getattr(model, "paper_bound_", None)
+    for ranking in rankings:
+        low, high = ranking.auuc.interval
         table.add_row(
-            name,
-            f"{result.estimate:.4f}",
+            ranking.name,
+            f"{ranking.auuc.estimate:.4f}",
             f"{low:.4f}-{high:.4f}",
-            "" if bound is None else f"{bound.lower:.4f}",
-            str(model.n_parameters_),
-            f"{seconds:.2f} s",
+            "" if ranking.paper_bound is None else f"{ranking.paper_bound:.4f}",
+            str(ranking.model.n_parameters_),
+            f"{ranking.seconds:.2f} s",
         )
-    table.add_row("random", f"{result.estimate - result.gain:.4f}", "", "", "", "")
+    table.add_row("random", f"{_of_random(rankings):.4f}", "", "", "", "")
     return table
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import Model, listed
+from auucmax.cli.options import AsJson, Model, listed
+from auucmax.cli.output import print_json
+
+if TYPE_CHECKING:
+    from auucmax.trial_model import TrialModel
 
 FORMATS = ("sql", "onnx", "json")
 
@@ -27,14 +31,15 @@ def export(
     keep: Annotated[
         str | None, typer.Option("--keep", help="Columns to keep, with commas; or all.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write the scores as a query, a graph or coefficients that need no Python.
 
-    SQL and JSON are for linear and logistic models; ONNX takes networks and trees as well.
+    SQL and JSON are for linear and logistic models; ONNX takes networks and trees as well. --json
+    tells what was written and which columns it needs; without a file it has the text, too.
     """
     from auucmax._files import check_target, whole_file
     from auucmax._validation import check_choice
-    from auucmax.export import to_json, to_onnx, to_sql
     from auucmax.trial_model import load_model
 
     check_choice(to, "--to", FORMATS)
@@ -43,19 +48,43 @@ def export(
     elif to == "onnx":
         raise ValueError("an ONNX model should go to a file, got no --output. Name one.")
     fitted = load_model(model)
+    content = _content(fitted, to, table, dialect, keep)
+    if output is not None:
+        with whole_file(output) as beside:
+            beside.write_bytes(content)
+    if as_json:
+        text = content.decode() if output is None else None
+        file = None if output is None else str(output)
+        dialect_used = dialect if to == "sql" else None
+        told = {"kind": to, "dialect": dialect_used, "file": file, "text": text}
+        print_json(told | _needs(fitted))
+    elif output is None:
+        typer.echo(content.decode(), nl=False)
+    else:
+        typer.echo(f"Written to {output}.")
+
+
+def _content(fitted: TrialModel, to: str, table: str, dialect: str, keep: str | None) -> bytes:
+    from auucmax.export import to_json, to_onnx, to_sql
+
     parts, calibration = (fitted.encoder, fitted.estimator), fitted.calibration
     if to == "onnx":
-        content = to_onnx(*parts, calibration=calibration)
-    elif to == "json":
-        content = (to_json(*parts, calibration=calibration) + "\n").encode()
-    else:
-        own = [] if fitted.columns.id is None else [fitted.columns.id]
-        kept = own if keep is None else "all" if keep == "all" else listed(keep) or []
-        query = to_sql(*parts, table=table, dialect=dialect, keep=kept, calibration=calibration)
-        content = f"{query}\n".encode()
-    if output is None:
-        typer.echo(content.decode(), nl=False)
-        return
-    with whole_file(output) as beside:
-        beside.write_bytes(content)
-    typer.echo(f"Written to {output}.")
+        return to_onnx(*parts, calibration=calibration)
+    if to == "json":
+        return (to_json(*parts, calibration=calibration) + "\n").encode()
+    own = [] if fitted.columns.id is None else [fitted.columns.id]
+    kept = own if keep is None else "all" if keep == "all" else listed(keep) or []
+    query = to_sql(*parts, table=table, dialect=dialect, keep=kept, calibration=calibration)
+    return f"{query}\n".encode()
+
+
+def _needs(fitted: TrialModel) -> dict[str, Any]:
+    """The model, and the columns that its score is made of."""
+    used = {term.column for term in fitted.encoder.terms_}
+    columns = [column for column in fitted.encoder.columns_ if column.name in used]
+    return {
+        "model": fitted.model_name,
+        "n_parameters": getattr(fitted.estimator, "n_parameters_", None),
+        "columns": [{"name": column.name, "kind": column.kind} for column in columns],
+        "has_uplift": fitted.calibration is not None,
+    }

@@ -51,6 +51,7 @@ _KINDS = {
     ".duckdb": "database", ".db": "database", ".ddb": "database",
 }  # fmt: skip
 _PACKED = (".gz", ".zst")
+_EXCEL = {".xlsx": "openpyxl", ".xls": "xlrd", ".ods": "odfpy"}
 _MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"SQLite format 3": "sqlite"}
 _WORDS = {"csv": "a CSV file", "parquet": "a Parquet file", "json": "a file of JSON lines"}
 _EXACT_FLOATS = 2**53
@@ -232,7 +233,12 @@ def _read_arrow(
     for file in files:
         with one_line(Path(file).name, "an Arrow or Feather file", advice):
             content = Path(file).read_bytes()
-            if content.startswith((b"ARROW1", b"FEA1")):
+            if content.startswith(b"FEA1"):  # its reader follows offsets before they are checked
+                raise TableError(
+                    f"{Path(file).name} should be an Arrow or Feather file, got one of the old "
+                    f"Feather 1, which cannot be read safely. Write it again, as Parquet say."
+                )
+            if content.startswith(b"ARROW1"):
                 table = feather.read_table(arrow.BufferReader(content))
             else:
                 table = ipc.open_stream(arrow.BufferReader(content)).read_all()
@@ -251,9 +257,11 @@ def _read_excel(
         with one_line(name, "an Excel file", "Export the sheet as CSV."):
             return pd.read_excel(files[0])
     except ImportError as error:
+        library = _EXCEL.get(Path(files[0]).suffix.lower(), "openpyxl")
+        advice = 'Run: pip install "auucmax[excel]"' if library == "openpyxl" else "Install it"
         raise TableError(
             f"{name} should be a file that can be read here, got a spreadsheet and no library for "
-            f"it ({error.name or 'openpyxl'}). Install it, or export the sheet as CSV."
+            f"it ({library}). {advice}; or export the sheet as CSV."
         ) from error
 
 

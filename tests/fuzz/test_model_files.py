@@ -1,0 +1,177 @@
+"""Any bytes in a model file: a model that works, or ModelFileError in one line; no hang."""
+
+import io
+import json
+import warnings
+import zipfile
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from tests.fuzz.damage import EDGES, damaged, spots, swapped
+from tests.fuzz.feeding import feed
+from tests.trial_model.trial_table import NAMES, trial_table
+
+from auucmax.trial_model import ModelFileError, fit_trial_model, load_model, save_model
+
+pytestmark = pytest.mark.gate
+
+#: A linear model, models of scikit-learn, trees, a network; the larger ones less often.
+MODELS = {"auucmax": 6, "tm": 2, "pcg": 3, "tarnet": 1}
+
+
+class Saved(NamedTuple):
+    """A whole model file, its members, those of its estimator, and the places in its JSON."""
+
+    content: bytes
+    members: dict
+    inner: dict
+    plain: dict
+    plain_spots: list
+    schema: dict
+    schema_spots: list
+
+
+def members(content):
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def archive(parts):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as made:
+        for name, content in parts.items():
+            made.writestr(zipfile.ZipInfo(name), content)
+    return buffer.getvalue()
+
+
+def with_estimator(saved, inner):
+    """A model file with other parts of its estimator, and the hash that goes with them."""
+    estimator = archive(inner)
+    plain = saved.plain | {"estimator_hash": blake2b(estimator, digest_size=16).hexdigest()}
+    parts = {"model.json": json.dumps(plain).encode(), "estimator.skops": estimator}
+    return archive(saved.members | parts)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def models(folder):
+    """Small models of two columns, as they come from disk, as often as they are to be drawn."""
+    found = []
+    for name, times in MODELS.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # few rows
+            options = NAMES | {"id": "person", "features": ["age", "town"], "model": name}
+            save_model(fit_trial_model(trial_table(400), **options), folder / name)
+        content = (folder / name).read_bytes()
+        parts = members(content)
+        inner = members(parts["estimator.skops"])
+        plain, schema = json.loads(parts["model.json"]), json.loads(inner["schema.json"])
+        saved = Saved(content, parts, inner, plain, list(spots(plain)), schema, list(spots(schema)))
+        assert with_estimator(saved, inner) != content
+        found += [saved] * times
+    return found
+
+
+@pytest.fixture
+def read(folder):
+    """Loads contents, and does with the model what commands do."""
+    table, path = trial_table(6), folder / "trial.model"
+
+    def read(content):
+        path.write_bytes(content)
+        model = load_model(path)
+        repr(model)
+        assert len(model.predict(table)) == len(table)
+        if model.calibration is not None:
+            assert len(model.uplift(table)) == len(table)
+
+    return read
+
+
+def test_rewriting_alone_does_no_damage(models, read):
+    for saved in models:
+        read(with_estimator(saved, saved.inner))
+
+
+def test_any_damage(models, read):
+    samples = [saved.content for saved in models]
+    feed("model files: any damage", lambda rng: damaged(rng, samples), read, ModelFileError)
+
+
+def test_damage_behind_the_checks_of_wholeness(models, read):
+    """Members are damaged, and sums and hashes made to fit."""
+
+    def make(rng):
+        saved = rng.choice(models)
+        if rng.random() < 0.5:
+            name = rng.choice(list(saved.inner))
+            return with_estimator(saved, saved.inner | {name: damaged(rng, [saved.inner[name]])})
+        name = rng.choice(list(saved.members))
+        return archive(saved.members | {name: damaged(rng, [saved.members[name]])})
+
+    feed("model files: members", make, read, ModelFileError)
+
+
+def test_other_values_in_the_json(models, read):
+    def make(rng):
+        saved = rng.choice(models)
+        text = swapped(rng, saved.plain, saved.plain_spots)
+        return archive(saved.members | {"model.json": text})
+
+    feed("model files: values", make, read, ModelFileError)
+
+
+def test_other_values_in_the_schema_of_the_estimator(models, read):
+    def make(rng):
+        saved = rng.choice(models)
+        text = swapped(rng, saved.schema, saved.schema_spots)
+        return with_estimator(saved, saved.inner | {"schema.json": text})
+
+    feed("model files: schema", make, read, ModelFileError)
+
+
+def other_array(rng, content):
+    """An array with another header, or other numbers of another type, or another shape."""
+    array = np.load(io.BytesIO(content))
+    way = rng.random()
+    buffer = io.BytesIO()
+    if way < 0.4:
+        shape = tuple(rng.choice((*EDGES, *array.shape)) for _ in range(rng.randint(0, 3)))
+        kind = rng.choice((array.dtype.str, "<f8", "|O", "<U9", "|V8", "<M8[s]", ">f4", "|b1"))
+        header = {"descr": kind, "fortran_order": rng.random() < 0.5, "shape": shape}
+        np.lib.format.write_array_header_1_0(buffer, header)
+        buffer.write(array.tobytes())
+        return buffer.getvalue()
+    if way < 0.7:
+        kind = rng.choice(("f8", "f4", "f2", "i8", "u1", "u4", "i4", "?", "c16", ">f8"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            array = array.astype(kind)
+    if way > 0.6:
+        odd = rng.choice((0, 1, -1, np.nan, np.inf, 1e300, 2**31, 10**6))
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            array = np.where(np.random.default_rng(rng.randrange(99)).random(array.shape) < 0.5,
+                             array, np.asarray(odd).astype(array.dtype))  # fmt: skip
+    if way > 0.9:
+        array = rng.choice((array.ravel()[:-1], array.ravel(), array[None], array.T, array[:0]))
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def test_other_arrays(models, read):
+    def make(rng):
+        saved = rng.choice(models)
+        inside = rng.random() < 0.7
+        parts = saved.inner if inside else saved.members
+        name = rng.choice([name for name in parts if name.endswith(".npy")])
+        parts = parts | {name: other_array(rng, parts[name])}
+        return with_estimator(saved, parts) if inside else archive(parts)
+
+    feed("model files: arrays", make, read, ModelFileError)
