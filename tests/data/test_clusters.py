@@ -209,12 +209,12 @@ def test_groups_that_make_no_sense(groups: object, message: str) -> None:
 @pytest.mark.parametrize(("n", "size"), [(1_000, 3), (300, 8)])
 def test_false_alarms_for_households_are_as_rare_as_promised(n: int, size: int) -> None:
     alarms, p_values = 0, []
-    for seed in range(200):
+    for seed in range(120):
         trial = households(seed, n, size)
         report = check_randomisation(trial, groups=trial.id, expected_share=0.5, alpha=0.05)
         alarms += not report.ok
         p_values += [(test.name, test.p_value) for test in report.tests]
-    # 200 trials: three standard errors above 5% is 9.6%.
-    assert alarms / 200 < 0.096
+    # 120 trials: three standard errors above 5% is 11%.
+    assert alarms / 120 < 0.11
     for name, p in pd.DataFrame(p_values, columns=["name", "p"]).groupby("name")["p"]:
-        assert np.mean(p < 0.1) < 0.1 + 3 * np.sqrt(0.09 / 200), name
+        assert np.mean(p < 0.1) < 0.1 + 3 * np.sqrt(0.09 / 120), name

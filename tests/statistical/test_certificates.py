@@ -13,7 +13,7 @@ from auucmax.bounds import betting_bound
 from auucmax.bounds.holdout import HOLDOUT_BOUNDS
 
 pytestmark = pytest.mark.gate
-N_TRIALS, N_ROWS, DELTA = 2000, 120, 0.05
+N_TRIALS, N_ROWS, DELTA = 1200, 120, 0.05
 TARGETS = ("auuc", "gain")
 CONDITIONAL = ("mcdiarmid-conditional", "agarwal-fixed")
 OTHERS = {entry.name: entry.function for entry in HOLDOUT_BOUNDS}
@@ -25,7 +25,7 @@ def allowed(delta, trials):
 
 @cache
 def trials(name):
-    """Number, rows and truth of 2,000 trials; a fitted score is fitted twice."""
+    """Number, rows and truth of 1,200 trials; a fitted score is fitted twice."""
     population, found = POPULATIONS[name], []
     rng = np.random.default_rng(list(POPULATIONS).index(name))
     for number in range(N_TRIALS):
