@@ -141,3 +141,10 @@ def test_columns_in_another_order_are_refused(hillstrom):
 def test_what_a_stream_cannot_do_is_said(hillstrom, call, said):
     with pytest.raises(ValueError, match=said):
         call(AUUCMax(selection=None), streamed(hillstrom), hillstrom)
+
+
+def test_a_frame_with_columns_of_such_names_is_a_frame():
+    trial = make_trial(2000, random_state=0)
+    X = trial.X.rename(columns={"x0": "total", "x1": "feature_names"})
+    model = AUUCMax(selection=None).fit(X, trial.y, treatment=trial.treatment)
+    assert model.converged_

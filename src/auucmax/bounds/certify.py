@@ -26,7 +26,7 @@ from auucmax.bounds.betting import betting_bound, betting_difference_bound
 from auucmax.bounds.binned import binned_dkw_bernstein_bound, binned_mcdiarmid_bound
 from auucmax.bounds.holdout import asymptotic_bound, mcdiarmid_bound, mcdiarmid_conditional_bound
 from auucmax.bounds.lower_bound import LowerBound
-from auucmax.data.fingerprint import TrainingRecord, fingerprint, hash_ids
+from auucmax.data.fingerprint import Fingerprint, TrainingRecord, fingerprint, hash_ids
 from auucmax.evaluation.histogram import ScoreHistogram
 
 __all__ = ["Certificate", "certify", "certify_difference", "certify_thresholds"]
@@ -435,18 +435,7 @@ class _HeldOut(NamedTuple):
         self._check_ids(record)
         if record is None:
             return 1
-        rows = fingerprint(X, self.y, self.treated)
-        if rows in (record.given, record.learnt) or rows.overlaps(record.learnt):
-            share = 1.0 if rows in (record.given, record.learnt) else rows.share_seen(record.learnt)
-            raise ValueError(
-                f"the rows should be new to the model, got rows of which {share:.0%} are rows that "
-                f"it was fitted on: what they show is no evidence of how it ranks others. Certify "
-                f"on rows that were kept apart, or fit AUUCMax(selection='certificate'), which "
-                f"keeps half of them apart."
-            )
-        aside = record.set_aside
-        known = aside is not None and (rows == aside or rows.overlaps(aside))
-        return record.n_candidates if known else 1
+        return candidates_compared(record, fingerprint(X, self.y, self.treated))
 
     def _check_ids(self, record: TrainingRecord | None) -> None:
         if self.ids is None:
@@ -462,6 +451,21 @@ class _HeldOut(NamedTuple):
                 f"the rows should be new to the model, got {int(seen.sum())} of {len(seen)} ids "
                 f"that it was fitted on. Certify on rows that were kept apart."
             )
+
+
+def candidates_compared(record: TrainingRecord, rows: Fingerprint) -> int:
+    """How many candidates a model compared on these rows; an error if it learnt from them."""
+    if rows in (record.given, record.learnt) or rows.overlaps(record.learnt):
+        share = 1.0 if rows in (record.given, record.learnt) else rows.share_seen(record.learnt)
+        raise ValueError(
+            f"the rows should be new to the model, got rows of which {share:.0%} are rows that "
+            f"it was fitted on: what they show is no evidence of how it ranks others. Certify "
+            f"on rows that were kept apart, or fit AUUCMax(selection='certificate'), which "
+            f"keeps half of them apart."
+        )
+    aside = record.set_aside
+    known = aside is not None and (rows == aside or rows.overlaps(aside))
+    return record.n_candidates if known else 1
 
 
 def _record_of(model: Any, X: Any) -> tuple[TrainingRecord | None, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from auucmax._validation import Bools, Floats
 from auucmax.data.fingerprint import mix_bits
 
-__all__ = ["Batch", "Extremes", "Part", "RowSource", "Sample", "part_of"]
+__all__ = ["Batch", "Extremes", "Part", "RowSource", "Sample", "is_source", "part_of"]
 
 
 class Batch(NamedTuple):
@@ -54,6 +54,11 @@ class RowSource(Protocol):
         Summaries are functions that can be pickled; what they return is added with ``+`` in the
         order of the batches, so the result does not depend on the number of threads.
         """
+
+
+def is_source(rows: Any) -> TypeGuard[RowSource]:
+    """Whether these are rows to be read batch by batch, not a frame with columns of such names."""
+    return isinstance(rows, RowSource) and callable(rows.total)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from auucmax._validation import Bools, Floats, check_choice, check_level
 from auucmax.bounds.certify import certify
 from auucmax.bounds.lower_bound import LowerBound
 from auucmax.bounds.paper import paper_gap
-from auucmax.data.batches import RowSource
+from auucmax.data.batches import RowSource, is_source
 from auucmax.data.fingerprint import TrainingRecord
 from auucmax.data.splits import TrialKFold
 from auucmax.estimators.base import SetAside, UpliftEstimator
@@ -143,7 +143,7 @@ class AUUCMax(UpliftEstimator):
             of such rows are drawn by a hash of the row's number, so a *choice* may differ.)
         y, treatment, sample_weight, ids : as for every model; see :class:`UpliftEstimator`.
         """
-        if isinstance(X, RowSource):
+        if is_source(X):
             given = {"y": y, "treatment": treatment, "sample_weight": sample_weight, "ids": ids}
             if named := [name for name, value in given.items() if value is not None]:
                 raise ValueError(
@@ -170,7 +170,7 @@ class AUUCMax(UpliftEstimator):
 
         Of these it is right to :meth:`auucmax.evaluation.ScoreHistogram.auuc_error`.
         """
-        if isinstance(X, RowSource):
+        if is_source(X):
             return score_histogram(X, self).auuc()
         if y is None or treatment is None:
             raise ValueError("y and treatment should be given with X, got none. Pass both.")

@@ -141,7 +141,7 @@ class StreamedRows:
     ) -> None:
         self.source, self.how = source, how or Prepared()
         # Summaries that travel should be small: their source says so.
-        self.max_bytes = max_bytes or getattr(source, "max_bytes", MAX_BYTES)
+        self.max_bytes: int = max_bytes or getattr(source, "max_bytes", MAX_BYTES)
 
     @property
     def n_features(self) -> int:

@@ -1,0 +1,17 @@
+"""Fit, score, evaluate and certify where the rows are: in a Spark DataFrame, on any cluster.
+
+Every question to the rows is one Spark job: each partition makes a small summary of its rows, from
+Arrow batches, the summaries are added up in the order of the partitions, and nothing else leaves
+the executors. What comes back is the same local model, interval or certificate as in memory.
+
+Needs the extra ``spark`` (pyspark 4), and auucmax installed where the executors run. Classic
+sessions and Spark Connect do. Results do not depend on which executor does what, nor on whether one
+is lost, as long as Spark gives each partition's rows in the same order when it reads them again: so
+it does for files and for what is cached, but not after a shuffle (a join, say), the result of which
+should be written, or cached, first.
+"""
+
+from auucmax.spark.rows import SparkRows
+from auucmax.spark.trial import certify, evaluate, fit, score
+
+__all__ = ["SparkRows", "certify", "evaluate", "fit", "score"]

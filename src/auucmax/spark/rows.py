@@ -1,0 +1,242 @@
+"""Rows of a trial in a Spark DataFrame: summaries are made where they are, and only these travel.
+
+Only the DataFrame interface is used, so that classic sessions and Spark Connect take the same way.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, isqrt
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from auucmax._optional import import_optional
+from auucmax.data.arrow_rows import ArrowRows
+from auucmax.data.batches import Batch
+from auucmax.data.table_errors import TableError, check_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["MadeRows", "SparkRows", "arrow_rows", "check_frame", "quoted"]
+
+NAME = "the DataFrame"
+BLOCK_ROWS = 2**18  #: that are worked on at a time: Arrow batches are too small for the kernels
+BLOCK_BYTES = 2**25  #: of their features
+MAX_BYTES = 2**22  #: of a summary that travels
+_FEW = 16  # partitions whose summaries the driver adds by itself
+_BRANCH = 64  # summaries added by one task, while the number of partitions is not known
+_FIRST_KEY = 40  # bits of the number of a row in its partition
+_SCHEMA = "branch bigint, part bigint, summary binary"
+
+
+class Reading(Protocol):
+    """How rows are made from an Arrow table with the columns ``columns``."""
+
+    @property
+    def features(self) -> tuple[str, ...]: ...
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    def batch(self, table: Any, keys: NDArray[np.uint64]) -> Batch: ...
+
+
+@dataclass(frozen=True)
+class MadeRows:
+    """Rows whose features are made from the columns ``raw``, by an encoder or by a fitted model."""
+
+    arms: ArrowRows  # without features: outcome and treatment
+    raw: tuple[str, ...]
+    make: Callable[[pd.DataFrame], NDArray[Any]]
+    features: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.raw, *self.arms.columns)
+
+    def batch(self, table: Any, keys: NDArray[np.uint64]) -> Batch:
+        rows = self.arms.batch(table, keys)
+        frame = table.select(list(self.raw)).to_pandas()
+        if len(rows.y) < len(frame):  # rows of other arms are left out
+            frame = frame.iloc[np.flatnonzero(np.isin(keys, rows.keys))]
+        made = self.make(frame) if len(frame) else np.empty(0)
+        return rows._replace(X=np.asarray(made).reshape(len(frame), len(self.features)))
+
+
+class SparkRows:
+    """A :class:`auucmax.data.batches.RowSource` over a Spark DataFrame.
+
+    :meth:`auucmax.AUUCMax.fit`, ``score`` and :func:`auucmax.evaluation.score_histogram` take it in
+    the place of arrays; :func:`fit` and :func:`evaluate` make it themselves.
+    """
+
+    max_bytes = MAX_BYTES
+
+    def __init__(self, frame: DataFrame, reading: Reading) -> None:
+        # A column may be asked for twice: a score that is evaluated as the outcome of itself, say.
+        columns = dict.fromkeys(reading.columns)
+        self.frame, self.reading = frame.select(*map(quoted, columns)), reading
+        self._n_partitions: int | None = None  # that had rows, known after the first reading
+
+    @classmethod
+    def of(
+        cls,
+        frame: DataFrame,
+        *,
+        treatment: str,
+        outcome: str,
+        features: Sequence[str] | None = None,
+        treated: Any = None,
+        control: Any = None,
+    ) -> SparkRows:
+        """Rows with features that are numbers; arguments as in :func:`fit`."""
+        features = check_frame(frame, features, treatment, outcome)
+        return cls(frame, arrow_rows(frame, features, treatment, outcome, treated, control))
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return self.reading.features
+
+    def total(self, *summaries: Callable[[Batch], Any]) -> list[Any]:
+        """Each summary of every block of rows, added up in the order of the partitions; one job."""
+        known, reading = self._n_partitions, self.reading
+        branch = _BRANCH if known is None else isqrt(known - 1) + 1
+
+        def summarise(batches: Iterator[Any]) -> Iterator[Any]:
+            return _summarise(batches, reading, summaries, branch)
+
+        sums = self.frame.mapInArrow(summarise, _SCHEMA)
+        if known is None or known > _FEW:
+            n_tasks = 8 if known is None else ceil(known / branch)
+            sums = sums.repartition(n_tasks, "branch").mapInArrow(_add_branches, _SCHEMA)
+        rows = sorted(sums.collect(), key=lambda row: int(row.part))
+        if not rows:
+            raise TableError(f"{NAME} should have rows of the two arms, got none. Check the arms.")
+        self._n_partitions = int(rows[-1].part) + 1
+        found = _added([bytes(row.summary) for row in rows])
+        if isinstance(found, ValueError):
+            raise found
+        return found
+
+
+def _summarise(
+    batches: Iterator[Any],
+    reading: Reading,
+    summaries: Sequence[Callable[[Batch], Any]],
+    branch: int,
+) -> Iterator[Any]:
+    """The sums of a partition, one row; of a partition without rows, nothing. Runs in executors."""
+    from pyspark import TaskContext
+
+    if "numba" not in sys.modules:  # a task has cores of its own, not all of the machine's
+        os.environ.setdefault("NUMBA_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
+    part = TaskContext.get().partitionId()  # type: ignore[union-attr]
+    totals: list[Any] | ValueError | None = None
+    try:
+        for first, table in _blocks(batches, len(reading.features)):
+            keys = np.arange(first, first + table.num_rows, dtype=np.uint64)
+            batch = reading.batch(table, keys + np.uint64(part << _FIRST_KEY))
+            if len(batch.y):
+                sums = [summary(batch) for summary in summaries]
+                totals = sums if totals is None else _plus(totals, sums)
+    except ValueError as error:  # what is wrong with the rows: the driver tells it in its one line
+        totals = error
+    if totals is not None:
+        yield _row(part // branch, part, totals)
+
+
+def _blocks(batches: Iterator[Any], n_features: int) -> Iterator[tuple[int, Any]]:
+    """Number of its first row, and table, of Arrow batches that are joined to larger blocks."""
+    import pyarrow as pa
+
+    most = int(np.clip(BLOCK_BYTES // (8 * max(n_features, 1)), 1, BLOCK_ROWS))
+    first, n_rows, waiting = 0, 0, []
+    for batch in batches:
+        waiting.append(batch)
+        n_rows += batch.num_rows
+        if n_rows >= most:
+            yield first, pa.Table.from_batches(waiting)
+            first, n_rows, waiting = first + n_rows, 0, []
+    if n_rows:
+        yield first, pa.Table.from_batches(waiting)
+
+
+def _add_branches(batches: Iterator[Any]) -> Iterator[Any]:
+    """One row for each branch of the tree, the sum of its rows in the order of the partitions."""
+    branches: dict[int, list[tuple[int, bytes]]] = {}
+    for batch in batches:
+        for row in batch.to_pylist():
+            branches.setdefault(row["branch"], []).append((row["part"], row["summary"]))
+    for branch, rows in sorted(branches.items()):
+        rows.sort()
+        yield _row(branch, rows[-1][0], _added([summary for _, summary in rows]))
+
+
+def _added(pickles: Sequence[bytes]) -> list[Any] | ValueError:
+    """The sum of pickled sums, in this order; the first error, if there is one."""
+    totals: list[Any] | None = None
+    for data in pickles:
+        sums = pickle.loads(data)  # made by this module, in the user's own executors
+        if isinstance(sums, ValueError):
+            return sums
+        totals = sums if totals is None else _plus(totals, sums)
+    return totals or []
+
+
+def _plus(one: Any, other: Any) -> list[Any]:
+    return [a + b for a, b in zip(one, other, strict=True)]
+
+
+def _row(branch: int, part: int, totals: Any) -> Any:
+    import pyarrow as pa
+
+    data = pa.array([pickle.dumps(totals, protocol=5)], pa.binary())
+    arrays = [pa.array([branch], pa.int64()), pa.array([part], pa.int64()), data]
+    return pa.RecordBatch.from_arrays(arrays, names=["branch", "part", "summary"])
+
+
+def check_frame(
+    frame: DataFrame, features: Sequence[str] | None, treatment: str, outcome: str
+) -> tuple[str, ...]:
+    """The feature columns: those named, or all others; all columns are there."""
+    names = list(frame.columns)
+    check_columns([treatment, outcome, *(features or ())], names, NAME)
+    return tuple(features or (name for name in names if name not in (treatment, outcome)))
+
+
+def arrow_rows(
+    frame: DataFrame,
+    features: Sequence[str],
+    treatment: str,
+    outcome: str,
+    treated: Any = None,
+    control: Any = None,
+) -> ArrowRows:
+    """As :meth:`ArrowRows.of`, of a DataFrame."""
+    schema = arrow_schema(frame, features)
+    return ArrowRows.of(
+        schema, features, outcome, treatment, treated=treated, control=control, name=NAME
+    )
+
+
+def arrow_schema(frame: DataFrame, columns: Sequence[str]) -> Any:
+    """The Arrow schema of some columns."""
+    types = import_optional("pyspark.sql.pandas.types", extra="spark")
+    return types.to_arrow_schema(frame.select(*map(quoted, columns)).schema)
+
+
+def quoted(column: str) -> str:
+    """A column's name as Spark's expressions take it: with dots that are part of it.
+
+    >>> quoted("a.b")
+    '`a.b`'
+    """
+    return "`" + column.replace("`", "``") + "`"

@@ -1,0 +1,258 @@
+"""A trial in a Spark DataFrame: a fitted local model, scores, intervals and certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from auucmax import bounds
+from auucmax._validation import Floats, check_level, check_whole
+from auucmax.bounds.certify import candidates_compared
+from auucmax.data.arrow_rows import ArrowRows
+from auucmax.data.batches import Batch
+from auucmax.data.fingerprint import Fingerprint, fingerprint
+from auucmax.data.table_errors import TableError, check_columns
+from auucmax.estimators.auucmax import AUUCMax
+from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.evaluation.auuc import RankingKind
+from auucmax.evaluation.histogram import ScoreHistogram, score_histogram
+from auucmax.evaluation.inference import AUUCInference
+from auucmax.spark.encoding import fit_encoder, needs_encoder
+from auucmax.spark.rows import NAME, MadeRows, SparkRows, arrow_rows, check_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["certify", "evaluate", "fit", "score"]
+
+N_BINS = 16_384  #: of histograms that travel: about 1 MB each
+
+
+def fit(
+    df: DataFrame,
+    *,
+    treatment: str,
+    outcome: str,
+    features: Sequence[str] | None = None,
+    treated: Any = None,
+    control: Any = None,
+    model: AUUCMax | None = None,
+    encoder: TableEncoder | None = None,
+    cache: bool = False,
+) -> AUUCMax | Pipeline:
+    """Fit AUUC-max to the rows of a DataFrame: the model that they give in memory, to 1e-6.
+
+    Parameters
+    ----------
+    df : rows of a randomised trial.
+    treatment, outcome : their columns. Treatment is 0/1 or boolean, or ``treated`` and ``control``
+        name its two values, and rows of other arms are left out. Outcomes are 0/1.
+    features : columns of numbers, texts, booleans and dates; default: all other columns.
+    model : :class:`auucmax.AUUCMax` with the settings to use; it is not changed. Default:
+        ``AUUCMax()``, which compares norms over 5 folds: some 150 jobs. ``selection="bound"`` takes
+        some 30, ``selection=None`` some 10.
+    encoder : :class:`TableEncoder` with the settings to use. Default: none if all features are
+        numbers or booleans, otherwise ``TableEncoder()``. Numbers with missing values need one.
+    cache : keep the columns in the executors' memory (or disks) while fitting.
+
+    Returns
+    -------
+    The fitted model; with an encoder, ``Pipeline`` of both, which takes frames with the raw
+    columns. Both are local: ``predict`` needs no Spark.
+    """
+    model = AUUCMax() if model is None else clone(model)
+    names = check_frame(df, features, treatment, outcome)
+    if encoder is None and not needs_encoder(df, names):
+        reading = arrow_rows(df, names, treatment, outcome, treated, control)
+        with _cached(SparkRows(df, reading), cache) as rows:
+            return model.fit(rows)
+    arms = _arms(df, treatment, outcome, treated, control)
+    raw = MadeRows(arms, names, _nothing, ())
+    with _cached(SparkRows(df, raw), cache) as rows:
+        fitted = fit_encoder(rows, TableEncoder() if encoder is None else clone(encoder))
+        made = replace(raw, make=fitted.transform, features=_feature_names(fitted))
+        model.fit(SparkRows(rows.frame, made))
+    del model.feature_names_in_  # in a Pipeline it gets arrays
+    return Pipeline([("encoder", fitted), ("model", model)])
+
+
+def score(
+    df: DataFrame, model: Any, *, column: str = "score", features: Sequence[str] | None = None
+) -> DataFrame:
+    """The DataFrame with one more column: the scores of a fitted model, made where the rows are.
+
+    Parameters
+    ----------
+    df : rows with the model's features, by name; all columns stay. (They pass through Python:
+        select those that you need first.)
+    model : anything that was fitted and has ``predict``: a model, a Pipeline, a TrialModel.
+    column : its name; a column that is there already is replaced.
+    features : the model's columns, if it was fitted without names.
+    """
+    from pyspark.sql.types import DoubleType, StructField, StructType
+
+    names = list(_model_features(model, df, features))
+    predict = model.predict
+    kept = [name for name in df.columns if name != column]
+
+    def add_scores(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            table = pa.Table.from_batches([batch])
+            frame = table.select(names).to_pandas()
+            scores = np.asarray(predict(frame) if len(frame) else [], dtype=np.float64)
+            yield from table.select(kept).append_column(column, pa.array(scores)).to_batches()
+
+    own = [field for field in df.schema.fields if field.name != column]
+    schema = StructType([*own, StructField(column, DoubleType())])
+    return df.mapInArrow(add_scores, schema)
+
+
+def evaluate(
+    df: DataFrame,
+    *,
+    treatment: str,
+    outcome: str,
+    score: Any = "score",
+    treated: Any = None,
+    control: Any = None,
+    features: Sequence[str] | None = None,
+    level: float = 0.95,
+    ranking: RankingKind = "joint",
+    n_bins: int = N_BINS,
+) -> AUUCInference:
+    """AUUC of a score with its interval, in two jobs; intervals contain those of the exact ranks.
+
+    Parameters
+    ----------
+    df : rows that the score was not fitted on.
+    score : a column of scores, or a fitted model as in :func:`score`.
+    n_bins : scores are counted in at most so many bins; see :class:`ScoreHistogram`.
+    treatment, outcome, treated, control : as in :func:`fit`; outcomes may be any numbers.
+    level, ranking : as in :func:`auucmax.auuc_inference`.
+    """
+    check_level(level)
+    arms = _arms(df, treatment, outcome, treated, control)
+    return _histogram(df, score, arms, features, n_bins).inference(level, ranking)
+
+
+def certify(
+    df: DataFrame,
+    *,
+    treatment: str,
+    outcome: str,
+    score: Any = "score",
+    treated: Any = None,
+    control: Any = None,
+    features: Sequence[str] | None = None,
+    delta: float = 0.05,
+    n_bins: int = N_BINS,
+    **options: Any,
+) -> bounds.Certificate:
+    """How good the ranking is at least, with probability 1 - delta, in two jobs, or three.
+
+    ``df`` holds rows that the score was not fitted on, nor chosen with. A model of
+    :class:`auucmax.AUUCMax` remembers a fingerprint of its rows, and is not certified on them; of a
+    column of scores nothing is known. ``options`` are method, joint, n_candidates and outcome_range
+    of :func:`auucmax.certify`; the rest as in :func:`evaluate`.
+    """
+    check_level(delta, "delta")
+    arms = _arms(df, treatment, outcome, treated, control)
+    n_candidates = check_whole(options.pop("n_candidates", 1), "n_candidates", 1)
+    n_candidates *= _candidates_of(score, df, arms, features)
+    histogram = _histogram(df, score, arms, features, n_bins)
+    return bounds.certify(histogram, delta=delta, n_candidates=n_candidates, **options)
+
+
+def _candidates_of(
+    model: Any, df: DataFrame, arms: ArrowRows, features: Sequence[str] | None
+) -> int:
+    """How many candidates the model compared on these rows; an error if it learnt from them."""
+    encoder, last = (model[0], model[-1]) if isinstance(model, Pipeline) else (None, model)
+    record = getattr(last, "training_record_", None)
+    if record is None or not isinstance(encoder, TableEncoder | None):
+        return 1
+    names = tuple(_model_features(model, df, features))
+    if encoder is None:
+        labels = arms.treated, arms.control
+        rows = SparkRows(df, arrow_rows(df, names, arms.treatment, arms.outcome, *labels))
+    else:
+        rows = SparkRows(df, MadeRows(arms, names, encoder.transform, _feature_names(encoder)))
+    (found,) = rows.total(_fingerprint)
+    return candidates_compared(record, found)
+
+
+def _fingerprint(batch: Batch) -> Fingerprint:
+    return fingerprint(batch.X, batch.y, batch.treated)
+
+
+def _histogram(
+    df: DataFrame, score: Any, arms: ArrowRows, features: Sequence[str] | None, n_bins: int
+) -> ScoreHistogram:
+    if isinstance(score, str):
+        check_columns([score], df.columns, NAME)
+        labels = arms.treated, arms.control
+        rows = SparkRows(df, arrow_rows(df, [score], arms.treatment, arms.outcome, *labels))
+    else:
+        raw = tuple(_model_features(score, df, features))
+        rows = SparkRows(df, MadeRows(arms, raw, score.predict, ("score",)))
+    return score_histogram(rows, _only_column, n_bins=n_bins)
+
+
+def _only_column(X: NDArray[Any]) -> Floats:
+    return np.asarray(X[:, 0], dtype=np.float64)
+
+
+def _nothing(frame: Any) -> NDArray[Any]:
+    return np.empty((len(frame), 0))
+
+
+def _arms(df: DataFrame, treatment: str, outcome: str, treated: Any, control: Any) -> ArrowRows:
+    """Outcome, which holds numbers, and treatment; without features."""
+    check_columns([treatment, outcome], df.columns, NAME)
+    return replace(arrow_rows(df, [outcome], treatment, outcome, treated, control), features=())
+
+
+def _model_features(model: Any, df: DataFrame, features: Sequence[str] | None) -> Sequence[str]:
+    """The columns that a fitted model takes, all of which are there."""
+    if not callable(getattr(model, "predict", None)):
+        raise TableError(
+            f"score should be the name of a column or a fitted model, got {model!r:.50}. Pass one "
+            f"of these."
+        )
+    names = features
+    if names is None and hasattr(model, "columns"):  # a TrialModel
+        names = model.columns.features
+    if names is None:
+        names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        raise TableError(
+            "the model should know the names of its features, got one without. Pass features=, the "
+            "columns in the order in which it was fitted."
+        )
+    check_columns(list(names), df.columns, NAME)
+    return [str(name) for name in names]
+
+
+def _feature_names(encoder: TableEncoder) -> tuple[str, ...]:
+    return tuple(map(str, encoder.get_feature_names_out()))
+
+
+@contextmanager
+def _cached(rows: SparkRows, cache: bool) -> Iterator[SparkRows]:
+    """The rows, kept in the executors meanwhile if that is asked for."""
+    if cache:
+        rows.frame = rows.frame.cache()
+    try:
+        yield rows
+    finally:
+        if cache:
+            rows.frame.unpersist()

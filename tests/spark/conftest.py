@@ -1,0 +1,54 @@
+"""One Spark session for all tests: a driver and two executors, each a process of its own."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).resolve().parents[2] / "src"
+FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": FAST_START,
+    "spark.driver.host": "127.0.0.1",
+    "spark.executor.extraJavaOptions": FAST_START,
+    "spark.executor.memory": "1g",
+    "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
+    "spark.executorEnv.PYTHONPATH": str(SRC),
+    "spark.network.timeout": "600s",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Spark needs Java, which is not installed")
+    home = tmp_path_factory.mktemp("spark")
+    for entry in Path(pyspark.__file__).parent.iterdir():  # workers write beside what they start
+        (home / entry.name).symlink_to(entry)
+    given = dict(os.environ)
+    os.environ |= {
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_DIRS": str(home / "local"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local-cluster[2,1,1024]").appName("auucmax")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+    os.environ.clear()
+    os.environ.update(given)

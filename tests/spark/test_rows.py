@@ -1,0 +1,123 @@
+import os
+import pickle
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from auucmax.data.arrow_rows import ArrowRows
+from auucmax.data.batches import RowSource
+from auucmax.data.table_errors import TableError
+from auucmax.spark import rows as module
+from auucmax.spark.rows import MadeRows, SparkRows, quoted
+
+COLUMNS = ArrowRows(("x",), "y", "t", "float64")
+
+
+class Partitions:
+    """A DataFrame without Spark: Arrow tables, which come back in another order."""
+
+    def __init__(self, tables):
+        self.tables = tables
+
+    def select(self, *columns):
+        return Partitions([t.select([c.strip("`") for c in columns]) for t in self.tables])
+
+    def mapInArrow(self, function, schema):
+        results = []
+        for part, table in enumerate(self.tables):
+            PART[0] = part
+            results.append(list(function(iter(table.to_batches(max_chunksize=3)))))
+        return Partitions([pa.Table.from_batches(result) for result in results if result])
+
+    def repartition(self, n, column):
+        if not self.tables:
+            return self
+        table = pa.concat_tables(self.tables[::-1])
+        place = np.asarray(table[column]) % n
+        return Partitions([table.filter(place == k) for k in range(n)])
+
+    def collect(self):
+        return [SimpleNamespace(**row) for t in self.tables[::-1] for row in t.to_pylist()]
+
+
+PART = [0]
+
+
+@pytest.fixture
+def in_executors(monkeypatch):
+    pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+    monkeypatch.setenv("NUMBA_NUM_THREADS", os.environ.get("NUMBA_NUM_THREADS", "1"))
+    context = SimpleNamespace(partitionId=lambda: PART[0])
+    monkeypatch.setattr(pyspark, "TaskContext", SimpleNamespace(get=lambda: context))
+
+
+def table(x, treatment=None):
+    n = len(x)
+    treatment = np.arange(n) % 2 if treatment is None else treatment
+    return pa.table({"x": np.asarray(x, dtype=float), "y": np.zeros(n), "t": treatment})
+
+
+def listed(batch):
+    return [(float(x), int(key)) for x, key in zip(batch.X[:, 0], batch.keys, strict=True)]
+
+
+@pytest.mark.parametrize("n_parts", [1, 3, 17, 200])
+def test_rows_are_added_in_the_order_of_the_partitions(in_executors, n_parts):
+    parts = [table([10 * k + i for i in range(k % 5)]) for k in range(1, n_parts + 1)]
+    rows = SparkRows(Partitions(parts), COLUMNS)
+    assert isinstance(rows, RowSource)
+    found = [rows.total(listed, len_of)[0] for _ in range(2)]  # the second knows how many there are
+    expected = [
+        (float(10 * k + i), ((k - 1) << 40) + i)
+        for k in range(1, n_parts + 1)
+        for i in range(k % 5)
+    ]
+    assert found == [expected, expected]
+
+
+def len_of(batch):
+    return len(batch.y)
+
+
+def test_batches_are_joined_to_blocks(in_executors, monkeypatch):
+    monkeypatch.setattr(module, "BLOCK_ROWS", 6)
+    (sizes,) = SparkRows(Partitions([table(range(16))]), COLUMNS).total(sizes_of)
+    assert sizes == [6, 6, 4]
+
+
+def sizes_of(batch):
+    return [len(batch.y)]
+
+
+def test_an_error_of_an_executor_is_raised_as_it_is(in_executors):
+    parts = [table([1.0, 2.0]), table([1.0, 2.0], treatment=[0, 7]), table([3.0], treatment=[9])]
+    with pytest.raises(TableError, match=r"'t' should be 0 or 1 in every row, got 7"):
+        SparkRows(Partitions(parts), COLUMNS).total(len_of)
+
+
+def test_no_rows_at_all(in_executors):
+    with pytest.raises(TableError, match="should have rows of the two arms, got none"):
+        SparkRows(Partitions([table([])]), COLUMNS).total(len_of)
+
+
+def test_features_are_made_of_the_rows_of_the_two_arms():
+    arms = ArrowRows((), "y", "t", treated="b", control="a")
+    made = MadeRows(arms, ("x",), lambda frame: 2 * frame[["x"]].to_numpy(), ("twice",))
+    given = pa.table({"x": [1.0, 2.0, 3.0], "y": [0, 1, 1], "t": ["a", "other", "b"]})
+    batch = made.batch(given, np.arange(5, 8, dtype=np.uint64))
+    assert batch.X.tolist() == [[2.0], [6.0]]
+    assert batch.keys.tolist() == [5, 7]
+    assert batch.treated.tolist() == [False, True]
+    assert made.batch(given.slice(1, 1), np.array([6], dtype=np.uint64)).X.shape == (0, 1)
+
+
+def test_an_error_travels():
+    error = pickle.loads(pickle.dumps(TableError("a, b. c.")))
+    assert isinstance(error, TableError)
+    assert str(error) == "a, b. c."
+
+
+def test_names_with_backquotes():
+    assert quoted("a`b") == "`a``b`"

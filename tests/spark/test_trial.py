@@ -1,0 +1,258 @@
+import threading
+import time
+from datetime import date, timedelta
+
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+from tests.spark.cases import MARKS, partitions
+
+from auucmax import AUUCMax, auuc_inference, make_trial
+from auucmax import spark as on_spark
+from auucmax.data.table_errors import TableError
+from auucmax.estimators.table_encoder import TableEncoder
+
+pytestmark = MARKS
+COLUMNS = {"treatment": "t", "outcome": "y"}
+N_ROWS = 4000
+
+
+@pytest.fixture(scope="module")
+def trial():
+    return make_trial(N_ROWS, n_features=5, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def frame(trial):
+    return trial.X.assign(y=trial.y, t=trial.treatment)
+
+
+@pytest.fixture(scope="module")
+def even(spark, frame):
+    return partitions(spark, frame, [N_ROWS // 4] * 4)
+
+
+@pytest.fixture(scope="module")
+def model(trial):
+    return AUUCMax(selection=None, norm=0.5).fit(trial.X, trial.y, treatment=trial.treatment)
+
+
+def distance(one, other):
+    return np.abs(one.coef_ - other.coef_).max() / np.abs(other.coef_).max()
+
+
+@pytest.mark.parametrize(
+    "how", [{"selection": None}, {"selection": None, "norm": 0.5}, {"selection": "bound"}]
+)
+def test_fit_is_that_in_memory(even, trial, how):
+    settings = AUUCMax(**how)
+    found = on_spark.fit(even, **COLUMNS, model=settings)
+    expected = AUUCMax(**how).fit(trial.X, trial.y, treatment=trial.treatment)
+    assert not hasattr(settings, "coef_")
+    assert distance(found, expected) < 1e-6
+    assert found.intercept_ == pytest.approx(expected.intercept_, abs=1e-9)
+    assert found.training_record_.given == expected.training_record_.given
+    assert np.allclose(found.predict(trial.X), expected.predict(trial.X), rtol=0, atol=1e-9)
+
+
+def one_class_first(frame):
+    treated_responders = (frame.t == 1) & (frame.y == 1)
+    return pd.concat([frame[treated_responders], frame[~treated_responders]])
+
+
+@pytest.mark.parametrize("case", ["skewed", "empty", "one class"])
+def test_partitions_of_all_kinds(spark, frame, model, case):
+    sizes = {"skewed": [1, N_ROWS - 8, 7], "empty": [0, N_ROWS // 2, 0, 0, N_ROWS // 2, 0]}
+    rows = frame
+    if case == "one class":
+        rows = one_class_first(frame)
+        n_first = int(((frame.t == 1) & (frame.y == 1)).sum())
+        sizes[case] = [n_first, N_ROWS - n_first]
+    df = partitions(spark, rows, sizes[case])
+    found = on_spark.fit(df, **COLUMNS, model=AUUCMax(selection=None, norm=0.5))
+    assert distance(found, model) < 1e-6
+
+
+def test_more_partitions_than_rows(spark, frame):
+    few = frame.iloc[:40]
+    df = spark.createDataFrame(few).repartition(50).cache()
+    found = on_spark.fit(df, **COLUMNS, model=AUUCMax(selection=None, norm=0.5))
+    X, y, t = few.drop(columns=["y", "t"]), few["y"], few["t"]
+    expected = AUUCMax(selection=None, norm=0.5).fit(X, y, treatment=t)
+    df.unpersist()
+    assert distance(found, expected) < 1e-6
+
+
+def executors():
+    """The processes of this session's executors."""
+    return [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+    ]
+
+
+def test_a_lost_executor_changes_nothing(even, monkeypatch):
+    settings = AUUCMax(selection=None, norm=0.5)
+    expected = on_spark.fit(even, **COLUMNS, model=settings)
+    victims, readings = [], []
+
+    def kill():
+        time.sleep(0.1)  # the job has started
+        victims.append(executors()[0])
+        victims[0].kill()
+
+    def total(self, *summaries):
+        readings.append(1)
+        if len(readings) == 3:
+            threading.Thread(target=kill).start()
+            return original(self, *(Slow(one) for one in summaries))
+        return original(self, *summaries)
+
+    original = on_spark.SparkRows.total
+    monkeypatch.setattr(on_spark.SparkRows, "total", total)
+    found = on_spark.fit(even, **COLUMNS, model=settings)
+    assert len(victims) == 1
+    assert not victims[0].is_running()
+    assert len(readings) > 3
+    assert np.array_equal(found.coef_, expected.coef_)
+    assert found.training_record_ == expected.training_record_
+
+
+class Slow:
+    """A summary that takes its time, so that an executor is lost in the middle of it."""
+
+    def __init__(self, summary):
+        self.summary = summary
+
+    def __call__(self, batch):
+        time.sleep(0.5)
+        return self.summary(batch)
+
+
+def test_labels_of_the_arms(spark, frame, model):
+    other = frame.iloc[:500].assign(t=2)
+    named = pd.concat([frame, other])
+    named["t"] = named["t"].map({0: "control", 1: "mail", 2: "phone"})
+    df = spark.createDataFrame(named)
+    arms = {"treated": "mail", "control": "control"}
+    found = on_spark.fit(df, **COLUMNS, **arms, model=AUUCMax(selection=None, norm=0.5))
+    assert distance(found, model) < 1e-6
+    assert on_spark.evaluate(df, **COLUMNS, **arms, score=found).n_rows == N_ROWS
+
+
+@pytest.fixture(scope="module")
+def raw():
+    rng = np.random.default_rng(1)
+    n = 3001
+    start, days = date(2024, 1, 1), rng.integers(0, 300, n)
+    frame = pd.DataFrame(
+        {
+            "age": np.where(rng.random(n) < 0.1, np.nan, rng.normal(40, 10, n)),
+            "town": rng.choice(["Oslo", "Rome", "1", "1.0", "NA", None, "rare"], n, p=[
+                0.3, 0.3, 0.1, 0.1, 0.1, 0.095, 0.005
+            ]),
+            "member": rng.random(n) < 0.4,
+            "day": [start + timedelta(days=int(k)) for k in days],
+            "at": pd.Timestamp("2024-01-01") + pd.to_timedelta(days * 997, unit="min"),
+            "t": rng.choice(["no", "yes", "maybe"], n),
+        }
+    )  # fmt: skip
+    lift = 0.3 * ((frame["t"] == "yes") & (frame["town"] == "Oslo"))
+    return frame.assign(y=(rng.random(n) < 0.3 + lift).astype(int))
+
+
+def test_raw_columns_are_encoded_as_in_memory(spark, raw):
+    df = spark.createDataFrame(raw).repartition(3).cache()
+    arms = {"treated": "yes", "control": "no"}
+    settings = AUUCMax(selection=None, norm=1.0)
+    found = on_spark.fit(df, **COLUMNS, **arms, model=settings, cache=True)
+    df.unpersist()
+    local = raw[raw["t"] != "maybe"]
+    X = local.drop(columns=["t", "y"])
+    encoder = TableEncoder().fit(X)
+    treatment = (local["t"] == "yes").to_numpy()
+    expected = settings.fit(encoder.transform(X), local["y"], treatment=treatment)
+    assert found["encoder"].columns_ == encoder.columns_
+    assert found["encoder"].terms_ == encoder.terms_
+    assert distance(found["model"], expected) < 1e-6
+    scores = expected.predict(encoder.transform(X))
+    assert np.allclose(found.predict(X), scores, rtol=0, atol=1e-9)
+    scored = on_spark.score(df, found).toPandas()
+    assert np.allclose(scored["score"], found.predict(scored), rtol=0, atol=1e-12)
+
+
+def test_an_encoder_fills_missing_numbers(spark, raw):
+    two = raw[raw["t"] != "maybe"].assign(t=lambda f: (f["t"] == "yes").astype(int))
+    df = spark.createDataFrame(two[["age", "t", "y"]])
+    settings = AUUCMax(selection=None, norm=1.0)
+    with pytest.raises(ValueError, match="finite numbers, got a missing or infinite one in 'age'"):
+        on_spark.fit(df, **COLUMNS, model=settings)
+    found = on_spark.fit(df, **COLUMNS, model=settings, encoder=TableEncoder())
+    assert found["encoder"].columns_[0].fill == two["age"].median()
+
+
+def test_scores_and_all_other_columns(even, frame, model):
+    scored = on_spark.score(even, model, column="uplift")
+    assert scored.columns == [*frame.columns, "uplift"]
+    local = scored.toPandas()
+    for name in frame.columns:
+        assert np.array_equal(local[name], frame[name])
+    assert np.array_equal(local["uplift"], model.predict(local.drop(columns=["uplift", "y", "t"])))
+    again = on_spark.score(scored, model, column="uplift")
+    assert again.columns == scored.columns
+
+
+def test_evaluation_and_certificate_of_a_column_and_a_model(even, trial, model):
+    score = model.predict(trial.X)
+    exact = auuc_inference(trial.y, score, treatment=trial.treatment)
+    for rows, what in ((even, model), (on_spark.score(even, model), "score")):
+        found = on_spark.evaluate(rows, **COLUMNS, score=what)
+        assert found.n_rows == N_ROWS
+        assert abs(found.estimate - exact.estimate) <= found.bin_error + 1e-12
+        assert found.standard_error == pytest.approx(exact.standard_error, rel=1e-3)
+    coarse = on_spark.evaluate(even, **COLUMNS, score=model, n_bins=50, level=0.9)
+    assert coarse.bin_error > 0
+    assert abs(coarse.estimate - exact.estimate) <= coarse.bin_error
+    scored = on_spark.score(even, model)
+    certificate = on_spark.certify(scored, **COLUMNS, delta=0.1, n_candidates=3)
+    assert certificate.delta == 0.1
+    assert certificate.n_candidates == 3
+    assert certificate.lower_bound < exact.estimate
+    assert certificate.estimate == pytest.approx(exact.estimate, abs=1e-3)
+
+
+def test_a_model_is_not_certified_on_its_own_rows(spark, even, model):
+    with pytest.raises(ValueError, match="the rows should be new to the model, got rows of which"):
+        on_spark.certify(even, **COLUMNS, score=model)
+    new = make_trial(1000, n_features=5, random_state=1)
+    df = spark.createDataFrame(new.X.assign(y=new.y, t=new.treatment))
+    assert on_spark.certify(df, **COLUMNS, score=model).n_rows == 1000
+
+
+def test_errors_are_one_line_of_ours(even):
+    cases = [
+        ({"treatment": "x0", "outcome": "y"}, "'x0' should be 0 or 1 in every row"),
+        ({"treatment": "t", "outcome": "x0"}, "y should be 0 or 1"),
+        ({"treatment": "t", "outcome": "yy"}, "Did you mean 'y'"),
+        (COLUMNS | {"treated": "a", "control": "b"}, "rows of the two arms, got none"),
+    ]
+    for arguments, message in cases:
+        with pytest.raises(ValueError, match=message) as caught:
+            on_spark.fit(even, **arguments, model=AUUCMax(selection=None))
+        assert "\n" not in str(caught.value)
+    with pytest.raises(TableError, match="should have the column 'score'"):
+        on_spark.evaluate(even, **COLUMNS)
+    with pytest.raises(TableError, match="name of a column or a fitted model, got 3"):
+        on_spark.evaluate(even, **COLUMNS, score=3)
+
+
+def test_certified_selection_and_cache(even):
+    found = on_spark.fit(
+        even, **COLUMNS, model=AUUCMax(selection="certificate", random_state=0), cache=True
+    )
+    again = on_spark.fit(even, **COLUMNS, model=AUUCMax(selection="certificate", random_state=0))
+    assert np.array_equal(found.coef_, again.coef_)
+    assert found.certificate_ == again.certificate_
+    assert not even.storageLevel.useMemory
