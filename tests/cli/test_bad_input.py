@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import FIT, run
+from tests.trial_model.trial_table import trial_table
 
 NAMED = "-t arm -y visit --treated mail --control none"
 
@@ -75,6 +76,27 @@ CASES = {
     "one file of two": ("evaluate {model}", "Name both files."),
     "compare what": ("compare {trial}", "no --treatment or no --outcome"),
     "an unknown rival": ("compare {trial} --against {model} --models best", "--models should be"),
+    "another treatment": (
+        "evaluate {model} {trial} --treatment nonsense",
+        "--treatment should be 'arm', as the MODEL was fitted; got 'nonsense'. Leave --treatment",
+    ),
+    "another outcome": ("evaluate {model} {trial} -y foo", "--outcome should be 'visit', as the"),
+    "another arm": ("evaluate {model} {trial} --treated x", "--treated should be 'mail', as the"),
+    "another rivalry": ("compare {trial} --against {model} -t nonsense", "--treatment should be"),
+    "another id": ("compare {trial} --against {model} --id age", "--id should be 'person'"),
+    "other columns": (
+        "compare {trial} --against {model} --features age", "--features should be 'age', 'town'",
+    ),
+    "ignored by no model": ("compare {trial} --against {model} --ignore age", "--ignore should be"),
+    "splits of a model": ("compare {trial} --against {model} --splits -3", "got --splits -3"),
+    "jobs of a model": ("compare {trial} --against {model} --jobs 2", "without --against"),
+    "levels of splits": (
+        "compare {trial} {named} --new-levels other", "--new-levels should come with --against",
+    ),
+    "levels of scores": (
+        "evaluate {trial} {named} --score-column age --new-levels other", "come with a MODEL",
+    ),
+    "unknown levels": ("evaluate {model} {trial} --new-levels any", "--new-levels should be"),
     "no splits": ("compare {trial} {named} --splits 0", "at least 1, got 0"),
     "a cohort of nobody": ("report {model} {trial} --cohort 0 -o {out}.html", "--cohort should"),
     "ONNX on the screen": ("export {model} --to onnx", "should go to a file"),
@@ -243,6 +265,53 @@ def test_new_categories_can_be_let_in(files, bad, tmp_path):
     assert run(f"{command} --new-levels other").exit_code == 0
     assert len(pd.read_csv(tmp_path / "list.csv")) == 1_000
     assert "--new-levels should be one of" in run(f"{command} --new-levels any").stderr
+
+
+def test_a_model_is_judged_on_new_categories_where_they_are_let_in(files, tmp_path):
+    table = trial_table(1_000, random_state=9).assign(person=range(1_000))
+    table.assign(town=table["town"].where(table.index != 3, "Paris")).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    for line in (
+        f"evaluate {files.model} {tmp_path}/t.csv",
+        f"report {files.model} {tmp_path}/t.csv -o {tmp_path}/r.html",
+    ):
+        refused = run(line)
+        assert refused.exit_code == 2
+        assert "or use --new-levels other" in refused.stderr
+        assert run(f"{line} --new-levels other").exit_code == 0
+
+
+def test_options_that_agree_with_the_model_pass(files):
+    named = f"{NAMED} --features age,town,member,joined,spent --ignore none --id person"
+    line = f"compare {files.trial} --against {files.model} --models tm"
+    assert run(f"{line} {named}").stdout == run(line).stdout
+    assert run(f"evaluate {files.model} {files.trial} {NAMED}").exit_code == 0
+
+
+def test_the_seed_reaches_the_rivals(files):
+    line = f"compare {files.trial} --against {files.model} --models mml --json"
+    first, again, other = (run(f"{line} --seed {seed}").stdout for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_names_with_commas(files, tmp_path):
+    table = pd.read_csv(files.trial).rename(columns={"age": "age, in years", "town": "town,city"})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    line = [f"fit {tmp_path}/t.csv {FIT} --id person -o {tmp_path}/m.model --json"]
+    chosen = [
+        "--features",
+        "age, in years",
+        "--features",
+        "town,city",
+        "--features",
+        "spent,member",
+    ]
+    found = run(*line, *chosen)
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["features"]["columns"] == 4
+    fewer = run(*line, "--ignore", "age, in years", "--ignore", "spent,member")
+    assert json.loads(fewer.stdout)["features"]["columns"] == 2
 
 
 def test_blanks_around_a_label_are_forgiven(files, tmp_path):

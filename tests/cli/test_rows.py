@@ -104,6 +104,69 @@ def test_with_ids_any_order_and_any_extract_will_do(files, reordered, tmp_path):
     assert 0 < some["auuc"]["n_rows"] < first["auuc"]["n_rows"]
 
 
+ALIKE = "-t arm -y visit --treated mail --control none -m tm"
+
+
+def alike_table(n=6_000):
+    """Rows of some 200 kinds."""
+    rng = np.random.default_rng(4)
+    return pd.DataFrame(
+        {
+            "pid": np.arange(n),
+            "arm": rng.choice(["mail", "none"], n),
+            "visit": rng.integers(0, 2, n),
+            "age": rng.integers(0, 10, n),
+            "town": rng.choice(list("abcdefghij"), n),
+        }
+    )
+
+
+def judged(model, data, folder):
+    """The three commands that judge a model."""
+    return (
+        f"evaluate {model} {data}",
+        f"report {model} {data} --rivals= -o {folder}/r.html",
+        f"compare {data} --against {model} --models tm",
+    )
+
+
+def test_ids_that_are_written_in_another_way(tmp_path):
+    table, model, padded = alike_table(), tmp_path / "m.model", tmp_path / "padded.csv"
+    table.to_csv(tmp_path / "t.csv", index=False)
+    assert run(f"fit {tmp_path}/t.csv {ALIKE} --id pid -o {model}").exit_code == 0
+    for rows, words in ((table, "these rows under other ids"), (table[:-3], "outcomes agree")):
+        rows = rows.assign(pid="p" + rows["pid"].map("{:07d}".format))
+        rows.to_csv(padded, index=False)
+        for line in judged(model, padded, tmp_path):
+            result = run(line)
+            assert result.exit_code == 2
+            assert words in result.stderr
+            assert "write the ids as they are written there" in result.stderr
+
+
+def test_nothing_is_certified_where_it_cannot_be_told_which_rows_are_new(tmp_path):
+    table, model, some = alike_table().drop(columns="pid"), tmp_path / "m.model", tmp_path / "s.csv"
+    table.to_csv(tmp_path / "t.csv", index=False)
+    assert run(f"fit {tmp_path}/t.csv {ALIKE} -o {model}").exit_code == 0
+    assert numbers(f"evaluate {model} {tmp_path}/t.csv")["certificate"] is not None
+    table[:-1].to_csv(some, index=False)
+    for line in judged(model, some, tmp_path):
+        assert "outcomes agree" in run(line).stderr
+    table[:300].to_csv(some, index=False)  # so few that nothing can be seen
+    evaluate, report, _ = judged(model, some, tmp_path)
+    found = numbers(evaluate)
+    assert found["certificate"] is None
+    assert "look too much alike" in found["note"]
+    assert "none, for the model may have learnt from these rows" in run(evaluate).stdout
+    found = numbers(report)
+    assert found["certificate"] is None
+    (caveat,) = (c for c in found["caveats"] if c["kind"] == "rows perhaps known")
+    assert caveat["severity"] == "problem"
+    page = (tmp_path / "r.html").read_text()
+    assert "rows that it may have been fitted on" in page
+    assert "rows that it was not fitted on" not in page
+
+
 def test_rows_that_are_new_are_all_used_and_have_no_rivals(files, tmp_path):
     new = pd.read_csv(files.new)
     rng = np.random.default_rng(0)

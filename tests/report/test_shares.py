@@ -17,12 +17,15 @@ def test_ends_of_the_ratio_lie_where_the_difference_is_just_significant():
     band = uplift_band(y, score, treatment=t, shares=[0.3, 1.0])
     ratio, lower, upper = ratio_interval(band, 0)
     assert ratio == pytest.approx(band.uplift[0] / band.uplift[1])
+    # There is one ratio only, 30% to all, so the largest is no larger than one.
     multiple = (band.upper[1] - band.uplift[1]) / band.standard_error[1]
     for r in (lower, upper):
         weights = np.array([1.0, -r])
         error = np.sqrt(weights @ band.covariance @ weights)
-        assert abs(band.uplift @ weights) == pytest.approx(multiple * error)
+        assert abs(band.uplift @ weights) == pytest.approx(multiple * error, rel=0.02)
     assert lower < ratio < upper
+    wide = uplift_band(y, score, treatment=t, shares=GRID)
+    assert ratio_interval(wide, 30)[1] < lower - 0.1 * (upper - lower)
 
 
 def test_whole_share_has_the_whole_effect_exactly():
@@ -48,6 +51,18 @@ def test_ratio_interval_covers():
         )
         covered += lower <= 0.3 <= upper
     assert abs(covered / runs - 0.95) < 3 * np.sqrt(0.95 * 0.05 / runs)
+
+
+@pytest.mark.gate
+def test_ratio_intervals_cover_at_all_shares_together():
+    rng, covered, runs = np.random.default_rng(1), 0, 200
+    shares = np.arange(10, 101, 5) / 100
+    for _ in range(runs):
+        y, score, t = constant_effect_rows(1500, rng)
+        band = uplift_band(y, score, treatment=t, shares=shares, random_state=0)
+        ends = np.array([ratio_interval(band, k)[1:] for k in range(len(shares) - 1)])
+        covered += bool(((ends[:, 0] <= shares[:-1]) & (shares[:-1] <= ends[:, 1])).all())
+    assert abs(covered / runs - 0.95) < 3.5 * np.sqrt(0.95 * 0.05 / runs)
 
 
 @pytest.mark.parametrize("binary", [True, False])

@@ -33,8 +33,17 @@ def test_curve_is_that_of_the_band(summary, material):
     assert summary["curve"]["upper"] == band.simultaneous_upper.tolist()
     assert summary["effect"]["lower"] == band.lower[-1]
     assert summary["headline"]["gain"] == band.uplift[30]
-    # The share of the headline is fixed beforehand, so its interval is the narrower one.
-    assert summary["headline"]["lower"] == band.lower[30] > band.simultaneous_lower[30]
+    assert summary["headline"]["lower"] == band.simultaneous_lower[30]
+    assert summary["headline"]["upper"] == band.simultaneous_upper[30]
+
+
+def test_one_share_has_one_interval(summary):
+    """On the page: headline, curve and plan; the last in people of the cohort."""
+    head, curve, plan = (summary[name] for name in ("headline", "curve", "plan"))
+    for end in ("lower", "upper"):
+        assert head[end] == curve[end][30]
+        assert plan[f"gain_{end}"][30] == pytest.approx(plan["cohort"] * head[end])
+    assert "for all shares at once)" in head["text"]
 
 
 def test_auuc_rivals_risk_and_tenths_are_those_of_the_library(summary, material):
@@ -96,6 +105,17 @@ def test_headline_states_no_ratio_without_an_effect():
         1 - trial.y * (1 - trial.treatment), trial.effect, treatment=1 - trial.treatment
     )
     assert "is below zero" in swapped["headline"]["text"]
+
+
+def test_headline_states_no_ratio_if_the_effect_is_just_above_zero():
+    """Above zero by itself, and not by the multiple that holds for all shares."""
+    for seed in range(20):
+        trial = make_trial(1500, ate=0.045, random_state=seed)
+        found = summarise(trial.y, trial.X.iloc[:, 0], treatment=trial.treatment)
+        if found["effect"]["lower"] > 0 and found["headline"]["ratio"] is None:
+            assert "is not far enough above zero" in found["headline"]["text"]
+            return
+    raise AssertionError("no trial has such an effect")
 
 
 def test_real_outcomes_have_no_risk_and_are_per_person():

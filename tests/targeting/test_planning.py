@@ -12,6 +12,7 @@ from auucmax.data import make_trial
 from auucmax.evaluation.bands import uplift_band
 from auucmax.evaluation.curves import uplift_at_k, uplift_curve
 from auucmax.targeting import plan
+from auucmax.targeting.planning import EVERY_PERCENT
 
 GRID = [0.0, 0.1, 0.35, 0.5, 0.8, 1.0]
 
@@ -70,6 +71,31 @@ def test_intervals_are_the_simultaneous_band(trial):
     assert (row.n_treated, row.gain, row.gain_lower, row.gain_upper, row.profit) == (0, 0, 0, 0, 0)
     effect = uplift_at_k(trial.y, trial.effect, treatment=trial.treatment, share=1.0)
     assert found.at(1).effect == pytest.approx(effect)
+
+
+def test_one_more_share_changes_no_other_row_of_a_fine_grid(trial):
+    rows = {"y": trial.y, "score": trial.effect, "treatment": trial.treatment}
+    fine = plan(**rows, shares=EVERY_PERCENT)
+    more = plan(**rows, shares=EVERY_PERCENT, share=[0.123, 0.3])
+    assert more.band.critical == fine.band.critical
+    assert more.at(0.3) == fine.at(0.3)
+    between = more.at(0.123)
+    assert between.gain_lower < between.gain < between.gain_upper
+    # A coarse grid says too little of what lies between its shares.
+    coarse = plan(**rows, shares=[0.5])
+    assert plan(**rows, shares=[0.5], share=0.1).band.critical > coarse.band.critical
+
+
+def test_peaks_among_some_shares(trial):
+    given = {"treatment": trial.treatment, "value": 10.0, "cost": 0.1}
+    found = plan(trial.y, trial.effect, **given)
+    shares = found.table["share"]
+    some = found.with_peaks_among(shares > 0.9)
+    assert some.best.share > 0.9 or some.best.share == 0
+    assert some.best.profit == found.table["profit"][(shares > 0.9) | (shares == 0)].max()
+    assert found.with_peaks_among(shares < 0).best.share == 0
+    again = found.with_peaks_among(shares >= 0)
+    assert (again.best, again.cautious) == (found.best, found.cautious)
 
 
 def test_peaks_budget_and_slider(trial):

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from tests.trial_model.trial_table import NAMES, trial_table
 
+from auucmax.report import Economy, summarise_model
 from auucmax.trial_model import fit_trial_model, target
 
 MONEY = ("cost", "profit", "profit_lower", "profit_upper")
@@ -47,6 +48,20 @@ def check_expected(found, share, *, value=1.0, cost=0.0):
         assert profit == pytest.approx(value * gain - cost * n, rel=1e-12, abs=1e-9)
     assert expected.cost == pytest.approx(cost * n)
     assert expected.gain_lower <= expected.gain <= expected.gain_upper
+
+
+@pytest.mark.parametrize("share", [0.2, 0.3])
+def test_the_report_of_the_same_rows_has_the_same_interval(model, share):
+    table = trial_table(4_000)
+    held_out = model.held_out(table)
+    n = len(held_out.y)
+    report = summarise_model(model, table, economy=Economy(cohort=n, cost=0.2, value=3))
+    found = target(model, held_out.frame, share=share, cost=0.2, value=3).plan
+    row, shown, place = found.at(share), report["plan"], round(100 * share)
+    for name in ("gain", "gain_lower", "gain_upper", "profit_lower", "profit_upper"):
+        assert getattr(row, name) == pytest.approx(shown[name][place], rel=1e-9)
+    assert found.best.share == pytest.approx(shown["best_share"])
+    assert found.cautious.share == pytest.approx(shown["cautious_share"])
 
 
 @pytest.mark.parametrize("share", [0.2, 0.3, 0.77])

@@ -60,6 +60,7 @@ def test_rows_that_were_learnt_from_are_all_the_others(table, by_id, by_position
         learnt, held_out = model.learnt(table), model.held_out(table)
         everyone = np.sort(np.concatenate([learnt.positions, held_out.positions]))
         np.testing.assert_array_equal(everyone, np.flatnonzero(table["arm"] != "phone"))
+        assert set(model.trained(table).positions) < set(learnt.positions)
         rows = table.iloc[learnt.positions]
         np.testing.assert_array_equal(rows["visit"], learnt.y)
         np.testing.assert_array_equal(rows["arm"] == "mail", learnt.treatment == 1)
@@ -116,9 +117,26 @@ def test_known_rows_among_new_ones_are_left_out_and_it_is_said(table, by_positio
 def test_rows_that_cannot_be_told_apart_are_said_to_be_so(table):
     few = table[["arm", "visit", "member"]]
     model = fit_trial_model(few, **NAMES, model="tm")
-    note = model.held_out(few.head(2_000)).note
-    assert "look too much alike to be told apart without ids" in note
-    assert "only if you know that they are new" in note
+    found = model.held_out(few.head(2_000))
+    assert "look too much alike to be told apart without ids" in found.note
+    assert "only if you know that they are new" in found.note
+    assert not found.is_sure
+    assert model.held_out(few).is_sure
+
+
+def test_rows_that_only_their_ids_tell_apart_are_said_to_be_so(table):
+    few = table[["person", "arm", "visit", "member"]]
+    model = fit_trial_model(few, **NAMES, id="person", model="tm")
+    same = model.held_out(few.sample(frac=1, random_state=0))
+    assert same.note.endswith("which are no evidence.")
+    new = trial_table(500, random_state=9).assign(person=range(500))
+    found = model.held_out(new)
+    assert found.note.startswith(
+        f"All {len(found.y)} rows are new to the model. This goes by their"
+    )
+    assert found.note.endswith("only if ids are written as in the file of the fit.")
+    with pytest.raises(ValueError, match=r"these rows under other ids.*write the ids as they are"):
+        model.held_out(few.assign(person="0" + few["person"]))
 
 
 def test_names_that_are_no_texts(table, by_id):

@@ -19,10 +19,13 @@ def model(table):
 
 def test_rivals_are_fitted_on_what_the_model_learnt_from(table, model):
     held_out, scores = rival_scores(model, table, ["cvt"])
-    learnt = model.learnt(table)
-    assert not set(learnt.positions) & set(held_out.positions)
+    trained = model.trained(table)
+    counts = model.summary["rows"]["parts"]["train"]
+    assert trained.treatment.sum() == counts["treated"]
+    assert (1 - trained.treatment).sum() == counts["control"]
+    assert not set(trained.positions) & set(held_out.positions)
     by_hand = MODELS["cvt"](0).fit(
-        model.encoder.transform(learnt.frame), learnt.y, treatment=learnt.treatment
+        model.encoder.transform(trained.frame), trained.y, treatment=trained.treatment
     )
     expected = by_hand.predict(model.encoder.transform(held_out.frame))
     np.testing.assert_array_equal(scores["cvt"], expected)
@@ -33,6 +36,12 @@ def test_outcomes_of_held_out_rows_change_no_rival(table, model):
     changed = table.copy()
     changed.loc[changed.index[held_out.positions], "visit"] = 0
     np.testing.assert_array_equal(rival_scores(model, changed, ["tm"])[1]["tm"], scores["tm"])
+
+
+def test_a_rival_of_the_same_kind_is_the_model_itself(table, model):
+    """Neither has learnt from more rows than the other, so they are one: no calibration rows."""
+    held_out, scores = rival_scores(model, table, ["tm"])
+    np.testing.assert_allclose(scores["tm"], model.predict(held_out.frame), rtol=0, atol=1e-12)
 
 
 def test_a_table_without_rows_of_the_fit_has_no_rivals(model):

@@ -64,31 +64,34 @@ def test_key_and_nothing_else_decides_on_ids():
 def test_the_same_file_has_the_same_test_rows():
     for ids in (True, False):
         split, parts = deal(marks(ids=ids))
-        usable, seen, n_alike = split.judgeable(marks(ids=ids))
-        np.testing.assert_array_equal(usable, parts == 2)
-        assert seen
-        assert n_alike == 0
+        found = split.judgeable(marks(ids=ids))
+        np.testing.assert_array_equal(found.usable, parts == 2)
+        np.testing.assert_array_equal(found.trained, parts == 0)
+        assert found.seen
+        assert found.told
+        assert found.n_alike == 0
 
 
 def test_with_ids_rows_may_come_in_any_order_and_with_others():
     split, parts = deal(marks())
     order = np.random.default_rng(1).permutation(500)
-    usable, seen, _ = split.judgeable(marks(order=order))
-    np.testing.assert_array_equal(usable, parts[order] == 2)
-    assert seen
-    usable, seen, _ = split.judgeable(marks(seed=7))
-    assert usable.all()
-    assert not seen
+    found = split.judgeable(marks(order=order))
+    np.testing.assert_array_equal(found.usable, parts[order] == 2)
+    np.testing.assert_array_equal(found.trained, parts[order] == 0)
+    assert found.seen
     only_test = np.flatnonzero(parts == 2)
-    usable, seen, _ = split.judgeable(marks(order=only_test))
-    assert usable.all()
-    assert not seen
+    for found in (split.judgeable(marks(seed=7)), split.judgeable(marks(order=only_test))):
+        assert found.usable.all()
+        assert not found.trained.any()
+        assert not found.seen
 
 
 def test_rows_under_new_ids_are_still_known():
     split, _ = deal(marks())
-    with pytest.raises(ValueError, match="look like rows that it was fitted on, and their ids are"):
+    with pytest.raises(ValueError, match="got these rows under other ids, and their ids are new"):
         split.judgeable(marks(rename="new "))
+    with pytest.raises(ValueError, match="look like rows that it was fitted on, and their ids are"):
+        split.judgeable(marks(rename="new ", order=slice(1, None)))
     # Ids that were given anew after the rows were mixed name other rows.
     order = np.random.default_rng(1).permutation(500)
     mixed = marks(order=order)._replace(ids=marks().ids)
@@ -102,21 +105,83 @@ def test_without_ids_a_changed_file_is_refused_and_a_new_one_is_not():
     for changed in (order, order[:300], np.arange(499), order[:10], np.arange(20)):
         with pytest.raises(ValueError, match="fit the model with an id column"):
             split.judgeable(marks(ids=False, order=changed))
-    usable, seen, _ = split.judgeable(marks(seed=3, ids=False))
-    assert usable.all()
-    assert not seen
     # The test rows by themselves are new to the model, whatever their order.
-    usable, seen, _ = split.judgeable(marks(ids=False, order=np.flatnonzero(parts == 2)[::-1]))
-    assert usable.all()
-    assert not seen
+    only_test = marks(ids=False, order=np.flatnonzero(parts == 2)[::-1])
+    for found in (split.judgeable(marks(seed=3, ids=False)), split.judgeable(only_test)):
+        assert found.usable.all()
+        assert not found.seen
 
 
-def coarse(n, seed, order=slice(None)):
+def coarse(n, seed, order=slice(None), ids=None):
     """Rows of few values, many of which occur again and again."""
     rng = np.random.default_rng(seed)
     features = pd.DataFrame({"a": rng.integers(0, 12, n), "b": rng.integers(0, 40, n)})
     y, treated = (rng.random((2, n)) < 0.5).astype(float)
-    return mark_rows(features.iloc[order], y[order], treated[order] > 0, None)
+    return mark_rows(features.iloc[order], y[order], treated[order] > 0, ids)
+
+
+def alike(n, seed, order=slice(None), ids=None):
+    """Rows of 200 kinds: nearly every new row looks like a known one."""
+    rng = np.random.default_rng(seed)
+    features = pd.DataFrame({"a": rng.integers(0, 10, n), "b": rng.integers(0, 10, n)})
+    y, treated = (rng.random((2, n)) < 0.4).astype(float)
+    return mark_rows(features.iloc[order], y[order], treated[order] > 0, ids)
+
+
+def numbered(n, pattern="{}", start=0):
+    return np.array([pattern.format(k) for k in range(start, start + n)], dtype=object)
+
+
+def test_alike_rows_under_ids_that_are_written_in_another_way():
+    n = 6_000
+    split, parts = deal(alike(n, 0, ids=numbered(n)))
+    assert split.chance[0] > 0.99
+    with pytest.raises(ValueError, match=r"got these rows under other ids.*write the ids as they"):
+        split.judgeable(alike(n, 0, ids=numbered(n, "{:07d}")))
+    half = np.where(np.arange(n) % 2, numbered(n), numbered(n, "{:07d}"))
+    for ids in (numbered(n, "{:07d}"), half):
+        with pytest.raises(ValueError, match=r"outcomes agree.* and their ids are new"):
+            split.judgeable(alike(n, 0, slice(0, n - 5), ids=ids[: n - 5]))
+    # The same ids in another order are those of the fit.
+    order = np.random.default_rng(0).permutation(n)
+    found = split.judgeable(alike(n, 0, order, ids=numbered(n)[order]))
+    np.testing.assert_array_equal(found.usable, parts[order] == 2)
+    assert found.told
+
+
+def test_alike_rows_that_are_new_are_not_refused_but_the_doubt_is_told():
+    split, _ = deal(alike(6_000, 0, ids=numbered(6_000)))
+    for seed in range(1, 21):
+        for n in (100, 1_500, 6_000):
+            found = split.judgeable(alike(n, seed, ids=numbered(n, start=10_000)))
+            assert found.usable.all()
+            assert not found.seen
+            assert not found.told
+
+
+def test_alike_rows_without_ids_and_without_some_rows():
+    split, parts = deal(alike(6_000, 0))
+    for order in (slice(0, 5_999), slice(1, None), slice(0, 3_000)):
+        with pytest.raises(ValueError, match=r"outcomes agree.* and there are no ids"):
+            split.judgeable(alike(6_000, 0, order))
+    for new in (alike(6_000, 1), alike(6_000, 0, parts == 2)):
+        found = split.judgeable(new)
+        assert found.usable.all()
+        assert not found.told
+
+
+def test_parts_of_one_file_are_the_same_from_its_hashes_and_from_the_model():
+    """Of so many ids some share half of their hash with another."""
+    n = 60_000
+    ids = numbered(n)
+    zeros = np.zeros(n)
+    given = mark_rows(pd.DataFrame({"x": zeros}), zeros, np.arange(n) % 2 > 0, ids)
+    split, parts = deal(given)
+    np.testing.assert_array_equal(split.judgeable(given).usable, parts == 2)
+    turned = mark_rows(pd.DataFrame({"x": zeros}), zeros, np.arange(n) % 2 == 0, ids[::-1])
+    np.testing.assert_array_equal(split.judgeable(turned).usable, parts[::-1] == 2)
+    other = turned._replace(ids=numbered(n, start=n))
+    assert not np.isin(split.learnt_ids, pd.util.hash_array(other.ids, hash_key=KEY)).any()
 
 
 def test_rows_that_look_alike_by_chance():
@@ -135,7 +200,11 @@ def test_rows_that_look_alike_by_chance():
 
 def joined(*given):
     """The rows of several tables, one below the other."""
-    return given[0]._replace(looks=np.concatenate([each.looks for each in given], axis=1))
+    stacked = {
+        name: np.concatenate([getattr(each, name) for each in given], axis=-1)
+        for name in ("looks", "strata", "y")
+    }
+    return given[0]._replace(**stacked)
 
 
 def test_rows_of_few_values_in_another_order_are_refused_all_the_same():
@@ -169,10 +238,10 @@ def test_a_few_known_rows_among_new_ones_are_left_out():
     split, parts = deal(marks(2_000, ids=False))
     learnt = np.flatnonzero(parts != 2)[:2]
     mixed = joined(marks(1_000, seed=5, ids=False), marks(2_000, ids=False, order=learnt))
-    usable, seen, n_alike = split.judgeable(mixed)
-    np.testing.assert_array_equal(usable, np.arange(1_002) < 1_000)
-    assert n_alike == 2
-    assert not seen
+    found = split.judgeable(mixed)
+    np.testing.assert_array_equal(found.usable, np.arange(1_002) < 1_000)
+    assert found.n_alike == 2
+    assert not found.seen
 
 
 @pytest.mark.parametrize("n_columns", [1, 2, 5])
@@ -288,7 +357,7 @@ def test_ids():
 def test_round_trip_as_json():
     split, parts = deal(marks())
     plain = json.loads(json.dumps(split.to_dict()))
-    again = RowSplit.from_dict(plain, split.learnt_ids, split.learnt_rows)
+    again = RowSplit.from_dict(plain, split.learnt_ids, split.learnt_rows, split.learnt_strata)
     np.testing.assert_array_equal(again.judgeable(marks())[0], parts == 2)
     assert again.to_dict() == split.to_dict()
 
@@ -308,10 +377,14 @@ def test_round_trip_as_json():
         {"totals": [1, 2, 3]},
         {"n_rows": -1},
         {"n_test": 0.5},
+        {"high": None},
+        {"high": float("nan")},
         {"more": 1},
     ],
 )
 def test_a_dictionary_that_no_split_wrote(change):
     split, _ = deal(marks())
     with pytest.raises(ValueError, match="a split should h"):
-        RowSplit.from_dict(split.to_dict() | change, split.learnt_ids, split.learnt_rows)
+        RowSplit.from_dict(
+            split.to_dict() | change, split.learnt_ids, split.learnt_rows, split.learnt_strata
+        )

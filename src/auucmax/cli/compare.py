@@ -17,6 +17,7 @@ from auucmax.cli.options import (
     Ignore,
     ModelKnowsOutcome,
     ModelKnowsTreatment,
+    NewLevels,
     Query,
     Seed,
     Treated,
@@ -35,30 +36,45 @@ def compare(
     ] = "auucmax,tm,cvt",
     against: Annotated[
         Path | None,
-        typer.Option("--against", help="A model file: the others learn from the rows that it "
-                     "learnt from, and all are judged on those that were set aside."),
+        typer.Option("--against", help="A model file: the others are fitted on the rows that it "
+                     "was fitted on, and all are judged on those that were set aside."),
     ] = None,
-    splits: Annotated[int, typer.Option("--splits", help="Random splits, without --against.")] = 10,
+    splits: Annotated[
+        int | None,
+        typer.Option("--splits", help="Random splits, without --against; 10 by default."),
+    ] = None,
     treated: Treated = None,
     control: Control = None,
     id: Id = None,
     features: Features = None,
     ignore: Ignore = None,
     seed: Seed = 0,
-    jobs: Annotated[int, typer.Option("--jobs", help="Processes; -1: all cores.")] = 1,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", help="Processes, without --against; 1 by default, -1: all cores."),
+    ] = None,
+    new_levels: NewLevels = "error",
     query: Query = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Compare models on the same rows: by many random splits, or against a fitted model."""
+    """Compare models on the same rows: by many random splits, or against a fitted model.
+
+    A MODEL decides on columns and arms. --new-levels is for it; in random splits, texts that
+    training rows do not have count to no level.
+    """
     from auucmax._validation import check_choice
     from auucmax.trial_model import MODELS
 
     names = list(dict.fromkeys(listed(models) or ()))
     for name in names:
         check_choice(name, "--models", MODELS)
+    columns = {"treatment": treatment, "outcome": outcome, "treated": treated, "control": control,
+               "id": id, "features": features, "ignore": ignore}  # fmt: skip
     if against is not None:
-        _against(against, data, query, names, as_json)
+        _check_unused("without --against", splits=splits, jobs=jobs)
+        _against(against, data, query, names, new_levels, columns, seed, as_json)
         return
+    _check_unused("with --against", new_levels=None if new_levels == "error" else new_levels)
     if treatment is None or outcome is None:
         raise ValueError(
             "compare should know the columns: got no --treatment or no --outcome. Name them, or "
@@ -67,13 +83,10 @@ def compare(
     from auucmax import compare as compare_models
     from auucmax.cli.trials import read_trial
 
-    trial = read_trial(
-        data, query, treatment=treatment, outcome=outcome, treated=treated, control=control, id=id,
-        features=features, ignore=ignore,
-    )  # fmt: skip
+    trial = read_trial(data, query, **columns)
     result = compare_models(
-        {name: _pipeline(name, seed) for name in names}, trial, splits=splits, random_state=seed,
-        n_jobs=jobs,
+        {name: _pipeline(name, seed) for name in names}, trial, random_state=seed,
+        splits=10 if splits is None else splits, n_jobs=1 if jobs is None else jobs,
     )  # fmt: skip
     if as_json:
         print_json(
@@ -87,6 +100,13 @@ def compare(
         typer.echo(f"\nDifferences to {names[0]}:\n{differences}")
 
 
+def _check_unused(when: str, **options: Any) -> None:
+    for name, given in options.items():
+        if given is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option} should come {when}, got {option} {given}. Leave it out.")
+
+
 def _pipeline(name: str, seed: int) -> Any:
     """Encoding and model together, so that nothing is learnt from test rows."""
     from sklearn.pipeline import make_pipeline
@@ -97,13 +117,23 @@ def _pipeline(name: str, seed: int) -> Any:
     return make_pipeline(TableEncoder(new_levels="other"), MODELS[name](seed))
 
 
-def _against(path: Path, data: str, query: str | None, names: list[str], as_json: bool) -> None:
+def _against(
+    path: Path,
+    data: str,
+    query: str | None,
+    names: list[str],
+    new_levels: str,
+    columns: dict[str, Any],
+    seed: int,
+    as_json: bool,
+) -> None:
     from auucmax import auuc_difference, auuc_inference
-    from auucmax.cli.trials import read_rows
-    from auucmax.trial_model import load_model, rival_scores
+    from auucmax.cli.trials import check_decided, read_model, read_rows
+    from auucmax.trial_model import rival_scores
 
-    model = load_model(path)
-    held_out, scores = rival_scores(model, read_rows(data, query), names)
+    model = read_model(path, new_levels)
+    check_decided(model.columns, **columns)
+    held_out, scores = rival_scores(model, read_rows(data, query), names, random_state=seed)
     own = model.predict(held_out.frame)
     y, treatment = held_out.y, held_out.treatment
     found: dict[str, dict[str, Any]] = {}

@@ -14,11 +14,13 @@ from auucmax.cli.options import (
     Control,
     ModelKnowsOutcome,
     ModelKnowsTreatment,
+    NewLevels,
     Query,
     Treated,
 )
 from auucmax.cli.output import print_json, print_rows
 
+NO_CERTIFICATE = "none, for the model may have learnt from these rows"
 MODEL_OR_DATA = "the model file and the data; or only the data, with --score-column"
 
 
@@ -35,20 +37,26 @@ def evaluate(
     outcome: ModelKnowsOutcome = None,
     treated: Treated = None,
     control: Control = None,
+    new_levels: NewLevels = "error",
     query: Query = None,
     as_json: AsJson = False,
 ) -> None:
     """Judge a ranking: AUUC and gain over random with intervals, and a certificate.
 
     Of the file that the model was fitted on, only the rows that were set aside are used, and that
-    is said. With --score-column (and --treatment, --outcome) scores of any origin are judged; they
-    must not have been made from these rows.
+    is said; where it cannot be told, there is no certificate. With --score-column (and --treatment,
+    --outcome) scores of any origin are judged; they must not have been made from these rows.
     """
-    rows, note = (
-        _by_column(files, score_column, treatment, outcome, treated, control, query)
-        if score_column is not None
-        else _by_model(files, query)
-    )
+    named = {"treatment": treatment, "outcome": outcome, "treated": treated, "control": control}
+    if score_column is None:
+        rows, note = _by_model(files, new_levels, query, named)
+    elif new_levels == "error":
+        rows, note = _by_column(files, score_column, query, named)
+    else:
+        raise ValueError(
+            f"--new-levels should come with a MODEL, got {new_levels!r} with --score-column. Leave "
+            f"it out: the scores are made already."
+        )
     found = _judge(**rows)
     if as_json:
         print_json(found | {"note": note})
@@ -62,58 +70,57 @@ def evaluate(
             "AUUC": f"{auuc['estimate']:.5f} ({low:.5f} to {high:.5f})",
             "gain over a random order": gain,
             "Qini": f"{found['qini']:.5f}",
-            "certificate": found["certificate"]["text"],
+            "certificate": (found["certificate"] or {"text": NO_CERTIFICATE})["text"],
         },
         (note,),
     )
 
 
-def _judge(y: Any, score: Any, treatment: Any) -> dict[str, Any]:
+def _judge(y: Any, score: Any, treatment: Any, is_sure: bool) -> dict[str, Any]:
     from auucmax import auuc_inference, certify, qini_score
 
-    certificate = certify(score, y=y, treatment=treatment)
-    return {
+    found: dict[str, Any] = {
         "auuc": asdict(auuc_inference(y, score, treatment=treatment)),
         "qini": qini_score(y, score, treatment=treatment),
-        "certificate": asdict(certificate) | {"text": str(certificate)},
+        "certificate": None,
     }
+    if is_sure:
+        certificate = certify(score, y=y, treatment=treatment)
+        found["certificate"] = asdict(certificate) | {"text": str(certificate)}
+    return found
 
 
-def _by_model(files: list[str], query: str | None) -> tuple[dict[str, Any], str]:
-    from auucmax.cli.trials import read_rows
-    from auucmax.trial_model import load_model
+def _by_model(
+    files: list[str], new_levels: str, query: str | None, named: dict[str, str | None]
+) -> tuple[dict[str, Any], str]:
+    from auucmax.cli.trials import check_decided, read_model, read_rows
 
     if len(files) != 2:
         names = ", ".join(files)
         raise ValueError(f"evaluate should get {MODEL_OR_DATA}; got {names}. Name both files.")
-    model = load_model(Path(files[0]))
+    model = read_model(Path(files[0]), new_levels)
+    check_decided(model.columns, **named)
     held = model.held_out(read_rows(files[1], query))
-    return {"y": held.y, "score": model.predict(held.frame), "treatment": held.treatment}, held.note
+    score = model.predict(held.frame)
+    rows = {"y": held.y, "score": score, "treatment": held.treatment, "is_sure": held.is_sure}
+    return rows, held.note
 
 
 def _by_column(
-    files: list[str],
-    column: str,
-    treatment: str | None,
-    outcome: str | None,
-    treated: str | None,
-    control: str | None,
-    query: str | None,
+    files: list[str], column: str, query: str | None, named: dict[str, str | None]
 ) -> tuple[dict[str, Any], str]:
     from auucmax.cli.trials import column_options, read_rows
     from auucmax.trial_model import name_columns, trial_rows
 
-    if len(files) != 1 or treatment is None or outcome is None:
+    if len(files) != 1 or named["treatment"] is None or named["outcome"] is None:
         raise ValueError(
             "evaluate with --score-column should get one DATA, --treatment and --outcome; got "
             "something else. A MODEL makes its own scores."
         )
     frame = read_rows(files[0], query)
-    named = column_options(
-        frame, treatment=treatment, outcome=outcome, treated=treated, control=control,
-        features=None, ignore=None,
-    )  # fmt: skip
-    columns = name_columns(frame, **(named | {"features": [column]}))
+    options = column_options(frame, **named, features=None, ignore=None)
+    columns = name_columns(frame, **(options | {"features": [column]}))
     rows = trial_rows(frame, columns)
     note = f"Scores from {column!r}: the numbers hold if they were not made from these rows."
-    return {"y": rows.y, "score": rows.frame[column].to_numpy(), "treatment": rows.treated}, note
+    score = rows.frame[column].to_numpy()
+    return {"y": rows.y, "score": score, "treatment": rows.treated, "is_sure": True}, note

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -55,11 +56,28 @@ Id = Annotated[
     typer.Option("--id", help="Column that names each row; keeps the split if rows are reordered."),
 ]
 Features = Annotated[
-    str | None,
-    typer.Option("--features", help="Columns to learn from, with commas; all others by default."),
+    list[str] | None,
+    typer.Option(
+        "--features",
+        help="Columns to learn from, with commas or one each time; all others by default.",
+        show_default=False,
+    ),
 ]
 Ignore = Annotated[
-    str | None, typer.Option("--ignore", help="Columns not to learn from, with commas.")
+    list[str] | None,
+    typer.Option(
+        "--ignore",
+        help="Columns not to learn from, with commas or one each time.",
+        show_default=False,
+    ),
+]
+NewLevels = Annotated[
+    str,
+    typer.Option(
+        "--new-levels",
+        help="What to do with texts that training did not have: error, or other, which counts them "
+        "to no level.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print all numbers as JSON, for machines.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of splits and models.")]
@@ -74,3 +92,14 @@ def listed(text: str | None) -> list[str] | None:
     ['age', 'income']
     """
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def listed_columns(texts: Sequence[str] | None, known: Collection[str]) -> list[str] | None:
+    """Names between commas, of one option or several; a text that is a known name is one.
+
+    >>> listed_columns(["age, income", "town,country"], ["age", "income", "town,country"])
+    ['age', 'income', 'town,country']
+    """
+    if not texts:
+        return None
+    return [name for text in texts for name in ([text] if text in known else listed(text) or [])]

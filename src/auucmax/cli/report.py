@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import AsJson, Cost, Data, Model, Query, Value
+from auucmax.cli.options import AsJson, Cost, Data, Model, NewLevels, Query, Value
 from auucmax.cli.output import print_json, working
 
 
@@ -31,11 +31,12 @@ def report(
         str | None,
         typer.Option(
             "--rivals",
-            help="Other models to draw, with commas, fitted on the same rows; '' for none. By "
-            "default tm, if DATA is the file of the fit.",
+            help="Other models to draw, with commas, fitted on the training rows of MODEL; '' "
+            "for none. By default tm, if DATA is the file of the fit.",
             show_default=False,
         ),
     ] = None,
+    new_levels: NewLevels = "error",
     query: Query = None,
     as_json: AsJson = False,
 ) -> None:
@@ -45,12 +46,11 @@ def report(
     """
     from auucmax._files import check_target
     from auucmax.cli.options import listed
-    from auucmax.cli.trials import read_rows
+    from auucmax.cli.trials import read_model, read_rows
     from auucmax.report import Economy, summarise_model, write_report
-    from auucmax.trial_model import load_model
 
     check_target(output, model, data)
-    fitted = load_model(model)
+    fitted = read_model(model, new_levels)
     frame = read_rows(data, query)
     with working("judging"):
         summary = summarise_model(

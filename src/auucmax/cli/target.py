@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import AsJson, Cost, Model, Query, Value
+from auucmax.cli.options import AsJson, Cost, Model, NewLevels, Query, Value
 from auucmax.cli.output import check_table_target, print_json, print_rows, working, write_frame
 
 if TYPE_CHECKING:
@@ -33,32 +33,24 @@ def target(
     ] = None,
     cost: Cost = None,
     value: Value = None,
-    new_levels: Annotated[
-        str,
-        typer.Option("--new-levels", help="What to do with texts that training did not have: "
-                     "error, or other, which counts them to no level."),
-    ] = "error",
+    new_levels: NewLevels = "error",
     everyone: Annotated[bool, typer.Option("--all", help="List everyone, not the chosen.")] = False,
     query: Query = None,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Choose whom to treat: by a share, a budget, or what an outcome is worth.
 
     Writes the chosen people, best first, with rank, score, uplift, decile and arm. The expected
     gain is that of the trial's rows that the model has not seen; intervals hold at whatever share
     is chosen after looking.
     """
-    from auucmax._validation import check_choice
-    from auucmax.cli.trials import read_rows
-    from auucmax.trial_model import load_model
+    from auucmax.cli.trials import read_model, read_rows
     from auucmax.trial_model import target as choose
     from auucmax.trial_model.choosing import check_policy
 
     check_table_target(output, model, new)
-    check_choice(new_levels, "--new-levels", ("error", "other"))
     check_policy(share, budget, cost, value)
-    fitted = load_model(model)
-    fitted.encoder.new_levels = new_levels
+    fitted = read_model(model, new_levels)
     frame = read_rows(new, query)
     with working("choosing"):
         found = choose(fitted, frame, share=share, budget=budget, cost=cost, value=value)

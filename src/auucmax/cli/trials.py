@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from auucmax.cli.options import listed
+from auucmax.cli.options import listed_columns
 from auucmax.cli.output import working
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from auucmax import Trial
+    from auucmax.trial_model import ColumnNames, TrialModel
 
 
 def read_rows(data: str, query: str | None) -> pd.DataFrame:
@@ -19,6 +22,50 @@ def read_rows(data: str, query: str | None) -> pd.DataFrame:
 
     with working("reading"):
         return read_table(data, query=query)
+
+
+def read_model(path: Path, new_levels: str) -> TrialModel:
+    """The model, which takes texts that are new to it as it is told."""
+    from auucmax._validation import check_choice
+    from auucmax.trial_model import load_model
+
+    check_choice(new_levels, "--new-levels", ("error", "other"))
+    model = load_model(path)
+    model.encoder.new_levels = new_levels
+    return model
+
+
+def check_decided(
+    columns: ColumnNames,
+    *,
+    features: Sequence[str] | None = None,
+    ignore: Sequence[str] | None = None,
+    **named: str | None,
+) -> None:
+    """Options that say what a model knows already must say the same."""
+    from auucmax._validation import listed
+    from auucmax.trial_model.model import arm_text
+
+    for name, given in named.items():
+        known = getattr(columns, name)
+        is_label = name in ("treated", "control")
+        same = arm_text(given).strip() == known.strip() if is_label and given else given == known
+        if given is not None and not same:
+            expected = "left out, for the model has none" if known is None else repr(known)
+            raise ValueError(_decided(f"--{name}", expected, repr(given)))
+    own = columns.features
+    chosen = listed_columns(features, own)
+    if chosen is not None and set(chosen) != set(own):
+        raise ValueError(_decided("--features", listed(own), listed(chosen)))
+    if used := [name for name in listed_columns(ignore, own) or [] if name in own]:
+        raise ValueError(_decided("--ignore", "other columns than it uses", listed(used)))
+
+
+def _decided(option: str, expected: str, got: str) -> str:
+    return (
+        f"{option} should be {expected}, as the MODEL was fitted; got {got}. Leave {option} out: "
+        f"the MODEL decides it."
+    )
 
 
 def read_trial(data: str, query: str | None, **named: Any) -> Trial:
@@ -31,13 +78,18 @@ def read_trial(data: str, query: str | None, **named: Any) -> Trial:
 
 
 def column_options(
-    frame: pd.DataFrame, *, features: str | None, ignore: str | None, **named: Any
+    frame: pd.DataFrame,
+    *,
+    features: Sequence[str] | None,
+    ignore: Sequence[str] | None,
+    **named: Any,
 ) -> dict[str, Any]:
     """Columns to learn from, as a list, of which ``ignore`` takes some out; labels as they are."""
     from auucmax.trial_model.model import check_names
 
     _check_parts(named)
-    chosen, left_out = listed(features), listed(ignore)
+    known = {str(name) for name in frame.columns}
+    chosen, left_out = listed_columns(features, known), listed_columns(ignore, known)
     if left_out:
         check_names(frame, left_out)
         others = [named["treatment"], named["outcome"], named.get("id")]
@@ -71,7 +123,7 @@ def arm_labels(
     **others: Any,
 ) -> dict[str, str | None]:
     """Labels of the arms as the table spells them: blanks around them are hard to see."""
-    from auucmax.estimators.table_encoder import level_text
+    from auucmax.estimators.level_texts import level_text
 
     given = {"treated": treated, "control": control}
     if treatment not in frame.columns:

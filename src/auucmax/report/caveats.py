@@ -62,6 +62,8 @@ def _of_trial(summary: Summary) -> Found:
 
 def _of_rows(summary: Summary) -> Found:
     rows, outcome = summary["rows"], summary["names"]["outcome"]
+    if rows["doubt"] is not None:
+        yield "rows perhaps known", "problem", rows["doubt"]
     events = [rows["events_treated"], rows["events_control"]]
     if None not in events and min(events) < FEW_EVENTS:
         yield (

@@ -27,9 +27,9 @@ def summarise_model(
 ) -> dict[str, Any]:
     """All numbers of the report, from the rows of a table that the model may be judged on.
 
-    ``rivals`` are names of models, fitted on the rows that the model learnt from; a table without
+    ``rivals`` are names of models, fitted on the rows that the model was fitted on; a table without
     those rows has none, and None stands for "tm" where the table has them. Other parameters as in
-    :func:`summarise`.
+    :func:`summarise`. There is no certificate from rows that the model may have learnt from.
 
     Examples
     --------
@@ -64,7 +64,10 @@ def summarise_model(
         ),
         economy=economy,
         share=share,
-        certificate=certify(score, y=held_out.y, treatment=held_out.treatment),
+        certificate=certify(score, y=held_out.y, treatment=held_out.treatment)
+        if held_out.is_sure
+        else None,
+        doubt=None if held_out.is_sure else held_out.note,
         # Randomisation is a matter of all rows of the trial.
         randomisation=check_randomisation(trial_rows(frame, columns).trial(columns)),
         notes=[held_out.note],

@@ -9,6 +9,8 @@ __all__ = ["effect_sentence", "headline_sentence", "ranking_sentence", "rate", "
 
 Summary = Mapping[str, Any]
 
+_KIND = "for all shares at once"  # as those of the curve and of the plan
+
 
 def rate(summary: Summary, value: float, *, sign: bool = False) -> str:
     """A gain in the unit of the page: per 100 people for a 0/1 outcome, per person otherwise."""
@@ -50,15 +52,19 @@ def headline_sentence(summary: Summary) -> str:
         return (
             f"{who} gives {head['ratio']:.0%} of the effect of treating everyone "
             f"({summary['level']:.0%} interval {head['ratio_lower']:.0%} to "
-            f"{head['ratio_upper']:.0%}); the same number picked at random would give "
+            f"{head['ratio_upper']:.0%}, {_KIND}); the same number picked at random would give "
             f"{head['share']:.0%}."
         )
     gain = (
         f"{who} changes {summary['names']['outcome']} by {rate(summary, head['gain'], sign=True)} "
         f"{summary['unit']['per']} of the whole cohort "
-        f"({interval(summary, head['lower'], head['upper'])})"
+        f"({interval(summary, head['lower'], head['upper'])}, {_KIND})"
     )
-    why = "is below zero" if effect["upper"] < 0 else "is not shown to be above zero"
+    why = "is not shown to be above zero"
+    if effect["upper"] < 0:
+        why = "is below zero"
+    elif effect["lower"] > 0:
+        why = "is not far enough above zero"
     return f"{gain}. The average effect of treating everyone {why}, so no share of it is stated."
 
 

@@ -12,17 +12,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from auucmax._json import plain
 from auucmax._validation import Floats
 from auucmax.evaluation import UpliftBand
 from auucmax.report.plain import digits_for, short
 from auucmax.targeting import Plan
+from auucmax.targeting.planning import EVERY_PERCENT
 from auucmax.targeting.reliability import reliable_shares
 
 __all__ = ["GRID", "Economy", "describe_plan", "effect_of", "ratio_interval", "reliable_shares"]
 
-GRID = np.linspace(0, 1, 101)
+GRID = EVERY_PERCENT
+_N_DRAWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ def describe_plan(found: Plan, economy: Economy, risk: Floats | None) -> dict[st
     """The columns of a plan over the grid as lists; None where cost or value is not known.
 
     ``risk`` is the policy risk at the same shares (None unless the outcome is 0/1). ``best_share``
-    has the highest expected profit, ``cautious_share`` the highest lower end of it, and ``digits``
+    has the highest expected profit, ``cautious_share`` the highest lower end of it, both of the
+    shares at which there are rows enough, and ``digits``
     says with how many decimals the numbers are written.
     """
     table = found.table
@@ -96,15 +100,40 @@ def ratio_interval(band: UpliftBand, at: int) -> tuple[float, float, float] | No
     """V(q) / V(1) with Fieller's interval, for the ``at``-th share; None unless V(1) is above 0.
 
     All r with |V(q) - r V(1)| <= t se(V(q) - r V(1)): between the roots of a quadratic in r, which
-    is an interval exactly when V(1) differs from 0 at the level of the band.
+    is an interval exactly when V(1) is more than t standard errors from 0. t is such that the
+    intervals hold at all shares of the band together.
     """
     top, whole = float(band.uplift[at]), float(band.uplift[-1])
     if not band.lower[-1] > 0:
         return None
-    t = (band.upper[-1] - whole) / band.standard_error[-1] if band.standard_error[-1] > 0 else 0.0
+    t = _ratio_multiple(band)
+    if not whole > t * band.standard_error[-1]:
+        return None
     c = band.covariance
     quadratic = whole**2 - t**2 * c[-1, -1]
     linear = top * whole - t**2 * c[at, -1]
     constant = top**2 - t**2 * c[at, at]
     root = math.sqrt(max(linear**2 - quadratic * constant, 0.0))
     return top / whole, (linear - root) / quadratic, (linear + root) / quadratic
+
+
+def _ratio_multiple(band: UpliftBand) -> float:
+    """Level quantile of the largest |V(q) - r(q) V(1)| in standard errors, r(q) = V(q) / V(1).
+
+    From normal draws, always the same, and as much wider as the band's own intervals at one share
+    are than normal ones.
+    """
+    ratio, end = band.uplift / band.uplift[-1], band.covariance[:, -1]
+    cross = np.outer(ratio, end)
+    c = band.covariance - cross - cross.T + np.outer(ratio, ratio) * end[-1]
+    error = np.sqrt(np.maximum(np.diag(c), 0))
+    vary = error > 1e-6 * band.standard_error.max()  # neither nobody nor everybody has an error
+    if not vary.any():
+        return 0.0
+    widest = int(band.standard_error.argmax())
+    one = (band.upper - band.uplift)[widest] / band.standard_error[widest]
+    values, vectors = np.linalg.eigh(c[np.ix_(vary, vary)] / np.outer(error[vary], error[vary]))
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    draws = np.random.default_rng(0).standard_normal((_N_DRAWS, len(root))) @ root.T
+    largest = float(np.quantile(np.abs(draws).max(axis=1), band.level))
+    return float(one * max(largest / ndtri((1 + band.level) / 2), 1.0))

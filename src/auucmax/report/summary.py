@@ -76,6 +76,7 @@ def summarise(
     certificate: Certificate | None = None,
     randomisation: RandomisationReport | None = None,
     notes: Sequence[str] = (),
+    doubt: str | None = None,
     control: Any = None,
     random_state: int | Generator | None = 0,
 ) -> dict[str, Any]:
@@ -91,11 +92,12 @@ def summarise(
     rivals : name to (n,) score of other rankings of the same rows.
     linear : coefficients (p,) of a linear score, and the frame (n, p) that they multiply.
     names : :class:`Names`; economy : :class:`Economy` (cohort, cost, value).
-    share : the share of the headline, a whole per cent, chosen before looking.
+    share : the share of the headline, a whole per cent.
     level : of all intervals.
     certificate : from :func:`auucmax.certify`; randomisation : from
         :func:`auucmax.check_randomisation`.
     notes : sentences to add at the end of the page.
+    doubt : why the score may have been fitted on these rows after all, in a sentence.
 
     The numbers along the share are on a grid of 101 shares; their intervals hold at all of them
     together. ``version`` says how the dictionary is laid out.
@@ -107,7 +109,8 @@ def summarise(
     >>> found = summarise(trial.y, trial.X["womens"], treatment=trial.treatment)
     >>> print(found["headline"]["text"])
     Treating the 30% of people with the highest scores gives 49% of the effect of treating everyone
-    (95% interval 45% to 54%); the same number picked at random would give 30%.
+    (95% interval 45% to 54%, for all shares at once); the same number picked at random would give
+    30%.
     """
     names, economy = names or Names(), economy or Economy()
     rows = check_rows(y, score, treatment=treatment, control=control)
@@ -117,19 +120,21 @@ def summarise(
     judge = _Judge(rows, codes, level)
     found = judge.plan(economy, random_state)
     band = found.band
+    reliable = reliable_shares(rows, band.share, binary=binary)
+    found = found.with_peaks_among(reliable)
     risk = np.asarray(judge.risk()) if binary else None
     summary: dict[str, Any] = {
         "kind": "auucmax report",
         "version": VERSION,
         "level": level,
         "names": names.to_dict(),
-        "rows": _describe_rows(rows, codes, binary=binary),
+        "rows": _describe_rows(rows, codes, binary=binary) | {"doubt": doubt},
         "unit": _unit(band, binary=binary),
         "randomisation": _randomisation(randomisation),
         "effect": effect_of(band),
         "score": {"levels": len(np.unique(rows.score))},
         "auuc": judge.auuc(rows.score),
-        "curve": _curve(band) | {"reliable": reliable_shares(rows, band.share, binary=binary)},
+        "curve": _curve(band) | {"reliable": reliable},
         "rivals": [judge.rival(name, other) for name, other in (rivals or {}).items()],
         "plan": describe_plan(found, economy, risk),
         "headline": _headline(band, at),
@@ -258,13 +263,13 @@ def _curve(band: UpliftBand) -> dict[str, Any]:
 
 
 def _headline(band: UpliftBand, at: int) -> dict[str, Any]:
-    """At a share fixed beforehand, so the interval need hold at this share only."""
+    """The same numbers as the curve and the plan have at this share."""
     ratio = ratio_interval(band, at)
     found = {
         "share": band.share[at],
         "gain": band.uplift[at],
-        "lower": band.lower[at],
-        "upper": band.upper[at],
+        "lower": band.simultaneous_lower[at],
+        "upper": band.simultaneous_upper[at],
     }
     keys = ("ratio", "ratio_lower", "ratio_upper")
     return found | dict(zip(keys, ratio or (None, None, None), strict=True))

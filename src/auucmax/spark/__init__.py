@@ -7,8 +7,9 @@ the executors. What comes back is the same local model, interval or certificate 
 Needs the extra ``spark`` (pyspark 4), and auucmax installed where the executors run. Classic
 sessions and Spark Connect do. Results do not depend on which executor does what, nor on whether one
 is lost, as long as Spark gives each partition's rows in the same order when it reads them again: so
-it does for files and for what is cached, but not after a shuffle (a join, say), the result of which
-should be written, or cached, first.
+it does for files, but not after a shuffle (a join, say), the result of which should be written
+first. (A cache does not help: what a lost executor held of it is made again.) Only folds and halves
+of the rows depend on their order; a fit without them does not, but for rounding.
 """
 
 from auucmax.spark.rows import SparkRows

@@ -14,7 +14,7 @@ largest of many noisy ones and so tends to be too high; its interval allows for 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,11 +30,14 @@ from auucmax.evaluation.inference import with_weight
 from auucmax.evaluation.ranking import RankedRows, ranked_parts
 from auucmax.targeting.policy import check_money, rounding_of
 
-__all__ = ["Plan", "PlanRow", "ScoreShift", "plan"]
+__all__ = ["EVERY_PERCENT", "Plan", "PlanRow", "ScoreShift", "plan"]
 
+#: For those who tell at which shares there are rows enough, see ``reliable_shares``.
+EVERY_PERCENT = np.linspace(0, 1, 101)
 # The normal approximation is poor at smaller shares; nobody (share 0) is exact.
 SHARES = np.concatenate([[0.0], np.arange(5, 101) / 100])
 LARGE_SHIFT = 0.1
+FINE = 0.02  # between two shares that are no farther apart the curve hardly moves
 
 
 class PlanRow(NamedTuple):
@@ -109,6 +112,15 @@ class Plan:
                 f"is {shares[place]:g}. Pass share={share!r} to plan, which adds it to the grid."
             )
         return _row(self.table, place)
+
+    def with_peaks_among(self, allowed: ArrayLike) -> Plan:
+        """The same plan, with ``best`` and ``cautious`` among some shares, (J,) booleans.
+
+        Nobody (share 0) is always allowed: its profit is exact.
+        """
+        some = np.flatnonzero(np.asarray(allowed, dtype=bool) | (self.table["share"] == 0))
+        best, cautious = _peaks(self.table, some)
+        return replace(self, best=best, cautious=cautious)
 
     def affordable(self, budget: float) -> PlanRow:
         """The largest share of the grid whose cost is within ``budget``."""
@@ -192,7 +204,8 @@ def plan(
     n_people : size of the cohort when its scores are not known: its people are taken to be like
         those of the trial.
     value, cost : of one unit of the outcome, and of treating one person; 0 or more.
-    share : a share, or several, to add to the grid.
+    share : a share, or several, to add to the grid. Between two shares that are at most .02 apart
+        that changes no other row.
     shares : the grid, to which 0 is added; by default 0, .05, .06, ..., 1. The intervals are
         asymptotic: they are not to be trusted at shares that hold fewer than some hundred rows of
         an arm, or fewer than some tens of its people with an outcome other than 0.
@@ -222,12 +235,13 @@ def plan(
         outcome_model = np.full(len(check_column(y, "y")), outcome_model)
     outcome = adjusted_outcome(y, outcome_model)
     score = check_column(score, "score")  # thresholds are scores, not ranks
-    grid = _grid(share, shares)
+    own, grid = _grid(None, shares), _grid(share, shares)
     given = {"treatment": treatment, "control": control}
     given |= {"sample_weight": sample_weight, "propensity": propensity}
-    band = uplift_band(
-        outcome, score, shares=grid, groups=groups, level=level, random_state=random_state, **given
-    )
+    given_band = {"groups": groups, "level": level, "random_state": random_state, **given}
+    band = uplift_band(outcome, score, shares=grid, **given_band)
+    if len(grid) > len(own) and _is_fine(own, grid):
+        band = _widened(band, uplift_band(outcome, score, shares=own, **given_band).critical)
     if not np.isfinite(band.standard_error).all():
         raise ValueError(
             "a plan should have at least two rows (with groups, two clusters) of each arm, got one "
@@ -247,10 +261,11 @@ def plan(
         if shift.is_large:
             warnings.warn(_shift_message(shift), UserWarning, stacklevel=2)
     table = _table(band, cuts.threshold, n_treated, worth, price)
+    best, cautious = _peaks(table, np.arange(len(table)))
     return Plan(
         table=table,
-        best=_row(table, int(table["profit"].argmax())),
-        cautious=_row(table, int(table["profit_lower"].argmax())),
+        best=best,
+        cautious=cautious,
         value=worth,
         cost=price,
         n_people=size,
@@ -296,6 +311,33 @@ def _grid(share: float | ArrayLike | None, shares: ArrayLike | None) -> Floats:
     grid = np.unique(np.concatenate([[0.0], grid, more]))
     # One of two shares that differ by rounding only, or the band would count them twice.
     return grid[np.concatenate([[True], np.diff(grid) > 1e-9])]
+
+
+def _is_fine(own: Floats, grid: Floats) -> bool:
+    """Whether each share that was added lies between two of the grid that are close together."""
+    more = grid[~np.isin(grid, own)]
+    right = np.searchsorted(own, more)
+    inside = (right > 0) & (right < len(own))
+    return bool(inside.all() and (own[right] - own[right - 1] <= FINE + 1e-9).all())
+
+
+def _widened(band: UpliftBand, critical: float) -> UpliftBand:
+    """The band with another multiple of the standard error."""
+    reach = critical * band.standard_error
+    return replace(
+        band,
+        critical=critical,
+        simultaneous_lower=band.uplift - reach,
+        simultaneous_upper=band.uplift + reach,
+    )
+
+
+def _peaks(table: pd.DataFrame, places: NDArray[np.intp]) -> tuple[PlanRow, PlanRow]:
+    """Of some rows, those of the highest profit and of the highest lower limit of it."""
+    best, cautious = (
+        int(places[table[name].to_numpy()[places].argmax()]) for name in ("profit", "profit_lower")
+    )
+    return _row(table, best), _row(table, cautious)
 
 
 def _table(

@@ -11,6 +11,7 @@ import pandas as pd
 from auucmax._validation import Floats, check_rows, check_shares
 from auucmax.estimators.table_encoder import text_names
 from auucmax.targeting import Plan, PlanRow, Selection, plan, top_share, within_budget
+from auucmax.targeting.planning import EVERY_PERCENT
 from auucmax.targeting.policy import check_money
 from auucmax.targeting.reliability import ENOUGH_EVENTS, ENOUGH_ROWS, reliable_shares
 from auucmax.trial_model.model import JudgedRows, TrialModel
@@ -32,7 +33,8 @@ class Targeting:
         the id has one of these names, the other column is called ``auucmax_rank``, and so on.
     selection : who is treated. expected : what that brings, from rows of the trial that the model
         has not seen; its intervals hold however the share was chosen. NaN where it is unknown.
-    plan : the same for all shares, with the shares of highest profit.
+    plan : the same for every percent, with the shares of highest profit among those at which the
+        trial has rows enough. The report of the same rows has the same intervals.
     unknown : why the gain is unknown, in a sentence; None if it is known.
     cost, value : as they were given. reliable : whether each row of the plan has an interval.
     """
@@ -125,7 +127,8 @@ def target(
 
     def planned(at: float | None) -> Plan:
         given = {"treatment": test.treatment, "new_score": score, "share": at}
-        return plan(test.y, test.score, **given, **money)  # type: ignore[arg-type]
+        found = plan(test.y, test.score, shares=EVERY_PERCENT, **given, **money)  # type: ignore[arg-type]
+        return found.with_peaks_among(_reliable(test, found.table["share"].to_numpy()))
 
     if share is None and budget is None:
         found = planned(None)

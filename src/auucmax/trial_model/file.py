@@ -3,9 +3,10 @@
 A model file is a zip archive, stored without compression:
 
 * ``model.json``: format, version, encoder, columns, split, calibration, summary;
-* ``ids.npy``: short hashes of the ids of rows that the model learnt from;
+* ``ids.npy``: hashes of the ids of rows that the model learnt from;
 * ``rows.npy``, ``some.npy``, ``others.npy``: short hashes of their contents, of all columns and of
-  two halves of them;
+  two halves of them; ``strata.npy``: short hashes of features and treatment that several of them
+  share, with numbers of rows and of high outcomes;
 * ``test.npy``: outcome, score and treatment of the test rows, (3, n), without names;
 * ``estimator.skops``: what scoring needs of the estimator. Every node of it must be of a type in
   the list below, checked before skops sees it.
@@ -49,7 +50,7 @@ LARGEST_FILE = 2**31  #: bytes
 MOST_NODES = 2_000  #: of an estimator; a network has some hundred
 _LARGEST_COMPRESSED = 2**20  # bytes of a newer file's model.json that are looked at
 _LOOKS = ("rows.npy", "some.npy", "others.npy")
-_MEMBERS = {"model.json", "ids.npy", *_LOOKS, "test.npy", "estimator.skops"}
+_MEMBERS = {"model.json", "ids.npy", *_LOOKS, "strata.npy", "test.npy", "estimator.skops"}
 _FIELDS = {
     "format", "version", "auucmax", "model_name", "encoder", "columns", "split", "calibration",
     "summary", "estimator_hash",
@@ -130,6 +131,7 @@ def save_model(model: TrialModel, path: str | os.PathLike[str]) -> None:
             name: _array_bytes(hashes)
             for name, hashes in zip(_LOOKS, model.split.learnt_rows, strict=True)
         },
+        "strata.npy": _array_bytes(model.split.learnt_strata),
         "test.npy": _array_bytes(np.array(model.test_rows, dtype=np.float64)),
         "estimator.skops": estimator,
     }
@@ -144,7 +146,7 @@ def load_model(path: str | os.PathLike[str]) -> TrialModel:
     ModelFileError, in one line, for a file that is absent, damaged, of another kind, newer than
     this version, or made to do harm.
     """
-    name = Path(path).name
+    name = Path(path).name or str(Path(path))  # "." has no name, nor has the root
     content = _read(Path(path), name)
     try:
         # A newer file may have other members, in another form: its version comes first.
@@ -246,8 +248,9 @@ def _restored(plain: Any, members: dict[str, bytes]) -> TrialModel:
         columns=columns,
         split=RowSplit.from_dict(
             plain["split"],
-            _hashes("ids.npy", members["ids.npy"]),
-            [_hashes(name, members[name]) for name in _LOOKS],
+            _hashes("ids.npy", members["ids.npy"], np.uint64),
+            [_hashes(name, members[name], np.uint32) for name in _LOOKS],
+            _strata(members["strata.npy"]),
         ),
         calibration=None if calibration is None else Calibration.from_dict(calibration),
         summary=plain["summary"],
@@ -268,7 +271,7 @@ def _array_bytes(array: NDArray[Any]) -> bytes:
 def _test_rows(content: bytes) -> JudgedRows:
     _check_array("test.npy", content)
     rows = np.load(io.BytesIO(content), allow_pickle=False)
-    if rows.dtype != np.float64 or rows.ndim != 2 or len(rows) != 3 or not np.isfinite(rows).all():
+    if rows.dtype != np.float64 or rows.ndim != 2 or len(rows) != 3:
         raise ValueError("the test rows have no outcome, score and treatment")
     y, score, treatment = np.ascontiguousarray(rows)
     if set(np.unique(treatment)) != {0.0, 1.0}:
@@ -276,12 +279,21 @@ def _test_rows(content: bytes) -> JudgedRows:
     return JudgedRows(y, score, treatment.astype(np.int8))
 
 
-def _hashes(name: str, content: bytes) -> NDArray[np.uint32]:
+def _hashes(name: str, content: bytes, kind: type[np.unsignedinteger[Any]]) -> NDArray[Any]:
     _check_array(name, content)
     hashes = np.load(io.BytesIO(content), allow_pickle=False)
-    if hashes.dtype != np.uint32 or hashes.ndim != 1 or (hashes[1:] <= hashes[:-1]).any():
+    if hashes.dtype != kind or hashes.ndim != 1 or (hashes[1:] <= hashes[:-1]).any():
         raise ValueError(f"the hashes of {name} are not sorted")
     return np.asarray(hashes)
+
+
+def _strata(content: bytes) -> NDArray[np.uint32]:
+    _check_array("strata.npy", content)
+    strata = np.load(io.BytesIO(content), allow_pickle=False)
+    right = strata.dtype == np.uint32 and strata.ndim == 2 and len(strata) == 3
+    if not right or (strata[0, 1:] <= strata[0, :-1]).any() or (strata[1] < strata[2]).any():
+        raise ValueError("the strata are not sorted, or have more high outcomes than rows")
+    return np.ascontiguousarray(strata)
 
 
 def _trimmed(estimator: Any) -> Any:
@@ -373,3 +385,7 @@ def _check_array(name: str, content: bytes) -> None:
     expected = math.prod(shape) * dtype.itemsize
     if dtype.kind not in "biuf" or expected != len(content) - stream.tell():
         raise ValueError(f"{name[:50]} has {len(content)} bytes for shape {shape} of {dtype}")
+    if dtype.kind == "f":
+        values = np.frombuffer(content, dtype=dtype, offset=stream.tell())
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name[:50]} has values that are not finite")

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats, check_column, listed, missing_message
 from auucmax.data import Trial
-from auucmax.data.reading import outcome_numbers, unknown_columns_message
-from auucmax.estimators.table_encoder import TableEncoder, level_text, text_names
+from auucmax.data.table_errors import unknown_columns_message
+from auucmax.data.text_types import outcome_numbers
+from auucmax.estimators.level_texts import level_text
+from auucmax.estimators.table_encoder import TableEncoder, text_names
 from auucmax.targeting import Calibration
 from auucmax.trial_model.split import Judgeable, RowMarks, RowSplit, id_texts, mark_rows
 
@@ -115,11 +117,13 @@ class HeldOut(ModelRows):
     """Rows that a model may be judged on.
 
     ``seen_before`` is whether rows that the model learnt from were in the table and are left out;
-    ``note`` says so in words.
+    ``note`` says so in words. ``is_sure`` is whether ids or contents tell that no other is among
+    these; if not, nothing should be certified from them.
     """
 
     seen_before: bool
     note: str
+    is_sure: bool
 
 
 @dataclass(eq=False)
@@ -165,24 +169,29 @@ class TrialModel:
 
         Of the file that it was fitted on, the test rows; of another, all rows. With ids that is
         decided row by row. A file without ids that holds rows of the fit in another order, or not
-        all of them, is refused; single rows that look like such are left out. Where rows are too
-        much alike for that, ``note`` says so.
+        all of them, is refused, and so is one with its rows under other ids; single rows that look
+        like such are left out. Where rows are too much alike for that, ``note`` says so.
         """
-        rows = trial_rows(frame, self.columns)
-        found = self.split.judgeable(rows.marks(self.columns.features))
+        rows, found = self._judgeable(frame)
         _check_arms_remain(rows.treated[found.usable], len(rows.y))
-        return HeldOut(*rows.some(found.usable), found.seen, _note(found, self.split))
+        is_sure = found.told or self.split.by == "id"
+        return HeldOut(*rows.some(found.usable), found.seen, _note(found, self.split), is_sure)
 
     def learnt(self, frame: pd.DataFrame) -> ModelRows:
         """The rows of a table that the model was fitted or calibrated on."""
-        rows = trial_rows(frame, self.columns)
-        found = self.split.judgeable(rows.marks(self.columns.features))
-        if not found.seen:
-            raise ValueError(
-                "the table should hold rows that the model was fitted on, got none of them. Pass "
-                "the file of the fit."
-            )
+        rows, found = self._judgeable(frame)
+        _check_seen(found.seen)
         return ModelRows(*rows.some(~found.usable))
+
+    def trained(self, frame: pd.DataFrame) -> ModelRows:
+        """The rows of a table that the model was fitted on, without those of the calibration."""
+        rows, found = self._judgeable(frame)
+        _check_seen(bool(found.trained.any()))
+        return ModelRows(*rows.some(found.trained))
+
+    def _judgeable(self, frame: pd.DataFrame) -> tuple[TrialRows, Judgeable]:
+        rows = trial_rows(frame, self.columns)
+        return rows, self.split.judgeable(rows.marks(self.columns.features))
 
     def __repr__(self) -> str:
         return (
@@ -238,17 +247,26 @@ def check_names(frame: pd.DataFrame, names: list[str]) -> None:
         raise ValueError(message)
 
 
+_NO_EVIDENCE = (
+    "the others are rows that the model was fitted or calibrated on, which are no evidence."
+)
+_BY_ID_ALONE = (
+    "This goes by their ids alone, for rows of this table look too much alike to be known by their "
+    "contents: the numbers hold only if ids are written as in the file of the fit."
+)
+
+
 def _note(found: Judgeable, split: RowSplit) -> str:
     """Which rows are judged, and how sure it is that the model has not learnt from them."""
     n, n_usable = len(found.usable), int(found.usable.sum())
-    if found.seen:
-        return (
-            f"{n_usable:,} of {n:,} rows: the others are rows that the model was fitted or "
-            f"calibrated on, which are no evidence."
-        )
     if split.by == "id":
-        return f"All {n_usable:,} rows are new to the model."
-    if not split.tells_apart:
+        what = f"{n_usable:,} of {n:,} rows: {_NO_EVIDENCE}"
+        if not found.seen:
+            what = f"All {n_usable:,} rows are new to the model."
+        return what if found.told else f"{what} {_BY_ID_ALONE}"
+    if found.seen:
+        return f"{n_usable:,} of {n:,} rows: {_NO_EVIDENCE}"
+    if not found.told:
         return (
             f"All {n_usable:,} rows. Rows of this table look too much alike to be told apart "
             f"without ids: whether the model learnt from some of them cannot be seen here. The "
@@ -260,6 +278,14 @@ def _note(found: Judgeable, split: RowSplit) -> str:
             f"calibrated on, and are left out."
         )
     return f"All {n_usable:,} rows: no row was recognised as one that the model learnt from."
+
+
+def _check_seen(seen: bool) -> None:
+    if not seen:
+        raise ValueError(
+            "the table should hold rows that the model was fitted on, got none of them. Pass the "
+            "file of the fit."
+        )
 
 
 def _check_arms_remain(treated: Bools, n_given: int) -> None:

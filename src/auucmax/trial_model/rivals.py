@@ -21,9 +21,9 @@ def rival_scores(
 ) -> tuple[HeldOut, dict[str, Floats]]:
     """The rows of the model's own file that it may be judged on, and scores of rivals for them.
 
-    Rivals have their defaults and the model's encoding, and learn from all rows that the model was
-    fitted or calibrated on: those are a few more than it was fitted on. A table without those rows
-    has no rivals: that is an error, unless ``names`` is None, which stands for "tm" where it can.
+    Rivals have their defaults and the model's encoding, and learn from the rows that the model was
+    fitted on; those of its calibration are for nobody. A table without those rows has no rivals:
+    that is an error, unless ``names`` is None, which stands for "tm" where it can.
 
     Examples
     --------
@@ -47,11 +47,11 @@ def rival_scores(
             "rivals should be fitted on the rows that the model was fitted on, and this table has "
             "none of them. Pass the file of the fit, or no rivals."
         )
-    learnt = model.learnt(frame)
-    X = model.encoder.transform(learnt.frame)
+    trained = model.trained(frame)
+    X = model.encoder.transform(trained.frame)
     X_held_out = model.encoder.transform(held_out.frame)
     scores = {}
     for name in wanted:
-        fitted = MODELS[name](random_state).fit(X, learnt.y, treatment=learnt.treatment)
+        fitted = MODELS[name](random_state).fit(X, trained.y, treatment=trained.treatment)
         scores[name] = np.asarray(fitted.predict(X_held_out), dtype=np.float64)
     return held_out, scores

@@ -4,12 +4,13 @@ The part of a row follows from a keyed hash of its id, so it stays the same in a
 extract of the table. Without ids it follows from the row's position and the contents of the whole
 file: the same file has the same parts, whatever the format it is stored in, and a file that was
 reordered or changed is refused if more of its rows look like rows that the model learnt from than
-chance explains. It is no protection against someone who wants to deceive: it is there to catch a
-slip.
+chance explains. So is a file whose ids are new and whose rows are not, for ids can be written in
+several ways. It is no protection against someone who wants to deceive: it is there to catch a slip.
 
 A row has three looks, each a hash of outcome, treatment and features: all features to 6 digits,
 every second one to 3 digits, and the others to 3 digits. The last two still know a row when a
-column was changed, or numbers were rounded.
+column was changed, or numbers were rounded. Where rows are alike, and looks tell little, outcomes
+of the same features and treatment are compared: those of rows that were learnt from agree too well.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats, missing_message
-from auucmax.estimators.table_encoder import level_text
+from auucmax.estimators.level_texts import level_text
+from auucmax.trial_model.coincidence import agrees_too_well, count_outcomes
 
 __all__ = ["PARTS", "Judgeable", "RowMarks", "RowSplit", "id_texts", "mark_rows"]
 
@@ -44,10 +46,15 @@ Hashes = NDArray[np.uint64]
 
 
 class RowMarks(NamedTuple):
-    """What tells rows apart: ids (n,), if there are some, and looks (3, n)."""
+    """What tells rows apart: ids (n,), if there are some, and looks (3, n).
+
+    ``strata`` (n,) are hashes of features and treatment alone, ``y`` (n,) outcomes.
+    """
 
     ids: NDArray[Any] | None
     looks: Hashes
+    strata: Hashes
+    y: Floats
 
     @property
     def n_rows(self) -> int:
@@ -66,15 +73,18 @@ class RowMarks(NamedTuple):
 
 
 class Judgeable(NamedTuple):
-    """Rows that a model has not learnt from, ``usable`` (n,).
+    """Rows that a model has not learnt from, ``usable`` (n,), and those it trained on (n,).
 
-    ``seen``: others are among them, known by their ids or by the file. ``n_alike``: so many others
-    are left out because they look like such rows.
+    ``seen``: rows that it learnt from are there, known by their ids or by the file. ``n_alike``: so
+    many others are left out because they look like such rows. ``told``: no usable row can be one
+    that it learnt from, or rows differ so much that this would have been seen.
     """
 
     usable: Bools
+    trained: Bools
     seen: bool
     n_alike: int = 0
+    told: bool = True
 
 
 class _Values(NamedTuple):
@@ -107,7 +117,8 @@ def mark_rows(
         _combined([values.codes(digits) for values in always + some])
         for some, digits in zip(chosen, _DIGITS, strict=True)
     ]
-    return RowMarks(ids, np.array(looks))
+    strata = _combined([values.codes(_DIGITS[0]) for values in always[1:] + columns])
+    return RowMarks(ids, np.array(looks), strata, y)
 
 
 def _combined(codes: list[Hashes]) -> Hashes:
@@ -198,9 +209,10 @@ class RowSplit:
 
     ``by`` is "id" or "position". ``digest`` is of the file in its order, ``totals`` (of each look)
     and ``n_rows`` are of its rows in any order. ``chance`` is the share of the ``n_test`` test rows
-    that look like a learnt row, for each look: what to expect of new rows. ``learnt_ids`` and
-    ``learnt_rows`` (for each look) are sorted short hashes of the ids (none by position) and of the
-    contents of train and calibration rows.
+    that look like a learnt row, for each look: what to expect of new rows. ``high`` is the outcome
+    above which one counts as high. Of train and calibration rows there are ``learnt_ids``, sorted
+    hashes of ids (none by position), ``learnt_rows``, sorted short hashes of each look, and
+    ``learnt_strata``, see ``count_outcomes``, of which only those with two rows or more are kept.
     """
 
     key: str
@@ -212,8 +224,10 @@ class RowSplit:
     n_rows: int
     n_test: int
     chance: tuple[float, ...]
-    learnt_ids: Short = field(repr=False)
+    high: float
+    learnt_ids: Hashes = field(repr=False)
     learnt_rows: tuple[Short, ...] = field(repr=False)
+    learnt_strata: Short = field(repr=False)
 
     @classmethod
     def deal(
@@ -221,11 +235,11 @@ class RowSplit:
     ) -> tuple[Self, NDArray[np.int8]]:
         """The split of a file, and the part (0, 1, 2: see PARTS) of each of its rows."""
         hashes = _hashes(marks, key)
-        place = hashes.astype(np.float64) / 2**64
-        parts = np.where(place < test_share + calibration_share, _CALIBRATION, _TRAIN)
-        parts = np.where(place < test_share, _TEST, parts).astype(np.int8)
+        parts = _parts(hashes, test_share, calibration_share)
         learnt, looks = parts != _TEST, _short(marks.looks)
         n_test = int((~learnt).sum())
+        high = float(marks.y[learnt].mean()) if learnt.any() else 0.0
+        strata = count_outcomes(_short(marks.strata[learnt]), marks.y[learnt] > high)
         seen = [np.isin(look[~learnt], look[learnt]) for look in looks]
         split = cls(
             key=key,
@@ -237,8 +251,10 @@ class RowSplit:
             n_rows=marks.n_rows,
             n_test=n_test,
             chance=tuple(float(known.mean()) if n_test else 0.0 for known in seen),
-            learnt_ids=np.unique(_short(hashes[learnt & (marks.ids is not None)])),
+            high=high,
+            learnt_ids=np.unique(hashes[learnt & (marks.ids is not None)]),
             learnt_rows=tuple(np.unique(look[learnt]) for look in looks),
+            learnt_strata=strata[:, strata[1] > 1],
         )
         return split, parts
 
@@ -249,30 +265,39 @@ class RowSplit:
 
     def judgeable(self, marks: RowMarks) -> Judgeable:
         """Rows that the model has not learnt from; ValueError if that cannot be told."""
-        same_file = marks.digest == self.digest
+        hashes = _hashes(marks, self.key)
+        parts = _parts(hashes, self.test_share, self.calibration_share)
         if self.by == "id" and marks.ids is not None:
-            known = np.isin(_short(_hashes(marks, self.key)), self.learnt_ids)
-            if not same_file:
-                self._check_contents(marks, ~known, "their ids are new")
-            return Judgeable(~known, bool(known.any()))
-        if same_file:
-            place = _hashes(marks, self.key).astype(np.float64) / 2**64
-            return Judgeable(place < self.test_share, True)
+            return self._by_id(marks, hashes, parts)
+        if marks.digest == self.digest:
+            return Judgeable(parts == _TEST, parts == _TRAIN, seen=True)
+        everyone = np.ones(marks.n_rows, dtype=bool)
         self._check_order(marks)
-        self._check_contents(marks, np.ones(marks.n_rows, dtype=bool), "there are no ids")
-        alike = np.zeros(marks.n_rows, dtype=bool)
+        self._check_contents(marks, everyone)
+        alike = ~everyone
         if self.tells_apart:
             alike = np.isin(_short(marks.looks[0]), self.learnt_rows[0])
-        return Judgeable(~alike, False, int(alike.sum()))
+        return Judgeable(~alike, ~everyone, False, int(alike.sum()), self.tells_apart)
+
+    def _by_id(self, marks: RowMarks, hashes: Hashes, parts: NDArray[np.int8]) -> Judgeable:
+        known = np.isin(hashes, self.learnt_ids)
+        if marks.digest != self.digest:
+            if int(known.sum()) < len(self.learnt_ids):
+                self._check_order(marks)
+            self._check_contents(marks, ~known)
+        # Rows of the fit are known or test rows: any other id is of a new row, or written anew.
+        told = self.tells_apart or not (~known & (parts != _TEST)).any()
+        return Judgeable(~known, known & (parts == _TRAIN), bool(known.any()), told=told)
 
     def _check_order(self, marks: RowMarks) -> None:
         """ValueError for the rows of the fit in another order, however much they look alike."""
         telling = [k == 0 or self.chance[k] < _TOLD_APART for k in range(_N_LOOKS)]
         equal = [a == b for a, b in zip(marks.totals, self.totals, strict=True)]
         if marks.n_rows == self.n_rows and (np.array(telling) & equal).any():
-            raise ValueError(_refusal("got these rows in another order", "there are no ids"))
+            how = "in another order" if marks.ids is None else "under other ids"
+            raise ValueError(self._refusal(f"got these rows {how}"))
 
-    def _check_contents(self, marks: RowMarks, rows: Bools, why: str) -> None:
+    def _check_contents(self, marks: RowMarks, rows: Bools) -> None:
         """ValueError if more rows look like learnt rows than new rows would by chance."""
         n = int(rows.sum())
         if n == 0:
@@ -281,7 +306,21 @@ class RowSplit:
             share = float(np.isin(_short(look[rows]), learnt).mean())
             if share > self._explained(chance, n):
                 rows_got = f"rows of which {_percent(share)} look like rows that it was fitted on"
-                raise ValueError(_refusal(f"got {rows_got}", why))
+                raise ValueError(self._refusal(f"got {rows_got}"))
+        strata = count_outcomes(_short(marks.strata[rows]), marks.y[rows] > self.high)
+        if agrees_too_well(self.learnt_strata, strata):
+            rows_got = "rows whose outcomes agree with rows that it was fitted on as no new rows do"
+            raise ValueError(self._refusal(f"got {rows_got}"))
+
+    def _refusal(self, got: str) -> str:
+        why, advice = "there are no ids", "fit the model with an id column"
+        if self.by == "id":
+            why, advice = "their ids are new", "write the ids as they are written there"
+        return (
+            f"the rows should be the file that the model was fitted on, in its order, or rows that "
+            f"are new to it; {got}, and {why}, so the others cannot be told. Pass the file as it "
+            f"was, or {advice}."
+        )
 
     def _explained(self, chance: float, n: int) -> float:
         """The largest share of n new rows that look like learnt ones, by chance.
@@ -300,7 +339,11 @@ class RowSplit:
 
     @classmethod
     def from_dict(
-        cls, plain: Mapping[str, Any], learnt_ids: Short, learnt_rows: Sequence[Short]
+        cls,
+        plain: Mapping[str, Any],
+        learnt_ids: Hashes,
+        learnt_rows: Sequence[Short],
+        learnt_strata: Short,
     ) -> Self:
         """What ``to_dict`` wrote; ValueError if it cannot have."""
         if not isinstance(plain, Mapping) or set(plain) != set(_PLAIN):
@@ -315,6 +358,8 @@ class RowSplit:
             and _is_triple(plain["chance"], float)
             and all(0 <= chance <= 1 for chance in plain["chance"])
             and _is_triple(plain["totals"], str)
+            and type(plain["high"]) is float
+            and np.isfinite(plain["high"])
             and len(plain["key"]) == _KEY
             and plain["key"].isascii()
             and plain["by"] in ("id", "position")
@@ -323,12 +368,17 @@ class RowSplit:
             raise ValueError("a split should hold shares, a key and a digest, got other values.")
         values = {name: plain[name] for name in _PLAIN}
         values |= {name: tuple(plain[name]) for name in ("totals", "chance")}
-        return cls(**values, learnt_ids=learnt_ids, learnt_rows=tuple(learnt_rows))
+        return cls(
+            **values,
+            learnt_ids=learnt_ids,
+            learnt_rows=tuple(learnt_rows),
+            learnt_strata=learnt_strata,
+        )
 
 
 _PLAIN = (
     "key", "test_share", "calibration_share", "by", "digest", "totals", "n_rows", "n_test",
-    "chance",
+    "chance", "high",
 )  # fmt: skip
 
 
@@ -338,16 +388,15 @@ def _is_triple(values: Any, kind: type) -> bool:
     return is_list and all(type(value) is kind for value in values)
 
 
-def _refusal(got: str, why: str) -> str:
-    return (
-        f"the rows should be the file that the model was fitted on, in its order, or rows that are "
-        f"new to it; {got}, and {why}, so the others cannot be told. Pass the file as it was, or "
-        f"fit the model with an id column."
-    )
-
-
 def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.01 else f"{share:.2%}"
+
+
+def _parts(hashes: Hashes, test_share: float, calibration_share: float) -> NDArray[np.int8]:
+    """The part of each row, by the place of its hash between 0 and 1."""
+    place = hashes.astype(np.float64) / 2**64
+    parts = np.where(place < test_share + calibration_share, _CALIBRATION, _TRAIN)
+    return np.where(place < test_share, _TEST, parts).astype(np.int8)
 
 
 def _hashes(marks: RowMarks, key: str) -> Hashes:
