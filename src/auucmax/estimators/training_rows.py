@@ -136,12 +136,10 @@ class TrainingRows(NamedTuple):
 class StreamedRows:
     """Rows of a source, or of parts of it; each question is one or two readings."""
 
-    def __init__(
-        self, source: RowSource, how: Prepared | None = None, max_bytes: int | None = None
-    ) -> None:
+    def __init__(self, source: RowSource, how: Prepared | None = None) -> None:
         self.source, self.how = source, how or Prepared()
         # Summaries that travel should be small: their source says so.
-        self.max_bytes: int = max_bytes or getattr(source, "max_bytes", MAX_BYTES)
+        self.max_bytes = int(getattr(source, "max_bytes", MAX_BYTES))
 
     @property
     def n_features(self) -> int:
@@ -179,7 +177,7 @@ class StreamedRows:
             shift=scaling.shift if scaling.is_far else None,
         )
         same = not (how.unit or how.shift is not None)
-        return self if same else StreamedRows(self.source, how, self.max_bytes)
+        return self if same else StreamedRows(self.source, how)
 
     def objective(
         self, surrogate: Surrogate, weights: str | tuple[float, float]
@@ -222,7 +220,7 @@ class StreamedRows:
 
     def _part(self, n_parts: int, members: tuple[int, ...], seed: int) -> StreamedRows:
         parts = (*self.how.parts, Part(n_parts, members, seed))
-        return StreamedRows(self.source, replace(self.how, parts=parts), self.max_bytes)
+        return StreamedRows(self.source, replace(self.how, parts=parts))
 
 
 @dataclass(frozen=True)
