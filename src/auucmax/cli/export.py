@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import AsJson, Model, listed
+from auucmax.cli.options import AsJson, Model, listed_columns
 from auucmax.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def export(
     ] = "duckdb",
     table: Annotated[str, typer.Option("--table", help="Table that the SQL reads.")] = "people",
     keep: Annotated[
-        str | None, typer.Option("--keep", help="Columns to keep, with commas; or all.")
+        list[str] | None,
+        typer.Option("--keep", help="Columns to keep, with commas or several times; or all."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -64,7 +65,9 @@ def export(
         typer.echo(f"Written to {output}.")
 
 
-def _content(fitted: TrialModel, to: str, table: str, dialect: str, keep: str | None) -> bytes:
+def _content(
+    fitted: TrialModel, to: str, table: str, dialect: str, keep: list[str] | None
+) -> bytes:
     from auucmax.export import to_json, to_onnx, to_sql
 
     parts, calibration = (fitted.encoder, fitted.estimator), fitted.calibration
@@ -73,7 +76,8 @@ def _content(fitted: TrialModel, to: str, table: str, dialect: str, keep: str | 
     if to == "json":
         return (to_json(*parts, calibration=calibration) + "\n").encode()
     own = [] if fitted.columns.id is None else [fitted.columns.id]
-    kept = own if keep is None else "all" if keep == "all" else listed(keep) or []
+    known = [*fitted.columns.features, *own]
+    kept = own if not keep else "all" if keep == ["all"] else listed_columns(keep, known) or []
     query = to_sql(*parts, table=table, dialect=dialect, keep=kept, calibration=calibration)
     return f"{query}\n".encode()
 
