@@ -1,3 +1,4 @@
+import contextlib
 import threading
 import time
 from datetime import date, timedelta
@@ -75,8 +76,8 @@ def test_partitions_of_all_kinds(spark, frame, model, case):
 
 
 def test_more_partitions_than_rows(spark, frame):
-    few = frame.iloc[:40]
-    df = spark.createDataFrame(few).repartition(50).cache()
+    few = frame.groupby(["y", "t"]).head(3)
+    df = spark.createDataFrame(few).repartition(15).cache()
     found = on_spark.fit(df, **COLUMNS, model=AUUCMax(selection=None, norm=0.5))
     X, y, t = few.drop(columns=["y", "t"]), few["y"], few["t"]
     expected = AUUCMax(selection=None, norm=0.5).fit(X, y, treatment=t)
@@ -86,17 +87,26 @@ def test_more_partitions_than_rows(spark, frame):
 
 def executors():
     """The processes of this session's executors."""
-    return [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
-    ]
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # one that has just ended
+            if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline()):
+                found.append(process)
+    return found
 
 
 def test_a_lost_executor_changes_nothing(even, monkeypatch):
     settings = AUUCMax(selection=None, norm=0.5)
     expected = on_spark.fit(even, **COLUMNS, model=settings)
     victims, readings = [], []
+
+    class Slow:  # in here, so that it travels whole: executors know nothing of tests
+        def __init__(self, summary):
+            self.summary = summary
+
+        def __call__(self, batch):
+            time.sleep(0.5)
+            return self.summary(batch)
 
     def kill():
         time.sleep(0.1)  # the job has started
@@ -118,17 +128,6 @@ def test_a_lost_executor_changes_nothing(even, monkeypatch):
     assert len(readings) > 3
     assert np.array_equal(found.coef_, expected.coef_)
     assert found.training_record_ == expected.training_record_
-
-
-class Slow:
-    """A summary that takes its time, so that an executor is lost in the middle of it."""
-
-    def __init__(self, summary):
-        self.summary = summary
-
-    def __call__(self, batch):
-        time.sleep(0.5)
-        return self.summary(batch)
 
 
 def test_labels_of_the_arms(spark, frame, model):
