@@ -152,7 +152,7 @@ class AUUCMax(UpliftEstimator):
                 )
             return self._fit_stream(X)
         if y is None or treatment is None:
-            raise ValueError(
+            raise TypeError(
                 f"{'y' if y is None else 'treatment'} should be given with X, got none. Call "
                 f"fit(X, y, treatment=treatment)."
             )
@@ -173,7 +173,7 @@ class AUUCMax(UpliftEstimator):
         if is_source(X):
             return score_histogram(X, self).auuc()
         if y is None or treatment is None:
-            raise ValueError("y and treatment should be given with X, got none. Pass both.")
+            raise TypeError("y and treatment should be given with X, got none. Pass both.")
         return super().score(X, y, treatment=treatment, sample_weight=sample_weight)
 
     def _fit_stream(self, source: RowSource) -> Self:
