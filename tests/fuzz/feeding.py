@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 #: How many inputs each test reads. Together at least LEAST: test_feeding.py holds on to it.
 INPUTS = {
-    "model files: any damage": 6_000,
+    "model files: any damage": 7_800,
     "model files: members": 1_500,
-    "model files: values": 2_500,
+    "model files: values": 1_000,
     "model files: schema": 700,
     "model files: arrays": 700,
-    "csv": 400,
+    "csv": 300,
     "packed csv": 150,
-    "json": 200,
+    "json": 150,
     "parquet": 1_200,
     "arrow": 6_700,
     "duckdb": 60,
