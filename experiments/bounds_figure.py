@@ -28,7 +28,7 @@ from auucmax.bounds import (
     usunier_bound,
 )
 from auucmax.bounds.holdout import HOLDOUT_BOUNDS
-from auucmax.estimators.scaling import Scaling, fit_scaling
+from auucmax.estimators.scaling import Scaling, fit_scaling, scaled_radius
 from experiments import page
 from experiments.bounds_gap import explanation
 from experiments.coverage import betting_constants
@@ -149,7 +149,7 @@ def _in_known_ranges(
 
 
 def _margin_bounds(model: AUUCMax, train: Trial) -> dict[str, float]:
-    (u, w), radius = _in_known_ranges(model, train), _known_ranges().radius
+    (u, w), radius = _in_known_ranges(model, train), _known_radius()
 
     def best(bound: Callable[..., Any], **options: Any) -> float:
         # The ranking does not depend on the norm, which is 1, so the margins are the candidates.
@@ -194,6 +194,12 @@ def _betting_bounds(test: Trial, score: NDArray[np.float64]) -> dict[str, float]
 def _known_ranges() -> Scaling:
     """Min-max by the ranges of the whole trial, which stand for ranges known beforehand."""
     return fit_scaling(load_trial(TRIAL).X.to_numpy(), "min-max")
+
+
+@lru_cache(maxsize=1)
+def _known_radius() -> float:
+    """The largest norm of a row of the trial, in these ranges."""
+    return scaled_radius(load_trial(TRIAL).X.to_numpy(), _known_ranges())
 
 
 def _classes(trial: Trial) -> list[int]:

@@ -17,7 +17,7 @@ import numpy as np
 from auucmax import Trial, TrialKFold, auuc_score
 from auucmax.bounds.paper import paper_bound
 from auucmax.estimators.linear_path import LinearPath
-from auucmax.estimators.scaling import fit_scaling
+from auucmax.estimators.scaling import fit_scaling, scaled_radius
 from auucmax.estimators.training_rows import TrainingRows
 from auucmax.pairs import s_poly
 from auucmax.selection import choose_by_cv
@@ -162,7 +162,7 @@ def path_line(task: Task, train: Trial, test: Trial) -> Line:
                 X @ c.coef,
                 treatment=rows.treated,
                 norm=c.norm * mu / MU,
-                radius=scaling.radius,
+                radius=scaled_radius(X, scaling),
             ).lower
             for c in candidates
         ]

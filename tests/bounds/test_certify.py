@@ -6,7 +6,7 @@ from sklearn.model_selection import GridSearchCV
 
 from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_score, certify, load_hillstrom, make_trial
 from auucmax.bounds import ALL_BOUNDS, certify_difference, certify_thresholds
-from auucmax.bounds.certify import METHODS
+from auucmax.bounds.methods import METHODS
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ import pytest
 from tests.cli.commands import run
 
 from auucmax.data.reading import read_table
-from auucmax.trial_model import PARTS, RowSplit, load_model, trial_rows
+from auucmax.trial_model import PARTS, load_model, trial_rows
+from auucmax.trial_model.dealing import deal
 
 
 def numbers(line):
@@ -26,7 +27,7 @@ def parts_of(model, frame):
     """The part of each row, dealt again from what the model file keeps."""
     rows = trial_rows(frame, model.columns)
     split = model.split
-    _, parts = RowSplit.deal(
+    _, parts = deal(
         rows.marks(model.columns.features),
         test_share=split.test_share,
         calibration_share=split.calibration_share,

@@ -6,7 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from auucmax import AUUCMax, auuc_score, load_hillstrom, make_trial
 from auucmax.bounds import paper_bound
-from auucmax.estimators.scaling import SCALES, fit_scaling
+from auucmax.estimators.scaling import SCALES, fit_scaling, scaled_radius
 from auucmax.pairs import PairObjective, s_log, s_poly, sigmoid
 
 
@@ -279,6 +279,15 @@ def test_rare_outcomes_get_folds_of_their_own(rows):
         AUUCMax(random_state=0).fit(X, y, treatment=t)
 
 
+def test_a_grid_may_be_an_array(rows):
+    X, y, treatment = rows
+    one, two = (
+        AUUCMax(grid=grid, selection="bound").fit(X, y, treatment=treatment)
+        for grid in ([1.0, 0.1], np.array([1.0, 0.1]))
+    )
+    assert list(one.selection_path_["norm"]) == list(two.selection_path_["norm"]) == [0.1, 1.0]
+
+
 def test_the_fitted_scaling_is_kept(rows):
     X, y, t = rows
     model = AUUCMax(selection=None, scale="unit-rows").fit(X, y, treatment=t)
@@ -291,4 +300,4 @@ def test_scaling_of_large_frames_makes_no_copy():
     scaling = fit_scaling(X, "min-max")
     assert scaling.rows(X) is X
     Z = scaled(X.astype(np.float64), "min-max")
-    assert scaling.radius == pytest.approx(np.linalg.norm(Z, axis=1).max())
+    assert scaled_radius(X, scaling) == pytest.approx(np.linalg.norm(Z, axis=1).max())

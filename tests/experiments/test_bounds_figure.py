@@ -42,7 +42,7 @@ def test_known_ranges_keep_the_ranking():
     model = AS_PAPER[bounds_figure.MODEL](0).fit(train.X, train.y, treatment=train.treatment)
     u, w = bounds_figure._in_known_ranges(model, train)
     assert np.linalg.norm(w) == pytest.approx(1)
-    assert np.linalg.norm(u, axis=1).max() <= bounds_figure._known_ranges().radius
+    assert np.linalg.norm(u, axis=1).max() <= bounds_figure._known_radius()
     found, expected = (
         auuc_score(train.y, score.round(9), treatment=train.treatment)
         for score in (u @ w, model.predict(train.X) / np.abs(model.predict(train.X)).max())

@@ -11,6 +11,7 @@ from auucmax.pairs import (
     ScoreObjective,
     group_weights,
     hinge,
+    linear,
     s_log,
     s_poly,
     sigmoid,
@@ -210,7 +211,7 @@ def test_scores_exactly_a_knot_apart_are_sorted():
     X, w = rng.integers(0, 2, (500, 1)).astype(float), np.array([0.1])
     _, y, treatment, *_ = trial(500)
     objective = PairObjective(X, y, treatment=treatment, surrogate=s_poly(0.1), accuracy=1e-11)
-    assert objective._at(w) is None
+    assert objective._field_at(w) is None
     exact = pair_sums(X @ w, objective.codes, s_poly(0.1))
     assert objective.value(w) == pytest.approx(
         np.dot(objective.multipliers, exact.losses), rel=1e-12
@@ -317,3 +318,21 @@ def test_a_surrogate_of_your_own():
     objective = PairObjective(X, y, treatment=treatment, surrogate=Softer())
     exact = pair_sums(X @ w, objective.codes, objective.surrogate).losses
     assert objective.value(w) == pytest.approx(np.dot(objective.multipliers, exact), rel=1e-7)
+
+
+@pytest.mark.parametrize("surrogate", ["s_log", "s_poly"])
+def test_a_rough_hessian_is_that_of_rows_that_stand_for_all(surrogate, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y, t = rng.normal(size=(40_000, 3)), rng.random(40_000) < 0.4, rng.random(40_000) < 0.5
+    w = np.array([0.02, -0.01, 0.03])
+    for weight in (None, rng.random(40_000) + 0.5):
+        objective = PairObjective(X, y, treatment=t, surrogate=surrogate, sample_weight=weight)
+        objective._polynomial = None  # as of many rows
+        exact = objective.hessian(w)
+        np.testing.assert_array_equal(objective.rough_hessian(w), exact)
+        monkeypatch.setattr(linear, "ROUGH_ROWS", 10_000)
+        # A standard error of sums over 10,000 of 40,000 rows is about a hundredth.
+        np.testing.assert_allclose(
+            objective.rough_hessian(w), exact, rtol=0.05, atol=0.05 * np.abs(exact).max()
+        )
+        monkeypatch.undo()

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from tests.batches_in_memory import ListedRows
 from tests.pairs.pair_rows import coded_rows, trial
 
-from auucmax.pairs import Bins, PairObjective, PairRows, PairSummary, code_rows, s_log, s_poly
+from auucmax.pairs import (
+    Bins,
+    PairObjective,
+    PairRows,
+    PairSummary,
+    TooManyBinsError,
+    code_rows,
+    s_log,
+    s_poly,
+)
 from auucmax.pairs.streamed import StreamedObjective, class_sums, pair_rows
 
 
@@ -59,6 +68,22 @@ def test_a_kink_is_refused():
     X, y, treatment, _, _ = trial(50)
     with pytest.raises(ValueError, match="should be smooth"):
         StreamedObjective(ListedRows(X, y, treatment), surrogate="hinge")
+
+
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_scores_that_are_spread_too_widely_for_fine_bins(asked_before):
+    """Nothing is left of the point before; what even the widest bins cannot hold is an error."""
+    X, y, treatment, _, w = trial(300)
+    memory = PairObjective(X, y, treatment=treatment, surrogate=s_poly())
+    streamed = StreamedObjective(ListedRows(X, y, treatment, [100]), surrogate=s_poly())
+    if asked_before:
+        streamed.value(w)
+    value, gradient = memory.value_and_gradient(100 * w)
+    found, slope = streamed.value_and_gradient(100 * w)
+    assert found == pytest.approx(value, rel=1e-7)
+    np.testing.assert_allclose(slope, gradient, rtol=1e-6)
+    with pytest.raises(TooManyBinsError, match="at most 32768 bins"):
+        streamed.value_and_gradient(1e5 * w)
 
 
 def test_many_columns_are_summed_without_their_products(monkeypatch):

@@ -8,7 +8,6 @@ import pytest
 # for pandas 3, and leaves sockets and processes to the garbage collector.
 MARKS = [
     pytest.mark.gate,
-    pytest.mark.xdist_group("spark"),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
     pytest.mark.filterwarnings("ignore:The copy keyword is deprecated:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),

@@ -31,6 +31,8 @@ def spark(tmp_path_factory):
     pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("Spark needs Java, which is not installed")
+    if "PYTEST_XDIST_WORKER" in os.environ:  # a second session would be a slow mistake, so say it
+        (tmp_path_factory.getbasetemp().parent / "one spark session").mkdir()
     home = tmp_path_factory.mktemp("spark")
     for entry in Path(pyspark.__file__).parent.iterdir():  # workers write beside what they start
         (home / entry.name).symlink_to(entry)

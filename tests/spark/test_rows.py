@@ -10,9 +10,9 @@ from auucmax.data.arrow_rows import ArrowRows
 from auucmax.data.batches import RowSource
 from auucmax.data.table_errors import TableError
 from auucmax.spark import rows as module
-from auucmax.spark.rows import MadeRows, SparkRows, quoted
+from auucmax.spark.rows import MadeRows, NumberRows, SparkRows, quoted
 
-COLUMNS = ArrowRows(("x",), "y", "t", "float64")
+COLUMNS = NumberRows(ArrowRows(("x",), "y", "t", "float64"))
 
 
 class Partitions:
@@ -106,11 +106,12 @@ def test_features_are_made_of_the_rows_of_the_two_arms():
     arms = ArrowRows((), "y", "t", treated="b", control="a")
     made = MadeRows(arms, ("x",), lambda frame: 2 * frame[["x"]].to_numpy(), ("twice",))
     given = pa.table({"x": [1.0, 2.0, 3.0], "y": [0, 1, 1], "t": ["a", "other", "b"]})
-    batch = made.batch(given, np.arange(5, 8, dtype=np.uint64))
+    (batch,) = made.batches(iter(given.to_batches()), 5)
     assert batch.X.tolist() == [[2.0], [6.0]]
     assert batch.keys.tolist() == [5, 7]
     assert batch.treated.tolist() == [False, True]
-    assert made.batch(given.slice(1, 1), np.array([6], dtype=np.uint64)).X.shape == (0, 1)
+    (empty,) = made.batches(iter(given.slice(1, 1).to_batches()), 6)
+    assert empty.X.shape == (0, 1)
 
 
 def test_an_error_travels():

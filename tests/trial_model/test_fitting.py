@@ -10,8 +10,8 @@ from tests.trial_model.trial_table import NAMES, trial_table
 
 from auucmax import auuc_inference, certify
 from auucmax.trial_model import MODELS, PARTS, fit_trial_model
+from auucmax.trial_model.dealing import deal
 from auucmax.trial_model.fitting import _arm_labels as arm_labels
-from auucmax.trial_model.split import RowSplit
 
 
 def fit(frame, **options):
@@ -94,11 +94,11 @@ def test_calibration_rows_do_not_move_the_scores(table, model):
 
 
 def deal_again(model, frame):
-    from auucmax.trial_model.model import trial_rows
+    from auucmax.trial_model.rows import trial_rows
 
     split = model.split
     marks = trial_rows(frame, model.columns).marks(model.columns.features)
-    return RowSplit.deal(
+    return deal(
         marks,
         test_share=split.test_share,
         calibration_share=split.calibration_share,
@@ -150,7 +150,7 @@ def test_outcomes_that_are_not_binary(table):
 def test_labels_of_arms():
     arms = pd.Series(["mail", "none", "mail", None])
     for given in (("mail", "none"), ("mail", None), (None, "none")):
-        assert arm_labels(arms, "arm", *given) == ("mail", "none")
+        assert arm_labels(arms.dropna(), "arm", *given) == ("mail", "none")
     for zero_one in ([0, 1], [0.0, 1.0], ["0", "1"]):
         assert arm_labels(pd.Series(zero_one), "arm", None, None) == ("1", "0")
     assert arm_labels(pd.Series([True, False]), "arm", None, None) == ("true", "false")

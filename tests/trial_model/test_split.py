@@ -1,6 +1,7 @@
 """Parts of rows: the same for the same ids or the same file, and no row judged that was learnt."""
 
 import json
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax.trial_model.split import RowSplit, id_texts, mark_rows
+from auucmax.trial_model import dealing
+from auucmax.trial_model.dealing import Dealer, deal
+from auucmax.trial_model.marks import TableMarks, check_ids, id_texts, mark_rows
+from auucmax.trial_model.split import RowSplit
 
 KEY = "0123456789abcdef"
 
@@ -27,14 +31,115 @@ def marks(n=500, seed=0, ids=True, order=slice(None), rename=None):
     return mark_rows(features.iloc[order], y[order], treated[order], names)
 
 
-def deal(given, **options):
+def dealt(given, **options):
     options = {"test_share": 0.3, "calibration_share": 0.2, "key": KEY} | options
-    return RowSplit.deal(given, **options)
+    return deal(given, **options)
+
+
+class Judged(NamedTuple):
+    usable: np.ndarray
+    trained: np.ndarray
+    seen: bool
+    n_alike: int
+    told: bool
+
+
+def judged(split, given):
+    """As one piece, and as pieces of different sizes: the same rows and the same words."""
+    (found, reason), again = (judged_pieces(split, pieces) for pieces in ([given], cut(given)))
+    assert again[1] == reason
+    if reason is not None:
+        raise ValueError(reason)
+    for one, other in zip(found, again[0], strict=True):
+        np.testing.assert_array_equal(one, other)
+    return found
+
+
+def judged_pieces(split, pieces):
+    try:
+        found = split.judge(lambda: iter(pieces))
+    except ValueError as error:
+        return None, str(error)
+    usable = np.concatenate([found.usable(piece) for piece in pieces])
+    trained = np.concatenate([found.trained(piece) for piece in pieces])
+    assert found.n_usable == usable.sum()
+    assert found.n_rows == len(usable)
+    return Judged(usable, trained, found.seen, found.n_alike, found.told), None
+
+
+def cut(given):
+    places = np.arange(given.n_rows)
+    ends = [given.n_rows // 7, given.n_rows // 2]
+    pieces = [places < ends[0], (places >= ends[0]) & (places < ends[1]), places >= ends[1]]
+    return [given.take(piece) for piece in pieces]
+
+
+def digest(given):
+    return TableMarks.of([given]).digest
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_pieces_are_dealt_as_the_whole(ids):
+    given = marks(ids=ids)
+    split, parts = dealt(given)
+    pieces = cut(given)
+    table = TableMarks.of(pieces)
+    assert table == TableMarks.of([given])
+    dealer = Dealer(table, key=KEY, test_share=0.3, calibration_share=0.2, by=split.by)
+    np.testing.assert_array_equal(np.concatenate([dealer.parts(own) for own in pieces]), parts)
+    np.testing.assert_array_equal(np.concatenate([dealer(own) for own in pieces]), parts)
+    again = dealer.split()
+    assert again.to_dict() == split.to_dict() | {"high": pytest.approx(split.high, rel=1e-12)}
+    np.testing.assert_array_equal(again.learnt_ids, split.learnt_ids)
+    np.testing.assert_array_equal(again.learnt_strata, split.learnt_strata)
+    for one, other in zip(again.learnt_rows, split.learnt_rows, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.fixture
+def forgetful(monkeypatch):
+    """Hashes of one row in five are remembered."""
+    monkeypatch.setattr(dealing, "REMEMBERED", 400)
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_where_few_hashes_are_remembered(forgetful, ids):
+    n = 2_000
+    split, parts = dealt(marks(n, ids=ids))
+    assert split.one_in == 5
+    assert len(split.learnt_rows[0]) == pytest.approx((parts != 2).sum() / 5, rel=0.2)
+    found = judged(split, marks(n, ids=ids))
+    np.testing.assert_array_equal(found.usable, parts == 2)
+    np.testing.assert_array_equal(found.trained, parts == 0)
+    assert found.seen
+    new = judged(split, marks(n, seed=3, ids=ids))
+    assert new.usable.all()
+    assert not new.seen
+    order = np.random.default_rng(0).permutation(n)[: n // 2]
+    if ids:
+        found = judged(split, marks(n, order=order))
+        np.testing.assert_array_equal(found.usable, parts[order] == 2)
+        # Half of the rows under other ids: their looks tell.
+        with pytest.raises(ValueError, match="look like rows that it was fitted on"):
+            judged(split, marks(n, order=order, rename="new "))
+    else:
+        with pytest.raises(ValueError, match="look like rows that it was fitted on"):
+            judged(split, marks(n, ids=False, order=order))
+
+
+def test_ids_of_which_some_are_known_and_few_remembered(forgetful):
+    """New rows whose ids would have put them among learnt ones are left out as well."""
+    n = 2_000
+    split, parts = dealt(marks(n))
+    found = judged(split, joined(marks(n, seed=3), marks(n)))
+    np.testing.assert_array_equal(found.usable[n:], parts == 2)
+    _, others = dealt(marks(n, seed=3))
+    np.testing.assert_array_equal(found.usable[:n], others == 2)
 
 
 @pytest.mark.parametrize("ids", [True, False])
 def test_shares_are_about_those_asked_for(ids):
-    _, parts = deal(marks(20_000, ids=ids))
+    _, parts = dealt(marks(20_000, ids=ids))
     shares = np.bincount(parts, minlength=3) / len(parts)
     # Standard errors are .0035 at most.
     np.testing.assert_allclose(shares, [0.5, 0.2, 0.3], atol=0.012)
@@ -42,7 +147,7 @@ def test_shares_are_about_those_asked_for(ids):
 
 @pytest.mark.parametrize("ids", [True, False])
 def test_the_part_tells_nothing_of_the_row(ids):
-    _, parts = deal(marks(20_000, ids=ids))
+    _, parts = dealt(marks(20_000, ids=ids))
     treated = rows(20_000)[2]
     in_test = parts == 2
     difference = treated[in_test].mean() - treated[~in_test].mean()
@@ -52,19 +157,19 @@ def test_the_part_tells_nothing_of_the_row(ids):
 
 
 def test_key_and_nothing_else_decides_on_ids():
-    first, parts = deal(marks())
+    first, parts = dealt(marks())
     order = np.random.default_rng(1).permutation(500)[:200]
-    _, again = deal(marks(order=order))
+    _, again = dealt(marks(order=order))
     np.testing.assert_array_equal(again, parts[order])
     assert first.by == "id"
-    _, other = deal(marks(), key="f" * 16)
+    _, other = dealt(marks(), key="f" * 16)
     assert (other != parts).mean() > 0.4
 
 
 def test_the_same_file_has_the_same_test_rows():
     for ids in (True, False):
-        split, parts = deal(marks(ids=ids))
-        found = split.judgeable(marks(ids=ids))
+        split, parts = dealt(marks(ids=ids))
+        found = judged(split, marks(ids=ids))
         np.testing.assert_array_equal(found.usable, parts == 2)
         np.testing.assert_array_equal(found.trained, parts == 0)
         assert found.seen
@@ -73,41 +178,41 @@ def test_the_same_file_has_the_same_test_rows():
 
 
 def test_with_ids_rows_may_come_in_any_order_and_with_others():
-    split, parts = deal(marks())
+    split, parts = dealt(marks())
     order = np.random.default_rng(1).permutation(500)
-    found = split.judgeable(marks(order=order))
+    found = judged(split, marks(order=order))
     np.testing.assert_array_equal(found.usable, parts[order] == 2)
     np.testing.assert_array_equal(found.trained, parts[order] == 0)
     assert found.seen
     only_test = np.flatnonzero(parts == 2)
-    for found in (split.judgeable(marks(seed=7)), split.judgeable(marks(order=only_test))):
+    for found in (judged(split, marks(seed=7)), judged(split, marks(order=only_test))):
         assert found.usable.all()
         assert not found.trained.any()
         assert not found.seen
 
 
 def test_rows_under_new_ids_are_still_known():
-    split, _ = deal(marks())
+    split, _ = dealt(marks())
     with pytest.raises(ValueError, match="got these rows under other ids, and their ids are new"):
-        split.judgeable(marks(rename="new "))
+        judged(split, marks(rename="new "))
     with pytest.raises(ValueError, match="look like rows that it was fitted on, and their ids are"):
-        split.judgeable(marks(rename="new ", order=slice(1, None)))
+        judged(split, marks(rename="new ", order=slice(1, None)))
     # Ids that were given anew after the rows were mixed name other rows.
     order = np.random.default_rng(1).permutation(500)
     mixed = marks(order=order)._replace(ids=marks().ids)
     with pytest.raises(ValueError, match="look like rows that it was fitted on"):
-        split.judgeable(mixed)
+        judged(split, mixed)
 
 
 def test_without_ids_a_changed_file_is_refused_and_a_new_one_is_not():
-    split, parts = deal(marks(ids=False))
+    split, parts = dealt(marks(ids=False))
     order = np.random.default_rng(1).permutation(500)
     for changed in (order, order[:300], np.arange(499), order[:10], np.arange(20)):
         with pytest.raises(ValueError, match="fit the model with an id column"):
-            split.judgeable(marks(ids=False, order=changed))
+            judged(split, marks(ids=False, order=changed))
     # The test rows by themselves are new to the model, whatever their order.
     only_test = marks(ids=False, order=np.flatnonzero(parts == 2)[::-1])
-    for found in (split.judgeable(marks(seed=3, ids=False)), split.judgeable(only_test)):
+    for found in (judged(split, marks(seed=3, ids=False)), judged(split, only_test)):
         assert found.usable.all()
         assert not found.seen
 
@@ -134,38 +239,38 @@ def numbered(n, pattern="{}", start=0):
 
 def test_alike_rows_under_ids_that_are_written_in_another_way():
     n = 6_000
-    split, parts = deal(alike(n, 0, ids=numbered(n)))
+    split, parts = dealt(alike(n, 0, ids=numbered(n)))
     assert split.chance[0] > 0.99
     with pytest.raises(ValueError, match=r"got these rows under other ids.*write the ids as they"):
-        split.judgeable(alike(n, 0, ids=numbered(n, "{:07d}")))
+        judged(split, alike(n, 0, ids=numbered(n, "{:07d}")))
     half = np.where(np.arange(n) % 2, numbered(n), numbered(n, "{:07d}"))
     for ids in (numbered(n, "{:07d}"), half):
         with pytest.raises(ValueError, match=r"outcomes agree.* and their ids are new"):
-            split.judgeable(alike(n, 0, slice(0, n - 5), ids=ids[: n - 5]))
+            judged(split, alike(n, 0, slice(0, n - 5), ids=ids[: n - 5]))
     # The same ids in another order are those of the fit.
     order = np.random.default_rng(0).permutation(n)
-    found = split.judgeable(alike(n, 0, order, ids=numbered(n)[order]))
+    found = judged(split, alike(n, 0, order, ids=numbered(n)[order]))
     np.testing.assert_array_equal(found.usable, parts[order] == 2)
     assert found.told
 
 
 def test_alike_rows_that_are_new_are_not_refused_but_the_doubt_is_told():
-    split, _ = deal(alike(6_000, 0, ids=numbered(6_000)))
+    split, _ = dealt(alike(6_000, 0, ids=numbered(6_000)))
     for seed in range(1, 21):
         for n in (100, 1_500, 6_000):
-            found = split.judgeable(alike(n, seed, ids=numbered(n, start=10_000)))
+            found = judged(split, alike(n, seed, ids=numbered(n, start=10_000)))
             assert found.usable.all()
             assert not found.seen
             assert not found.told
 
 
 def test_alike_rows_without_ids_and_without_some_rows():
-    split, parts = deal(alike(6_000, 0))
+    split, parts = dealt(alike(6_000, 0))
     for order in (slice(0, 5_999), slice(1, None), slice(0, 3_000)):
         with pytest.raises(ValueError, match=r"outcomes agree.* and there are no ids"):
-            split.judgeable(alike(6_000, 0, order))
+            judged(split, alike(6_000, 0, order))
     for new in (alike(6_000, 1), alike(6_000, 0, parts == 2)):
-        found = split.judgeable(new)
+        found = judged(split, new)
         assert found.usable.all()
         assert not found.told
 
@@ -176,26 +281,26 @@ def test_parts_of_one_file_are_the_same_from_its_hashes_and_from_the_model():
     ids = numbered(n)
     zeros = np.zeros(n)
     given = mark_rows(pd.DataFrame({"x": zeros}), zeros, np.arange(n) % 2 > 0, ids)
-    split, parts = deal(given)
-    np.testing.assert_array_equal(split.judgeable(given).usable, parts == 2)
+    split, parts = dealt(given)
+    np.testing.assert_array_equal(judged(split, given).usable, parts == 2)
     turned = mark_rows(pd.DataFrame({"x": zeros}), zeros, np.arange(n) % 2 == 0, ids[::-1])
-    np.testing.assert_array_equal(split.judgeable(turned).usable, parts[::-1] == 2)
+    np.testing.assert_array_equal(judged(split, turned).usable, parts[::-1] == 2)
     other = turned._replace(ids=numbered(n, start=n))
     assert not np.isin(split.learnt_ids, pd.util.hash_array(other.ids, hash_key=KEY)).any()
 
 
 def test_rows_that_look_alike_by_chance():
-    split, parts = deal(coarse(2_000, 0))
+    split, parts = dealt(coarse(2_000, 0))
     assert 0.2 < split.chance[0] < 0.6
     assert not split.tells_apart
     for seed in range(1, 21):  # 20 new files of each size
         for n in (20, 100, 3_000):
-            assert split.judgeable(coarse(n, seed))[0].all()
+            assert judged(split, coarse(n, seed))[0].all()
     rng = np.random.default_rng(0)
     learnt = np.flatnonzero(parts != 2)
     for n in (30, 100, 900):  # extracts of known rows
         with pytest.raises(ValueError, match="look like rows that it was fitted on"):
-            split.judgeable(coarse(2_000, 0, rng.choice(learnt, n, replace=False)))
+            judged(split, coarse(2_000, 0, rng.choice(learnt, n, replace=False)))
 
 
 def joined(*given):
@@ -204,7 +309,8 @@ def joined(*given):
         name: np.concatenate([getattr(each, name) for each in given], axis=-1)
         for name in ("looks", "strata", "y")
     }
-    return given[0]._replace(**stacked)
+    ids = None if given[0].ids is None else np.concatenate([each.ids for each in given])
+    return given[0]._replace(**stacked, ids=ids, places=np.arange(len(stacked["y"])))
 
 
 def test_rows_of_few_values_in_another_order_are_refused_all_the_same():
@@ -214,31 +320,31 @@ def test_rows_of_few_values_in_another_order_are_refused_all_the_same():
         y, treated = rng.integers(0, 2, (2, 3_000))[:, order]
         return mark_rows(features, y.astype(float), treated > 0, None)
 
-    split, _ = deal(binary())
+    split, _ = dealt(binary())
     assert split.chance == (1, 1, 1)
     order = np.random.default_rng(1).permutation(3_000)
     with pytest.raises(ValueError, match="got these rows in another order, and there are no ids"):
-        split.judgeable(binary(order))
-    assert split.judgeable(binary(order[:1_500]))[0].all()  # half of them cannot be known
+        judged(split, binary(order))
+    assert judged(split, binary(order[:1_500]))[0].all()  # half of them cannot be known
     assert not split.tells_apart
 
 
 def test_a_file_that_is_diluted_with_new_rows():
-    split, parts = deal(marks(ids=False))
+    split, parts = dealt(marks(ids=False))
     assert split.tells_apart
     with pytest.raises(ValueError, match="look like rows that it was fitted on"):
-        split.judgeable(joined(marks(1_000, seed=5, ids=False), marks(ids=False)))
+        judged(split, joined(marks(1_000, seed=5, ids=False), marks(ids=False)))
     # So few that chance might explain them, after 150 test rows: each is left out.
-    found = split.judgeable(joined(marks(30_000, seed=5, ids=False), marks(ids=False)))
+    found = judged(split, joined(marks(30_000, seed=5, ids=False), marks(ids=False)))
     np.testing.assert_array_equal(found.usable[30_000:], parts == 2)
     assert found.n_alike >= (parts != 2).sum()
 
 
 def test_a_few_known_rows_among_new_ones_are_left_out():
-    split, parts = deal(marks(2_000, ids=False))
+    split, parts = dealt(marks(2_000, ids=False))
     learnt = np.flatnonzero(parts != 2)[:2]
     mixed = joined(marks(1_000, seed=5, ids=False), marks(2_000, ids=False, order=learnt))
-    found = split.judgeable(mixed)
+    found = judged(split, mixed)
     np.testing.assert_array_equal(found.usable, np.arange(1_002) < 1_000)
     assert found.n_alike == 2
     assert not found.seen
@@ -251,18 +357,18 @@ def test_new_rows_are_hardly_ever_refused(n_columns):
         features = pd.DataFrame(rng.normal(size=(n, n_columns)))
         return mark_rows(features, rng.integers(0, 2, n) * 1.0, rng.random(n) < 0.5, None)
 
-    split, _ = deal(some(1_000, 0))
+    split, _ = dealt(some(1_000, 0))
     for seed in range(1, 31):
-        assert split.judgeable(some(200 if seed % 2 else 5_000, seed)).usable.mean() > 0.99
+        assert judged(split, some(200 if seed % 2 else 5_000, seed)).usable.mean() > 0.99
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(2, 60), st.booleans(), st.data())
 def test_no_row_that_was_learnt_from_is_ever_judged(n, ids, data):
-    split, parts = deal(marks(n, ids=ids))
+    split, parts = dealt(marks(n, ids=ids))
     order = np.array(data.draw(st.lists(st.integers(0, n - 1), min_size=1, unique=True)))
     try:
-        usable = split.judgeable(marks(n, ids=ids, order=order)).usable
+        usable = judged(split, marks(n, ids=ids, order=order)).usable
     except ValueError:
         return
     assert not (parts[order][usable] != 2).any()  # each row is different here
@@ -271,17 +377,17 @@ def test_no_row_that_was_learnt_from_is_ever_judged(n, ids, data):
 def test_types_of_a_column_do_not_matter_to_the_marks():
     features, y, treated, names = rows()
     as_category = features.assign(town=features["town"].astype("category"), x=features["x"])
-    assert mark_rows(features, y, treated, names).digest == (
-        mark_rows(as_category, y, treated, names).digest
+    assert digest(mark_rows(features, y, treated, names)) == (
+        digest(mark_rows(as_category, y, treated, names))
     )
     whole = pd.DataFrame({"k": [1, 2, 3]})
     y, treated = np.zeros(3), np.array([True, False, True])
     digests = {
-        mark_rows(whole.astype(kind), y, treated, None).digest
+        digest(mark_rows(whole.astype(kind), y, treated, None))
         for kind in ("int64", "float64", "Int32")
     }
     assert len(digests) == 1
-    assert mark_rows(whole[::-1], y, treated, None).digest not in digests
+    assert digest(mark_rows(whole[::-1], y, treated, None)) not in digests
 
 
 def table(n=400):
@@ -319,8 +425,8 @@ def test_the_file_is_known_in_another_format(how):
     features = table()
     rng = np.random.default_rng(0)
     y, treated = rng.integers(0, 2, 400).astype(float), rng.random(400) < 0.5
-    split, parts = deal(mark_rows(features, y, treated, None))
-    found = split.judgeable(mark_rows(STORED[how](features), y, treated, None))
+    split, parts = dealt(mark_rows(features, y, treated, None))
+    found = judged(split, mark_rows(STORED[how](features), y, treated, None))
     np.testing.assert_array_equal(found.usable, parts == 2)
     assert found.seen
 
@@ -339,9 +445,9 @@ def test_rows_are_known_though_a_column_was_changed(how):
     features = table(3_000)
     rng = np.random.default_rng(0)
     y, treated = rng.integers(0, 2, 3_000).astype(float), rng.random(3_000) < 0.5
-    split, _ = deal(mark_rows(features, y, treated, None))
+    split, _ = dealt(mark_rows(features, y, treated, None))
     with pytest.raises(ValueError, match="rows that it was fitted on"):
-        split.judgeable(mark_rows(CHANGED[how](features), y, treated, None))
+        judged(split, mark_rows(CHANGED[how](features), y, treated, None))
 
 
 def test_ids():
@@ -351,14 +457,14 @@ def test_ids():
     with pytest.raises(ValueError, match="the id 'who' should have no missing values, got 1"):
         id_texts(pd.Series(["a", None]), "who")
     with pytest.raises(ValueError, match="'who' should be different in every row, got 'a' and 1"):
-        id_texts(pd.Series(["a", "b", "a", "b"]), "who")
+        check_ids(id_texts(pd.Series(["a", "b", "a", "b"]), "who"), "who")
 
 
 def test_round_trip_as_json():
-    split, parts = deal(marks())
+    split, parts = dealt(marks())
     plain = json.loads(json.dumps(split.to_dict()))
     again = RowSplit.from_dict(plain, split.learnt_ids, split.learnt_rows, split.learnt_strata)
-    np.testing.assert_array_equal(again.judgeable(marks())[0], parts == 2)
+    np.testing.assert_array_equal(judged(again, marks())[0], parts == 2)
     assert again.to_dict() == split.to_dict()
 
 
@@ -383,7 +489,7 @@ def test_round_trip_as_json():
     ],
 )
 def test_a_dictionary_that_no_split_wrote(change):
-    split, _ = deal(marks())
+    split, _ = dealt(marks())
     with pytest.raises(ValueError, match="a split should h"):
         RowSplit.from_dict(
             split.to_dict() | change, split.learnt_ids, split.learnt_rows, split.learnt_strata

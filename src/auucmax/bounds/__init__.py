@@ -9,12 +9,8 @@ from __future__ import annotations
 from auucmax.bounds.bernstein import block_bernstein_bound, dkw_bernstein_bound
 from auucmax.bounds.betting import BETTING_BOUNDS, betting_bound, betting_difference_bound
 from auucmax.bounds.binned import binned_dkw_bernstein_bound, binned_mcdiarmid_bound
-from auucmax.bounds.certify import (
-    Certificate,
-    certify,
-    certify_difference,
-    certify_thresholds,
-)
+from auucmax.bounds.certificate import Certificate
+from auucmax.bounds.certify import certify, certify_difference, certify_thresholds
 from auucmax.bounds.cover import (
     fractional_chromatic_number,
     fractional_cover,

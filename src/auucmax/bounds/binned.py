@@ -52,13 +52,10 @@ def binned_dkw_bernstein_bound(
     (0.0055, 0.0054)
     """
     centre = centre_of(target)
-    low, high = _range_of(histogram, outcome_range)
-    offset = histogram.below() - centre
-    control, treated = (
-        _arm_means(sums, offset[arm], low, high) for arm, sums in enumerate(histogram.sums)
-    )
+    arms, width = _scaled_arms(histogram, outcome_range)
+    control, treated = map(_arm_means, arms, histogram.below() - centre)
     rank_error = histogram.rank_error()
-    return dkw_bernstein_of_means(treated, control, high - low, delta, n_candidates, rank_error)
+    return dkw_bernstein_of_means(treated, control, width, delta, n_candidates, rank_error)
 
 
 def binned_mcdiarmid_bound(
@@ -84,40 +81,42 @@ def binned_mcdiarmid_bound(
     (0.1667, 0.9993)
     """
     centre = centre_of(target)
-    low, high = _range_of(histogram, outcome_range)
-    below = histogram.below("separate")
-    control, treated = (
-        _arm_area(sums, below[arm], low, high) for arm, sums in enumerate(histogram.sums)
-    )
-    bound = mcdiarmid_of_arms(treated, control, centre, high - low, delta, n_candidates)
+    arms, width = _scaled_arms(histogram, outcome_range)
+    control, treated = map(_arm_area, arms, histogram.below("separate"))
+    bound = mcdiarmid_of_arms(treated, control, centre, width, delta, n_candidates)
     rarer = min(histogram.arm_rows)
     error = histogram.auuc_error("separate") * rarer / (rarer - 1)
     return replace(bound, lower=bound.lower - error)
 
 
-def _range_of(histogram: ScoreHistogram, outcome_range: tuple[float, float]) -> tuple[float, float]:
+def _scaled_arms(
+    histogram: ScoreHistogram, outcome_range: tuple[float, float]
+) -> tuple[Floats, float]:
+    """By arm and bin: rows, sum of y scaled to [0, 1], its squares about its mean; (2, 3, B)."""
     seen = histogram.outcome_low, histogram.outcome_high
-    return check_setting(outcome_range, seen, histogram.arm_rows)
+    low, high = check_setting(outcome_range, seen, histogram.arm_rows)
+    rows, outcome, square = (histogram.sums[:, :, k] for k in range(3))
+    within = np.maximum(square - outcome**2 / np.maximum(rows, 1), 0.0)
+    width = high - low
+    return np.stack([rows, (outcome - low * rows) / width, within / width**2], axis=1), width
 
 
-def _arm_means(sums: Floats, offset: Floats, low: float, high: float) -> ArmMeans:
-    """Of y scaled to [0, 1] and z = y offset, from the sums (B, 4) of an arm."""
-    rows, outcome, square = sums[:, 0], sums[:, 1], sums[:, 2]
-    n_rows, present = rows.sum(), np.maximum(rows, 1)
-    level = (outcome / present - low) / (high - low)  # mean of scaled y in a bin
-    within = np.maximum(square - outcome**2 / present, 0.0) / (high - low) ** 2
-    mean = (rows * level * offset).sum() / n_rows
+def _arm_means(arm: Floats, offset: Floats) -> ArmMeans:
+    """Of y and z = y offset."""
+    rows, y, within = arm
+    n_rows, level = rows.sum(), y / np.maximum(rows, 1)
+    mean = (y * offset).sum() / n_rows
     squares = rows * (level * offset - mean) ** 2 + within * offset**2
     return ArmMeans(
         n_rows=int(n_rows),
         z=float(mean),
         z_variance=float(squares.sum() / (n_rows - 1)),
-        y=float((rows * level).sum() / n_rows),
-        y_square=float((within + rows * level**2).sum() / n_rows),
+        y=float(y.sum() / n_rows),
+        y_square=float((within + y * level).sum() / n_rows),
     )
 
 
-def _arm_area(sums: Floats, below: Floats, low: float, high: float) -> ArmArea:
-    scaled = (sums[:, 1] - low * sums[:, 0]) / (high - low)
-    n_rows = int(sums[:, 0].sum())
-    return ArmArea(n_rows, float(scaled.sum()), float((scaled * below).sum()) / n_rows)
+def _arm_area(arm: Floats, below: Floats) -> ArmArea:
+    rows, y, _ = arm
+    n_rows = int(rows.sum())
+    return ArmArea(n_rows, float(y.sum()), float((y * below).sum()) / n_rows)

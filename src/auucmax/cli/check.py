@@ -14,6 +14,7 @@ from auucmax.cli.options import (
     Features,
     Id,
     Ignore,
+    Memory,
     Outcome,
     Query,
     Treated,
@@ -41,6 +42,7 @@ def check(
         None, "--expected-share", help="Planned share of treated rows, such as .5."
     ),
     query: Query = None,
+    memory: Memory = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a trial: is it randomised, how large is the effect, how small a one could be seen.
@@ -51,8 +53,8 @@ def check(
     from auucmax.cli.trials import read_trial
 
     trial = read_trial(
-        data, query, treatment=treatment, outcome=outcome, treated=treated, control=control, id=id,
-        features=features, ignore=ignore,
+        data, query, memory, treatment=treatment, outcome=outcome, treated=treated,
+        control=control, id=id, features=features, ignore=ignore,
     )  # fmt: skip
     report = check_randomisation(trial, expected_share=expected_share)
     smallest = detectable_effect(trial)

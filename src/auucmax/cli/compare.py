@@ -15,6 +15,7 @@ from auucmax.cli.options import (
     Features,
     Id,
     Ignore,
+    Memory,
     ModelKnowsOutcome,
     ModelKnowsTreatment,
     NewLevels,
@@ -55,6 +56,7 @@ def compare(
     ] = None,
     new_levels: NewLevels = "error",
     query: Query = None,
+    memory: Memory = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Compare models on the same rows: by many random splits, or against a fitted model.
@@ -72,7 +74,7 @@ def compare(
                "id": id, "features": features, "ignore": ignore}  # fmt: skip
     if against is not None:
         _check_unused("without --against", splits=splits, jobs=jobs)
-        _against(against, data, query, names, new_levels, columns, seed, as_json)
+        _against(against, data, query, memory, names, new_levels, columns, seed, as_json)
         return
     _check_unused("with --against", new_levels=None if new_levels == "error" else new_levels)
     if treatment is None or outcome is None:
@@ -83,7 +85,7 @@ def compare(
     from auucmax import compare as compare_models
     from auucmax.cli.trials import read_trial
 
-    trial = read_trial(data, query, **columns)
+    trial = read_trial(data, query, memory, **columns)
     result = compare_models(
         {name: _pipeline(name, seed) for name in names}, trial, random_state=seed,
         splits=10 if splits is None else splits, n_jobs=1 if jobs is None else jobs,
@@ -121,6 +123,7 @@ def _against(
     path: Path,
     data: str,
     query: str | None,
+    memory: float | None,
     names: list[str],
     new_levels: str,
     columns: dict[str, Any],
@@ -133,7 +136,8 @@ def _against(
 
     model = read_model(path, new_levels)
     check_decided(model.columns, **columns)
-    held_out, scores = rival_scores(model, read_rows(data, query), names, random_state=seed)
+    table = read_rows(data, query, memory)
+    held_out, scores = rival_scores(model, table, names, random_state=seed)
     own = model.predict(held_out.frame)
     y, treatment = held_out.y, held_out.treatment
     found: dict[str, dict[str, Any]] = {}

@@ -12,6 +12,7 @@ from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import (
     AsJson,
     Control,
+    Memory,
     ModelKnowsOutcome,
     ModelKnowsTreatment,
     NewLevels,
@@ -39,6 +40,7 @@ def evaluate(
     control: Control = None,
     new_levels: NewLevels = "error",
     query: Query = None,
+    memory: Memory = None,
     as_json: AsJson = False,
 ) -> None:
     """Judge a ranking: AUUC and gain over random with intervals, and a certificate.
@@ -49,9 +51,9 @@ def evaluate(
     """
     named = {"treatment": treatment, "outcome": outcome, "treated": treated, "control": control}
     if score_column is None:
-        rows, note = _by_model(files, new_levels, query, named)
+        rows, note = _by_model(files, new_levels, query, memory, named)
     elif new_levels == "error":
-        rows, note = _by_column(files, score_column, query, named)
+        rows, note = _by_column(files, score_column, query, memory, named)
     else:
         raise ValueError(
             f"--new-levels should come with a MODEL, got {new_levels!r} with --score-column. Leave "
@@ -91,7 +93,11 @@ def _judge(y: Any, score: Any, treatment: Any, is_sure: bool) -> dict[str, Any]:
 
 
 def _by_model(
-    files: list[str], new_levels: str, query: str | None, named: dict[str, str | None]
+    files: list[str],
+    new_levels: str,
+    query: str | None,
+    memory: float | None,
+    named: dict[str, str | None],
 ) -> tuple[dict[str, Any], str]:
     from auucmax.cli.trials import check_decided, read_model, read_rows
 
@@ -100,16 +106,20 @@ def _by_model(
         raise ValueError(f"evaluate should get {MODEL_OR_DATA}; got {names}. Name both files.")
     model = read_model(Path(files[0]), new_levels)
     check_decided(model.columns, **named)
-    held = model.held_out(read_rows(files[1], query))
+    held = model.held_out(read_rows(files[1], query, memory))
     score = model.predict(held.frame)
     rows = {"y": held.y, "score": score, "treatment": held.treatment, "is_sure": held.is_sure}
     return rows, held.note
 
 
 def _by_column(
-    files: list[str], column: str, query: str | None, named: dict[str, str | None]
+    files: list[str],
+    column: str,
+    query: str | None,
+    memory: float | None,
+    named: dict[str, str | None],
 ) -> tuple[dict[str, Any], str]:
-    from auucmax.cli.trials import column_options, read_rows
+    from auucmax.cli.trials import column_options, read_rows, some_rows
     from auucmax.trial_model import name_columns, trial_rows
 
     if len(files) != 1 or named["treatment"] is None or named["outcome"] is None:
@@ -117,10 +127,10 @@ def _by_column(
             "evaluate with --score-column should get one DATA, --treatment and --outcome; got "
             "something else. A MODEL makes its own scores."
         )
-    frame = read_rows(files[0], query)
-    options = column_options(frame, **named, features=None, ignore=None)
-    columns = name_columns(frame, **(options | {"features": [column]}))
-    rows = trial_rows(frame, columns)
+    table = read_rows(files[0], query, memory)
+    options = column_options(table, **named, features=None, ignore=None)
+    columns = name_columns(table, **(options | {"features": [column]}))
+    rows = trial_rows(some_rows(table, [columns.treatment, columns.outcome, column]), columns)
     note = f"Scores from {column!r}: the numbers hold if they were not made from these rows."
     score = rows.frame[column].to_numpy()
     return {"y": rows.y, "score": score, "treatment": rows.treated, "is_sure": True}, note

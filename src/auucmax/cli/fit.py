@@ -15,6 +15,7 @@ from auucmax.cli.options import (
     Features,
     Id,
     Ignore,
+    Memory,
     Outcome,
     Query,
     Seed,
@@ -48,6 +49,7 @@ def fit(
     ] = 0.2,
     seed: Seed = 0,
     query: Query = None,
+    memory: Memory = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn whom to treat from a trial, and judge it on rows that were set aside.
@@ -61,14 +63,14 @@ def fit(
     from auucmax.trial_model import fit_trial_model, save_model
 
     check_target(output, data)
-    frame = read_rows(data, query)
+    table = read_rows(data, query, memory)
     named = column_options(
-        frame, treatment=treatment, outcome=outcome, treated=treated, control=control, id=id,
+        table, treatment=treatment, outcome=outcome, treated=treated, control=control, id=id,
         features=features, ignore=ignore,
     )  # fmt: skip
-    with working(f"fitting {model}"):
+    with working(f"fitting {model}", table):
         fitted = fit_trial_model(
-            frame, **named, model=model, test_share=test_share,
+            table, **named, model=model, test_share=test_share,
             calibration_share=calibration_share, random_state=seed,
         )  # fmt: skip
         save_model(fitted, output)

@@ -79,6 +79,14 @@ NewLevels = Annotated[
         "to no level.",
     ),
 ]
+Memory = Annotated[
+    float | None,
+    typer.Option(
+        "--memory",
+        help="GB of memory to use; larger tables are read piece by piece. By default what is free.",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print all numbers as JSON, for machines.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of splits and models.")]
 Cost = Annotated[float | None, typer.Option("--cost", help="Of treating one person.")]

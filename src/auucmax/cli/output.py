@@ -62,13 +62,18 @@ def check_table_target(path: Path, *inputs: str | Path) -> None:
         )
 
 
+def note(text: str) -> None:
+    """What has to be known, apart from the results."""
+    typer.echo(f"note: {text}", err=True)
+
+
 @contextmanager
-def working(text: str) -> Iterator[None]:
-    """A spinner while something takes long, on terminals only."""
+def working(text: str, table: Any = None) -> Iterator[None]:
+    """A spinner while something takes long, on terminals only; pieces of a table show their own."""
     from rich.console import Console
 
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not console.is_terminal or hasattr(table, "pieces"):
         yield
         return
     with console.status(text):

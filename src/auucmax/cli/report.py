@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import AsJson, Cost, Data, Model, NewLevels, Query, Value
+from auucmax.cli.options import AsJson, Cost, Data, Memory, Model, NewLevels, Query, Value
 from auucmax.cli.output import print_json, working
 
 
@@ -38,6 +38,7 @@ def report(
     ] = None,
     new_levels: NewLevels = "error",
     query: Query = None,
+    memory: Memory = None,
     as_json: AsJson = False,
 ) -> None:
     """One HTML file that shows the trial, the ranking, its limits, and a slider for the share.
@@ -51,11 +52,11 @@ def report(
 
     check_target(output, model, data)
     fitted = read_model(model, new_levels)
-    frame = read_rows(data, query)
-    with working("judging"):
+    table = read_rows(data, query, memory)
+    with working("judging", table):
         summary = summarise_model(
             fitted,
-            frame,
+            table,
             economy=Economy(cohort=cohort, cost=cost, value=value),
             share=share,
             rivals=listed(rivals),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import AsJson, Cost, Model, NewLevels, Query, Value
+from auucmax.cli.options import AsJson, Cost, Memory, Model, NewLevels, Query, Value
 from auucmax.cli.output import check_table_target, print_json, print_rows, working, write_frame
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def target(
     new_levels: NewLevels = "error",
     everyone: Annotated[bool, typer.Option("--all", help="List everyone, not the chosen.")] = False,
     query: Query = None,
+    memory: Memory = None,
     as_json: AsJson = False,
 ) -> None:
     """Choose whom to treat: by a share, a budget, or what an outcome is worth.
@@ -51,9 +52,9 @@ def target(
     check_table_target(output, model, new)
     check_policy(share, budget, cost, value)
     fitted = read_model(model, new_levels)
-    frame = read_rows(new, query)
-    with working("choosing"):
-        found = choose(fitted, frame, share=share, budget=budget, cost=cost, value=value)
+    table = read_rows(new, query, memory)
+    with working("choosing", table):
+        found = choose(fitted, table, share=share, budget=budget, cost=cost, value=value)
     write_frame(found.people if everyone else found.chosen(), output)
     if as_json:
         print_json(found.to_dict() | {"file": str(output)})

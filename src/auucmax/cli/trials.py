@@ -7,21 +7,44 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from auucmax.cli.options import listed_columns
-from auucmax.cli.output import working
+from auucmax.cli.output import note, working
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from auucmax import Trial
+    from auucmax.data.pieces import PiecedTable
     from auucmax.trial_model import ColumnNames, TrialModel
 
 
-def read_rows(data: str, query: str | None) -> pd.DataFrame:
-    """The table, with a spinner while it is read."""
-    from auucmax.data.reading import read_table
+SAMPLE_ROWS = 1_000_000  #: of a table that is read in pieces, where all rows are not needed
 
+
+def read_rows(data: str, query: str | None, memory: float | None) -> pd.DataFrame | PiecedTable:
+    """The table, with a spinner while it is read; in pieces, which is said, if it is too large."""
+    from auucmax.data.pieces import PiecedTable, open_table
+
+    if memory is not None and not memory > 0:
+        raise ValueError(f"--memory should be a number of GB above 0, got {memory:g}. Try 4.")
     with working("reading"):
-        return read_table(data, query=query)
+        table = open_table(data, query=query, memory=None if memory is None else memory * 2**30)
+    if isinstance(table, PiecedTable):
+        note(
+            f"{table.name} is read piece by piece: its {table.n_rows:,} rows would take "
+            f"{table.n_bytes / 2**30:,.1f} GB and more."
+        )
+    return table
+
+
+def some_rows(table: pd.DataFrame | PiecedTable, columns: list[str] | None = None) -> pd.DataFrame:
+    """All rows of a table in memory; of another, as many as are enough, which is said."""
+    from auucmax.data.pieces import PiecedTable
+
+    if not isinstance(table, PiecedTable):
+        return table
+    if table.n_rows > SAMPLE_ROWS:
+        note(f"About {SAMPLE_ROWS:,} of its rows are looked at, drawn at random.")
+    return table.sample(SAMPLE_ROWS, columns)
 
 
 def read_model(path: Path, new_levels: str) -> TrialModel:
@@ -44,7 +67,7 @@ def check_decided(
 ) -> None:
     """Options that say what a model knows already must say the same."""
     from auucmax._validation import listed
-    from auucmax.trial_model.model import arm_text
+    from auucmax.trial_model.rows import arm_text
 
     for name, given in named.items():
         known = getattr(columns, name)
@@ -68,34 +91,34 @@ def _decided(option: str, expected: str, got: str) -> str:
     )
 
 
-def read_trial(data: str, query: str | None, **named: Any) -> Trial:
+def read_trial(data: str, query: str | None, memory: float | None, **named: Any) -> Trial:
     """The rows of both arms, as the library takes them."""
     from auucmax.trial_model import name_columns, trial_rows
 
-    frame = read_rows(data, query)
+    frame = some_rows(read_rows(data, query, memory))
     columns = name_columns(frame, **column_options(frame, **named))
     return trial_rows(frame, columns).trial(columns)
 
 
 def column_options(
-    frame: pd.DataFrame,
+    table: pd.DataFrame | PiecedTable,
     *,
     features: Sequence[str] | None,
     ignore: Sequence[str] | None,
     **named: Any,
 ) -> dict[str, Any]:
     """Columns to learn from, as a list, of which ``ignore`` takes some out; labels as they are."""
-    from auucmax.trial_model.model import check_names
+    from auucmax.trial_model.rows import check_names
 
     _check_parts(named)
-    known = {str(name) for name in frame.columns}
+    known = {str(name) for name in table.columns}
     chosen, left_out = listed_columns(features, known), listed_columns(ignore, known)
     if left_out:
-        check_names(frame, left_out)
+        check_names(table, left_out)
         others = [named["treatment"], named["outcome"], named.get("id")]
-        chosen = [str(c) for c in frame.columns if c not in others] if chosen is None else chosen
+        chosen = [str(c) for c in table.columns if c not in others] if chosen is None else chosen
         chosen = [name for name in chosen if name not in left_out]
-    return named | arm_labels(frame, **named) | {"features": chosen}
+    return named | arm_labels(table, **named) | {"features": chosen}
 
 
 def _check_parts(named: dict[str, Any]) -> None:
@@ -115,7 +138,7 @@ def _check_parts(named: dict[str, Any]) -> None:
 
 
 def arm_labels(
-    frame: pd.DataFrame,
+    table: pd.DataFrame | PiecedTable,
     *,
     treatment: str,
     treated: str | None,
@@ -124,11 +147,12 @@ def arm_labels(
 ) -> dict[str, str | None]:
     """Labels of the arms as the table spells them: blanks around them are hard to see."""
     from auucmax.estimators.level_texts import level_text
+    from auucmax.trial_model.rows import different_values
 
     given = {"treated": treated, "control": control}
-    if treatment not in frame.columns:
+    if treatment not in table.columns or not any(given.values()):
         return given
-    labels = [level_text(value) for value in frame[treatment].dropna().unique()]
+    labels = [level_text(value) for value in different_values(table, treatment)]
     for arm, label in given.items():
         if label is not None and label not in labels:
             alike = [other for other in labels if other.strip() == label.strip()]

@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 from auucmax._validation import Bools, Floats
 from auucmax.data.fingerprint import mix_bits
 
-__all__ = ["Batch", "Extremes", "Part", "RowSource", "Sample", "is_source", "part_of"]
+__all__ = [
+    "Batch",
+    "Extremes",
+    "Part",
+    "RowSource",
+    "Sample",
+    "SharedReadings",
+    "is_source",
+    "part_of",
+]
 
 
 class Batch(NamedTuple):
@@ -54,6 +63,49 @@ class RowSource(Protocol):
         Summaries are functions that can be pickled; what they return is added with ``+`` in the
         order of the batches, so the result does not depend on the number of threads.
         """
+
+
+class SharedReadings:
+    """A source whose next reading also answers what was asked for later.
+
+    >>> class Rows:
+    ...     feature_names, n_readings = ("x",), 0
+    ...     def total(self, *summaries):
+    ...         self.n_readings += 1
+    ...         return [summary(np.arange(3.0)) for summary in summaries]
+    >>> shared = SharedReadings(rows := Rows())
+    >>> largest = shared.later(np.max)
+    >>> shared.total(np.sum), largest(), rows.n_readings
+    ([np.float64(3.0)], np.float64(2.0), 1)
+    """
+
+    def __init__(self, source: RowSource) -> None:
+        self.source = source
+        self._waiting: list[tuple[Callable[[Batch], Any], list[Any]]] = []
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return self.source.feature_names
+
+    def later(self, summary: Callable[[Batch], Any]) -> Callable[[], Any]:
+        """The summary of all rows, at the next reading; at one of its own if it is asked for."""
+        found: list[Any] = []
+        self._waiting.append((summary, found))
+
+        def answer() -> Any:
+            if not found:
+                self.total()
+            return found[0]
+
+        return answer
+
+    def total(self, *summaries: Callable[[Batch], Any]) -> list[Any]:
+        """As that of the source."""
+        waiting, self._waiting = self._waiting, []
+        answers = self.source.total(*summaries, *(summary for summary, _ in waiting))
+        for (_, found), answer in zip(waiting, answers[len(summaries) :], strict=True):
+            found.append(answer)
+        return answers[: len(summaries)]
 
 
 def is_source(rows: Any) -> TypeGuard[RowSource]:

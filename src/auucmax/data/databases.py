@@ -6,10 +6,10 @@ Databases are opened to read only, and whole numbers keep all their digits.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import pandas as pd
@@ -20,6 +20,7 @@ from auucmax.data.table_errors import TableError, check_columns, one_line
 from auucmax.data.text_types import KINDS_OF_COLUMNS, ZONE_TYPE, type_of_texts
 
 __all__ = [
+    "Reading",
     "address_name",
     "connect",
     "duckdb_select",
@@ -29,13 +30,13 @@ __all__ = [
     "quoted",
     "read_duckdb",
     "read_postgres",
-    "relation_frame",
 ]
 
 _SELECT = re.compile(r"\s*(select|with|from|table|values)\s", re.IGNORECASE)
 _AS_TEXT = ("UUID", "TIME", "TIME WITH TIME ZONE", "INTERVAL", "BIT")
 _WHOLE = re.compile(r"U?HUGEINT|UBIGINT|DECIMAL\(\d+,0\)")
 _CONNECT_SECONDS = 15
+_VECTOR = 2048  # rows that DuckDB works on at a time
 _TABLES = """
     SELECT table_name FROM duckdb_tables()
     UNION ALL SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1
@@ -59,7 +60,7 @@ def read_duckdb(
         one_line(name, "a DuckDB database and the query one of it", advice),
         connect(file, read_only=True) as db,
     ):
-        return relation_frame(db.sql(duckdb_select(db, query, name)), columns, name)
+        return Reading.of(db, duckdb_select(db, query, name), columns, name).frame(db)
 
 
 def duckdb_select(db: Any, query: str | None, name: str) -> str:
@@ -141,32 +142,67 @@ def address_name(url: str) -> str:
         ) from error
 
 
-def relation_frame(
-    relation: Any,
-    columns: Sequence[str] | None,
-    name: str,
-    texts: Mapping[str, int] = MappingProxyType({}),
-) -> pd.DataFrame:
-    """The rows of a DuckDB relation, only the columns asked for; ``texts`` have yet no type."""
-    types = dict(zip(relation.columns, map(str, relation.types), strict=True))
-    chosen = list(types) if columns is None else list(columns)
-    check_columns(chosen, list(types), name)
-    if untyped := [c for c in chosen if c in texts]:
-        cells = relation.project(", ".join(map(quoted, untyped)))
-        kinds = dict(cells.query("cells", KINDS_OF_COLUMNS).fetchall())
-        types |= {c: type_of_texts(kinds.get(c, 0), texts[c]) for c in untyped}
-    whole = [c for c in chosen if _WHOLE.fullmatch(types[c])]
-    zoned = [c for c in chosen if types[c] == ZONE_TYPE]
-    parts = [f"{_converted(quoted(c), types[c])} AS {quoted(c)}" for c in chosen]
-    parts += [f"CAST({quoted(c)} AS VARCHAR) AS {quoted(_digits(c))}" for c in whole]
-    frame = relation.project(", ".join(parts)).df()
-    for column in whole:
-        digits = frame.pop(_digits(column))
-        if (frame[column].isna() & digits.notna()).any():
-            frame[column] = digits
-    for column in zoned:
-        frame[column] = frame[column].dt.tz_localize("UTC")
-    return frame
+class Reading(NamedTuple):
+    """SQL that gives the columns of a table as pandas takes them, and what is left to do then.
+
+    ``whole`` are columns of whole numbers that may be too long for 64 bits, ``zoned`` moments whose
+    zone is UTC.
+    """
+
+    columns: tuple[str, ...]
+    sql: str
+    whole: tuple[str, ...] = ()
+    zoned: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        db: Any,
+        table: str,
+        columns: Sequence[str] | None,
+        name: str,
+        texts: Mapping[str, int] = MappingProxyType({}),
+    ) -> Reading:
+        """Of what the SQL ``table`` gives, only the columns asked for; ``texts`` have no type."""
+        relation = db.sql(table)
+        types = dict(zip(relation.columns, map(str, relation.types), strict=True))
+        chosen = list(types) if columns is None else list(columns)
+        check_columns(chosen, list(types), name)
+        if untyped := [c for c in chosen if c in texts]:
+            cells = relation.project(", ".join(map(quoted, untyped)))
+            kinds = dict(cells.query("cells", KINDS_OF_COLUMNS).fetchall())
+            types |= {c: type_of_texts(kinds.get(c, 0), texts[c]) for c in untyped}
+        whole = tuple(c for c in chosen if _WHOLE.fullmatch(types[c]))
+        zoned = tuple(c for c in chosen if types[c] == ZONE_TYPE)
+        parts = [f"{_converted(quoted(c), types[c])} AS {quoted(c)}" for c in chosen]
+        parts += [f"CAST({quoted(c)} AS VARCHAR) AS {quoted(_digits(c))}" for c in whole]
+        return cls(tuple(chosen), f"SELECT {', '.join(parts)} FROM ({table})", whole, zoned)
+
+    def only(self, columns: Sequence[str]) -> Reading:
+        """Of some of these columns."""
+        whole, zoned = (tuple(c for c in own if c in columns) for own in (self.whole, self.zoned))
+        names = ", ".join(map(quoted, [*columns, *map(_digits, whole)]))
+        return Reading(tuple(columns), f"SELECT {names} FROM ({self.sql})", whole, zoned)
+
+    def frame(self, db: Any) -> pd.DataFrame:
+        """All rows."""
+        return self._finished(db.sql(self.sql).df())
+
+    def pieces(self, db: Any, n_rows: int) -> Iterator[pd.DataFrame]:
+        """All rows in their order, about so many at a time."""
+        result = db.execute(self.sql)
+        n_vectors = max(n_rows // _VECTOR, 1)
+        while len(found := result.fetch_df_chunk(n_vectors)):
+            yield self._finished(found)
+
+    def _finished(self, frame: pd.DataFrame) -> pd.DataFrame:
+        for column in self.whole:
+            digits = frame.pop(_digits(column))
+            if (frame[column].isna() & digits.notna()).any():
+                frame[column] = digits
+        for column in self.zoned:
+            frame[column] = frame[column].dt.tz_localize("UTC")
+        return frame
 
 
 def _converted(column: str, type_: str) -> str:

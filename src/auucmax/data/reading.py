@@ -16,13 +16,13 @@ import pandas as pd
 from auucmax._optional import import_optional
 from auucmax.data.csv_files import scan_csv
 from auucmax.data.databases import (
+    Reading,
     address_name,
     connect,
     list_of,
     literal,
     read_duckdb,
     read_postgres,
-    relation_frame,
 )
 from auucmax.data.table_errors import (
     TableError,
@@ -36,8 +36,12 @@ from auucmax.data.text_types import ANY_KIND, JSON_KINDS, MISSING_TEXTS, outcome
 __all__ = [
     "MISSING_TEXTS",
     "TableError",
+    "as_kinds",
+    "check_has_rows",
+    "check_no_query",
     "locate_files",
     "outcome_numbers",
+    "plan_files",
     "read_table",
     "unknown_columns_message",
 ]
@@ -53,7 +57,8 @@ _KINDS = {
 _PACKED = (".gz", ".zst")
 _EXCEL = {".xlsx": "openpyxl", ".xls": "xlrd", ".ods": "odfpy"}
 _MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"SQLite format 3": "sqlite"}
-_WORDS = {"csv": "a CSV file", "parquet": "a Parquet file", "json": "a file of JSON lines"}
+WORDS = {"csv": "a CSV file", "parquet": "a Parquet file", "json": "a file of JSON lines"}
+ADVICE = "Check that it is whole, and a table."
 _EXACT_FLOATS = 2**53
 
 
@@ -103,13 +108,18 @@ def read_table(
         files, kind, name = locate_files(address)
         if kind == "database":
             return _finish(read_duckdb(files[0], query, columns, name), name)
-        if query is not None:
-            raise TableError(
-                f"query should come with a database, got one with the file {name}. Leave it out."
-            )
+        check_no_query(query, name)
         reader = _READERS.get(kind, _read_by_duckdb)
         rows = reader(files, kind, columns, name)
     return _finish(_only(rows, columns, name), name)
+
+
+def check_no_query(query: str | None, name: str) -> None:
+    """Files have none."""
+    if query is not None:
+        raise TableError(
+            f"query should come with a database, got one with the file {name}. Leave it out."
+        )
 
 
 def locate_files(address: str) -> tuple[list[str], str, str]:
@@ -176,18 +186,25 @@ def _kind(path: Path) -> str:
 def _read_by_duckdb(
     files: list[str], kind: str, columns: Sequence[str] | None, name: str
 ) -> pd.DataFrame:
-    with one_line(name, _WORDS[kind], "Check that it is whole, and a table."), connect() as db:
-        if kind == "csv":
-            relation = db.sql(" UNION ALL BY NAME ".join(map(scan_csv, files)))
-            return relation_frame(
-                relation, columns, name, dict.fromkeys(relation.columns, ANY_KIND)
-            )
-        if kind == "json":
-            return relation_frame(*_json_texts(db, files, columns, name))
-        relation = db.sql(_scan(files, kind))
-        schema = f"SELECT name FROM parquet_schema({list_of(files)})"
-        _check_kept(relation.columns, [row[0] for row in db.sql(schema).fetchall()], name)
-        return relation_frame(relation, columns, name)
+    with one_line(name, WORDS[kind], ADVICE), connect() as db:
+        return plan_files(db, files, kind, columns, name).frame(db)
+
+
+def plan_files(
+    db: Any, files: list[str], kind: str, columns: Sequence[str] | None, name: str
+) -> Reading:
+    """How CSV, JSON or Parquet files are read; of texts, all are looked at for their types."""
+    if kind == "csv":
+        table = " UNION ALL BY NAME ".join(map(scan_csv, files))
+        return Reading.of(db, table, columns, name, dict.fromkeys(db.sql(table).columns, ANY_KIND))
+    if kind == "json":
+        table, kinds = _json_texts(db, files, name)
+        return Reading.of(db, table, columns, name, kinds)
+    table = _scan(files, kind)
+    schema = f"SELECT name FROM parquet_schema({list_of(files)})"
+    names = [row[0] for row in db.sql(schema).fetchall()]
+    _check_kept(db.sql(table).columns, names, name)
+    return Reading.of(db, table, columns, name)
 
 
 def _scan(files: list[str], kind: str, *more: str) -> str:
@@ -199,11 +216,9 @@ def _scan(files: list[str], kind: str, *more: str) -> str:
     return f"FROM read_{kind}({', '.join(options)})"
 
 
-def _json_texts(
-    db: Any, files: list[str], columns: Sequence[str] | None, name: str
-) -> tuple[Any, Sequence[str] | None, str, dict[str, int]]:
-    """What `relation_frame` takes: texts and numbers as written, for it to find their types."""
-    # Types come from all rows: if the first have whole numbers, others would be rounded.
+def _json_texts(db: Any, files: list[str], name: str) -> tuple[str, dict[str, int]]:
+    """SQL of texts and numbers as written, and what they may be: types come from all rows."""
+    # If the first rows have whole numbers, others would be rounded.
     found = db.sql(_scan(files, "json", "sample_size = -1"))
     types = dict(zip(found.columns, map(str, found.types), strict=True))
     sql = f"SELECT DISTINCT unnest(json_keys(json)) FROM read_json_objects({list_of(files)})"
@@ -213,7 +228,7 @@ def _json_texts(
     fields = ", ".join(
         f"{literal(c)}: {literal('VARCHAR' if c in kinds else t)}" for c, t in types.items()
     )
-    return db.sql(_scan(files, "json", f"columns = {{{fields}}}")), columns, name, kinds
+    return _scan(files, "json", f"columns = {{{fields}}}"), kinds
 
 
 def _check_kept(columns: Sequence[str], names: Sequence[str], table: str) -> None:
@@ -277,8 +292,17 @@ def _only(rows: pd.DataFrame, columns: Sequence[str] | None, name: str) -> pd.Da
 
 def _finish(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """Objects as the kinds that they are, and at least one row."""
-    if not len(frame):
+    check_has_rows(len(frame), name)
+    return as_kinds(frame)
+
+
+def check_has_rows(n_rows: int, name: str) -> None:
+    if not n_rows:
         raise TableError(f"{name} should have rows, got a table without. Check how it was written.")
+
+
+def as_kinds(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with columns of objects as the kinds that these are."""
     for place, column in enumerate(frame.columns):
         values = frame.iloc[:, place]
         if values.dtype == object:

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
 from auucmax.bounds.certify import certify
-from auucmax.bounds.lower_bound import LowerBound
-from auucmax.bounds.paper import paper_gap
 from auucmax.data.batches import RowSource, is_source
 from auucmax.data.fingerprint import TrainingRecord
 from auucmax.data.splits import TrialKFold
 from auucmax.estimators.base import SetAside, UpliftEstimator
-from auucmax.estimators.linear_path import Candidate, FreeFit, LinearPath
-from auucmax.estimators.scaling import SCALES
+from auucmax.estimators.linear_path import LinearPath, warn_of_failure
+from auucmax.estimators.norm_search import NormSearch
+from auucmax.estimators.scaling import SCALES, warn_of_ranges
 from auucmax.estimators.training_rows import LearningRows, StreamedRows, TrainingRows
 from auucmax.evaluation.histogram import N_BINS, score_histogram
 from auucmax.pairs import Surrogate, get_surrogate, scores
-from auucmax.selection import Selection, choose_by_bound, choose_by_cv, choose_by_held_out
 
 __all__ = ["AUUCMax"]
 
@@ -239,89 +234,40 @@ class AUUCMax(UpliftEstimator):
     def _fit_path(self, given: LearningRows, held_out: LearningRows | None = None) -> None:
         scaling = given.scaling(self.scale)
         if self.scale == "none":
-            _warn_of_ranges(*given.column_range())
-        rows = given.scaled(scaling)
+            warn_of_ranges(*given.column_range())
+        rows, radius = given.scaled(scaling), given.radius(scaling)
         path = LinearPath(
             get_surrogate(self.surrogate), self.weights, scaling, self.solver, self.random_state
         )
-        free = path.free_fit(rows) if self._is_relative else None
-        grid = self._grid(free)
-        candidates = path.fit(rows, grid, free)
-        bounds: list[LowerBound | None] = [None]  # nothing to choose: spare the sort
-        if len(candidates) > 1 or self.selection is not None:
-            bounds = self._paper_bounds(candidates, rows, scaling.radius)
-        if held_out is None:
-            selection = self._select(path, grid, rows, bounds)
-        else:
-            apart = held_out.scaled(scaling)
-            selection = choose_by_held_out(
-                candidates, lambda fitted: apart.auucs([c.coef for c in fitted], "joint")
-            )
-        best = candidates[selection.best]
+        best, bound, table = self._search(path, radius).choose(rows, held_out)
         self.scaled_coef_ = best.w
         self.coef_ = best.coef
         self.intercept_ = -float(best.coef @ scaling.shift)
-        self.scaling_, self.norm_, self.radius_ = scaling, best.norm, scaling.radius
-        self.paper_bound_ = bounds[selection.best]
+        self.scaling_, self.norm_, self.radius_ = scaling, best.norm, radius()
+        self.paper_bound_ = bound
         self.converged_, self.residual_ = best.converged, best.residual
         self.n_parameters_ = given.n_features + 1
-        self.selection_path_ = _path_table(candidates, bounds, selection)
-        _warn_of_failure(best, self.solver)
+        self.selection_path_ = table
+        warn_of_failure(best, self.solver)
 
-    def _predict(self, X: NDArray[Any]) -> Floats:
-        return scores(self.scaling_.rows(X), self.coef_) + self.intercept_
-
-    @property
-    def _is_relative(self) -> bool:
-        return self.selection is not None and self.grid == "relative"
-
-    def _grid(self, free: FreeFit | None) -> list[tuple[float, float | None]]:
-        """Norms, from small to large, each with each learning rate."""
+    def _search(self, path: LinearPath, radius: Callable[[], float]) -> NormSearch:
+        """Norms, from small to large, and learning rates, as the parameters ask for them."""
+        relative = False
         norms: Sequence[float]
         if self.selection is None:
             norms = [np.inf if self.norm is None else float(self.norm)]
-        elif free is not None:
-            # A trial in which no feature tells anything has a free norm of 0.
-            norms = [(free.norm or 1.0) * part for part in RELATIVE_GRID]
         elif isinstance(self.grid, str):
-            norms = PAPER_GRID
+            relative = self.grid == "relative"
+            norms = RELATIVE_GRID if relative else PAPER_GRID
         else:
             norms = sorted(self.grid)
         rates: Sequence[float | None] = [None]
         if self.solver == "adam":  # the first rate, where nothing is to be selected
             rates = list(self.learning_rates)[: None if self.selection else 1]
-        return [(norm, rate) for norm in norms for rate in rates]
+        return NormSearch(path, radius, norms, relative, rates, self.selection, self.delta)
 
-    def _select(
-        self,
-        path: LinearPath,
-        grid: list[tuple[float, float | None]],
-        rows: LearningRows,
-        bounds: list[LowerBound | None],
-    ) -> Selection:
-        if self.selection == "cv" and len(grid) > 1:
-            return choose_by_cv(
-                lambda train: path.fit(train, grid),
-                lambda fitted, test: test.auucs([c.coef for c in fitted], "joint"),
-                rows.folds(self.random_state),
-            )
-        if len(grid) == 1:
-            return Selection(0, [{}])
-        return choose_by_bound(bounds, lambda bound: {"bound": bound.lower})
-
-    def _paper_bounds(
-        self, candidates: Sequence[Candidate], rows: LearningRows, radius: float
-    ) -> list[LowerBound | None]:
-        auucs = rows.auucs([c.coef for c in candidates], "separate")
-        counts = rows.class_counts()
-        bounds: list[LowerBound | None] = []
-        for candidate, auuc in zip(candidates, auucs, strict=True):
-            # Without a constraint the norm that was reached stands for Lambda.
-            reached = float(np.linalg.norm(candidate.w))
-            norm = candidate.norm if np.isfinite(candidate.norm) else reached
-            gap = paper_gap(*counts, norm=norm, radius=radius, delta=self.delta)
-            bounds.append(LowerBound("paper", lower=auuc - gap, estimate=auuc, delta=self.delta))
-        return bounds
+    def _predict(self, X: NDArray[Any]) -> Floats:
+        return scores(self.scaling_.rows(X), self.coef_) + self.intercept_
 
     def _check_parameters(self) -> None:
         check_level(self.delta, "delta")
@@ -365,59 +311,3 @@ def _check_half(rows: TrainingRows) -> None:
                 f"the {'treated' if arm else 'control'} arm. There are too few rows to keep half "
                 f"apart: use selection='cv' or 'bound'."
             )
-
-
-def _warn_of_ranges(low: Floats, high: Floats) -> None:
-    ranges = (high - low)[high > low]
-    if len(ranges) and ranges.max() > 1e4 * ranges.min():
-        warnings.warn(
-            f"columns should have similar ranges when scale='none', got ranges from "
-            f"{ranges.min():.3g} to {ranges.max():.3g}: the solver may stop before the short "
-            f"columns count. Use scale='min-max'.",
-            UserWarning,
-            stacklevel=5,
-        )
-
-
-def _warn_of_failure(best: Candidate, solver: str) -> None:
-    if solver == "adam":
-        if not best.w.any():
-            warnings.warn(
-                "adam should leave w = 0, got no epoch that improved the validation loss: all "
-                "scores are equal. Try another learning rate, or solver='auto'.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-    elif not best.converged:
-        warnings.warn(
-            f"the solver should reach a residual of 1e-6, got {best.residual:.1g}. The scores may "
-            f"still be useful; scale the features, or try another solver.",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-
-
-def _path_table(
-    candidates: list[Candidate], bounds: list[LowerBound | None], selection: Selection
-) -> pd.DataFrame:
-    """A row for each candidate: what it is, what it reached, and what it was chosen by."""
-    table = [
-        {
-            "norm": c.norm,
-            "learning_rate": c.learning_rate,
-            "norm_reached": float(np.linalg.norm(c.w)),
-            "loss": c.loss,
-            "train_auuc": np.nan if bound is None else bound.estimate,
-            "paper_bound": np.nan if bound is None else bound.lower,
-            "converged": c.converged,
-            "residual": c.residual,
-            "evaluations": c.n_evaluations,
-            "seconds": c.seconds,
-            **{k: v for k, v in chosen_by.items() if k != "bound"},
-            "chosen": number == selection.best,
-        }
-        for number, (c, bound, chosen_by) in enumerate(
-            zip(candidates, bounds, selection.table, strict=True)
-        )
-    ]
-    return pd.DataFrame(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from auucmax._validation import Floats
 from auucmax.estimators.scaling import Scaling
@@ -24,7 +26,7 @@ from auucmax.solvers import (
     minimise_over_ball,
 )
 
-__all__ = ["Candidate", "LinearPath"]
+__all__ = ["Candidate", "LinearPath", "warn_of_failure"]
 
 _MANY_FEATURES = 500  # above this a Hessian costs more than it gives
 _BATCH = 1000
@@ -193,6 +195,25 @@ class LinearPath:
         )
 
 
+def warn_of_failure(best: Candidate, solver: str) -> None:
+    """Where the chosen candidate is no minimiser; for the caller's ``fit``."""
+    if solver == "adam":
+        if not best.w.any():
+            warnings.warn(
+                "adam should leave w = 0, got no epoch that improved the validation loss: all "
+                "scores are equal. Try another learning rate, or solver='auto'.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+    elif not best.converged:
+        warnings.warn(
+            f"the solver should reach a residual of 1e-6, got {best.residual:.1g}. The scores may "
+            f"still be useful; scale the features, or try another solver.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+
+
 @dataclass(frozen=True)
 class _Rescaled:
     """The objective as a function of w, the coefficients of the scaled columns.
@@ -216,7 +237,7 @@ class _Rescaled:
         return self.value_and_gradient(w)[1]
 
     def hessian(self, w: Floats) -> Floats:
-        return self.objective.hessian(w * self.factor) * np.outer(self.factor, self.factor)
+        return self.objective.rough_hessian(w * self.factor) * np.outer(self.factor, self.factor)
 
 
 def _in_memory(rows: LearningRows) -> TrainingRows:

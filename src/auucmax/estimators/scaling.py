@@ -7,6 +7,7 @@ scores. ``"unit-rows"`` divides each row by its norm and does copy.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,7 +19,15 @@ from numpy.typing import NDArray
 from auucmax._validation import Floats
 from auucmax.pairs import column_range
 
-__all__ = ["SCALES", "Scaling", "column_factors", "fit_scaling", "scaled_radius", "unit_rows"]
+__all__ = [
+    "SCALES",
+    "Scaling",
+    "column_factors",
+    "fit_scaling",
+    "scaled_radius",
+    "unit_rows",
+    "warn_of_ranges",
+]
 
 SCALES = ("min-max", "column-l2", "unit-rows", "none")
 _FAR = 1e3  # ranges from 0
@@ -27,12 +36,11 @@ _BLOCK = 16_384  # rows whose float64 copy stays in the cache
 
 @dataclass(frozen=True)
 class Scaling:
-    """Factors and shifts of the columns, and R, the largest norm of a scaled training row."""
+    """Factors and shifts of the columns."""
 
     kind: str
     factor: Floats
     shift: Floats
-    radius: float
 
     def rows(self, X: NDArray[Any]) -> NDArray[Any]:
         """X itself, or with rows of unit norm."""
@@ -55,11 +63,11 @@ def fit_scaling(X: NDArray[Any], kind: str, weight: Floats | None = None) -> Sca
     """Learn a scaling from training rows; constant columns get factor 0 where they say nothing."""
     d = X.shape[1]
     if kind == "unit-rows":
-        return Scaling(kind, np.ones(d), np.zeros(d), 1.0)
+        return Scaling(kind, np.ones(d), np.zeros(d))
     low, high = column_range(X) if kind == "min-max" else (np.zeros(d), np.zeros(d))
     squares = _column_squares(X, weight) if kind == "column-l2" else np.zeros(d)
     factor, shift = column_factors(kind, low, high, squares=squares)
-    return Scaling(kind, factor, shift, scaled_radius(X, factor, shift))
+    return Scaling(kind, factor, shift)
 
 
 def column_factors(
@@ -76,11 +84,26 @@ def column_factors(
     return np.ones(d), np.zeros(d)
 
 
-def scaled_radius(X: NDArray[Any], factor: Floats, shift: Floats) -> float:
-    """The largest norm of a scaled row; 0 if there is none."""
-    own_shift, own_factor = shift.astype(X.dtype), factor.astype(X.dtype)
+def scaled_radius(X: NDArray[Any], scaling: Scaling) -> float:
+    """R, the largest norm of a scaled row; 0 if there is no row."""
+    if scaling.kind == "unit-rows":
+        return 1.0
+    own_shift, own_factor = scaling.shift.astype(X.dtype), scaling.factor.astype(X.dtype)
     norms = _each_block(X, lambda block: float(_norms((block - own_shift) * own_factor).max()))
     return max(norms, default=0.0)
+
+
+def warn_of_ranges(low: Floats, high: Floats) -> None:
+    """Where no scaling was asked for and columns need one; for the caller's ``fit``."""
+    ranges = (high - low)[high > low]
+    if len(ranges) and ranges.max() > 1e4 * ranges.min():
+        warnings.warn(
+            f"columns should have similar ranges when scale='none', got ranges from "
+            f"{ranges.min():.3g} to {ranges.max():.3g}: the solver may stop before the short "
+            f"columns count. Use scale='min-max'.",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def _each_block(X: NDArray[Any], f: Callable[[NDArray[Any]], Any]) -> list[Any]:

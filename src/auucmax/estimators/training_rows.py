@@ -5,16 +5,16 @@ Both kinds answer the same questions, so everything above them is written once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats
-from auucmax.data.batches import Batch, Extremes, Part, RowSource
+from auucmax.data.batches import Batch, Extremes, Part, RowSource, SharedReadings
 from auucmax.data.fingerprint import Fingerprint, fingerprint
 from auucmax.data.splits import TrialKFold
 from auucmax.estimators.scaling import (
@@ -48,6 +48,9 @@ class LearningRows(Protocol):
     def column_range(self) -> tuple[Floats, Floats]: ...
 
     def scaling(self, kind: str) -> Scaling: ...
+
+    def radius(self, scaling: Scaling) -> Callable[[], float]:
+        """R, the largest norm of a scaled row, when it is asked for."""
 
     def scaled(self, scaling: Scaling) -> Self:
         """These rows with X as the objective takes it: scaled by row, columns in the factors."""
@@ -94,6 +97,9 @@ class TrainingRows(NamedTuple):
     def scaling(self, kind: str) -> Scaling:
         return fit_scaling(self.X, kind, self.weight)
 
+    def radius(self, scaling: Scaling) -> Callable[[], float]:
+        return cache(lambda: scaled_radius(self.X, scaling))
+
     def scaled(self, scaling: Scaling) -> TrainingRows:
         return self._replace(X=scaling.training_rows(self.X))
 
@@ -137,9 +143,10 @@ class StreamedRows:
     """Rows of a source, or of parts of it; each question is one or two readings."""
 
     def __init__(self, source: RowSource, how: Prepared | None = None) -> None:
-        self.source, self.how = source, how or Prepared()
+        self.source = source if isinstance(source, SharedReadings) else SharedReadings(source)
+        self.how = how or Prepared()
         # Summaries that travel should be small: their source says so.
-        self.max_bytes = int(getattr(source, "max_bytes", MAX_BYTES))
+        self.max_bytes = int(getattr(self.source.source, "max_bytes", MAX_BYTES))
 
     @property
     def n_features(self) -> int:
@@ -163,12 +170,13 @@ class StreamedRows:
     def scaling(self, kind: str) -> Scaling:
         d = self.n_features
         if kind == "unit-rows":
-            return Scaling(kind, np.ones(d), np.zeros(d), 1.0)
+            return Scaling(kind, np.ones(d), np.zeros(d))
         factor, shift = column_factors(kind, *self.column_range(), squares=self.first_look.squares)
-        (radius,) = self.source.total(
-            partial(_largest_norm, how=self.how, factor=factor, shift=shift)
-        )
-        return Scaling(kind, factor, shift, float(radius.high))
+        return Scaling(kind, factor, shift)
+
+    def radius(self, scaling: Scaling) -> Callable[[], float]:
+        found = self.source.later(partial(_largest_norm, how=self.how, scaling=scaling))
+        return lambda: float(found().high)
 
     def scaled(self, scaling: Scaling) -> StreamedRows:
         how = replace(
@@ -279,8 +287,8 @@ def _look(batch: Batch, how: Prepared) -> FirstLook:
     )
 
 
-def _largest_norm(batch: Batch, how: Prepared, factor: Floats, shift: Floats) -> Extremes:
-    largest = scaled_radius(how(batch).X, factor, shift)
+def _largest_norm(batch: Batch, how: Prepared, scaling: Scaling) -> Extremes:
+    largest = scaled_radius(how(batch).X, scaling)
     return Extremes(np.zeros(()), np.asarray(largest))
 
 

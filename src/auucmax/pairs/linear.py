@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,13 +23,27 @@ from auucmax.pairs.polynomial import PolynomialPairs
 from auucmax.pairs.summary import PairSummary, box_range
 from auucmax.pairs.surrogates import PolynomialSurrogate
 
-__all__ = ["LinearPairs", "PairObjective"]
+__all__ = ["Last", "LinearPairs", "PairObjective"]
 
 Floats = NDArray[np.float64]
 Sum = Callable[[PairRows], Any]
+T = TypeVar("T")
 
 HESSIAN_DEGREE = 3  #: of the polynomials in the Hessian; its error is about 1e-5 of its size
+ROUGH_ROWS = 2**20  #: that a rough Hessian is made from
 _HESSIAN_BINS = 256  # for a surrogate with a knot
+
+
+class Last(Generic[T]):
+    """What was made of the last w: value, gradient and Hessian are asked for in turn."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[Floats, T] | None = None
+
+    def of(self, w: Floats, make: Callable[[Floats], T]) -> T:
+        if self._kept is None or not np.array_equal(self._kept[0], w):
+            self._kept = (w.copy(), make(w))
+        return self._kept[1]
 
 
 class LinearPairs(Pairs):
@@ -43,7 +57,7 @@ class LinearPairs(Pairs):
 
     def __init__(self, totals: Floats, n_rows: int, **options: Any) -> None:
         super().__init__(totals, n_rows, **options)
-        self._kept: dict[str, tuple[Floats, PairField | None]] = {}
+        self._last_coarse: Last[PairField] = Last()
 
     @property
     def n_features(self) -> int:
@@ -76,6 +90,10 @@ class LinearPairs(Pairs):
         """
         return self._hessian(self._check_w(w))
 
+    def rough_hessian(self, w: ArrayLike) -> Floats:
+        """Good enough to choose a step by: of very many rows in memory, some stand for all."""
+        return self.hessian(w)
+
     def value_gradient_hessian(self, w: ArrayLike) -> tuple[float, Floats, Floats]:
         """Objective, gradient (d,) and Hessian (d, d) at w; what a Newton step needs."""
         return *self.value_and_gradient(w), self.hessian(w)
@@ -93,6 +111,10 @@ class LinearPairs(Pairs):
         )
         return np.asarray(product)
 
+    def _field_at(self, w: Floats) -> PairField | None:
+        """The field of the scores X w; None, only with a knot, if sorting alone is accurate."""
+        raise NotImplementedError
+
     def _value(self, w: Floats) -> float:
         raise NotImplementedError
 
@@ -106,31 +128,29 @@ class LinearPairs(Pairs):
         return np.asarray(gradient)
 
     def _hessian(self, w: Floats) -> Floats:
-        field = self._hessian_field(w)
+        return self._hessian_of(self._hessian_field(w), w, self._sum)
+
+    def _hessian_of(
+        self, field: PairField, w: Floats, sums: Callable[..., list[Any]], repeat: float = 1.0
+    ) -> Floats:
+        """From sums over rows, each of which stands for ``repeat`` ones."""
         bend = field.coefficients(2, HESSIAN_DEGREE)
-        vectors, gram = self._sum(
+        vectors, gram = sums(
             partial(passes.vector_moments, w=w, bins=field.bins, degree=HESSIAN_DEGREE),
             partial(passes.weighted_gram, w=w, bins=field.bins, coefficients=bend),
         )
-        cross = field.cross(vectors[..., :-1])
-        return np.asarray(gram - (cross + cross.T))
-
-    def _at(self, w: Floats) -> PairField | None:
-        """The field of the scores X w; None if only sorting is accurate enough."""
-        return self._keep(
-            "field", w, lambda: self._field(partial(self._summarise, w), self._range(w))
-        )
+        cross = field.cross(repeat * vectors[..., :-1])
+        return np.asarray(repeat * gram - (cross + cross.T))
 
     def _hessian_field(self, w: Floats) -> PairField:
-        if self.surrogate.knot is None:
-            return self._at(w)  # type: ignore[return-value]  # None only with a knot
+        if self.surrogate.knot is None and (field := self._field_at(w)) is not None:
+            return field
         if self.surrogate.n_derivatives < 1:
             raise ValueError(
                 f"the surrogate should have a second derivative, got {self.surrogate}, which has a "
                 f"kink. Use s_poly(mu, p=2) or s_poly(mu, p=3)."
             )
-        field = self._keep("hessian", w, lambda: self._coarse_field(w))
-        return field  # type: ignore[return-value]  # _coarse_field never gives None
+        return self._last_coarse.of(w, self._coarse_field)
 
     def _coarse_field(self, w: Floats) -> PairField:
         return self._field_of(self._summarise(w, self._coarse_bins(w)))
@@ -142,13 +162,6 @@ class LinearPairs(Pairs):
     def _summarise(self, w: Floats, bins: Bins) -> PairSummary:
         (summary,) = self._sum(partial(PairSummary.from_rows, w=w, bins=bins))
         return summary
-
-    def _keep(self, name: str, w: Floats, make: Callable[[], PairField | None]) -> PairField | None:
-        """The field of the last w is kept: value, gradient and Hessian are asked for in turn."""
-        kept = self._kept.get(name)
-        if kept is None or not np.array_equal(kept[0], w):
-            self._kept[name] = kept = (w.copy(), make())
-        return kept[1]
 
     def _range(self, w: Floats) -> ScoreRange:
         return ScoreRange(*box_range(self.low, self.high, w), lambda: self._score_range(w))
@@ -211,7 +224,8 @@ class PairObjective(ArrayPairs, LinearPairs):
         super().__init__(y, treatment=treatment, sample_weight=sample_weight, **options)
         self.rows = PairRows(matrix, self.codes, self.sample_weight)
         self.low, self.high = _column_range(matrix)
-        self._last_scores: tuple[Floats, Floats] | None = None
+        self._last_field: Last[PairField | None] = Last()
+        self._last_scores: Last[Floats] = Last()
         self._polynomial: PolynomialPairs | None = None
         if (
             isinstance(self.surrogate, PolynomialSurrogate)
@@ -227,16 +241,21 @@ class PairObjective(ArrayPairs, LinearPairs):
     def _sum(self, *sums: Sum) -> list[Any]:
         return [one(self.rows) for one in sums]
 
+    def _field_at(self, w: Floats) -> PairField | None:
+        return self._last_field.of(
+            w, lambda w: self._field(partial(self._summarise, w), self._range(w))
+        )
+
     def _value(self, w: Floats) -> float:
         if (exact := self._as_polynomial(w)) is not None:
             return exact[0].value_and_gradient(exact[1])[0]
-        field = self._at(w)
+        field = self._field_at(w)
         return self._sorted(self.scores(w))[0] if field is None else field.value
 
     def _value_and_gradient(self, w: Floats) -> tuple[float, Floats]:
         if (exact := self._as_polynomial(w)) is not None:
             return exact[0].value_and_gradient(exact[1])
-        field = self._at(w)
+        field = self._field_at(w)
         if field is None:
             value, slopes, _ = self._sorted(self.scores(w))
             return value, passes.transposed_product(self.rows.X, slopes)
@@ -247,14 +266,21 @@ class PairObjective(ArrayPairs, LinearPairs):
             return exact[0].hessian(exact[1])
         return super()._hessian(w)
 
+    def rough_hessian(self, w: ArrayLike) -> Floats:
+        """As ``hessian``; from a million rows spread over all, where there are more than twice."""
+        step = len(self.codes) // ROUGH_ROWS
+        if step < 2:
+            return self.hessian(w)
+        w, (X, codes, weight) = self._check_w(w), self.rows
+        few = PairRows(X[::step], codes[::step], None if weight is None else weight[::step])
+        field, repeat = self._hessian_field(w), len(codes) / len(few.codes)
+        return self._hessian_of(field, w, lambda *sums: [one(few) for one in sums], repeat)
+
     def _as_polynomial(self, w: Floats) -> tuple[PolynomialPairs, Floats] | None:
         """The path without bins and its scores, where no pair reaches the knot."""
         if self._polynomial is None:
             return None
-        # Scores of the last w are kept: gradient and Hessian are asked for in turn.
-        if self._last_scores is None or not np.array_equal(self._last_scores[0], w):
-            self._last_scores = (w.copy(), self._polynomial.scores(w))
-        score = self._last_scores[1]
+        score = self._last_scores.of(w, self._polynomial.scores)
         return (self._polynomial, score) if self._polynomial.holds(score) else None
 
     def _score_range(self, w: Floats) -> tuple[float, float]:

@@ -93,16 +93,19 @@ class Pairs:
         self, summarise: Callable[[Bins], PairSummary], span: ScoreRange
     ) -> PairField | None:
         """The field of the scores, or None if only sorting is accurate enough."""
+        fields = self._fields(summarise, span)
+        return next((field for field in fields if self._is_accurate(field)), None)
+
+    def _fields(
+        self, summarise: Callable[[Bins], PairSummary], span: ScoreRange
+    ) -> Iterator[PairField]:
+        """Fields to try, coarse to fine; without a knot the first is accurate."""
         if self.surrogate.knot is None:
             width = self.surrogate.length / bins_per_length(self.surrogate, self.accuracy)
-            return self._field_of(summarise(self._at_most(span.bins(width, self.max_bins))))
-        if self.surrogate.n_derivatives < 2:  # hinge, s_poly with p = 2: a kink in s or s'
-            return None
-        for bins in self._finer_and_finer(span):
-            field = self._field_of(summarise(bins))
-            if self._is_accurate(field):
-                return field
-        return None
+            yield self._field_of(summarise(self._at_most(span.bins(width, self.max_bins))))
+        elif self.surrogate.n_derivatives >= 2:  # not hinge, s_poly with p = 2: a kink in s or s'
+            for bins in self._finer_and_finer(span):
+                yield self._field_of(summarise(bins))
 
     def _field_of(self, summary: PairSummary) -> PairField:
         return PairField(summary, self.surrogate, self.multipliers)
@@ -132,6 +135,8 @@ class Pairs:
         return length / 2 ** int(np.log2(max((target - 4) * length / spread, 1.0)))
 
     def _is_accurate(self, field: PairField) -> bool:
+        if self.surrogate.knot is None:  # bins were cut for it
+            return True
         radius = field.bins.size * field.bins.width
         pairs = np.dot(self.multipliers, self.totals[::2] * self.totals[1::2])
         return bool(
@@ -165,7 +170,10 @@ class ArrayPairs(Pairs):
         self.codes = code_rows(y, treatment=treatment, control=control)
         treated = self.codes < 2
         self.sample_weight = None if sample_weight is None else check_weight(sample_weight, treated)
-        totals = np.bincount(self.codes, self.sample_weight, minlength=4).astype(np.float64)
+        if self.sample_weight is None:  # bincount would make a copy of eight bytes a row
+            totals = np.array([np.count_nonzero(self.codes == code) for code in range(4)], float)
+        else:
+            totals = np.bincount(self.codes, self.sample_weight, minlength=4)
         super().__init__(totals, len(self.codes), **options)
 
     def _sorted(self, score: Floats) -> tuple[float, Floats, Floats]:

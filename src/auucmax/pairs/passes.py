@@ -43,6 +43,7 @@ Floats = NDArray[np.float64]
 DEGREE = 5  #: of the polynomial in r that describes a bin; moments go from 0 to DEGREE
 COMPILE_ROWS = 200_000  #: from this many rows on, numba
 MAX_BLOCKS = 32
+_STRETCH = 2**18  # rows whose extremes are looked for at a time
 _NONE = np.empty(0)
 _NO_COEFFICIENTS = np.empty((4, 0, 0))
 
@@ -135,7 +136,18 @@ def scores(X: NDArray[Any], w: Floats) -> Floats:
 
 def column_range(X: NDArray[Any]) -> tuple[Floats, Floats]:
     """Minimum and maximum of each column, (d,) each."""
-    low, high = (_over_rows(extreme, X) for extreme in (np.min, np.max))
+    if len(X) <= _STRETCH:
+        low, high = _over_rows(np.min, X), _over_rows(np.max, X)
+    else:  # numpy works outside the lock
+
+        def extremes(start: int) -> list[NDArray[Any]]:
+            return [
+                _over_rows(extreme, X[start : start + _STRETCH]) for extreme in (np.min, np.max)
+            ]
+
+        with ThreadPoolExecutor(2) as pool:
+            lows, highs = zip(*pool.map(extremes, range(0, len(X), _STRETCH)), strict=True)
+        low, high = np.min(lows, axis=0), np.max(highs, axis=0)
     return low.astype(np.float64), high.astype(np.float64)
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from auucmax.data.batches import Batch, Extremes, RowSource
 from auucmax.pairs import passes
 from auucmax.pairs.field import PairField
-from auucmax.pairs.linear import HESSIAN_DEGREE, LinearPairs, Sum
+from auucmax.pairs.linear import HESSIAN_DEGREE, Last, LinearPairs, Sum
 from auucmax.pairs.objective import ScoreRange
 from auucmax.pairs.passes import DEGREE, Bins, PairRows
 from auucmax.pairs.summary import PairSummary
@@ -70,7 +70,7 @@ class StreamedObjective(LinearPairs):
                 f"the surrogate should be smooth for rows that are read batch by batch, got "
                 f"{self.surrogate}, which has a kink. Use s_poly(mu, p=3) or s_log."
             )
-        self._finest: PairSummary | None = None
+        self._last_field: Last[PairField] = Last()
 
     @property
     def has_products(self) -> bool:
@@ -121,19 +121,25 @@ class StreamedObjective(LinearPairs):
         return super()._range(w)
 
     def _field_at(self, w: Floats) -> PairField:
-        field = self._at(w)
-        if field is None:  # no bins are fine enough: the finest
-            self._kept["field"] = (w.copy(), field := self._field_of(self._finest))  # type: ignore[arg-type]
-        return field
+        return self._last_field.of(w, self._finest_field)
+
+    def _finest_field(self, w: Floats) -> PairField:
+        """The first that is accurate, otherwise the finest that was tried."""
+        field: PairField | None = None
+        for field in self._fields(partial(self._summarise, w), self._range(w)):
+            if self._is_accurate(field):
+                break
+        # Scores that are spread too widely for any that is tried: bins as wide as can be.
+        return super()._coarse_field(w) if field is None else field
 
     def _summarise(self, w: Floats, bins: Bins) -> PairSummary:
         if not w.any():
             return self._at_zero(bins.width)
         n_bytes = 8 * 4 * bins.size * (DEGREE + 1) * (self.n_features + 1)
-        (self._finest,) = self._sum(
+        (summary,) = self._sum(
             partial(PairSummary.from_rows, w=w, bins=bins, vectors=n_bytes <= self.max_bytes)
         )
-        return self._finest
+        return summary
 
     def _at_zero(self, width: float) -> PairSummary:
         """All scores are 0: they lie at the lower end of bin 0, at r = -1/2."""

@@ -9,6 +9,7 @@ import pandas as pd
 
 from auucmax.bounds import certify
 from auucmax.data import check_randomisation
+from auucmax.data.pieces import PiecedTable
 from auucmax.estimators.formula import FormulaError, formula_of
 from auucmax.report.shares import Economy
 from auucmax.report.summary import Names, summarise
@@ -19,7 +20,7 @@ __all__ = ["summarise_model"]
 
 def summarise_model(
     model: TrialModel,
-    frame: pd.DataFrame,
+    table: pd.DataFrame | PiecedTable,
     *,
     economy: Economy | None = None,
     share: float = 0.3,
@@ -42,7 +43,7 @@ def summarise_model(
     >>> found["rows"]["n_rows"] < len(table), [rival["name"] for rival in found["rivals"]]
     (True, ['tm'])
     """
-    held_out, scores = rival_scores(model, frame, rivals)
+    held_out, scores = rival_scores(model, table, rivals)
     columns = model.columns
     features = held_out.frame[list(columns.features)]
     score = model.predict(features)
@@ -68,8 +69,12 @@ def summarise_model(
         if held_out.is_sure
         else None,
         doubt=None if held_out.is_sure else held_out.note,
-        # Randomisation is a matter of all rows of the trial.
-        randomisation=check_randomisation(trial_rows(frame, columns).trial(columns)),
+        # Randomisation is a matter of all rows of the trial; of very many, some are enough.
+        randomisation=check_randomisation(
+            trial_rows(held_out.frame if isinstance(table, PiecedTable) else table, columns).trial(
+                columns
+            )
+        ),
         notes=[held_out.note],
     )
 

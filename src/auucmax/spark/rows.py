@@ -9,9 +9,10 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil, isqrt
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,15 +22,15 @@ from auucmax._optional import import_optional
 from auucmax.data.arrow_rows import ArrowRows
 from auucmax.data.batches import Batch
 from auucmax.data.table_errors import TableError, check_columns
+from auucmax.spark.packed import BLOCK_ROWS, PACKED_SCHEMA, PackedRows, Reading, pack
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["MadeRows", "SparkRows", "arrow_rows", "check_frame", "quoted"]
+__all__ = ["MadeRows", "NumberRows", "SparkRows", "arrow_rows", "check_frame", "quoted"]
 
 NAME = "the DataFrame"
-BLOCK_ROWS = 2**18  #: that are worked on at a time: Arrow batches are too small for the kernels
-BLOCK_BYTES = 2**25  #: of their features
+BLOCK_BYTES = 2**25  #: of the features of rows that are worked on at a time
 MAX_BYTES = 2**22  #: of a summary that travels
 _FEW = 16  # partitions whose summaries the driver adds by itself
 _BRANCH = 64  # summaries added by one task, while the number of partitions is not known
@@ -37,16 +38,24 @@ _FIRST_KEY = 40  # bits of the number of a row in its partition
 _SCHEMA = "branch bigint, part bigint, summary binary"
 
 
-class Reading(Protocol):
-    """How rows are made from an Arrow table with the columns ``columns``."""
+@dataclass(frozen=True)
+class NumberRows:
+    """Rows whose features are columns of numbers, as they are."""
+
+    rows: ArrowRows
 
     @property
-    def features(self) -> tuple[str, ...]: ...
+    def features(self) -> tuple[str, ...]:
+        return self.rows.features
 
     @property
-    def columns(self) -> tuple[str, ...]: ...
+    def columns(self) -> tuple[str, ...]:
+        return self.rows.columns
 
-    def batch(self, table: Any, keys: NDArray[np.uint64]) -> Batch: ...
+    def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
+        """Blocks of rows of a partition."""
+        for first, table in _blocks(tables, len(self.features)):
+            yield self.rows.batch(table, _keys(first_key + first, table.num_rows))
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,12 @@ class MadeRows:
     def columns(self) -> tuple[str, ...]:
         return (*self.raw, *self.arms.columns)
 
-    def batch(self, table: Any, keys: NDArray[np.uint64]) -> Batch:
+    def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
+        """Blocks of rows of a partition."""
+        for first, table in _blocks(tables, len(self.features)):
+            yield self._batch(table, _keys(first_key + first, table.num_rows))
+
+    def _batch(self, table: Any, keys: NDArray[np.uint64]) -> Batch:
         rows = self.arms.batch(table, keys)
         frame = table.select(list(self.raw)).to_pandas()
         if len(rows.y) < len(frame):  # rows of other arms are left out
@@ -99,7 +113,25 @@ class SparkRows:
     ) -> SparkRows:
         """Rows with features that are numbers; arguments as in :func:`fit`."""
         features = check_frame(frame, features, treatment, outcome)
-        return cls(frame, arrow_rows(frame, features, treatment, outcome, treated, control))
+        rows = arrow_rows(frame, features, treatment, outcome, treated, control)
+        return cls(frame, NumberRows(rows))
+
+    @contextmanager
+    def packed(self, dtype: str) -> Iterator[SparkRows]:
+        """The same rows, made once and kept in the executors' memory (or disks) meanwhile.
+
+        ``dtype`` is one that holds the features.
+        """
+        reading, packed = self.reading, PackedRows(self.reading.features, dtype)
+
+        def pack_partition(tables: Iterator[Any]) -> Iterator[Any]:
+            return pack(tables, reading, packed)
+
+        frame = self.frame.mapInArrow(pack_partition, PACKED_SCHEMA).cache()
+        try:
+            yield SparkRows(frame, packed)
+        finally:
+            frame.unpersist()
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -141,9 +173,7 @@ def _summarise(
     part = TaskContext.get().partitionId()  # type: ignore[union-attr]
     totals: list[Any] | ValueError | None = None
     try:
-        for first, table in _blocks(batches, len(reading.features)):
-            keys = np.arange(first, first + table.num_rows, dtype=np.uint64)
-            batch = reading.batch(table, keys + np.uint64(part << _FIRST_KEY))
+        for batch in reading.batches(batches, part << _FIRST_KEY):
             if len(batch.y):
                 sums = [summary(batch) for summary in summaries]
                 totals = sums if totals is None else _plus(totals, sums)
@@ -151,6 +181,10 @@ def _summarise(
         totals = error
     if totals is not None:
         yield _row(part // branch, part, totals)
+
+
+def _keys(first: int, n_rows: int) -> NDArray[np.uint64]:
+    return np.arange(first, first + n_rows, dtype=np.uint64)
 
 
 def _blocks(batches: Iterator[Any], n_features: int) -> Iterator[tuple[int, Any]]:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from auucmax._validation import Floats, check_rows, check_shares
+from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.estimators.table_encoder import text_names
 from auucmax.targeting import Plan, PlanRow, Selection, plan, top_share, within_budget
 from auucmax.targeting.planning import EVERY_PERCENT
@@ -91,7 +92,7 @@ class Targeting:
 
 def target(
     model: TrialModel,
-    frame: pd.DataFrame,
+    table: pd.DataFrame | PiecedTable,
     *,
     share: float | None = None,
     budget: float | None = None,
@@ -103,7 +104,8 @@ def target(
     Parameters
     ----------
     model : fitted by :func:`fit_trial_model`.
-    frame : a row for each person, with the feature columns of the trial.
+    table : a row for each person, with the feature columns of the trial. Of one that is read in
+        pieces, ids and scores are held in memory, nothing else.
     share : treat this part of the people; or
     budget : treat as many as the money pays for, at ``cost`` each; or neither, with ``cost`` and
         ``value``: the share with the highest expected profit.
@@ -121,7 +123,7 @@ def target(
     (300, 300)
     """
     check_policy(share, budget, cost, value)
-    score = model.predict(frame)
+    names, score = _scored(model, table)
     test = model.test_rows
     money = {"value": 1.0 if value is None else value, "cost": 0.0 if cost is None else cost}
 
@@ -147,7 +149,7 @@ def target(
         expected = expected._replace(**dict.fromkeys(_EFFECTS, np.nan))  # type: ignore[arg-type]
         unknown = _too_few(test, at)
     return Targeting(
-        people=_people(model, text_names(frame), score, selection),
+        people=_people(model, names, score, selection),
         selection=selection,
         expected=expected,
         plan=found,
@@ -230,14 +232,27 @@ def _scaled(row: PlanRow, selection: Selection, *, value: float, cost: float) ->
     return row._replace(n_treated=selection.n_treated, cost=spent, **gains, **profits)
 
 
+def _scored(model: TrialModel, table: pd.DataFrame | PiecedTable) -> tuple[pd.Series, Floats]:
+    """The ids of the people, or their rows from 1 on, and their scores."""
+    columns, id = None, model.columns.id
+    if isinstance(table, PiecedTable):
+        columns = [column.name for column in model.encoder.columns_]
+        columns += [id] if id in table.columns else []
+    names, scores, first = [], [], 1
+    for piece in pieces_of(table, columns):
+        piece = text_names(piece)
+        scores.append(model.predict(piece))
+        rows = pd.Series(np.arange(first, first := first + len(piece)), name="row")
+        names.append(piece[id] if id in piece.columns else rows)
+    return pd.concat(names), np.concatenate(scores)
+
+
 def _people(
-    model: TrialModel, frame: pd.DataFrame, score: Floats, selection: Selection
+    model: TrialModel, names: pd.Series, score: Floats, selection: Selection
 ) -> pd.DataFrame:
     n = len(score)
     # Those who are treated come first, whatever rule broke the ties.
     order = np.lexsort((np.arange(n), ~selection.treat, -score))
-    named = model.columns.id if model.columns.id in frame.columns else None
-    names = np.arange(1, n + 1) if named is None else frame[named].to_numpy()
     rank = np.arange(1, n + 1)
     labels = np.array([model.columns.control, model.columns.treated], dtype=object)
     columns: dict[str, Any] = {"rank": rank, "score": score[order]}
@@ -245,9 +260,8 @@ def _people(
         columns["uplift"] = np.asarray(model.calibration(score[order]))
     columns["decile"] = (rank - 1) * 10 // n + 1
     columns["arm"] = labels[selection.treat[order].astype(int)]
-    if named in columns:
-        columns = {"auucmax_" * (name == named) + name: column for name, column in columns.items()}
-    return pd.DataFrame({named or "row": names[order], **columns})
+    columns = {"auucmax_" * (name == names.name) + name: own for name, own in columns.items()}
+    return pd.DataFrame({names.name: names.to_numpy()[order], **columns})
 
 
 def _finite(value: float) -> float | None:

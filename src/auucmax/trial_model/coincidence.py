@@ -13,6 +13,8 @@ chi-square variable of the same mean and variance.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -20,7 +22,7 @@ from scipy.special import gammainc
 
 from auucmax._validation import Bools, Floats
 
-__all__ = ["agrees_too_well", "count_outcomes"]
+__all__ = ["agrees_too_well", "count_outcomes", "sum_outcomes"]
 
 Short = NDArray[np.uint32]
 
@@ -38,6 +40,14 @@ def count_outcomes(strata: Short, high: Bools) -> Short:
     rows = np.bincount(codes, minlength=len(found))
     events = np.bincount(codes, high, minlength=len(found))
     return np.array([found, rows, events], dtype=np.uint32)
+
+
+def sum_outcomes(counts: Sequence[Short]) -> Short:
+    """What ``count_outcomes`` would find in all rows, from what it found in parts of them."""
+    strata, rows, events = np.concatenate(counts, axis=1)
+    codes, found = pd.factorize(strata, sort=True)
+    sums = [np.bincount(codes, own, minlength=len(found)) for own in (rows, events)]
+    return np.array([found, *sums], dtype=np.uint32)
 
 
 def agrees_too_well(first: Short, second: Short) -> bool:

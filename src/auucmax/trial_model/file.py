@@ -38,7 +38,8 @@ from auucmax.estimators import UpliftLambdaMART
 from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.targeting import Calibration
 from auucmax.trial_model.fitting import MODELS
-from auucmax.trial_model.model import ColumnNames, JudgedRows, TrialModel
+from auucmax.trial_model.model import JudgedRows, TrialModel
+from auucmax.trial_model.rows import ColumnNames
 from auucmax.trial_model.split import RowSplit
 from auucmax.trial_model.trees import TreeScores, trees_of
 

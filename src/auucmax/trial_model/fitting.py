@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from auucmax._json import plain
-from auucmax._validation import Floats, check_choice, check_level, listed
+from auucmax._validation import check_choice, check_level, listed
 from auucmax._version import __version__
 from auucmax.bounds import certify
 from auucmax.data import check_randomisation
+from auucmax.data.pieces import PiecedTable
 from auucmax.estimators import (
     GANITE,
     AUUCMax,
@@ -32,19 +32,12 @@ from auucmax.estimators import (
     TwoModels,
     UpliftLambdaMART,
 )
-from auucmax.estimators.table_encoder import TableEncoder, text_names
+from auucmax.estimators.table_encoder import text_names
 from auucmax.evaluation import auuc_inference
 from auucmax.targeting import Calibration, calibrate
-from auucmax.trial_model.model import (
-    ColumnNames,
-    JudgedRows,
-    TrialModel,
-    TrialRows,
-    arm_text,
-    check_names,
-    trial_rows,
-)
-from auucmax.trial_model.split import PARTS, RowSplit
+from auucmax.trial_model.model import JudgedRows, TrialModel
+from auucmax.trial_model.parts import Dealing, DealtRows, Part, deal_rows
+from auucmax.trial_model.rows import ColumnNames, arm_text, check_names, different_values
 
 __all__ = ["MODELS", "fit_trial_model", "name_columns"]
 
@@ -70,20 +63,8 @@ MODELS: dict[str, Callable[[int], Any]] = {
 NO_AND_YES = (("0", "1"), ("false", "true"), ("f", "t"), ("no", "yes"), ("n", "y"))
 
 
-class _Part(NamedTuple):
-    """Encoded rows of one part."""
-
-    X: Floats
-    y: Floats
-    treated: NDArray[np.bool_]
-
-    def counts(self) -> dict[str, int]:
-        n_treated = int(self.treated.sum())
-        return {"treated": n_treated, "control": len(self.y) - n_treated}
-
-
 def fit_trial_model(
-    frame: pd.DataFrame,
+    table: pd.DataFrame | PiecedTable,
     *,
     treatment: str,
     outcome: str,
@@ -103,7 +84,10 @@ def fit_trial_model(
 
     Parameters
     ----------
-    frame : a row for each person, raw: numbers, texts, booleans, dates, missing values.
+    table : a row for each person, raw: numbers, texts, booleans, dates, missing values. A table
+        that is read in pieces (:func:`auucmax.data.open_table`) can be learnt from by "auucmax"
+        alone. At most 2 million of its rows are kept to judge and 1 million to calibrate, and the
+        encoder learns from a million rows.
     treatment, outcome : names of columns. A higher outcome is better.
     treated, control : labels of the two arms, when treatment is not 0/1 or boolean. Rows of other
         arms are left out, and counted in ``summary``.
@@ -126,13 +110,15 @@ def fit_trial_model(
     >>> model.predict(table.head(3)).shape
     (3,)
     >>> print(model.held_out(table).note)
-    12,713 of 42,693 rows: the others are rows that the model was fitted or calibrated on, which are
+    12,833 of 42,693 rows: the others are rows that the model was fitted or calibrated on, which are
     no evidence.
     """
     check_choice(model, "model", MODELS)
     _check_shares(test_share, calibration_share)
+    if isinstance(table, PiecedTable):
+        _check_streams(model, table)
     columns = name_columns(
-        frame,
+        table,
         treatment=treatment,
         outcome=outcome,
         treated=treated,
@@ -142,60 +128,37 @@ def fit_trial_model(
     )
     rng = np.random.default_rng(random_state)
     key, seed = rng.bytes(8).hex(), int(rng.integers(2**31 - 1))
-    rows = trial_rows(frame, columns)
-    with _collected() as messages:
-        split, number = RowSplit.deal(
-            rows.marks(columns.features),
-            test_share=float(test_share),
-            calibration_share=float(calibration_share),
-            key=key,
-        )
-        _check_parts(rows, number)
-        table = rows.frame[list(columns.features)]
-        encoder = TableEncoder().fit(table[number == 0]).accept(table)
-        parts = {
-            name: _Part(
-                encoder.transform(table[number == k]),
-                rows.y[number == k],
-                rows.treated[number == k],
-            )
-            for k, name in enumerate(PARTS)
-        }
-        train = parts["train"]
-        estimator = MODELS[model](seed).fit(train.X, train.y, treatment=train.treated)
-        calibration = _calibration(estimator, parts["calibration"])
-        test = parts["test"]
-        judged = JudgedRows(test.y, _scores(estimator, test), test.treated.astype(np.int8))
+    dealing = Dealing(float(test_share), float(calibration_share), key)
+    with _collected() as messages, deal_rows(table, columns, dealing) as rows:
+        estimator = rows.parts["train"].fit(MODELS[model](seed))
+        calibration = _calibration(estimator, rows.parts.get("calibration"))
+        judged = rows.parts["test"].judged(estimator)
         evidence = _evidence(judged, rows, columns)
     summary = {
         "auucmax": __version__,
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "model": model,
         "rows": {
-            "given": len(frame),
-            "used": len(rows.y),
+            "given": rows.n_given,
+            "used": rows.split.n_rows,
             "left_out": rows.left_out,
-            "parts": {name: part.counts() for name, part in parts.items()},
+            "parts": rows.counts,
         },
         "features": {
-            "columns": len(encoder.columns_),
-            "terms": len(encoder.terms_),
-            "dropped": dict(encoder.dropped_),
+            "columns": len(rows.encoder.columns_),
+            "terms": len(rows.encoder.terms_),
+            "dropped": dict(rows.encoder.dropped_),
         },
         **evidence,
         "warnings": messages,
     }
     return TrialModel(
-        encoder, estimator, model, columns, split, calibration, plain(summary), judged
+        rows.encoder, estimator, model, columns, rows.split, calibration, plain(summary), judged
     )
 
 
-def _scores(estimator: Any, part: _Part) -> Floats:
-    return np.asarray(estimator.predict(part.X), dtype=np.float64)
-
-
 def name_columns(
-    frame: pd.DataFrame,
+    table: pd.DataFrame | PiecedTable,
     *,
     treatment: str,
     outcome: str,
@@ -211,40 +174,43 @@ def name_columns(
     >>> names.treated, names.features
     ('yes', ('age',))
     """
-    frame = text_names(frame)
+    if not isinstance(table, PiecedTable):
+        table = text_names(table)
     treatment, outcome = str(treatment), str(outcome)
     id = None if id is None else str(id)
-    check_names(frame, [name for name in (treatment, outcome, id) if name is not None])
+    check_names(table, [name for name in (treatment, outcome, id) if name is not None])
     return ColumnNames(
         treatment,
         outcome,
         id,
-        *_arm_labels(frame[treatment], treatment, treated, control),
-        features=_features(frame, features, (treatment, outcome, id)),
+        *_arm_labels(different_values(table, treatment), treatment, treated, control),
+        features=_features(table, features, (treatment, outcome, id)),
     )
 
 
-def _calibration(estimator: Any, part: _Part) -> Calibration | None:
-    if not len(part.y):
+def _calibration(estimator: Any, part: Part | None) -> Calibration | None:
+    if part is None:
         return None
-    return calibrate(part.y, _scores(estimator, part), treatment=part.treated)
+    rows = part.judged(estimator)
+    return calibrate(rows.y, rows.score, treatment=rows.treatment)
 
 
-def _evidence(test: JudgedRows, rows: TrialRows, columns: ColumnNames) -> dict[str, Any]:
+def _evidence(test: JudgedRows, rows: DealtRows, columns: ColumnNames) -> dict[str, Any]:
     """What the test rows show, and whether the trial looks randomised."""
     certificate = certify(test.score, y=test.y, treatment=test.treatment)
-    report = check_randomisation(rows.trial(columns))
+    report = check_randomisation(rows.trial)
     means = [float(test.y[test.treatment == arm].mean()) for arm in (1, 0)]
     return {
         "outcome": {
             "name": columns.outcome,
-            "binary": bool(np.isin(rows.y, (0, 1)).all()),
+            "binary": rows.is_binary,
             "test_mean_treated": means[0],
             "test_mean_control": means[1],
         },
         "randomisation": {
             "ok": report.ok,
             "verdict": report.verdict,
+            "n_rows": len(rows.trial.y),
             "advice": list(report.advice),
         },
         "test": asdict(auuc_inference(test.y, test.score, treatment=test.treatment)),
@@ -252,9 +218,9 @@ def _evidence(test: JudgedRows, rows: TrialRows, columns: ColumnNames) -> dict[s
     }
 
 
-def _arm_labels(column: pd.Series, name: str, treated: Any, control: Any) -> tuple[str, str]:
+def _arm_labels(values: Sequence[Any], name: str, treated: Any, control: Any) -> tuple[str, str]:
     """Labels of the two arms as texts; one that is not given is the other of two."""
-    labels = sorted({arm_text(value) for value in column.dropna().unique()}, key=str.lower)
+    labels = sorted({arm_text(value) for value in values}, key=str.lower)
     given = {
         k: arm_text(v) for k, v in (("treated", treated), ("control", control)) if v is not None
     }
@@ -279,14 +245,16 @@ def _arm_labels(column: pd.Series, name: str, treated: Any, control: Any) -> tup
 
 
 def _features(
-    frame: pd.DataFrame, features: Sequence[str] | None, others: tuple[str | None, ...]
+    table: pd.DataFrame | PiecedTable,
+    features: Sequence[str] | None,
+    others: tuple[str | None, ...],
 ) -> tuple[str, ...]:
     if features is None:
-        chosen = [name for name in frame.columns if name not in others]
+        chosen = [name for name in table.columns if name not in others]
     else:
         given = [features] if isinstance(features, str) else features
         chosen = list(dict.fromkeys(str(name) for name in given))
-        check_names(frame, chosen)
+        check_names(table, chosen)
         if wrong := [name for name in chosen if name in others]:
             raise ValueError(
                 f"features should be other columns than treatment, outcome and id, got "
@@ -311,14 +279,12 @@ def _check_shares(test_share: float, calibration_share: float) -> None:
         )
 
 
-def _check_parts(rows: TrialRows, number: NDArray[np.int8]) -> None:
-    for k, name in enumerate(PARTS):
-        arm = rows.treated[number == k]
-        if (len(arm) or name != "calibration") and (arm.all() or not arm.any()):
-            raise ValueError(
-                f"the {name} rows should hold both arms, got {int(arm.sum())} treated of "
-                f"{len(arm)}. There are too few rows: collect more, or change the shares."
-            )
+def _check_streams(model: str, table: PiecedTable) -> None:
+    if model != "auucmax":
+        raise ValueError(
+            f"model should be 'auucmax' for a table that does not fit into memory, got {model!r} "
+            f"and {table.name}, about {table.n_bytes / 2**30:.1f} GB. Pass fewer rows or columns."
+        )
 
 
 @contextmanager

@@ -2,93 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from auucmax._validation import Bools, Floats, check_column, listed, missing_message
-from auucmax.data import Trial
-from auucmax.data.table_errors import unknown_columns_message
-from auucmax.data.text_types import outcome_numbers
-from auucmax.estimators.level_texts import level_text
-from auucmax.estimators.table_encoder import TableEncoder, text_names
+from auucmax._validation import Bools, Floats
+from auucmax.data.pieces import PiecedTable, sampled
+from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.targeting import Calibration
-from auucmax.trial_model.split import Judgeable, RowMarks, RowSplit, id_texts, mark_rows
+from auucmax.trial_model.marks import RowMarks
+from auucmax.trial_model.rows import ColumnNames, TrialRows, trial_pieces, trial_rows
+from auucmax.trial_model.split import Judgement, RowSplit
 
-__all__ = [
-    "ColumnNames",
-    "HeldOut",
-    "JudgedRows",
-    "ModelRows",
-    "TrialModel",
-    "TrialRows",
-    "check_names",
-    "trial_rows",
-]
+__all__ = ["HeldOut", "JudgedRows", "ModelRows", "TrialModel"]
 
+MAX_JUDGED = 2_000_000  #: rows of a table in pieces that a model is judged on
 
-@dataclass(frozen=True)
-class ColumnNames:
-    """Columns of the table, and the labels of the two arms, as texts."""
-
-    treatment: str
-    outcome: str
-    id: str | None
-    treated: str
-    control: str
-    features: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return asdict(self) | {"features": list(self.features)}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """What ``to_dict`` wrote; ValueError if it cannot have."""
-        if not isinstance(plain, Mapping) or set(plain) != set(cls.__dataclass_fields__):
-            raise ValueError("columns should have the entries that to_dict writes, got others.")
-        columns = cls(**{**plain, "features": tuple(plain["features"])})
-        texts = [columns.treatment, columns.outcome, columns.treated, columns.control]
-        texts += [*columns.features] + ([] if columns.id is None else [columns.id])
-        if not columns.features or not all(type(text) is str for text in texts):
-            raise ValueError("the names of columns should be texts, got something else.")
-        return columns
-
-
-class TrialRows(NamedTuple):
-    """The rows of the two arms, checked; ``left_out`` counts rows of other arms by label."""
-
-    frame: pd.DataFrame
-    y: Floats
-    treated: Bools
-    ids: NDArray[Any] | None
-    positions: NDArray[np.intp]
-    left_out: dict[str, int]
-
-    def marks(self, features: tuple[str, ...]) -> RowMarks:
-        return mark_rows(self.frame[list(features)], self.y, self.treated, self.ids)
-
-    def trial(self, columns: ColumnNames) -> Trial:
-        """The same rows as the rest of the library takes them."""
-        return Trial(
-            self.frame[list(columns.features)],
-            self.y,
-            self.treated.astype(np.int8),
-            id=self.ids,
-            name="the table",
-            outcome_name=columns.outcome,
-            treatment_name=columns.treatment,
-            arm_names=(columns.control, columns.treated),
-        )
-
-    def some(self, rows: Bools) -> tuple[pd.DataFrame, Floats, NDArray[np.int8], NDArray[np.intp]]:
-        """Frame, outcome, treatment and positions of some of the rows."""
-        treatment = self.treated[rows].astype(np.int8)
-        return self.frame[rows], self.y[rows], treatment, self.positions[rows]
+Read = Callable[[], Iterable[tuple[TrialRows, RowMarks]]]
 
 
 class JudgedRows(NamedTuple):
@@ -164,34 +99,60 @@ class TrialModel:
             )
         return np.asarray(self.calibration(self.predict(frame)))
 
-    def held_out(self, frame: pd.DataFrame) -> HeldOut:
+    def held_out(self, table: pd.DataFrame | PiecedTable) -> HeldOut:
         """The rows of a table that this model may be judged on.
 
         Of the file that it was fitted on, the test rows; of another, all rows. With ids that is
         decided row by row. A file without ids that holds rows of the fit in another order, or not
         all of them, is refused, and so is one with its rows under other ids; single rows that look
         like such are left out. Where rows are too much alike for that, ``note`` says so.
+
+        Of a table that is read in pieces, at most 2 million such rows, drawn at random. Of a model
+        whose table had more than 4 million rows not every id is remembered: if some are known, all
+        rows whose id would have put them among those that were learnt from are left out.
         """
-        rows, found = self._judgeable(frame)
-        _check_arms_remain(rows.treated[found.usable], len(rows.y))
-        is_sure = found.told or self.split.by == "id"
-        return HeldOut(*rows.some(found.usable), found.seen, _note(found, self.split), is_sure)
+        read = self._reader(table)
+        found = self.split.judge(lambda: (marks for _, marks in read()))
+        n_most = MAX_JUDGED if isinstance(table, PiecedTable) else found.n_usable
+        kept = [
+            rows.some(found.usable(marks) & sampled(rows.positions, n_most, found.n_usable))
+            for rows, marks in read()
+        ]
+        held = _joined(kept)
+        _check_arms_remain(held.treatment == 1, found.n_rows)
+        note, is_sure = _note(found, self.split), found.told or self.split.by == "id"
+        if len(held.y) < found.n_usable:
+            note = f"{note} Of these, {len(held.y):,} are judged, drawn at random."
+        return HeldOut(
+            held.frame, held.y, held.treatment, held.positions, found.seen, note, is_sure
+        )
 
     def learnt(self, frame: pd.DataFrame) -> ModelRows:
         """The rows of a table that the model was fitted or calibrated on."""
-        rows, found = self._judgeable(frame)
+        ((rows, marks),) = (read := self._reader(frame))()
+        found = self.split.judge(lambda: (marks for _, marks in read()))
         _check_seen(found.seen)
-        return ModelRows(*rows.some(~found.usable))
+        return ModelRows(*rows.some(~found.usable(marks)))
 
     def trained(self, frame: pd.DataFrame) -> ModelRows:
         """The rows of a table that the model was fitted on, without those of the calibration."""
-        rows, found = self._judgeable(frame)
-        _check_seen(bool(found.trained.any()))
-        return ModelRows(*rows.some(found.trained))
+        ((rows, marks),) = (read := self._reader(frame))()
+        trained = self.split.judge(lambda: (marks for _, marks in read())).trained(marks)
+        _check_seen(bool(trained.any()))
+        return ModelRows(*rows.some(trained))
 
-    def _judgeable(self, frame: pd.DataFrame) -> tuple[TrialRows, Judgeable]:
-        rows = trial_rows(frame, self.columns)
-        return rows, self.split.judgeable(rows.marks(self.columns.features))
+    def _reader(self, table: pd.DataFrame | PiecedTable) -> Read:
+        """The rows with their marks, piece by piece, as often as it is called."""
+        features = self.columns.features
+        if isinstance(table, PiecedTable):
+            times = count()
+            return lambda: (
+                (rows, rows.marks(features))
+                for rows in trial_pieces(table, self.columns, check=next(times) == 0)
+            )
+        rows = trial_rows(table, self.columns)
+        both = [(rows, rows.marks(features))]
+        return lambda: both
 
     def __repr__(self) -> str:
         return (
@@ -200,51 +161,13 @@ class TrialModel:
         )
 
 
-def trial_rows(frame: pd.DataFrame, columns: ColumnNames) -> TrialRows:
-    """The rows of the two arms; missing outcomes, treatments and ids are errors."""
-    frame = text_names(frame)
-    features = list(columns.features)
-    needed = [columns.treatment, columns.outcome, *features]
-    check_names(frame, needed + ([] if columns.id is None else [columns.id]))
-    arms = frame[columns.treatment]
-    if n_missing := int(arms.isna().sum()):
-        raise ValueError(missing_message(f"the treatment {columns.treatment!r}", n_missing))
-    codes, values = pd.factorize(arms)
-    labels = np.array([arm_text(value) for value in values], dtype=object)
-    counts = np.bincount(codes, minlength=len(labels))
-    ours = np.isin(labels, (columns.treated, columns.control))
-    positions = np.flatnonzero(ours[codes])
-    treated = np.asarray(labels[codes[positions]] == columns.treated, dtype=bool)
-    if not len(positions) or treated.all() or not treated.any():
-        raise ValueError(
-            f"the treatment {columns.treatment!r} should hold {columns.treated!r} and "
-            f"{columns.control!r}, got {listed(labels.tolist())}. Check the labels of the arms."
-        )
-    kept = frame.iloc[positions]
-    outcome = kept[columns.outcome]
-    if n_missing := int(outcome.isna().sum()):
-        raise ValueError(missing_message(f"the outcome {columns.outcome!r}", n_missing))
-    y = check_column(outcome_numbers(outcome).to_numpy(), f"the outcome {columns.outcome!r}")
-    ids = None if columns.id is None else id_texts(kept[columns.id], columns.id)
-    others = {str(labels[k]): int(counts[k]) for k in np.flatnonzero(~ours)}
-    return TrialRows(kept, y, treated, ids, positions, others)
-
-
-def arm_text(value: Any) -> str:
-    """A label of an arm; booleans are the same in all files.
-
-    >>> arm_text("True"), arm_text(True), arm_text(1.0), arm_text("Mail")
-    ('true', 'true', '1', 'Mail')
-    """
-    text = level_text(value)
-    return text.lower() if text.lower() in ("true", "false") else text
-
-
-def check_names(frame: pd.DataFrame, names: list[str]) -> None:
-    """All columns are there."""
-    if unknown := [name for name in names if name not in frame.columns]:
-        message = unknown_columns_message("the table", unknown, [str(c) for c in frame.columns])
-        raise ValueError(message)
+def _joined(
+    pieces: list[tuple[pd.DataFrame, Floats, NDArray[np.int8], NDArray[np.intp]]],
+) -> ModelRows:
+    if len(pieces) == 1:
+        return ModelRows(*pieces[0])
+    frames, *columns = zip(*pieces, strict=True)
+    return ModelRows(pd.concat(frames), *map(np.concatenate, columns))
 
 
 _NO_EVIDENCE = (
@@ -256,9 +179,9 @@ _BY_ID_ALONE = (
 )
 
 
-def _note(found: Judgeable, split: RowSplit) -> str:
+def _note(found: Judgement, split: RowSplit) -> str:
     """Which rows are judged, and how sure it is that the model has not learnt from them."""
-    n, n_usable = len(found.usable), int(found.usable.sum())
+    n, n_usable = found.n_rows, found.n_usable
     if split.by == "id":
         what = f"{n_usable:,} of {n:,} rows: {_NO_EVIDENCE}"
         if not found.seen:

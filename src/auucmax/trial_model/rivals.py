@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from auucmax._validation import Floats, check_choice
+from auucmax.data.pieces import PiecedTable
 from auucmax.trial_model.fitting import MODELS
 from auucmax.trial_model.model import HeldOut, TrialModel
 
@@ -17,13 +18,18 @@ DEFAULT = ("tm",)
 
 
 def rival_scores(
-    model: TrialModel, frame: pd.DataFrame, names: Sequence[str] | None, *, random_state: int = 0
+    model: TrialModel,
+    table: pd.DataFrame | PiecedTable,
+    names: Sequence[str] | None,
+    *,
+    random_state: int = 0,
 ) -> tuple[HeldOut, dict[str, Floats]]:
     """The rows of the model's own file that it may be judged on, and scores of rivals for them.
 
     Rivals have their defaults and the model's encoding, and learn from the rows that the model was
     fitted on; those of its calibration are for nobody. A table without those rows has no rivals:
-    that is an error, unless ``names`` is None, which stands for "tm" where it can.
+    that is an error, unless ``names`` is None, which stands for "tm" where it can. So it is for a
+    table that is read in pieces: rivals learn in memory.
 
     Examples
     --------
@@ -39,15 +45,21 @@ def rival_scores(
     wanted = DEFAULT if names is None else tuple(names)
     for name in wanted:
         check_choice(name, "a rival", MODELS)
-    held_out = model.held_out(frame)
-    if not wanted or (names is None and not held_out.seen_before):
+    if names and isinstance(table, PiecedTable):
+        raise ValueError(
+            f"rivals should be fitted on a table that fits into memory, got {table.name}, about "
+            f"{table.n_bytes / 2**30:.1f} GB. Pass no rivals, or fewer rows."
+        )
+    held_out = model.held_out(table)
+    can = held_out.seen_before and isinstance(table, pd.DataFrame)
+    if not wanted or (names is None and not can):
         return held_out, {}
     if not held_out.seen_before:
         raise ValueError(
             "rivals should be fitted on the rows that the model was fitted on, and this table has "
             "none of them. Pass the file of the fit, or no rivals."
         )
-    trained = model.trained(frame)
+    trained = model.trained(table)
     X = model.encoder.transform(trained.frame)
     X_held_out = model.encoder.transform(held_out.frame)
     scores = {}

@@ -1,0 +1,187 @@
+"""Tables that are larger than the memory: raw rows, read piece by piece, as often as needed.
+
+:func:`open_table` gives a frame of all rows if they fit, and a :class:`PiecedTable` if not; both
+have the same columns of the same kinds. A frame is a table of one piece (:func:`pieces_of`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from auucmax._progress import track
+from auucmax.data.databases import Reading, connect, duckdb_select
+from auucmax.data.fingerprint import mix_bits
+from auucmax.data.reading import (
+    ADVICE,
+    WORDS,
+    as_kinds,
+    check_has_rows,
+    check_no_query,
+    locate_files,
+    plan_files,
+    read_table,
+)
+from auucmax.data.table_errors import check_columns, one_line
+
+__all__ = ["PiecedTable", "free_memory", "open_table", "pieces_of", "sampled"]
+
+PIECE_ROWS = 2**17
+#: Bytes that the rows of a fit take at their peak, for a byte of the frame of them.
+WORKING = 4.0
+#: Bytes of a frame, at most, for a byte of a text file; and for one of a packed one.
+_UNFOLDED, _UNPACKED = 12.0, 120.0
+_ELSEWHERE = 4 * 2**30  # bytes, where the system does not say how much is free
+
+
+@dataclass(frozen=True)
+class PiecedTable:
+    """A table that stays on the disk; made by :func:`open_table`.
+
+    Attributes
+    ----------
+    name : for messages. columns : names. n_rows : number of rows.
+    n_bytes : about what a frame of all rows would take.
+    """
+
+    name: str
+    n_rows: int
+    n_bytes: int
+    reading: Reading
+    database: str
+    what: tuple[str, str]
+    piece_rows: int = PIECE_ROWS
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.reading.columns
+
+    def pieces(self, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
+        """All rows in their order, some at a time; only these columns, if some are named."""
+        if columns is not None:
+            check_columns(columns, self.columns, self.name)
+        reading = self.reading if columns is None else self.reading.only(columns)
+        with one_line(self.name, *self.what), _connected(self.database) as db:
+            first = 0
+            pieces = reading.pieces(db, self.piece_rows)
+            for piece in track(pieces, -(-self.n_rows // self.piece_rows), f"reading {self.name}"):
+                piece.index = pd.RangeIndex(first, first := first + len(piece))
+                yield as_kinds(piece)
+
+    def sample(self, n_rows: int, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """About so many of the rows, drawn at random; the same every time."""
+        drawn = [
+            piece[sampled(piece.index.to_numpy(), n_rows, self.n_rows)]
+            for piece in self.pieces(columns)
+        ]
+        return pd.concat(drawn)
+
+
+def sampled(places: NDArray[Any], n_most: int, n_rows: int) -> NDArray[np.bool_]:
+    """Which rows are among about ``n_most`` of ``n_rows``, (n,): all, or by a hash of the place.
+
+    >>> int(sampled(np.arange(1000), 100, 1000).sum())
+    101
+    """
+    if n_rows <= n_most:
+        return np.ones(len(places), dtype=bool)
+    return np.asarray(mix_bits(places.astype(np.uint64)) / 2.0**64 < n_most / n_rows)
+
+
+def pieces_of(
+    table: pd.DataFrame | PiecedTable, columns: Sequence[str] | None = None
+) -> Iterator[pd.DataFrame]:
+    """The pieces of a table: of a frame, the frame itself."""
+    if isinstance(table, PiecedTable):
+        yield from table.pieces(columns)
+    else:
+        yield table if columns is None else table[list(columns)]
+
+
+def open_table(
+    source: str | Path, *, query: str | None = None, memory: float | None = None
+) -> pd.DataFrame | PiecedTable:
+    """The rows of a table: all of them as a frame, or piece by piece if they would not fit.
+
+    Parameters
+    ----------
+    source, query : as in :func:`auucmax.data.read_table`. CSV, Parquet and JSON files and DuckDB
+        databases are read piece by piece where they are too large; a query must give its rows in
+        the same order every time.
+    memory : bytes that may be used; default: what the system says is free.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = Path(folder.name) / "rows.csv"
+    >>> _ = path.write_text("age\\n" + "30\\n" * 1000)
+    >>> len(open_table(path))
+    1000
+    >>> table = open_table(path, memory=1000)
+    >>> table.n_rows, [len(piece) for piece in table.pieces()]
+    (1000, [1000])
+    >>> folder.cleanup()
+    """
+    address = str(source)
+    limit = free_memory() if memory is None else memory
+    if address.startswith(("postgresql://", "postgres://")):
+        return read_table(source, query=query)
+    files, kind, name = locate_files(address)
+    if kind not in (*WORDS, "database") or _surely_fits(files, kind, limit):
+        return read_table(source, query=query)
+    table = _pieced(files, kind, query, name)
+    return table if WORKING * table.n_bytes > limit else read_table(source, query=query)
+
+
+def _surely_fits(files: Sequence[str], kind: str, limit: float) -> bool:
+    """Whether texts are so short that there is nothing to look at; other files may unfold."""
+    if kind not in ("csv", "json"):
+        return False
+    packed = any(file.lower().endswith((".gz", ".zst")) for file in files)
+    n_bytes = sum(os.path.getsize(file) for file in files)
+    return WORKING * (_UNPACKED if packed else _UNFOLDED) * n_bytes < limit
+
+
+def _pieced(files: list[str], kind: str, query: str | None, name: str) -> PiecedTable:
+    database = files[0] if kind == "database" else ":memory:"
+    what = (WORDS[kind], ADVICE) if kind in WORDS else (
+        "a DuckDB database and the query one of it", "Check the file and the query."
+    )  # fmt: skip
+    with one_line(name, *what), _connected(database) as db:
+        if kind == "database":
+            reading = Reading.of(db, duckdb_select(db, query, name), None, name)
+        else:
+            check_no_query(query, name)
+            reading = plan_files(db, files, kind, None, name)
+        ((n_rows,),) = db.sql(f"SELECT count(*) FROM ({reading.sql})").fetchall()
+        check_has_rows(n_rows, name)
+        first = next(reading.pieces(db, PIECE_ROWS))
+    n_bytes = int(first.memory_usage(deep=True).sum() * n_rows / len(first))
+    return PiecedTable(name, n_rows, n_bytes, reading, database, what)
+
+
+def _connected(database: str) -> Any:
+    return connect() if database == ":memory:" else connect(database, read_only=True)
+
+
+def free_memory() -> float:
+    """Bytes that are free here: on Linux as the system and the control group say."""
+    found = []
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        line = next(line for line in lines if line.startswith("MemAvailable:"))
+        found.append(1024.0 * int(line.split()[1]))
+    with suppress(OSError, ValueError):
+        group = Path("/sys/fs/cgroup")
+        most, now = ((group / f"memory.{what}").read_text() for what in ("max", "current"))
+        found.append(max(float(most) - float(now), 0.0))
+    return min(found, default=float(_ELSEWHERE))

@@ -1,0 +1,107 @@
+"""Rows of a DataFrame, packed once for many passes: numbers of many rows in one binary value.
+
+A pass over columns spends its time in Spark's conversion of every single value to Arrow. A packed
+value holds the features, outcome and treatment of some rows as they lie in memory, so that each
+further pass only moves bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auucmax.data.batches import Batch
+from auucmax.data.table_errors import TableError
+
+__all__ = ["PACKED_SCHEMA", "PackedRows", "Reading", "pack"]
+
+PACKED_SCHEMA = "rows binary, problem string"
+VALUE_BYTES = 2**13  #: of a packed value, about; Spark sends 10,000 of them at a time
+BLOCK_ROWS = 2**18  #: that are worked on at a time: Arrow batches are too small for the kernels
+
+
+class Reading(Protocol):
+    """How rows are made from Arrow batches with the columns ``columns``."""
+
+    @property
+    def features(self) -> tuple[str, ...]: ...
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
+        """Blocks of rows of a partition; the keys of the rows count from ``first_key``."""
+
+
+@dataclass(frozen=True)
+class PackedRows:
+    """The rows that :func:`pack` packed: m rows are an (m, d + 1 + 8 / itemsize) matrix of dtype.
+
+    After the d features come the eight bytes of the outcome, and the treatment.
+    """
+
+    features: tuple[str, ...]
+    dtype: str
+    columns: tuple[str, ...] = ("rows", "problem")
+
+    def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
+        """Blocks of rows of a partition."""
+        for table in tables:
+            for problem in table.column(1).drop_null().to_pylist():
+                raise TableError(problem)
+            matrix = self._matrix(table.column(0))
+            for start in range(0, len(matrix), BLOCK_ROWS):
+                rows = matrix[start : start + BLOCK_ROWS]
+                y = np.ascontiguousarray(rows[:, len(self.features) : -1]).view(np.float64)[:, 0]
+                keys = np.arange(first_key, first_key := first_key + len(rows), dtype=np.uint64)
+                yield Batch(rows[:, : len(self.features)], y, rows[:, -1] == 1, keys)
+
+    def _matrix(self, column: Any) -> NDArray[Any]:
+        """All rows of an Arrow column of packed values, which lie one after the other: no copy."""
+        import pyarrow as pa
+
+        _, offsets, data = column.buffers()
+        kind = np.int64 if pa.types.is_large_binary(column.type) else np.int32
+        ends = np.frombuffer(offsets, dtype=kind)[column.offset : column.offset + len(column) + 1]
+        values = np.frombuffer(data, dtype=np.uint8)[ends[0] : ends[-1]]
+        return values.view(self.dtype).reshape(-1, len(self.features) + self._n_outcome + 1)
+
+    @property
+    def _n_outcome(self) -> int:
+        return 8 // np.dtype(self.dtype).itemsize
+
+    def matrix(self, batch: Batch) -> NDArray[Any]:
+        """The rows of a block, as they are packed."""
+        d = len(self.features)
+        rows = np.empty((len(batch.y), d + self._n_outcome + 1), dtype=self.dtype)
+        rows[:, :d] = batch.X
+        rows[:, d:-1] = batch.y.astype(np.float64).view(self.dtype).reshape(-1, self._n_outcome)
+        rows[:, -1] = batch.treated
+        return rows
+
+
+def pack(tables: Iterator[Any], reading: Reading, packed: PackedRows) -> Iterator[Any]:
+    """Arrow batches of packed values, from those of a partition. Runs in executors.
+
+    What is wrong with the rows is packed as well: the driver tells it in its one line.
+    """
+    import pyarrow as pa
+
+    schema = pa.schema([("rows", pa.binary()), ("problem", pa.string())])
+    try:
+        for batch in reading.batches(tables, 0):
+            if not len(batch.y):
+                continue
+            rows = packed.matrix(batch)
+            step = max(VALUE_BYTES // rows[:1].nbytes, 1) * rows[:1].nbytes
+            ends = np.append(np.arange(0, rows.nbytes, step), rows.nbytes).astype(np.int32)
+            n = len(ends) - 1
+            buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(rows.tobytes())]
+            arrays = [pa.Array.from_buffers(pa.binary(), n, buffers), pa.nulls(n, pa.string())]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+    except ValueError as error:
+        yield pa.RecordBatch.from_arrays([pa.array([b""]), pa.array([str(error)])], schema=schema)
