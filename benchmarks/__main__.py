@@ -16,6 +16,7 @@ import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from benchmarks.harness import run_cases, table_of
 
@@ -37,6 +38,8 @@ PACKAGES = (
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "benchmarks.md"
+GUIDE, PICTURE = ROOT / "docs" / "guide" / "scale.md", ROOT / "docs" / "images" / "scale.png"
+START, END = "<!-- figures of benchmarks scale -->", "<!-- end of figures -->"
 
 
 _HEAD = """\
@@ -58,11 +61,19 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the list of records to this file")
     parser.add_argument("--quick", action="store_true", help="the smallest size only")
     parser.add_argument("--keep", action="store_true", help="write results and page")
+    parser.add_argument("--only", help="this case; the others of the kept results stay")
     arguments = parser.parse_args()
     module = importlib.import_module(f"benchmarks.{arguments.name}")
-    records = run_cases(module.cases(quick=arguments.quick), benchmark=arguments.name)
-    head = f"{' '.join(['python -m benchmarks', *sys.argv[1:]])}, {datetime.now(UTC):%Y-%m-%d}"
-    table = "\n".join([head, f"{platform.machine()}, {_cores()} cores, {_versions()}", ""])
+    cases = [
+        case for case in module.cases(quick=arguments.quick) if arguments.only in (None, case.case)
+    ]
+    records = run_cases(cases, benchmark=arguments.name)
+    heads = [f"{' '.join(['python -m benchmarks', *sys.argv[1:]])}, {datetime.now(UTC):%Y-%m-%d}"]
+    if arguments.only is not None and arguments.keep:
+        old_heads, records = kept_with(arguments.name, records)
+        heads = old_heads + heads
+    facts = f"{platform.machine()}, {_cores()} cores, {_versions()}"
+    table = "\n".join([*heads, facts, ""])
     table += "\n" + table_of(records, module.REFERENCES)
     print("\n" + table)
     if arguments.json:
@@ -72,7 +83,19 @@ def main() -> int:
         write(RESULTS / f"{arguments.name}.json", json.dumps(records, indent=1) + "\n")
         write(RESULTS / f"{arguments.name}.txt", table + "\n")
         write(PAGE, page())
+        write_more(arguments.name, records)
     return 0
+
+
+def kept_with(name: str, new: list[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
+    """The commands of the kept results, and their records with new ones of whole cases."""
+    text = (RESULTS / f"{name}.txt").read_text()
+    heads = [line for line in text.splitlines() if line.startswith("python -m benchmarks")]
+    old = json.loads((RESULTS / f"{name}.json").read_text())
+    measured = {record["case"] for record in new}
+    place = next((k for k, record in enumerate(old) if record["case"] in measured), len(old))
+    others = [record for record in old if record["case"] not in measured]
+    return heads, others[:place] + new + others[place:]
 
 
 def page() -> str:
@@ -87,8 +110,26 @@ def page() -> str:
                 records = json.loads(kept.with_suffix(".json").read_text())
                 text += f"\n{module.summary(records)}\n"
             about = (module.__doc__ or "").strip()
-            parts.append(f"## {name}\n\n{about}\n\n```text\n{text}```\n")
+            picture = f"![One fit, by rows](images/{name}.png)\n\n" if name == "scale" else ""
+            parts.append(f"## {name}\n\n{about}\n\n{picture}```text\n{text}```\n")
     return "\n".join(parts)
+
+
+def write_more(name: str, records: list[dict[str, Any]]) -> None:
+    """The picture of a benchmark, and what a guide says of it between two marks."""
+    if name != "scale":
+        return
+    from benchmarks.scale import guide
+    from benchmarks.scale_picture import draw
+
+    draw(records).savefig(PICTURE, dpi=110)
+    write(GUIDE, with_figures(GUIDE.read_text(), guide(records)))
+
+
+def with_figures(text: str, figures: str) -> str:
+    """The text of a page with other figures between its marks."""
+    before, rest = text.split(START)
+    return f"{before}{START}\n\n{figures}\n\n{END}{rest.split(END)[1]}"
 
 
 def write(path: Path, text: str) -> None:

@@ -300,10 +300,13 @@ def _spark_frame(rows: int) -> Any:
 
 # What the table cannot show: memory, and a model of the cost.
 
+Known = dict[tuple[str, str, int], dict[str, Any]]
+PAPER_ROWS, EXECUTORS, EXECUTOR_CORES, PARTITIONS = 10**10, 100, 4, 1600
+
 
 def summary(records: list[dict[str, Any]]) -> str:
     """All that is resident, and what the passes say that fits take."""
-    known = {(r["case"], r["library"], r["rows"]): r for r in records if r["seconds"] is not None}
+    known = _known(records)
     lines = [
         f"resident {library:<22} {rows:>12,} rows: {record['resident_mb']:8,.0f} MB"
         for (case, library, rows), record in known.items()
@@ -312,45 +315,125 @@ def summary(records: list[dict[str, Any]]) -> str:
     return "\n".join([*lines, "", *_cost_lines(known)])
 
 
-def _cost_lines(known: dict[Any, dict[str, Any]]) -> list[str]:
-    """Seconds of a fit = first look + a reading for the radius + a gradient a further reading."""
+def _known(records: list[dict[str, Any]]) -> Known:
+    return {(r["case"], r["library"], r["rows"]): r for r in records if r["seconds"] is not None}
+
+
+def _cost_lines(known: Known) -> list[str]:
     passes = {kind: known.get(("pass", kind, CRITEO_ROWS)) for kind in PASSES}
     if not all(passes.values()):
         return []
-    cost = {kind: record["seconds"] / CRITEO_ROWS for kind, record in passes.items() if record}
     gradient = passes["gradient"] or {}
     lines = [
         f"a row and a pass, {FEATURES} columns of float32, 2 cores: "
-        + ", ".join(f"{kind} {1e9 * seconds:.0f} ns" for kind, seconds in cost.items()),
+        + ", ".join(f"{kind} {1e9 * cost:.0f} ns" for kind, cost in _row_costs(known).items()),
         f"a summary: {gradient['bins']:,} bins, {gradient['bytes'] / 1e6:.2f} MB = "
         f"8 bytes x 4 classes x 6 powers x (columns + 1) x bins",
     ]
-    for (case, library, rows), record in known.items():
-        if library != "auucmax from Parquet" or "readings" not in record:
-            continue
-        expected = rows * (cost["first look"] + cost["reading"])
-        expected += rows * (record["readings"] - 2) * cost["gradient"]
+    for case, rows, readings, expected, measured in _checked(known):
         lines.append(
-            f"{case} {rows:>12,} rows, {record['readings']} readings: expected "
-            f"{expected:7.2f} s, measured {record['seconds']:7.2f} s"
+            f"{case:<6} {rows:>12,} rows, {readings} readings: expected {expected:7.2f} s, "
+            f"measured {measured:7.2f} s"
         )
-    return lines + _paper_lines(known, gradient)
+    paper = _on_paper(known)
+    if paper:
+        lines += [
+            f"on Spark here (2 cores): {paper['fixed']:.1f} s a fit + {paper['row_ns']:.0f} ns a "
+            f"row, {paper['row_bytes']:.0f} bytes a row kept in the executors",
+            f"on paper, {PAPER_ROWS:,} rows, {EXECUTORS} executors of {EXECUTOR_CORES} cores: "
+            f"{paper['work']:.0f} s of work a fit if it divides by the cores, "
+            f"{paper['readings']} jobs, each moving {PARTITIONS:,} summaries, "
+            f"{paper['moved_mb']:,.0f} MB in all; {paper['kept_gb']:.0f} GB an executor",
+        ]
+    return lines
 
 
-def _paper_lines(known: dict[Any, dict[str, Any]], gradient: dict[str, Any]) -> list[str]:
+def _row_costs(known: Known) -> dict[str, float]:
+    """Seconds a row of each pass."""
+    return {
+        kind: known["pass", kind, CRITEO_ROWS]["seconds"] / CRITEO_ROWS
+        for kind in PASSES
+        if ("pass", kind, CRITEO_ROWS) in known
+    }
+
+
+def _checked(known: Known) -> list[tuple[str, int, int, float, float]]:
+    """Fits from Parquet: a first look, and a gradient a further reading; expected and measured."""
+    cost, found = _row_costs(known), []
+    for (case, library, rows), record in known.items():
+        if library == "auucmax from Parquet" and "readings" in record and len(cost) == len(PASSES):
+            expected = rows * (cost["first look"] + (record["readings"] - 1) * cost["gradient"])
+            found.append((case, rows, record["readings"], expected, record["seconds"]))
+    return found
+
+
+def _on_paper(known: Known) -> dict[str, float]:
     """10^10 rows on 100 executors of 4 cores, from the time on two worker processes here."""
-    record = known.get(("spark", "auucmax on Spark", CRITEO_ROWS))
+    large = known.get(("spark", "auucmax on Spark", CRITEO_ROWS))
     small = known.get(("spark", "auucmax on Spark", SIZES[1]))
     fit = known.get(("fit", "auucmax from Parquet", CRITEO_ROWS))
-    if not (record and small and fit):
-        return []
-    slope = (record["seconds"] - small["seconds"]) / (CRITEO_ROWS - SIZES[1])
-    fixed = small["seconds"] - slope * SIZES[1]
-    rows, cores, partitions = 10**10, 400, 1600
-    work, moved = slope * 2 * rows / cores, partitions * gradient["bytes"] / 1e6
-    return [
-        f"on Spark here (2 cores): {fixed:.1f} s a fit + {1e9 * slope:.0f} ns a row",
-        f"on paper, {rows:,} rows, 100 executors of 4 cores: {work:.0f} s of work a fit if it "
-        f"divides by the cores, {fit['readings']} jobs, each moving {partitions:,} summaries, "
-        f"{moved:,.0f} MB in all",
+    gradient = known.get(("pass", "gradient", CRITEO_ROWS))
+    if not (large and small and fit and gradient):
+        return {}
+    slope = (large["seconds"] - small["seconds"]) / (CRITEO_ROWS - SIZES[1])
+    row_bytes = 4 * FEATURES + 8 + 4  # features, outcome, treatment: see auucmax.spark.packed
+    return {
+        "fixed": small["seconds"] - slope * SIZES[1],
+        "row_ns": 1e9 * slope,
+        "row_bytes": row_bytes,
+        "work": slope * 2 * PAPER_ROWS / (EXECUTORS * EXECUTOR_CORES),
+        "readings": fit["readings"],
+        "moved_mb": PARTITIONS * gradient["bytes"] / 1e6,
+        "kept_gb": PAPER_ROWS * row_bytes / EXECUTORS / 1e9,
+    }
+
+
+def guide(records: list[dict[str, Any]]) -> str:
+    """What the guide to large tables says of the cost, in Markdown."""
+    known = _known(records)
+    rows = [
+        "| rows | one fit | seconds | resident MB |",
+        "|---:|---|---:|---:|",
     ]
+    words = {
+        "auucmax": "AUUC-max, in memory",
+        "auucmax from Parquet": "AUUC-max, from Parquet",
+        "TM scikit-learn": "two logistic regressions, scikit-learn",
+        "TM LightGBM": "two boosted models, LightGBM",
+        "auucmax on Spark": "AUUC-max, Spark on two cores",
+        "TM Spark ML": "two logistic regressions, Spark ML on two cores",
+    }
+    for n in (*SIZES[1:], STREAM_ROWS):
+        for library, label in words.items():
+            for case in ("fit", "spark", "stream"):
+                if record := known.get((case, library, n)):
+                    memory = "" if case == "spark" else f"{record['resident_mb']:,.0f}"
+                    rows.append(f"| {n:,} | {label} | {record['seconds']:.2f} | {memory} |")
+    cost, paper = _row_costs(known), _on_paper(known)
+    if len(cost) < len(PASSES) or not paper:
+        return "\n".join(rows)
+    checks = "; ".join(
+        f"{expected:.2f} s expected and {measured:.2f} s measured at {n:,} rows"
+        for case, n, _, expected, measured in _checked(known)
+        if n >= SIZES[1]
+    )
+    return "\n".join(
+        [
+            *rows,
+            "",
+            f"A first look costs {1e9 * cost['first look']:.0f} ns a row of {FEATURES} columns on "
+            f"two cores, each further reading {1e9 * cost['gradient']:.0f} ns (of which reading "
+            f"the Parquet file {1e9 * cost['reading']:.0f}), a histogram of the scores, which "
+            f"takes two readings, {1e9 * cost['histogram']:.0f}. So a fit of "
+            f"{paper['readings']:.0f} readings is known beforehand: {checks}.",
+            "",
+            f"On Spark a fit took {paper['fixed']:.1f} s and {paper['row_ns']:.0f} ns a row here, "
+            f"and keeps {paper['row_bytes']:.0f} bytes a row in the executors. A partition sends "
+            f"8 bytes x 4 classes x 6 powers x (columns + 1) for every bin of the scores, "
+            f"{paper['moved_mb'] / PARTITIONS:.2f} MB here. For {PAPER_ROWS:,} rows on {EXECUTORS} "
+            f"executors of {EXECUTOR_CORES} cores that is, on paper: {paper['work']:.0f} s of work "
+            f"if it divides by the cores, in {paper['readings']:.0f} jobs, each of which moves "
+            f"{PARTITIONS:,} summaries or {paper['moved_mb'] / 1000:.1f} GB to the few tasks that "
+            f"add them; {paper['kept_gb']:.0f} GB an executor. Nobody has measured that.",
+        ]
+    )

@@ -50,6 +50,56 @@ def test_the_page_is_made_of_the_kept_results():
     assert command.page() == command.PAGE.read_text()
 
 
+def test_the_guide_has_the_figures_of_the_kept_results():
+    records = json.loads((command.RESULTS / "scale.json").read_text())
+    text = command.GUIDE.read_text()
+    assert command.with_figures(text, scale.guide(records)) == text
+    assert command.PICTURE.exists()
+
+
+def test_the_cost_of_a_fit_is_that_of_its_passes():
+    def record(case, library, rows, seconds, **more):
+        more = {"resident_mb": 500.0} | more
+        return {"case": case, "library": library, "rows": rows, "seconds": seconds} | more
+
+    n = scale.CRITEO_ROWS
+    costs = {"reading": 1.0, "first look": 2.0, "gradient": 1.5, "histogram": 3.0}
+    records = [
+        record("pass", kind, n, seconds, bins=10, bytes=1e6) for kind, seconds in costs.items()
+    ]
+    records += [
+        record("fit", "auucmax from Parquet", n, 7.0, readings=4),
+        record("stream", "auucmax from Parquet", 2 * n, None, readings=4),
+        record("spark", "auucmax on Spark", 1_000_000, 5.0),
+        record("spark", "auucmax on Spark", n, 5.0 + (n - 1e6) * 1e-6),
+    ]
+    text = scale.guide(records)
+    assert f"6.50 s expected and 7.00 s measured at {n:,} rows" in text
+    assert "a fit took 4.0 s and 1000 ns a row here" in text
+    assert "50 s of work" in text  # 1e-6 s a row on 2 cores, 1e10 rows, 400 cores
+    assert "expected    6.50 s, measured    7.00 s" in scale.summary(records)
+
+
+def test_a_case_can_be_measured_again(tmp_path, monkeypatch):
+    for name in ("RESULTS", "PAGE"):
+        monkeypatch.setattr(command, name, tmp_path / name)
+    monkeypatch.setattr(command, "page", str)
+    both = [case("np.argsort"), case("auucmax")._replace(case="other")]
+    monkeypatch.setattr("benchmarks.metrics.cases", lambda quick: both)
+    for more in ([], ["--only", "other"]):
+        monkeypatch.setattr("sys.argv", ["benchmarks", "metrics", "--keep", *more])
+        command.main()
+        found = json.loads((tmp_path / "RESULTS" / "metrics.json").read_text())
+        assert [record["case"] for record in found] == ["auuc", "other"]
+        if not more:
+            first = found
+    assert found[0] == first[0]
+    assert found[1]["seconds"] != first[1]["seconds"]
+    text = (tmp_path / "RESULTS" / "metrics.txt").read_text().splitlines()
+    assert text[0].startswith("python -m benchmarks metrics --keep, ")
+    assert text[1].startswith("python -m benchmarks metrics --keep --only other, ")
+
+
 def test_sizes_and_libraries():
     assert {c.rows for c in cases()} == {100_000, 1_000_000, 5_000_000}
     assert {c.rows for c in cases(quick=True)} == {100_000}

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auucmax.data.arrow_rows import ArrowRows
-from auucmax.data.table_errors import TableError
 from auucmax.spark import packed as module
-from auucmax.spark.packed import PackedRows, pack
+from auucmax.spark.packed import PackedRows
 from auucmax.spark.rows import NumberRows
 
 
@@ -42,40 +40,26 @@ def test_packed_and_unpacked_rows_are_the_rows(n, sizes, dtype, large, seed):
     reading = NumberRows(ArrowRows(("a", "b"), "y", "t", dtype))
     rows = PackedRows(("a", "b"), dtype)
     given_ = tables(n, sizes, dtype, seed)
-    values = list(pack(iter(given_), reading, rows))
-    if large:  # what Spark sends when it is told so
-        values = [
-            pa.RecordBatch.from_arrays(
-                [v.column(0).cast(pa.large_binary()), v.column(1)], v.schema.names
-            )
-            for v in values
-        ]
-    values = [half for v in values for half in (v.slice(0, 1), v.slice(1)) if half.num_rows]
-    found, expected = (
-        joined(rows.batches(iter(values), 7)),
-        joined(reading.batches(iter(given_), 7)),
-    )
+    values = sent([rows.values(batch) for batch in reading.batches(iter(given_), 7)], large)
+    found = joined(rows.batches(iter(values), 7))
+    expected = joined(reading.batches(iter(given_), 7))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def sent(values, large):
+    """As Spark sends them: cut anywhere, among values without rows, as long values if told so."""
+    arrays = [half for v in values for half in (v.slice(0, 1), pa.nulls(2, v.type), v.slice(1))]
+    kind = pa.large_binary() if large else pa.binary()
+    return [pa.RecordBatch.from_arrays([own.cast(kind)], ["rows"]) for own in arrays]
 
 
 def test_values_and_blocks_are_small(monkeypatch):
     monkeypatch.setattr(module, "VALUE_BYTES", 100)
     monkeypatch.setattr(module, "BLOCK_ROWS", 40)
     reading, rows = NumberRows(ArrowRows(("a", "b"), "y", "t")), PackedRows(("a", "b"), "float32")
-    (values,) = pack(iter(tables(100, [100], "float32", 0)), reading, rows)
-    assert {len(value) for value in values.column(0).to_pylist()} == {100}  # 5 rows of 20 bytes
-    assert [len(batch.y) for batch in rows.batches(iter([values]), 0)] == [40, 40, 20]
-
-
-def test_what_is_wrong_is_packed_too():
-    reading, rows = NumberRows(ArrowRows(("a", "b"), "y", "t")), PackedRows(("a", "b"), "float32")
-    wrong = [batch.set_column(3, "t", pa.array([7])) for batch in tables(1, [1], "float32", 0)]
-    with pytest.raises(TableError, match=r"'t' should be 0 or 1 in every row, got 7"):
-        list(rows.batches(pack(iter(wrong), reading, rows), 0))
-
-
-def test_rows_of_other_arms_are_not_packed():
-    reading = NumberRows(ArrowRows(("a", "b"), "y", "t", "float64", "1", "0"))
-    others = [batch.set_column(3, "t", pa.array([7])) for batch in tables(1, [1], "float64", 0)]
-    assert list(pack(iter(others), reading, PackedRows(("a", "b"), "float64"))) == []
+    (batch,) = reading.batches(iter(tables(100, [100], "float32", 0)), 0)
+    values = rows.values(batch)
+    assert {len(value) for value in values.to_pylist()} == {100}  # 5 rows of 20 bytes
+    found = rows.batches(iter(sent([values], False)), 0)
+    assert max(len(batch.y) for batch in found) == 40

@@ -15,11 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax.data.batches import Batch
-from auucmax.data.table_errors import TableError
 
-__all__ = ["PACKED_SCHEMA", "PackedRows", "Reading", "pack"]
+__all__ = ["PackedRows", "Reading"]
 
-PACKED_SCHEMA = "rows binary, problem string"
 VALUE_BYTES = 2**13  #: of a packed value, about; Spark sends 10,000 of them at a time
 BLOCK_ROWS = 2**18  #: that are worked on at a time: Arrow batches are too small for the kernels
 
@@ -39,20 +37,19 @@ class Reading(Protocol):
 
 @dataclass(frozen=True)
 class PackedRows:
-    """The rows that :func:`pack` packed: m rows are an (m, d + 1 + 8 / itemsize) matrix of dtype.
+    """Packed rows: m of them are an (m, d + 1 + 8 / itemsize) matrix of dtype.
 
-    After the d features come the eight bytes of the outcome, and the treatment.
+    After the d features come the eight bytes of the outcome, and the treatment. A missing value
+    holds no rows.
     """
 
     features: tuple[str, ...]
     dtype: str
-    columns: tuple[str, ...] = ("rows", "problem")
+    columns: tuple[str, ...] = ("rows",)
 
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
         """Blocks of rows of a partition."""
         for table in tables:
-            for problem in table.column(1).drop_null().to_pylist():
-                raise TableError(problem)
             matrix = self._matrix(table.column(0))
             for start in range(0, len(matrix), BLOCK_ROWS):
                 rows = matrix[start : start + BLOCK_ROWS]
@@ -74,34 +71,16 @@ class PackedRows:
     def _n_outcome(self) -> int:
         return 8 // np.dtype(self.dtype).itemsize
 
-    def matrix(self, batch: Batch) -> NDArray[Any]:
-        """The rows of a block, as they are packed."""
+    def values(self, batch: Batch) -> Any:
+        """The rows of a block, at least one, as an Arrow array of packed values."""
+        import pyarrow as pa
+
         d = len(self.features)
         rows = np.empty((len(batch.y), d + self._n_outcome + 1), dtype=self.dtype)
         rows[:, :d] = batch.X
         rows[:, d:-1] = batch.y.astype(np.float64).view(self.dtype).reshape(-1, self._n_outcome)
         rows[:, -1] = batch.treated
-        return rows
-
-
-def pack(tables: Iterator[Any], reading: Reading, packed: PackedRows) -> Iterator[Any]:
-    """Arrow batches of packed values, from those of a partition. Runs in executors.
-
-    What is wrong with the rows is packed as well: the driver tells it in its one line.
-    """
-    import pyarrow as pa
-
-    schema = pa.schema([("rows", pa.binary()), ("problem", pa.string())])
-    try:
-        for batch in reading.batches(tables, 0):
-            if not len(batch.y):
-                continue
-            rows = packed.matrix(batch)
-            step = max(VALUE_BYTES // rows[:1].nbytes, 1) * rows[:1].nbytes
-            ends = np.append(np.arange(0, rows.nbytes, step), rows.nbytes).astype(np.int32)
-            n = len(ends) - 1
-            buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(rows.tobytes())]
-            arrays = [pa.Array.from_buffers(pa.binary(), n, buffers), pa.nulls(n, pa.string())]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-    except ValueError as error:
-        yield pa.RecordBatch.from_arrays([pa.array([b""]), pa.array([str(error)])], schema=schema)
+        step = max(VALUE_BYTES // rows[:1].nbytes, 1) * rows[:1].nbytes
+        ends = np.append(np.arange(0, rows.nbytes, step), rows.nbytes).astype(np.int32)
+        buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(rows.tobytes())]
+        return pa.Array.from_buffers(pa.binary(), len(ends) - 1, buffers)

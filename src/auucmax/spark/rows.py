@@ -22,7 +22,7 @@ from auucmax._optional import import_optional
 from auucmax.data.arrow_rows import ArrowRows
 from auucmax.data.batches import Batch
 from auucmax.data.table_errors import TableError, check_columns
-from auucmax.spark.packed import BLOCK_ROWS, PACKED_SCHEMA, PackedRows, Reading, pack
+from auucmax.spark.packed import BLOCK_ROWS, PackedRows, Reading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -122,16 +122,11 @@ class SparkRows:
 
         ``dtype`` is one that holds the features.
         """
-        reading, packed = self.reading, PackedRows(self.reading.features, dtype)
-
-        def pack_partition(tables: Iterator[Any]) -> Iterator[Any]:
-            return pack(tables, reading, packed)
-
-        frame = self.frame.mapInArrow(pack_partition, PACKED_SCHEMA).cache()
+        rows = _PackingRows(self, dtype)
         try:
-            yield SparkRows(frame, packed)
+            yield rows
         finally:
-            frame.unpersist()
+            rows.forget()
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -139,13 +134,22 @@ class SparkRows:
 
     def total(self, *summaries: Callable[[Batch], Any]) -> list[Any]:
         """Each summary of every block of rows, added up in the order of the partitions; one job."""
-        known, reading = self._n_partitions, self.reading
-        branch = _BRANCH if known is None else isqrt(known - 1) + 1
+        reading, branch = self.reading, self._branch
 
         def summarise(batches: Iterator[Any]) -> Iterator[Any]:
             return _summarise(batches, reading, summaries, branch)
 
-        sums = self.frame.mapInArrow(summarise, _SCHEMA)
+        return self._added_up(self.frame.mapInArrow(summarise, _SCHEMA))
+
+    @property
+    def _branch(self) -> int:
+        """How many partitions are added by one task."""
+        known = self._n_partitions
+        return _BRANCH if known is None else isqrt(known - 1) + 1
+
+    def _added_up(self, sums: DataFrame) -> list[Any]:
+        """The sums of partitions, added in their order."""
+        known, branch = self._n_partitions, self._branch
         if known is None or known > _FEW:
             n_tasks = 8 if known is None else ceil(known / branch)
             sums = sums.repartition(n_tasks, "branch").mapInArrow(_add_branches, _SCHEMA)
@@ -159,13 +163,45 @@ class SparkRows:
         return found
 
 
+class _PackingRows(SparkRows):
+    """Rows that are packed and kept by their first reading, and read as such from then on."""
+
+    def __init__(self, rows: SparkRows, dtype: str) -> None:
+        super().__init__(rows.frame, rows.reading)
+        self._dtype = dtype
+        self._kept: DataFrame | None = None
+
+    def total(self, *summaries: Callable[[Batch], Any]) -> list[Any]:
+        """As that of all rows; the first one packs them."""
+        if isinstance(self.reading, PackedRows):
+            return super().total(*summaries)
+        reading, branch = self.reading, self._branch
+        packed = PackedRows(reading.features, self._dtype)
+
+        def pack(batches: Iterator[Any]) -> Iterator[Any]:
+            return _summarise(batches, reading, summaries, branch, packed)
+
+        kept = self.frame.mapInArrow(pack, f"{_SCHEMA}, rows binary").cache()
+        self.frame, self.reading, self._kept = kept.select("rows"), packed, kept
+        return self._added_up(kept.where("summary is not null").drop("rows"))
+
+    def forget(self) -> None:
+        """The executors need not keep them any longer."""
+        if self._kept is not None:
+            self._kept.unpersist()
+
+
 def _summarise(
     batches: Iterator[Any],
     reading: Reading,
     summaries: Sequence[Callable[[Batch], Any]],
     branch: int,
+    packed: PackedRows | None = None,
 ) -> Iterator[Any]:
-    """The sums of a partition, one row; of a partition without rows, nothing. Runs in executors."""
+    """The sums of a partition, one row; of a partition without rows, nothing. Runs in executors.
+
+    ``packed``: the rows as well, in a further column, before the sums.
+    """
     from pyspark import TaskContext
 
     if "numba" not in sys.modules:  # a task has cores of its own, not all of the machine's
@@ -177,10 +213,28 @@ def _summarise(
             if len(batch.y):
                 sums = [summary(batch) for summary in summaries]
                 totals = sums if totals is None else _plus(totals, sums)
+                if packed is not None:
+                    yield _packed_rows(packed.values(batch))
     except ValueError as error:  # what is wrong with the rows: the driver tells it in its one line
         totals = error
     if totals is not None:
-        yield _row(part // branch, part, totals)
+        row = _row(part // branch, part, totals)
+        yield row if packed is None else row.append_column("rows", _no_rows(1))
+
+
+def _packed_rows(values: Any) -> Any:
+    """A batch of packed rows, without sums."""
+    import pyarrow as pa
+
+    n = len(values)
+    arrays = [pa.nulls(n, pa.int64()), pa.nulls(n, pa.int64()), _no_rows(n), values]
+    return pa.RecordBatch.from_arrays(arrays, names=["branch", "part", "summary", "rows"])
+
+
+def _no_rows(n: int) -> Any:
+    import pyarrow as pa
+
+    return pa.nulls(n, pa.binary())
 
 
 def _keys(first: int, n_rows: int) -> NDArray[np.uint64]:
