@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from auucmax.data import pieces as module
 from auucmax.data.pieces import PiecedTable, free_memory, open_table, pieces_of, sampled
 from auucmax.data.reading import TableError, read_table
+from auucmax.data.table_errors import one_line
 from auucmax.estimators.column_kinds import kind_of
 
 VECTOR = 2_048  # DuckDB's pieces are multiples of it
@@ -97,6 +98,39 @@ def test_only_some_columns_and_long_numbers(tmp_path):
         next(table.pieces(["d"]))
 
 
+def test_long_numbers_that_come_late_are_texts_in_every_piece(tmp_path):
+    path = tmp_path / "rows.parquet"
+    pd.DataFrame({"a": np.arange(5_000, dtype=np.uint64) * 4 * 10**15}).to_parquet(path)
+    whole, table = read_table(path), in_pieces(path)
+    found = list(table.pieces())
+    assert {kind_of(piece["a"]) for piece in found} == {kind_of(whole["a"])} == {"category"}
+    assert pd.concat(found)["a"].tolist() == whole["a"].tolist()
+
+
+def test_the_size_is_that_of_rows_from_all_over_the_table(tmp_path):
+    n = module.PIECE_ROWS + 20_000
+    text = pd.Series(np.where(np.arange(n) < module.PIECE_ROWS, None, "x" * 500), dtype=object)
+    path, _ = write(pd.DataFrame({"text": text}), "parquet", tmp_path)
+    n_bytes = read_table(path).memory_usage(deep=True).sum()
+    assert isinstance(open_table(path, memory=0.9 * module.WORKING * n_bytes), PiecedTable)
+    assert isinstance(open_table(path, memory=1.1 * module.WORKING * n_bytes), pd.DataFrame)
+
+
+def test_an_interruption_is_none_of_the_file():
+    class InterruptException(Exception):
+        pass
+
+    with pytest.raises(KeyboardInterrupt), one_line("rows.csv", "a table", "Check it."):
+        raise InterruptException
+
+
+def test_wide_rows_are_sampled_by_their_bytes(tmp_path):
+    path, _ = write(some_table(5_000, 0), "parquet", tmp_path)
+    table = replace(in_pieces(path), n_rows=10**9, n_bytes=10**15)
+    assert table.sample_rows == 1_000
+    assert table.size == "1,000,000.0 GB"
+
+
 def test_a_frame_is_a_table_of_one_piece():
     frame = some_table(5, 0)
     assert next(pieces_of(frame)) is frame
@@ -113,6 +147,7 @@ def test_which_tables_are_read_in_pieces(tmp_path, monkeypatch):
     assert isinstance(open_table(csv, memory=1.01 * at_limit), pd.DataFrame)
     assert isinstance(open_table(csv, memory=0.99 * at_limit), PiecedTable)
     monkeypatch.setattr(module, "free_memory", lambda: 0.99 * at_limit)
+    monkeypatch.setattr(module, "_ALWAYS", 0)
     assert isinstance(open_table(csv), PiecedTable)
     frame.to_feather(tmp_path / "rows.arrow")  # is read whole
     assert isinstance(open_table(tmp_path / "rows.arrow", memory=1), pd.DataFrame)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from tests.trial_model.trial_table import NAMES, trial_table
 
+from auucmax.data import pieces as pieces_module
 from auucmax.data.pieces import open_table
 from auucmax.data.reading import read_table
 from auucmax.report import summarise_model
@@ -79,7 +80,7 @@ def test_the_report_of_pieces_has_no_rivals(fits, csv):
 
 def test_large_tables_keep_few_rows_from_training_and_encode_from_a_sample(csv, monkeypatch):
     monkeypatch.setattr(parts, "MOST_ROWS", {"calibration": 500, "test": 900})
-    monkeypatch.setattr(parts, "SAMPLE_ROWS", 2_000)
+    monkeypatch.setattr(pieces_module, "SAMPLE_ROWS", 2_000)
     model = fit_trial_model(in_pieces(csv), **NAMES, id="person")
     rows = model.summary["rows"]["parts"]
     assert sum(rows["test"].values()) == pytest.approx(900, abs=4 * 30)
@@ -105,7 +106,9 @@ def test_of_many_new_rows_some_are_judged(fits, tmp_path, monkeypatch):
 def test_a_piece_without_rows_of_the_two_arms(tmp_path):
     table = trial_table(7_000)
     others = (np.arange(7_000) >= 2_048) & (np.arange(7_000) < 4_096)
-    table["arm"] = np.where(others, "phone", np.where(table["arm"] == "phone", "mail", table["arm"]))
+    table["arm"] = np.where(
+        others, "phone", np.where(table["arm"] == "phone", "mail", table["arm"])
+    )
     path = tmp_path / "rows.csv"
     table.to_csv(path, index=False)
     memory, pieces = (
@@ -114,6 +117,48 @@ def test_a_piece_without_rows_of_the_two_arms(tmp_path):
     assert pieces.summary["rows"] == memory.summary["rows"]
     np.testing.assert_allclose(pieces.estimator.coef_, memory.estimator.coef_, rtol=1e-6)
     assert len(pieces.held_out(in_pieces(path)).y) == len(memory.held_out(read_table(path)).y)
+
+
+def test_a_table_that_changes_between_readings_is_refused(fits, csv, tmp_path, monkeypatch):
+    model, _ = fits
+    path = tmp_path / "rows.csv"
+    whole = trial_table(8_000)
+
+    def change_after(n_readings):
+        """The file is another from then on."""
+        whole.to_csv(path, index=False)
+        table, n_read = in_pieces(path), 0
+        read = type(table).pieces
+
+        def pieces(self, columns=None):
+            nonlocal n_read
+            n_read += 1
+            if n_read > n_readings:
+                whole[::-1].to_csv(path, index=False)
+            return read(self, columns)
+
+        monkeypatch.setattr(type(table), "pieces", pieces)
+        return table
+
+    options = NAMES | {"id": model.columns.id, "features": FEATURES}
+    with pytest.raises(ValueError, match=r"rows.csv should give the same rows in the same order"):
+        fit_trial_model(change_after(2), **options)  # after the arms and the marks
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=r"rows.csv should give the same rows in the same order"):
+        model.held_out(change_after(2 if model.columns.id else 1))
+    monkeypatch.undo()
+    longer = replace(in_pieces(path), n_rows=7_999)
+    with pytest.raises(ValueError, match="should give the same rows every time it is read, got 8,"):
+        target(model, longer, share=0.3)
+
+
+def test_a_folder_without_room_for_the_rows_is_told(csv, monkeypatch):
+    def full(*given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(parts._PartFiles, "write", full)
+    with pytest.raises(ValueError, match=r"temporary files, .* should have room .* Set TMPDIR"):
+        fit_trial_model(in_pieces(csv), **NAMES, id="person")
 
 
 def test_what_pieces_cannot_do(csv, tmp_path):

@@ -63,7 +63,7 @@ def judged_pieces(split, pieces):
     usable = np.concatenate([found.usable(piece) for piece in pieces])
     trained = np.concatenate([found.trained(piece) for piece in pieces])
     assert found.n_usable == usable.sum()
-    assert found.n_rows == len(usable)
+    assert found.table.n_rows == len(usable)
     return Judged(usable, trained, found.seen, found.n_alike, found.told), None
 
 
@@ -450,7 +450,30 @@ def test_rows_are_known_though_a_column_was_changed(how):
         judged(split, mark_rows(CHANGED[how](features), y, treated, None))
 
 
+@pytest.mark.parametrize("ids", [True, False])
+def test_of_few_rows_nothing_is_told_where_few_hashes_are_remembered(forgetful, ids):
+    n = 2_000
+    split, parts = dealt(marks(n, ids=ids))
+    for seed in range(20):
+        learnt = np.random.default_rng(seed).permutation(np.flatnonzero(parts != 2))[:6]
+        try:
+            found = judged(split, marks(n, ids=ids, order=np.sort(learnt)))
+        except ValueError:
+            continue
+        assert not found.usable.any() if ids else not found.told
+
+
+def test_known_rows_among_new_ones_are_left_out_where_few_are_remembered(forgetful):
+    n = 2_000
+    split, parts = dealt(marks(n, ids=False))
+    new, learnt = marks(60_000, seed=3, ids=False), np.flatnonzero(parts != 2)[:40]
+    found = judged(split, joined(new, marks(n, ids=False, order=learnt)))
+    assert found.n_alike >= (~found.usable[60_000:]).sum() > 0
+
+
 def test_ids():
+    mixed = id_texts(pd.Series([1.0, 2.5, 1e300]), "id").tolist()
+    assert mixed == ["1", "2.5", "1e+300"]
     assert id_texts(pd.Series([1.0, 2.0]), "id").tolist() == ["1", "2"]
     assert id_texts(pd.Series([1, 2], dtype="Int64"), "id").tolist() == ["1", "2"]
     assert id_texts(pd.Series(["1", "2"]), "id").tolist() == ["1", "2"]

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from auucmax.trial_model import ColumnNames, TrialModel
 
 
-SAMPLE_ROWS = 1_000_000  #: of a table that is read in pieces, where all rows are not needed
-
-
 def read_rows(data: str, query: str | None, memory: float | None) -> pd.DataFrame | PiecedTable:
     """The table, with a spinner while it is read; in pieces, which is said, if it is too large."""
     from auucmax.data.pieces import PiecedTable, open_table
@@ -30,8 +27,8 @@ def read_rows(data: str, query: str | None, memory: float | None) -> pd.DataFram
         table = open_table(data, query=query, memory=None if memory is None else memory * 2**30)
     if isinstance(table, PiecedTable):
         note(
-            f"{table.name} is read piece by piece: its {table.n_rows:,} rows would take "
-            f"{table.n_bytes / 2**30:,.1f} GB and more."
+            f"{table.name} is read piece by piece: its {table.n_rows:,} rows take {table.size}, "
+            f"and a fit of them several times as much."
         )
     return table
 
@@ -42,9 +39,9 @@ def some_rows(table: pd.DataFrame | PiecedTable, columns: list[str] | None = Non
 
     if not isinstance(table, PiecedTable):
         return table
-    if table.n_rows > SAMPLE_ROWS:
-        note(f"About {SAMPLE_ROWS:,} of its rows are looked at, drawn at random.")
-    return table.sample(SAMPLE_ROWS, columns)
+    if table.n_rows > table.sample_rows:
+        note(f"About {table.sample_rows:,} of its rows are looked at, drawn at random.")
+    return table.sample(table.sample_rows, columns)
 
 
 def read_model(path: Path, new_levels: str) -> TrialModel:

@@ -145,14 +145,15 @@ def address_name(url: str) -> str:
 class Reading(NamedTuple):
     """SQL that gives the columns of a table as pandas takes them, and what is left to do then.
 
-    ``whole`` are columns of whole numbers that may be too long for 64 bits, ``zoned`` moments whose
-    zone is UTC.
+    ``whole`` are columns of whole numbers that may be too long for 64 bits, ``long`` those of them
+    that are known to be, ``zoned`` moments whose zone is UTC.
     """
 
     columns: tuple[str, ...]
     sql: str
     whole: tuple[str, ...] = ()
     zoned: tuple[str, ...] = ()
+    long: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -180,9 +181,21 @@ class Reading(NamedTuple):
 
     def only(self, columns: Sequence[str]) -> Reading:
         """Of some of these columns."""
-        whole, zoned = (tuple(c for c in own if c in columns) for own in (self.whole, self.zoned))
+        whole, zoned, long = (
+            tuple(c for c in own if c in columns) for own in (self.whole, self.zoned, self.long)
+        )
         names = ", ".join(map(quoted, [*columns, *map(_digits, whole)]))
-        return Reading(tuple(columns), f"SELECT {names} FROM ({self.sql})", whole, zoned)
+        return Reading(tuple(columns), f"SELECT {names} FROM ({self.sql})", whole, zoned, long)
+
+    def settled(self, db: Any) -> Reading:
+        """The same, with columns that are the same in every piece: all their rows are looked at."""
+        if not self.whole:
+            return self
+        lost = [
+            f"bool_or({quoted(c)} IS NULL AND {quoted(_digits(c))} IS NOT NULL)" for c in self.whole
+        ]
+        (found,) = db.sql(f"SELECT {', '.join(lost)} FROM ({self.sql})").fetchall()
+        return self._replace(long=tuple(c for c, own in zip(self.whole, found, strict=True) if own))
 
     def frame(self, db: Any) -> pd.DataFrame:
         """All rows."""
@@ -198,7 +211,7 @@ class Reading(NamedTuple):
     def _finished(self, frame: pd.DataFrame) -> pd.DataFrame:
         for column in self.whole:
             digits = frame.pop(_digits(column))
-            if (frame[column].isna() & digits.notna()).any():
+            if column in self.long or (frame[column].isna() & digits.notna()).any():
                 frame[column] = digits
         for column in self.zoned:
             frame[column] = frame[column].dt.tz_localize("UTC")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,12 @@ from auucmax.data.table_errors import check_columns, one_line
 __all__ = ["PiecedTable", "free_memory", "open_table", "pieces_of", "sampled"]
 
 PIECE_ROWS = 2**17
-#: Bytes that the rows of a fit take at their peak, for a byte of the frame of them.
-WORKING = 4.0
+#: Bytes that the rows of a fit take at their peak, for a byte of the frame of them: in a frame of
+#: float32, which are encoded as float64, about so many; in others fewer.
+WORKING = 10.0
+SAMPLE_ROWS = 250_000  #: of a table in pieces, where some rows are enough; fewer if they are wide
+_SAMPLE_BYTES = 2**28
+_ALWAYS = 2**28  # bytes that a table may take whatever is free
 #: Bytes of a frame, at most, for a byte of a text file; and for one of a packed one.
 _UNFOLDED, _UNPACKED = 12.0, 120.0
 _ELSEWHERE = 4 * 2**30  # bytes, where the system does not say how much is free
@@ -63,6 +67,24 @@ class PiecedTable:
     @property
     def columns(self) -> tuple[str, ...]:
         return self.reading.columns
+
+    @property
+    def size(self) -> str:
+        """About what a frame of all rows would take, in words."""
+        return (
+            f"{self.n_bytes / 1e9:,.1f} GB"
+            if self.n_bytes > 1e9
+            else f"{self.n_bytes / 1e6:,.0f} MB"
+        )
+
+    def rows_in(self, n_bytes: int) -> int:
+        """How many rows of a frame take so many bytes, about."""
+        return max(n_bytes * self.n_rows // self.n_bytes, 1_000)
+
+    @property
+    def sample_rows(self) -> int:
+        """How many rows are enough where not all are needed."""
+        return min(SAMPLE_ROWS, self.rows_in(_SAMPLE_BYTES))
 
     def pieces(self, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
         """All rows in their order, some at a time; only these columns, if some are named."""
@@ -132,13 +154,15 @@ def open_table(
     >>> folder.cleanup()
     """
     address = str(source)
-    limit = free_memory() if memory is None else memory
+    limit = max(free_memory(), _ALWAYS) if memory is None else memory
     if address.startswith(("postgresql://", "postgres://")):
         return read_table(source, query=query)
     files, kind, name = locate_files(address)
     if kind not in (*WORDS, "database") or _surely_fits(files, kind, limit):
         return read_table(source, query=query)
     table = _pieced(files, kind, query, name)
+    if WORKING * table.n_bytes <= limit:  # the first rows may be short ones
+        table = replace(table, n_bytes=_bytes_of_sample(table))
     return table if WORKING * table.n_bytes > limit else read_table(source, query=query)
 
 
@@ -165,8 +189,16 @@ def _pieced(files: list[str], kind: str, query: str | None, name: str) -> Pieced
         ((n_rows,),) = db.sql(f"SELECT count(*) FROM ({reading.sql})").fetchall()
         check_has_rows(n_rows, name)
         first = next(reading.pieces(db, PIECE_ROWS))
-    n_bytes = int(first.memory_usage(deep=True).sum() * n_rows / len(first))
-    return PiecedTable(name, n_rows, n_bytes, reading, database, what)
+        n_bytes = int(first.memory_usage(deep=True).sum() * n_rows / len(first))
+        return PiecedTable(name, n_rows, n_bytes, reading.settled(db), database, what)
+
+
+def _bytes_of_sample(table: PiecedTable) -> int:
+    """About what a frame takes, by rows from all over the table."""
+    with one_line(table.name, *table.what), _connected(table.database) as db:
+        sample = f"SELECT * FROM ({table.reading.sql}) USING SAMPLE 10000 ROWS (reservoir, 0)"
+        frame = table.reading._replace(sql=sample).frame(db)
+    return int(frame.memory_usage(deep=True).sum() * table.n_rows / max(len(frame), 1))
 
 
 def _connected(database: str) -> Any:
@@ -183,5 +215,7 @@ def free_memory() -> float:
     with suppress(OSError, ValueError):
         group = Path("/sys/fs/cgroup")
         most, now = ((group / f"memory.{what}").read_text() for what in ("max", "current"))
-        found.append(max(float(most) - float(now), 0.0))
+        stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        # Pages of files that were read count as used, and are given back when they are needed.
+        found.append(float(most) - float(now) + float(stat.get("inactive_file", 0)))
     return min(found, default=float(_ELSEWHERE))

@@ -73,6 +73,8 @@ def one_line(name: str, expected: str, advice: str) -> Iterator[None]:
     except (TableError, ImportError):
         raise
     except Exception as error:  # damaged files make parsers raise whatever they like
+        if type(error).__name__ == "InterruptException":  # of DuckDB
+            raise KeyboardInterrupt from error
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         reason = (lines[0] if lines else type(error).__name__)[:200].rstrip(". ")
         if found := _CSV_LINE.search(str(error)):

@@ -71,9 +71,10 @@ def summarise_model(
         doubt=None if held_out.is_sure else held_out.note,
         # Randomisation is a matter of all rows of the trial; of very many, some are enough.
         randomisation=check_randomisation(
-            trial_rows(held_out.frame if isinstance(table, PiecedTable) else table, columns).trial(
-                columns
-            )
+            trial_rows(
+                table.sample(table.sample_rows) if isinstance(table, PiecedTable) else table,
+                columns,
+            ).trial(columns)
         ),
         notes=[held_out.note],
     )

@@ -244,6 +244,11 @@ def _scored(model: TrialModel, table: pd.DataFrame | PiecedTable) -> tuple[pd.Se
         scores.append(model.predict(piece))
         rows = pd.Series(np.arange(first, first := first + len(piece)), name="row")
         names.append(piece[id] if id in piece.columns else rows)
+    if isinstance(table, PiecedTable) and first != table.n_rows + 1:
+        raise ValueError(
+            f"{table.name} should give the same rows every time it is read, got {first - 1:,} "
+            f"after {table.n_rows:,}. Leave the file alone meanwhile."
+        )
     return pd.concat(names), np.concatenate(scores)
 
 

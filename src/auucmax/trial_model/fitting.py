@@ -87,7 +87,7 @@ def fit_trial_model(
     table : a row for each person, raw: numbers, texts, booleans, dates, missing values. A table
         that is read in pieces (:func:`auucmax.data.open_table`) can be learnt from by "auucmax"
         alone. At most 2 million of its rows are kept to judge and 1 million to calibrate, and the
-        encoder learns from a million rows.
+        encoder learns from a quarter of a million rows.
     treatment, outcome : names of columns. A higher outcome is better.
     treated, control : labels of the two arms, when treatment is not 0/1 or boolean. Rows of other
         arms are left out, and counted in ``summary``.
@@ -283,7 +283,7 @@ def _check_streams(model: str, table: PiecedTable) -> None:
     if model != "auucmax":
         raise ValueError(
             f"model should be 'auucmax' for a table that does not fit into memory, got {model!r} "
-            f"and {table.name}, about {table.n_bytes / 2**30:.1f} GB. Pass fewer rows or columns."
+            f"and {table.name}, {table.size}. Pass fewer rows or columns, or allow more memory."
         )
 
 

@@ -209,9 +209,11 @@ def id_texts(column: pd.Series, name: str) -> NDArray[Any]:
     if n_missing := int(column.isna().sum()):
         raise ValueError(missing_message(f"the id {name!r}", n_missing))
     values = column.to_numpy()
-    if values.dtype.kind == "f" and np.array_equal(values, np.rint(values)):
-        values = values.astype(np.int64)
-    return values.astype(str).astype(object)
+    texts = values.astype(str).astype(object)
+    if values.dtype.kind == "f":  # value by value: the text of an id is the same in every extract
+        whole = (values == np.rint(values)) & (np.abs(values) < 2.0**63)
+        texts[whole] = values[whole].astype(np.int64).astype(str)
+    return texts
 
 
 def check_ids(ids: NDArray[Any], name: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
@@ -15,13 +15,20 @@ from auucmax._validation import Bools, Floats
 from auucmax.data.pieces import PiecedTable, sampled
 from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.targeting import Calibration
-from auucmax.trial_model.marks import RowMarks
-from auucmax.trial_model.rows import ColumnNames, TrialRows, trial_pieces, trial_rows
+from auucmax.trial_model.marks import RowMarks, TableMarks
+from auucmax.trial_model.rows import (
+    ColumnNames,
+    TrialRows,
+    check_unchanged,
+    trial_pieces,
+    trial_rows,
+)
 from auucmax.trial_model.split import Judgement, RowSplit
 
 __all__ = ["HeldOut", "JudgedRows", "ModelRows", "TrialModel"]
 
-MAX_JUDGED = 2_000_000  #: rows of a table in pieces that a model is judged on
+MAX_JUDGED = 2_000_000  #: rows of a table in pieces that a model is judged on; fewer if wide
+_JUDGED_BYTES = 2**30
 
 Read = Callable[[], Iterable[tuple[TrialRows, RowMarks]]]
 
@@ -113,13 +120,22 @@ class TrialModel:
         """
         read = self._reader(table)
         found = self.split.judge(lambda: (marks for _, marks in read()))
-        n_most = MAX_JUDGED if isinstance(table, PiecedTable) else found.n_usable
-        kept = [
-            rows.some(found.usable(marks) & sampled(rows.positions, n_most, found.n_usable))
-            for rows, marks in read()
-        ]
+        n_most, kept = found.n_usable, []
+        if isinstance(table, PiecedTable):
+            n_most = min(MAX_JUDGED, table.rows_in(_JUDGED_BYTES))
+
+        def judged() -> Iterator[RowMarks]:
+            for rows, marks in read():
+                some = sampled(rows.positions, n_most, found.n_usable)
+                kept.append(rows.some(found.usable(marks) & some))
+                yield marks
+
+        if isinstance(table, PiecedTable):
+            check_unchanged(TableMarks.of(judged()), found.table, table)
+        else:
+            list(judged())
         held = _joined(kept)
-        _check_arms_remain(held.treatment == 1, found.n_rows)
+        _check_arms_remain(held.treatment == 1, found.table.n_rows)
         note, is_sure = _note(found, self.split), found.told or self.split.by == "id"
         if len(held.y) < found.n_usable:
             note = f"{note} Of these, {len(held.y):,} are judged, drawn at random."
@@ -181,7 +197,7 @@ _BY_ID_ALONE = (
 
 def _note(found: Judgement, split: RowSplit) -> str:
     """Which rows are judged, and how sure it is that the model has not learnt from them."""
-    n, n_usable = found.n_rows, found.n_usable
+    n, n_usable = found.table.n_rows, found.n_usable
     if split.by == "id":
         what = f"{n_usable:,} of {n:,} rows: {_NO_EVIDENCE}"
         if not found.seen:

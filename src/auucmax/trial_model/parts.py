@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,16 +24,22 @@ from auucmax._validation import Bools, Floats
 from auucmax.data import Trial
 from auucmax.data.pieces import PiecedTable, sampled
 from auucmax.data.stream import RowStream, stream_table
+from auucmax.data.table_errors import TableError
 from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.trial_model.dealing import Dealer, deal
 from auucmax.trial_model.marks import PARTS, TRAIN, RowMarks, TableMarks
 from auucmax.trial_model.model import JudgedRows
-from auucmax.trial_model.rows import ColumnNames, TrialRows, trial_pieces, trial_rows
+from auucmax.trial_model.rows import (
+    ColumnNames,
+    TrialRows,
+    check_unchanged,
+    trial_pieces,
+    trial_rows,
+)
 from auucmax.trial_model.split import RowSplit
 
 __all__ = ["Dealing", "DealtRows", "Part", "deal_rows"]
 
-SAMPLE_ROWS = 1_000_000  #: of a table in pieces: for encoder and randomisation
 #: Most rows of a table in pieces that are kept from training, of each part.
 MOST_ROWS = {"calibration": 1_000_000, "test": 2_000_000}
 
@@ -173,15 +179,21 @@ def _deal_pieces(table: PiecedTable, columns: ColumnNames, dealing: Dealing) -> 
     sample = pd.concat([rows.frame for rows, _ in drawn])
     is_train = np.concatenate([dealer.parts(own) == TRAIN for _, own in drawn])
     encoder = TableEncoder().fit(sample.loc[is_train, list(columns.features)])
+    trial = trial_rows(sample, columns).trial(columns)
+    del drawn, sample
     with TemporaryDirectory(prefix="auucmax-") as folder:
         files = _PartFiles(Path(folder), encoder)
         left_out: dict[str, int] = {}
-        with files:
+
+        def dealt() -> Iterator[RowMarks]:
             for rows in trial_pieces(table, columns):
-                features = list(columns.features)
-                files.write(rows, dealer(rows.marks(columns.features)), features)
+                yield (own := rows.marks(columns.features))
+                files.write(rows, dealer(own), list(columns.features))
                 for label, n in rows.left_out.items():
                     left_out[label] = left_out.get(label, 0) + n
+
+        with _room_for_rows(), files:
+            check_unchanged(TableMarks.of(dealt()), marks, table)
         _check_counts(files.counts)
         yield DealtRows(
             split=dealer.split(),
@@ -191,7 +203,7 @@ def _deal_pieces(table: PiecedTable, columns: ColumnNames, dealing: Dealing) -> 
             n_given=table.n_rows,
             left_out=left_out,
             is_binary=files.is_binary,
-            trial=trial_rows(sample, columns).trial(columns),
+            trial=trial,
         )
 
 
@@ -204,11 +216,23 @@ def _first_reading(
     def marked() -> Iterator[RowMarks]:
         for rows in trial_pieces(table, columns, check=True):
             marks = rows.marks(columns.features)
-            some = sampled(rows.positions, SAMPLE_ROWS, table.n_rows)
+            some = sampled(rows.positions, table.sample_rows, table.n_rows)
             drawn.append((rows.take(some), marks.take(some)))
             yield marks
 
     return TableMarks.of(marked()), drawn
+
+
+@contextmanager
+def _room_for_rows() -> Iterator[None]:
+    """Failures of the folder for temporary files, told as such."""
+    try:
+        yield
+    except OSError as error:
+        raise TableError(
+            f"the folder for temporary files, {gettempdir()}, should have room for the encoded "
+            f"rows, got: {error}. Set TMPDIR to another."
+        ) from error
 
 
 class _PartFiles:

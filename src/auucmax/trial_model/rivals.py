@@ -47,8 +47,8 @@ def rival_scores(
         check_choice(name, "a rival", MODELS)
     if names and isinstance(table, PiecedTable):
         raise ValueError(
-            f"rivals should be fitted on a table that fits into memory, got {table.name}, about "
-            f"{table.n_bytes / 2**30:.1f} GB. Pass no rivals, or fewer rows."
+            f"rivals should be fitted on a table that fits into memory, got {table.name}, "
+            f"{table.size}. Name no other models, pass fewer rows, or allow more memory."
         )
     held_out = model.held_out(table)
     can = held_out.seen_before and isinstance(table, pd.DataFrame)

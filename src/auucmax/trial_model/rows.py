@@ -17,13 +17,21 @@ from auucmax.data.table_errors import unknown_columns_message
 from auucmax.data.text_types import outcome_numbers
 from auucmax.estimators.level_texts import level_text
 from auucmax.estimators.table_encoder import text_names
-from auucmax.trial_model.marks import RowMarks, check_ids, id_texts, mark_rows, repeated_ids
+from auucmax.trial_model.marks import (
+    RowMarks,
+    TableMarks,
+    check_ids,
+    id_texts,
+    mark_rows,
+    repeated_ids,
+)
 
 __all__ = [
     "ColumnNames",
     "TrialRows",
     "arm_text",
     "check_names",
+    "check_unchanged",
     "different_values",
     "trial_pieces",
     "trial_rows",
@@ -135,6 +143,17 @@ def trial_pieces(
     if check:
         _check_arms(n_treated, first, sorted(labels), columns)
         _check_hashes(hashes, columns)
+
+
+def check_unchanged(now: TableMarks, before: TableMarks, table: pd.DataFrame | PiecedTable) -> None:
+    """A table gives the same rows in the same order every time it is read."""
+    if now != before:
+        name = table.name if isinstance(table, PiecedTable) else "the table"
+        raise ValueError(
+            f"{name} should give the same rows in the same order every time it is read, got others "
+            f"the second time. Leave the file alone meanwhile, and let a query have an ORDER BY "
+            f"and nothing random."
+        )
 
 
 def _rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows, list[str]]:

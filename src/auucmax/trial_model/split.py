@@ -42,6 +42,7 @@ from auucmax.trial_model.marks import (
 __all__ = ["Judgement", "RowSplit"]
 
 _SLACK = 0.05  # a new population may repeat itself more often: by this at most, and twice as often
+_ENOUGH = 100  # hashes to compare, where not all are remembered, before none means no row
 _TOLD_APART = 0.01  # below this chance, a row that looks like a known one is taken for it
 
 Pieces = Callable[[], Iterable[RowMarks]]
@@ -54,11 +55,11 @@ class Judgement:
     ``seen``: rows that it learnt from are there, known by their ids or by the file. ``n_alike``: so
     many others are left out because they look like such rows. ``told``: no usable row can be one
     that it learnt from, or rows differ so much that this would have been seen. ``n_usable`` of the
-    ``n_rows`` rows are left.
+    rows of the ``table`` are left.
     """
 
     rows_of: Callable[[RowMarks], tuple[Bools, Bools]]
-    n_rows: int
+    table: TableMarks
     n_usable: int
     seen: bool
     n_alike: int = 0
@@ -116,9 +117,9 @@ class RowSplit:
         if self.by == "id" and has_ids:
             return self._by_id(pieces, table, n_known)
         if table.digest == self.digest:
-            return Judgement(self._of_file, table.n_rows, self.n_test, seen=True)
+            return Judgement(self._of_file, table, self.n_test, seen=True)
         self._check_order(table, has_ids)
-        leaves_out = self.tells_apart and self.one_in == 1
+        leaves_out = self.tells_apart
         overlap = _Overlap(self)
         for marks in pieces():
             overlap.add(marks, np.ones(marks.n_rows, dtype=bool))
@@ -126,12 +127,16 @@ class RowSplit:
         n_alike = int(overlap.n_known[0]) if leaves_out else 0
         return Judgement(
             self._of_new_rows if leaves_out else _everyone,
-            table.n_rows,
+            table,
             table.n_rows - n_alike,
             False,
             n_alike,
-            self.tells_apart,
+            self.tells_apart and self._has_met(table),
         )
+
+    def _has_met(self, table: TableMarks) -> bool:
+        """Whether so many hashes are compared that rows of the fit would have been met."""
+        return self.one_in == 1 or table.n_rows >= _ENOUGH * self.one_in
 
     def _first_look(self, pieces: Pieces) -> tuple[TableMarks, bool, int]:
         """The table, whether it has ids, and how many of them are remembered ones."""
@@ -153,13 +158,14 @@ class RowSplit:
         if is_changed and n_known < len(self.learnt_ids):
             self._check_order(table, has_ids=True)
         overlap, n_usable, has_others = _Overlap(self), 0, False
+        seen = n_known > 0 or not self._has_met(table)
 
         def rows_of(marks: RowMarks) -> tuple[Bools, Bools]:
             hashes = marks.hashes(self.key, self.digest)
             parts = self._parts(hashes)
             known = np.isin(hashes, self.learnt_ids)
             if self.one_in > 1:  # not all ids are remembered: the part decides
-                known = (parts != TEST) & (n_known > 0)
+                known = (parts != TEST) & seen
             return ~known, known & (parts == TRAIN)
 
         for marks in pieces():
@@ -172,7 +178,7 @@ class RowSplit:
             has_others = has_others or bool((usable & learnt).any())
         overlap.check()
         told = self.tells_apart or not has_others
-        return Judgement(rows_of, table.n_rows, n_usable, n_known > 0, told=told)
+        return Judgement(rows_of, table, n_usable, seen, told=told)
 
     def _of_file(self, marks: RowMarks) -> tuple[Bools, Bools]:
         """Of the very file of the fit, by position."""
