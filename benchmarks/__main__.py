@@ -46,8 +46,9 @@ _HEAD = """\
 # Benchmarks
 
 Made by `python -m benchmarks NAME --keep`. Each library runs in a process of its own; seconds are
-the median of five calls (three, if one takes over two seconds) after a warm-up, peak memory is that
-above the data. Compare numbers within a table only: they come from one run on one machine.
+the median of five calls after a warm-up (three, if one takes over two seconds; the warm-up alone,
+if over 100), peak memory is that above the data. Compare numbers within a case of a table only:
+they come from one run on one machine, by the command that the table names.
 """
 
 

@@ -84,6 +84,12 @@ def test_a_case_can_be_measured_again(tmp_path, monkeypatch):
     for name in ("RESULTS", "PAGE"):
         monkeypatch.setattr(command, name, tmp_path / name)
     monkeypatch.setattr(command, "page", str)
+    seconds = iter(range(1, 9))
+
+    def measured(cases, *, benchmark):
+        return [{**c._asdict(), "seconds": next(seconds), "peak_mb": 0.0} for c in cases]
+
+    monkeypatch.setattr(command, "run_cases", measured)
     both = [case("np.argsort"), case("auucmax")._replace(case="other")]
     monkeypatch.setattr("benchmarks.metrics.cases", lambda quick: both)
     for more in ([], ["--only", "other"]):

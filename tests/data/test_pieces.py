@@ -64,7 +64,7 @@ def in_pieces(path, query=None, rows=VECTOR):
 
 
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "jsonl", "duckdb"])
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.integers(1, 7_000), st.integers(0, 99), st.sampled_from([VECTOR, 2 * VECTOR]))
 def test_pieces_are_the_whole(kind, tmp_path_factory, n, seed, rows):
     folder = tmp_path_factory.mktemp("rows")

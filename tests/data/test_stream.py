@@ -168,3 +168,11 @@ def test_extremes_of_nothing_change_nothing():
     some = Extremes(np.array([1.0]), np.array([2.0]))
     none = Extremes(np.array([np.inf]), np.array([-np.inf]))
     assert ((some + none).low, (none + some).high) == (some.low, some.high)
+
+
+def test_files_of_other_types_are_refused(tmp_path):
+    columns = {"t": [0, 1], "y": [1.0, 0.0]}
+    pd.DataFrame(columns | {"x": np.array([1, 2], "int8")}).to_parquet(tmp_path / "a.parquet")
+    pd.DataFrame(columns | {"x": [2**24 + 1, 2]}).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(TableError, match=r"b.parquet should have the columns and types of a.parq"):
+        stream_table(tmp_path, treatment="t", outcome="y")

@@ -28,7 +28,7 @@ def joined(batches):
     return [np.concatenate([batch[k] for batch in parts]) for k in range(4)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.integers(1, 300),
     st.lists(st.integers(1, 100), min_size=1, max_size=3),
@@ -63,3 +63,15 @@ def test_values_and_blocks_are_small(monkeypatch):
     assert {len(value) for value in values.to_pylist()} == {100}  # 5 rows of 20 bytes
     found = rows.batches(iter(sent([values], False)), 0)
     assert max(len(batch.y) for batch in found) == 40
+
+
+def test_rows_of_other_arms_do_not_change_the_keys():
+    reading = NumberRows(ArrowRows(("a", "b"), "y", "t", "float64", "1", "0"))
+    arms = pa.array([1, 7, 0, 1, 7, 0])
+    given_ = [batch.set_column(3, "t", arms) for batch in tables(6, [6], "float64", 0)]
+    rows = PackedRows(("a", "b"), "float64")
+    (batch,) = reading.batches(iter(given_), 3)
+    assert batch.keys.tolist() == [3, 4, 5, 6]
+    again = joined(rows.batches(iter(sent([rows.values(batch)], False)), 3))
+    for one, other in zip(again, batch, strict=True):
+        np.testing.assert_array_equal(one, other)

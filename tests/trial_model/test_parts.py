@@ -25,7 +25,7 @@ def in_pieces(path):
 @pytest.fixture(scope="module")
 def csv(tmp_path_factory):
     path = tmp_path_factory.mktemp("rows") / "rows.csv"
-    trial_table(8_000).to_csv(path, index=False)
+    trial_table(6_000).to_csv(path, index=False)
     return path
 
 

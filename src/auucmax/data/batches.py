@@ -101,8 +101,9 @@ class SharedReadings:
 
     def total(self, *summaries: Callable[[Batch], Any]) -> list[Any]:
         """As that of the source."""
-        waiting, self._waiting = self._waiting, []
+        waiting = self._waiting
         answers = self.source.total(*summaries, *(summary for summary, _ in waiting))
+        self._waiting = []  # a reading that fails leaves them waiting
         for (_, found), answer in zip(waiting, answers[len(summaries) :], strict=True):
             found.append(answer)
         return answers[: len(summaries)]

@@ -40,7 +40,15 @@ class _ParquetFiles:
     def schema(self) -> Any:
         import pyarrow.parquet
 
-        return pyarrow.parquet.read_schema(self.files[0])
+        first, *others = map(pyarrow.parquet.read_schema, self.files)
+        types = dict(zip(first.names, first.types, strict=True))
+        for file, schema in zip(self.files[1:], others, strict=True):
+            if dict(zip(schema.names, schema.types, strict=True)) != types:
+                raise TableError(
+                    f"{Path(file).name} should have the columns and types of "
+                    f"{Path(self.files[0]).name}, got others. Write the files alike."
+                )
+        return first
 
     def batches(self, columns: Sequence[str], n_rows: int) -> Generator[Any, None, None]:
         import pyarrow.parquet

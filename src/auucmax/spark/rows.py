@@ -54,8 +54,7 @@ class NumberRows:
 
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
         """Blocks of rows of a partition."""
-        for first, table in _blocks(tables, len(self.features)):
-            yield self.rows.batch(table, _keys(first_key + first, table.num_rows))
+        yield from _numbered(self.rows.batch, tables, len(self.features), first_key)
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,7 @@ class MadeRows:
 
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
         """Blocks of rows of a partition."""
-        for first, table in _blocks(tables, len(self.features)):
-            yield self._batch(table, _keys(first_key + first, table.num_rows))
+        yield from _numbered(self._batch, tables, len(self.features), first_key)
 
     def _batch(self, table: Any, keys: NDArray[np.uint64]) -> Batch:
         rows = self.arms.batch(table, keys)
@@ -237,24 +235,33 @@ def _no_rows(n: int) -> Any:
     return pa.nulls(n, pa.binary())
 
 
-def _keys(first: int, n_rows: int) -> NDArray[np.uint64]:
-    return np.arange(first, first + n_rows, dtype=np.uint64)
+def _numbered(
+    make: Callable[[Any, NDArray[np.uint64]], Batch],
+    tables: Iterator[Any],
+    n_features: int,
+    first_key: int,
+) -> Iterator[Batch]:
+    """Blocks of the rows that are kept, which are counted: packed rows have the same keys."""
+    for table in _blocks(tables, n_features):
+        batch = make(table, np.arange(table.num_rows, dtype=np.uint64))
+        keys = np.arange(first_key, first_key := first_key + len(batch.y), dtype=np.uint64)
+        yield batch._replace(keys=keys)
 
 
-def _blocks(batches: Iterator[Any], n_features: int) -> Iterator[tuple[int, Any]]:
-    """Number of its first row, and table, of Arrow batches that are joined to larger blocks."""
+def _blocks(batches: Iterator[Any], n_features: int) -> Iterator[Any]:
+    """Tables of Arrow batches that are joined to larger blocks."""
     import pyarrow as pa
 
     most = int(np.clip(BLOCK_BYTES // (8 * max(n_features, 1)), 1, BLOCK_ROWS))
-    first, n_rows, waiting = 0, 0, []
+    n_rows, waiting = 0, []
     for batch in batches:
         waiting.append(batch)
         n_rows += batch.num_rows
         if n_rows >= most:
-            yield first, pa.Table.from_batches(waiting)
-            first, n_rows, waiting = first + n_rows, 0, []
+            yield pa.Table.from_batches(waiting)
+            n_rows, waiting = 0, []
     if n_rows:
-        yield first, pa.Table.from_batches(waiting)
+        yield pa.Table.from_batches(waiting)
 
 
 def _add_branches(batches: Iterator[Any]) -> Iterator[Any]:
