@@ -1,6 +1,7 @@
 """``python -m benchmarks NAME [--json FILE] [--keep]``: print a table, write the records.
 
-``python -m benchmarks compare OLD NEW``: which calls of two JSON files have become slower.
+``python -m benchmarks compare OLD NEW``: which calls of two JSON files have become slower, or
+fail.
 
 ``--keep`` commits to the numbers: records and table go to ``benchmarks/results`` and the page
 ``docs/benchmarks.md`` is made anew from all that is there.
@@ -69,13 +70,11 @@ def main() -> int:
         case for case in module.cases(quick=arguments.quick) if arguments.only in (None, case.case)
     ]
     records = run_cases(cases, benchmark=arguments.name)
-    heads = [f"{' '.join(['python -m benchmarks', *sys.argv[1:]])}, {datetime.now(UTC):%Y-%m-%d}"]
+    run = run_of(sys.argv[1:])
+    records = [record | {"run": run} for record in records]
     if arguments.only is not None and arguments.keep:
-        old_heads, records = kept_with(arguments.name, records)
-        heads = old_heads + heads
-    facts = f"{platform.machine()}, {_cores()} cores, {_versions()}"
-    table = "\n".join([*heads, facts, ""])
-    table += "\n" + table_of(records, module.REFERENCES)
+        records = kept_with(arguments.name, records)
+    table = "\n".join([*heads(records), "", table_of(records, module.REFERENCES)])
     print("\n" + table)
     if arguments.json:
         write(arguments.json, json.dumps(records, indent=1) + "\n")
@@ -88,15 +87,45 @@ def main() -> int:
     return 0
 
 
-def kept_with(name: str, new: list[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
-    """The commands of the kept results, and their records with new ones of whole cases."""
-    text = (RESULTS / f"{name}.txt").read_text()
-    heads = [line for line in text.splitlines() if line.startswith("python -m benchmarks")]
-    old = json.loads((RESULTS / f"{name}.json").read_text())
+def run_of(arguments: list[str]) -> dict[str, str]:
+    """What each record of a run remembers of it."""
+    return {
+        "command": " ".join(["python -m benchmarks", *arguments]),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "machine": f"{platform.machine()}, {_cores()} cores",
+        "versions": _versions(),
+    }
+
+
+def heads(records: list[dict[str, Any]]) -> list[str]:
+    """How records were measured, two lines a run; of several runs, with the cases of each.
+
+    >>> run = {"command": "a", "date": "b", "machine": "c", "versions": "d"}
+    >>> both = [{"case": "fit", "run": run}, {"case": "pass", "run": run | {"versions": "e"}}]
+    >>> heads(both[:1]), heads(both)
+    (['a, b', 'c, d'], ['a, b: fit', 'c, d', 'a, b: pass', 'c, e'])
+    """
+    runs: list[dict[str, str]] = []
+    for record in records:
+        if record["run"] not in runs:
+            runs.append(record["run"])
+    lines = []
+    for run in runs:
+        cases = dict.fromkeys(record["case"] for record in records if record["run"] == run)
+        which = f": {', '.join(cases)}" if len(runs) > 1 else ""
+        lines.append(f"{run['command']}, {run['date']}{which}")
+        lines.append(f"{run['machine']}, {run['versions']}")
+    return lines
+
+
+def kept_with(name: str, new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The kept records, each with the run that it is from, and new ones of whole cases."""
+    kept = RESULTS / f"{name}.json"
+    old = json.loads(kept.read_text()) if kept.exists() else []
     measured = {record["case"] for record in new}
     place = next((k for k, record in enumerate(old) if record["case"] in measured), len(old))
     others = [record for record in old if record["case"] not in measured]
-    return heads, others[:place] + new + others[place:]
+    return others[:place] + new + others[place:]
 
 
 def page() -> str:

@@ -1,7 +1,9 @@
 """``python -m benchmarks compare OLD NEW``: two JSON files of records, call by call.
 
 A call has become slower if it takes both 15% and 0.05 seconds longer: small calls vary by more than
-15%, long ones by more than 0.05 seconds. The exit code is 1 if one has.
+15%, long ones by more than 0.05 seconds. It fails if it was tried in NEW and did not run, though it
+did not fail in OLD. The exit code is 1 if one has become slower or fails. A call that was measured
+in one file only is listed, and changes nothing.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 RELATIVE, ABSOLUTE = 0.15, 0.05
+SLOWER, FAILS, NOT_MEASURED = "SLOWER", "FAILS", "not measured"
 
 Key = tuple[str, str, str, int]
+Record = dict[str, Any]
 
 
 def main(arguments: list[str]) -> int:
@@ -21,34 +25,47 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     given = parser.parse_args(arguments)
-    old, new = (_seconds(json.loads(path.read_text())) for path in (given.old, given.new))
-    lines, n_slower = compared(old, new)
+    lines, is_worse = compared(*(json.loads(path.read_text()) for path in (given.old, given.new)))
     print("\n".join(lines))
-    return 1 if n_slower else 0
+    return int(is_worse)
 
 
-def compared(old: dict[Key, float | None], new: dict[Key, float | None]) -> tuple[list[str], int]:
-    """A line for each call, and how many have become slower.
+def compared(old: list[Record], new: list[Record]) -> tuple[list[str], bool]:
+    """A line for each call and one for all, and whether some have become slower or fail.
 
-    >>> before, after = {("fit", "a", "ours", 1): 1.0}, {("fit", "a", "ours", 1): 1.2}
-    >>> lines, n_slower = compared(before, after)
-    >>> print(lines[0])
+    >>> call = {"benchmark": "fit", "case": "a", "library": "ours", "rows": 1}
+    >>> lines, is_worse = compared([call | {"seconds": 1.0}], [call | {"seconds": 1.2}])
+    >>> print("\\n".join(lines))
     fit: a, ours, 1 rows: 1.000 s -> 1.200 s (x 1.20) SLOWER
+    Of 1 calls, 1 have become slower, 0 fail, 0 of OLD are not measured in NEW
     """
-    lines, n_slower = [], 0
-    for key in [*old, *(key for key in new if key not in old)]:
+    before, after = _by_call(old), _by_call(new)
+    calls = dict.fromkeys([*before, *after])
+    verdicts = {key: verdict(before.get(key, {}), after.get(key, {})) for key in calls}
+    lines = []
+    for key, found in verdicts.items():
         benchmark, case, library, rows = key
-        before, after = old.get(key), new.get(key)
-        name = f"{benchmark}: {case}, {library}, {rows:,} rows"
-        if before is None or after is None:
-            lines.append(f"{name}: {_told(before)} -> {_told(after)}")
-            continue
-        slower = is_slower(before, after)
-        n_slower += slower
-        told = f"{_told(before)} -> {_told(after)} (x {after / before:.2f})"
-        lines.append(f"{name}: {told}{' SLOWER' * slower}")
-    lines.append(f"{n_slower} of {len(lines)} have become slower")
-    return lines, n_slower
+        told = f"{_told(before.get(key, {}))} -> {_told(after.get(key, {}))}"
+        if _both_ran(before.get(key, {}), after.get(key, {})):
+            told += f" (x {after[key]['seconds'] / before[key]['seconds']:.2f})"
+        flag = f" {found}" if found else ""
+        lines.append(f"{benchmark}: {case}, {library}, {rows:,} rows: {told}{flag}")
+    n_slower, n_failing = (sum(v == flag for v in verdicts.values()) for flag in (SLOWER, FAILS))
+    n_missing = sum(_told(after.get(key, {})) == NOT_MEASURED for key in before)
+    lines.append(
+        f"Of {len(calls)} calls, {n_slower} have become slower, {n_failing} fail, {n_missing} of "
+        f"OLD are not measured in NEW"
+    )
+    return lines, n_slower + n_failing > 0
+
+
+def verdict(before: Record, after: Record) -> str:
+    """SLOWER, FAILS, or nothing; of a call that a file has no record of, an empty one."""
+    if "error" in after:
+        return "" if "error" in before else FAILS
+    if _both_ran(before, after) and is_slower(before["seconds"], after["seconds"]):
+        return SLOWER
+    return ""
 
 
 def is_slower(before: float, after: float) -> bool:
@@ -56,9 +73,16 @@ def is_slower(before: float, after: float) -> bool:
     return after > before * (1 + RELATIVE) and after > before + ABSOLUTE
 
 
-def _seconds(records: list[dict[str, Any]]) -> dict[Key, float | None]:
-    return {(r["benchmark"], r["case"], r["library"], r["rows"]): r["seconds"] for r in records}
+def _both_ran(before: Record, after: Record) -> bool:
+    return before.get("seconds") is not None and after.get("seconds") is not None
 
 
-def _told(seconds: float | None) -> str:
-    return "not measured" if seconds is None else f"{seconds:.3f} s"
+def _by_call(records: list[Record]) -> dict[Key, Record]:
+    return {(r["benchmark"], r["case"], r["library"], r["rows"]): r for r in records}
+
+
+def _told(record: Record) -> str:
+    if "error" in record:
+        return f"failed ({record['error']})"
+    seconds = record.get("seconds")
+    return NOT_MEASURED if seconds is None else f"{seconds:.3f} s"

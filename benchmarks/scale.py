@@ -376,7 +376,7 @@ def _on_paper(known: Known) -> dict[str, float]:
     if not (large and small and fit and gradient):
         return {}
     slope = (large["seconds"] - small["seconds"]) / (CRITEO_ROWS - SIZES[1])
-    row_bytes = 4 * FEATURES + 8 + 4  # features, outcome, treatment: see auucmax.spark.packed
+    row_bytes = 4 * (FEATURES + 1)  # features, outcome and treatment: see auucmax.spark.packed
     return {
         "fixed": small["seconds"] - slope * SIZES[1],
         "row_ns": 1e9 * slope,
@@ -414,9 +414,9 @@ def guide(records: list[dict[str, Any]]) -> str:
     if len(cost) < len(PASSES) or not paper:
         return "\n".join(rows)
     checks = "; ".join(
-        f"{expected:.2f} s expected and {measured:.2f} s measured at {n:,} rows"
-        for case, n, _, expected, measured in _checked(known)
-        if n >= SIZES[1]
+        f"{expected:.2f} s expected and {measured:.2f} s measured at {n:,} rows, in {readings} "
+        f"readings"
+        for case, n, readings, expected, measured in _checked(known)
     )
     return "\n".join(
         [
@@ -426,8 +426,7 @@ def guide(records: list[dict[str, Any]]) -> str:
             f"two cores, each further reading {1e9 * cost['gradient']:.0f} ns (reading alone: "
             f"{1e9 * cost['reading']:.0f}, from plain Parquet files that the system has in its "
             f"memory), a histogram of the scores, which takes two readings, "
-            f"{1e9 * cost['histogram']:.0f}. For a fit of {paper['readings']:.0f} readings that "
-            f"makes {checks}.",
+            f"{1e9 * cost['histogram']:.0f}. For fits that makes {checks}.",
             "",
             f"On Spark, from a DataFrame that is cached, a fit took {paper['fixed']:.1f} s and "
             f"{paper['row_ns']:.0f} ns a row here, and keeps {paper['row_bytes']:.0f} bytes a row "

@@ -92,18 +92,46 @@ def test_a_case_can_be_measured_again(tmp_path, monkeypatch):
     monkeypatch.setattr(command, "run_cases", measured)
     both = [case("np.argsort"), case("auucmax")._replace(case="other")]
     monkeypatch.setattr("benchmarks.metrics.cases", lambda quick: both)
-    for more in ([], ["--only", "other"]):
+
+    def kept(versions, *more):
+        monkeypatch.setattr(command, "_versions", lambda: versions)
         monkeypatch.setattr("sys.argv", ["benchmarks", "metrics", "--keep", *more])
         command.main()
         found = json.loads((tmp_path / "RESULTS" / "metrics.json").read_text())
         assert [record["case"] for record in found] == ["auuc", "other"]
-        if not more:
-            first = found
+        return found, (tmp_path / "RESULTS" / "metrics.txt").read_text().split("\n\n")[0]
+
+    first, text = kept("old 1")
+    command_line, facts = text.splitlines()
+    assert command_line.startswith("python -m benchmarks metrics --keep, 2")
+    assert command_line.count(":") == 0
+    assert facts.endswith(", old 1")
+    found, text = kept("new 2", "--only", "other")
     assert found[0] == first[0]
     assert found[1]["seconds"] != first[1]["seconds"]
-    text = (tmp_path / "RESULTS" / "metrics.txt").read_text().splitlines()
-    assert text[0].startswith("python -m benchmarks metrics --keep, ")
-    assert text[1].startswith("python -m benchmarks metrics --keep --only other, ")
+    assert [record["run"]["versions"] for record in found] == ["old 1", "new 2"]
+    lines = text.splitlines()
+    assert [line.split(": ")[-1] for line in lines[::2]] == ["auuc", "other"]
+    assert lines[2].startswith("python -m benchmarks metrics --keep --only other, ")
+    assert [line.split(", ")[-1] for line in lines[1::2]] == ["old 1", "new 2"]
+    _, text = kept("new 3")
+    assert "other" not in text  # nothing is left of the earlier runs
+    assert "new 2" not in text
+
+
+def test_a_case_may_be_the_first_that_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+    assert command.kept_with("metrics", [{"case": "a"}]) == [{"case": "a"}]
+
+
+@pytest.mark.parametrize("name", command.NAMES)
+def test_kept_records_know_their_run_and_make_the_kept_table(name):
+    records = json.loads((command.RESULTS / f"{name}.json").read_text())
+    for record in records:
+        assert record["run"].keys() == command.run_of([]).keys()
+        assert record["run"]["command"].startswith(f"python -m benchmarks {name}")
+    text = (command.RESULTS / f"{name}.txt").read_text()
+    assert text.split("\n\n")[0].splitlines() == command.heads(records)
 
 
 def test_sizes_and_libraries():
@@ -140,6 +168,40 @@ def test_slower_is_both_relative_and_absolute(tmp_path, capsys, before, after, s
     assert code == slower
     assert ("SLOWER" in said) == slower
     assert "fit: c, old, 5 rows: 9.000 s -> not measured" in said
+    assert said.endswith(
+        f"Of 3 calls, {int(slower)} have become slower, 0 fail, 1 of OLD are not measured in NEW\n"
+    )
+
+
+CALL = {"benchmark": "fit", "case": "c", "library": "l", "rows": 5}
+RAN, FAILED = CALL | {"seconds": 9.0}, CALL | {"seconds": None, "error": "ValueError: no"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told", "is_worse"),
+    [
+        ([RAN], [FAILED], "9.000 s -> failed (ValueError: no) FAILS", True),
+        ([], [FAILED], "not measured -> failed (ValueError: no) FAILS", True),
+        ([RAN], [], "9.000 s -> not measured", False),
+        ([RAN], [CALL | {"seconds": None}], "9.000 s -> not measured", False),
+        ([FAILED], [FAILED], "failed (ValueError: no) -> failed (ValueError: no)", False),
+        ([FAILED], [RAN], "failed (ValueError: no) -> 9.000 s", False),
+        ([], [RAN], "not measured -> 9.000 s", False),
+    ],
+)
+def test_a_call_that_fails_is_told_from_one_that_was_not_measured(
+    tmp_path, capsys, old, new, told, is_worse
+):
+    for name, records in (("old", old), ("new", new)):
+        (tmp_path / name).write_text(json.dumps(records))
+    assert compare.main([str(tmp_path / "old"), str(tmp_path / "new")]) == is_worse
+    first, last = capsys.readouterr().out.splitlines()
+    assert first == f"fit: c, l, 5 rows: {told}"
+    n_missing = int(bool(old) and told.endswith("-> not measured"))
+    assert last == (
+        f"Of 1 calls, 0 have become slower, {int(is_worse)} fail, {n_missing} of OLD are not "
+        f"measured in NEW"
+    )
 
 
 def test_fits_at_scale_can_be_measured(tmp_path, monkeypatch):

@@ -128,6 +128,8 @@ def test_what_a_histogram_cannot_do(trial, score):
     bounded = certify(money, outcome_range=(0, 30))
     assert "[0, 30]" in str(bounded)
     assert bounded.lower_bound == pytest.approx(30 * certify(histogram).lower_bound)
+    with pytest.raises(ValueError, match="got outcomes from 0 to 30 and no range"):
+        certify(money, outcome_range=None)
     few = ScoreHistogram.of([1, 0, 1], [1, 2, 3], [True, False, False], [])
     with pytest.raises(ValueError, match="two rows, got 1 treated and 2 control"):
         certify(few)

@@ -7,6 +7,7 @@ from sklearn.model_selection import GridSearchCV
 from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_score, certify, load_hillstrom, make_trial
 from auucmax.bounds import ALL_BOUNDS, certify_difference, certify_thresholds
 from auucmax.bounds.methods import METHODS
+from auucmax.trial_model import fit_trial_model
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +101,20 @@ def test_models_inside_others_remember_their_rows(halves):
         with pytest.raises(ValueError, match="100% are rows that it was fitted on"):
             certify(outer, train.X, train.y, treatment=train.treatment)
         assert certify(outer, test.X, test.y, treatment=test.treatment)
+
+
+def test_a_trial_model_remembers_its_rows(halves):
+    rows, _ = halves
+    table = rows.X.assign(y=rows.y, t=rows.treatment, place=np.where(rows.X["x0"] > 0, "a", "b"))
+    how = {"model": "tm", "calibration_share": 0, "random_state": 0}
+    model = fit_trial_model(table, treatment="t", outcome="y", **how)
+    learnt, new = model.trained(table), model.held_out(table)
+    with pytest.raises(ValueError, match="100% are rows that it was fitted on"):
+        certify(model, learnt.frame, learnt.y, treatment=learnt.treatment, method="mcdiarmid")
+    with pytest.raises(ValueError, match="are rows that it was fitted on"):
+        certify(model, table, rows.y, treatment=rows.treatment, method="mcdiarmid")
+    found = certify(model, new.frame, new.y, treatment=new.treatment, method="mcdiarmid")
+    assert found.n_rows + len(learnt.y) == rows.n_rows
 
 
 def test_rows_of_weight_zero_are_not_remembered(halves):

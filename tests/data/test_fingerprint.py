@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,3 +77,15 @@ def test_ids():
     assert list(hash_ids([1.0, 2.0], 2)) == list(hash_ids([1, 2], 2))
     with pytest.raises(ValueError, match="ids should have no missing values"):
         hash_ids(["a", None], 2)
+
+
+def test_texts_are_texts_in_any_block():
+    frame = pd.DataFrame({"zip": ["01", "1", "a", "b"], "n": [1, 2.5, 2, None]}, dtype=object)
+    y, treated = np.array([0.0, 1, 0, 1]), np.array([True, False, True, False])
+    first, second = (
+        fingerprint(frame.iloc[part], y[part], treated[part]) for part in (slice(2), slice(2, 4))
+    )
+    whole = fingerprint(frame, y, treated)
+    assert first + second == whole  # a block of texts that look like numbers
+    assert set((first + second).sample) == set(whole.sample)
+    assert len(whole.sample) == 4

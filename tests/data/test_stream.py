@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import operator
+import pickle
+from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 
@@ -13,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auucmax import AUUCMax
 from auucmax.data import stream_table
 from auucmax.data.batches import Batch, Extremes, Part, RowSource, Sample, part_of
 from auucmax.data.reading import TableError
@@ -176,3 +180,226 @@ def test_files_of_other_types_are_refused(tmp_path):
     pd.DataFrame(columns | {"x": [2**24 + 1, 2]}).to_parquet(tmp_path / "b.parquet")
     with pytest.raises(TableError, match=r"b.parquet should have the columns and types of a.parq"):
         stream_table(tmp_path, treatment="t", outcome="y")
+
+
+def columns(**more) -> dict:
+    return {"treatment": "t", "outcome": "y", "features": ["a"]} | more
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"features": ["a", "y"]}, "neither treatment nor outcome, got 'y'"),
+        ({"features": ["t"]}, "neither treatment nor outcome, got 't'"),
+        ({"features": ["a", "b", "a"]}, "different columns, got 'a' more than once"),
+        ({"features": "a"}, "a list of names, got 'a'"),
+        ({"treatment": "y"}, "two columns, got 'y' for both"),
+        ({"treatment": "arm"}, "Name the two arms with treated= and control="),
+        ({"outcome": "arm"}, "'arm' should hold numbers or booleans"),
+    ],
+)
+def test_roles_are_checked_before_anything_is_read(tmp_path, given, said):
+    frame().to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(TableError, match=said) as caught:
+        stream_table(tmp_path / "rows.parquet", **columns(**given))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("treated", "control"), [(1, 0), (1.0, "0"), (True, "false"), ("1", 0.0)])
+def test_arms_by_value_in_files_and_databases(tmp_path, treated, control):
+    table = frame()
+    kind = bool if isinstance(treated, bool) else float
+    table["t"] = table["t"].astype(kind)
+    table.to_parquet(tmp_path / "rows.parquet")
+    with duckdb.connect(str(tmp_path / "d.duckdb")) as db:
+        db.register("given", table)
+        price = "t" if kind is bool else "CAST(t AS DECIMAL(5, 2)) AS t"
+        db.execute(f"CREATE TABLE rows AS SELECT a, y, {price} FROM given")
+    for source, query in ((tmp_path / "rows.parquet", None), (tmp_path / "d.duckdb", "rows")):
+        rows = stream_table(source, query=query, **columns(treated=treated, control=control))
+        np.testing.assert_array_equal(gathered(rows).treated, table["t"] == 1)
+
+
+def test_a_file_that_is_damaged_in_its_middle_is_named(tmp_path):
+    frame(5000).to_parquet(tmp_path / "a.parquet")
+    frame(50_000).to_parquet(tmp_path / "b.parquet", row_group_size=5000)
+    whole = (tmp_path / "b.parquet").read_bytes()
+    half = len(whole) // 2
+    (tmp_path / "b.parquet").write_bytes(whole[:half] + bytes(20_000) + whole[half + 20_000 :])
+    rows = stream_table(tmp_path, **columns())
+    with pytest.raises(TableError, match=r"^b.parquet should be a Parquet file that can") as said:
+        rows.total(len_of)
+    assert "\n" not in str(said.value)
+
+
+def test_a_query_that_fails_while_it_runs(tmp_path):
+    with duckdb.connect(str(tmp_path / "d.duckdb")) as db:
+        db.execute(
+            "CREATE TABLE rows AS SELECT i % 2 AS t, 1 AS y, "
+            "CASE i WHEN 299_999 THEN 'ten' ELSE '10' END AS x FROM range(300_000) r(i)"
+        )
+    rows = stream_table(
+        tmp_path / "d.duckdb",
+        query="SELECT t, y, CAST(x AS DOUBLE) AS a FROM rows",
+        **columns(batch_rows=1000),
+    )
+    with pytest.raises(TableError, match=r"d.duckdb should be .* got: .*'ten'.*DOUBLE") as said:
+        rows.total(len_of)
+    assert "\n" not in str(said.value)
+
+
+def test_an_error_of_a_summary_stays_what_it_is(tmp_path):
+    frame().to_parquet(tmp_path / "rows.parquet")
+
+    def broken(batch: Batch):
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        stream_table(tmp_path / "rows.parquet", **columns(batch_rows=7)).total(broken)
+
+
+@pytest.mark.parametrize("batch_rows", [-1, 0, 1.5, True, "10", 2**40])
+def test_rows_of_a_batch_are_a_whole_number(tmp_path, batch_rows):
+    frame().to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match="batch_rows should be a whole number from 1"):
+        stream_table(tmp_path / "rows.parquet", **columns(batch_rows=batch_rows))
+
+
+@pytest.mark.parametrize("asked", ["0", "-1", "", "many", None])
+def test_there_is_at_least_one_thread_on_every_system(tmp_path, monkeypatch, asked):
+    frame().to_parquet(tmp_path / "rows.parquet")
+    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
+    if asked is not None:
+        monkeypatch.setenv("NUMBA_NUM_THREADS", asked)
+    monkeypatch.delattr("os.sched_getaffinity", raising=False)  # as on macOS and Windows
+    assert stream_table(tmp_path / "rows.parquet", **columns()).total(len_of)[0] == 50
+
+
+@pytest.mark.parametrize(("value", "arm"), [(0, "control"), (1, "treated")])
+@pytest.mark.parametrize("selection", [None, "bound", "cv", "certificate"])
+def test_one_arm_alone_is_told_as_in_memory(tmp_path, value, arm, selection):
+    table = frame().assign(t=value)
+    table.to_parquet(tmp_path / "rows.parquet")
+    rows = stream_table(tmp_path / "rows.parquet", **columns(batch_rows=20))
+    end = rf"all 50 rows are {arm}. An effect needs both arms.$"
+    with pytest.raises(ValueError, match=rf"'t' of rows.parquet should hold both arms.*{end}"):
+        AUUCMax(selection=selection).fit(rows)
+    with pytest.raises(ValueError, match=end):
+        AUUCMax(selection=selection).fit(table[["a"]], table["y"], treatment=table["t"])
+
+
+PLACE = 20  # of a row that is part of the mark
+
+
+def other_value(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(a=table["a"].mask(table.index == PLACE, 9.0))
+
+
+CHANGES = {
+    "one row less": lambda table: table[:-1],
+    "one row more": lambda table: pd.concat([table, table[:1]]),
+    "another order": lambda table: table[::-1],
+    "two rows in the place of each other": lambda table: table.iloc[
+        [*range(PLACE), PLACE + 1, PLACE, *range(PLACE + 2, len(table))]
+    ],
+    "another outcome": lambda table: table.assign(y=table["y"].where(table.index != PLACE, 2)),
+    "another arm": lambda table: table.assign(t=table["t"] ^ (table.index == PLACE)),
+    "another value": other_value,
+    "a value that is missing": lambda table: table.assign(a=table["a"].mask(table.index == PLACE)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("batch_rows", [64, None])
+def test_a_file_that_changes_between_readings_is_refused(tmp_path, change, batch_rows):
+    table, file = frame(1000), tmp_path / "rows.parquet"
+    table.to_parquet(file)
+    rows = stream_table(file, **columns(batch_rows=batch_rows))
+    assert rows.total(len_of)[0] == rows.total(len_of)[0] == 1000
+    CHANGES[change](table).to_parquet(file)
+    for _ in range(2):  # what came first counts
+        with pytest.raises(TableError, match=r"^rows.parquet should give the same rows in the sam"):
+            rows.total(len_of)
+    table.to_parquet(file)
+    assert rows.total(len_of)[0] == 1000
+
+
+def test_the_same_rows_in_other_batches_are_no_change(tmp_path):
+    table, file = frame(5000), tmp_path / "rows.parquet"
+    table.loc[::7, "arm"] = "phone"
+    table.to_parquet(file)
+    named = columns(treatment="arm", treated="mail", control="none", batch_rows=1000)
+    rows = stream_table(file, **named)
+    rows.total(len_of)
+    table.to_parquet(file, row_group_size=333)
+    other_batches = replace(rows, batch_rows=77)
+    for again in (rows, pickle.loads(pickle.dumps(rows)), copy.deepcopy(rows), other_batches):
+        again.total(len_of)
+    assert rows._marks == other_batches._marks
+
+
+def test_rows_of_other_arms_may_change(tmp_path):
+    table, file = frame(1000), tmp_path / "rows.parquet"
+    table.loc[PLACE, "arm"] = "phone"
+    table.to_parquet(file)
+    rows = stream_table(file, **columns(treatment="arm", treated="mail", control="none"))
+    rows.total(len_of)
+    other_value(table).to_parquet(file)
+    rows.total(len_of)
+    table.assign(arm=table["arm"].mask(table.index == PLACE, "mail")).to_parquet(file)
+    with pytest.raises(TableError, match="the same rows"):
+        rows.total(len_of)
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT t, y, random() AS a FROM rows", "FROM rows ORDER BY random()"]
+)
+def test_a_query_with_something_random_is_refused(tmp_path, query):
+    with duckdb.connect(str(tmp_path / "d.duckdb")) as db:
+        db.execute("CREATE TABLE rows AS SELECT i % 2 AS t, 1 AS y, i AS a FROM range(5000) r(i)")
+    rows = stream_table(tmp_path / "d.duckdb", query=query, **columns())
+    rows.total(len_of)
+    with pytest.raises(TableError, match=r"d.duckdb should give .* let a query have an ORDER BY"):
+        rows.total(len_of)
+
+
+def test_a_query_in_many_threads_gives_the_same_rows(tmp_path):
+    with duckdb.connect(str(tmp_path / "d.duckdb")) as db:
+        db.execute(
+            "CREATE TABLE rows AS SELECT i % 2 AS t, 1 AS y, i AS a FROM range(1_000_000) r(i)"
+        )
+    query = "SELECT * FROM rows WHERE a % 3 < 2"
+    rows = stream_table(tmp_path / "d.duckdb", query=query, **columns(batch_rows=10_000))
+    sizes = [rows.total(len_of)[0] for _ in range(5)]
+    assert sizes == [666_667] * 5
+
+
+def test_a_reading_that_is_stopped_tells_nothing(tmp_path):
+    table, file = frame(1000), tmp_path / "rows.parquet"
+    table.to_parquet(file)
+    rows = stream_table(file, **columns(batch_rows=64))
+    next(early := rows.batches())
+    early.close()
+    other_value(table).to_parquet(file)
+    rows.total(len_of)
+    next(late := rows.batches())
+    late.close()
+    table.to_parquet(file)
+    with pytest.raises(TableError, match="the same rows"):
+        rows.total(len_of)
+
+
+def test_streams_are_equal_pickled_and_printed_whatever_was_read(tmp_path):
+    file = tmp_path / "rows.parquet"
+    frame().to_parquet(file)
+    rows, other = (stream_table(file, **columns()) for _ in range(2))
+    before = repr(rows)
+    rows.total(len_of)
+    assert rows == other == pickle.loads(pickle.dumps(rows))
+    assert hash(rows) == hash(other)
+    assert repr(rows) == before
+    other_value(frame(400)).to_parquet(file)
+    sent = pickle.loads(pickle.dumps(rows))  # a copy knows what was read before
+    with pytest.raises(TableError, match="the same rows"):
+        sent.total(len_of)
+    other.total(len_of)  # one that has not been read takes what is there

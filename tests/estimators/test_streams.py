@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.batches_in_memory import ListedRows
 
 from auucmax import AUUCMax, load_hillstrom, make_trial
+from auucmax.estimators.scaling import SCALES
 from auucmax.estimators.training_rows import StreamedRows, TrainingRows
+from auucmax.pairs import get_surrogate
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +59,78 @@ def test_coefficients_equal_those_of_the_rows_in_memory(hillstrom, options):
         np.testing.assert_allclose(*bounds, atol=1e-6)
 
 
-def test_columns_far_from_zero_lose_no_digits():
-    trial = make_trial(3000, random_state=1)
-    X = trial.X.to_numpy(np.float64).copy()
-    X[:, 0] += 1e6
-    memory = AUUCMax(selection=None, norm=0.1).fit(X, trial.y, treatment=trial.treatment)
-    stream = AUUCMax(selection=None, norm=0.1).fit(ListedRows(X, trial.y, trial.treatment, [999]))
-    np.testing.assert_allclose(stream.coef_, memory.coef_, atol=1e-6)
+class FewReadings(ListedRows):
+    """A solver that digits have left without descent would go on reading."""
+
+    def total(self, *summaries):
+        assert self.n_readings < 200
+        return super().total(*summaries)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    distances=st.lists(
+        st.sampled_from([0.0, 30.0, 900.0, -1e4, 1e5, -1e6, 1e7]), min_size=1, max_size=4
+    ),
+    dtype=st.sampled_from([np.float64, np.float32]),
+    scale=st.sampled_from(SCALES),
+    options=st.sampled_from(
+        [{"selection": "bound"}, {"selection": None}, {"selection": None, "norm": 0.1}]
+    ),
+    surrogate=st.sampled_from(["s_poly", "s_log"]),
+    order=st.sampled_from("CF"),
+)
+@pytest.mark.filterwarnings("ignore:the solver should reach")  # of such columns, in memory too
+@pytest.mark.filterwarnings("ignore:columns should have similar ranges")
+def test_columns_far_from_zero_lose_no_digits(distances, dtype, scale, options, surrogate, order):
+    """Ranges are about 1: in float32 there are a few values left of a column around 1e7."""
+    trial = make_trial(600, n_features=4, random_state=1)
+    X = trial.X.to_numpy(np.float64) / 7
+    X[:, : len(distances)] += distances
+    X = X.astype(dtype)
+    memory = AUUCMax(surrogate, scale=scale, **options)
+    memory.fit(X, trial.y, treatment=trial.treatment)
+    source = FewReadings(np.asarray(X, order=order), trial.y, trial.treatment, [200, 450])
+    stream = AUUCMax(surrogate, scale=scale, **options).fit(source)
+    size = np.abs(memory.scaled_coef_).max()
+    np.testing.assert_allclose(stream.scaled_coef_, memory.scaled_coef_, atol=1e-6 * size)
+    assert stream.radius_ == pytest.approx(memory.radius_, rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_one_more_reading_where_a_column_lies_far_from_zero_and_only_there(scale):
+    trial = make_trial(600, n_features=4, random_state=1)
+    readings = []
+    for distance in (0.0, 1e5):
+        X = trial.X.to_numpy(np.float64) + distance * np.eye(4)[0]
+        source = ListedRows(X, trial.y, trial.treatment, [300])
+        rows = StreamedRows(source)
+        rows.scaled(rows.scaling(scale)).objective(get_surrogate("s_log"), "lambda")
+        readings.append(source.n_readings)
+    assert readings == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("selection", "said"),
+    [
+        (None, {"columns should have", "the solver should r"}),
+        ("certificate", {"columns should have"}),
+    ],
+)
+def test_warnings_point_at_the_line_that_calls_fit(selection, said):
+    """Of arrays and of streams, which come to them by different ways."""
+    trial = make_trial(3000, n_features=4, random_state=1)
+    X = trial.X.to_numpy(np.float64) * [1e5, 1, 1, 1]
+    model = AUUCMax("s_log", scale="none", selection=selection, random_state=0)
+    with warnings.catch_warnings(record=True) as of_arrays:
+        warnings.simplefilter("always")
+        model.fit(X, trial.y, treatment=trial.treatment)
+    with warnings.catch_warnings(record=True) as of_streams:
+        warnings.simplefilter("always")
+        model.fit(ListedRows(X, trial.y, trial.treatment, [999]))
+    for found in (of_arrays, of_streams):
+        assert {w.filename for w in found} == {__file__}
+        assert {str(w.message)[:19] for w in found} == said
 
 
 def test_choice_by_folds_of_a_stream(hillstrom):

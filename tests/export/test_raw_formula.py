@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from tests.export.cases import cases, example
 
+from auucmax.data.level_texts import counted_as
 from auucmax.estimators.formula import Formula, Part
 from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.export.raw_formula import raw_formula
@@ -16,7 +17,9 @@ def added(effect, value):
     if effect.kind != "category":
         is_missing = value is None or value != value
         return effect.when_missing if is_missing else effect.per_unit * value
-    return effect.missing if value is None else dict(effect.levels).get(value, effect.other)
+    levels = dict(effect.levels)
+    level = None if value is None else counted_as(value, levels)
+    return effect.missing if level is None else levels.get(level, effect.other)
 
 
 @settings(max_examples=30, deadline=None)

@@ -1,7 +1,6 @@
 """What tests with a Spark session share."""
 
-import functools
-
+import numpy as np
 import pytest
 
 # Python's own complaints about pyspark, none of which is ours to mend: it has not yet been released
@@ -16,13 +15,9 @@ MARKS = [
 
 
 def partitions(spark, frame, sizes):
-    """A DataFrame with as many rows of the frame in each partition."""
-    whole = spark.createDataFrame(frame)
-    parts, first = [], 0
-    for size in sizes:
-        rows = frame.iloc[first : first + size]
-        part = spark.createDataFrame(rows, whole.schema).coalesce(1) if size else None
-        parts.append(whole.limit(0).coalesce(1) if part is None else part)
-        first += size
-    assert first == len(frame)
-    return functools.reduce(lambda one, other: one.union(other), parts)
+    """A DataFrame with as many rows of the frame in each partition, none in some if told so."""
+    assert sum(sizes) == len(frame)
+    whole, ends = frame.astype(object).to_numpy().tolist(), np.cumsum(sizes)
+    parts = [whole[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    rows = spark.sparkContext.parallelize(parts, len(parts)).flatMap(lambda part: part)
+    return spark.createDataFrame(rows, spark.createDataFrame(frame).schema)

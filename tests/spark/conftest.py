@@ -26,23 +26,28 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory):
+def environment(home):
+    """Variables for Spark to run in a folder; the test is skipped where it cannot."""
     pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("Spark needs Java, which is not installed")
-    if "PYTEST_XDIST_WORKER" in os.environ:  # a second session would be a slow mistake, so say it
-        (tmp_path_factory.getbasetemp().parent / "one spark session").mkdir()
-    home = tmp_path_factory.mktemp("spark")
     for entry in Path(pyspark.__file__).parent.iterdir():  # workers write beside what they start
         (home / entry.name).symlink_to(entry)
-    given = dict(os.environ)
-    os.environ |= {
+    return {
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_DIRS": str(home / "local"),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    variables = environment(tmp_path_factory.mktemp("spark"))
+    if "PYTEST_XDIST_WORKER" in os.environ:  # a second session would be a slow mistake, so say it
+        (tmp_path_factory.getbasetemp().parent / "one spark session").mkdir()
+    given = dict(os.environ)
+    os.environ |= variables
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local-cluster[2,1,1024]").appName("auucmax")

@@ -1,12 +1,31 @@
+from datetime import date
+from decimal import Decimal
+from functools import reduce
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from tests.spark.cases import MARKS
 
+from auucmax import spark as on_spark
 from auucmax.data.batches import Batch
-from auucmax.spark.encoding import RawValues, _KeyCounts, _keys, _medians, _number, _place_counts
+from auucmax.data.table_errors import TableError
+from auucmax.estimators.auucmax import AUUCMax
+from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.spark import encoding
+from auucmax.spark.encoding import (
+    RawValues,
+    _KeyCounts,
+    _keys,
+    _medians,
+    _number,
+    _place_counts,
+    fit_encoder,
+)
+from auucmax.spark.rows import MadeRows, SparkRows, arrow_rows
 
 FLOATS = st.one_of(
     st.floats(allow_infinity=False, width=32),
@@ -81,3 +100,78 @@ def test_raw_values_and_their_places():
     counts = _place_counts(batch, 4)
     assert counts[0].tolist() == [2, 1, 1, 1]  # missing, "1", "a", other
     assert counts.sum(axis=1).tolist() == [5, 5]
+
+
+def with_spark(test):
+    """A test that needs a session."""
+    return reduce(lambda marked, mark: mark(marked), MARKS, test)
+
+
+# Spark's type of the arms; control, treated, and a third arm; labels that name the first two.
+ARMS = {
+    "boolean": (False, True, None, [(True, False), ("true", "FALSE")]),
+    "tinyint": (0, 1, 2, [(1, 0), (1.0, "0")]),
+    "bigint": (2**60, 2**60 + 1, 2**60 + 2, [(2**60 + 1, 2**60)]),
+    "float": (float(np.float32(0.1)), float(np.float32(0.2)), float("nan"), [(0.2, "0.1")]),
+    "double": (-0.0, 1.0, float("nan"), [(1, 0), ("1", "0")]),
+    "decimal(5,2)": (Decimal("0.00"), Decimal("1.00"), Decimal("1.50"), [(1, 0), ("1", 0.0)]),
+    "string": ("False", "TRUE", "no", [(True, False), ("true", "false")]),
+    "date": (date(2024, 1, 1), date(2024, 1, 2), date(2024, 1, 3), [("2024-01-02", "2024-01-01")]),
+}
+
+
+@with_spark
+@pytest.mark.parametrize("kind", ARMS)
+def test_levels_and_rows_are_of_the_arms_that_are_named(spark, kind):
+    control, treated, other, labels = ARMS[kind]
+    towns = ["Oslo", "Rome", "Bern", "Lima"]
+    arms = [control, treated, other, None]
+    given = [(towns[k], arms[k], i % 3 % 2) for i in range(40) for k in range(4)]
+    df = spark.createDataFrame(given, f"town string, t {kind}, y int").coalesce(2)
+    for label_treated, label_control in labels:
+        rows = arrow_rows(df, ["y"], "t", "y", label_treated, label_control)
+        raw = MadeRows(rows, ("town",), _no_features, ())
+        (column,) = fit_encoder(SparkRows(df, raw), TableEncoder(min_level_rows=1)).columns_
+        assert column.levels == ("Oslo", "Rome")
+    named = {"treated": labels[0][0], "control": labels[0][1]}
+    found = on_spark.evaluate(df, treatment="t", outcome="y", score="y", **named)  # y is its score
+    assert found.n_rows == 80
+
+
+def _no_features(frame):
+    return np.empty((len(frame), 0))
+
+
+@with_spark
+def test_roles_and_types_of_columns_are_told_before_a_job(spark, monkeypatch):
+    given = [("a", "yes", 1, "1", [1], 0.5), ("b", "no", 0, "0", [0], 1.5)]
+    df = spark.createDataFrame(
+        given, "town string, t string, n int, s string, l array<int>, x double"
+    )
+    named = {"treated": "yes", "control": "no"}
+    cases = [
+        ({"treatment": "t", "outcome": "n", "features": ["x", "n"], **named}, "got 'n'. Leave it"),
+        ({"treatment": "t", "outcome": "n", "features": ["x", "t"], **named}, "got 't'. Leave it"),
+        ({"treatment": "t", "outcome": "n", "features": ["x", "x"], **named}, "'x' more than once"),
+        ({"treatment": "n", "outcome": "n", "features": ["x"]}, "two columns, got 'n' for both"),
+        ({"treatment": "t", "outcome": "s", "features": ["x"], **named}, "'s' should hold numbers"),
+        ({"treatment": "n", "outcome": "s", "features": ["town"]}, "'s' should hold numbers"),
+        ({"treatment": "n", "outcome": "l", "features": ["x"]}, "'l' should hold numbers"),
+        (
+            {"treatment": "t", "outcome": "n", "features": ["x"]},
+            "Name the two arms with treated= a",
+        ),
+        ({"treatment": "t", "outcome": "n", "features": ["town"]}, "Name the two arms with treate"),
+        ({"treatment": "l", "outcome": "n", "features": ["x"], **named}, "'l' should hold numbers"),
+    ]
+    for arguments, message in cases:
+        with pytest.raises(TableError, match=message) as caught:
+            on_spark.fit(df, **arguments, model=AUUCMax(selection=None))
+        assert "\n" not in str(caught.value)
+    for arguments, message in (cases[3], cases[4], cases[7]):
+        known = {name: value for name, value in arguments.items() if name != "features"}
+        with pytest.raises(TableError, match=message):
+            on_spark.evaluate(df, **known, score="x")
+    monkeypatch.setattr(encoding, "MAX_ARMS", 1)
+    with pytest.raises(TableError, match="'t' should name the arms, got more than 1 different"):
+        on_spark.fit(df, treatment="t", outcome="n", features=["town"], **named)

@@ -31,9 +31,11 @@ class Partitions:
             results.append(list(function(iter(table.to_batches(max_chunksize=3)))))
         return Partitions([pa.Table.from_batches(result) for result in results if result])
 
-    def repartition(self, n, column):
+    def repartition(self, *number_and_column):
         if not self.tables:
             return self
+        *number, column = number_and_column
+        n = number[0] if number else 3  # Spark's choice
         table = pa.concat_tables(self.tables[::-1])
         place = np.asarray(table[column]) % n
         return Partitions([table.filter(place == k) for k in range(n)])
@@ -81,10 +83,13 @@ def len_of(batch):
     return len(batch.y)
 
 
-def test_batches_are_joined_to_blocks(in_executors, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK_ROWS", 6)
-    (sizes,) = SparkRows(Partitions([table(range(16))]), COLUMNS).total(sizes_of)
-    assert sizes == [6, 6, 4]
+@pytest.mark.parametrize(("most", "expected"), [(6, [6, 6, 4]), (2, [2] * 8), (7, [7, 7, 2])])
+def test_batches_are_joined_or_cut_to_blocks(in_executors, monkeypatch, most, expected):
+    monkeypatch.setattr(module, "BLOCK_ROWS", most)
+    rows = SparkRows(Partitions([table(range(16))]), COLUMNS)  # in batches of three rows
+    sizes, values = rows.total(sizes_of, listed)
+    assert sizes == expected
+    assert values == [(float(k), k) for k in range(16)]
 
 
 def sizes_of(batch):

@@ -7,12 +7,21 @@ import numpy as np
 import pandas as pd
 import psutil
 import pytest
+from sklearn import config_context
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 from tests.spark.cases import MARKS, partitions
 
-from auucmax import AUUCMax, auuc_inference, make_trial
+from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_inference, make_trial
 from auucmax import spark as on_spark
+from auucmax.bounds.held_out import candidates_compared
+from auucmax.data.batches import part_of
 from auucmax.data.table_errors import TableError
 from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.trial_model import fit_trial_model
 
 pytestmark = MARKS
 COLUMNS = {"treatment": "t", "outcome": "y"}
@@ -31,7 +40,7 @@ def frame(trial):
 
 @pytest.fixture(scope="module")
 def even(spark, frame):
-    return partitions(spark, frame, [N_ROWS // 4] * 4)
+    return partitions(spark, frame, [N_ROWS // 2] * 2)
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +135,21 @@ def test_a_lost_executor_changes_nothing(even, monkeypatch):
     assert len(readings) > 3
     assert np.array_equal(found.coef_, expected.coef_)
     assert found.training_record_ == expected.training_record_
+
+
+def test_rows_in_another_order_are_noticed_where_it_matters(even, model):
+    def in_any_order(batches):
+        rng = np.random.default_rng()  # as rows may come after a shuffle
+        for batch in batches:
+            yield batch.take(rng.permutation(batch.num_rows))
+
+    df = even.mapInArrow(in_any_order, even.schema)
+    found = on_spark.fit(df, **COLUMNS, model=AUUCMax(selection=None, norm=0.5), cache=False)
+    assert distance(found, model) < 1e-6
+    halves = AUUCMax(selection="certificate", grid=[0.5], random_state=0)
+    with pytest.raises(TableError, match=r"the same rows in the same order.* write the rows to"):
+        on_spark.fit(df, **COLUMNS, model=halves, cache=False)
+    assert on_spark.fit(df, **COLUMNS, model=halves).certificate_.n_rows > 0
 
 
 def test_labels_of_the_arms(spark, frame, model):
@@ -245,11 +269,104 @@ def test_errors_are_one_line_of_ours(even):
         on_spark.evaluate(even, **COLUMNS, score=3)
 
 
-def test_certified_selection_and_cache(even):
-    found = on_spark.fit(
-        even, **COLUMNS, model=AUUCMax(selection="certificate", random_state=0), cache=True
+@pytest.fixture(scope="module")
+def three_arms(frame):
+    """The rows of the frame, and between them some of a third arm."""
+    whole = pd.concat([frame, frame.iloc[:500].assign(t=2)]).sample(frac=1, random_state=0)
+    return whole.assign(t=whole["t"].map({0: "none", 1: "mail", 2: "phone"}))
+
+
+def test_certified_selection_of_two_arms_among_three(spark, three_arms, tmp_path):
+    from pyspark.sql import functions
+
+    for name, some in (("one", slice(0, 3000)), ("two", slice(3000, None))):
+        three_arms[some].to_parquet(tmp_path / f"{name}.parquet", index=False)
+    df = spark.read.parquet(str(tmp_path))  # rows of a shuffle would change their order
+    arms = {"treated": "mail", "control": "none"}
+    rows = df.withColumn("part", functions.spark_partition_id()).toPandas()
+    parts, rows = rows["part"].to_numpy(), rows.drop(columns="part")
+    assert parts.max() == 1
+    settings = AUUCMax(selection="certificate", grid=[0.2, 0.5], random_state=0)
+    found, again = (
+        on_spark.fit(df, **COLUMNS, **arms, model=settings, cache=cache) for cache in (True, False)
     )
-    again = on_spark.fit(even, **COLUMNS, model=AUUCMax(selection="certificate", random_state=0))
-    assert np.array_equal(found.coef_, again.coef_)
-    assert found.certificate_ == again.certificate_
-    assert not even.storageLevel.useMemory
+    assert distance(again, found) < 1e-12
+    assert again.certificate_ == found.certificate_
+    assert again.training_record_ == found.training_record_
+    assert not df.storageLevel.useMemory
+    # The rows of the two arms are counted in each partition, and a hash of that keeps them apart.
+    other = (rows["t"] == "phone").to_numpy()
+    keys = [
+        np.uint64(part << 40) + np.arange((~other[parts == part]).sum(), dtype=np.uint64)
+        for part in (0, 1)
+    ]
+    seed = int(np.random.default_rng(0).integers(2**62))
+    apart = np.zeros(len(other), dtype=bool)
+    apart[~other] = part_of(np.concatenate(keys), 2, seed) == 1
+    record = found.training_record_
+    assert record.given.n_rows == N_ROWS
+    assert record.set_aside.n_rows == apart.sum() == found.certificate_.n_rows
+    learnt = rows[~other & ~apart]
+    expected = AUUCMax(selection=None, norm=found.norm_, control="none")
+    expected.fit(learnt.drop(columns=["y", "t"]), learnt["y"], treatment=learnt["t"])
+    assert distance(found, expected) < 1e-6
+    assert expected.training_record_.given == record.learnt
+
+    kept, known = (spark.createDataFrame(rows[which | other]) for which in (apart, ~apart))
+    certificate = on_spark.certify(kept, **COLUMNS, **arms, score=found)
+    assert certificate.n_rows == record.set_aside.n_rows
+    assert certificate.n_candidates == len(found.selection_path_) == 2
+    for seen in (known, df):
+        with pytest.raises(ValueError, match="rows should be new to the model"):
+            on_spark.certify(seen, **COLUMNS, **arms, score=found)
+
+
+def with_place(frame):
+    return frame.assign(place=np.where(frame["x0"] > 0, "town", "land"))
+
+
+def fitted_inside(kind, frame):
+    """A model inside others, fitted in memory."""
+    X, y, t = frame.drop(columns=["y", "t"]), frame["y"], frame["t"]
+    inner = AUUCMax(selection=None, norm=0.5)
+    if kind == "trial model":
+        how = {"test_share": 0.01, "calibration_share": 0, "model": "tm"}
+        return fit_trial_model(frame, **COLUMNS, **how)
+    if kind == "raw columns":
+        trees = HistGradientBoostingClassifier(max_iter=3)
+        places = make_column_transformer((OneHotEncoder(), ["place"]), remainder="passthrough")
+        return TwoModels(make_pipeline(places, trees)).fit(X, y, treatment=t)
+    model = make_pipeline(StandardScaler(), inner)
+    if kind == "nested":
+        folds = TrialKFold(2, random_state=0)
+        search = GridSearchCV(model, {"auucmax__norm": [0.5]}, cv=folds)
+        model = make_pipeline(TableEncoder(), PolynomialFeatures(2), search)
+    with config_context(enable_metadata_routing=True):
+        return model.fit(X, y, treatment=t)
+
+
+@pytest.mark.parametrize("kind", ["scaled", "nested", "raw columns", "trial model"])
+def test_training_rows_are_known_wherever_the_model_hides(spark, frame, kind, monkeypatch):
+    def change(rows):
+        return rows if kind == "scaled" else with_place(rows)
+
+    model = fitted_inside(kind, change(frame))
+    df = spark.createDataFrame(change(frame)).repartition(2)
+    looked_at = []
+
+    def candidates(record, rows):
+        looked_at.append((record, rows))
+        return original(record, rows)
+
+    original = candidates_compared
+    monkeypatch.setattr("auucmax.spark.trial.candidates_compared", candidates)
+    with pytest.raises(ValueError, match=r"of which (100|99)% are rows that it was fitted on"):
+        on_spark.certify(df, **COLUMNS, score=model)
+    ((record, rows),) = looked_at
+    if kind != "trial model":  # which has test rows
+        assert rows == record.given
+        assert rows.sample == record.given.sample
+    new = make_trial(800, n_features=5, random_state=1)
+    rows = spark.createDataFrame(change(new.X.assign(y=new.y, t=new.treatment)))
+    certificate = on_spark.certify(rows, **COLUMNS, score=model)
+    assert (certificate.n_rows, certificate.n_candidates) == (800, 1)

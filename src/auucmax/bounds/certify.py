@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from auucmax._validation import check_choice, check_column, check_level, check_whole
+from auucmax._validation import Floats, check_choice, check_column, check_level, check_whole
 from auucmax.bounds.betting import betting_bound, betting_difference_bound
 from auucmax.bounds.certificate import Certificate, assumptions_of
-from auucmax.bounds.certify_histogram import certify_histogram, check_no_rows
+from auucmax.bounds.certify_histogram import check_no_rows, histogram_bounds
 from auucmax.bounds.cross_fitted import over_folds
 from auucmax.bounds.held_out import HeldOut, predicted_outcome
 from auucmax.bounds.lower_bound import LowerBound
@@ -80,35 +80,24 @@ def certify(
     check_level(delta, "delta")
     check_choice(method, "method", ("auto", *METHODS))
     n_candidates = check_whole(n_candidates, "n_candidates", 1)
+    share = delta / (2 if joint else 1)
     if isinstance(model_or_score, ScoreHistogram):
         own = {"X": X, "y": y, "treatment": treatment, "folds": folds, "ids": ids}
         check_no_rows(own | {"control": control} | options)
-        return certify_histogram(model_or_score, delta, method, joint, n_candidates, options)
-    control = getattr(model_or_score, "control", None) if control is None else control
-    rows = HeldOut.of(X, y, treatment, ids, control)
-    score = rows.scores(model_or_score)
-    n_candidates *= rows.candidates_of(model_or_score)
-    if folds is not None and hasattr(model_or_score, "predict"):
-        raise ValueError(
-            "folds should come with cross-fitted scores, got a single model, whose scores do not "
-            "come from the other folds. Pass scores, or leave folds out."
-        )
-    options = predicted_outcome(options, X)
-    chosen = auto_method(rows.y, options) if method == "auto" else method
-    check_options(options, chosen, method)
-    call = METHODS[chosen]
-    auuc, gain = (
-        over_folds(
-            call.function,
-            (rows.y, score, rows.treated),
-            folds,
-            target=target,
-            delta=delta / (2 if joint else 1),
-            n_candidates=n_candidates,
-            **options,
-        )
-        for target in ("auuc", "gain")
-    )
+        options = {name: value for name, value in options.items() if value is not None}
+        price = {"delta": share, "n_candidates": n_candidates}
+        chosen, auuc, gain, bin_gap = histogram_bounds(model_or_score, method, price | options)
+        n_rows = model_or_score.n_rows
+    else:
+        control = getattr(model_or_score, "control", None) if control is None else control
+        rows = HeldOut.of(X, y, treatment, ids, control)
+        score = rows.scores(model_or_score)
+        n_candidates *= rows.candidates_of(model_or_score)
+        _check_folds(folds, model_or_score)
+        options = predicted_outcome(options, X)
+        price = {"delta": share, "n_candidates": n_candidates}
+        chosen, auuc, gain = _row_bounds(rows, score, method, folds, price, options)
+        n_rows, bin_gap = len(rows.y), 0.0
     return Certificate(
         lower_bound=auuc.lower,
         gain_lower_bound=gain.lower,
@@ -117,10 +106,46 @@ def certify(
         delta=delta,
         joint=joint,
         method=chosen,
-        assumptions=assumptions_of(call, n_candidates, options, cross_fitted=folds is not None),
-        n_rows=len(rows.y),
+        assumptions=assumptions_of(
+            METHODS[chosen], n_candidates, options, cross_fitted=folds is not None
+        ),
+        n_rows=n_rows,
         n_candidates=n_candidates,
+        bin_gap=bin_gap,
     )
+
+
+def _row_bounds(
+    rows: HeldOut,
+    score: Floats,
+    method: str,
+    folds: ArrayLike | None,
+    price: dict[str, Any],
+    options: dict[str, Any],
+) -> tuple[str, LowerBound, LowerBound]:
+    """The method chosen, and its bounds of AUUC and gain."""
+    chosen = auto_method(rows.y, options) if method == "auto" else method
+    check_options(options, chosen, method)
+    auuc, gain = (
+        over_folds(
+            METHODS[chosen].function,
+            (rows.y, score, rows.treated),
+            folds,
+            target=target,
+            **price,
+            **options,
+        )
+        for target in ("auuc", "gain")
+    )
+    return chosen, auuc, gain
+
+
+def _check_folds(folds: ArrayLike | None, model_or_score: Any) -> None:
+    if folds is not None and hasattr(model_or_score, "predict"):
+        raise ValueError(
+            "folds should come with cross-fitted scores, got a single model, whose scores do not "
+            "come from the other folds. Pass scores, or leave folds out."
+        )
 
 
 def certify_difference(

@@ -1,4 +1,4 @@
-"""The certificate of a histogram of scores, of rows that are too many for memory."""
+"""The bounds of a histogram of scores, of rows that are too many for memory."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import Any
 
 from auucmax._validation import listed
 from auucmax.bounds.binned import binned_dkw_bernstein_bound, binned_mcdiarmid_bound
-from auucmax.bounds.certificate import Certificate, assumptions_of
 from auucmax.bounds.lower_bound import LowerBound
-from auucmax.bounds.methods import METHODS
 from auucmax.evaluation.histogram import ScoreHistogram
 
-__all__ = ["certify_histogram", "check_no_rows"]
+__all__ = ["check_no_rows", "histogram_bounds"]
 
 #: The methods that a histogram of scores is enough for.
 _BINNED: dict[str, Callable[..., LowerBound]] = {
@@ -33,15 +31,13 @@ def check_no_rows(given: dict[str, Any]) -> None:
             )
 
 
-def certify_histogram(
-    histogram: ScoreHistogram,
-    delta: float,
-    method: str,
-    joint: bool,
-    n_candidates: int,
-    options: dict[str, Any],
-) -> Certificate:
-    """As :func:`auucmax.certify`, whose arguments these are; ``options``: outcome_range."""
+def histogram_bounds(
+    histogram: ScoreHistogram, method: str, options: dict[str, Any]
+) -> tuple[str, LowerBound, LowerBound, float]:
+    """The method chosen, its bounds of AUUC and gain, and what the bins cost.
+
+    ``method`` as in :func:`auucmax.certify`; ``options``: delta, n_candidates, outcome_range.
+    """
     chosen = "dkw-bernstein" if method == "auto" else method
     if chosen not in _BINNED:
         raise ValueError(
@@ -55,21 +51,9 @@ def certify_histogram(
             f"{histogram.outcome_high:g} and no range. Pass it, or take the asymptotic interval, "
             f"histogram.inference()."
         )
-    options = {name: options[name] for name in options if name == "outcome_range"}
-    share = {"delta": delta / (2 if joint else 1), "n_candidates": n_candidates} | options
-    auuc, gain = (_BINNED[chosen](histogram, target=target, **share) for target in ("auuc", "gain"))
+    bound = _BINNED[chosen]
+    auuc, gain = (bound(histogram, target=target, **options) for target in ("auuc", "gain"))
     # The same rows with one score a bin: what is left of the gap is what bins cost.
-    tied = _BINNED[chosen](replace(histogram, low=histogram.high), **share)
-    return Certificate(
-        lower_bound=auuc.lower,
-        gain_lower_bound=gain.lower,
-        estimate=auuc.estimate,
-        gain_estimate=gain.estimate,
-        delta=delta,
-        joint=joint,
-        method=chosen,
-        assumptions=assumptions_of(METHODS[chosen], n_candidates, options),
-        n_rows=histogram.n_rows,
-        n_candidates=n_candidates,
-        bin_gap=max(auuc.gap - tied.gap, 0.0) if histogram.rank_error() else 0.0,
-    )
+    tied = bound(replace(histogram, low=histogram.high), **options)
+    bin_gap = max(auuc.gap - tied.gap, 0.0) if histogram.rank_error() else 0.0
+    return chosen, auuc, gain, bin_gap

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 from auucmax._validation import Bools, Floats, check_column, check_treatment
 from auucmax.data.fingerprint import Fingerprint, TrainingRecord, fingerprint, hash_ids
 
-__all__ = ["HeldOut", "candidates_compared", "predicted_outcome"]
+__all__ = ["HeldOut", "SeenRows", "candidates_compared", "predicted_outcome", "record_of"]
 
 
 class HeldOut(NamedTuple):
@@ -62,11 +63,11 @@ class HeldOut(NamedTuple):
 
     def candidates_of(self, model: Any) -> int:
         """How many candidates the model compared on these rows; an error if it learnt from them."""
-        record, X = _record_of(model, self.X)
+        record, seen = record_of(model)
         self._check_ids(record)
         if record is None:
             return 1
-        return candidates_compared(record, fingerprint(X, self.y, self.treated))
+        return candidates_compared(record, fingerprint(seen(self.X), self.y, self.treated))
 
     def _check_ids(self, record: TrainingRecord | None) -> None:
         if self.ids is None:
@@ -99,14 +100,54 @@ def candidates_compared(record: TrainingRecord, rows: Fingerprint) -> int:
     return record.n_candidates if known else 1
 
 
-def _record_of(model: Any, X: Any) -> tuple[TrainingRecord | None, Any]:
-    """What a model remembers of its rows, also inside a search or a pipeline; X as it sees it."""
-    if hasattr(model, "best_estimator_"):
-        return _record_of(model.best_estimator_, X)
-    if hasattr(model, "steps"):
-        inner = model[:-1].transform(X) if len(model.steps) > 1 else X
-        return _record_of(model.steps[-1][1], inner)
-    return getattr(model, "training_record_", None), X
+@dataclass(frozen=True)
+class SeenRows:
+    """Rows as a model sees them that is inside others: after the ``steps`` before it.
+
+    A function from X of the outer model to X of the inner one, which has ``n_features``. It can be
+    pickled without either model.
+    """
+
+    steps: tuple[Any, ...] = ()
+    n_features: int | None = None
+
+    def __call__(self, X: Any) -> Any:
+        for step in self.steps:
+            X = step.transform(X)
+        return X
+
+
+def record_of(model: Any) -> tuple[TrainingRecord | None, SeenRows]:
+    """What a model remembers of its rows, and how it sees others.
+
+    It may be inside a search, a pipeline or a TrialModel, and these inside each other.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import FunctionTransformer
+    >>> from auucmax import TwoModels, make_trial
+    >>> trial = make_trial(100, random_state=0)
+    >>> model = TwoModels().fit(trial.X, trial.y, treatment=trial.treatment)
+    >>> record, seen = record_of(make_pipeline(FunctionTransformer(np.abs), model))
+    >>> record
+    TrainingRecord(100 rows)
+    >>> np.array_equal(seen(trial.X), np.abs(trial.X))
+    True
+    """
+    steps: tuple[Any, ...] = ()
+    while not hasattr(model, "training_record_"):
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif hasattr(model, "steps"):
+            steps += (model[:-1],) if len(model.steps) > 1 else ()
+            model = model.steps[-1][1]
+        elif hasattr(model, "encoder") and hasattr(model, "estimator"):  # a TrialModel
+            steps += (model.encoder,)
+            model = model.estimator
+        else:
+            return None, SeenRows(steps)
+    return model.training_record_, SeenRows(steps, model.n_features_in_)
 
 
 def predicted_outcome(options: dict[str, Any], X: Any) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Bools
 from auucmax.data.batches import Batch
-from auucmax.data.table_errors import TableError
+from auucmax.data.level_texts import arm_text
+from auucmax.data.table_errors import TableError, check_roles
 
 __all__ = ["ArrowRows"]
 
@@ -21,7 +22,8 @@ class ArrowRows:
     """Which columns are features (numbers), outcome and treatment, and what its two arms are.
 
     ``treated`` and ``control`` None: treatment is 0/1 or boolean. Otherwise they are its two
-    values, compared as texts, and rows with others are left out.
+    values as :func:`auucmax.data.level_texts.arm_text` writes them, and rows with others are left
+    out.
     """
 
     features: tuple[str, ...]
@@ -43,14 +45,21 @@ class ArrowRows:
         control: Any = None,
         name: str = "the table",
     ) -> ArrowRows:
-        """Checked against an Arrow schema; float32 if every feature is exact in it."""
+        """Checked against an Arrow schema; float32 if every feature is exact in it.
+
+        Outcomes are numbers, booleans or decimals, which may be a feature, too (a score may be
+        evaluated as the outcome of itself).
+        """
+        check_roles((), treatment, outcome, name)
         _check_arms(treated, control)
+        _check_outcome(outcome, schema.field(outcome).type)
+        _check_treatment(treatment, schema.field(treatment).type, named=treated is not None)
         kinds = {column: schema.field(column).type for column in features}
         texts = [column for column, kind in kinds.items() if _width(kind) is None]
         if texts or not kinds:
             raise TableError(
                 f"{name} should have columns of numbers for features, got "
-                + (f"{texts[0]!r} of type {kinds[texts[0]]}" if texts else "none")
+                + (f"{texts[0]!r} of type {_short(kinds[texts[0]])}" if texts else "none")
                 + ". Name columns of numbers, or encode it first."
             )
         single = all(_width(kind) == 4 for kind in kinds.values())
@@ -59,8 +68,8 @@ class ArrowRows:
             outcome,
             treatment,
             "float32" if single else "float64",
-            None if treated is None else str(treated),
-            None if control is None else str(control),
+            None if treated is None else arm_text(treated),
+            None if control is None else arm_text(control),
         )
 
     @property
@@ -77,10 +86,11 @@ class ArrowRows:
         rows = Batch(X.T, y, treated, keys)
         if not known.all():
             rows = rows.take(known)
-        if np.isnan(rows.y).any():
+        if not (known := np.isfinite(rows.y)).all():
+            what = "a missing value" if np.isnan(rows.y[~known][0]) else "an infinite one"
             raise TableError(
-                f"the column {self.outcome!r} should have a number in every row, got a missing "
-                f"value. Drop the rows without an outcome."
+                f"the column {self.outcome!r} should have a finite number in every row, got "
+                f"{what}. Drop the rows without an outcome."
             )
         return rows
 
@@ -96,15 +106,30 @@ class ArrowRows:
                     f"Name the two arms with treated= and control=."
                 )
             return treated, np.ones(len(value), dtype=bool)
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        text = pc.cast(column, pa.string())
+        codes, texts = _arm_codes(column)
+        # Code -1 is of missing values, and -1 is the place of the last: neither arm.
         treated, control = (
-            np.asarray(pc.fill_null(pc.equal(text, label), False).to_numpy(zero_copy_only=False))
+            np.array([*(text == label for text in texts), False])[codes]
             for label in (self.treated, self.control)
         )
         return treated, treated | control
+
+
+def _arm_codes(column: Any) -> tuple[NDArray[np.int64], list[str | None]]:
+    """Code of each row (-1 where missing), and the texts of the different values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = _in_one(column)
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    codes = pc.fill_null(column.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+    values = column.dictionary
+    if pa.types.is_floating(values.type):  # single precision stays: its 0.1 prints as such
+        values = values.to_numpy(zero_copy_only=False)
+    else:
+        values = values.to_pylist()
+    return codes, [None if value is None else arm_text(value) for value in values]
 
 
 def _check_arms(treated: Any, control: Any) -> None:
@@ -113,10 +138,47 @@ def _check_arms(treated: Any, control: Any) -> None:
             f"treated and control should be given together, got "
             f"{'control' if treated is None else 'treated'} only. Name both arms."
         )
-    if treated is not None and str(treated) == str(control):
+    if treated is not None and arm_text(treated) == arm_text(control):
         raise TableError(
-            f"treated and control should be two values, got {treated!r} for both. Name both arms."
+            f"treated and control should be two values, got {treated!r} and {control!r}. Name both "
+            f"arms."
         )
+
+
+def _check_outcome(name: str, kind: Any) -> None:
+    if _width(kind) is None:
+        raise TableError(
+            f"the column {name!r} should hold numbers or booleans, for it is the outcome, got type "
+            f"{_short(kind)}. Convert it first."
+        )
+
+
+def _check_treatment(name: str, kind: Any, *, named: bool) -> None:
+    if not _is_label(kind):
+        raise TableError(
+            f"the column {name!r} should hold numbers, booleans, texts or dates, for it is the "
+            f"treatment, got type {_short(kind)}. Convert it first."
+        )
+    if not named and _width(kind) is None:
+        raise TableError(
+            f"the column {name!r} should be 0 or 1 in every row, got type {_short(kind)}. Name the "
+            f"two arms with treated= and control=."
+        )
+
+
+def _is_label(kind: Any) -> bool:
+    """Whether values of an Arrow type can name an arm."""
+    import pyarrow.types as types
+
+    if types.is_dictionary(kind):
+        return _is_label(kind.value_type)
+    texts = types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view"
+    return _width(kind) is not None or texts or types.is_date(kind)
+
+
+def _short(kind: Any) -> str:
+    """An Arrow type for a message; nested ones can be long."""
+    return f"{kind!s:.50}"
 
 
 def _width(kind: Any) -> int | None:
@@ -132,7 +194,10 @@ def _width(kind: Any) -> int | None:
 
 def _numbers(column: Any) -> NDArray[Any]:
     """An Arrow column as numbers, missing ones as NaN."""
-    if hasattr(column, "combine_chunks"):
-        column = column.combine_chunks()
-    values = column.to_numpy(zero_copy_only=False)
+    values = _in_one(column).to_numpy(zero_copy_only=False)
     return values.astype(np.float64) if values.dtype.kind in "OV" else values
+
+
+def _in_one(column: Any) -> Any:
+    """A column of a record batch, or of a table, whose pieces are joined."""
+    return column.combine_chunks() if hasattr(column, "combine_chunks") else column

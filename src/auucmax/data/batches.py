@@ -99,6 +99,11 @@ class SharedReadings:
 
         return answer
 
+    def keep_order(self) -> None:
+        """Rows are told by their keys from now on: a source that can notice other ones should."""
+        if hasattr(self.source, "keep_order"):
+            self.source.keep_order()
+
     def total(self, *summaries: Callable[[Batch], Any]) -> list[Any]:
         """As that of the source."""
         waiting = self._waiting

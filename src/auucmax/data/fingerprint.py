@@ -23,6 +23,7 @@ Hashes = NDArray[np.uint64]
 
 _NONE = np.empty(0, dtype=np.uint64)
 COMPILE_ROWS = 200_000  #: from this many rows on, numba
+_NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")  # as objects
 SAMPLE = 1024  #: smallest hashes that are kept
 _BLOCK = 2**16
 _MULTIPLY = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
@@ -119,15 +120,15 @@ def fingerprint(X: Any, y: Floats, treated: Bools) -> Fingerprint:
 def _numbers(X: Any) -> NDArray[Any]:
     """X itself if it holds numbers; in a frame of other things, hashes stand for their values."""
     values = np.asarray(X)
-    try:
-        return values if values.dtype.kind in "biuf" else values.astype(np.float64)
-    except (TypeError, ValueError):
-        frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(values)
-        return np.column_stack([_column_numbers(frame.iloc[:, k]) for k in range(frame.shape[1])])
+    if values.dtype.kind in "biuf":
+        return values
+    frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(values)
+    return np.column_stack([_column_numbers(frame.iloc[:, k]) for k in range(frame.shape[1])])
 
 
 def _column_numbers(column: pd.Series) -> Floats:
-    if pd.api.types.is_numeric_dtype(column):
+    kind = pd.api.types.infer_dtype(column, skipna=True)
+    if pd.api.types.is_numeric_dtype(column) or kind in _NUMBERS:
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     codes, levels = pd.factorize(column)  # each different value is hashed once
     hashes = pd.util.hash_array(np.array([str(level) for level in levels], dtype=object))

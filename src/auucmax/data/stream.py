@@ -6,23 +6,34 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from auucmax._validation import check_whole
 from auucmax.data.arrow_rows import ArrowRows
 from auucmax.data.batches import Batch
 from auucmax.data.databases import connect, duckdb_select, quoted
+from auucmax.data.order_mark import order_mark
 from auucmax.data.reading import locate_files
-from auucmax.data.table_errors import TableError, check_columns, one_line
+from auucmax.data.table_errors import (
+    TableError,
+    changed_message,
+    check_columns,
+    check_different,
+    check_roles,
+    one_line,
+)
 
 __all__ = ["RowStream", "stream_table"]
 
 BATCH_BYTES = 2**24  #: of the features of a batch
 MAX_BATCH_ROWS = 2**18
+_LONGEST = 2**31 - 1  # rows of a batch that may be asked for
 
 
 class _Reader(Protocol):
@@ -40,7 +51,11 @@ class _ParquetFiles:
     def schema(self) -> Any:
         import pyarrow.parquet
 
-        first, *others = map(pyarrow.parquet.read_schema, self.files)
+        schemas = []
+        for file in self.files:
+            with _whole_parquet(file):
+                schemas.append(pyarrow.parquet.read_schema(file))
+        first, *others = schemas
         types = dict(zip(first.names, first.types, strict=True))
         for file, schema in zip(self.files[1:], others, strict=True):
             if dict(zip(schema.names, schema.types, strict=True)) != types:
@@ -54,16 +69,27 @@ class _ParquetFiles:
         import pyarrow.parquet
 
         for file in self.files:
-            # Pages through a small buffer: a row group may be larger than the memory.
-            table = pyarrow.parquet.ParquetFile(file, buffer_size=2**20, pre_buffer=False)
-            with closing(table):
+            with (
+                _whole_parquet(file),
+                # Pages through a small buffer: a row group may be larger than the memory.
+                closing(
+                    pyarrow.parquet.ParquetFile(file, buffer_size=2**20, pre_buffer=False)
+                ) as table,
+            ):
                 yield from table.iter_batches(n_rows, columns=list(columns), use_threads=False)
+
+
+def _whole_parquet(file: str) -> AbstractContextManager[None]:
+    return one_line(
+        Path(file).name, "a Parquet file that can be read to its end", "Write the file again."
+    )
 
 
 @dataclass(frozen=True)
 class _Query:
     sql: str
     database: str
+    name: str
 
     @classmethod
     def of(cls, database: str, query: str | None, name: str) -> _Query:
@@ -71,7 +97,7 @@ class _Query:
             one_line(name, "a DuckDB database and the query one of it", "Check both."),
             connect(database, read_only=True) as db,
         ):
-            return cls(duckdb_select(db, query, name), database)
+            return cls(duckdb_select(db, query, name), database, name)
 
     def schema(self) -> Any:
         with connect(self.database, read_only=True) as db:
@@ -79,7 +105,10 @@ class _Query:
 
     def batches(self, columns: Sequence[str], n_rows: int) -> Generator[Any, None, None]:
         chosen = ", ".join(map(quoted, columns))
-        with connect(self.database, read_only=True) as db:
+        with (
+            one_line(self.name, "a database whose query runs to its end", "Mend the query."),
+            connect(self.database, read_only=True) as db,
+        ):
             yield from db.sql(f"SELECT {chosen} FROM ({self.sql})").to_arrow_reader(n_rows)
 
 
@@ -87,13 +116,18 @@ class _Query:
 class RowStream:
     """A :class:`auucmax.data.batches.RowSource` over a table; made by :func:`stream_table`.
 
-    Batches come in the order of the table, so a row keeps its number when it is read again.
+    Batches come in the order of the table, so a row keeps its number when it is read again. A
+    reading that gives other rows than the first one is an error at its end.
     """
 
     reader: _Reader
     rows: ArrowRows
     name: str
     batch_rows: int
+    # The mark of the first reading that came to its end, once there was one.
+    _marks: dict[str, tuple[int, int]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -101,20 +135,31 @@ class RowStream:
 
     def batches(self) -> Generator[Batch, None, None]:
         """All rows, once."""
-        first = 0
+        n_rows, total = 0, 0
         with closing(self.reader.batches(self.rows.columns, self.batch_rows)) as tables:
             for table in tables:
-                keys = np.arange(first, first + table.num_rows, dtype=np.uint64)
-                first += table.num_rows
-                batch = self.rows.batch(table, keys)
-                if len(batch.y):
+                keys = np.arange(n_rows, n_rows := n_rows + table.num_rows, dtype=np.uint64)
+                if len((batch := self._batch(table, keys)).y):
+                    total += order_mark(batch)
                     yield batch
+        mark = n_rows, total % 2**64
+        if self._marks.setdefault("first", mark) != mark:
+            raise TableError(changed_message(self.name))
+
+    def _batch(self, table: Any, keys: NDArray[np.uint64]) -> Batch:
+        try:
+            return self.rows.batch(table, keys)
+        except TableError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            # Columns and types were checked before: they are others now.
+            raise TableError(changed_message(self.name)) from error
 
     def total(self, *summaries: Callable[[Batch], Any]) -> list[Any]:
         """Each summary of every batch, added up in the order of the batches; one reading."""
 
         def work(batch: Batch) -> list[Any]:
-            return [summary(batch) for summary in summaries]
+            return [_arm_counts(batch), *(summary(batch) for summary in summaries)]
 
         totals: list[Any] | None = None
         with ThreadPoolExecutor(n_threads := _n_threads()) as pool:
@@ -128,7 +173,22 @@ class RowStream:
             raise TableError(
                 f"{self.name} should have rows of the two arms, got none. Check the arms' names."
             )
-        return totals
+        self._check_arms(*totals[0].tolist())
+        return totals[1:]
+
+    def _check_arms(self, n_control: int, n_treated: int) -> None:
+        if not n_control or not n_treated:
+            raise TableError(
+                f"the column {self.rows.treatment!r} of {self.name} should hold both arms, treated "
+                f"and control; all {n_control + n_treated:,} rows are "
+                f"{'treated' if n_treated else 'control'}. An effect needs both arms."
+            )
+
+
+def _arm_counts(batch: Batch) -> NDArray[np.int64]:
+    """Rows that are control and treated."""
+    n_treated = np.count_nonzero(batch.treated)
+    return np.array([len(batch.y) - n_treated, n_treated])
 
 
 def _in_order(
@@ -150,8 +210,16 @@ def _in_order(
 
 def _n_threads() -> int:
     """As many as numba would take: NUMBA_NUM_THREADS, which joblib lowers in its workers."""
+    import joblib
+
     asked = os.environ.get("NUMBA_NUM_THREADS", "")
-    return int(asked) if asked.isdigit() else len(os.sched_getaffinity(0))
+    return max(int(asked) if asked.isdecimal() else joblib.cpu_count(), 1)
+
+
+def _usual_rows(rows: ArrowRows) -> int:
+    """Rows of a batch, if nobody asks for another number."""
+    width = np.dtype(rows.dtype).itemsize * len(rows.features)
+    return int(np.clip(BATCH_BYTES // width, 1, MAX_BATCH_ROWS))
 
 
 def stream_table(
@@ -176,9 +244,19 @@ def stream_table(
         database, with ``query``, a SELECT or the name of a table, which must give its rows in the
         same order every time.
     treatment, outcome : their columns. Treatment is 0/1 or boolean, or ``treated`` and ``control``
-        name its two values, and rows of other arms are left out.
+        name its two values (1, 1.0 and "1" are one value, and so are True and "true"), and rows of
+        other arms are left out. Outcomes are finite numbers or booleans.
     features : columns of numbers; default: all other columns.
     batch_rows : rows read at a time; default: 16 MB of features, at most 262,144 rows.
+
+    Raises
+    ------
+    TableError : in one line, for columns that are not there, have two roles or a type that their
+        role cannot have; while reading, for outcomes that are missing or infinite, a table with one
+        arm only, or one that cannot be read to its end. Every further reading is compared with the
+        first: the number of rows, and a hash of some of them in their order, 32 of each 1,024 among
+        the first 32,768, and then of each 32,768. A table that has changed is refused at the end of
+        that reading, though a change of a few rows may pass; open it again to take its new rows.
 
     Examples
     --------
@@ -193,6 +271,8 @@ def stream_table(
     >>> model.converged_
     True
     """
+    if batch_rows is not None:
+        batch_rows = check_whole(batch_rows, "batch_rows", 1, _LONGEST)
     files, kind, name = locate_files(str(source))
     reader: _Reader
     if kind == "parquet":
@@ -206,12 +286,12 @@ def stream_table(
         )
     with one_line(name, "a table that can be read", "Check that it is whole."):
         schema = reader.schema()
+    if len(set(schema.names)) < len(schema.names):
+        check_different(schema.names, name)
+    check_roles(features or (), treatment, outcome, name)
     check_columns([treatment, outcome, *(features or ())], schema.names, name)
     others = [column for column in schema.names if column not in (treatment, outcome)]
     rows = ArrowRows.of(
         schema, features or others, outcome, treatment, treated=treated, control=control, name=name
     )
-    width = np.dtype(rows.dtype).itemsize * len(rows.features)
-    return RowStream(
-        reader, rows, name, batch_rows or int(np.clip(BATCH_BYTES // width, 1, MAX_BATCH_ROWS))
-    )
+    return RowStream(reader, rows, name, batch_rows or _usual_rows(rows))

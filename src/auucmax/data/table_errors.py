@@ -14,8 +14,10 @@ from auucmax._validation import listed
 __all__ = [
     "NOT_UTF_8_MESSAGE",
     "TableError",
+    "changed_message",
     "check_columns",
     "check_different",
+    "check_roles",
     "one_line",
     "unknown_columns_message",
 ]
@@ -63,6 +65,48 @@ def check_different(names: Sequence[str], table: str) -> None:
             f"{table} should have columns with different names, capitals aside, got "
             f"{listed(repeated)}. Rename them."
         )
+
+
+def check_roles(features: Sequence[str], treatment: str, outcome: str, table: str) -> None:
+    """TableError if a column has two roles, or is a feature twice.
+
+    >>> check_roles(["age", "visit"], "mail", "visit", "the table")
+    Traceback (most recent call last):
+    auucmax.data.table_errors.TableError: features of the table should be neither treatment nor \
+outcome, got 'visit'. Leave it out of the features.
+    """
+    if treatment == outcome:
+        raise TableError(
+            f"treatment and outcome of {table} should be two columns, got {treatment!r} for both. "
+            f"Name two."
+        )
+    if isinstance(features, str):
+        raise TableError(
+            f"features of {table} should be a list of names, got {features!r}. Pass a list."
+        )
+    if taken := [name for name in features if name in (treatment, outcome)]:
+        raise TableError(
+            f"features of {table} should be neither treatment nor outcome, got {listed(taken)}. "
+            f"Leave it out of the features."
+        )
+    if repeated := [name for name, times in Counter(features).items() if times > 1]:
+        raise TableError(
+            f"features of {table} should be different columns, got {listed(repeated)} more than "
+            f"once. Name each once."
+        )
+
+
+def changed_message(
+    table: str,
+    advice: str = (
+        "Leave the file alone meanwhile, and let a query have an ORDER BY and nothing random."
+    ),
+) -> str:
+    """What to say of a table that is not the same when it is read again."""
+    return (
+        f"{table} should give the same rows in the same order every time it is read, got others "
+        f"the second time. {advice}"
+    )
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from auucmax.estimators.linear_path import LinearPath, warn_of_failure
 from auucmax.estimators.norm_search import NormSearch
 from auucmax.estimators.scaling import SCALES, warn_of_ranges
 from auucmax.estimators.training_rows import LearningRows, StreamedRows, TrainingRows
-from auucmax.evaluation.histogram import N_BINS, score_histogram
+from auucmax.evaluation.score_histograms import N_BINS, score_histogram
 from auucmax.pairs import Surrogate, get_surrogate, scores
 
 __all__ = ["AUUCMax"]
@@ -134,8 +134,10 @@ class AUUCMax(UpliftEstimator):
         ----------
         X : (n, d) features, array or frame of numbers; or rows of
             :func:`auucmax.data.stream_table`, which bring outcome and treatment with them, need
-            memory for a few batches only and give the same coefficients to 1e-6. (Folds and halves
-            of such rows are drawn by a hash of the row's number, so a *choice* may differ.)
+            memory for a few batches only and give the same coefficients to 1e-6; to 1e-5 where rows
+            hardly determine one (a column that differs in one row only, a fit that warns). Folds
+            and halves of such rows are drawn by a hash of the row's number, so a *choice* may
+            differ.
         y, treatment, sample_weight, ids : as for every model; see :class:`UpliftEstimator`.
         """
         if is_source(X):

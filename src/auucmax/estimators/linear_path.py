@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from auucmax._validation import Floats
+from auucmax._warnings import level_of_caller
 from auucmax.estimators.scaling import Scaling
 from auucmax.estimators.training_rows import LearningRows, TrainingRows
 from auucmax.pairs import Surrogate, TooManyBinsError, s_poly
@@ -203,14 +204,14 @@ def warn_of_failure(best: Candidate, solver: str) -> None:
                 "adam should leave w = 0, got no epoch that improved the validation loss: all "
                 "scores are equal. Try another learning rate, or solver='auto'.",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=level_of_caller(),
             )
     elif not best.converged:
         warnings.warn(
             f"the solver should reach a residual of 1e-6, got {best.residual:.1g}. The scores may "
             f"still be useful; scale the features, or try another solver.",
             ConvergenceWarning,
-            stacklevel=5,
+            stacklevel=level_of_caller(),
         )
 
 

@@ -3,6 +3,9 @@
 A norm constraint means something only on scaled features. Column scalings are a vector of factors
 (x_k -> factor_k (x_k - shift_k)), so no scaled copy of X is made; shifts cancel in differences of
 scores. ``"unit-rows"`` divides each row by its norm and does copy.
+
+Sums over rows lose the digits of a column that lies far from 0. So rows are trained on with such
+columns moved to 0, whatever the scale and wherever the rows are: the same rule for all.
 """
 
 from __future__ import annotations
@@ -17,14 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Floats
+from auucmax._warnings import level_of_caller
 from auucmax.pairs import column_range
 
 __all__ = [
     "SCALES",
     "Scaling",
-    "column_factors",
     "fit_scaling",
     "scaled_radius",
+    "scaling_of",
     "unit_rows",
     "warn_of_ranges",
 ]
@@ -36,52 +40,67 @@ _BLOCK = 16_384  # rows whose float64 copy stays in the cache
 
 @dataclass(frozen=True)
 class Scaling:
-    """Factors and shifts of the columns."""
+    """Factors and shifts of the columns.
+
+    ``offset`` (d,) is what training rows are moved by; None if no column lies far from 0. It is no
+    part of the model: neither radius nor scores know of it.
+    """
 
     kind: str
     factor: Floats
     shift: Floats
+    offset: Floats | None = None
 
     def rows(self, X: NDArray[Any]) -> NDArray[Any]:
         """X itself, or with rows of unit norm."""
         return unit_rows(X) if self.kind == "unit-rows" else X
 
     def training_rows(self, X: NDArray[Any]) -> NDArray[Any]:
-        """As ``rows``, and shifted where a column lies so far from 0 that digits would be lost.
+        """As ``rows``, moved where a column lies so far from 0 that digits would be lost.
 
-        Shifts cancel in every difference of scores. A copy is made only in that case.
+        Offsets cancel in every difference of scores. A copy is made only in that case.
         """
-        return X.astype(np.float64) - self.shift if self.is_far else self.rows(X)
-
-    @property
-    def is_far(self) -> bool:
-        """Whether a column lies so far from 0, in ranges, that scores would lose digits."""
-        return self.kind == "min-max" and bool((np.abs(self.shift * self.factor) > _FAR).any())
+        if self.offset is None:
+            return self.rows(X)
+        if self.kind == "unit-rows":
+            # What is left of a far column are the last digits of the norms: they should not depend
+            # on how X lies in memory.
+            X = unit_rows(np.ascontiguousarray(X))
+        return np.subtract(X, self.offset, dtype=np.float64)
 
 
 def fit_scaling(X: NDArray[Any], kind: str, weight: Floats | None = None) -> Scaling:
     """Learn a scaling from training rows; constant columns get factor 0 where they say nothing."""
-    d = X.shape[1]
-    if kind == "unit-rows":
-        return Scaling(kind, np.ones(d), np.zeros(d))
-    low, high = column_range(X) if kind == "min-max" else (np.zeros(d), np.zeros(d))
-    squares = _column_squares(X, weight) if kind == "column-l2" else np.zeros(d)
-    factor, shift = column_factors(kind, low, high, squares=squares)
-    return Scaling(kind, factor, shift)
+    low, high = _unit_range(X) if kind == "unit-rows" else column_range(X)
+    squares = _column_squares(X, weight) if kind == "column-l2" else np.zeros(len(low))
+    return scaling_of(kind, low, high, squares=squares)
 
 
-def column_factors(
-    kind: str, low: Floats, high: Floats, *, squares: Floats
-) -> tuple[Floats, Floats]:
-    """Factor and shift of each column, from its extremes or its sum of squares."""
-    d = len(low)
+def scaling_of(kind: str, low: Floats, high: Floats, *, squares: Floats) -> Scaling:
+    """From the columns' sums of squares and extremes: those of the unit rows for "unit-rows"."""
+    factor, shift = np.ones(len(low)), np.zeros(len(low))
     if kind == "min-max":
         largest = np.maximum(np.abs(low), np.abs(high))
         # What differs in the last digits only is constant.
-        return _inverse(np.where(high - low > 1e-12 * largest, high - low, 0.0)), low
-    if kind == "column-l2":
-        return _inverse(np.sqrt(squares)), np.zeros(d)
-    return np.ones(d), np.zeros(d)
+        factor = _inverse(np.where(high - low > 1e-12 * largest, high - low, 0.0))
+        shift = low
+    elif kind == "column-l2":
+        factor = _inverse(np.sqrt(squares))
+    return Scaling(kind, factor, shift, _training_offset(low, high, factor))
+
+
+def _training_offset(low: Floats, high: Floats, factor: Floats) -> Floats | None:
+    """Where a column is more than 1000 ranges from 0: lower ends of all that are more than one.
+
+    Moving those costs no digits: their numbers lie within a factor of two. A constant column is
+    measured in ranges of the widest one, whose products it would hide.
+    """
+    width = factor * (high - low)
+    width = np.where(width > 0, width, width.max())
+    distance = factor * np.minimum(np.abs(low), np.abs(high))
+    if not (distance > _FAR * width).any():
+        return None
+    return np.where(distance > width, low, 0.0)
 
 
 def scaled_radius(X: NDArray[Any], scaling: Scaling) -> float:
@@ -102,7 +121,7 @@ def warn_of_ranges(low: Floats, high: Floats) -> None:
             f"{ranges.min():.3g} to {ranges.max():.3g}: the solver may stop before the short "
             f"columns count. Use scale='min-max'.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=level_of_caller(),
         )
 
 
@@ -111,6 +130,12 @@ def _each_block(X: NDArray[Any], f: Callable[[NDArray[Any]], Any]) -> list[Any]:
     with ThreadPoolExecutor(2) as pool:
         starts = range(0, len(X), _BLOCK)
         return list(pool.map(lambda start: f(X[start : start + _BLOCK]), starts))
+
+
+def _unit_range(X: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Extremes of the columns of the unit rows, without a copy of them all."""
+    lows, highs = zip(*_each_block(X, lambda block: column_range(unit_rows(block))), strict=True)
+    return np.min(lows, axis=0), np.max(highs, axis=0)
 
 
 def _column_squares(X: NDArray[Any], weight: Floats | None) -> Floats:

@@ -20,11 +20,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from auucmax._validation import Floats, check_choice, check_whole, listed
-from auucmax.data.table_errors import unknown_columns_message
-from auucmax.data.text_types import MISSING_TEXTS
-from auucmax.estimators.column_kinds import kind_of, numbers_of
-from auucmax.estimators.column_summary import ColumnSummary, learn_column
-from auucmax.estimators.level_texts import (
+from auucmax.data.level_texts import (
     counted_as,
     is_mix,
     level_text,
@@ -33,6 +29,10 @@ from auucmax.estimators.level_texts import (
     truth_slow,
     truths,
 )
+from auucmax.data.table_errors import unknown_columns_message
+from auucmax.data.text_types import MISSING_TEXTS
+from auucmax.estimators.column_kinds import kind_of, numbers_of
+from auucmax.estimators.column_summary import ColumnSummary, learn_column
 from auucmax.estimators.table_terms import Column, Term, column_of, term_of
 
 __all__ = ["Column", "TableEncoder", "Term", "encode_slow", "text_names"]
@@ -65,7 +65,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     In a category the texts that a CSV file has for nothing (the empty one, NA, N/A, NaN, nan,
     NULL, null) are missing, wherever the rows come from. Numbers and booleans stand for texts,
-    mixed with them or not: see :func:`auucmax.estimators.level_texts.level_text`. A text that has
+    mixed with them or not: see :func:`auucmax.data.level_texts.level_text`. A text that has
     zeros at the end of its decimals counts as the same without ("1.0" as "1"; "-0" as "0"), unless
     it is a level itself. Floats of 2^53 and more are an error there: they may stand for several
     whole numbers.

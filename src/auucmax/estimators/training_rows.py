@@ -17,15 +17,10 @@ from auucmax._validation import Bools, Floats
 from auucmax.data.batches import Batch, Extremes, Part, RowSource, SharedReadings
 from auucmax.data.fingerprint import Fingerprint, fingerprint
 from auucmax.data.splits import TrialKFold
-from auucmax.estimators.scaling import (
-    Scaling,
-    column_factors,
-    fit_scaling,
-    scaled_radius,
-    unit_rows,
-)
+from auucmax.estimators.scaling import Scaling, fit_scaling, scaled_radius, scaling_of
 from auucmax.evaluation.auuc import RankingKind, auuc_score
-from auucmax.evaluation.histogram import ScoreHistogram, score_histograms
+from auucmax.evaluation.histogram import ScoreHistogram
+from auucmax.evaluation.score_histograms import score_histograms
 from auucmax.pairs import PairObjective, StreamedObjective, Surrogate, column_range, scores
 from auucmax.pairs.linear import LinearPairs
 from auucmax.pairs.streamed import MAX_BYTES, ClassSums, class_sums, pair_rows
@@ -168,24 +163,23 @@ class StreamedRows:
         return extremes.low, extremes.high
 
     def scaling(self, kind: str) -> Scaling:
+        rows = self._unit_rows if kind == "unit-rows" else self
+        return scaling_of(kind, *rows.column_range(), squares=rows.first_look.squares)
+
+    @cached_property
+    def _unit_rows(self) -> StreamedRows:
         d = self.n_features
-        if kind == "unit-rows":
-            return Scaling(kind, np.ones(d), np.zeros(d))
-        factor, shift = column_factors(kind, *self.column_range(), squares=self.first_look.squares)
-        return Scaling(kind, factor, shift)
+        unit = Scaling("unit-rows", np.ones(d), np.zeros(d))
+        return StreamedRows(self.source, replace(self.how, scaling=unit))
 
     def radius(self, scaling: Scaling) -> Callable[[], float]:
         found = self.source.later(partial(_largest_norm, how=self.how, scaling=scaling))
         return lambda: float(found().high)
 
     def scaled(self, scaling: Scaling) -> StreamedRows:
-        how = replace(
-            self.how,
-            unit=scaling.kind == "unit-rows",
-            shift=scaling.shift if scaling.is_far else None,
-        )
-        same = not (how.unit or how.shift is not None)
-        return self if same else StreamedRows(self.source, how)
+        if scaling.offset is not None:
+            return StreamedRows(self.source, replace(self.how, scaling=scaling))
+        return self._unit_rows if scaling.kind == "unit-rows" else self
 
     def objective(
         self, surrogate: Surrogate, weights: str | tuple[float, float]
@@ -227,26 +221,24 @@ class StreamedRows:
         return self._part(2, (0,), seed), self._part(2, (1,), seed)
 
     def _part(self, n_parts: int, members: tuple[int, ...], seed: int) -> StreamedRows:
+        self.source.keep_order()
         parts = (*self.how.parts, Part(n_parts, members, seed))
         return StreamedRows(self.source, replace(self.how, parts=parts))
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is done to a batch before it is used: parts of its rows, then another scale."""
+    """What is done to a batch before it is used: parts of its rows, as they are trained on."""
 
     parts: tuple[Part, ...] = ()
-    unit: bool = False
-    shift: Floats | None = None
+    scaling: Scaling | None = None
 
     def __call__(self, batch: Batch) -> Batch:
         for part in self.parts:
             batch = part(batch)
-        if self.unit:
-            return batch._replace(X=unit_rows(batch.X))
-        if self.shift is not None:
-            return batch._replace(X=batch.X.astype(np.float64) - self.shift)
-        return batch
+        if self.scaling is None:
+            return batch
+        return batch._replace(X=self.scaling.training_rows(batch.X))
 
 
 @dataclass(frozen=True)

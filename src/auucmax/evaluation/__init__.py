@@ -13,7 +13,7 @@ from auucmax.evaluation.curves import (
     uplift_curve,
 )
 from auucmax.evaluation.displays import DecileDisplay, PolicyRiskDisplay, UpliftCurveDisplay
-from auucmax.evaluation.histogram import ScoreHistogram, score_edges, score_histogram
+from auucmax.evaluation.histogram import ScoreHistogram
 from auucmax.evaluation.inference import (
     AUUCDifference,
     AUUCInference,
@@ -26,6 +26,7 @@ from auucmax.evaluation.policy import (
     policy_risk,
     policy_risk_inference,
 )
+from auucmax.evaluation.score_histograms import score_edges, score_histogram
 from auucmax.evaluation.scorers import auuc_scorer, qini_scorer
 
 __all__ = [

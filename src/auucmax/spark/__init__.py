@@ -9,7 +9,8 @@ sessions and Spark Connect do. Results do not depend on which executor does what
 is lost, as long as Spark gives each partition's rows in the same order when it reads them again: so
 it does for files, but not after a shuffle (a join, say), the result of which should be written
 first. (A cache does not help: what a lost executor held of it is made again.) Only folds and halves
-of the rows depend on their order; a fit without them does not, but for rounding.
+of the rows depend on their order, and a fit that uses them stops if it changes; one without them
+does not depend on it, but for rounding.
 """
 
 from auucmax.spark.rows import SparkRows

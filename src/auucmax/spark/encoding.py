@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Floats
 from auucmax.data.batches import Batch
+from auucmax.data.level_texts import arm_text, places_of, texts_of
 from auucmax.data.table_errors import TableError
 from auucmax.data.text_types import MISSING_TEXTS
 from auucmax.estimators.column_kinds import numbers_of
 from auucmax.estimators.column_summary import ColumnSummary
-from auucmax.estimators.level_texts import places_of, texts_of
 from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.spark.rows import MAX_BYTES, MadeRows, SparkRows, quoted
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["fit_encoder", "needs_encoder"]
 
 Keys = NDArray[np.uint64]
+MAX_ARMS = 10_000  #: different values of a treatment whose arms are named
 
 
 def needs_encoder(df: DataFrame, columns: Sequence[str]) -> bool:
@@ -63,7 +64,8 @@ def _kinds(df: DataFrame, columns: Sequence[str]) -> dict[str, str]:
 def fit_encoder(rows: SparkRows, encoder: TableEncoder) -> TableEncoder:
     """The encoder, fitted to the raw columns of ``rows``: equal to one that is fitted in memory.
 
-    One job for the levels of texts, and one to six for the medians of numbers.
+    One job for the levels of texts, one for the values of arms that are named, and one to six for
+    the medians of numbers.
     """
     reading = rows.reading
     if not isinstance(reading, MadeRows):
@@ -96,14 +98,25 @@ def fit_encoder(rows: SparkRows, encoder: TableEncoder) -> TableEncoder:
 
 
 def _of_arms(frame: DataFrame, reading: MadeRows) -> DataFrame:
+    """The rows of the two arms, by the values that have their texts: one job."""
     from pyspark.sql import functions as F
+    from pyspark.sql.types import FloatType
 
     arms = reading.arms
     if arms.treated is None:
         return frame
-    return frame.where(
-        F.col(quoted(arms.treatment)).cast("string").isin(arms.treated, arms.control)
-    )
+    column = frame.select(F.col(quoted(arms.treatment)).alias("arm"))
+    found = column.where("arm is not null").distinct().limit(MAX_ARMS + 1).collect()
+    if len(found) > MAX_ARMS:
+        raise TableError(
+            f"the column {arms.treatment!r} should name the arms, got more than {MAX_ARMS:,} "
+            f"different values. Check that it is the treatment."
+        )
+    # Python has one kind of floats; the text of a single one is of its own digits.
+    single = isinstance(column.schema[0].dataType, FloatType)
+    texts = {row.arm: arm_text(np.float32(row.arm) if single else row.arm) for row in found}
+    ours = [value for value, text in texts.items() if text in (arms.treated, arms.control)]
+    return frame.where(F.col(quoted(arms.treatment)).isin(ours))
 
 
 def _levels(

@@ -18,7 +18,7 @@ from auucmax.data.batches import Batch
 
 __all__ = ["PackedRows", "Reading"]
 
-VALUE_BYTES = 2**13  #: of a packed value, about; Spark sends 10,000 of them at a time
+VALUE_BYTES = 2**10  #: of a packed value, about; Spark sends 10,000 of them at a time: 10 MB
 BLOCK_ROWS = 2**18  #: that are worked on at a time: Arrow batches are too small for the kernels
 
 
@@ -37,10 +37,9 @@ class Reading(Protocol):
 
 @dataclass(frozen=True)
 class PackedRows:
-    """Packed rows: m of them are an (m, d + 1 + 8 / itemsize) matrix of dtype.
+    """Packed rows with outcomes 0/1: m of them are an (m, d + 1) matrix of dtype.
 
-    After the d features come the eight bytes of the outcome, and the treatment. A missing value
-    holds no rows.
+    After the d features comes outcome + 2 treatment. A missing value holds no rows.
     """
 
     features: tuple[str, ...]
@@ -53,9 +52,10 @@ class PackedRows:
             matrix = self._matrix(table.column(0))
             for start in range(0, len(matrix), BLOCK_ROWS):
                 rows = matrix[start : start + BLOCK_ROWS]
-                y = np.ascontiguousarray(rows[:, len(self.features) : -1]).view(np.float64)[:, 0]
                 keys = np.arange(first_key, first_key := first_key + len(rows), dtype=np.uint64)
-                yield Batch(rows[:, : len(self.features)], y, rows[:, -1] == 1, keys)
+                labels = rows[:, -1]
+                y = (labels % 2).astype(np.float64)
+                yield Batch(rows[:, :-1], y, labels >= 2, keys)
 
     def _matrix(self, column: Any) -> NDArray[Any]:
         """All rows of an Arrow column of packed values, which lie one after the other: no copy."""
@@ -65,22 +65,20 @@ class PackedRows:
         kind = np.int64 if pa.types.is_large_binary(column.type) else np.int32
         ends = np.frombuffer(offsets, dtype=kind)[column.offset : column.offset + len(column) + 1]
         values = np.frombuffer(data, dtype=np.uint8)[ends[0] : ends[-1]]
-        return values.view(self.dtype).reshape(-1, len(self.features) + self._n_outcome + 1)
-
-    @property
-    def _n_outcome(self) -> int:
-        return 8 // np.dtype(self.dtype).itemsize
+        return values.view(self.dtype).reshape(-1, len(self.features) + 1)
 
     def values(self, batch: Batch) -> Any:
         """The rows of a block, at least one, as an Arrow array of packed values."""
         import pyarrow as pa
 
-        d = len(self.features)
-        rows = np.empty((len(batch.y), d + self._n_outcome + 1), dtype=self.dtype)
-        rows[:, :d] = batch.X
-        rows[:, d:-1] = batch.y.astype(np.float64).view(self.dtype).reshape(-1, self._n_outcome)
-        rows[:, -1] = batch.treated
+        if not ((batch.y == 0) | (batch.y == 1)).all():
+            raise ValueError(
+                "outcomes should be 0 or 1 to be packed, got others. Do not pack them."
+            )
+        rows = np.empty((len(batch.y), len(self.features) + 1), dtype=self.dtype)
+        rows[:, :-1] = batch.X
+        rows[:, -1] = batch.y + 2 * batch.treated
         step = max(VALUE_BYTES // rows[:1].nbytes, 1) * rows[:1].nbytes
         ends = np.append(np.arange(0, rows.nbytes, step), rows.nbytes).astype(np.int32)
-        buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(rows.tobytes())]
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(rows)]
         return pa.Array.from_buffers(pa.binary(), len(ends) - 1, buffers)

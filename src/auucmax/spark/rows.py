@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from auucmax._optional import import_optional
 from auucmax.data.arrow_rows import ArrowRows
 from auucmax.data.batches import Batch
-from auucmax.data.table_errors import TableError, check_columns
+from auucmax.data.order_mark import order_mark
+from auucmax.data.table_errors import TableError, changed_message, check_columns, check_roles
 from auucmax.spark.packed import BLOCK_ROWS, PackedRows, Reading
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class SparkRows:
         columns = dict.fromkeys(reading.columns)
         self.frame, self.reading = frame.select(*map(quoted, columns)), reading
         self._n_partitions: int | None = None  # that had rows, known after the first reading
+        self._order = _Order()
 
     @classmethod
     def of(
@@ -130,8 +132,22 @@ class SparkRows:
     def feature_names(self) -> tuple[str, ...]:
         return self.reading.features
 
+    def keep_order(self) -> None:
+        """From now on, rows that come in another order than before are an error.
+
+        They change their keys, by which the rows of a part are known.
+        """
+        self._order.matters = True
+
     def total(self, *summaries: Callable[[Batch], Any]) -> list[Any]:
         """Each summary of every block of rows, added up in the order of the partitions; one job."""
+        if not self._order.matters:
+            return self._total(summaries)
+        mark, *answers = self._total((order_mark, *summaries))
+        self._order.check(mark)
+        return answers
+
+    def _total(self, summaries: Sequence[Callable[[Batch], Any]]) -> list[Any]:
         reading, branch = self.reading, self._branch
 
         def summarise(batches: Iterator[Any]) -> Iterator[Any]:
@@ -149,8 +165,9 @@ class SparkRows:
         """The sums of partitions, added in their order."""
         known, branch = self._n_partitions, self._branch
         if known is None or known > _FEW:
-            n_tasks = 8 if known is None else ceil(known / branch)
-            sums = sums.repartition(n_tasks, "branch").mapInArrow(_add_branches, _SCHEMA)
+            # Without a number Spark takes as many tasks as the sums, once they are made, are worth.
+            number = () if known is None else (ceil(known / branch),)
+            sums = sums.repartition(*number, "branch").mapInArrow(_add_branches, _SCHEMA)
         rows = sorted(sums.collect(), key=lambda row: int(row.part))
         if not rows:
             raise TableError(f"{NAME} should have rows of the two arms, got none. Check the arms.")
@@ -161,6 +178,21 @@ class SparkRows:
         return found
 
 
+@dataclass
+class _Order:
+    """Whether the order of the rows matters, and the mark of the first reading where it did."""
+
+    matters: bool = False
+    mark: int | None = None
+
+    def check(self, found: int) -> None:
+        found %= 2**64
+        if self.mark not in (None, found):
+            advice = "After a shuffle (a join, say) it need not: write the rows to files first."
+            raise TableError(changed_message(NAME, advice))
+        self.mark = found
+
+
 class _PackingRows(SparkRows):
     """Rows that are packed and kept by their first reading, and read as such from then on."""
 
@@ -169,10 +201,10 @@ class _PackingRows(SparkRows):
         self._dtype = dtype
         self._kept: DataFrame | None = None
 
-    def total(self, *summaries: Callable[[Batch], Any]) -> list[Any]:
+    def _total(self, summaries: Sequence[Callable[[Batch], Any]]) -> list[Any]:
         """As that of all rows; the first one packs them."""
         if isinstance(self.reading, PackedRows):
-            return super().total(*summaries)
+            return super()._total(summaries)
         reading, branch = self.reading, self._branch
         packed = PackedRows(reading.features, self._dtype)
 
@@ -249,7 +281,7 @@ def _numbered(
 
 
 def _blocks(batches: Iterator[Any], n_features: int) -> Iterator[Any]:
-    """Tables of Arrow batches that are joined to larger blocks."""
+    """Tables of Arrow batches, joined or cut to blocks of a good size."""
     import pyarrow as pa
 
     most = int(np.clip(BLOCK_BYTES // (8 * max(n_features, 1)), 1, BLOCK_ROWS))
@@ -258,8 +290,11 @@ def _blocks(batches: Iterator[Any], n_features: int) -> Iterator[Any]:
         waiting.append(batch)
         n_rows += batch.num_rows
         if n_rows >= most:
-            yield pa.Table.from_batches(waiting)
-            n_rows, waiting = 0, []
+            table = pa.Table.from_batches(waiting)
+            n_rows = len(table) % most
+            whole = len(table) - n_rows
+            yield from (table.slice(start, most) for start in range(0, whole, most))
+            waiting = table.slice(whole).to_batches()
     if n_rows:
         yield pa.Table.from_batches(waiting)
 
@@ -301,8 +336,9 @@ def _row(branch: int, part: int, totals: Any) -> Any:
 def check_frame(
     frame: DataFrame, features: Sequence[str] | None, treatment: str, outcome: str
 ) -> tuple[str, ...]:
-    """The feature columns: those named, or all others; all columns are there."""
+    """The feature columns: those named, or all others; all are there, and have one role each."""
     names = list(frame.columns)
+    check_roles(features or (), treatment, outcome, NAME)
     check_columns([treatment, outcome, *(features or ())], names, NAME)
     return tuple(features or (name for name in names if name not in (treatment, outcome)))
 
@@ -316,7 +352,7 @@ def arrow_rows(
     control: Any = None,
 ) -> ArrowRows:
     """As :meth:`ArrowRows.of`, of a DataFrame."""
-    schema = arrow_schema(frame, features)
+    schema = arrow_schema(frame, list(dict.fromkeys([*features, outcome, treatment])))
     return ArrowRows.of(
         schema, features, outcome, treatment, treated=treated, control=control, name=NAME
     )

@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from auucmax import bounds
 from auucmax._validation import Floats, check_level, check_whole
-from auucmax.bounds.held_out import candidates_compared
+from auucmax.bounds.held_out import candidates_compared, record_of
 from auucmax.data.arrow_rows import ArrowRows
 from auucmax.data.batches import Batch
 from auucmax.data.fingerprint import Fingerprint, fingerprint
@@ -22,8 +23,9 @@ from auucmax.data.table_errors import TableError, check_columns
 from auucmax.estimators.auucmax import AUUCMax
 from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.evaluation.auuc import RankingKind
-from auucmax.evaluation.histogram import ScoreHistogram, score_histogram
+from auucmax.evaluation.histogram import ScoreHistogram
 from auucmax.evaluation.inference import AUUCInference
+from auucmax.evaluation.score_histograms import score_histogram
 from auucmax.spark.encoding import fit_encoder, needs_encoder
 from auucmax.spark.rows import NAME, MadeRows, NumberRows, SparkRows, arrow_rows, check_frame
 
@@ -161,10 +163,11 @@ def certify(
 ) -> bounds.Certificate:
     """How good the ranking is at least, with probability 1 - delta, in two jobs, or three.
 
-    ``df`` holds rows that the score was not fitted on, nor chosen with. A model of
-    :class:`auucmax.AUUCMax` remembers a fingerprint of its rows, and is not certified on them; of a
-    column of scores nothing is known. ``options`` are method, joint, n_candidates and outcome_range
-    of :func:`auucmax.certify`; the rest as in :func:`evaluate`.
+    ``df`` holds rows that the score was not fitted on, nor chosen with. A model of this package,
+    also inside a Pipeline or a search, remembers a fingerprint of its rows, and is not certified on
+    them. Nothing is known of a column of scores, nor of a TrialModel that was loaded from a file.
+    ``options`` are method, joint, n_candidates and outcome_range of :func:`auucmax.certify`; the
+    rest as in :func:`evaluate`.
     """
     check_level(delta, "delta")
     arms = _arms(df, treatment, outcome, treated, control)
@@ -178,21 +181,21 @@ def _candidates_of(
     model: Any, df: DataFrame, arms: ArrowRows, features: Sequence[str] | None
 ) -> int:
     """How many candidates the model compared on these rows; an error if it learnt from them."""
-    encoder, last = (model[0], model[-1]) if isinstance(model, Pipeline) else (None, model)
-    record = getattr(last, "training_record_", None)
-    if record is None or not isinstance(encoder, TableEncoder | None):
+    record, seen = record_of(model)
+    if record is None:
         return 1
-    names = tuple(_model_features(model, df, features))
-    if encoder is None:
-        rows = _number_rows(df, names, arms)
-    else:
-        rows = SparkRows(df, MadeRows(arms, names, encoder.transform, _feature_names(encoder)))
-    (found,) = rows.total(_fingerprint)
+    raw = tuple(_model_features(model, df, features))
+    # Names matter to nobody here, their number does: it is known only of what no step makes anew.
+    names = raw if not seen.steps else tuple(f"x{k}" for k in range(seen.n_features or 0))
+    (found,) = SparkRows(df, MadeRows(arms, raw, seen, names)).total(_fingerprint)
     return candidates_compared(record, found)
 
 
 def _fingerprint(batch: Batch) -> Fingerprint:
-    return fingerprint(batch.X, batch.y, batch.treated)
+    X: Any = batch.X
+    if X.dtype == object:  # of a frame: each column has its own type again, as in memory
+        X = pd.DataFrame(X).infer_objects()
+    return fingerprint(X, batch.y, batch.treated)
 
 
 def _histogram(

@@ -17,6 +17,7 @@ from auucmax._validation import check_choice, check_level, listed
 from auucmax._version import __version__
 from auucmax.bounds import certify
 from auucmax.data import check_randomisation
+from auucmax.data.level_texts import arm_text
 from auucmax.data.pieces import PiecedTable
 from auucmax.estimators import (
     GANITE,
@@ -37,7 +38,7 @@ from auucmax.evaluation import auuc_inference
 from auucmax.targeting import Calibration, calibrate
 from auucmax.trial_model.model import JudgedRows, TrialModel
 from auucmax.trial_model.parts import Dealing, DealtRows, Part, deal_rows
-from auucmax.trial_model.rows import ColumnNames, arm_text, check_names, different_values
+from auucmax.trial_model.rows import ColumnNames, check_names, different_values
 
 __all__ = ["MODELS", "fit_trial_model", "name_columns"]
 

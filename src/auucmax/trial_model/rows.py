@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats, check_column, listed, missing_message
 from auucmax.data import Trial
+from auucmax.data.level_texts import arm_text
 from auucmax.data.pieces import PiecedTable, pieces_of
-from auucmax.data.table_errors import unknown_columns_message
+from auucmax.data.table_errors import changed_message, unknown_columns_message
 from auucmax.data.text_types import outcome_numbers
-from auucmax.estimators.level_texts import level_text
 from auucmax.estimators.table_encoder import text_names
 from auucmax.trial_model.marks import (
     RowMarks,
@@ -29,7 +29,6 @@ from auucmax.trial_model.marks import (
 __all__ = [
     "ColumnNames",
     "TrialRows",
-    "arm_text",
     "check_names",
     "check_unchanged",
     "different_values",
@@ -149,11 +148,7 @@ def check_unchanged(now: TableMarks, before: TableMarks, table: pd.DataFrame | P
     """A table gives the same rows in the same order every time it is read."""
     if now != before:
         name = table.name if isinstance(table, PiecedTable) else "the table"
-        raise ValueError(
-            f"{name} should give the same rows in the same order every time it is read, got others "
-            f"the second time. Leave the file alone meanwhile, and let a query have an ORDER BY "
-            f"and nothing random."
-        )
+        raise ValueError(changed_message(name))
 
 
 def _rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows, list[str]]:
@@ -203,16 +198,6 @@ def different_values(table: pd.DataFrame | PiecedTable, column: str) -> list[Any
     """The values of a column that are there, each once."""
     found = [piece[column].dropna().drop_duplicates() for piece in pieces_of(table, [column])]
     return pd.concat(found).drop_duplicates().tolist()
-
-
-def arm_text(value: Any) -> str:
-    """A label of an arm; booleans are the same in all files.
-
-    >>> arm_text("True"), arm_text(True), arm_text(1.0), arm_text("Mail")
-    ('true', 'true', '1', 'Mail')
-    """
-    text = level_text(value)
-    return text.lower() if text.lower() in ("true", "false") else text
 
 
 def check_names(frame: pd.DataFrame | PiecedTable, names: list[str]) -> None:

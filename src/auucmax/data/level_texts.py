@@ -22,6 +22,7 @@ from auucmax.data.text_types import MISSING_TEXTS
 __all__ = [
     "BOOLEAN_TEXTS",
     "END_ZEROS",
+    "arm_text",
     "counted_as",
     "is_mix",
     "level_text",
@@ -61,6 +62,16 @@ def level_text(value: Any) -> str:
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
     return str(value)
+
+
+def arm_text(value: Any) -> str:
+    """A label of an arm; booleans are the same in all files.
+
+    >>> arm_text("True"), arm_text(True), arm_text(1.0), arm_text("Mail")
+    ('true', 'true', '1', 'Mail')
+    """
+    text = level_text(value)
+    return text.lower() if text.lower() in ("true", "false") else text
 
 
 def _decimal_text(value: Decimal) -> str:

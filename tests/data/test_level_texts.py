@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax.data.text_types import MISSING_TEXTS
-from auucmax.estimators.level_texts import (
+from auucmax.data.level_texts import (
     BOOLEAN_TEXTS,
     END_ZEROS,
     counted_as,
@@ -21,6 +20,7 @@ from auucmax.estimators.level_texts import (
     truth_slow,
     truths,
 )
+from auucmax.data.text_types import MISSING_TEXTS
 
 
 @pytest.mark.parametrize(

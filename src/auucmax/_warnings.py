@@ -1,0 +1,28 @@
+"""Warnings that point at the user's own line."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["level_of_caller"]
+
+
+def level_of_caller() -> int:
+    """``stacklevel`` of the nearest frame outside this package, for a warning of the caller.
+
+    However many functions of the package lie between: arrays and streams take different ways to
+    the same warning.
+
+    >>> outside = {"__name__": "elsewhere", "level_of_caller": level_of_caller}
+    >>> exec("level = level_of_caller()", outside)  # no frame of the package lies between
+    >>> outside["level"]
+    1
+    """
+    frame, level = sys._getframe(1), 1
+    while _is_ours(frame.f_globals.get("__name__", "")) and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] == "auucmax"

@@ -1,0 +1,55 @@
+"""Whether rows that are read again are the same, in the same order: told by a few of them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auucmax.data.batches import Batch
+from auucmax.data.fingerprint import mix_bits
+
+__all__ = ["order_mark"]
+
+_BLOCK = 32  # rows that lie together
+_STEPS = (2**10, 2**15)  # from one block to the next: among as many rows as the last, and after
+
+
+def order_mark(batch: Batch) -> int:
+    """The sum of hashes of some rows and their keys: other rows, or another order, have another.
+
+    Marks of batches add up, modulo 2^64, to that of all; which rows does not depend on the batches.
+    Features and outcomes are told apart as float32: a query may add numbers in another order each
+    time, which changes the last digits of a float64.
+    """
+    keys, start, stop = batch.keys, int(batch.keys[0]), int(batch.keys[-1]) + 1
+    often, seldom = _STEPS
+    blocks = np.concatenate(
+        [
+            np.arange(start // often * often, min(stop, seldom), often),
+            np.arange(max(start // seldom, 1) * seldom, stop, seldom),
+        ]
+    )
+    wanted = (blocks[:, None] + np.arange(_BLOCK)).ravel()
+    wanted = wanted[(wanted >= start) & (wanted < stop)]
+    places = wanted - start
+    if len(keys) < stop - start:  # rows of other arms are left out
+        places = np.searchsorted(keys, wanted.astype(np.uint64))
+        places = places[keys[places] == wanted]
+    if not len(places):
+        return 0
+    values = np.empty((batch.X.shape[1] + 2, len(places)), dtype=np.float32)
+    with np.errstate(over="ignore"):
+        values[:-2] = batch.X.T.take(places, axis=1)
+        values[-2], values[-1] = batch.y[places], batch.treated[places]
+    values += np.float32(0)  # 0.0 and -0.0 are one number
+    factors = _factors(len(values) + 1)
+    hashes = factors[1:] @ values.view(np.uint32) + factors[0] * keys[places]
+    return int(mix_bits(hashes).sum())
+
+
+@cache
+def _factors(n: int) -> NDArray[np.uint64]:
+    """Odd numbers that have nothing to do with each other."""
+    return mix_bits(np.arange(n, dtype=np.uint64)) | np.uint64(1)

@@ -1,0 +1,77 @@
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from auucmax import AUUCMax, TrialKFold, TwoModels, make_trial
+from auucmax.bounds.held_out import SeenRows, record_of
+from auucmax.data.fingerprint import fingerprint
+
+
+@pytest.fixture(scope="module")
+def trial():
+    return make_trial(600, n_features=5, random_state=0)
+
+
+def outer_models():
+    """Models inside others, and what they see of X."""
+    scaler, minus = StandardScaler(), FunctionTransformer(np.negative)
+    inner = AUUCMax(selection=None, norm=0.5)
+    search = GridSearchCV(inner, {"norm": [0.5]}, cv=TrialKFold(2, random_state=0))
+    return {
+        "alone": (inner, 0),
+        "pipeline of one": (make_pipeline(inner), 0),
+        "scaled": (make_pipeline(scaler, inner), 1),
+        "two steps": (make_pipeline(scaler, minus, inner), 1),
+        "passed through": (make_pipeline("passthrough", inner), 1),
+        "nested": (make_pipeline(minus, make_pipeline(scaler, inner)), 2),
+        "search": (search, 0),
+        "search inside": (make_pipeline(scaler, search), 1),
+        "search outside": (
+            GridSearchCV(
+                make_pipeline(scaler, inner),
+                {"auucmax__norm": [0.5]},
+                cv=TrialKFold(2, random_state=0),
+            ),
+            1,
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", outer_models())
+def test_the_record_of_a_model_inside_others(trial, name):
+    model, n_steps = outer_models()[name]
+    with sklearn.config_context(enable_metadata_routing=True):
+        model.fit(trial.X, trial.y, treatment=trial.treatment)
+    record, seen = record_of(model)
+    assert len(seen.steps) == n_steps
+    assert seen.n_features == 5
+    found = fingerprint(seen(trial.X), trial.y, trial.treatment == 1)
+    assert found == record.given
+    # What travels is the steps, and neither of the models; pieces add up to the whole.
+    data = pickle.dumps(seen)
+    assert b"AUUCMax" not in data
+    again = pickle.loads(data)
+    parts = [
+        fingerprint(again(trial.X[part]), trial.y[part], trial.treatment[part] == 1)
+        for part in (slice(0, 7), slice(7, 400), slice(400, None))
+    ]
+    assert parts[0] + parts[1] + parts[2] == record.given
+
+
+def test_no_record(trial):
+    class Ready:
+        def predict(self, X):
+            return np.asarray(X)[:, 0]
+
+    assert record_of(Ready()) == (None, SeenRows())
+    assert record_of(np.arange(3)) == (None, SeenRows())
+    assert record_of(pd.Series([1.0])) == (None, SeenRows())
+    record, _ = record_of(make_pipeline(StandardScaler(), "passthrough").fit(trial.X))
+    assert record is None
+    assert record_of(TwoModels())[0] is None  # not fitted
