@@ -113,7 +113,7 @@ def len_of(batch: Batch):
     [
         ({}, {"treatment": "tt"}, "should have the column 'tt'"),
         ({}, {"features": ["arm"]}, "'arm' of type"),
-        ({}, {"features": []}, "got 'arm' of type"),
+        ({}, {"features": None}, "got 'arm' of type"),
         ({}, {"treatment": "b", "features": ["a"]}, "should be 0 or 1 in every row"),
         ({}, {"treatment": "arm", "features": ["a"], "treated": "x"}, "given together"),
         (
@@ -124,7 +124,7 @@ def len_of(batch: Batch):
         (
             {},
             {"treatment": "arm", "features": ["a"], "treated": "x", "control": "z"},
-            "rows of the two arms",
+            "rows with 'x' or 'z' in 'arm', got none",
         ),
         ({"y": np.nan}, {"features": ["a"]}, "missing value"),
     ],
@@ -403,3 +403,22 @@ def test_streams_are_equal_pickled_and_printed_whatever_was_read(tmp_path):
     with pytest.raises(TableError, match="the same rows"):
         sent.total(len_of)
     other.total(len_of)  # one that has not been read takes what is there
+
+
+def test_a_query_of_files_is_refused(tmp_path):
+    frame().to_parquet(tmp_path / "r.parquet")
+    with pytest.raises(TableError, match="query should come with a database"):
+        stream_table(tmp_path / "r.parquet", **columns(), query="SELECT 1")
+
+
+def test_features_by_any_list_of_names(tmp_path):
+    frame().to_parquet(file := tmp_path / "r.parquet")
+    names = pd.Index(["a"])
+    for features in (names, names.to_numpy(), (name for name in names)):
+        assert stream_table(file, **columns() | {"features": features}).feature_names == ("a",)
+    cases = [([], "should be columns, got none"), (["a", None], "named by texts, got None")]
+    for features, message in cases:
+        with pytest.raises(TableError, match=message):
+            stream_table(file, **columns() | {"features": features})
+    with pytest.raises(TableError, match="named by texts, got None"):
+        stream_table(file, **columns() | {"treatment": None})

@@ -5,12 +5,14 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.batches_in_memory import ListedRows
 
 from auucmax import AUUCMax, load_hillstrom, make_trial
+from auucmax.data.stream import stream_table
 from auucmax.estimators.scaling import SCALES
 from auucmax.estimators.training_rows import StreamedRows, TrainingRows
 from auucmax.pairs import get_surrogate
@@ -219,3 +221,32 @@ def test_a_frame_with_columns_of_such_names_is_a_frame():
     X = trial.X.rename(columns={"x0": "total", "x1": "feature_names"})
     model = AUUCMax(selection=None).fit(X, trial.y, treatment=trial.treatment)
     assert model.converged_
+
+
+@pytest.mark.parametrize("kinds", [["i1", "i2"], ["f4", "i2"], ["f4", "f4"], ["f2", "f2"]])
+def test_short_numbers_in_rows_of_unit_norm(tmp_path, kinds):
+    rng = np.random.default_rng(0)
+    n = 3000
+    frame = pd.DataFrame(
+        {
+            "a": rng.integers(0, 100, n).astype(kinds[0]),
+            "b": (60 + rng.integers(0, 60, n)).astype(kinds[1]),
+            "t": rng.integers(0, 2, n),
+        }
+    )
+    frame["y"] = (rng.random(n) < 0.2 + 0.2 * frame["t"] * (frame["a"] > 50)).astype(int)
+    frame.to_parquet(tmp_path / "r.parquet")
+    model = AUUCMax(selection=None, scale="unit-rows", norm=0.5)
+    found = model.fit(stream_table(tmp_path / "r.parquet", treatment="t", outcome="y")).coef_
+    expected = model.fit(frame[["a", "b"]], frame["y"], treatment=frame["t"]).coef_
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    ("selection", "most"), [(None, 10), ("bound", 40), ("certificate", 50), ("cv", 250)]
+)
+def test_how_many_readings_a_fit_takes(selection, most):
+    trial = make_trial(3000, n_features=4, random_state=0)
+    rows = ListedRows(trial.X.to_numpy(), trial.y, trial.treatment, [1000])
+    AUUCMax(selection=selection, random_state=0).fit(rows)
+    assert 3 < rows.n_readings <= most

@@ -119,6 +119,24 @@ def test_features_are_made_of_the_rows_of_the_two_arms():
     assert empty.X.shape == (0, 1)
 
 
+def test_another_number_of_rows_is_an_error(in_executors):
+    rows = SparkRows(Partitions([table([1.0, 2.0])]), COLUMNS)
+    assert rows.total(len_of) == rows.total(len_of) == [2]
+    rows.frame = Partitions([table([1.0, 2.0, 3.0])])
+    with pytest.raises(TableError, match="the same rows in the same order"):
+        rows.total(len_of)
+
+
+def test_blocks_of_wide_rows_are_short(monkeypatch):
+    monkeypatch.setattr(module, "BLOCK_BYTES", 8 * 12)
+    given = pa.table(
+        {f"x{k}": np.zeros(10) for k in range(4)} | {"y": np.zeros(10), "t": [0, 1] * 5}
+    )
+    raw = tuple(f"x{k}" for k in range(4))
+    made = MadeRows(ArrowRows((), "y", "t"), raw, lambda frame: frame.to_numpy()[:, :1], ("score",))
+    assert [len(b.y) for b in made.batches(iter(given.to_batches()), 0)] == [3, 3, 3, 1]
+
+
 def test_an_error_travels():
     error = pickle.loads(pickle.dumps(TableError("a, b. c.")))
     assert isinstance(error, TableError)

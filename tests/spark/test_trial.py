@@ -267,6 +267,29 @@ def test_errors_are_one_line_of_ours(even):
         on_spark.evaluate(even, **COLUMNS)
     with pytest.raises(TableError, match="name of a column or a fitted model, got 3"):
         on_spark.evaluate(even, **COLUMNS, score=3)
+    with pytest.raises(ValueError, match=r"treatment should have two levels.* are treated"):
+        on_spark.fit(even.where("t = 1"), **COLUMNS, model=AUUCMax(selection=None))
+
+
+def test_what_is_refused_before_any_job(even, model, monkeypatch):
+    monkeypatch.setattr(on_spark.SparkRows, "total", None)  # a job would be an error
+    twice = even.join(even.select("x0").limit(1))
+    twin = even.withColumnRenamed("x1", "Y")
+    cases = [
+        (on_spark.fit, {"df": twice}, "each column once, capitals aside, got 'x0' more"),
+        (on_spark.fit, {"df": twin}, "each column once, capitals aside, got 'Y', 'y' more"),
+        (on_spark.evaluate, {"df": twice, "score": "x0"}, "got 'x0' more than once"),
+        (on_spark.evaluate, {"df": even, "score": "x0", "ranking": "both"}, "ranking should be"),
+        (on_spark.certify, {"df": even, "score": "x0", "method": "betting"}, "needs the rows"),
+        (on_spark.fit, {"df": even, "features": []}, "should be columns, got none"),
+        (on_spark.fit, {"df": even, "features": ["x0", None]}, "named by texts, got None"),
+    ]
+    for function, arguments, message in cases:
+        with pytest.raises(ValueError, match=message) as caught:
+            function(**arguments, **COLUMNS)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(TableError, match="capitals aside, got 'Y' beside 'y'"):
+        on_spark.score(even, model, column="Y")
 
 
 @pytest.fixture(scope="module")

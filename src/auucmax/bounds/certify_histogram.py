@@ -11,7 +11,7 @@ from auucmax.bounds.binned import binned_dkw_bernstein_bound, binned_mcdiarmid_b
 from auucmax.bounds.lower_bound import LowerBound
 from auucmax.evaluation.histogram import ScoreHistogram
 
-__all__ = ["check_no_rows", "histogram_bounds"]
+__all__ = ["binned_method", "check_no_rows", "histogram_bounds"]
 
 #: The methods that a histogram of scores is enough for.
 _BINNED: dict[str, Callable[..., LowerBound]] = {
@@ -31,6 +31,17 @@ def check_no_rows(given: dict[str, Any]) -> None:
             )
 
 
+def binned_method(method: str) -> str:
+    """The method that is meant, if a histogram is enough for it."""
+    chosen = "dkw-bernstein" if method == "auto" else method
+    if chosen not in _BINNED:
+        raise ValueError(
+            f"method should be one of {listed(_BINNED)} for a histogram, got {chosen!r}, which "
+            f"needs the rows. The asymptotic interval is histogram.inference()."
+        )
+    return chosen
+
+
 def histogram_bounds(
     histogram: ScoreHistogram, method: str, options: dict[str, Any]
 ) -> tuple[str, LowerBound, LowerBound, float]:
@@ -38,12 +49,7 @@ def histogram_bounds(
 
     ``method`` as in :func:`auucmax.certify`; ``options``: delta, n_candidates, outcome_range.
     """
-    chosen = "dkw-bernstein" if method == "auto" else method
-    if chosen not in _BINNED:
-        raise ValueError(
-            f"method should be one of {listed(_BINNED)} for a histogram, got {chosen!r}, which "
-            f"needs the rows. The asymptotic interval is histogram.inference()."
-        )
+    chosen = binned_method(method)
     if method == "auto" and not (histogram.binary or "outcome_range" in options):
         raise ValueError(
             f"outcomes should be 0/1, or come with outcome_range=(lowest, highest), as they are "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from auucmax._validation import Bools
 from auucmax.data.batches import Batch
 from auucmax.data.level_texts import arm_text
-from auucmax.data.table_errors import TableError, check_roles
+from auucmax.data.table_errors import TableError, check_two
 
-__all__ = ["ArrowRows"]
+__all__ = ["CHECK_ARMS", "ArrowRows"]
+
+CHECK_ARMS = "Check the values of the treatment, and what treated= and control= name."
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,12 @@ class ArrowRows:
         control: Any = None,
         name: str = "the table",
     ) -> ArrowRows:
-        """Checked against an Arrow schema; float32 if every feature is exact in it.
+        """Checked against an Arrow schema; float32 where the same columns in memory are.
 
         Outcomes are numbers, booleans or decimals, which may be a feature, too (a score may be
         evaluated as the outcome of itself).
         """
-        check_roles((), treatment, outcome, name)
+        check_two(treatment, outcome, name)
         _check_arms(treated, control)
         _check_outcome(outcome, schema.field(outcome).type)
         _check_treatment(treatment, schema.field(treatment).type, named=treated is not None)
@@ -62,7 +64,7 @@ class ArrowRows:
                 + (f"{texts[0]!r} of type {_short(kinds[texts[0]])}" if texts else "none")
                 + ". Name columns of numbers, or encode it first."
             )
-        single = all(_width(kind) == 4 for kind in kinds.values())
+        single = _is_single(kinds.values())
         return cls(
             tuple(features),
             outcome,
@@ -75,6 +77,13 @@ class ArrowRows:
     @property
     def columns(self) -> tuple[str, ...]:
         return (*self.features, self.outcome, self.treatment)
+
+    @property
+    def wanted(self) -> str:
+        """What is missing of a table without rows, for a message."""
+        if self.treated is None:
+            return "rows"
+        return f"rows with {self.treated!r} or {self.control!r} in {self.treatment!r}"
 
     def batch(self, table: Any, keys: NDArray[np.uint64]) -> Batch:
         """The rows of an Arrow table or record batch; ``keys`` (m,) name them."""
@@ -121,6 +130,9 @@ def _arm_codes(column: Any) -> tuple[NDArray[np.int64], list[str | None]]:
     import pyarrow.compute as pc
 
     column = _in_one(column)
+    kind = column.type
+    if pa.types.is_decimal(kind) and kind.bit_width < 128:  # which Arrow cannot encode
+        column = column.cast(pa.decimal128(kind.precision, kind.scale))
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     codes = pc.fill_null(column.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
@@ -190,6 +202,15 @@ def _width(kind: Any) -> int | None:
     if types.is_integer(kind):
         return 4 if kind.bit_width <= 16 else 8
     return 8 if types.is_float64(kind) or types.is_decimal(kind) else None
+
+
+def _is_single(kinds: Iterable[Any]) -> bool:
+    """Whether numpy would make one float32 matrix of columns of these Arrow types."""
+    import pyarrow.types as types
+
+    found = list(kinds)
+    small = [kind for kind in found if _width(kind) == 4 and not types.is_boolean(kind)]
+    return len(small) == len(found) and any(map(types.is_float32, found))
 
 
 def _numbers(column: Any) -> NDArray[Any]:

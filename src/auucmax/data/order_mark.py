@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from auucmax.data.batches import Batch
 from auucmax.data.fingerprint import mix_bits
 
-__all__ = ["order_mark"]
+__all__ = ["FIRST_KEY", "order_mark"]
 
+FIRST_KEY = 40  #: bits of the place of a row in its partition; those above are the partition's
 _BLOCK = 32  # rows that lie together
 _STEPS = (2**10, 2**15)  # from one block to the next: among as many rows as the last, and after
 
@@ -19,11 +20,13 @@ _STEPS = (2**10, 2**15)  # from one block to the next: among as many rows as the
 def order_mark(batch: Batch) -> int:
     """The sum of hashes of some rows and their keys: other rows, or another order, have another.
 
-    Marks of batches add up, modulo 2^64, to that of all; which rows does not depend on the batches.
-    Features and outcomes are told apart as float32: a query may add numbers in another order each
-    time, which changes the last digits of a float64.
+    Marks of batches add up, modulo 2^64, to that of all. Which rows depends on their places in the
+    partition (:data:`FIRST_KEY`), not on the batches: 32 of each 1,024 up to place 32,768, and then
+    of each 32,768. Features and outcomes are told apart as float32: a query may add numbers in
+    another order each time, which changes the last digits of a float64.
     """
-    keys, start, stop = batch.keys, int(batch.keys[0]), int(batch.keys[-1]) + 1
+    keys, base = batch.keys, int(batch.keys[0]) >> FIRST_KEY << FIRST_KEY
+    start, stop = int(keys[0]) - base, int(keys[-1]) + 1 - base
     often, seldom = _STEPS
     blocks = np.concatenate(
         [
@@ -35,8 +38,9 @@ def order_mark(batch: Batch) -> int:
     wanted = wanted[(wanted >= start) & (wanted < stop)]
     places = wanted - start
     if len(keys) < stop - start:  # rows of other arms are left out
-        places = np.searchsorted(keys, wanted.astype(np.uint64))
-        places = places[keys[places] == wanted]
+        named = wanted.astype(np.uint64) + np.uint64(base)
+        places = np.searchsorted(keys, named)
+        places = places[keys[places] == named]
     if not len(places):
         return 0
     values = np.empty((batch.X.shape[1] + 2, len(places)), dtype=np.float32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
@@ -15,17 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import check_whole
-from auucmax.data.arrow_rows import ArrowRows
+from auucmax.data.arrow_rows import CHECK_ARMS, ArrowRows
 from auucmax.data.batches import Batch
 from auucmax.data.databases import connect, duckdb_select, quoted
 from auucmax.data.order_mark import order_mark
-from auucmax.data.reading import locate_files
+from auucmax.data.reading import check_no_query, locate_files
 from auucmax.data.table_errors import (
     TableError,
     changed_message,
-    check_columns,
     check_different,
-    check_roles,
+    feature_columns,
     one_line,
 )
 
@@ -152,6 +151,9 @@ class RowStream:
         except TableError:
             raise
         except (KeyError, TypeError, ValueError) as error:
+            if not self._marks:
+                with one_line(self.name, "a table of numbers", "Convert its columns first."):
+                    raise
             # Columns and types were checked before: they are others now.
             raise TableError(changed_message(self.name)) from error
 
@@ -170,9 +172,7 @@ class RowStream:
                 else:
                     totals = [a + b for a, b in zip(totals, parts, strict=True)]
         if totals is None:
-            raise TableError(
-                f"{self.name} should have rows of the two arms, got none. Check the arms' names."
-            )
+            raise TableError(f"{self.name} should have {self.rows.wanted}, got none. {CHECK_ARMS}")
         self._check_arms(*totals[0].tolist())
         return totals[1:]
 
@@ -227,7 +227,7 @@ def stream_table(
     *,
     treatment: str,
     outcome: str,
-    features: Sequence[str] | None = None,
+    features: Iterable[str] | None = None,
     query: str | None = None,
     treated: Any = None,
     control: Any = None,
@@ -276,6 +276,7 @@ def stream_table(
     files, kind, name = locate_files(str(source))
     reader: _Reader
     if kind == "parquet":
+        check_no_query(query, name)
         reader = _ParquetFiles(tuple(files))
     elif kind == "database":
         reader = _Query.of(files[0], query, name)
@@ -288,10 +289,8 @@ def stream_table(
         schema = reader.schema()
     if len(set(schema.names)) < len(schema.names):
         check_different(schema.names, name)
-    check_roles(features or (), treatment, outcome, name)
-    check_columns([treatment, outcome, *(features or ())], schema.names, name)
-    others = [column for column in schema.names if column not in (treatment, outcome)]
+    chosen = feature_columns(features, treatment, outcome, schema.names, name)
     rows = ArrowRows.of(
-        schema, features or others, outcome, treatment, treated=treated, control=control, name=name
+        schema, chosen, outcome, treatment, treated=treated, control=control, name=name
     )
     return RowStream(reader, rows, name, batch_rows or _usual_rows(rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,7 +17,8 @@ __all__ = [
     "changed_message",
     "check_columns",
     "check_different",
-    "check_roles",
+    "check_two",
+    "feature_columns",
     "one_line",
     "unknown_columns_message",
 ]
@@ -53,6 +54,10 @@ def unknown_columns_message(table: str, unknown: Sequence[str], names: Sequence[
 
 def check_columns(wanted: Sequence[str], names: Sequence[str], table: str) -> None:
     """TableError if columns are not there."""
+    if strange := [name for name in wanted if not isinstance(name, str)]:
+        raise TableError(
+            f"columns of {table} should be named by texts, got {strange[0]!r:.50}. Name them so."
+        )
     if unknown := [name for name in wanted if name not in names]:
         raise TableError(unknown_columns_message(table, unknown, names))
 
@@ -67,32 +72,54 @@ def check_different(names: Sequence[str], table: str) -> None:
         )
 
 
-def check_roles(features: Sequence[str], treatment: str, outcome: str, table: str) -> None:
-    """TableError if a column has two roles, or is a feature twice.
+def feature_columns(
+    features: Iterable[str] | None, treatment: str, outcome: str, names: Sequence[str], table: str
+) -> tuple[str, ...]:
+    """The columns that are features: those named, or all but treatment and outcome.
 
-    >>> check_roles(["age", "visit"], "mail", "visit", "the table")
+    TableError if a column is not there, has two roles, or is a feature twice.
+
+    >>> feature_columns(None, "mail", "visit", ["age", "mail", "visit"], "the table")
+    ('age',)
+    >>> feature_columns(["age", "visit"], "mail", "visit", ["age", "mail", "visit"], "the table")
     Traceback (most recent call last):
     auucmax.data.table_errors.TableError: features of the table should be neither treatment nor \
 outcome, got 'visit'. Leave it out of the features.
     """
-    if treatment == outcome:
-        raise TableError(
-            f"treatment and outcome of {table} should be two columns, got {treatment!r} for both. "
-            f"Name two."
-        )
     if isinstance(features, str):
         raise TableError(
             f"features of {table} should be a list of names, got {features!r}. Pass a list."
         )
-    if taken := [name for name in features if name in (treatment, outcome)]:
+    check_two(treatment, outcome, table)
+    check_columns([treatment, outcome], names, table)
+    if features is None:
+        return tuple(name for name in names if name not in (treatment, outcome))
+    chosen = tuple(features)
+    if not chosen:
+        raise TableError(
+            f"features of {table} should be columns, got none. Name some, or leave features out to "
+            f"take all others."
+        )
+    check_columns(chosen, names, table)
+    if taken := [name for name in chosen if name in (treatment, outcome)]:
         raise TableError(
             f"features of {table} should be neither treatment nor outcome, got {listed(taken)}. "
             f"Leave it out of the features."
         )
-    if repeated := [name for name, times in Counter(features).items() if times > 1]:
+    if repeated := [name for name, times in Counter(chosen).items() if times > 1]:
         raise TableError(
             f"features of {table} should be different columns, got {listed(repeated)} more than "
             f"once. Name each once."
+        )
+    return chosen
+
+
+def check_two(treatment: str, outcome: str, table: str) -> None:
+    """TableError if treatment and outcome are one column."""
+    if treatment == outcome:
+        raise TableError(
+            f"treatment and outcome of {table} should be two columns, got {treatment!r} for both. "
+            f"Name two."
         )
 
 

@@ -188,7 +188,8 @@ class AUUCMax(UpliftEstimator):
             learn, kept = rows.halves(self.random_state)
             self._fit_path(learn, kept)
         n_candidates = len(self.selection_path_)
-        (histogram,) = kept.scaled(self.scaling_).histograms([self.coef_], N_BINS)
+        n_bins = min(N_BINS, kept.most_bins)
+        (histogram,) = kept.scaled(self.scaling_).histograms([self.coef_], n_bins)
         self.certificate_ = certify(histogram, delta=self.delta, n_candidates=n_candidates)
         learnt, apart = learn.first_look.rows, kept.first_look.rows
         self.training_record_ = TrainingRecord(

@@ -147,6 +147,11 @@ class StreamedRows:
     def n_features(self) -> int:
         return len(self.source.feature_names)
 
+    @property
+    def most_bins(self) -> int:
+        """Of a histogram: the sample that finds its edges has 16 scores of 16 bytes a bin."""
+        return self.max_bytes // 256
+
     @cached_property
     def first_look(self) -> FirstLook:
         """What one reading tells of the rows; they are checked here."""
@@ -261,6 +266,13 @@ class FirstLook:
             raise ValueError(
                 f"features should be finite numbers, got a missing or infinite one in "
                 f"{names[bad[0]]!r}. Fill it in, or leave the column out."
+            )
+        n_treated = int(self.sums.products[:2, 0, 0].sum())
+        if self.rows.n_rows and n_treated in (0, self.rows.n_rows):
+            raise ValueError(
+                f"treatment should have two levels, treated and control; all "
+                f"{self.rows.n_rows:,} rows are {'treated' if n_treated else 'control'}. An effect "
+                f"needs both arms."
             )
 
 

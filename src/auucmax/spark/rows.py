@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil, isqrt
@@ -19,23 +20,32 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._optional import import_optional
-from auucmax.data.arrow_rows import ArrowRows
+from auucmax._validation import listed
+from auucmax.data.arrow_rows import CHECK_ARMS, ArrowRows
 from auucmax.data.batches import Batch
-from auucmax.data.order_mark import order_mark
-from auucmax.data.table_errors import TableError, changed_message, check_columns, check_roles
+from auucmax.data.order_mark import FIRST_KEY, order_mark
+from auucmax.data.table_errors import TableError, changed_message, feature_columns
 from auucmax.spark.packed import BLOCK_ROWS, PackedRows, Reading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["MadeRows", "NumberRows", "SparkRows", "arrow_rows", "check_frame", "quoted"]
+__all__ = [
+    "MadeRows",
+    "NumberRows",
+    "SparkRows",
+    "arrow_rows",
+    "check_frame",
+    "check_free",
+    "check_names",
+    "quoted",
+]
 
 NAME = "the DataFrame"
 BLOCK_BYTES = 2**25  #: of the features of rows that are worked on at a time
 MAX_BYTES = 2**22  #: of a summary that travels
 _FEW = 16  # partitions whose summaries the driver adds by itself
 _BRANCH = 64  # summaries added by one task, while the number of partitions is not known
-_FIRST_KEY = 40  # bits of the number of a row in its partition
 _SCHEMA = "branch bigint, part bigint, summary binary"
 
 
@@ -73,7 +83,8 @@ class MadeRows:
 
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
         """Blocks of rows of a partition."""
-        yield from _numbered(self._batch, tables, len(self.features), first_key)
+        width = max(len(self.raw), len(self.features))
+        yield from _numbered(self._batch, tables, width, first_key)
 
     def _batch(self, table: Any, keys: NDArray[np.uint64]) -> Batch:
         rows = self.arms.batch(table, keys)
@@ -98,7 +109,7 @@ class SparkRows:
         columns = dict.fromkeys(reading.columns)
         self.frame, self.reading = frame.select(*map(quoted, columns)), reading
         self._n_partitions: int | None = None  # that had rows, known after the first reading
-        self._order = _Order()
+        self._seen = _Seen()
 
     @classmethod
     def of(
@@ -135,17 +146,17 @@ class SparkRows:
     def keep_order(self) -> None:
         """From now on, rows that come in another order than before are an error.
 
-        They change their keys, by which the rows of a part are known.
+        They change their keys, by which the rows of a part are known. Another number of rows is an
+        error in any case.
         """
-        self._order.matters = True
+        self._seen.order_matters = True
 
     def total(self, *summaries: Callable[[Batch], Any]) -> list[Any]:
         """Each summary of every block of rows, added up in the order of the partitions; one job."""
-        if not self._order.matters:
-            return self._total(summaries)
-        mark, *answers = self._total((order_mark, *summaries))
-        self._order.check(mark)
-        return answers
+        marks = (_n_rows, order_mark) if self._seen.order_matters else (_n_rows,)
+        answers = self._total((*marks, *summaries))
+        self._seen.check(*answers[: len(marks)])
+        return answers[len(marks) :]
 
     def _total(self, summaries: Sequence[Callable[[Batch], Any]]) -> list[Any]:
         reading, branch = self.reading, self._branch
@@ -170,7 +181,7 @@ class SparkRows:
             sums = sums.repartition(*number, "branch").mapInArrow(_add_branches, _SCHEMA)
         rows = sorted(sums.collect(), key=lambda row: int(row.part))
         if not rows:
-            raise TableError(f"{NAME} should have rows of the two arms, got none. Check the arms.")
+            raise TableError(f"{NAME} should have rows of the two arms, got none. {CHECK_ARMS}")
         self._n_partitions = int(rows[-1].part) + 1
         found = _added([bytes(row.summary) for row in rows])
         if isinstance(found, ValueError):
@@ -179,18 +190,24 @@ class SparkRows:
 
 
 @dataclass
-class _Order:
-    """Whether the order of the rows matters, and the mark of the first reading where it did."""
+class _Seen:
+    """How many rows there are, whether their order matters, and its mark, of the first reading."""
 
-    matters: bool = False
+    n_rows: int | None = None
+    order_matters: bool = False
     mark: int | None = None
 
-    def check(self, found: int) -> None:
-        found %= 2**64
-        if self.mark not in (None, found):
+    def check(self, n_rows: int, mark: int | None = None) -> None:
+        mark = None if mark is None else mark % 2**64
+        other_order = None not in (self.mark, mark) and self.mark != mark
+        if other_order or self.n_rows not in (None, n_rows):
             advice = "After a shuffle (a join, say) it need not: write the rows to files first."
             raise TableError(changed_message(NAME, advice))
-        self.mark = found
+        self.n_rows, self.mark = n_rows, self.mark if mark is None else mark
+
+
+def _n_rows(batch: Batch) -> int:
+    return len(batch.y)
 
 
 class _PackingRows(SparkRows):
@@ -239,7 +256,7 @@ def _summarise(
     part = TaskContext.get().partitionId()  # type: ignore[union-attr]
     totals: list[Any] | ValueError | None = None
     try:
-        for batch in reading.batches(batches, part << _FIRST_KEY):
+        for batch in reading.batches(batches, part << FIRST_KEY):
             if len(batch.y):
                 sums = [summary(batch) for summary in summaries]
                 totals = sums if totals is None else _plus(totals, sums)
@@ -270,21 +287,21 @@ def _no_rows(n: int) -> Any:
 def _numbered(
     make: Callable[[Any, NDArray[np.uint64]], Batch],
     tables: Iterator[Any],
-    n_features: int,
+    width: int,
     first_key: int,
 ) -> Iterator[Batch]:
     """Blocks of the rows that are kept, which are counted: packed rows have the same keys."""
-    for table in _blocks(tables, n_features):
+    for table in _blocks(tables, width):
         batch = make(table, np.arange(table.num_rows, dtype=np.uint64))
         keys = np.arange(first_key, first_key := first_key + len(batch.y), dtype=np.uint64)
         yield batch._replace(keys=keys)
 
 
-def _blocks(batches: Iterator[Any], n_features: int) -> Iterator[Any]:
-    """Tables of Arrow batches, joined or cut to blocks of a good size."""
+def _blocks(batches: Iterator[Any], width: int) -> Iterator[Any]:
+    """Tables of Arrow batches, joined or cut to blocks of a good size for rows of this width."""
     import pyarrow as pa
 
-    most = int(np.clip(BLOCK_BYTES // (8 * max(n_features, 1)), 1, BLOCK_ROWS))
+    most = int(np.clip(BLOCK_BYTES // (8 * max(width, 1)), 1, BLOCK_ROWS))
     n_rows, waiting = 0, []
     for batch in batches:
         waiting.append(batch)
@@ -334,13 +351,40 @@ def _row(branch: int, part: int, totals: Any) -> Any:
 
 
 def check_frame(
-    frame: DataFrame, features: Sequence[str] | None, treatment: str, outcome: str
+    frame: DataFrame, features: Iterable[str] | None, treatment: str, outcome: str
 ) -> tuple[str, ...]:
     """The feature columns: those named, or all others; all are there, and have one role each."""
-    names = list(frame.columns)
-    check_roles(features or (), treatment, outcome, NAME)
-    check_columns([treatment, outcome, *(features or ())], names, NAME)
-    return tuple(features or (name for name in names if name not in (treatment, outcome)))
+    chosen = feature_columns(features, treatment, outcome, frame.columns, NAME)
+    check_names(frame, [*chosen, treatment, outcome])
+    return chosen
+
+
+def check_names(frame: DataFrame, names: Sequence[str]) -> None:
+    """TableError if Spark could not tell which columns are meant: after a join, say."""
+    as_spark = _spelling(frame)
+    times = Counter(map(as_spark, frame.columns))
+    if twice := dict.fromkeys(name for name in names if times[as_spark(name)] > 1):
+        raise TableError(
+            f"{NAME} should have each column once, capitals aside, got {listed(twice)} more than "
+            f"once. Rename or drop the others."
+        )
+
+
+def check_free(frame: DataFrame, column: str) -> None:
+    """TableError if a new column of this name could not be told from one that is there."""
+    as_spark = _spelling(frame)
+    near = [n for n in frame.columns if n != column and as_spark(n) == as_spark(column)]
+    if near:
+        raise TableError(
+            f"the new column should differ from those of {NAME}, capitals aside, got {column!r} "
+            f"beside {near[0]!r}. Take another name."
+        )
+
+
+def _spelling(frame: DataFrame) -> Callable[[str], str]:
+    """What of a name counts for Spark: capitals only if they are told apart."""
+    exact = frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    return str if exact else str.casefold
 
 
 def arrow_rows(

@@ -14,7 +14,8 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from auucmax import bounds
-from auucmax._validation import Floats, check_level, check_whole
+from auucmax._validation import Floats, check_choice, check_level, check_whole
+from auucmax.bounds.certify_histogram import binned_method
 from auucmax.bounds.held_out import candidates_compared, record_of
 from auucmax.data.arrow_rows import ArrowRows
 from auucmax.data.batches import Batch
@@ -22,19 +23,28 @@ from auucmax.data.fingerprint import Fingerprint, fingerprint
 from auucmax.data.table_errors import TableError, check_columns
 from auucmax.estimators.auucmax import AUUCMax
 from auucmax.estimators.table_encoder import TableEncoder
-from auucmax.evaluation.auuc import RankingKind
+from auucmax.evaluation.auuc import RANKINGS, RankingKind
 from auucmax.evaluation.histogram import ScoreHistogram
 from auucmax.evaluation.inference import AUUCInference
 from auucmax.evaluation.score_histograms import score_histogram
 from auucmax.spark.encoding import fit_encoder, needs_encoder
-from auucmax.spark.rows import NAME, MadeRows, NumberRows, SparkRows, arrow_rows, check_frame
+from auucmax.spark.rows import (
+    NAME,
+    MadeRows,
+    NumberRows,
+    SparkRows,
+    arrow_rows,
+    check_frame,
+    check_free,
+    check_names,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["certify", "evaluate", "fit", "score"]
 
-N_BINS = 16_384  #: of histograms that travel: about 1 MB each
+N_BINS = 16_384  #: of histograms that travel: 1 MB each, after a sample of 4 MB for their edges
 
 
 def fit(
@@ -58,17 +68,19 @@ def fit(
         name its two values, and rows of other arms are left out. Outcomes are 0/1.
     features : columns of numbers, texts, booleans and dates; default: all other columns.
     model : :class:`auucmax.AUUCMax` with the settings to use; it is not changed. Default:
-        ``AUUCMax()``, which compares norms over 5 folds: some 150 jobs. ``selection="bound"`` takes
-        some 30, ``selection=None`` some 10.
+        ``AUUCMax()``, which compares norms over 5 folds: some 200 jobs. ``selection="bound"`` takes
+        some 30, ``selection=None`` some 10, 4 of very many rows.
     encoder : :class:`TableEncoder` with the settings to use. Default: none if all features are
         numbers or booleans, otherwise ``TableEncoder()``. Numbers with missing values need one.
     cache : keep the numbers of all rows in the executors' memory (or disks) while fitting: each
-        pass after the first is then several times faster.
+        pass after the first is then several times faster. Without, the DataFrame must give the same
+        rows every time it is read.
 
     Returns
     -------
     The fitted model; with an encoder, ``Pipeline`` of both, which takes frames with the raw
-    columns. Both are local: ``predict`` needs no Spark.
+    columns. Both are local: ``predict`` needs no Spark. Timestamps with a time zone are moments for
+    it, in UTC; ``toPandas()`` writes them in the session's zone: let that be UTC.
     """
     model = AUUCMax() if model is None else clone(model)
     names = check_frame(df, features, treatment, outcome)
@@ -97,7 +109,7 @@ def score(
     df : rows with the model's features, by name; all columns stay. (They pass through Python:
         select those that you need first.)
     model : anything that was fitted and has ``predict``: a model, a Pipeline, a TrialModel.
-    column : its name; a column that is there already is replaced.
+    column : its name; a column of this name is replaced.
     features : the model's columns, if it was fitted without names.
     """
     from pyspark.sql.types import DoubleType, StructField, StructType
@@ -105,6 +117,7 @@ def score(
     names = list(_model_features(model, df, features))
     predict = model.predict
     kept = [name for name in df.columns if name != column]
+    check_free(df, column)
 
     def add_scores(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -144,6 +157,7 @@ def evaluate(
     level, ranking : as in :func:`auucmax.auuc_inference`.
     """
     check_level(level)
+    check_choice(ranking, "ranking", RANKINGS)
     arms = _arms(df, treatment, outcome, treated, control)
     return _histogram(df, score, arms, features, n_bins).inference(level, ranking)
 
@@ -170,6 +184,7 @@ def certify(
     rest as in :func:`evaluate`.
     """
     check_level(delta, "delta")
+    binned_method(options.get("method", "auto"))
     arms = _arms(df, treatment, outcome, treated, control)
     n_candidates = check_whole(options.pop("n_candidates", 1), "n_candidates", 1)
     n_candidates *= _candidates_of(score, df, arms, features)
@@ -203,6 +218,7 @@ def _histogram(
 ) -> ScoreHistogram:
     if isinstance(score, str):
         check_columns([score], df.columns, NAME)
+        check_names(df, [score])
         rows = _number_rows(df, [score], arms)
     else:
         raw = tuple(_model_features(score, df, features))
@@ -221,6 +237,7 @@ def _nothing(frame: Any) -> NDArray[Any]:
 def _arms(df: DataFrame, treatment: str, outcome: str, treated: Any, control: Any) -> ArrowRows:
     """Outcome, which holds numbers, and treatment; without features."""
     check_columns([treatment, outcome], df.columns, NAME)
+    check_names(df, [treatment, outcome])
     return replace(arrow_rows(df, [outcome], treatment, outcome, treated, control), features=())
 
 
@@ -248,8 +265,10 @@ def _model_features(model: Any, df: DataFrame, features: Sequence[str] | None) -
             "the model should know the names of its features, got one without. Pass features=, the "
             "columns in the order in which it was fitted."
         )
-    check_columns(list(names), df.columns, NAME)
-    return [str(name) for name in names]
+    chosen = list(names)
+    check_columns(chosen, df.columns, NAME)
+    check_names(df, chosen)
+    return [str(name) for name in chosen]
 
 
 def _feature_names(encoder: TableEncoder) -> tuple[str, ...]:
