@@ -3,6 +3,7 @@
 A process is either a client or has a session of its own, so the client is another one.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -15,54 +16,13 @@ from tests.spark.conftest import SETTINGS, environment
 pytestmark = MARKS
 
 
-def client(settings):
-    """What a user does, from a script."""
-    import numpy as np
-    from pyspark.sql import SparkSession
-    from pyspark.sql.connect.session import SparkSession as ConnectSession
-
-    from auucmax import AUUCMax, auuc_inference, make_trial
-    from auucmax import spark as on_spark
-    from auucmax.estimators.table_encoder import TableEncoder
-
-    builder = SparkSession.builder.remote("local-cluster[2,1,1024]")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    assert isinstance(session, ConnectSession)
-    trial = make_trial(2000, n_features=4, random_state=0)
-    frame = trial.X.assign(town=np.where(trial.X.iloc[:, 0] > 0, "a", "b"))
-    df = session.createDataFrame(frame.assign(y=trial.y, t=trial.treatment))
-    columns = {"treatment": "t", "outcome": "y"}
-    settings = AUUCMax(selection=None, norm=0.5)
-
-    numbers = df.drop("town")
-    model = on_spark.fit(numbers, **columns, model=settings)
-    memory = settings.fit(trial.X, trial.y, treatment=trial.treatment)
-    assert np.abs(model.coef_ - memory.coef_).max() < 1e-6 * np.abs(memory.coef_).max()
-    scores = on_spark.score(numbers, model).select("score").toPandas()["score"].to_numpy()
-    assert np.allclose(np.sort(scores), np.sort(memory.predict(trial.X)), atol=1e-9)
-    found = on_spark.evaluate(numbers, score=model, **columns)
-    exact = auuc_inference(trial.y, memory.predict(trial.X), treatment=trial.treatment)
-    assert abs(found.estimate - exact.estimate) < 1e-6
-    with pytest.raises(ValueError, match="should be new to the model"):
-        on_spark.certify(numbers, score=model, **columns)
-
-    raw = on_spark.fit(df, **columns, model=settings)
-    encoded = TableEncoder().fit_transform(frame)
-    memory = AUUCMax(selection=None, norm=0.5).fit(encoded, trial.y, treatment=trial.treatment)
-    assert np.abs(raw[-1].coef_ - memory.coef_).max() < 1e-6 * np.abs(memory.coef_).max()
-    session.stop()
-    print("all is as in memory")
-
-
 def test_fit_score_evaluate_and_certify(tmp_path):
     pytest.importorskip("grpc", reason="grpcio, which Spark Connect needs, is not installed")
     root = Path(__file__).resolve().parents[2]
-    code = f"from tests.spark.test_connect import client; client({SETTINGS!r})"
-    variables = environment(tmp_path) | {"PYTHONPATH": f"{root}:{root / 'src'}"}
+    client = Path(__file__).with_name("connect_client.py")
+    variables = environment(tmp_path) | {"PYTHONPATH": str(root / "src")}
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, str(client), json.dumps(SETTINGS)],
         env=os.environ | variables,
         cwd=root,
         capture_output=True,
