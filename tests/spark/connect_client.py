@@ -5,8 +5,6 @@ import sys
 
 import numpy as np
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from auucmax import AUUCMax, auuc_inference, make_trial
 from auucmax import spark as on_spark
@@ -14,6 +12,10 @@ from auucmax.estimators.table_encoder import TableEncoder
 
 
 def main(settings):
+    # Here, since pytest imports this file as well, and pyspark.sql.connect may exit.
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
     builder = SparkSession.builder.remote("local-cluster[2,1,1024]")
     for name, value in settings.items():
         builder = builder.config(name, value)
