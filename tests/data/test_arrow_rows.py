@@ -185,3 +185,12 @@ def test_treatment_and_outcome_are_two_columns():
         ArrowRows.of(given.schema, ["x"], "t", "t")
     score = ArrowRows.of(given.schema, ["y"], "y", "t")  # evaluated as the outcome of itself
     assert score.columns == ("y", "y", "t")
+
+
+def test_arms_in_short_decimals():
+    arms = pa.array([Decimal("1.00"), Decimal("0.00"), None], pa.decimal128(5, 2))
+    table = pa.table({"x": [0.0, 1, 2], "y": [0, 1, 0], "t": arms.cast(pa.decimal64(5, 2))})
+    rows = ArrowRows.of(table.schema, ["x"], "y", "t", treated=1, control="0")
+    found = rows.batch(table, np.arange(3, dtype=np.uint64))
+    assert found.treated.tolist() == [True, False]
+    assert found.keys.tolist() == [0, 1]

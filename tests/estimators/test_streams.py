@@ -250,3 +250,11 @@ def test_how_many_readings_a_fit_takes(selection, most):
     rows = ListedRows(trial.X.to_numpy(), trial.y, trial.treatment, [1000])
     AUUCMax(selection=selection, random_state=0).fit(rows)
     assert 3 < rows.n_readings <= most
+
+
+def test_summaries_of_a_certificate_are_as_small_as_the_source_asks():
+    trial = make_trial(3000, n_features=4, random_state=0)
+    rows = ListedRows(trial.X.to_numpy(), trial.y, trial.treatment, [1000])
+    rows.max_bytes = 2**14  # 64 bins
+    model = AUUCMax(selection="certificate", grid=[0.5], random_state=0).fit(rows)
+    assert model.certificate_.bin_gap > 0

@@ -25,7 +25,8 @@ from auucmax.spark.encoding import (
     _place_counts,
     fit_encoder,
 )
-from auucmax.spark.rows import MadeRows, SparkRows, arrow_rows
+from auucmax.spark.frame import arrow_rows
+from auucmax.spark.rows import MadeRows, SparkRows
 
 FLOATS = st.one_of(
     st.floats(allow_infinity=False, width=32),

@@ -10,7 +10,7 @@ from auucmax.data.arrow_rows import ArrowRows
 from auucmax.data.batches import RowSource
 from auucmax.data.table_errors import TableError
 from auucmax.spark import rows as module
-from auucmax.spark.rows import MadeRows, NumberRows, SparkRows, quoted
+from auucmax.spark.rows import MadeRows, NumberRows, SparkRows
 
 COLUMNS = NumberRows(ArrowRows(("x",), "y", "t", "float64"))
 
@@ -141,7 +141,3 @@ def test_an_error_travels():
     error = pickle.loads(pickle.dumps(TableError("a, b. c.")))
     assert isinstance(error, TableError)
     assert str(error) == "a, b. c."
-
-
-def test_names_with_backquotes():
-    assert quoted("a`b") == "`a``b`"

@@ -23,7 +23,8 @@ from auucmax.data.text_types import MISSING_TEXTS
 from auucmax.estimators.column_kinds import numbers_of
 from auucmax.estimators.column_summary import ColumnSummary
 from auucmax.estimators.table_encoder import TableEncoder
-from auucmax.spark.rows import MAX_BYTES, MadeRows, SparkRows, quoted
+from auucmax.spark.frame import quoted
+from auucmax.spark.rows import MAX_BYTES, MadeRows, SparkRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil, isqrt
@@ -19,29 +18,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from auucmax._optional import import_optional
-from auucmax._validation import listed
 from auucmax.data.arrow_rows import CHECK_ARMS, ArrowRows
 from auucmax.data.batches import Batch
 from auucmax.data.order_mark import FIRST_KEY, order_mark
-from auucmax.data.table_errors import TableError, changed_message, feature_columns
+from auucmax.data.table_errors import TableError, changed_message
+from auucmax.spark.frame import NAME, arrow_rows, check_frame, quoted
 from auucmax.spark.packed import BLOCK_ROWS, PackedRows, Reading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = [
-    "MadeRows",
-    "NumberRows",
-    "SparkRows",
-    "arrow_rows",
-    "check_frame",
-    "check_free",
-    "check_names",
-    "quoted",
-]
+__all__ = ["MadeRows", "NumberRows", "SparkRows"]
 
-NAME = "the DataFrame"
 BLOCK_BYTES = 2**25  #: of the features of rows that are worked on at a time
 MAX_BYTES = 2**22  #: of a summary that travels
 _FEW = 16  # partitions whose summaries the driver adds by itself
@@ -348,70 +336,3 @@ def _row(branch: int, part: int, totals: Any) -> Any:
     data = pa.array([pickle.dumps(totals, protocol=5)], pa.binary())
     arrays = [pa.array([branch], pa.int64()), pa.array([part], pa.int64()), data]
     return pa.RecordBatch.from_arrays(arrays, names=["branch", "part", "summary"])
-
-
-def check_frame(
-    frame: DataFrame, features: Iterable[str] | None, treatment: str, outcome: str
-) -> tuple[str, ...]:
-    """The feature columns: those named, or all others; all are there, and have one role each."""
-    chosen = feature_columns(features, treatment, outcome, frame.columns, NAME)
-    check_names(frame, [*chosen, treatment, outcome])
-    return chosen
-
-
-def check_names(frame: DataFrame, names: Sequence[str]) -> None:
-    """TableError if Spark could not tell which columns are meant: after a join, say."""
-    as_spark = _spelling(frame)
-    times = Counter(map(as_spark, frame.columns))
-    if twice := dict.fromkeys(name for name in names if times[as_spark(name)] > 1):
-        raise TableError(
-            f"{NAME} should have each column once, capitals aside, got {listed(twice)} more than "
-            f"once. Rename or drop the others."
-        )
-
-
-def check_free(frame: DataFrame, column: str) -> None:
-    """TableError if a new column of this name could not be told from one that is there."""
-    as_spark = _spelling(frame)
-    near = [n for n in frame.columns if n != column and as_spark(n) == as_spark(column)]
-    if near:
-        raise TableError(
-            f"the new column should differ from those of {NAME}, capitals aside, got {column!r} "
-            f"beside {near[0]!r}. Take another name."
-        )
-
-
-def _spelling(frame: DataFrame) -> Callable[[str], str]:
-    """What of a name counts for Spark: capitals only if they are told apart."""
-    exact = frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
-    return str if exact else str.casefold
-
-
-def arrow_rows(
-    frame: DataFrame,
-    features: Sequence[str],
-    treatment: str,
-    outcome: str,
-    treated: Any = None,
-    control: Any = None,
-) -> ArrowRows:
-    """As :meth:`ArrowRows.of`, of a DataFrame."""
-    schema = arrow_schema(frame, list(dict.fromkeys([*features, outcome, treatment])))
-    return ArrowRows.of(
-        schema, features, outcome, treatment, treated=treated, control=control, name=NAME
-    )
-
-
-def arrow_schema(frame: DataFrame, columns: Sequence[str]) -> Any:
-    """The Arrow schema of some columns."""
-    types = import_optional("pyspark.sql.pandas.types", extra="spark")
-    return types.to_arrow_schema(frame.select(*map(quoted, columns)).schema)
-
-
-def quoted(column: str) -> str:
-    """A column's name as Spark's expressions take it: with dots that are part of it.
-
-    >>> quoted("a.b")
-    '`a.b`'
-    """
-    return "`" + column.replace("`", "``") + "`"

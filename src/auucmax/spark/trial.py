@@ -28,16 +28,8 @@ from auucmax.evaluation.histogram import ScoreHistogram
 from auucmax.evaluation.inference import AUUCInference
 from auucmax.evaluation.score_histograms import score_histogram
 from auucmax.spark.encoding import fit_encoder, needs_encoder
-from auucmax.spark.rows import (
-    NAME,
-    MadeRows,
-    NumberRows,
-    SparkRows,
-    arrow_rows,
-    check_frame,
-    check_free,
-    check_names,
-)
+from auucmax.spark.frame import NAME, arrow_rows, check_frame, check_free, check_names
+from auucmax.spark.rows import MadeRows, NumberRows, SparkRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

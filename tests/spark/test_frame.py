@@ -1,0 +1,5 @@
+from auucmax.spark.frame import quoted
+
+
+def test_names_with_backquotes():
+    assert quoted("a`b") == "`a``b`"
