@@ -64,7 +64,7 @@ def trial():
 def test_intervals_are_the_simultaneous_band(trial):
     given = {"treatment": trial.treatment, "level": 0.9, "random_state": 2}
     found = plan(trial.y, trial.effect, n_people=500, **given)
-    band = uplift_band(trial.y, trial.effect, shares=found.band.share, **given)
+    band = uplift_band(trial.y, trial.effect, shares=found.expected.share, **given)
     assert found.table["gain_lower"].tolist() == pytest.approx(500 * band.simultaneous_lower)
     assert found.table["gain_upper"].tolist() == pytest.approx(500 * band.simultaneous_upper)
     row = found.at(0)
@@ -77,25 +77,13 @@ def test_one_more_share_changes_no_other_row_of_a_fine_grid(trial):
     rows = {"y": trial.y, "score": trial.effect, "treatment": trial.treatment}
     fine = plan(**rows, shares=EVERY_PERCENT)
     more = plan(**rows, shares=EVERY_PERCENT, share=[0.123, 0.3])
-    assert more.band.critical == fine.band.critical
+    assert more.expected.critical == fine.expected.critical
     assert more.at(0.3) == fine.at(0.3)
     between = more.at(0.123)
     assert between.gain_lower < between.gain < between.gain_upper
     # A coarse grid says too little of what lies between its shares.
     coarse = plan(**rows, shares=[0.5])
-    assert plan(**rows, shares=[0.5], share=0.1).band.critical > coarse.band.critical
-
-
-def test_peaks_among_some_shares(trial):
-    given = {"treatment": trial.treatment, "value": 10.0, "cost": 0.1}
-    found = plan(trial.y, trial.effect, **given)
-    shares = found.table["share"]
-    some = found.with_peaks_among(shares > 0.9)
-    assert some.best.share > 0.9 or some.best.share == 0
-    assert some.best.profit == found.table["profit"][(shares > 0.9) | (shares == 0)].max()
-    assert found.with_peaks_among(shares < 0).best.share == 0
-    again = found.with_peaks_among(shares >= 0)
-    assert (again.best, again.cautious) == (found.best, found.cautious)
+    assert plan(**rows, shares=[0.5], share=0.1).expected.critical > coarse.expected.critical
 
 
 def test_peaks_budget_and_slider(trial):
@@ -193,7 +181,7 @@ def simulate(rng, rise, start, cost, revenue, with_cohort):
         y, score, treatment=treated, value=10, cost=cost, shares=np.linspace(0.05, 1, 20),
         n_people=N_COHORT, new_score=cohort if with_cohort else None,
     )  # fmt: skip
-    table, q = found.table.iloc[1:], found.band.share[1:]  # nobody has no error
+    table, q = found.table.iloc[1:], found.expected.share[1:]  # nobody has no error
     if with_cohort:  # the effects on the very people who are treated
         best_first = np.sort(cohort)[::-1]
         truth = np.cumsum(rise * best_first + start)[table["n_treated"] - 1]
@@ -201,7 +189,8 @@ def simulate(rng, rise, start, cost, revenue, with_cohort):
         truth = N_COHORT * (rise * (q - q**2 / 2) + start * q)
     missed = (truth < table["gain_lower"]) | (truth > table["gain_upper"])
     scale = table["n_treated"] / q
-    lower, upper = scale * found.band.lower[1:], scale * found.band.upper[1:]
+    reach = found.expected.pointwise * found.expected.standard_error[1:]
+    lower, upper = (scale * (found.expected.uplift[1:] + side * reach) for side in (-1, 1))
     pointwise = (truth < lower) | (truth > upper)
     peak = table["profit"].to_numpy().argmax()
     cautious = table["profit_lower"].to_numpy().argmax()

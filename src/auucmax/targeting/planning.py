@@ -9,35 +9,43 @@ With V(q) the uplift curve of held-out trial rows (gain per person of treating t
 The interval of V at all shares comes from its simultaneous band, so it holds at whatever share is
 picked after looking at the table, at the peak of the profit too. The estimate at the peak is the
 largest of many noisy ones and so tends to be too high; its interval allows for that.
+
+An :class:`Expectation` holds V, its errors and the quantiles of the trial's scores: all that a plan
+needs, in a few hundred numbers and without a row of the trial.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from auucmax._validation import Floats, check_column, check_rows, check_shares, check_whole
+from auucmax._validation import (
+    Bools,
+    Floats,
+    check_column,
+    check_rows,
+    check_shares,
+    check_whole,
+)
 from auucmax.evaluation.auuc import adjusted_outcome
 from auucmax.evaluation.bands import UpliftBand, uplift_band
-from auucmax.evaluation.curves import ArmSweep
 from auucmax.evaluation.inference import with_weight
-from auucmax.evaluation.ranking import RankedRows, ranked_parts
-from auucmax.targeting.policy import check_money, rounding_of
+from auucmax.targeting.policy import Selection, check_money, rounding_of
 
-__all__ = ["EVERY_PERCENT", "Plan", "PlanRow", "ScoreShift", "plan"]
-
-#: For those who tell at which shares there are rows enough, see ``reliable_shares``.
 EVERY_PERCENT = np.linspace(0, 1, 101)
 # The normal approximation is poor at smaller shares; nobody (share 0) is exact.
 SHARES = np.concatenate([[0.0], np.arange(5, 101) / 100])
 LARGE_SHIFT = 0.1
 FINE = 0.02  # between two shares that are no farther apart the curve hardly moves
+# Rows with and without the outcome that each arm needs before a normal interval is believed.
+ENOUGH_EVENTS, ENOUGH_ROWS = 10, 30
 
 
 class PlanRow(NamedTuple):
@@ -81,13 +89,247 @@ class ScoreShift(NamedTuple):
         return self.distance > max(LARGE_SHIFT, self.by_chance)
 
 
+@dataclass(frozen=True, eq=False)
+class ScoreQuantiles:
+    """Which share of the trial's people is above each score, and at it.
+
+    ``score`` (K,) decreases; ``above`` (K,) is the share of people with a higher score, ``reach``
+    (K,) that of people with at least this one. Between two scores the share is a straight line:
+    with every score of the trial among them nothing lies between, and from some of them
+    (:meth:`thinned`) shares are right to the distance of the two. ``n_rows`` is the number of rows
+    behind, less if their weights differ.
+
+    >>> found = ScoreQuantiles.of(np.array([3.0, 1.0, 1.0, 2.0]))
+    >>> found.score.tolist(), found.above.tolist(), found.reach.tolist()
+    ([3.0, 2.0, 1.0], [0.0, 0.25, 0.5], [0.25, 0.5, 1.0])
+    """
+
+    score: Floats
+    above: Floats
+    reach: Floats
+    n_rows: float
+
+    @classmethod
+    def of(cls, score: Floats, weight: Floats | None = None) -> Self:
+        """The quantiles of all scores, each row counted by its weight."""
+        levels, code = np.unique(score, return_inverse=True)
+        own = np.bincount(code, weights=weight)[::-1].astype(np.float64)
+        reached = np.cumsum(own)
+        n_rows = len(score) if weight is None else float(weight.sum() ** 2 / np.sum(weight**2))
+        above = np.concatenate([[0.0], reached[:-1]])
+        return cls(levels[::-1], above / reached[-1], reached / reached[-1], n_rows)
+
+    def thinned(self, share: Floats) -> Self:
+        """The scores that cut off the given shares, the highest and the lowest."""
+        inside = np.searchsorted(self.reach, np.minimum(share, self.reach[-1]) - 1e-10)
+        kept = np.unique(np.concatenate([[0], inside, [len(self.score) - 1]]))
+        return replace(self, score=self.score[kept], above=self.above[kept], reach=self.reach[kept])
+
+    def cut(self, share: Floats) -> tuple[Floats, Floats]:
+        """The score that cuts off each share, and the part of the people just at it that it takes.
+
+        Infinite for nobody and minus infinite for everybody, whatever the scores of a cohort.
+        """
+        shares, scores = self._line()
+        # A share that is a level's own but for rounding is cut off by that level, not the next.
+        threshold = np.interp(share - 1e-10, shares, scores)
+        number = np.minimum(np.searchsorted(-self.score, -threshold), len(self.score) - 1)
+        above, level = self.above[number], self.reach[number] - self.above[number]
+        is_level = self.score[number] == threshold
+        inside = np.where(is_level, np.clip((share - above) / level, 0, 1), 1.0)
+        threshold = np.where(share <= 0, np.inf, np.where(share >= 1, -np.inf, threshold))
+        return threshold, inside
+
+    def share_of(self, score: float, part: float) -> float:
+        """The share of the trial's people above a score, and the given part of those at it."""
+        number = int(np.searchsorted(-self.score, -score))
+        if number < len(self.score) and self.score[number] == score:
+            return float(self.above[number] + part * (self.reach[number] - self.above[number]))
+        shares, scores = self._line()
+        return float(np.interp(-score, -scores, shares, left=0.0, right=1.0))
+
+    def shift(self, cohort: Floats) -> ScoreShift:
+        """How far the sorted scores of a cohort are from these."""
+        above, at_least = (
+            (len(cohort) - np.searchsorted(cohort, self.score, side=side)) / len(cohort)
+            for side in ("right", "left")
+        )
+        distance = max(np.abs(above - self.above).max(), np.abs(at_least - self.reach).max())
+        chance = np.sqrt(np.log(2 / 0.001) / 2 * (1 / self.n_rows + 1 / len(cohort)))
+        return ScoreShift(
+            distance=float(distance),
+            by_chance=float(chance),
+            above=float(np.mean(cohort > self.score[0])),
+            below=float(np.mean(cohort < self.score[-1])),
+        )
+
+    def _line(self) -> tuple[Floats, Floats]:
+        """Shares that increase and their scores: a level of several people is a flat stretch."""
+        return np.column_stack([self.above, self.reach]).ravel(), np.repeat(self.score, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Expectation:
+    """What treating the top share of the trial's people brings, at a grid of shares.
+
+    ``share`` (J,) starts with 0 and ends with 1 (the grid of a plan may lack the 1); ``uplift``
+    (J,) is the curve there and ``standard_error`` (J,) its own; ``pointwise`` is the multiple of it
+    that covers at one share, ``critical`` the one that covers at all shares together. ``reliable``
+    (J,): whether the trial has rows enough for an interval at this share. ``scores``: those that
+    cut off shares of the trial. Between two shares of the grid the curve is a straight line: the
+    effect of treating the smaller share or the larger one, by the toss of a coin.
+    """
+
+    share: Floats
+    uplift: Floats
+    standard_error: Floats
+    reliable: Bools
+    scores: ScoreQuantiles
+    pointwise: float
+    critical: float
+    level: float
+    n_rows: int
+
+    @classmethod
+    def of_band(
+        cls, band: UpliftBand, reliable: ArrayLike, scores: ScoreQuantiles, n_rows: int
+    ) -> Self:
+        """From the band of some rows."""
+        widest = int(band.standard_error.argmax())
+        one = (band.upper - band.uplift)[widest] / band.standard_error[widest]
+        return cls(
+            share=band.share,
+            uplift=band.uplift,
+            standard_error=band.standard_error,
+            reliable=np.asarray(reliable, dtype=bool),
+            scores=scores,
+            pointwise=float(one),
+            critical=band.critical,
+            level=band.level,
+            n_rows=n_rows,
+        )
+
+    @property
+    def lower(self) -> Floats:
+        """Lower ends of the intervals that hold at all shares together."""
+        return self.uplift - self.critical * self.standard_error
+
+    @property
+    def upper(self) -> Floats:
+        """Upper ends of the intervals that hold at all shares together."""
+        return self.uplift + self.critical * self.standard_error
+
+    def on(self, share: ArrayLike) -> Expectation:
+        """The same on another grid: straight lines between the shares of this one.
+
+        The error of a point on such a line is at most that of the line between the two errors. A
+        share is reliable if the one before it is, or one that equals it.
+        """
+        grid = np.asarray(share, dtype=np.float64)
+        before = np.searchsorted(self.share, grid + 1e-9, side="right") - 1
+        return replace(
+            self,
+            share=grid,
+            uplift=np.interp(grid, self.share, self.uplift),
+            standard_error=np.interp(grid, self.share, self.standard_error),
+            reliable=self.reliable[before],
+        )
+
+    def is_reliable(self, share: float) -> bool:
+        """Whether the trial has rows enough for the gain at a share; nobody (0) is exact."""
+        return share == 0 or bool(self.on([share]).reliable[0])
+
+    def share_of(self, selection: Selection) -> float:
+        """The part of the trial's people that a selection of a cohort's people stands for."""
+        if selection.n_treated == 0:
+            return 0.0
+        if selection.n_treated == len(selection.treat):
+            return 1.0
+        part = selection.n_tied_treated / selection.n_tied
+        return self.scores.share_of(selection.threshold, part)
+
+    def plan(
+        self,
+        *,
+        new_score: ArrayLike | None = None,
+        n_people: int = 1000,
+        value: float = 1.0,
+        cost: float = 0.0,
+        share: ArrayLike = (),
+        only_reliable: bool = False,
+    ) -> Plan:
+        """People, cost, gain and profit at each share; parameters as in :func:`plan`.
+
+        ``share``: more of them. ``only_reliable``: the best share is one that is reliable.
+        """
+        worth, price = check_money(value, "value"), check_money(cost, "cost")
+        more = np.atleast_1d(np.asarray(share, dtype=np.float64))
+        on = self if not len(more) else self.on(_different([*self.share, *more]))
+        threshold, inside = self.scores.cut(on.share)
+        shift = None
+        if new_score is None:
+            size = check_whole(n_people, "n_people", 1)
+            n_treated = np.rint(on.share * size).astype(np.intp)
+        else:
+            cohort = np.sort(check_column(new_score, "new_score"))
+            size = len(cohort)
+            n_above = size - np.searchsorted(cohort, threshold, side="right")
+            n_level = size - np.searchsorted(cohort, threshold, side="left") - n_above
+            n_treated = np.asarray(n_above + np.rint(inside * n_level), dtype=np.intp)
+            shift = self.scores.shift(cohort)
+            if shift.is_large:
+                warnings.warn(_shift_message(shift), UserWarning, stacklevel=3)
+        table = _table(on, threshold, n_treated, worth, price)
+        allowed = on.reliable | (on.share == 0) if only_reliable else np.ones(len(table), bool)
+        best, cautious = _peaks(table, np.flatnonzero(allowed))
+        return Plan(table, best, cautious, worth, price, size, on, shift)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON: numbers and lists of them."""
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in (vars(self) | vars(self.scores)).items()
+            if name not in ("scores", "n_rows")
+        } | {"n_rows": self.n_rows, "n_scores": self.scores.n_rows}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+        """The expectation that :meth:`to_dict` wrote; anything else is refused with a ValueError."""
+        arrays = {name: check_column(plain[name], name) for name in _NUMBERS}
+        numbers = {name: float(plain[name]) for name in ("pointwise", "critical", "level")}
+        reliable = np.array(plain["reliable"])
+        share, score = arrays["share"], arrays["score"]
+        same = {len(share), len(arrays["uplift"]), len(arrays["standard_error"]), len(reliable)}
+        right = (
+            len(same) == 1
+            and reliable.dtype == bool
+            and len({len(score), len(arrays["above"]), len(arrays["reach"])}) == 1
+            and (np.diff(share) > 0).all()
+            and (share[0], share[-1]) == (0, 1)
+            and (np.diff(score) < 0).all()
+            and (arrays["standard_error"] >= 0).all()
+            and (np.diff(np.column_stack([arrays["above"], arrays["reach"]]).ravel()) >= 0).all()
+            and all(np.isfinite(value) and value >= 0 for value in numbers.values())
+        )
+        if not right:
+            raise ValueError("an expectation should have shares, a curve and scores, got others.")
+        n_rows = check_whole(plain["n_rows"], "n_rows", 1)
+        scores = ScoreQuantiles(
+            *(arrays.pop(name) for name in ("score", "above", "reach")),
+            check_whole(plain["n_scores"], "n_scores", 1),
+        )
+        return cls(**arrays, reliable=reliable, scores=scores, n_rows=n_rows, **numbers)
+
+
+_NUMBERS = ("share", "uplift", "standard_error", "score", "above", "reach")
+
+
 @dataclass(frozen=True)
 class Plan:
     """Rows of :class:`PlanRow` over a grid of shares, as the frame ``table``.
 
     ``best`` has the highest expected profit, ``cautious`` the highest lower limit of the profit;
-    the smaller share among equals. ``band`` also holds pointwise intervals of the gain per person,
-    which are narrower and hold only at a share that was fixed before looking.
+    the smaller share among equals. ``expected`` is what the table was made from.
     """
 
     table: pd.DataFrame
@@ -96,10 +338,18 @@ class Plan:
     value: float
     cost: float
     n_people: int
-    n_rows: int
-    level: float
-    band: UpliftBand
+    expected: Expectation
     shift: ScoreShift | None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the trial behind the effects."""
+        return self.expected.n_rows
+
+    @property
+    def level(self) -> float:
+        """Level of the intervals."""
+        return self.expected.level
 
     def at(self, share: float) -> PlanRow:
         """The row of a share of the grid; its interval holds however the share was chosen."""
@@ -112,15 +362,6 @@ class Plan:
                 f"is {shares[place]:g}. Pass share={share!r} to plan, which adds it to the grid."
             )
         return _row(self.table, place)
-
-    def with_peaks_among(self, allowed: ArrayLike) -> Plan:
-        """The same plan, with ``best`` and ``cautious`` among some shares, (J,) booleans.
-
-        Nobody (share 0) is always allowed: its profit is exact.
-        """
-        some = np.flatnonzero(np.asarray(allowed, dtype=bool) | (self.table["share"] == 0))
-        best, cautious = _peaks(self.table, some)
-        return replace(self, best=best, cautious=cautious)
 
     def affordable(self, budget: float) -> PlanRow:
         """The largest share of the grid whose cost is within ``budget``."""
@@ -230,7 +471,40 @@ def plan(
     >>> row.n_treated, round(row.gain), round(row.gain_lower), round(row.gain_upper)
     (3000, 221, 190, 252)
     """
-    worth, price = check_money(value, "value"), check_money(cost, "cost")
+    check_money(value, "value"), check_money(cost, "cost")
+    found = expect(
+        y,
+        score,
+        treatment=treatment,
+        share=share,
+        shares=shares,
+        level=level,
+        outcome_model=outcome_model,
+        sample_weight=sample_weight,
+        propensity=propensity,
+        groups=groups,
+        random_state=random_state,
+        control=control,
+    )
+    return found.plan(new_score=new_score, n_people=n_people, value=value, cost=cost)
+
+
+def expect(
+    y: ArrayLike,
+    score: ArrayLike,
+    *,
+    treatment: ArrayLike,
+    share: float | ArrayLike | None = None,
+    shares: ArrayLike | None = None,
+    level: float = 0.95,
+    outcome_model: float | ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    propensity: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    random_state: int | Generator | None = 0,
+    control: Any = None,
+) -> Expectation:
+    """What treating each share of the trial's people brings; parameters as in :func:`plan`."""
     if outcome_model is not None and np.ndim(outcome_model) == 0:
         outcome_model = np.full(len(check_column(y, "y")), outcome_model)
     outcome = adjusted_outcome(y, outcome_model)
@@ -241,75 +515,47 @@ def plan(
     given_band = {"groups": groups, "level": level, "random_state": random_state, **given}
     band = uplift_band(outcome, score, shares=grid, **given_band)
     if len(grid) > len(own) and _is_fine(own, grid):
-        band = _widened(band, uplift_band(outcome, score, shares=own, **given_band).critical)
+        # The multiple of the grid itself, so that one share more changes no other interval.
+        multiple = uplift_band(outcome, score, shares=own, **given_band).critical
+        band = replace(band, critical=multiple)
     if not np.isfinite(band.standard_error).all():
         raise ValueError(
             "a plan should have at least two rows (with groups, two clusters) of each arm, got one "
             "in an arm. Hold out more rows."
         )
     rows, _ = with_weight(check_rows(outcome, score, **given), None)
-    (part,) = ranked_parts(rows, "joint")
-    cuts = _Cuts.of(part, rows.score[part.index], grid)
-    shift = None
-    if new_score is None:
-        size = check_whole(n_people, "n_people", 1)
-        n_treated = np.rint(grid * size).astype(np.intp)
-    else:
-        cohort = np.sort(check_column(new_score, "new_score"))
-        size, n_treated = len(cohort), cuts.count(cohort)
-        shift = _shift(part, rows.score[part.index], cohort)
-        if shift.is_large:
-            warnings.warn(_shift_message(shift), UserWarning, stacklevel=2)
-    table = _table(band, cuts.threshold, n_treated, worth, price)
-    best, cautious = _peaks(table, np.arange(len(table)))
-    return Plan(
-        table=table,
-        best=best,
-        cautious=cautious,
-        value=worth,
-        cost=price,
-        n_people=size,
-        n_rows=len(rows.y),
-        level=level,
-        band=band,
-        shift=shift,
+    return Expectation.of_band(
+        band,
+        reliable_shares(rows.y, rows.score, rows.treated, grid),
+        ScoreQuantiles.of(rows.score, rows.weight),
+        len(rows.y),
     )
 
 
-@dataclass(frozen=True)
-class _Cuts:
-    """Where each share of the grid cuts the trial's scores.
+def reliable_shares(y: Floats, score: Floats, treated: Bools, share: Floats) -> Bools:
+    """Whether each top share holds enough rows of both arms for a normal approximation, (J,).
 
-    Everybody above ``threshold`` (J,) is treated, and the part ``inside`` (J,) of those at it.
+    For a 0/1 outcome, 10 rows with it and 10 without in each arm; otherwise 30 rows in each arm.
     """
-
-    threshold: Floats
-    inside: Floats
-
-    @classmethod
-    def of(cls, part: RankedRows, sorted_score: Floats, grid: Floats) -> _Cuts:
-        sweep, starts = ArmSweep.of(part), part.ranking.starts
-        levels = (sorted_score if starts is None else sorted_score[starts])[::-1]
-        at = sweep.on_knots(grid)
-        number = np.searchsorted(sweep.share, at)  # knots up to the one that reaches the share
-        left, right = sweep.share[np.maximum(number - 1, 0)], sweep.share[number]
-        threshold = levels[np.maximum(number - 1, 0)]
-        inside = np.divide(at - left, right - left, out=np.ones(len(grid)), where=right > left)
-        # Nobody and everybody, whatever the scores of the cohort.
-        return cls(np.where(at == 0, np.inf, np.where(at == 1, -np.inf, threshold)), inside)
-
-    def count(self, cohort: Floats) -> NDArray[np.intp]:
-        """How many of the cohort's sorted scores each cut treats."""
-        above = len(cohort) - np.searchsorted(cohort, self.threshold, side="right")
-        level = len(cohort) - np.searchsorted(cohort, self.threshold, side="left") - above
-        return np.asarray(above + np.rint(self.inside * level), dtype=np.intp)
+    order = np.argsort(-score, kind="stable")
+    treated, y = treated[order], y[order]
+    cells, least = [treated, ~treated], ENOUGH_ROWS
+    if np.isin(y, (0, 1)).all():
+        cells = [arm & (y == value) for arm in cells for value in (0.0, 1.0)]
+        least = ENOUGH_EVENTS
+    count = np.min([np.concatenate([[0], np.cumsum(cell)]) for cell in cells], axis=0)
+    return np.asarray(count[np.floor(share * len(y) + 1e-9).astype(int)] >= least)
 
 
 def _grid(share: float | ArrayLike | None, shares: ArrayLike | None) -> Floats:
     grid = SHARES if shares is None else check_shares(shares)
     more = np.array([]) if share is None else check_shares(share)
-    grid = np.unique(np.concatenate([[0.0], grid, more]))
-    # One of two shares that differ by rounding only, or the band would count them twice.
+    return _different([0.0, *grid, *more])
+
+
+def _different(shares: ArrayLike) -> Floats:
+    """Sorted; one of two that differ by rounding only, or a band would count them twice."""
+    grid = np.unique(np.asarray(shares, dtype=np.float64))
     return grid[np.concatenate([[True], np.diff(grid) > 1e-9])]
 
 
@@ -321,17 +567,6 @@ def _is_fine(own: Floats, grid: Floats) -> bool:
     return bool(inside.all() and (own[right] - own[right - 1] <= FINE + 1e-9).all())
 
 
-def _widened(band: UpliftBand, critical: float) -> UpliftBand:
-    """The band with another multiple of the standard error."""
-    reach = critical * band.standard_error
-    return replace(
-        band,
-        critical=critical,
-        simultaneous_lower=band.uplift - reach,
-        simultaneous_upper=band.uplift + reach,
-    )
-
-
 def _peaks(table: pd.DataFrame, places: NDArray[np.intp]) -> tuple[PlanRow, PlanRow]:
     """Of some rows, those of the highest profit and of the highest lower limit of it."""
     best, cautious = (
@@ -341,14 +576,14 @@ def _peaks(table: pd.DataFrame, places: NDArray[np.intp]) -> tuple[PlanRow, Plan
 
 
 def _table(
-    band: UpliftBand, threshold: Floats, n_treated: NDArray[np.intp], value: float, cost: float
+    expected: Expectation, threshold: Floats, n_treated: NDArray[np.intp], value: float, cost: float
 ) -> pd.DataFrame:
-    q = band.share
+    q = expected.share
     people = np.divide(n_treated, q, out=np.zeros(len(q)), where=q > 0)  # whose top share is n
     table: dict[str, Any] = {"share": q, "threshold": threshold, "n_treated": n_treated}
     table["cost"] = cost * n_treated
-    table["effect"] = np.divide(band.uplift, q, out=np.full(len(q), np.nan), where=q > 0)
-    curves = (band.uplift, band.simultaneous_lower, band.simultaneous_upper)
+    table["effect"] = np.divide(expected.uplift, q, out=np.full(len(q), np.nan), where=q > 0)
+    curves = (expected.uplift, expected.lower, expected.upper)
     for end, curve in zip(("", "_lower", "_upper"), curves, strict=True):
         table["gain" + end] = people * curve
     for end in ("", "_lower", "_upper"):
@@ -371,23 +606,6 @@ def _sentence(title: str, row: PlanRow) -> str:
         f"{title}: treat {row.n_treated:,} people (top {row.share:.1%}), cost {row.cost:,.2f}, "
         f"incremental outcomes {row.gain:,.1f} ({row.gain_lower:,.1f} to {row.gain_upper:,.1f}), "
         f"profit {row.profit:,.2f} ({row.profit_lower:,.2f} to {row.profit_upper:,.2f})"
-    )
-
-
-def _shift(part: RankedRows, sorted_score: Floats, cohort: Floats) -> ScoreShift:
-    """Both samples sorted from the lowest score; the trial's rows count by their weights."""
-    weight = np.ones(len(sorted_score)) if part.weight is None else part.weight
-    reached = np.concatenate([[0.0], np.cumsum(weight)]) / weight.sum()
-    levels = np.concatenate([sorted_score, cohort])
-    trial_below = reached[np.searchsorted(sorted_score, levels, side="right")]
-    cohort_below = np.searchsorted(cohort, levels, side="right") / len(cohort)
-    effective = float(weight.sum() ** 2 / np.sum(weight**2))
-    chance = np.sqrt(np.log(2 / 0.001) / 2 * (1 / effective + 1 / len(cohort)))
-    return ScoreShift(
-        distance=float(np.abs(trial_below - cohort_below).max()),
-        by_chance=float(chance),
-        above=float(np.mean(cohort > sorted_score[-1])),
-        below=float(np.mean(cohort < sorted_score[0])),
     )
 
 
