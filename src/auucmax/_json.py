@@ -30,3 +30,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, Iterable):
         return [plain(item) for item in value]
     return str(value)
+
+
+LONGEST_NAME = 120
+
+
+def short(name: object) -> str:
+    """A name of at most 120 characters, so that no column can fill a page.
+
+    >>> short("x" * 500)[-3:], len(short("x" * 500))
+    ('xx…', 120)
+    """
+    text = str(name)
+    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"

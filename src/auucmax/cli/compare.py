@@ -24,7 +24,7 @@ from auucmax.cli.options import (
     Treated,
     listed,
 )
-from auucmax.cli.output import print_json, print_rows
+from auucmax.cli.output import between, print_json, print_rows
 
 
 @tells_failures
@@ -37,8 +37,8 @@ def compare(
     ] = "auucmax,tm,cvt",
     against: Annotated[
         Path | None,
-        typer.Option("--against", help="A model file: the others are fitted on the rows that it "
-                     "was fitted on, and all are judged on those that were set aside."),
+        typer.Option("--against", help="A model file, DATA being the file of its fit: the others "
+                     "are fitted on its folds, and all are judged on the same rows."),
     ] = None,
     splits: Annotated[
         int | None,
@@ -74,7 +74,7 @@ def compare(
                "id": id, "features": features, "ignore": ignore}  # fmt: skip
     if against is not None:
         _check_unused("without --against", splits=splits, jobs=jobs)
-        _against(against, data, query, memory, names, new_levels, columns, seed, as_json)
+        _against(against, data, query, memory, names, new_levels, columns, as_json)
         return
     _check_unused("with --against", new_levels=None if new_levels == "error" else new_levels)
     if treatment is None or outcome is None:
@@ -127,44 +127,30 @@ def _against(
     names: list[str],
     new_levels: str,
     columns: dict[str, Any],
-    seed: int,
     as_json: bool,
 ) -> None:
-    from auucmax import auuc_difference, auuc_inference
     from auucmax.cli.trials import check_decided, read_model, read_rows
-    from auucmax.trial_model import rival_scores
+    from auucmax.trial_model import with_rivals
 
     model = read_model(path, new_levels)
     check_decided(model.columns, **columns)
-    table = read_rows(data, query, memory)
-    held_out, scores = rival_scores(model, table, names, random_state=seed)
-    own = model.predict(held_out.frame)
-    y, treatment = held_out.y, held_out.treatment
-    found: dict[str, dict[str, Any]] = {}
-    for name, score in {str(path): own, **scores}.items():
-        inference = auuc_inference(y, score, treatment=treatment)
-        found[name] = {"auuc": inference.estimate, "interval": inference.interval}
-        if name in scores:
-            difference = auuc_difference(y, score, own, treatment=treatment)
-            found[name] |= {
-                "difference": difference.estimate, "difference_interval": difference.interval,
-                "p_value": difference.p_value,
-            }  # fmt: skip
+    found = with_rivals(model, read_rows(data, query, memory), names)
     if as_json:
-        print_json({"models": found, "note": held_out.note})
+        models = {str(path): {"auuc": found["auuc"]}} | {
+            rival["name"]: {name: rival[name] for name in ("auuc", "difference", "verdict")}
+            for rival in found["rivals"]
+        }
+        print_json({"models": models, "rows": found["rows"], "notes": found["notes"]})
         return
+    told = {str(path): between(found["auuc"], "estimate", "lower", "upper", 5)}
+    for rival in found["rivals"]:
+        difference = between(rival["difference"], "estimate", "lower", "upper", 5, sign=True)
+        own = between(rival["auuc"], "estimate", "lower", "upper", 5)
+        told[rival["name"]] = (
+            f"{own}; {difference}, p {rival['difference']['p_value']:.2g}: {rival['verdict']}"
+        )
     print_rows(
-        f"AUUC on {len(held_out.y):,} rows",
-        {name: _told(values) for name, values in found.items()},
-        (held_out.note, "Differences are to the model file, on the same rows."),
+        f"AUUC on {found['rows']['n_rows']:,} rows",
+        told,
+        (found["notes"][0], "Differences are the model file minus the other, on the same rows."),
     )
-
-
-def _told(values: dict[str, Any]) -> str:
-    low, high = values["interval"]
-    text = f"{values['auuc']:.5f} ({low:.5f} to {high:.5f})"
-    if "difference" not in values:
-        return text
-    low, high = values["difference_interval"]
-    difference = f"{values['difference']:+.5f} ({low:+.5f} to {high:+.5f})"
-    return f"{text}; {difference}, p {values['p_value']:.2g}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,17 +18,16 @@ from auucmax.cli.options import (
     Query,
     Treated,
 )
-from auucmax.cli.output import print_json, print_rows
+from auucmax.cli.output import between, print_json, print_rows
 
-NO_CERTIFICATE = "none, for the model may have learnt from these rows"
-MODEL_OR_DATA = "the model file and the data; or only the data, with --score-column"
+MODEL_OR_DATA = "the model file; the model file and new data; or data with --score-column"
 
 
 @tells_failures
 def evaluate(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="[MODEL] DATA", help=MODEL_OR_DATA, show_default=False),
+        typer.Argument(metavar="[MODEL] [DATA]", help=MODEL_OR_DATA, show_default=False),
     ],
     score_column: Annotated[
         str | None, typer.Option("--score-column", help="Scores made by any other tool.")
@@ -45,51 +43,43 @@ def evaluate(
 ) -> None:
     """Judge a ranking: AUUC and gain over random with intervals, and a certificate.
 
-    Of the file that the model was fitted on, only the rows that were set aside are used, and that
-    is said; where it cannot be told, there is no certificate. With --score-column (and --treatment,
-    --outcome) scores of any origin are judged; they must not have been made from these rows.
+    Of a MODEL alone, what was found when it was fitted, on rows that its models had not seen. With
+    DATA, what these rows show: rows that the model learnt from are left out if ids tell them;
+    otherwise a file with such rows is refused. With --score-column (and --treatment, --outcome)
+    scores of any origin are judged; they must not have been made from these rows.
     """
     named = {"treatment": treatment, "outcome": outcome, "treated": treated, "control": control}
     if score_column is None:
-        rows, note = _by_model(files, new_levels, query, memory, named)
+        found = _by_model(files, new_levels, query, memory, named)
     elif new_levels == "error":
-        rows, note = _by_column(files, score_column, query, memory, named)
+        found = _by_column(files, score_column, query, memory, named)
     else:
         raise ValueError(
             f"--new-levels should come with a MODEL, got {new_levels!r} with --score-column. Leave "
             f"it out: the scores are made already."
         )
-    found = _judge(**rows)
     if as_json:
-        print_json(found | {"note": note})
+        print_json(found)
         return
     auuc = found["auuc"]
-    (low, high), (gain_low, gain_high) = auuc["interval"], auuc["gain_interval"]
-    gain = f"{auuc['gain']:+.5f} ({gain_low:+.5f} to {gain_high:+.5f})"
     print_rows(
-        f"{auuc['n_rows']:,} rows",
+        f"{found['rows']['n_rows']:,} rows",
         {
-            "AUUC": f"{auuc['estimate']:.5f} ({low:.5f} to {high:.5f})",
-            "gain over a random order": gain,
+            "AUUC": between(auuc, "estimate", "lower", "upper", 5),
+            "gain over a random order": between(
+                auuc, "gain", "gain_lower", "gain_upper", 5, sign=True
+            ),
             "Qini": f"{found['qini']:.5f}",
-            "certificate": (found["certificate"] or {"text": NO_CERTIFICATE})["text"],
+            "certificate": (found["certificate"] or {"text": _no_certificate(found)})["text"],
         },
-        (note,),
+        tuple(found["notes"]),
     )
 
 
-def _judge(y: Any, score: Any, treatment: Any, is_sure: bool) -> dict[str, Any]:
-    from auucmax import auuc_inference, certify, qini_score
-
-    found: dict[str, Any] = {
-        "auuc": asdict(auuc_inference(y, score, treatment=treatment)),
-        "qini": qini_score(y, score, treatment=treatment),
-        "certificate": None,
-    }
-    if is_sure:
-        certificate = certify(score, y=y, treatment=treatment)
-        found["certificate"] = asdict(certificate) | {"text": str(certificate)}
-    return found
+def _no_certificate(found: dict[str, Any]) -> str:
+    if found["doubt"] is not None:
+        return "none, for the model may have learnt from these rows"
+    return "none"
 
 
 def _by_model(
@@ -98,18 +88,19 @@ def _by_model(
     query: str | None,
     memory: float | None,
     named: dict[str, str | None],
-) -> tuple[dict[str, Any], str]:
-    from auucmax.cli.trials import check_decided, read_model, read_rows
+) -> dict[str, Any]:
+    from auucmax.cli.trials import check_decided, check_readable, read_model, read_rows
 
-    if len(files) != 2:
+    if len(files) not in (1, 2):
         names = ", ".join(files)
-        raise ValueError(f"evaluate should get {MODEL_OR_DATA}; got {names}. Name both files.")
+        raise ValueError(f"evaluate should get {MODEL_OR_DATA}; got {names}. Name two at most.")
+    if len(files) == 2:
+        check_readable(files[1])
     model = read_model(Path(files[0]), new_levels)
     check_decided(model.columns, **named)
-    held = model.held_out(read_rows(files[1], query, memory))
-    score = model.predict(held.frame)
-    rows = {"y": held.y, "score": score, "treatment": held.treatment, "is_sure": held.is_sure}
-    return rows, held.note
+    if len(files) == 1:
+        return model.evidence.facts
+    return model.judge(read_rows(files[1], query, memory)).facts
 
 
 def _by_column(
@@ -118,19 +109,27 @@ def _by_column(
     query: str | None,
     memory: float | None,
     named: dict[str, str | None],
-) -> tuple[dict[str, Any], str]:
-    from auucmax.cli.trials import column_options, read_rows, some_rows
-    from auucmax.trial_model import name_columns, trial_rows
-
+) -> dict[str, Any]:
     if len(files) != 1 or named["treatment"] is None or named["outcome"] is None:
         raise ValueError(
             "evaluate with --score-column should get one DATA, --treatment and --outcome; got "
             "something else. A MODEL makes its own scores."
         )
+    from auucmax import certify
+    from auucmax._validation import check_column
+    from auucmax.cli.trials import check_readable, column_options, read_rows, some_rows
+    from auucmax.trial_model import Judged, evidence_of, name_columns, trial_rows
+
+    check_readable(files[0])
     table = read_rows(files[0], query, memory)
     options = column_options(table, **named, features=None, ignore=None)
     columns = name_columns(table, **(options | {"features": [column]}))
     rows = trial_rows(some_rows(table, [columns.treatment, columns.outcome, column]), columns)
+    score = check_column(rows.frame[column].to_numpy(), f"the scores {column!r}")
     note = f"Scores from {column!r}: the numbers hold if they were not made from these rows."
-    score = rows.frame[column].to_numpy()
-    return {"y": rows.y, "score": score, "treatment": rows.treated, "is_sure": True}, note
+    return evidence_of(
+        Judged(rows.y, score, rows.treated),
+        certificate=certify(score, y=rows.y, treatment=rows.treated),
+        every_percent=True,
+        notes=[note],
+    ).facts

@@ -19,12 +19,9 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 
 # The library speaks of parameters; whoever types commands knows options.
-_VALUES = re.compile(
-    r"\b(treated|control|share|new_levels|test_share|calibration_share)=(['\"]?)([^\s,;'\"]+)\2"
-)
+_VALUES = re.compile(r"\b(treated|control|share|new_levels|hold_out)=(['\"]?)([^\s,;'\"]+)\2")
 _NAMES = {
-    "test_share": "--test-share",
-    "calibration_share": "--calibration-share",
+    "hold_out": "--hold-out",
     "expected_share": "--expected-share",
     "n_people": "--cohort",
     "n_jobs": "--jobs",

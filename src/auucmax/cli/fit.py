@@ -22,12 +22,14 @@ from auucmax.cli.options import (
     Treated,
     Treatment,
 )
-from auucmax.cli.output import print_json, print_rows, working
+from auucmax.cli.output import between, print_json, print_rows, working
 
 ModelName = Annotated[
     str, typer.Option("--model", "-m", help="auucmax, tm, cvt, ddr, sdr, svm-dp, mml, mom, pcg, "
                       "ndcg, tarnet, cfrnet or ganite.")
 ]  # fmt: skip
+GoneShare = Annotated[str | None, typer.Option("--test-share", hidden=True)]
+GoneCalibration = Annotated[str | None, typer.Option("--calibration-share", hidden=True)]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")]
 
 
@@ -43,26 +45,42 @@ def fit(
     features: Features = None,
     ignore: Ignore = None,
     model: ModelName = "auucmax",
-    test_share: Annotated[float, typer.Option(help="Share of rows kept to judge the model.")] = 0.3,
-    calibration_share: Annotated[
-        float, typer.Option(help="Share of rows kept to turn scores into uplift; 0 for none.")
-    ] = 0.2,
+    hold_out: Annotated[
+        float,
+        typer.Option(
+            "--hold-out",
+            help="Share of rows that the model does not learn from, to judge and certify itself "
+            "on them; 0: cross-fitting, where every row is learnt from.",
+        ),
+    ] = 0.0,
+    forget_rows: Annotated[
+        bool,
+        typer.Option(
+            "--forget-rows",
+            help="Keep no filter of hashed rows: `evaluate` cannot tell then whether rows are new.",
+        ),
+    ] = False,
+    test_share: GoneShare = None,
+    calibration_share: GoneCalibration = None,
     seed: Seed = 0,
     query: Query = None,
     memory: Memory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn whom to treat from a trial, and judge it on rows that were set aside.
+    """Learn whom to treat from a trial, and judge it by rows that a model has not seen.
 
     Numbers, texts, dates and missing values are taken as they are: the encoding is part of the
-    model. Rows are dealt to training, calibration and test by a hash of the id, or of their place
-    in the file; the model remembers which, and no command judges it on rows that it learnt from.
+    model. Every row is judged by a model that was fitted on other rows, dealt by a hash of the id,
+    or of the place in the file; the model that is written learns from all rows.
     """
     from auucmax._files import check_target
-    from auucmax.cli.trials import column_options, read_rows
+    from auucmax.cli.trials import check_readable, column_options, read_rows
+
+    _check_gone(test_share=test_share, calibration_share=calibration_share)
+    check_target(output, data)
+    check_readable(data)
     from auucmax.trial_model import fit_trial_model, save_model
 
-    check_target(output, data)
     table = read_rows(data, query, memory)
     named = column_options(
         table, treatment=treatment, outcome=outcome, treated=treated, control=control, id=id,
@@ -70,39 +88,46 @@ def fit(
     )  # fmt: skip
     with working(f"fitting {model}", table):
         fitted = fit_trial_model(
-            table, **named, model=model, test_share=test_share,
-            calibration_share=calibration_share, random_state=seed,
+            table, **named, model=model, hold_out=hold_out, forget_rows=forget_rows,
+            random_state=seed,
         )  # fmt: skip
         save_model(fitted, output)
+    found = fitted.summary | fitted.evidence.facts
     if as_json:
-        print_json(fitted.summary | {"file": str(output)})
+        print_json(found | {"file": str(output)})
         return
-    print_rows(f"{model} for {outcome}", _told(fitted.summary), (f"Written to {output}.",))
+    notes = (*found["notes"], f"Written to {output}.")
+    print_rows(f"{model} for {outcome}", _told(found, outcome), notes)
 
 
-def _told(summary: dict[str, Any]) -> dict[str, str]:
-    parts, test = summary["rows"]["parts"], summary["test"]
-    low, high = test["interval"]
-    gain_low, gain_high = test["gain_interval"]
+def _check_gone(**options: str | None) -> None:
+    for name, given in options.items():
+        if given is not None:
+            raise ValueError(
+                f"--{name.replace('_', '-')} should be left out, got {given}: every row is learnt "
+                f"from and judged now. --hold-out 0.3 sets rows aside as before."
+            )
+
+
+def _told(found: dict[str, Any], outcome: str) -> dict[str, str]:
+    rows, auuc, effect = found["rows"], found["auuc"], found["effect"]
     told = {
-        "rows to learn, calibrate, judge": ", ".join(
-            f"{sum(part.values()):,}" for part in parts.values()
-        ),
-        "columns": f"{summary['features']['columns']} as {summary['features']['terms']} features",
-        "randomisation": summary["randomisation"]["verdict"],
-        "effect of treating everybody": f"{_effect(summary):+.4f} in {summary['outcome']['name']}",
-        "AUUC of the ranking": f"{test['estimate']:.5f} ({low:.5f} to {high:.5f})",
-        "gain over a random order": f"{test['gain']:+.5f} ({gain_low:+.5f} to {gain_high:+.5f})",
-        "certificate": summary["certificate"]["text"],
+        "rows to learn from": f"{found['table']['learnt']:,}",
+        "rows to judge on": f"{rows['n_rows']:,} ({rows['treated']:,} treated)",
+        "columns": f"{found['features']['columns']} as {found['features']['terms']} features",
+        "randomisation": found["randomisation"]["verdict"],
+        "effect of treating everybody": between(effect, "estimate", "lower", "upper", 4, sign=True)
+        + f" in {outcome}",
+        "AUUC of the ranking": between(auuc, "estimate", "lower", "upper", 5),
+        "gain over a random order": between(auuc, "gain", "gain_lower", "gain_upper", 5, sign=True),
+        "certificate": (found["certificate"] or {"text": "none"})["text"],
     }
-    if left_out := summary["rows"]["left_out"]:
+    for rival in found["rivals"]:
+        difference = between(rival["difference"], "estimate", "lower", "upper", 5, sign=True)
+        told[f"difference in AUUC to {rival['name']}"] = f"{difference}: {rival['verdict']}"
+    if left_out := found["table"]["left_out"]:
         named = ", ".join(f"{name} {count:,}" for name, count in left_out.items())
         told["rows of other arms, left out"] = named
-    if dropped := summary["features"]["dropped"]:
+    if dropped := found["features"]["dropped"]:
         told["columns without use"] = "; ".join(f"{name}: {why}" for name, why in dropped.items())
     return told
-
-
-def _effect(summary: dict[str, Any]) -> float:
-    outcome = summary["outcome"]
-    return float(outcome["test_mean_treated"] - outcome["test_mean_control"])

@@ -43,6 +43,18 @@ def print_rows(title: str, rows: Mapping[str, str], notes: tuple[str, ...] = ())
         console.print(escape(note), highlight=False, soft_wrap=not console.is_terminal)
 
 
+def between(
+    values: Mapping[str, Any], middle: str, low: str, high: str, digits: int, *, sign: bool = False
+) -> str:
+    """An estimate and its interval.
+
+    >>> between({"a": 0.5, "b": 0.25, "c": 0.75}, "a", "b", "c", 2)
+    '0.50 (0.25 to 0.75)'
+    """
+    form = f"{'+' if sign else ''}.{digits}f"
+    return f"{values[middle]:{form}} ({values[low]:{form}} to {values[high]:{form}})"
+
+
 def write_frame(frame: pd.DataFrame, path: Path) -> None:
     """As CSV or Parquet, by the name of the file; whole or not at all."""
     check_table_target(path)

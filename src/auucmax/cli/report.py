@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import AsJson, Cost, Data, Memory, Model, NewLevels, Query, Value
+from auucmax.cli.options import AsJson, Cost, Memory, Model, NewLevels, Query, Value, listed
 from auucmax.cli.output import print_json, working
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from auucmax.data.pieces import PiecedTable
+    from auucmax.trial_model import Evidence, TrialModel
 
 
 @tells_failures
 def report(
     model: Model,
-    data: Data,
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DATA]",
+            help="New rows to judge the model on; or, with --rivals, the file of the fit.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path(
         "report.html"
     ),
@@ -31,8 +44,8 @@ def report(
         str | None,
         typer.Option(
             "--rivals",
-            help="Other models to draw, with commas, fitted on the training rows of MODEL; '' "
-            "for none. By default tm, if DATA is the file of the fit.",
+            help="Other models to draw, with commas, fitted on the folds of MODEL: DATA is then "
+            "the file of its fit.",
             show_default=False,
         ),
     ] = None,
@@ -43,26 +56,39 @@ def report(
 ) -> None:
     """One HTML file that shows the trial, the ranking, its limits, and a slider for the share.
 
-    It needs no network. --json prints the same numbers.
+    MODEL alone is enough: it knows what was found when it was fitted. With DATA of new people the
+    page is about these. It needs no network. --json prints the same numbers.
     """
     from auucmax._files import check_target
-    from auucmax.cli.options import listed
-    from auucmax.cli.trials import read_model, read_rows
+    from auucmax.cli.trials import check_readable, read_model, read_rows
+
+    check_target(output, model, *([] if data is None else [data]))
+    names = listed(rivals) or []
+    if data is not None:
+        check_readable(data)
+    elif names:
+        raise ValueError(
+            f"--rivals should come with the DATA of the fit, got {rivals!r} alone. Name the file: "
+            f"rivals are fitted on it."
+        )
+    fitted = read_model(model, new_levels)
     from auucmax.report import Economy, summarise_model, write_report
 
-    check_target(output, model, data)
-    fitted = read_model(model, new_levels)
-    table = read_rows(data, query, memory)
-    with working("judging", table):
-        summary = summarise_model(
-            fitted,
-            table,
-            economy=Economy(cohort=cohort, cost=cost, value=value),
-            share=share,
-            rivals=listed(rivals),
-        )
-        write_report(summary, output)
+    evidence = None
+    if data is not None:
+        table = read_rows(data, query, memory)
+        with working("judging", table):
+            evidence = _evidence(fitted, table, names)
+    economy = Economy(cohort=cohort, cost=cost, value=value)
+    summary = summarise_model(fitted, evidence, economy=economy, share=share)
+    write_report(summary, output)
     if as_json:
         print_json(summary)
         return
     typer.echo(f"{summary['headline']['text']}\nWritten to {output}.")
+
+
+def _evidence(fitted: TrialModel, table: pd.DataFrame | PiecedTable, names: list[str]) -> Evidence:
+    from auucmax.trial_model import with_rivals
+
+    return with_rivals(fitted, table, names) if names else fitted.judge(table)

@@ -33,6 +33,16 @@ def read_rows(data: str, query: str | None, memory: float | None) -> pd.DataFram
     return table
 
 
+def check_readable(data: str) -> None:
+    """An error at once for a path that is not there, before anything heavy is loaded."""
+    if "://" in data or any(sign in data for sign in "*?[") or Path(data).exists():
+        return
+    raise FileNotFoundError(
+        f"DATA should be a file, a folder or an address, got {data!r}, which is not there. Check "
+        f"the path."
+    )
+
+
 def some_rows(table: pd.DataFrame | PiecedTable, columns: list[str] | None = None) -> pd.DataFrame:
     """All rows of a table in memory; of another, as many as are enough, which is said."""
     from auucmax.data.pieces import PiecedTable
@@ -105,7 +115,7 @@ def column_options(
     **named: Any,
 ) -> dict[str, Any]:
     """Columns to learn from, as a list, of which ``ignore`` takes some out; labels as they are."""
-    from auucmax.trial_model.rows import check_names
+    from auucmax.trial_model.columns import check_names
 
     _check_parts(named)
     known = {str(name) for name in table.columns}
@@ -144,7 +154,7 @@ def arm_labels(
 ) -> dict[str, str | None]:
     """Labels of the arms as the table spells them: blanks around them are hard to see."""
     from auucmax.data.level_texts import level_text
-    from auucmax.trial_model.rows import different_values
+    from auucmax.trial_model.columns import different_values
 
     given = {"treated": treated, "control": control}
     if treatment not in table.columns or not any(given.values()):

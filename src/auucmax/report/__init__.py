@@ -10,9 +10,7 @@ True
 
 from __future__ import annotations
 
-from auucmax.report.of_model import summarise_model
 from auucmax.report.page import render, write_report
-from auucmax.report.shares import Economy
-from auucmax.report.summary import VERSION, Names, summarise
+from auucmax.report.summary import VERSION, Economy, Names, summarise, summarise_model
 
 __all__ = ["VERSION", "Economy", "Names", "render", "summarise", "summarise_model", "write_report"]

@@ -5,19 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-__all__ = ["LONGEST_NAME", "digits_for", "short", "short_list"]
-
-LONGEST_NAME = 120
-
-
-def short(name: object) -> str:
-    """A name of at most 120 characters, so that no column can fill the page.
-
-    >>> short("x" * 500)[-3:], len(short("x" * 500))
-    ('xx…', 120)
-    """
-    text = str(name)
-    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+from auucmax._json import short
 
 
 def short_list(names: Iterable[object], most: int = 5) -> str:

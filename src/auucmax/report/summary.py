@@ -2,46 +2,49 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from auucmax._json import plain
-from auucmax._validation import Floats, Rows, check_column, check_groups, check_rows, check_shares
+from auucmax._json import plain, short
+from auucmax._validation import Floats, check_groups, check_rows, check_shares
 from auucmax.bounds import Certificate
 from auucmax.data import RandomisationReport
-from auucmax.evaluation import (
-    UpliftBand,
-    auuc_difference,
-    auuc_inference,
-    policy_risk,
-    uplift_by_decile,
-    uplift_curve,
-)
 from auucmax.report import sentences
 from auucmax.report.caveats import caveats_of
-from auucmax.report.drivers import describe_drivers, linear_weights
-from auucmax.report.plain import digits_for, short
-from auucmax.report.shares import (
-    GRID,
-    Economy,
-    describe_plan,
-    effect_of,
-    ratio_interval,
-    reliable_shares,
-)
-from auucmax.targeting import Calibration, Plan, calibration_table, plan
+from auucmax.report.plain import digits_for
+from auucmax.targeting import Calibration, Plan
+from auucmax.targeting.planning import EVERY_PERCENT, Expectation
+from auucmax.trial_model import ColumnNames, Evidence, Judged, TrialModel, evidence_of
+from auucmax.trial_model.drivers import describe_drivers
 
-__all__ = ["VERSION", "Names", "summarise"]
+VERSION = 2
 
-VERSION = 1
-MOST_DIFFERENCES = 20
+
+@dataclass(frozen=True)
+class Economy:
+    """The cohort to be treated, what a treatment costs and what one unit of the outcome is worth.
+
+    Without ``cost`` there is no budget, and without ``cost`` and ``value`` no profit.
+
+    >>> Economy(cohort=100_000, cost=0.05, value=1.5, currency="USD").cohort
+    100000
+    """
+
+    cohort: int = 10_000
+    cost: float | None = None
+    value: float | None = None
+    currency: str = ""
+
+    @property
+    def has_profit(self) -> bool:
+        """Whether a profit can be told."""
+        return self.cost is not None and self.value is not None
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,45 @@ class Names:
         return {name: short(text) for name, text in asdict(self).items()}
 
 
+def summarise_model(
+    model: TrialModel,
+    evidence: Evidence | None = None,
+    *,
+    economy: Economy | None = None,
+    share: float = 0.3,
+) -> dict[str, Any]:
+    """All numbers of the report of a fitted model, from its own evidence: no data is needed.
+
+    ``evidence``: other than that of the fit, from ``model.judge(new rows)`` or ``with_rivals``.
+    Other parameters as in :func:`summarise`.
+
+    Examples
+    --------
+    >>> from auucmax import make_trial
+    >>> from auucmax.trial_model import fit_trial_model
+    >>> trial = make_trial(4_000, random_state=0)
+    >>> table = trial.X.assign(visit=trial.y, mail=trial.treatment)
+    >>> model = fit_trial_model(table, treatment="mail", outcome="visit", model="tm")
+    >>> found = summarise_model(model)
+    >>> found["rows"]["n_rows"], len(found["curve"]["share"])
+    (4000, 101)
+    """
+    columns = model.columns
+    names = Names(
+        outcome=columns.outcome,
+        treatment=columns.treatment,
+        treated=_arm(columns, columns.treated),
+        control=_arm(columns, columns.control),
+        model=model.model_name,
+    )
+    return summary_of(evidence or model.evidence, names=names, economy=economy, share=share)
+
+
+def _arm(columns: ColumnNames, label: str) -> str:
+    """A label that says something by itself, or with the name of its column."""
+    return f"{columns.treatment} = {label}" if label in ("0", "1", "true", "false") else label
+
+
 def summarise(
     y: ArrayLike,
     score: ArrayLike,
@@ -68,7 +110,7 @@ def summarise(
     groups: ArrayLike | None = None,
     calibration: Calibration | None = None,
     rivals: Mapping[str, ArrayLike] | None = None,
-    linear: tuple[ArrayLike, pd.DataFrame] | None = None,
+    linear: Sequence[Mapping[str, Any]] | None = None,
     names: Names | None = None,
     economy: Economy | None = None,
     share: float = 0.3,
@@ -90,7 +132,7 @@ def summarise(
     groups : (n,) household or shop of each row; intervals are then by group.
     calibration : from :func:`auucmax.targeting.calibrate` on yet other rows, for the tenths.
     rivals : name to (n,) score of other rankings of the same rows.
-    linear : coefficients (p,) of a linear score, and the frame (n, p) that they multiply.
+    linear : name, coefficient and weight of the terms of a linear score, as dictionaries.
     names : :class:`Names`; economy : :class:`Economy` (cohort, cost, value).
     share : the share of the headline, a whole per cent.
     level : of all intervals.
@@ -112,113 +154,75 @@ def summarise(
     (95% interval 45% to 54%, for all shares at once); the same number picked at random would give
     30%.
     """
-    names, economy = names or Names(), economy or Economy()
     rows = check_rows(y, score, treatment=treatment, control=control)
     codes = None if groups is None else check_groups(groups, len(rows.y))
-    at = _grid_place(share)
-    binary = bool(np.isin(rows.y, (0.0, 1.0)).all())
-    judge = _Judge(rows, codes, level)
-    found = judge.plan(economy, random_state)
-    band = found.band
-    reliable = reliable_shares(rows, band.share, binary=binary)
-    found = found.with_peaks_among(reliable)
-    risk = np.asarray(judge.risk()) if binary else None
+    drivers = None
+    if features is not None:
+        if len(features) != len(rows.y):
+            raise ValueError(
+                f"features should have as many rows as y, {len(rows.y)}; got {len(features)}. "
+                f"Pass the features of the held-out rows."
+            )
+        drivers = describe_drivers(features, rows.score, share=share) | {"linear": linear}
+    evidence = evidence_of(
+        Judged(rows.y, rows.score, rows.treated, codes),
+        rivals=rivals,
+        predicted=None if calibration is None else calibration(rows.score),
+        caveat=None if calibration is None else calibration.caveat,
+        drivers=drivers,
+        certificate=_checked(certificate),
+        randomisation=randomisation,
+        level=level,
+        every_percent=True,
+        random_state=random_state,
+        doubt=doubt,
+        notes=[str(note) for note in notes],
+    )
+    return summary_of(evidence, names=names, economy=economy, share=share)
+
+
+def summary_of(
+    evidence: Evidence,
+    *,
+    names: Names | None = None,
+    economy: Economy | None = None,
+    share: float = 0.3,
+) -> dict[str, Any]:
+    """The dictionary of the page; parameters as in :func:`summarise`."""
+    names, economy = names or Names(), economy or Economy()
+    at, facts = _grid_place(share), evidence.facts
+    own, known = evidence.expected.share, evidence.expected.on(EVERY_PERCENT)
+    found = known.plan(
+        n_people=economy.cohort,
+        value=1.0 if economy.value is None else economy.value,
+        cost=0.0 if economy.cost is None else economy.cost,
+        only_reliable=True,
+    )
+    risk = None if facts["risk"] is None else np.interp(EVERY_PERCENT, own, facts["risk"])
     summary: dict[str, Any] = {
         "kind": "auucmax report",
         "version": VERSION,
-        "level": level,
+        "level": facts["level"],
         "names": names.to_dict(),
-        "rows": _describe_rows(rows, codes, binary=binary) | {"doubt": doubt},
-        "unit": _unit(band, binary=binary),
-        "randomisation": _randomisation(randomisation),
-        "effect": effect_of(band),
-        "score": {"levels": len(np.unique(rows.score))},
-        "auuc": judge.auuc(rows.score),
-        "curve": _curve(band) | {"reliable": reliable},
-        "rivals": [judge.rival(name, other) for name, other in (rivals or {}).items()],
-        "plan": describe_plan(found, economy, risk),
-        "headline": _headline(band, at),
-        "deciles": _deciles(rows, calibration, level),
-        "drivers": _drivers(features, rows, linear, share),
-        "certificate": _certificate(certificate),
-        "notes": [str(note) for note in notes],
+        "rows": facts["rows"] | {"doubt": facts["doubt"]},
+        "unit": _unit(known, binary=facts["rows"]["binary"]),
+        "randomisation": facts["randomisation"],
+        "effect": facts["effect"],
+        "score": {"levels": facts["score_levels"]},
+        "auuc": dict(facts["auuc"]),
+        "curve": _curve(known),
+        "rivals": [
+            rival | {"uplift": np.interp(EVERY_PERCENT, own, rival["uplift"])}
+            for rival in facts["rivals"]
+        ],
+        "plan": _describe_plan(found, economy, risk),
+        "headline": _headline(known, at, _ratio_at(facts["ratio"], own, at)),
+        "deciles": facts["deciles"],
+        "drivers": facts["drivers"],
+        "certificate": facts["certificate"],
+        "notes": list(facts["notes"]),
     }
-    summary = dict(plain(summary))
-    return _with_sentences(summary)
-
-
-@dataclass(frozen=True)
-class _Judge:
-    """What is computed for the ranking and for each rival alike."""
-
-    rows: Rows
-    codes: NDArray[np.intp] | None
-    level: float
-
-    def plan(self, economy: Economy, random_state: int | Generator | None) -> Plan:
-        return plan(
-            self.rows.y,
-            self.rows.score,
-            treatment=self.rows.treated,
-            n_people=economy.cohort,
-            value=1.0 if economy.value is None else economy.value,
-            cost=0.0 if economy.cost is None else economy.cost,
-            shares=GRID,
-            level=self.level,
-            groups=self.codes,
-            random_state=random_state,
-        )
-
-    def risk(self) -> float | Floats:
-        return policy_risk(self.rows.y, self.rows.score, treatment=self.rows.treated, share=GRID)
-
-    def auuc(self, score: ArrayLike) -> dict[str, Any]:
-        with warnings.catch_warnings():
-            # A constant score is told of among the caveats.
-            warnings.filterwarnings("ignore", message="score should tell rows apart")
-            found = auuc_inference(
-                self.rows.y,
-                score,
-                treatment=self.rows.treated,
-                groups=self.codes,
-                level=self.level,
-            )
-        return {
-            "estimate": found.estimate,
-            "lower": found.interval[0],
-            "upper": found.interval[1],
-            "gain": found.gain,
-            "gain_lower": found.gain_interval[0],
-            "gain_upper": found.gain_interval[1],
-            "p_value": found.p_value,
-        }
-
-    def rival(self, name: str, score: ArrayLike) -> dict[str, Any]:
-        """Curve and AUUC of a rival, and the AUUC of the ranking minus that of the rival."""
-        treated = self.rows.treated
-        other = check_column(score, f"rivals[{short(name)!r}]", len(self.rows.y))
-        found = auuc_difference(
-            self.rows.y,
-            self.rows.score,
-            other,
-            treatment=treated,
-            groups=self.codes,
-            level=self.level,
-        )
-        lower, upper = found.interval
-        verdict = "worse" if lower > 0 else "better" if upper < 0 else "not told apart"
-        return {
-            "name": short(name),
-            "uplift": np.interp(GRID, *uplift_curve(self.rows.y, other, treatment=treated)),
-            "auuc": self.auuc(other),
-            "difference": {
-                "estimate": found.estimate,
-                "lower": lower,
-                "upper": upper,
-                "p_value": found.p_value,
-            },
-            "verdict": verdict,
-        }
+    return _with_sentences(dict(plain(summary)))
 
 
 def _grid_place(share: float) -> int:
@@ -232,95 +236,80 @@ def _grid_place(share: float) -> int:
     return place
 
 
-def _describe_rows(rows: Rows, codes: Any, *, binary: bool) -> dict[str, Any]:
-    treated, y = rows.treated, rows.y
-    found: dict[str, Any] = {"n_rows": len(y), "binary": binary, "groups": None}
-    for name, arm in (("treated", treated), ("control", ~treated)):
-        found[name] = int(arm.sum())
-        found[f"mean_{name}"] = float(y[arm].mean())
-        found[f"events_{name}"] = int(y[arm].sum()) if binary else None
-        found[f"groups_{name}"] = None if codes is None else len(np.unique(codes[arm]))
-    if codes is not None:
-        found["groups"] = int(codes.max()) + 1
-    return found
-
-
-def _unit(band: UpliftBand, *, binary: bool) -> dict[str, Any]:
+def _unit(known: Expectation, *, binary: bool) -> dict[str, Any]:
     scale = 100 if binary else 1
-    digits = digits_for(float(band.standard_error[-1]) * scale)
+    digits = digits_for(float(known.standard_error[-1]) * scale)
     return {"scale": scale, "digits": digits, "per": "per 100 people" if binary else "per person"}
 
 
-def _curve(band: UpliftBand) -> dict[str, Any]:
+def _curve(known: Expectation) -> dict[str, Any]:
     return {
-        "share": band.share,
-        "uplift": band.uplift,
-        "lower": band.simultaneous_lower,
-        "upper": band.simultaneous_upper,
-        "random": band.share * band.uplift[-1],
-        "critical": band.critical,
+        "share": known.share,
+        "uplift": known.uplift,
+        "lower": known.lower,
+        "upper": known.upper,
+        "random": known.share * known.uplift[-1],
+        "critical": known.critical,
+        "reliable": known.reliable,
     }
 
 
-def _headline(band: UpliftBand, at: int) -> dict[str, Any]:
+def _ratio_at(ratios: Sequence[Sequence[float] | None], share: Floats, at: int) -> Sequence[Any]:
+    """The part of the whole effect at a whole per cent, with its interval; straight in between."""
+    if any(ratio is None for ratio in ratios):
+        return None, None, None
+    return [float(np.interp(at / 100, share, column)) for column in np.array(ratios).T]
+
+
+def _headline(known: Expectation, at: int, ratio: Sequence[Any]) -> dict[str, Any]:
     """The same numbers as the curve and the plan have at this share."""
-    ratio = ratio_interval(band, at)
     found = {
-        "share": band.share[at],
-        "gain": band.uplift[at],
-        "lower": band.simultaneous_lower[at],
-        "upper": band.simultaneous_upper[at],
+        "share": known.share[at],
+        "gain": known.uplift[at],
+        "lower": known.lower[at],
+        "upper": known.upper[at],
     }
-    keys = ("ratio", "ratio_lower", "ratio_upper")
-    return found | dict(zip(keys, ratio or (None, None, None), strict=True))
+    return found | dict(zip(("ratio", "ratio_lower", "ratio_upper"), ratio, strict=True))
 
 
-def _deciles(rows: Rows, calibration: Calibration | None, level: float) -> dict[str, Any]:
-    """Effect in each tenth and, with a calibration, the mean predicted uplift of its people."""
-    score, treated = rows.score, rows.treated
-    if calibration is None:
-        table = uplift_by_decile(rows.y, score, treatment=treated, level=level)
-        return table.reset_index().to_dict("list") | {"predicted": None, "caveat": None}
-    table = calibration_table(calibration, rows.y, score, treatment=treated, level=level)
-    return table.reset_index().to_dict("list") | {"caveat": calibration.caveat}
+def _describe_plan(found: Plan, economy: Economy, risk: Floats | None) -> dict[str, Any]:
+    """The columns of a plan over the grid as lists; None where cost or value is not known.
+
+    ``risk`` is the policy risk at the same shares (None unless the outcome is 0/1). ``best_share``
+    has the highest expected profit, ``cautious_share`` the highest lower end of it, both of the
+    shares at which there are rows enough, and ``digits`` says with how many decimals the numbers
+    are written.
+    """
+    table = found.table
+    names = ["gain", "gain_lower", "gain_upper"]
+    money = ["profit", "profit_lower", "profit_upper"]
+    plan: dict[str, Any] = {name: table[name].tolist() for name in ("share", *names)}
+    plan |= {name: table[name].tolist() if economy.has_profit else None for name in money}
+    error = found.n_people * float(found.expected.standard_error.max())
+    price = max(economy.cost or 0.0, (economy.value or 0.0) * error)
+    plan |= {
+        "cohort": found.n_people,
+        "people": table["n_treated"].tolist(),
+        "cost": None if economy.cost is None else table["cost"].tolist(),
+        "risk": risk,
+        "cost_per_person": economy.cost,
+        "value_per_outcome": economy.value,
+        "currency": short(economy.currency),
+        "best_share": found.best.share if economy.has_profit else None,
+        "cautious_share": found.cautious.share if economy.has_profit else None,
+        "population": found.population,
+        "digits": {"gain": digits_for(error), "money": 0 if price >= 20 else 2},
+    }
+    return dict(plain(plan))
 
 
-def _drivers(
-    features: pd.DataFrame | None,
-    rows: Rows,
-    linear: tuple[ArrayLike, pd.DataFrame] | None,
-    share: float,
-) -> dict[str, Any]:
-    found: dict[str, Any] = {"share": share, "features": [], "n_features": 0, "skipped": []}
-    if features is not None:
-        if len(features) != len(rows.y):
-            raise ValueError(
-                f"features should have as many rows as y, {len(rows.y)}; got {len(features)}. "
-                f"Pass the features of the held-out rows."
-            )
-        found = describe_drivers(features, rows.score, share=share)
-    return found | {"linear": None if linear is None else linear_weights(*linear)}
-
-
-def _randomisation(report: RandomisationReport | None) -> dict[str, Any] | None:
-    if report is None:
-        return None
-    found = report.to_dict()
-    found["n_differences"] = len(found["differences"])
-    for name in ("differences", "missing"):
-        found[name] = found[name][:MOST_DIFFERENCES]
-    return found
-
-
-def _certificate(certificate: Certificate | None) -> dict[str, Any] | None:
-    if certificate is None:
-        return None
-    if not is_dataclass(certificate):
-        raise TypeError(
-            f"certificate should come from auucmax.certify, got {type(certificate).__name__}. "
-            f"Pass what it returned."
-        )
-    return asdict(certificate) | {"text": str(certificate)}
+def _checked(certificate: Certificate | None) -> Certificate | None:
+    if certificate is None or hasattr(certificate, "gain_lower_bound"):
+        return certificate
+    raise TypeError(
+        f"certificate should come from auucmax.certify, got {type(certificate).__name__}. "
+        f"Pass what it returned."
+    )
 
 
 def _with_sentences(summary: dict[str, Any]) -> dict[str, Any]:

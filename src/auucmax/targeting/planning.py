@@ -294,7 +294,7 @@ class Expectation:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """The expectation that :meth:`to_dict` wrote; anything else is refused with a ValueError."""
+        """What :meth:`to_dict` wrote; ValueError for anything that it cannot have written."""
         arrays = {name: check_column(plain[name], name) for name in _NUMBERS}
         numbers = {name: float(plain[name]) for name in ("pointwise", "critical", "level")}
         reliable = np.array(plain["reliable"])
@@ -314,11 +314,18 @@ class Expectation:
         if not right:
             raise ValueError("an expectation should have shares, a curve and scores, got others.")
         n_rows = check_whole(plain["n_rows"], "n_rows", 1)
-        scores = ScoreQuantiles(
-            *(arrays.pop(name) for name in ("score", "above", "reach")),
-            check_whole(plain["n_scores"], "n_scores", 1),
+        n_scores = check_whole(plain["n_scores"], "n_scores", 1)
+        return cls(
+            share=share,
+            uplift=arrays["uplift"],
+            standard_error=arrays["standard_error"],
+            reliable=reliable,
+            scores=ScoreQuantiles(score, arrays["above"], arrays["reach"], n_scores),
+            pointwise=numbers["pointwise"],
+            critical=numbers["critical"],
+            level=numbers["level"],
+            n_rows=n_rows,
         )
-        return cls(**arrays, reliable=reliable, scores=scores, n_rows=n_rows, **numbers)
 
 
 _NUMBERS = ("share", "uplift", "standard_error", "score", "above", "reach")

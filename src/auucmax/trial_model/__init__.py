@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+from auucmax._archive import ModelFileError
 from auucmax.trial_model.choosing import Targeting, target
-from auucmax.trial_model.file import ModelFileError, load_model, save_model
-from auucmax.trial_model.fitting import MODELS, fit_trial_model, name_columns
-from auucmax.trial_model.marks import PARTS
-from auucmax.trial_model.model import HeldOut, JudgedRows, ModelRows, TrialModel
-from auucmax.trial_model.rivals import rival_scores
-from auucmax.trial_model.rows import ColumnNames, TrialRows, trial_rows
-from auucmax.trial_model.split import RowSplit
+from auucmax.trial_model.columns import ColumnNames, name_columns
+from auucmax.trial_model.crossfit import Recipe
+from auucmax.trial_model.evidence import Evidence, Judged, evidence_of
+from auucmax.trial_model.file import load_model, save_model
+from auucmax.trial_model.fitting import MODELS, fit_trial_model
+from auucmax.trial_model.model import TrialModel
+from auucmax.trial_model.rivals import with_rivals
+from auucmax.trial_model.rows import TrialRows, trial_rows
+from auucmax.trial_model.seen import SeenRows
 
 __all__ = [
     "MODELS",
-    "PARTS",
     "ColumnNames",
-    "HeldOut",
-    "JudgedRows",
+    "Evidence",
+    "Judged",
     "ModelFileError",
-    "ModelRows",
-    "RowSplit",
+    "Recipe",
+    "SeenRows",
     "Targeting",
     "TrialModel",
     "TrialRows",
+    "evidence_of",
     "fit_trial_model",
     "load_model",
     "name_columns",
-    "rival_scores",
     "save_model",
     "target",
     "trial_rows",
+    "with_rivals",
 ]

@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from auucmax._validation import Floats, check_rows, check_shares
+from auucmax._validation import Floats, check_shares
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.estimators.table_encoder import text_names
-from auucmax.targeting import Plan, PlanRow, Selection, plan, top_share, within_budget
-from auucmax.targeting.planning import EVERY_PERCENT
+from auucmax.targeting import Plan, PlanRow, Selection, top_share, within_budget
+from auucmax.targeting.planning import ENOUGH_EVENTS, ENOUGH_ROWS, EVERY_PERCENT
 from auucmax.targeting.policy import check_money
-from auucmax.targeting.reliability import ENOUGH_EVENTS, ENOUGH_ROWS, reliable_shares
-from auucmax.trial_model.model import JudgedRows, TrialModel
-
-__all__ = ["Targeting", "check_policy", "target"]
+from auucmax.trial_model.evidence import Evidence
+from auucmax.trial_model.model import TrialModel
 
 _PROFITS = ("profit", "profit_lower", "profit_upper")
 _EFFECTS = ("effect", "gain", "gain_lower", "gain_upper", *_PROFITS)
@@ -30,14 +28,14 @@ class Targeting:
     Attributes
     ----------
     people : a row for each person of the table: the id (or ``row``, counted from 1), rank, score,
-        uplift (if the model is calibrated), decile (1 is the best tenth) and the arm to give. If
+        uplift, decile (1 is the best tenth) and the arm to give. If
         the id has one of these names, the other column is called ``auucmax_rank``, and so on.
     selection : who is treated. expected : what that brings, from rows of the trial that the model
         has not seen; its intervals hold however the share was chosen. NaN where it is unknown.
     plan : the same for every percent, with the shares of highest profit among those at which the
-        trial has rows enough. The report of the same rows has the same intervals.
+        trial has rows enough. The report of the model has the same intervals.
     unknown : why the gain is unknown, in a sentence; None if it is known.
-    cost, value : as they were given. reliable : whether each row of the plan has an interval.
+    cost, value : as they were given.
     """
 
     people: pd.DataFrame
@@ -47,7 +45,6 @@ class Targeting:
     unknown: str | None = None
     cost: float | None = None
     value: float | None = None
-    reliable: tuple[bool, ...] = ()
 
     def chosen(self) -> pd.DataFrame:
         """The people to treat alone."""
@@ -80,7 +77,7 @@ class Targeting:
 
     def is_known(self, share: float) -> bool:
         """Whether the trial has rows enough for the gain at a share of the plan."""
-        return self.reliable[self.plan.table["share"].tolist().index(share)]
+        return self.plan.expected.is_reliable(share)
 
     def _told(self, row: dict[str, Any], is_known: bool) -> dict[str, Any]:
         """A row of the plan, without what money or rows do not tell."""
@@ -124,30 +121,30 @@ def target(
     """
     check_policy(share, budget, cost, value)
     names, score = _scored(model, table)
-    test = model.test_rows
-    money = {"value": 1.0 if value is None else value, "cost": 0.0 if cost is None else cost}
+    known = model.evidence.expected.on(EVERY_PERCENT)
+    worth, price = 1.0 if value is None else value, 0.0 if cost is None else cost
 
-    def planned(at: float | None) -> Plan:
-        given = {"treatment": test.treatment, "new_score": score, "share": at}
-        found = plan(test.y, test.score, shares=EVERY_PERCENT, **given, **money)  # type: ignore[arg-type]
-        return found.with_peaks_among(_reliable(test, found.table["share"].to_numpy()))
+    def planned(*shares: float) -> Plan:
+        return known.plan(
+            new_score=score, value=worth, cost=price, share=shares, only_reliable=True
+        )
 
     if share is None and budget is None:
-        found = planned(None)
+        found = planned()
         at = found.best.share
-        selection = top_share(score, found.best.n_treated / len(score), cost=money["cost"])
+        selection = top_share(score, found.best.n_treated / len(score), cost=price)
     else:
         if share is not None:
-            selection = top_share(score, share, cost=money["cost"])
+            selection = top_share(score, share, cost=price)
         else:
-            selection = within_budget(score, budget, cost=money["cost"])  # type: ignore[arg-type]
-        at = _share_of_trial(test.score, score, selection)
+            selection = within_budget(score, budget, cost=price)  # type: ignore[arg-type]
+        at = known.share_of(selection)
         found = planned(at)
-    expected, unknown = _scaled(found.at(at), selection, **money), None
+    expected, unknown = _scaled(found.at(at), selection, value=worth, cost=price), None
     # Nobody is exact; but people above all scores of the trial have no share of it.
-    if selection.n_treated and not (at > 0 and _reliable(test, np.array([at]))[0]):
+    if selection.n_treated and not (at > 0 and known.is_reliable(at)):
         expected = expected._replace(**dict.fromkeys(_EFFECTS, np.nan))  # type: ignore[arg-type]
-        unknown = _too_few(test, at)
+        unknown = _too_few(model.evidence, at)
     return Targeting(
         people=_people(model, names, score, selection),
         selection=selection,
@@ -156,7 +153,6 @@ def target(
         unknown=unknown,
         cost=cost,
         value=value,
-        reliable=_reliable(test, found.table["share"].to_numpy()),
     )
 
 
@@ -183,44 +179,19 @@ def check_policy(
         )
 
 
-def _is_binary(test: JudgedRows) -> bool:
-    return bool(np.isin(test.y, (0, 1)).all())
-
-
-def _reliable(test: JudgedRows, share: Floats) -> tuple[bool, ...]:
-    """Whether the trial has rows enough for an interval at each share; nobody (0) is exact."""
-    rows = check_rows(test.y, test.score, treatment=test.treatment)
-    enough = reliable_shares(rows, share, binary=_is_binary(test))
-    return tuple(bool(known) for known in (share == 0) | np.array(enough))
-
-
-def _too_few(test: JudgedRows, share: float) -> str:
+def _too_few(evidence: Evidence, share: float) -> str:
+    rows = evidence["rows"]
     needed = (
         f"{ENOUGH_EVENTS} rows with the outcome and {ENOUGH_EVENTS} without it"
-        if _is_binary(test)
+        if rows["binary"]
         else f"{ENOUGH_ROWS} rows"
     )
-    n_above = int(np.floor(share * len(test.y) + 1e-9))
+    n_above = int(np.floor(share * rows["n_rows"] + 1e-9))
     return (
-        f"What treating these people brings is not known: {n_above:,} of the {len(test.y):,} "
-        f"held-out rows of the trial have scores as high, and {needed} are needed in each arm. "
-        f"Treat more people, or fit with a larger test share."
+        f"What treating these people brings is not known: {n_above:,} of the {rows['n_rows']:,} "
+        f"rows of the trial that judge have scores as high, and {needed} are needed in each arm. "
+        f"Treat more people."
     )
-
-
-def _share_of_trial(trial: Floats, cohort: Floats, selection: Selection) -> float:
-    """The part of the trial's people that the policy would treat.
-
-    Those above the threshold, and of those just at it the same part as in the cohort.
-    """
-    if selection.n_treated == 0:
-        return 0.0
-    if selection.n_treated == len(cohort):
-        return 1.0
-    part = selection.n_tied_treated / selection.n_tied
-    above = np.count_nonzero(trial > selection.threshold)
-    level = np.count_nonzero(trial == selection.threshold)
-    return float((above + part * level) / len(trial))
 
 
 def _scaled(row: PlanRow, selection: Selection, *, value: float, cost: float) -> PlanRow:
@@ -261,8 +232,7 @@ def _people(
     rank = np.arange(1, n + 1)
     labels = np.array([model.columns.control, model.columns.treated], dtype=object)
     columns: dict[str, Any] = {"rank": rank, "score": score[order]}
-    if model.calibration is not None:
-        columns["uplift"] = np.asarray(model.calibration(score[order]))
+    columns["uplift"] = np.asarray(model.calibration(score[order]))
     columns["decile"] = (rank - 1) * 10 // n + 1
     columns["arm"] = labels[selection.treat[order].astype(int)]
     columns = {"auucmax_" * (name == names.name) + name: own for name, own in columns.items()}

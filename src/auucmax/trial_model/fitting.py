@@ -1,23 +1,24 @@
-"""From a table of trial rows to a model with its evidence: split, encode, fit, calibrate, judge."""
+"""From a table of trial rows to a model with its evidence: cross-fit, fit on all rows, judge."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from auucmax._json import plain
-from auucmax._validation import check_choice, check_level, listed
+from auucmax._validation import Bools, Floats, check_choice, check_level
 from auucmax._version import __version__
 from auucmax.bounds import certify
+from auucmax.bounds.progressive import progressive_certificate
 from auucmax.data import check_randomisation
-from auucmax.data.level_texts import arm_text
 from auucmax.data.pieces import PiecedTable
 from auucmax.estimators import (
     GANITE,
@@ -33,14 +34,29 @@ from auucmax.estimators import (
     TwoModels,
     UpliftLambdaMART,
 )
-from auucmax.estimators.table_encoder import text_names
-from auucmax.evaluation import auuc_inference
+from auucmax.estimators.formula import FormulaError, formula_of
 from auucmax.targeting import Calibration, calibrate
-from auucmax.trial_model.model import JudgedRows, TrialModel
-from auucmax.trial_model.parts import Dealing, DealtRows, Part, deal_rows
-from auucmax.trial_model.rows import ColumnNames, check_names, different_values
-
-__all__ = ["MODELS", "fit_trial_model", "name_columns"]
+from auucmax.targeting.planning import ScoreQuantiles
+from auucmax.trial_model.columns import name_columns
+from auucmax.trial_model.crossfit import (
+    Codes,
+    Fitted,
+    Recipe,
+    TableRows,
+    cross_fit,
+    fewest_rows,
+    number_of_folds,
+)
+from auucmax.trial_model.drivers import describe_drivers, linear_weights
+from auucmax.trial_model.evidence import (
+    Evidence,
+    Judged,
+    evidence_of,
+    is_binary,
+    private_shares,
+)
+from auucmax.trial_model.model import TrialModel
+from auucmax.trial_model.seen import DIGITS, Hashes, SeenRows, content_hashes
 
 #: Estimators by the name that users give, with their defaults; each takes a seed.
 MODELS: dict[str, Callable[[int], Any]] = {
@@ -58,10 +74,7 @@ MODELS: dict[str, Callable[[int], Any]] = {
     "cfrnet": lambda seed: CFRNet(random_state=seed),
     "ganite": lambda seed: GANITE(random_state=seed),
 }
-
-
-#: Labels of control and treated that need no telling.
-NO_AND_YES = (("0", "1"), ("false", "true"), ("f", "t"), ("no", "yes"), ("n", "y"))
+DRIVER_SHARE = 0.3  #: whom the kept description of the top is about
 
 
 def fit_trial_model(
@@ -74,21 +87,23 @@ def fit_trial_model(
     id: str | None = None,
     features: Sequence[str] | None = None,
     model: str = "auucmax",
-    test_share: float = 0.3,
-    calibration_share: float = 0.2,
+    hold_out: float = 0.0,
+    forget_rows: bool = False,
     random_state: int | np.random.Generator | None = 0,
 ) -> TrialModel:
-    """Fit a model on some rows of a table, calibrate it on others and judge it on the rest.
+    """Fit a model on all rows of a table, and judge it by models that have not seen the rows.
 
-    The three parts have no row in common, and nothing of the model, encoding included, is learnt
-    from the test rows. AUUC with its interval and the certificate are of the test rows only.
+    Rows are dealt into 5 folds (2 of more than a million rows; more of few) by a keyed hash of the
+    id, or of the place in the table. Each fold is scored by a model that was fitted on the others,
+    encoding and all choices included: AUUC, curve, intervals and calibration are of these scores,
+    so they speak of models that learnt from 80% of the rows. The model that is kept learns from all
+    of them. Its certificate is for models that learnt from fewer rows (see docs/guarantees.md).
 
     Parameters
     ----------
     table : a row for each person, raw: numbers, texts, booleans, dates, missing values. A table
         that is read in pieces (:func:`auucmax.data.open_table`) can be learnt from by "auucmax"
-        alone. At most 2 million of its rows are kept to judge and 1 million to calibrate, and the
-        encoder learns from a quarter of a million rows.
+        alone, and its encoder learns from a quarter of a million rows.
     treatment, outcome : names of columns. A higher outcome is better.
     treated, control : labels of the two arms, when treatment is not 0/1 or boolean. Rows of other
         arms are left out, and counted in ``summary``.
@@ -96,26 +111,28 @@ def fit_trial_model(
     features : names of the columns to learn from; None: all others.
     model : one of "auucmax", "tm", "cvt", "ddr", "sdr", "svm-dp", "mml", "mom", "pcg", "ndcg",
         "tarnet", "cfrnet", "ganite".
-    test_share, calibration_share : about these shares of the rows; without calibration rows the
-        model ranks but does not tell uplift.
-    random_state : of the parts and of the model.
+    hold_out : a share of rows, .3 say, that the model does not learn from: it is judged, calibrated
+        and certified on them, itself and no other. 0: cross-fitting.
+    forget_rows : keep no filter of hashed rows. Nobody can then ask the model whether it learnt
+        from a row, and it cannot tell whether rows that it is judged on are new.
+    random_state : of the folds and of the model.
 
     Examples
     --------
     >>> from auucmax import load_hillstrom
     >>> trial = load_hillstrom()
     >>> table = trial.X.assign(visit=trial.y, mail=trial.treatment)
-    >>> model = fit_trial_model(table, treatment="mail", outcome="visit")
-    >>> model.summary["certificate"]["gain_lower_bound"] > 0
+    >>> model = fit_trial_model(table, treatment="mail", outcome="visit", model="tm")
+    >>> model.evidence["rows"]["n_rows"]
+    42693
+    >>> model.evidence["certificate"]["gain_lower_bound"] > 0
     True
     >>> model.predict(table.head(3)).shape
     (3,)
-    >>> print(model.held_out(table).note)
-    12,833 of 42,693 rows: the others are rows that the model was fitted or calibrated on, which are
-    no evidence.
     """
     check_choice(model, "model", MODELS)
-    _check_shares(test_share, calibration_share)
+    if hold_out != 0:
+        check_level(hold_out, "hold_out")
     if isinstance(table, PiecedTable):
         _check_streams(model, table)
     columns = name_columns(
@@ -128,156 +145,199 @@ def fit_trial_model(
         features=features,
     )
     rng = np.random.default_rng(random_state)
-    key, seed = rng.bytes(8).hex(), int(rng.integers(2**31 - 1))
-    dealing = Dealing(float(test_share), float(calibration_share), key)
-    with _collected() as messages, deal_rows(table, columns, dealing) as rows:
-        estimator = rows.parts["train"].fit(MODELS[model](seed))
-        calibration = _calibration(estimator, rows.parts.get("calibration"))
-        judged = rows.parts["test"].judged(estimator)
-        evidence = _evidence(judged, rows, columns)
+    recipe = Recipe(model, rng.bytes(8).hex(), int(rng.integers(2**31 - 1)), float(hold_out), 1)
+    with _collected() as messages:
+        rows = TableRows(table, columns, recipe.key)
+        if hold_out:
+            found = _hold_out(rows, recipe)
+        else:
+            recipe = replace(recipe, n_folds=number_of_folds(rows, recipe.key))
+            found = _cross_fitted(rows, recipe)
+        seen = SeenRows.of(
+            found.passed.contents,
+            None if id is None else rows.keys,
+            ~found.held_out,
+            forget=forget_rows,
+        )
+    encoder, (estimator,) = found.model.encoder, found.model.estimators.values()
     summary = {
         "auucmax": __version__,
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "model": model,
-        "rows": {
+        "table": {
             "given": rows.n_given,
-            "used": rows.split.n_rows,
+            "used": len(rows.y),
+            "learnt": int((~found.held_out).sum()),
             "left_out": rows.left_out,
-            "parts": rows.counts,
         },
+        "folds": None if hold_out else recipe.n_folds,
+        "hold_out": hold_out or None,
         "features": {
-            "columns": len(rows.encoder.columns_),
-            "terms": len(rows.encoder.terms_),
-            "dropped": dict(rows.encoder.dropped_),
+            "columns": len(encoder.columns_),
+            "terms": len(encoder.terms_),
+            "dropped": dict(encoder.dropped_),
         },
-        **evidence,
         "warnings": messages,
     }
     return TrialModel(
-        rows.encoder, estimator, model, columns, rows.split, calibration, plain(summary), judged
+        encoder, estimator, recipe, columns, found.calibration, found.evidence, seen, plain(summary)
     )
 
 
-def name_columns(
-    table: pd.DataFrame | PiecedTable,
-    *,
-    treatment: str,
-    outcome: str,
-    treated: Any = None,
-    control: Any = None,
-    id: str | None = None,
-    features: Sequence[str] | None = None,
-) -> ColumnNames:
-    """Which columns of a table play which part; parameters as in :func:`fit_trial_model`.
+class _Found(NamedTuple):
+    """The model that is kept, and what is known of it."""
 
-    >>> frame = pd.DataFrame({"mail": ["yes", "no"], "visit": [1, 0], "age": [30, 40]})
-    >>> names = name_columns(frame, treatment="mail", outcome="visit", control="no")
-    >>> names.treated, names.features
-    ('yes', ('age',))
+    model: Fitted
+    passed: _Pass
+    calibration: Calibration
+    evidence: Evidence
+    held_out: Bools
+
+
+def _cross_fitted(rows: TableRows, recipe: Recipe) -> _Found:
+    everyone = np.ones(len(rows.y), dtype=bool)
+    binary = is_binary(rows.y)
+    # Two plain models are the rival that a user would ask for; from a disk they do not learn.
+    names = dict.fromkeys([recipe.model, *(["tm"] if rows.is_frame else [])])
+    apart = cross_fit(rows, makers(names, recipe.seed), recipe, with_chunks=binary)
+    fitted = rows.fit({recipe.model: MODELS[recipe.model](recipe.seed)}, everyone)
+    passed = _pass(rows, fitted)
+    ranks = dict(apart.ranks)
+    judged = Judged(rows.y, ranks.pop(recipe.model), rows.treated)
+    calibration = calibrate(judged.y, judged.score, treatment=judged.treated)
+    certificate = progressive_certificate(apart.chunks) if apart.chunks else None
+    notes = [
+        f"Every row was ranked by a model that had not seen it: one of {recipe.n_folds}, each of "
+        f"which learnt from {1 - 1 / recipe.n_folds:.0%} of the rows. The model that is kept "
+        f"learnt from all of them."
+    ]
+    if certificate is None:
+        why = "outcomes are not 0/1, and no range of them is known"
+        why = "too few rows to learn from a part of them" if binary else why
+        notes.append(f"There is no certificate: {why}.")
+    scores = ScoreQuantiles.of(passed.score)
+    evidence = evidence_of(
+        judged,
+        scores=scores.thinned(private_shares(judged.score, judged.treated)),
+        predicted=_cross_calibrated(judged, apart.fold),
+        caveat=calibration.caveat,
+        drivers=_drivers(rows, fitted, passed),
+        certificate=certificate,
+        randomisation=check_randomisation(rows.sample.trial(rows.columns)),
+        rivals=ranks,
+        notes=notes,
+    )
+    return _Found(fitted, passed, _in_scores(calibration, scores), evidence, ~everyone)
+
+
+def _hold_out(rows: TableRows, recipe: Recipe) -> _Found:
+    held_out = recipe.held_out(rows.keys)
+    if (
+        fewest_rows(rows.y, rows.treated, ~held_out) < 1
+        or len(np.unique(rows.treated[held_out])) < 2
+    ):
+        raise ValueError(
+            f"hold_out should leave both arms, and both outcomes of each, to learn from, and both "
+            f"arms to judge on; got {recipe.hold_out:g} of {len(rows.y):,} rows. Collect more "
+            f"rows, or leave hold_out out."
+        )
+    fitted = rows.fit({recipe.model: MODELS[recipe.model](recipe.seed)}, ~held_out)
+    passed = _pass(rows, fitted)
+    judged = Judged(rows.y[held_out], passed.score[held_out], rows.treated[held_out])
+    calibration = calibrate(judged.y, judged.score, treatment=judged.treated)
+    halves = replace(recipe, n_folds=2).folds(~rows.keys[held_out] * np.uint64(0x9E3779B97F4A7C15))
+    grid = private_shares(judged.score, judged.treated)
+    binary = is_binary(rows.y)
+    evidence = evidence_of(
+        judged,
+        scores=ScoreQuantiles.of(judged.score).thinned(grid),
+        predicted=_cross_calibrated(judged, halves),
+        caveat=calibration.caveat,
+        drivers=_drivers(rows, fitted, passed),
+        certificate=certify(judged.score, y=judged.y, treatment=judged.treated) if binary else None,
+        randomisation=check_randomisation(rows.sample.trial(rows.columns)),
+        notes=[
+            f"Judged on {len(judged.y):,} rows that were set aside: this model has not seen them."
+        ],
+    )
+    return _Found(fitted, passed, calibration, evidence, held_out)
+
+
+class _Pass(NamedTuple):
+    """What a pass over all rows gives: scores and hashes (n,), deviations of features (p,)."""
+
+    score: Floats
+    contents: dict[int, Hashes]
+    deviation: Floats
+
+
+def _pass(rows: TableRows, fitted: Fitted) -> _Pass:
+    scores, contents = [], {digits: list[Hashes]() for digits in DIGITS}
+    centre: Any = None  # keeps the squares from cancelling
+    sums = np.zeros((2, len(fitted.encoder.terms_)))
+    (estimator,) = fitted.estimators.values()
+    for own, frame in rows.batches():
+        X = fitted.encoder.transform(frame)
+        scores.append(np.asarray(estimator.predict(X), dtype=np.float64))
+        for digits, hashes in contents.items():
+            hashes.append(content_hashes(X, rows.y[own], rows.treated[own], digits))
+        centre = X[:1] if centre is None else centre
+        sums += (X - centre).sum(axis=0), ((X - centre) ** 2).sum(axis=0)
+    mean, square = sums / len(rows.y)
+    return _Pass(
+        np.concatenate(scores),
+        {digits: np.concatenate(hashes) for digits, hashes in contents.items()},
+        np.sqrt(np.maximum(square - mean**2, 0)),
+    )
+
+
+def _cross_calibrated(rows: Judged, fold: Codes) -> Floats:
+    """(n,) the uplift that a calibration on the other folds gives each row."""
+    predicted = np.empty(len(rows.y))
+    for k in np.unique(fold):
+        inside = fold == k
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the calibration of all rows has told it
+            own = calibrate(rows.y[~inside], rows.score[~inside], treatment=rows.treated[~inside])
+        predicted[inside] = own(rows.score[inside])
+    return predicted
+
+
+def _in_scores(calibration: Calibration, scores: ScoreQuantiles) -> Calibration:
+    """A calibration of ranks as one of the scores of the model that is kept.
+
+    A rank r stands for the score that cuts off the share 1 - r. Where several ranks have one
+    score, it gets the mean of their uplifts.
     """
-    if not isinstance(table, PiecedTable):
-        table = text_names(table)
-    treatment, outcome = str(treatment), str(outcome)
-    id = None if id is None else str(id)
-    check_names(table, [name for name in (treatment, outcome, id) if name is not None])
-    return ColumnNames(
-        treatment,
-        outcome,
-        id,
-        *_arm_labels(different_values(table, treatment), treatment, treated, control),
-        features=_features(table, features, (treatment, outcome, id)),
-    )
+    knots, _ = scores.cut(1 - np.array(calibration.score))
+    levels, code = np.unique(np.clip(knots, scores.score[-1], scores.score[0]), return_inverse=True)
+    uplift = np.bincount(code, weights=calibration.uplift) / np.bincount(code)
+    return replace(calibration, score=tuple(levels.tolist()), uplift=tuple(uplift.tolist()))
 
 
-def _calibration(estimator: Any, part: Part | None) -> Calibration | None:
-    if part is None:
+def _drivers(rows: TableRows, fitted: Fitted, passed: _Pass) -> dict[str, Any]:
+    features = rows.sample.frame[list(rows.columns.features)]
+    score = passed.score[rows.sampled]
+    found = describe_drivers(features, score, share=DRIVER_SHARE)
+    names = list(map(str, fitted.encoder.get_feature_names_out()))
+    (estimator,) = fitted.estimators.values()
+    return found | {"linear": _linear(estimator, names, passed.deviation)}
+
+
+def _linear(estimator: Any, names: list[str], deviation: Floats) -> list[dict[str, Any]] | None:
+    """Weights of a score that is linear in the encoded features; None of any other."""
+    try:
+        formula = formula_of(estimator)
+    except FormulaError:
         return None
-    rows = part.judged(estimator)
-    return calibrate(rows.y, rows.score, treatment=rows.treatment)
+    if len(formula.parts) != 1 or formula.parts[0].link != "identity":
+        return None
+    return linear_weights(formula.parts[0].weight * formula.parts[0].coef, names, deviation)
 
 
-def _evidence(test: JudgedRows, rows: DealtRows, columns: ColumnNames) -> dict[str, Any]:
-    """What the test rows show, and whether the trial looks randomised."""
-    certificate = certify(test.score, y=test.y, treatment=test.treatment)
-    report = check_randomisation(rows.trial)
-    means = [float(test.y[test.treatment == arm].mean()) for arm in (1, 0)]
-    return {
-        "outcome": {
-            "name": columns.outcome,
-            "binary": rows.is_binary,
-            "test_mean_treated": means[0],
-            "test_mean_control": means[1],
-        },
-        "randomisation": {
-            "ok": report.ok,
-            "verdict": report.verdict,
-            "n_rows": len(rows.trial.y),
-            "advice": list(report.advice),
-        },
-        "test": asdict(auuc_inference(test.y, test.score, treatment=test.treatment)),
-        "certificate": asdict(certificate) | {"text": str(certificate)},
-    }
-
-
-def _arm_labels(values: Sequence[Any], name: str, treated: Any, control: Any) -> tuple[str, str]:
-    """Labels of the two arms as texts; one that is not given is the other of two."""
-    labels = sorted({arm_text(value) for value in values}, key=str.lower)
-    given = {
-        k: arm_text(v) for k, v in (("treated", treated), ("control", control)) if v is not None
-    }
-    for what, label in given.items():
-        if label not in labels:
-            raise ValueError(
-                f"{what} should be one of the labels of {name!r}, {listed(labels)}; got {label!r}. "
-                f"Check the spelling."
-            )
-    if not given and tuple(label.lower() for label in labels) in NO_AND_YES:
-        return labels[1], labels[0]
-    if len(given) == 2 and given["treated"] != given["control"]:
-        return given["treated"], given["control"]
-    if len(given) == 1 and len(labels) == 2:
-        ((what, label),) = given.items()
-        other = labels[1 - labels.index(label)]
-        return (label, other) if what == "treated" else (other, label)
-    raise ValueError(
-        f"the treatment {name!r} should be 0/1 or boolean, or come with the labels of two arms; "
-        f"got the labels {listed(labels)}. Pass treated=... and control=..., two of them."
-    )
-
-
-def _features(
-    table: pd.DataFrame | PiecedTable,
-    features: Sequence[str] | None,
-    others: tuple[str | None, ...],
-) -> tuple[str, ...]:
-    if features is None:
-        chosen = [name for name in table.columns if name not in others]
-    else:
-        given = [features] if isinstance(features, str) else features
-        chosen = list(dict.fromkeys(str(name) for name in given))
-        check_names(table, chosen)
-        if wrong := [name for name in chosen if name in others]:
-            raise ValueError(
-                f"features should be other columns than treatment, outcome and id, got "
-                f"{listed(wrong)}. Leave them out."
-            )
-    if not chosen:
-        raise ValueError(
-            "features should be at least one column, got none beside treatment, outcome and id. "
-            "Pass a table with features."
-        )
-    return tuple(chosen)
-
-
-def _check_shares(test_share: float, calibration_share: float) -> None:
-    check_level(test_share, "test_share")
-    if calibration_share != 0:
-        check_level(calibration_share, "calibration_share")
-    if test_share + calibration_share >= 1:
-        raise ValueError(
-            f"test_share and calibration_share should leave rows to learn from, got "
-            f"{test_share:g} and {calibration_share:g}. Try 0.3 and 0.2."
-        )
+def makers(names: Iterable[str], seed: int) -> dict[str, Callable[[], Any]]:
+    """What makes a new estimator of each name."""
+    return {name: partial(MODELS[name], seed) for name in names}
 
 
 def _check_streams(model: str, table: PiecedTable) -> None:

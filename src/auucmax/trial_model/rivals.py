@@ -1,69 +1,57 @@
-"""Other models, made from the same rows as a fitted one, and judged on the same rows."""
+"""Other models on the folds of a fitted one, judged on the same rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
-from auucmax._validation import Floats, check_choice
+from auucmax._validation import check_choice
 from auucmax.data.pieces import PiecedTable
-from auucmax.trial_model.fitting import MODELS
-from auucmax.trial_model.model import HeldOut, TrialModel
-
-__all__ = ["rival_scores"]
-
-DEFAULT = ("tm",)
+from auucmax.trial_model.crossfit import cross_fit
+from auucmax.trial_model.evidence import Evidence, Judged, evidence_of
+from auucmax.trial_model.fitting import MODELS, makers
+from auucmax.trial_model.model import TrialModel
 
 
-def rival_scores(
-    model: TrialModel,
-    table: pd.DataFrame | PiecedTable,
-    names: Sequence[str] | None,
-    *,
-    random_state: int = 0,
-) -> tuple[HeldOut, dict[str, Floats]]:
-    """The rows of the model's own file that it may be judged on, and scores of rivals for them.
+def with_rivals(
+    model: TrialModel, table: pd.DataFrame | PiecedTable, names: Sequence[str]
+) -> Evidence:
+    """The evidence of a model with rivals, which are fitted on the folds of the model.
 
-    Rivals have their defaults and the model's encoding, and learn from the rows that the model was
-    fitted on; those of its calibration are for nobody. A table without those rows has no rivals:
-    that is an error, unless ``names`` is None, which stands for "tm" where it can. So it is for a
-    table that is read in pieces: rivals learn in memory.
+    ``table`` is the one that the model was fitted on. The model's own recipe is fitted anew beside
+    them, with the same seed, and all are ranked on the same rows: differences are paired. With a
+    hold-out, rivals learn from the rows that the model learnt from.
 
     Examples
     --------
     >>> from auucmax import make_trial
     >>> from auucmax.trial_model import fit_trial_model
-    >>> trial = make_trial(6_000, random_state=0)
+    >>> trial = make_trial(4_000, random_state=0)
     >>> table = trial.X.assign(visit=trial.y, mail=trial.treatment)
-    >>> model = fit_trial_model(table, treatment="mail", outcome="visit")
-    >>> held_out, scores = rival_scores(model, table, ["tm", "cvt"])
-    >>> list(scores), len(scores["tm"]) == len(held_out.y)
-    (['tm', 'cvt'], True)
+    >>> model = fit_trial_model(table, treatment="mail", outcome="visit", model="tm")
+    >>> [rival["name"] for rival in with_rivals(model, table, ["cvt", "mom"])["rivals"]]
+    ['cvt', 'mom']
     """
-    wanted = DEFAULT if names is None else tuple(names)
-    for name in wanted:
+    for name in names:
         check_choice(name, "a rival", MODELS)
-    if names and isinstance(table, PiecedTable):
+    if isinstance(table, PiecedTable):
         raise ValueError(
             f"rivals should be fitted on a table that fits into memory, got {table.name}, "
             f"{table.size}. Name no other models, pass fewer rows, or allow more memory."
         )
-    held_out = model.held_out(table)
-    can = held_out.seen_before and isinstance(table, pd.DataFrame)
-    if not wanted or (names is None and not can):
-        return held_out, {}
-    if not held_out.seen_before:
-        raise ValueError(
-            "rivals should be fitted on the rows that the model was fitted on, and this table has "
-            "none of them. Pass the file of the fit, or no rivals."
+    rows, recipe = model.own_rows(table), model.recipe
+    others = [name for name in dict.fromkeys(names) if name != recipe.model]
+    makes = makers([recipe.model, *others], recipe.seed)
+    if recipe.hold_out:
+        apart = recipe.held_out(rows.keys)
+        scores = rows.scores(
+            rows.fit({name: make() for name, make in makes.items()}, ~apart), apart
         )
-    trained = model.trained(table)
-    X = model.encoder.transform(trained.frame)
-    X_held_out = model.encoder.transform(held_out.frame)
-    scores = {}
-    for name in wanted:
-        fitted = MODELS[name](random_state).fit(X, trained.y, treatment=trained.treatment)
-        scores[name] = np.asarray(fitted.predict(X_held_out), dtype=np.float64)
-    return held_out, scores
+        ranks = dict(zip(makes, scores, strict=True))
+        y, treated = rows.y[apart], rows.treated[apart]
+    else:
+        ranks = cross_fit(rows, makes, recipe, with_chunks=False).ranks
+        y, treated = rows.y, rows.treated
+    judged = Judged(y, ranks.pop(recipe.model), treated)
+    return model.evidence.with_facts(rivals=evidence_of(judged, rivals=ranks)["rivals"])

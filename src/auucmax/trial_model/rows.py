@@ -1,10 +1,9 @@
-"""From a table to the rows of a trial: which column plays which part, and the rows of two arms."""
+"""The rows of two arms of a table: outcome, treatment, id, and the raw columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,56 +12,12 @@ from numpy.typing import NDArray
 from auucmax._validation import Bools, Floats, check_column, listed, missing_message
 from auucmax.data import Trial
 from auucmax.data.level_texts import arm_text
-from auucmax.data.pieces import PiecedTable, pieces_of
-from auucmax.data.table_errors import changed_message, unknown_columns_message
+from auucmax.data.pieces import PiecedTable
 from auucmax.data.text_types import outcome_numbers
 from auucmax.estimators.table_encoder import text_names
-from auucmax.trial_model.marks import (
-    RowMarks,
-    TableMarks,
-    check_ids,
-    id_texts,
-    mark_rows,
-    repeated_ids,
-)
+from auucmax.trial_model.columns import ColumnNames, check_names
 
-__all__ = [
-    "ColumnNames",
-    "TrialRows",
-    "check_names",
-    "check_unchanged",
-    "different_values",
-    "trial_pieces",
-    "trial_rows",
-]
-
-
-@dataclass(frozen=True)
-class ColumnNames:
-    """Columns of the table, and the labels of the two arms, as texts."""
-
-    treatment: str
-    outcome: str
-    id: str | None
-    treated: str
-    control: str
-    features: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return asdict(self) | {"features": list(self.features)}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """What ``to_dict`` wrote; ValueError if it cannot have."""
-        if not isinstance(plain, Mapping) or set(plain) != set(cls.__dataclass_fields__):
-            raise ValueError("columns should have the entries that to_dict writes, got others.")
-        columns = cls(**{**plain, "features": tuple(plain["features"])})
-        texts = [columns.treatment, columns.outcome, columns.treated, columns.control]
-        texts += [*columns.features] + ([] if columns.id is None else [columns.id])
-        if not columns.features or not all(type(text) is str for text in texts):
-            raise ValueError("the names of columns should be texts, got something else.")
-        return columns
+Hashes = NDArray[np.uint64]
 
 
 class TrialRows(NamedTuple):
@@ -79,9 +34,12 @@ class TrialRows(NamedTuple):
     left_out: dict[str, int]
     first: int = 0
 
-    def marks(self, features: tuple[str, ...]) -> RowMarks:
-        features_ = self.frame[list(features)]
-        return mark_rows(features_, self.y, self.treated, self.ids, self.first)
+    def keys(self, key: str) -> Hashes:
+        """(n,) keyed hashes of the ids, or of the places of the rows in the table."""
+        if self.ids is not None:
+            return np.asarray(pd.util.hash_array(self.ids, hash_key=key))
+        places = np.arange(self.first, self.first + len(self.y)).astype(str).astype(object)
+        return np.asarray(pd.util.hash_array(places, hash_key=key))
 
     def trial(self, columns: ColumnNames) -> Trial:
         """The same rows as the rest of the library takes them."""
@@ -101,11 +59,6 @@ class TrialRows(NamedTuple):
         ids = None if self.ids is None else self.ids[rows]
         kept = self.frame[rows], self.y[rows], self.treated[rows], ids, self.positions[rows]
         return TrialRows(*kept, self.left_out, self.first)
-
-    def some(self, rows: Bools) -> tuple[pd.DataFrame, Floats, NDArray[np.int8], NDArray[np.intp]]:
-        """Frame, outcome, treatment and positions of some of the rows."""
-        treatment = self.treated[rows].astype(np.int8)
-        return self.frame[rows], self.y[rows], treatment, self.positions[rows]
 
 
 def trial_rows(frame: pd.DataFrame, columns: ColumnNames) -> TrialRows:
@@ -142,13 +95,6 @@ def trial_pieces(
     if check:
         _check_arms(n_treated, first, sorted(labels), columns)
         _check_hashes(hashes, columns)
-
-
-def check_unchanged(now: TableMarks, before: TableMarks, table: pd.DataFrame | PiecedTable) -> None:
-    """A table gives the same rows in the same order every time it is read."""
-    if now != before:
-        name = table.name if isinstance(table, PiecedTable) else "the table"
-        raise ValueError(changed_message(name))
 
 
 def _rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows, list[str]]:
@@ -194,14 +140,27 @@ def _check_hashes(hashes: list[NDArray[np.uint64]], columns: ColumnNames) -> Non
         raise repeated_ids(columns.id, "one", n_repeated)
 
 
-def different_values(table: pd.DataFrame | PiecedTable, column: str) -> list[Any]:
-    """The values of a column that are there, each once."""
-    found = [piece[column].dropna().drop_duplicates() for piece in pieces_of(table, [column])]
-    return pd.concat(found).drop_duplicates().tolist()
+def id_texts(column: pd.Series, name: str) -> NDArray[Any]:
+    """Ids as texts, all there; 1, 1.0 and "1" are one id."""
+    if n_missing := int(column.isna().sum()):
+        raise ValueError(missing_message(f"the id {name!r}", n_missing))
+    values = column.to_numpy()
+    texts = values.astype(str).astype(object)
+    if values.dtype.kind == "f":  # value by value: the text of an id is the same in every extract
+        whole = (values == np.rint(values)) & (np.abs(values) < 2.0**63)
+        texts[whole] = values[whole].astype(np.int64).astype(str)
+    return texts
 
 
-def check_names(frame: pd.DataFrame | PiecedTable, names: list[str]) -> None:
-    """All columns are there."""
-    if unknown := [name for name in names if name not in frame.columns]:
-        message = unknown_columns_message("the table", unknown, [str(c) for c in frame.columns])
-        raise ValueError(message)
+def check_ids(ids: NDArray[Any], name: str) -> None:
+    """All are different."""
+    repeated = pd.Series(ids)[pd.Series(ids).duplicated()]
+    if len(repeated):
+        raise repeated_ids(name, repr(repeated.iloc[0]), len(repeated))
+
+
+def repeated_ids(name: str, example: str, n_repeated: int) -> ValueError:
+    return ValueError(
+        f"the id {name!r} should be different in every row, got {example} and {n_repeated - 1} "
+        f"more again: rows of one id cannot be told apart. Keep one row an id, or leave the id out."
+    )

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
-from auucmax._json import plain
-from auucmax._validation import Floats, check_column
+from auucmax._json import plain, short
+from auucmax._validation import Floats
 from auucmax.data.covariates import Covariates, encode
-from auucmax.report.plain import short
-
-__all__ = ["MOST_DRIVERS", "describe_drivers", "linear_weights"]
 
 MOST_DRIVERS = 25
 
@@ -60,28 +57,18 @@ def describe_drivers(features: pd.DataFrame, score: Floats, *, share: float) -> 
     return dict(plain(found))
 
 
-def linear_weights(coef: ArrayLike, encoded: pd.DataFrame) -> list[dict[str, Any]]:
+def linear_weights(coef: Floats, names: Sequence[str], deviation: Floats) -> list[dict[str, Any]]:
     """Coefficient times standard deviation of each column of a linear score, the largest first.
 
-    ``encoded`` (n, p) holds the columns that ``coef`` (p,) multiplies, under their printed names.
+    ``names`` and ``deviation`` (p,) are of the columns that ``coef`` (p,) multiplies.
 
-    >>> linear_weights([2.0, 0.5], pd.DataFrame({"a": [0.0, 1.0], "b": [0.0, 8.0]}))
+    >>> linear_weights(np.array([2.0, 0.5]), ["a", "b"], np.array([0.5, 4.0]))
     [{'name': 'b', 'coefficient': 0.5, 'weight': 2.0}, {'name': 'a', 'coefficient': 2.0, ...}]
     """
-    weights = check_column(coef, "coef")
-    if len(weights) != encoded.shape[1]:
-        raise ValueError(
-            f"coef should have a number for each column of encoded, {encoded.shape[1]}; got "
-            f"{len(weights)}. Pass the matrix that the coefficients multiply."
-        )
-    scaled = weights * encoded.to_numpy(dtype=np.float64).std(axis=0)
+    scaled = coef * deviation
     order = np.argsort(-np.abs(scaled), kind="stable")[:MOST_DRIVERS]
     return [
-        {
-            "name": short(encoded.columns[j]),
-            "coefficient": float(weights[j]),
-            "weight": float(scaled[j]),
-        }
+        {"name": short(names[j]), "coefficient": float(coef[j]), "weight": float(scaled[j])}
         for j in order
     ]
 

@@ -1,0 +1,420 @@
+"""What is known of a ranking, as numbers: made once from rows, and kept without them.
+
+Report, plan and printed tables read an :class:`Evidence`; none of them needs a row of the trial. A
+model file holds one, so shares and tenths are chosen such that between two numbers lie at least 20
+rows of each arm: no difference of numbers tells an outcome of a single person.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from auucmax._json import plain, short
+from auucmax._validation import Bools, Floats, check_column
+from auucmax.data import RandomisationReport
+from auucmax.evaluation import (
+    UpliftBand,
+    auuc_difference,
+    auuc_inference,
+    policy_risk,
+    qini_score,
+    uplift_band,
+    uplift_by_decile,
+    uplift_curve,
+)
+from auucmax.targeting.planning import (
+    EVERY_PERCENT,
+    Expectation,
+    ScoreQuantiles,
+    reliable_shares,
+)
+
+LEAST_ROWS = 20  #: of each arm between two shares whose numbers are kept
+MOST_DIFFERENCES = 20
+_N_DRAWS = 10_000
+
+
+class Judged(NamedTuple):
+    """Rows that were ranked by models that have not learnt from them, (n,) each.
+
+    ``score`` is the rank within the rows of the same model, where there are several models.
+    ``groups`` are codes of households or shops, if rows are not independent.
+    """
+
+    y: Floats
+    score: Floats
+    treated: Bools
+    groups: NDArray[np.intp] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """How good a ranking is, and how sure that is: numbers and lists of them, no rows.
+
+    Attributes
+    ----------
+    expected : :class:`auucmax.targeting.planning.Expectation`, the uplift curve with its errors.
+    facts : plain JSON, with the entries
+
+        * ``rows``: how many, by arm, their outcomes; ``effect``: of treating everybody;
+        * ``auuc``: AUUC and gain over a random order with intervals; ``qini``;
+        * ``ratio``: at each share of ``expected``, the part of the whole effect that treating this
+          share gives, with its interval, or None; ``risk``: the policy risk there (0/1 outcomes);
+        * ``deciles``, ``score_levels``, ``drivers``: tables of the page;
+        * ``rivals``: other rankings of the same rows, with paired differences;
+        * ``certificate``, ``randomisation``: as JSON, or None;
+        * ``doubt``: why the rows may not be new to the model after all, or None; ``notes``.
+    """
+
+    expected: Expectation
+    facts: dict[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.facts[name]
+
+    def with_facts(self, **facts: Any) -> Evidence:
+        """The same with some facts replaced."""
+        return replace(self, facts=self.facts | plain(facts))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {"expected": self.expected.to_dict(), "facts": self.facts}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """What ``to_dict`` wrote; ValueError for anything that it cannot have written."""
+        expected, facts = Expectation.from_dict(values["expected"]), values["facts"]
+        _check_like(facts, _FACTS, "evidence")
+        n_shares = len(expected.share)
+        for name in ("ratio", "risk"):
+            if facts[name] is not None and len(facts[name]) != n_shares:
+                raise ValueError(f"{name} should have a number for each of {n_shares} shares.")
+        for rival in facts["rivals"]:
+            if len(rival["uplift"]) != n_shares:
+                raise ValueError("a rival should have a number for each share, got others.")
+        lengths = {len(column) for column in facts["deciles"].values() if isinstance(column, list)}
+        if len(lengths) != 1:
+            raise ValueError("columns of the tenths should be equally long.")
+        return cls(expected, dict(facts))
+
+
+def evidence_of(
+    rows: Judged,
+    *,
+    scores: ScoreQuantiles | None = None,
+    rivals: Mapping[str, Any] | None = None,
+    predicted: Floats | None = None,
+    caveat: str | None = None,
+    drivers: Mapping[str, Any] | None = None,
+    certificate: Any = None,
+    randomisation: RandomisationReport | None = None,
+    level: float = 0.95,
+    every_percent: bool = False,
+    random_state: int | Generator | None = 0,
+    **facts: Any,
+) -> Evidence:
+    """Judge a ranking: every number that is told of it.
+
+    Parameters
+    ----------
+    rows : checked rows.
+    scores : of the model that is kept, where ``rows`` have ranks of other models.
+    rivals : name to (n,) scores, or ranks, of other rankings of the same rows.
+    predicted : (n,) calibrated uplift, by a calibration from other rows; caveat : its words.
+    drivers : from :func:`auucmax.trial_model.drivers.describe_drivers`.
+    certificate : a dataclass whose text is its statement.
+    every_percent : numbers at every per cent of the rows, however few lie between two; for numbers
+        that are shown but not kept in a model file.
+    random_state : of the simultaneous band.
+    facts : ``doubt``, ``notes``.
+    """
+    y, score, treated, groups = rows
+    grid = EVERY_PERCENT if every_percent else private_shares(score, treated)
+    band = uplift_band(
+        y,
+        score,
+        treatment=treated,
+        shares=grid,
+        groups=groups,
+        level=level,
+        random_state=random_state,
+    )
+    binary = is_binary(y)
+    expected = Expectation.of_band(
+        band,
+        reliable_shares(y, score, treated, grid),
+        ScoreQuantiles.of(score) if scores is None else scores,
+        len(y),
+    )
+    found = {
+        "level": level,
+        "rows": _describe_rows(rows, binary=binary),
+        "effect": _effect_of(band),
+        "auuc": _auuc(rows, score, level),
+        "qini": qini_score(y, score, treatment=treated),
+        "ratio": ratio_intervals(band),
+        "risk": policy_risk(y, score, treatment=treated, share=grid) if binary else None,
+        "score_levels": len(np.unique(score)),
+        "deciles": _deciles(rows, predicted, caveat, level, every_percent),
+        "drivers": drivers or {"share": 0.3, "features": [], "n_features": 0, "skipped": [],
+                               "linear": None},
+        "rivals": [
+            _rival(rows, name, other, grid, level) for name, other in (rivals or {}).items()
+        ],
+        "certificate": None
+        if certificate is None
+        else asdict(certificate) | {"text": str(certificate)},
+        "randomisation": describe_randomisation(randomisation),
+        "doubt": None,
+        "notes": [],
+    }  # fmt: skip
+    return Evidence(expected, dict(plain(found | facts)))
+
+
+def is_binary(y: Floats) -> bool:
+    """Whether all outcomes are 0 or 1."""
+    return bool(np.isin(y, (0.0, 1.0)).all())
+
+
+def ranks_within(score: Floats, fold: NDArray[np.integer[Any]]) -> Floats:
+    """(n,) the place of each score among those of its fold, between 0 and 1; equal ones share one.
+
+    >>> score, fold = np.array([5.0, 7.0, 0.1, 0.3, 0.1, 0.2]), np.array([0, 0, 1, 1, 1, 1])
+    >>> ranks_within(score, fold).tolist()
+    [0.25, 0.75, 0.25, 0.875, 0.25, 0.625]
+    """
+    own = pd.Series(score).groupby(fold).rank() - 0.5
+    return np.asarray(own / pd.Series(fold).groupby(fold).transform("size"), dtype=np.float64)
+
+
+def private_shares(score: Floats, treated: Bools) -> Floats:
+    """Whole per cents, from 0 to 1, with at least 20 rows of each arm between two of them.
+
+    >>> private_shares(np.arange(1000.0), np.arange(1000) % 2 == 0)[:4].tolist()
+    [0.0, 0.04, 0.08, 0.12]
+    """
+    on_top = treated[np.argsort(-score, kind="stable")]
+    n_treated = np.concatenate([[0], np.cumsum(on_top)])
+    both = np.stack([n_treated, np.arange(len(score) + 1) - n_treated])
+    places = np.floor(EVERY_PERCENT * len(score) + 1e-9).astype(int)
+    kept = [0]
+    for place in range(1, 101):
+        from_last = both[:, places[place]] - both[:, places[kept[-1]]]
+        to_end = both[:, -1] - both[:, places[place]]
+        if place == 100 or min(from_last.min(), to_end.min()) >= LEAST_ROWS:
+            kept.append(place)
+    return EVERY_PERCENT[kept]
+
+
+def describe_randomisation(report: RandomisationReport | None) -> dict[str, Any] | None:
+    """The report as JSON, with the largest differences only."""
+    if report is None:
+        return None
+    found = report.to_dict()
+    found["n_differences"] = len(found["differences"])
+    for name in ("differences", "missing"):
+        found[name] = found[name][:MOST_DIFFERENCES]
+    return dict(plain(found))
+
+
+def _describe_rows(rows: Judged, *, binary: bool) -> dict[str, Any]:
+    y, _, treated, groups = rows
+    found: dict[str, Any] = {"n_rows": len(y), "binary": binary, "groups": None}
+    for name, arm in (("treated", treated), ("control", ~treated)):
+        found[name] = int(arm.sum())
+        found[f"mean_{name}"] = float(y[arm].mean())
+        found[f"events_{name}"] = int(y[arm].sum()) if binary else None
+        found[f"groups_{name}"] = None if groups is None else len(np.unique(groups[arm]))
+    if groups is not None:
+        found["groups"] = int(groups.max()) + 1
+    return found
+
+
+def _effect_of(band: UpliftBand) -> dict[str, Any]:
+    """The average effect: the curve's end, with its own interval (no share is chosen there)."""
+    error = float(band.standard_error[-1])
+    return {
+        "estimate": band.uplift[-1],
+        "standard_error": error,
+        "lower": band.lower[-1],
+        "upper": band.upper[-1],
+        # Two-sided 5%, found four times in five: 1.96 + 0.84 standard errors.
+        "detectable": 2.8 * error,
+    }
+
+
+def _auuc(rows: Judged, score: Floats, level: float) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        # A constant score is told of among the caveats.
+        warnings.filterwarnings("ignore", message="score should tell rows apart")
+        found = auuc_inference(
+            rows.y, score, treatment=rows.treated, groups=rows.groups, level=level
+        )
+    return {
+        "estimate": found.estimate,
+        "lower": found.interval[0],
+        "upper": found.interval[1],
+        "gain": found.gain,
+        "gain_lower": found.gain_interval[0],
+        "gain_upper": found.gain_interval[1],
+        "p_value": found.p_value,
+    }
+
+
+def _rival(rows: Judged, name: str, score: Any, grid: Floats, level: float) -> dict[str, Any]:
+    """Curve and AUUC of a rival, and the AUUC of the ranking minus that of the rival."""
+    other = check_column(score, f"rivals[{short(name)!r}]", len(rows.y))
+    found = auuc_difference(
+        rows.y, rows.score, other, treatment=rows.treated, groups=rows.groups, level=level
+    )
+    lower, upper = found.interval
+    verdict = "worse" if lower > 0 else "better" if upper < 0 else "not told apart"
+    return {
+        "name": short(name),
+        "uplift": np.interp(grid, *uplift_curve(rows.y, other, treatment=rows.treated)),
+        "auuc": _auuc(rows, other, level),
+        "difference": {
+            "estimate": found.estimate,
+            "lower": lower,
+            "upper": upper,
+            "p_value": found.p_value,
+        },
+        "verdict": verdict,
+    }
+
+
+def _deciles(
+    rows: Judged, predicted: Floats | None, caveat: str | None, level: float, all_ten: bool
+) -> dict[str, Any]:
+    """Effect in each tenth (in fewer parts of few rows), and the mean predicted uplift there."""
+    y, score, treated, _ = rows
+    rarer = int(min(treated.sum(), (~treated).sum()))
+    # Arms are not spread evenly: half as many rows again as are needed.
+    bins = 10 if all_ten else int(np.clip(rarer // (3 * LEAST_ROWS // 2), 1, 10))
+    table = uplift_by_decile(y, score, treatment=treated, level=level, bins=bins)
+    found = table.reset_index().to_dict("list")
+    if predicted is None:
+        return found | {"predicted": None, "caveat": None}
+    best_first = np.argsort(-score, kind="stable")
+    number = np.repeat(np.arange(bins), table["rows"])
+    sums = np.bincount(number, weights=predicted[best_first], minlength=bins)
+    means = np.divide(sums, table["rows"], out=np.full(bins, np.nan), where=table["rows"] > 0)
+    return found | {"predicted": means.tolist(), "caveat": caveat}
+
+
+def ratio_intervals(band: UpliftBand) -> list[tuple[float, float, float] | None]:
+    """V(q) / V(1) with Fieller's interval, at each share; None unless V(1) is clearly above 0.
+
+    All r with |V(q) - r V(1)| <= t se(V(q) - r V(1)): between the roots of a quadratic in r, which
+    is an interval exactly when V(1) is more than t standard errors from 0. t is such that the
+    intervals hold at all shares of the band together.
+    """
+    whole, c = float(band.uplift[-1]), band.covariance
+    multiple = _ratio_multiple(band) if band.lower[-1] > 0 else math.inf
+    if not whole > multiple * band.standard_error[-1]:
+        return [None] * len(band.share)
+    quadratic = whole**2 - multiple**2 * c[-1, -1]
+    found: list[tuple[float, float, float] | None] = []
+    for at, top in enumerate(band.uplift.tolist()):
+        linear = top * whole - multiple**2 * c[at, -1]
+        constant = top**2 - multiple**2 * c[at, at]
+        root = math.sqrt(max(linear**2 - quadratic * constant, 0.0))
+        found.append((top / whole, (linear - root) / quadratic, (linear + root) / quadratic))
+    return found
+
+
+def _ratio_multiple(band: UpliftBand) -> float:
+    """Level quantile of the largest |V(q) - r(q) V(1)| in standard errors, r(q) = V(q) / V(1).
+
+    From normal draws, always the same, and as much wider as the band's own intervals at one share
+    are than normal ones.
+    """
+    ratio, end = band.uplift / band.uplift[-1], band.covariance[:, -1]
+    cross = np.outer(ratio, end)
+    c = band.covariance - cross - cross.T + np.outer(ratio, ratio) * end[-1]
+    error = np.sqrt(np.maximum(np.diag(c), 0))
+    vary = error > 1e-6 * band.standard_error.max()  # neither nobody nor everybody has an error
+    if not vary.any():
+        return 0.0
+    widest = int(band.standard_error.argmax())
+    one = (band.upper - band.uplift)[widest] / band.standard_error[widest]
+    values, vectors = np.linalg.eigh(c[np.ix_(vary, vary)] / np.outer(error[vary], error[vary]))
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    draws = np.random.default_rng(0).standard_normal((_N_DRAWS, len(root))) @ root.T
+    largest = float(np.quantile(np.abs(draws).max(axis=1), band.level))
+    return float(one * max(largest / ndtri((1 + band.level) / 2), 1.0))
+
+
+# What a file may hold: a type, a list of one kind, entries by name, or several of these.
+_NUMBER, _MAYBE = (int, float), (int, float, type(None))
+_MAYBE_TEXT = (str, type(None))
+_AUUC = dict.fromkeys(
+    ("estimate", "lower", "upper", "gain", "gain_lower", "gain_upper", "p_value"), _MAYBE
+)
+_FACTS: dict[str, Any] = {
+    "level": _NUMBER,
+    "rows": {
+        "n_rows": int, "binary": bool, "groups": _MAYBE,
+        **{f"{what}{arm}": kind for arm in ("treated", "control") for what, kind in (
+            ("", int), ("mean_", _NUMBER), ("events_", _MAYBE), ("groups_", _MAYBE))},
+    },
+    "effect": dict.fromkeys(("estimate", "standard_error", "lower", "upper", "detectable"), _MAYBE),
+    "auuc": _AUUC,
+    "qini": _NUMBER,
+    "ratio": [(type(None), [_NUMBER])],
+    "risk": (type(None), [_NUMBER]),
+    "score_levels": int,
+    "deciles": {
+        "bin": [int], "rows": [int], "predicted": (type(None), [_MAYBE]), "caveat": _MAYBE_TEXT,
+        **{name: [_MAYBE] for name in (
+            "treated", "control", "mean_treated", "mean_control", "uplift", "standard_error",
+            "lower", "upper")},
+    },
+    "drivers": {
+        "share": _NUMBER, "n_features": int, "skipped": [str],
+        "features": [{"name": str, "level": _MAYBE_TEXT, "correlation": _MAYBE, "top": _MAYBE,
+                      "rest": _MAYBE, "difference": _MAYBE}],
+        "linear": (type(None), [{"name": str, "coefficient": _NUMBER, "weight": _NUMBER}]),
+    },
+    "rivals": [{
+        "name": str, "uplift": [_NUMBER], "auuc": _AUUC, "verdict": str,
+        "difference": dict.fromkeys(("estimate", "lower", "upper", "p_value"), _MAYBE),
+    }],
+    "certificate": (type(None), dict),
+    "randomisation": (type(None), dict),
+    "doubt": _MAYBE_TEXT,
+    "notes": [str],
+}  # fmt: skip
+
+
+def _check_like(value: Any, kind: Any, name: str) -> None:
+    """ValueError unless a value of JSON is of a kind, all through."""
+    if isinstance(kind, tuple) and any(isinstance(one, list) for one in kind):
+        if value is None:
+            return
+        kind = kind[-1]
+    if isinstance(kind, dict):
+        right = isinstance(value, dict) and set(value) == set(kind)
+        if right:
+            for key, own in kind.items():
+                _check_like(value[key], own, key)
+    elif isinstance(kind, list):
+        right = isinstance(value, list)
+        if right:
+            for one in value:
+                _check_like(one, kind[0], name)
+    else:
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        right = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+    if not right:
+        raise ValueError(f"{name[:50]} should be as a fit writes it, got something else.")
