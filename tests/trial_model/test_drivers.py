@@ -1,9 +1,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import spearmanr
-
 from auucmax.report.drivers import MOST_DRIVERS, describe_drivers, linear_weights
+from scipy.stats import spearmanr
 
 
 @pytest.fixture

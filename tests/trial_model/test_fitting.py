@@ -1,4 +1,4 @@
-"""From a raw table to a model: disjoint parts, honest evidence, clear errors."""
+"""From a raw table to a model: honest evidence of every row, clear errors."""
 
 import json
 import warnings
@@ -9,13 +9,23 @@ import pytest
 from tests.trial_model.trial_table import NAMES, trial_table
 
 from auucmax import auuc_inference, certify
-from auucmax.trial_model import MODELS, PARTS, fit_trial_model
-from auucmax.trial_model.dealing import deal
-from auucmax.trial_model.fitting import _arm_labels as arm_labels
+from auucmax.evaluation import auuc_score
+from auucmax.targeting import calibrate
+from auucmax.trial_model import MODELS, fit_trial_model
+from auucmax.trial_model.columns import _arm_labels as arm_labels
+from auucmax.trial_model.crossfit import TableRows, cross_fit
+from auucmax.trial_model.fitting import makers
 
 
 def fit(frame, **options):
     return fit_trial_model(frame, **(NAMES | {"id": "person", "model": "tm"} | options))
+
+
+def apart(model, frame):
+    """Rows and out-of-fold ranks, made again from what the model remembers."""
+    rows = TableRows(frame, model.columns, model.recipe.key)
+    makes = makers([model.model_name], model.recipe.seed)
+    return rows, cross_fit(rows, makes, model.recipe, with_chunks=False)
 
 
 @pytest.fixture(scope="module")
@@ -31,92 +41,123 @@ def model(table):
 def test_summary_is_plain_and_tells_all(table, model):
     summary = json.loads(json.dumps(model.summary, allow_nan=False))
     assert summary == model.summary
-    two_arms = table[table["arm"] != "phone"]
-    rows = summary["rows"]
-    assert rows["given"] == len(table)
-    assert rows["used"] == len(two_arms)
-    assert rows["left_out"] == {"phone": int((table["arm"] == "phone").sum())}
-    assert sum(sum(part.values()) for part in rows["parts"].values()) == len(two_arms)
-    assert list(rows["parts"]) == list(PARTS)
-    assert summary["randomisation"]["ok"] is True
-    assert summary["outcome"]["binary"] is True
+    assert summary["table"] == {
+        "given": len(table),
+        "used": int((table["arm"] != "phone").sum()),
+        "learnt": int((table["arm"] != "phone").sum()),
+        "left_out": {"phone": int((table["arm"] == "phone").sum())},
+    }
+    assert (summary["folds"], summary["hold_out"]) == (5, None)
     assert summary["warnings"] == []
-    assert summary["test"]["interval"][0] < summary["test"]["estimate"]
-    assert summary["certificate"]["gain_lower_bound"] < summary["certificate"]["gain_estimate"]
-    assert "held-out rows" in summary["certificate"]["text"]
     assert summary["date"].endswith("Z")
+    facts = json.loads(json.dumps(model.evidence.to_dict(), allow_nan=False))["facts"]
+    assert facts == model.evidence.facts
+    assert facts["randomisation"]["ok"] is True
+    assert facts["rows"]["binary"] is True
+    assert facts["auuc"]["lower"] < facts["auuc"]["estimate"]
+    assert "certified for models that learnt from fewer rows" in facts["certificate"]["text"]
 
 
-def test_evidence_is_that_of_the_test_rows(table, model):
-    held_out = model.held_out(table)
-    score = model.predict(held_out.frame)
-    found = auuc_inference(held_out.y, score, treatment=held_out.treatment)
-    assert model.summary["test"]["estimate"] == pytest.approx(found.estimate)
-    assert model.summary["test"]["n_rows"] == len(score)
-    certificate = certify(score, y=held_out.y, treatment=held_out.treatment)
-    assert model.summary["certificate"]["lower_bound"] == pytest.approx(certificate.lower_bound)
+def test_evidence_is_that_of_models_that_had_not_seen_the_rows(table, model):
+    rows, found = apart(model, table)
+    ranks = found.ranks["tm"]
+    expected = auuc_inference(rows.y, ranks, treatment=rows.treated)
+    facts = model.evidence
+    assert facts["auuc"]["estimate"] == pytest.approx(expected.estimate)
+    assert facts["auuc"]["gain_lower"] == pytest.approx(expected.gain_interval[0])
+    # Ranks within folds, taken together: the mean over folds but for their sizes.
+    by_fold = [
+        (inside.mean(), auuc_score(rows.y[inside], ranks[inside], treatment=rows.treated[inside]))
+        for inside in (found.fold == k for k in range(5))
+    ]
+    mean = sum(share * auuc for share, auuc in by_fold)
+    assert facts["auuc"]["estimate"] == pytest.approx(mean, abs=0.1 * expected.standard_error)
+    assert facts["rows"]["n_rows"] == len(rows.y)
 
 
-def test_nothing_is_learnt_from_test_rows(table, model):
-    """Another world, with other test rows under the same ids, has the same model."""
-    held_out = model.held_out(table)
+def test_the_model_that_is_kept_learnt_from_all_rows(table, model):
+    rows = TableRows(table, model.columns, model.recipe.key)
+    whole = rows.fit({"tm": MODELS["tm"](0)}, np.ones(len(rows.y), dtype=bool))
+    np.testing.assert_array_equal(whole.predict(table)[0], model.predict(table))
+
+
+def test_outcomes_of_a_row_do_not_move_its_own_rank(table, model):
+    """Another world, in which one fold's outcomes are turned: that fold has the same scores."""
+    rows, before = apart(model, table)
+    inside = before.fold == 2
     other = table.copy()
-    where = other.columns.get_loc
-    rng = np.random.default_rng(0)
-    test = held_out.positions
-    other.iloc[test, where("age")] = rng.integers(200, 300, len(test))
-    other.iloc[test, where("visit")] = 1 - other.iloc[test, where("visit")]
-    other.iloc[test, where("town")] = "Atlantis"
+    where = rows.sample.positions[inside]
+    other.iloc[where, other.columns.get_loc("visit")] = 1 - rows.y[inside].astype(int)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the check of the randomisation has its doubts
-        again = fit(other)
-    assert again.encoder.terms_ == model.encoder.terms_
-    assert again.calibration == model.calibration
+        warnings.simplefilter("ignore")
+        _, after = apart(fit(other), other)
+    np.testing.assert_array_equal(after.fold, before.fold)
+    np.testing.assert_array_equal(after.ranks["tm"][inside], before.ranks["tm"][inside])
+    assert (after.ranks["tm"][~inside] != before.ranks["tm"][~inside]).any()
+
+
+def test_uplift_is_calibrated_out_of_fold(table, model):
+    rows, found = apart(model, table)
+    of_ranks = calibrate(rows.y, found.ranks["tm"], treatment=rows.treated)
+    assert model.calibration.uplift == pytest.approx(of_ranks.uplift)
+    # A knot at the rank r of the folds is at the score of which a share r is below.
+    score = model.predict(rows.sample.frame)
+    below = [np.mean(score <= knot) for knot in model.calibration.score]
+    np.testing.assert_allclose(below, of_ranks.score, atol=2e-3)
+
+
+def test_a_hold_out_is_judged_by_the_very_model(table):
+    model = fit(table, hold_out=0.3)
+    rows = TableRows(table, model.columns, model.recipe.key)
+    held_out = model.recipe.held_out(rows.keys)
+    y, treated = rows.y[held_out], rows.treated[held_out]
+    score = model.predict(rows.sample.frame[held_out])
+    found = auuc_inference(y, score, treatment=treated)
+    assert model.evidence["auuc"]["estimate"] == pytest.approx(found.estimate)
+    certificate = certify(score, y=y, treatment=treated)
+    assert model.evidence["certificate"]["lower_bound"] == pytest.approx(certificate.lower_bound)
+    assert model.summary["table"]["learnt"] == int((~held_out).sum())
+    assert "this model has not seen them" in model.evidence["notes"][0]
+    # Nothing is learnt from what was set aside.
+    other = table.copy()
+    where = rows.sample.positions[held_out]
+    other.iloc[where, other.columns.get_loc("visit")] = 1 - y.astype(int)
+    other.iloc[where, other.columns.get_loc("town")] = "Atlantis"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        again = fit(other, hold_out=0.3)
     new = trial_table(200, random_state=5)
     np.testing.assert_array_equal(again.predict(new), model.predict(new))
-    assert again.summary["test"] != model.summary["test"]
-    # A town that only test rows have is no error, here or later.
-    assert len(again.predict(other)) == len(other)
 
 
-def test_calibration_rows_do_not_move_the_scores(table, model):
-    ids = table.loc[table["arm"] != "phone"].reset_index(drop=True)
-    rows = model.held_out(table)
-    _, parts = deal_again(model, ids)
-    changed = table.set_index("person")
-    people = ids["person"].to_numpy()[parts == 1]
-    assert not set(people) & set(rows.frame["person"])
-    changed.loc[people, "visit"] = 1 - changed.loc[people, "visit"]
-    again = fit(changed.reset_index())
-    new = trial_table(200, random_state=5)
-    np.testing.assert_array_equal(again.predict(new), model.predict(new))
-    assert again.calibration != model.calibration
+def test_a_hold_out_that_leaves_too_little(table):
+    few = table[table["arm"] != "phone"].groupby("arm").head(12)
+    with pytest.raises(ValueError, match=r"hold_out should leave both arms.*Collect more"):
+        fit(few, hold_out=0.97)
 
 
-def deal_again(model, frame):
-    from auucmax.trial_model.rows import trial_rows
-
-    split = model.split
-    marks = trial_rows(frame, model.columns).marks(model.columns.features)
-    return deal(
-        marks,
-        test_share=split.test_share,
-        calibration_share=split.calibration_share,
-        key=split.key,
-    )
-
-
-def test_same_seed_same_model_other_seed_other_parts(table, model):
+def test_same_seed_same_model_other_seed_other_folds(table, model):
     again = fit(table, random_state=np.random.default_rng(0))
     np.testing.assert_array_equal(again.predict(table), model.predict(table))
-    assert again.split.to_dict() == model.split.to_dict()
-    assert fit(table, random_state=1).split.key != model.split.key
+    assert again.recipe == model.recipe
+    assert again.evidence.facts == model.evidence.facts
+    assert fit(table, random_state=1).recipe.key != model.recipe.key
 
 
 def test_order_of_rows_does_not_matter_with_ids(table, model):
     again = fit(table.sample(frac=1, random_state=1))
     np.testing.assert_allclose(again.predict(table), model.predict(table), atol=1e-9)
-    assert again.summary["rows"] == model.summary["rows"]
+    assert again.evidence["rows"] == model.evidence["rows"]
+    assert again.evidence["auuc"]["gain"] == pytest.approx(model.evidence["auuc"]["gain"])
+
+
+def test_rivals_are_ranked_on_the_same_folds(table):
+    model = fit(table, model="cvt")
+    (rival,) = model.evidence["rivals"]
+    assert rival["name"] == "tm"
+    assert rival["auuc"]["estimate"] == pytest.approx(fit(table).evidence["auuc"]["estimate"])
+    difference = model.evidence["auuc"]["estimate"] - rival["auuc"]["estimate"]
+    assert rival["difference"]["estimate"] == pytest.approx(difference)
 
 
 SLOW = {"pcg", "ndcg", "tarnet", "cfrnet", "ganite"}
@@ -135,14 +176,15 @@ def test_every_model_by_name(name, table):
     assert scores.shape == (len(small),)
     assert np.isfinite(scores).all()
     assert np.isfinite(model.uplift(small)).all()
-    assert model.summary["model"] == name
+    assert model.summary["model"] == model.model_name == name
 
 
 def test_outcomes_that_are_not_binary(table):
     frame = table.rename(columns={"visit": "bought", "spent": "visit"})
     model = fit(frame, model="mom")
-    assert model.summary["outcome"]["binary"] is False
-    assert model.summary["certificate"]["method"] == "asymptotic"
+    assert model.evidence["rows"]["binary"] is False
+    assert model.evidence["certificate"] is None
+    assert "outcomes are not 0/1" in model.evidence["notes"][1]
     with pytest.raises(ValueError, match="y should be 0 or 1 for this model"):
         fit(frame, model="auucmax")
 
@@ -165,14 +207,6 @@ def test_arms_of_numbers_are_the_same_as_arms_of_texts(table, model):
     np.testing.assert_array_equal(again.predict(table), model.predict(table))
 
 
-def test_without_calibration_rows(table):
-    model = fit(table, calibration_share=0)
-    assert model.calibration is None
-    assert model.summary["rows"]["parts"]["calibration"] == {"treated": 0, "control": 0}
-    with pytest.raises(ValueError, match="fitted with calibration rows to tell uplift"):
-        model.uplift(table)
-
-
 def test_warnings_are_given_and_kept(table):
     with pytest.warns(UserWarning, match="'constant' with one value"):
         model = fit(table.assign(constant=1))
@@ -185,8 +219,8 @@ def test_a_feature_that_tells_the_treatment_is_reported(table):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = fit(frame)
-    assert model.summary["randomisation"]["ok"] is False
-    assert "letter" in model.summary["randomisation"]["verdict"]
+    assert model.evidence["randomisation"]["ok"] is False
+    assert "letter" in model.evidence["randomisation"]["verdict"]
 
 
 @pytest.mark.parametrize(
@@ -203,8 +237,8 @@ def test_a_feature_that_tells_the_treatment_is_reported(table):
         ({}, {"treated": "mail", "control": "mail"}, "come with the labels of two arms"),
         ({}, {"treated": None, "control": None}, "Pass treated=... and control=..., two of them"),
         ({}, {"treated": "mail", "control": None}, "Pass treated=... and control=..., two of them"),
-        ({}, {"test_share": 0}, "test_share should be a number strictly between 0 and 1"),
-        ({}, {"calibration_share": 0.8}, "should leave rows to learn from"),
+        ({}, {"hold_out": 1}, "hold_out should be a number strictly between 0 and 1"),
+        ({}, {"hold_out": -0.1}, "hold_out should be a number strictly between 0 and 1"),
         ({"visit": None}, {}, "the outcome 'visit' should have no missing values, got 1"),
         ({"arm": None}, {}, "the treatment 'arm' should have no missing values, got 1"),
         ({"person": None}, {}, "the id 'person' should have no missing values, got 1"),
@@ -226,14 +260,16 @@ def test_bad_input(table, change, options, message):
 def test_texts_as_outcome_and_too_few_rows(table):
     with pytest.raises(ValueError, match="the outcome 'visit' should hold numbers"):
         fit(table.assign(visit=table["visit"].map({0: "no", 1: "maybe"})))
-    with pytest.raises(ValueError, match=r"rows should hold both arms.*too few rows"):
+    with pytest.raises(ValueError, match=r"at least 20 rows with the outcome.*too few rows"):
         fit(table[table["arm"] != "phone"].groupby("arm").head(2))
 
 
 def test_left_out_rows_may_lack_an_outcome(table):
     frame = table.astype({"visit": "float64"})
     frame.loc[frame["arm"] == "phone", "visit"] = np.nan
-    assert fit(frame).summary["rows"]["left_out"] == {"phone": int((table["arm"] == "phone").sum())}
+    assert fit(frame).summary["table"]["left_out"] == {
+        "phone": int((table["arm"] == "phone").sum())
+    }
 
 
 def test_index_of_the_frame_does_not_matter(table, model):
@@ -254,4 +290,4 @@ def test_names_of_columns_are_made_texts():
 def test_an_outcome_of_yes_and_no():
     table = trial_table(4_000)
     words = fit(table.assign(visit=np.where(table["visit"] == 1, "yes", "no")))
-    assert words.summary["test"] == fit(table).summary["test"]
+    assert words.evidence["auuc"] == fit(table).evidence["auuc"]

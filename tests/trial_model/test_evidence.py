@@ -1,0 +1,167 @@
+"""What is known of a ranking: numbers without rows, the same wherever they are read."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+
+from auucmax import auuc_inference, make_trial, policy_risk, qini_score
+from auucmax.evaluation import uplift_band, uplift_by_decile
+from auucmax.targeting.planning import EVERY_PERCENT, Expectation, ScoreQuantiles
+from auucmax.trial_model import Evidence, Judged, evidence_of
+from auucmax.trial_model.evidence import LEAST_ROWS, private_shares, ranks_within
+
+
+@pytest.fixture(scope="module")
+def trial():
+    return make_trial(5_000, n_features=4, ate=0.1, heterogeneity=0.9, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def judged(trial):
+    return Judged(trial.y, np.asarray(trial.effect), trial.treatment == 1)
+
+
+@pytest.fixture(scope="module")
+def evidence(judged):
+    noise = np.random.default_rng(0).random(len(judged.y))
+    return evidence_of(judged, rivals={"noise": noise}, predicted=judged.score)
+
+
+def test_numbers_are_those_of_the_library(evidence, judged):
+    y, score, treated, _ = judged
+    found = auuc_inference(y, score, treatment=treated)
+    assert evidence["auuc"]["estimate"] == found.estimate
+    assert evidence["qini"] == qini_score(y, score, treatment=treated)
+    share = evidence.expected.share
+    band = uplift_band(y, score, treatment=treated, shares=share)
+    np.testing.assert_array_equal(evidence.expected.uplift, band.uplift)
+    np.testing.assert_allclose(evidence.expected.lower, band.simultaneous_lower)
+    np.testing.assert_allclose(evidence.expected.upper, band.simultaneous_upper)
+    assert evidence["effect"]["lower"] == band.lower[-1]
+    assert evidence["risk"] == policy_risk(y, score, treatment=treated, share=share).tolist()
+    tenths = uplift_by_decile(y, score, treatment=treated)
+    assert evidence["deciles"]["uplift"] == tenths["uplift"].tolist()
+    means = [part.mean() for part in np.array_split(np.sort(score)[::-1], 10)]
+    assert evidence["deciles"]["predicted"] == pytest.approx(means)
+    assert evidence["ratio"][-1] == pytest.approx([1, 1, 1], abs=1e-6)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(90, 3_000), st.floats(0.05, 0.95), st.integers(0, 99), st.booleans())
+def test_between_two_shares_lie_twenty_rows_of_each_arm(n, treated_share, seed, tied):
+    rng = np.random.default_rng(seed)
+    treated = rng.random(n) < treated_share
+    score = rng.integers(0, 5, n).astype(float) if tied else rng.random(n)
+    shares = private_shares(score, treated)
+    assert shares[0] == 0
+    assert shares[-1] == 1
+    order = np.argsort(-score, kind="stable")
+    cuts = np.floor(shares * n + 1e-9).astype(int)
+    if len(shares) > 2:
+        for start, end in pairwise(cuts):
+            inside = treated[order[start:end]]
+            assert min(inside.sum(), (~inside).sum()) >= LEAST_ROWS
+
+
+def test_ranks_within_folds():
+    rng = np.random.default_rng(0)
+    score, fold = rng.integers(0, 20, 300).astype(float), rng.integers(0, 4, 300)
+    ranks = ranks_within(score, fold)
+    for k in range(4):
+        own = score[fold == k]
+        np.testing.assert_allclose(ranks[fold == k], (rankdata(own) - 0.5) / len(own))
+
+
+def test_json_and_back(evidence):
+    plain = json.loads(json.dumps(evidence.to_dict(), allow_nan=False))
+    again = Evidence.from_dict(plain)
+    assert again.facts == evidence.facts
+    for name in ("share", "uplift", "standard_error", "reliable"):
+        np.testing.assert_array_equal(
+            getattr(again.expected, name), getattr(evidence.expected, name)
+        )
+    assert again.to_dict() == plain
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d["facts"].pop("auuc"),
+        lambda d: d["facts"].update(more=1),
+        lambda d: d["facts"]["auuc"].update(gain="much"),
+        lambda d: d["facts"]["rows"].update(n_rows=True),
+        lambda d: d["facts"].update(notes="text"),
+        lambda d: d["facts"]["rivals"][0]["uplift"].pop(),
+        lambda d: d["facts"]["ratio"].pop(),
+        lambda d: d["facts"]["deciles"]["lower"].pop(),
+        lambda d: d["facts"]["drivers"].update(features=[{"name": "a"}]),
+        lambda d: d["expected"].pop("share"),
+        lambda d: d["expected"]["share"].pop(),
+        lambda d: d["expected"].update(share=[0.0, 1.0], uplift=[0, 1]),
+        lambda d: d["expected"].update(critical=-1),
+        lambda d: d["expected"]["standard_error"].__setitem__(1, -1.0),
+        lambda d: d["expected"]["score"].reverse(),
+        lambda d: d["expected"].update(n_rows=0),
+    ],
+)
+def test_what_no_fit_wrote_is_refused(evidence, change):
+    plain = json.loads(json.dumps(evidence.to_dict()))
+    change(plain)
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        Evidence.from_dict(plain)
+
+
+def test_few_rows_have_few_parts():
+    few = make_trial(200, n_features=4, random_state=0)
+    found = evidence_of(Judged(few.y, few.X.iloc[:, 0].to_numpy(), few.treatment == 1))
+    assert 1 < len(found.expected.share) < 8
+    assert len(found["deciles"]["bin"]) == 3
+    assert all(rows >= 2 * LEAST_ROWS for rows in found["deciles"]["rows"])
+
+
+def test_a_finer_grid_is_the_straight_line(evidence):
+    known = evidence.expected
+    fine = known.on(EVERY_PERCENT)
+    np.testing.assert_allclose(fine.uplift, np.interp(EVERY_PERCENT, known.share, known.uplift))
+    both = np.isin(EVERY_PERCENT, known.share)
+    np.testing.assert_array_equal(fine.uplift[both], known.uplift)
+    np.testing.assert_array_equal(fine.reliable[both], known.reliable)
+
+
+def test_quantiles_that_were_thinned_agree_with_all_of_them(trial):
+    score = np.asarray(trial.effect)
+    whole = ScoreQuantiles.of(score)
+    thin = whole.thinned(EVERY_PERCENT)
+    assert len(thin.score) <= 103
+    for share in (0.0, 0.1, 0.37, 0.5, 1.0):
+        exact, close = (q.cut(np.array([share]))[0][0] for q in (whole, thin))
+        assert np.mean(score > close) == pytest.approx(np.mean(score > exact), abs=1e-3)
+    for value in np.quantile(score, [0.001, 0.2345, 0.5, 0.99]):
+        assert thin.share_of(value, 1.0) == pytest.approx(whole.share_of(value, 1.0), abs=0.01)
+    assert thin.share_of(score.max() + 1, 1.0) == 0
+    assert thin.share_of(score.min() - 1, 1.0) == 1
+
+
+def test_levels_of_many_people_are_cut_in_part():
+    score = np.repeat([3.0, 1.0, 0.0], [200, 500, 300])
+    for quantiles in (ScoreQuantiles.of(score), ScoreQuantiles.of(score).thinned(EVERY_PERCENT)):
+        threshold, inside = quantiles.cut(np.array([0.1, 0.2, 0.45, 0.7, 0.85]))
+        assert threshold.tolist() == [3.0, 3.0, 1.0, 1.0, 0.0]
+        np.testing.assert_allclose(inside, [0.5, 1.0, 0.5, 1.0, 0.5])
+        assert quantiles.share_of(1.0, 0.5) == pytest.approx(0.45)
+
+
+def test_an_expectation_plans_without_rows(evidence, judged):
+    again = Expectation.from_dict(evidence.expected.to_dict())
+    plans = [
+        known.plan(new_score=judged.score, value=3.0, cost=0.1, only_reliable=True)
+        for known in (evidence.expected, again)
+    ]
+    assert plans[0].best == plans[1].best
+    assert plans[0].shift == plans[1].shift
+    assert plans[0].shift.distance < 0.02
