@@ -17,7 +17,7 @@ from typing import Any
 from auucmax._optional import import_optional
 from auucmax.data.databases import exact_name, literal
 from auucmax.data.table_errors import NOT_UTF_8_MESSAGE, TableError, check_different
-from auucmax.data.text_types import MISSING_TEXTS
+from auucmax.encoding.texts import MISSING_TEXTS
 
 __all__ = ["scan_csv"]
 

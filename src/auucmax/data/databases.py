@@ -17,7 +17,7 @@ import pandas as pd
 from auucmax._optional import import_optional
 from auucmax._validation import listed
 from auucmax.data.table_errors import TableError, check_columns, one_line
-from auucmax.data.text_types import KINDS_OF_COLUMNS, ZONE_TYPE, type_of_texts
+from auucmax.encoding.kinds import KINDS_OF_COLUMNS, ZONE_TYPE, type_of_texts
 
 __all__ = [
     "Reading",

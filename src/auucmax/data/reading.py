@@ -29,21 +29,17 @@ from auucmax.data.table_errors import (
     check_columns,
     check_different,
     one_line,
-    unknown_columns_message,
 )
-from auucmax.data.text_types import ANY_KIND, JSON_KINDS, MISSING_TEXTS, outcome_numbers
+from auucmax.encoding.kinds import ANY_KIND, JSON_KINDS
 
 __all__ = [
-    "MISSING_TEXTS",
     "TableError",
     "as_kinds",
     "check_has_rows",
     "check_no_query",
     "locate_files",
-    "outcome_numbers",
     "plan_files",
     "read_table",
-    "unknown_columns_message",
 ]
 
 _KINDS = {

@@ -34,8 +34,8 @@ from sklearn.exceptions import InconsistentVersionWarning
 from auucmax._files import whole_file
 from auucmax._optional import import_optional
 from auucmax._version import __version__
+from auucmax.encoding import TableEncoder
 from auucmax.estimators import UpliftLambdaMART
-from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.targeting import Calibration
 from auucmax.trial_model.fitting import MODELS
 from auucmax.trial_model.model import JudgedRows, TrialModel

@@ -17,8 +17,9 @@ from auucmax._validation import check_choice, check_level, listed
 from auucmax._version import __version__
 from auucmax.bounds import certify
 from auucmax.data import check_randomisation
-from auucmax.data.level_texts import arm_text
 from auucmax.data.pieces import PiecedTable
+from auucmax.encoding.encoder import text_names
+from auucmax.encoding.texts import arm_text
 from auucmax.estimators import (
     GANITE,
     AUUCMax,
@@ -33,7 +34,6 @@ from auucmax.estimators import (
     TwoModels,
     UpliftLambdaMART,
 )
-from auucmax.estimators.table_encoder import text_names
 from auucmax.evaluation import auuc_inference
 from auucmax.targeting import Calibration, calibrate
 from auucmax.trial_model.model import JudgedRows, TrialModel

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats, missing_message
-from auucmax.data.level_texts import level_text
+from auucmax.encoding.texts import level_text
 
 __all__ = [
     "N_LOOKS",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats
 from auucmax.data.pieces import PiecedTable, sampled
-from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.encoding import TableEncoder
 from auucmax.targeting import Calibration
 from auucmax.trial_model.marks import RowMarks, TableMarks
 from auucmax.trial_model.rows import (

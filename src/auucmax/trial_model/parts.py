@@ -25,7 +25,7 @@ from auucmax.data import Trial
 from auucmax.data.pieces import PiecedTable, sampled
 from auucmax.data.stream import RowStream, stream_table
 from auucmax.data.table_errors import TableError
-from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.encoding import TableEncoder
 from auucmax.trial_model.dealing import Dealer, deal
 from auucmax.trial_model.marks import PARTS, TRAIN, RowMarks, TableMarks
 from auucmax.trial_model.model import JudgedRows

@@ -10,13 +10,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from auucmax._validation import Bools, Floats, check_column, listed, missing_message
+from auucmax._validation import (
+    Bools,
+    Floats,
+    check_column,
+    listed,
+    missing_message,
+    unknown_columns_message,
+)
 from auucmax.data import Trial
-from auucmax.data.level_texts import arm_text
 from auucmax.data.pieces import PiecedTable, pieces_of
-from auucmax.data.table_errors import changed_message, unknown_columns_message
-from auucmax.data.text_types import outcome_numbers
-from auucmax.estimators.table_encoder import text_names
+from auucmax.data.table_errors import changed_message
+from auucmax.encoding.encoder import text_names
+from auucmax.encoding.texts import arm_text, outcome_numbers
 from auucmax.trial_model.marks import (
     RowMarks,
     TableMarks,
