@@ -4,6 +4,7 @@ import datetime
 import json
 from dataclasses import replace
 from decimal import Decimal
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from auucmax.data.reading import read_table
+from auucmax.encoding import encoder as encoder_module
 from auucmax.encoding.encoder import Column, TableEncoder, Term, encode_slow
 from auucmax.encoding.texts import MISSING_TEXTS
 
@@ -80,6 +82,8 @@ def test_transform_is_the_slow_definition(frame, options, random):
     assert features.shape == (len(frame), len(encoder.terms_))
     assert np.isfinite(features).all()
     np.testing.assert_allclose(features, encode_slow(frame, encoder), rtol=1e-12, atol=1e-9)
+    with patch.object(encoder_module, "_BLOCK", 3):  # rows are written in blocks
+        np.testing.assert_array_equal(encoder.transform(frame), features)
     # Neither the order of rows nor that of columns matters.
     rows = list(range(len(frame)))
     random.shuffle(rows)

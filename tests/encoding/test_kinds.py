@@ -2,6 +2,7 @@
 
 import datetime
 from decimal import Decimal
+from fractions import Fraction
 
 import duckdb
 import numpy as np
@@ -26,7 +27,7 @@ from auucmax.encoding.texts import BOOLEAN_TEXTS, MISSING_TEXTS, truth_slow
 COLUMNS = {
     "number": [
         [1, 2], [1.5, None], [np.nan], pd.Series([1, None], dtype="Int64"), [Decimal("1.5"), None],
-        pd.Series([1, 2.5], dtype=object),
+        pd.Series([1, 2.5], dtype=object), [Decimal(1), 1.5, Fraction(1, 3)],
     ],
     "boolean": [
         [True, False], pd.Series([True, None], dtype="boolean"),
@@ -38,7 +39,7 @@ COLUMNS = {
         pd.to_datetime(["2024-01-01"]).tz_localize("Asia/Tokyo"),
     ],
     "empty": [[None, None], []],
-    "mixed": [[1, "a"], [True, "a"], [Decimal(1), 1.5], [True, 2]],
+    "mixed": [[1, "a"], [True, "a"], [Decimal(1), "a"], [True, 2], [np.True_, 1.5]],
 }  # fmt: skip
 
 

@@ -397,7 +397,8 @@ def _write(features: Floats, column: Column, values: NDArray[Any]) -> None:
     if column.kind != "category":
         missing = np.isnan(values)
         if column.varies:
-            features[:, 0] = np.where(missing, column.fill, values)
+            features[:, 0] = values
+            features[missing, 0] = column.fill
         if column.has_missing:
             features[:, -1] = missing
         return

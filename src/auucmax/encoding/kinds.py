@@ -38,8 +38,8 @@ def kind_of(series: pd.Series) -> str:
     if kind is None:
         values = series.astype(object)
         kind = _INFERRED.get(pd.api.types.infer_dtype(values, skipna=True))
-        if kind is None and _all_are(values, (str, Real, Decimal, np.bool_)):
-            kind = "mixed"
+        if kind is None:
+            kind = _kind_of_classes(set(map(type, values[values.notna()])))
     if kind is None:
         raise unknown_kind(series)
     return kind
@@ -63,9 +63,12 @@ def kind_of_type(dtype: Any) -> str | None:
     return "date" if types.is_datetime64_any_dtype(dtype) else None
 
 
-def _all_are(values: pd.Series, classes: tuple[type, ...]) -> bool:
-    """Whether all values that are not missing are of some classes."""
-    return all(issubclass(own, classes) for own in set(map(type, values[values.notna()])))
+def _kind_of_classes(classes: set[type]) -> str | None:
+    """What Python objects of several classes are together, if they are of a kind at all."""
+    if not all(issubclass(own, (str, bool, np.bool_, Real, Decimal)) for own in classes):
+        return None
+    # A bool is a Real, but True beside 2 is no number.
+    return "mixed" if any(issubclass(own, (str, bool, np.bool_)) for own in classes) else "number"
 
 
 def unknown_kind(series: pd.Series) -> ValueError:
@@ -78,8 +81,10 @@ def unknown_kind(series: pd.Series) -> ValueError:
     )
 
 
-def numbers_of(series: pd.Series, kind: str) -> Floats:
+def numbers_of(series: pd.Series, kind: str, *, finite: bool = True) -> Floats:
     """Numbers, booleans or dates (days since 1970-01-01, UTC) as float64, NaN where missing.
+
+    Infinite numbers are an error, unless ``finite`` is False.
 
     >>> numbers_of(pd.Series([True, None, False]), "boolean")
     array([ 1., nan,  0.])
@@ -89,7 +94,7 @@ def numbers_of(series: pd.Series, kind: str) -> Floats:
     if series.dtype == object:
         series = series.where(series.notna(), np.nan)
     values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    if n_infinite := int(np.isinf(values).sum()):
+    if finite and (n_infinite := int(np.isinf(values).sum())):
         raise infinite_numbers(series.name, n_infinite)
     return values
 
@@ -119,9 +124,10 @@ def texts_of(series: pd.Series, kind: str) -> tuple[NDArray[np.intp], list[str]]
     """
     if kind == "mixed":  # factorize would take True and 1 for one value
         series = series.map(lambda value: _exact_text(value, series.name), na_action="ignore")
-    codes, values = pd.factorize(series)
-    if pd.api.types.is_float_dtype(values.dtype):
-        values = np.asarray(values)  # single precision stays: its 0.1 prints as such
+    codes, found = pd.factorize(series)
+    values = np.asarray(found)  # single precision stays: its 0.1 prints as such
+    if pd.api.types.infer_dtype(values) == "string":
+        return codes.astype(np.intp, copy=False), [str(text) for text in values]
     text_of_value = np.array([_exact_text(value, series.name) for value in values], dtype=object)
     # Different values may have one text, such as 1 and 1.0 in a column of objects.
     own, texts = pd.factorize(text_of_value)

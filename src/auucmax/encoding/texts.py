@@ -26,6 +26,7 @@ END_ZEROS = r"-?(0+)[.]0+|-(0)|(-?0*[1-9][0-9]*)[.]0+|(-?[0-9]+[.][0-9]*[1-9])0+
 BOOLEAN_TEXTS = (("false", "False", "FALSE"), ("true", "True", "TRUE"))
 #: The levels of a boolean column that comes as texts: at odd places the true ones.
 TRUTHS = ("false", "true", "0", "1")
+_MISSING = frozenset(MISSING_TEXTS)
 _BOOLEAN = frozenset(text for spellings in BOOLEAN_TEXTS for text in spellings)
 _LONGEST_DECIMAL = 60  # digits; beyond, a decimal is a text as it prints
 # What an outcome in words may be, the word for 1 first.
@@ -80,7 +81,7 @@ def counted_as(text: str, levels: Collection[str]) -> str | None:
     """
     if text in levels:
         return text
-    if text in MISSING_TEXTS:
+    if text in _MISSING:
         return None
     spelt = other_spellings(levels).get(text) if text in _BOOLEAN else None
     return spelt or _without_end_zeros(text)
@@ -105,7 +106,7 @@ def other_spellings(levels: Collection[str]) -> dict[str, str]:
 
 
 def _without_end_zeros(text: str) -> str:
-    found = re.fullmatch(END_ZEROS, text)
+    found = re.fullmatch(END_ZEROS, text) if text.endswith("0") else None
     return "".join(filter(None, found.groups())) if found else text
 
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from auucmax.data.arrow_rows import CHECK_ARMS, ArrowRows
 from auucmax.data.table_errors import TableError
 from auucmax.encoding.encoder import Column, TableEncoder
-from auucmax.encoding.kinds import infinite_numbers, kind_of_type
+from auucmax.encoding.kinds import infinite_numbers
 from auucmax.encoding.texts import END_ZEROS, MISSING_TEXTS, arm_text, other_spellings
 from auucmax.spark.frame import NAME, quoted
 
@@ -20,9 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_ARMS = 10_000  #: different values of a treatment whose arms are named
-ACCURACY = (
-    10_000  #: a median is first known to one rank in so many, by Spark's summary of quantiles
-)
+ACCURACY = 10_000  #: a median is first known to one rank in so many
 
 
 def needs_encoder(df: DataFrame, columns: Sequence[str]) -> bool:
@@ -31,21 +28,24 @@ def needs_encoder(df: DataFrame, columns: Sequence[str]) -> bool:
 
 
 def _kinds(df: DataFrame, columns: Sequence[str]) -> dict[str, str]:
-    """What the columns hold, in the encoder's words, by their types."""
-    from pyspark.sql.pandas.types import to_arrow_type
+    """What the columns hold, in the encoder's words, by their Spark types."""
+    from pyspark.sql import types
 
+    kinds = {
+        "number": (types.NumericType,),
+        "boolean": (types.BooleanType,),
+        "date": (types.DateType, types.TimestampType, types.TimestampNTZType),
+        "category": (types.StringType,),
+    }
     found = {}
     for field in df.select(*map(quoted, columns)).schema.fields:
-        try:
-            kind = kind_of_type(pd.ArrowDtype(to_arrow_type(field.dataType)))
-        except TypeError:  # a type that Arrow does not have
-            kind = None
-        if kind is None:
+        kind = [name for name, known in kinds.items() if isinstance(field.dataType, known)]
+        if not kind:
             raise TableError(
                 f"column {field.name!r} should hold numbers, texts, booleans or dates, got "
                 f"{field.dataType.simpleString():.50}. Convert or drop the column."
             )
-        found[field.name] = kind
+        found[field.name] = kind[0]
     return found
 
 
