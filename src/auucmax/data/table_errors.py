@@ -10,17 +10,6 @@ from pathlib import Path
 
 from auucmax._validation import listed, unknown_columns_message
 
-__all__ = [
-    "NOT_UTF_8_MESSAGE",
-    "TableError",
-    "changed_message",
-    "check_columns",
-    "check_different",
-    "check_two",
-    "feature_columns",
-    "one_line",
-]
-
 # Other messages of DuckDB list settings, an encoding among them: the word alone tells nothing.
 _NOT_UTF_8 = re.compile(r"invalid unicode|not utf-8|invalid utf-8|codec can't decode", re.I)
 NOT_UTF_8_MESSAGE = "{} should be UTF-8 text, got other bytes in line {}. Save the file as UTF-8."
