@@ -29,7 +29,7 @@ _INFERRED = {
 
 
 def kind_of(series: pd.Series) -> str:
-    """One of ``KINDS``; "mixed" if texts stand beside numbers or booleans; "empty" objects.
+    """One of ``KINDS``; "mixed" for texts beside numbers, say; "empty" for objects all missing.
 
     >>> kind_of(pd.Series(["a", None])), kind_of(pd.Series([True])), kind_of(pd.Series([None]))
     ('category', 'boolean', 'empty')
