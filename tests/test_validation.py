@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from auucmax import auuc_difference, auuc_inference, auuc_score, policy_risk
-from auucmax._validation import check_column
+from auucmax._validation import check_column, unknown_columns_message
 from auucmax.evaluation import (
     conventions,
     policy_risk_inference,
@@ -222,3 +222,11 @@ def test_extreme_weights_and_wide_integers():
     wide = 2**60 + np.array([3, 2, 1, 0])  # one float64 for all of them
     assert auuc_score(Y, wide, treatment=T) == auuc_score(Y, SCORE, treatment=T)
     assert auuc_score(Y, wide.astype(np.uint64), treatment=T) == auuc_score(Y, SCORE, treatment=T)
+
+
+def test_near_names():
+    message = unknown_columns_message("rows.csv", ["Visit "], ["visit", "mail"])
+    assert message.endswith("Did you mean 'visit'?")
+    message = unknown_columns_message("rows.csv", ["x", "q"], ["visit", "mail"])
+    assert "columns 'x', 'q'" in message
+    assert message.endswith("Check the names of the columns.")

@@ -66,7 +66,16 @@ _HOME = {
     "certify": "bounds",
     "compare": "compare",
 }
-_MODULES = ("bounds", "data", "estimators", "evaluation", "pairs", "selection", "solvers")
+_MODULES = (
+    "bounds",
+    "data",
+    "encoding",
+    "estimators",
+    "evaluation",
+    "pairs",
+    "selection",
+    "solvers",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,8 @@ Each message says what was expected, what came, and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ __all__ = [
     "check_whole",
     "listed",
     "missing_message",
+    "unknown_columns_message",
 ]
 
 Floats = NDArray[np.float64]
@@ -333,3 +335,21 @@ def listed(values: Iterable[Any], most: int = 6) -> str:
     values = [repr(v) for v in values]
     more = f", ... ({len(values)} in all)" if len(values) > most else ""
     return ", ".join(values[:most]) + more
+
+
+def unknown_columns_message(table: str, unknown: Sequence[str], names: Sequence[str]) -> str:
+    """What to say of columns that are not there, with names that look like theirs.
+
+    >>> unknown_columns_message("the table", ["agee"], ["age", "town"])
+    "the table should have the column 'agee', got 'age', 'town'. Did you mean 'age'?"
+    """
+    near = {found: None for name in unknown for found in get_close_matches(name, names, 2, 0.6)}
+    for name in unknown:  # difflib tells capitals apart
+        near.update({n: None for n in names if n.strip().lower() == name.strip().lower()})
+    advice = "Check the names of the columns."
+    if near:
+        advice = f"Did you mean {' or '.join(map(repr, near))}?"
+    plural = "s" if len(unknown) > 1 else ""
+    return (
+        f"{table} should have the column{plural} {listed(unknown)}, got {listed(names)}. {advice}"
+    )

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from auucmax.trial_model.dealing import deal
 from tests.cli.commands import run
 
 from auucmax.data.reading import read_table
 from auucmax.trial_model import PARTS, load_model, trial_rows
-from auucmax.trial_model.dealing import deal
 
 
 def numbers(line):

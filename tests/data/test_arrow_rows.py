@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from auucmax.data.arrow_rows import ArrowRows
-from auucmax.data.level_texts import arm_text
 from auucmax.data.table_errors import TableError
+from auucmax.encoding.texts import arm_text
 
 X, Y = pa.array([1.0, 2.0, 3.0, 4.0]), pa.array([0, 1, 1, 0])
 DAYS = [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2), None, datetime.date(2024, 1, 3)]

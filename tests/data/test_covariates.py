@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 
@@ -25,6 +26,9 @@ def test_encoding_of_every_type() -> None:
             "mixed": np.array([1, "one", None], dtype=object),
             "objects": np.array([1.0, 2.0, None], dtype=object),
             "list": [[1], [2], [1]],
+            "day": [date(2024, 1, 3), None, date(2024, 1, 1)],
+            "never": pd.to_datetime([None, None, None]),
+            "code": ["1", "1.0", "NA"],
             "empty": [None, None, None],
             "same": ["s", "s", "s"],
         }
@@ -44,8 +48,14 @@ def test_encoding_of_every_type() -> None:
     np.testing.assert_array_equal(table["text=x"], [1, 0, np.nan])
     np.testing.assert_array_equal(table["level=u"], [1, 0, 1])
     np.testing.assert_array_equal(table["list=[1]"], [1, 0, 1])
+    np.testing.assert_array_equal(table["day"], [2, np.nan, 0])
+    np.testing.assert_array_equal(table["code=1.0"], [0, 1, np.nan])
     assert "mixed=one" in covariates.columns
-    assert covariates.skipped == ("'empty' has no values", "'same' has one value only")
+    assert covariates.skipped == (
+        "'never' has no values",
+        "'empty' has no values",
+        "'same' has one value only",
+    )
     missing = {feature.name: feature.missing.tolist() for feature in covariates.features}
     assert missing["float"] == [False, True, True]
     assert missing["text"] == [False, False, True]

@@ -14,7 +14,7 @@ from auucmax.data import pieces as module
 from auucmax.data.pieces import PiecedTable, free_memory, open_table, pieces_of, sampled
 from auucmax.data.reading import TableError, read_table
 from auucmax.data.table_errors import one_line
-from auucmax.estimators.column_kinds import kind_of
+from auucmax.encoding.kinds import kind_of
 
 VECTOR = 2_048  # DuckDB's pieces are multiples of it
 

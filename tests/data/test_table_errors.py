@@ -1,8 +1,8 @@
-"""Messages of tables that cannot be read are one line, and name columns that look alike."""
+"""Messages of tables that cannot be read are one line."""
 
 import pytest
 
-from auucmax.data.table_errors import TableError, one_line, unknown_columns_message
+from auucmax.data.table_errors import TableError, one_line
 
 
 def test_whatever_a_parser_raises_is_one_line():
@@ -20,11 +20,3 @@ def test_whatever_a_parser_raises_is_one_line():
     assert caught.value is own
     with pytest.raises(ImportError), one_line("a.csv", "a table", "Check it."):
         raise ImportError("duckdb")
-
-
-def test_near_names():
-    message = unknown_columns_message("rows.csv", ["Visit "], ["visit", "mail"])
-    assert message.endswith("Did you mean 'visit'?")
-    message = unknown_columns_message("rows.csv", ["x", "q"], ["visit", "mail"])
-    assert "columns 'x', 'q'" in message
-    assert message.endswith("Check the names of the columns.")

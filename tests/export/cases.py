@@ -12,8 +12,8 @@ import pandas as pd
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from auucmax.encoding import TableEncoder
 from auucmax.estimators.formula import Formula, Part
-from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.targeting import Calibration
 
 KINDS = ("number", "category", "boolean", "date")

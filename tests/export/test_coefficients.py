@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from tests.export.cases import BOOLEANS, NUMBERED, cases, example, numbered, truth, zero
 
+from auucmax.encoding import TableEncoder
 from auucmax.estimators.formula import Formula, FormulaError, Part
-from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.export import to_json
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "export.md").read_text()

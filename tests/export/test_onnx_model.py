@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from tests.export.cases import BOOLEANS, cases, example, fit_encoder, truth
 
 from auucmax import AUUCMax, TwoModels, make_trial
-from auucmax.data.text_types import MISSING_TEXTS
+from auucmax.encoding import TableEncoder
+from auucmax.encoding.texts import MISSING_TEXTS
 from auucmax.estimators import (
     GANITE,
     CFRNet,
@@ -21,7 +22,6 @@ from auucmax.estimators import (
     UpliftLambdaMART,
 )
 from auucmax.estimators.formula import Formula, FormulaError, Part
-from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.export import to_onnx
 from auucmax.targeting import Calibration
 from auucmax.trial_model import MODELS as ALL_MODELS

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from tests.export.cases import cases, example
 
-from auucmax.data.level_texts import counted_as
+from auucmax.encoding import TableEncoder
+from auucmax.encoding.texts import counted_as
 from auucmax.estimators.formula import Formula, Part
-from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.export.raw_formula import raw_formula
 
 

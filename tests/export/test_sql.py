@@ -23,9 +23,9 @@ from tests.export.cases import (
 )
 
 from auucmax import AUUCMax, ClassTransformation, TwoModels, make_trial
+from auucmax.encoding import TableEncoder
 from auucmax.estimators import DependentDataRepresentation
 from auucmax.estimators.formula import Formula, FormulaError, Part
-from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.export import DIALECTS, to_sql
 from auucmax.targeting import Calibration
 

@@ -16,8 +16,8 @@ from tests.export.cases import (
 )
 from tests.postgres_server import postgres_server
 
+from auucmax.encoding import TableEncoder
 from auucmax.estimators.formula import Formula, Part
-from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.export import to_sql
 from auucmax.export.dialects import DIALECTS
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
+from auucmax.report.shares import GRID, ratio_interval, reliable_shares
 
 from auucmax._validation import check_rows
 from auucmax.evaluation import uplift_band
-from auucmax.report.shares import GRID, ratio_interval, reliable_shares
 
 
 def constant_effect_rows(n, rng, effect=0.3):

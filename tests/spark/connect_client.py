@@ -8,7 +8,7 @@ import pytest
 
 from auucmax import AUUCMax, auuc_inference, make_trial
 from auucmax import spark as on_spark
-from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.encoding import TableEncoder
 
 
 def main(settings):

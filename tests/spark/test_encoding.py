@@ -1,106 +1,19 @@
-from datetime import date
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import reduce
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from tests.spark.cases import MARKS
 
 from auucmax import spark as on_spark
-from auucmax.data.batches import Batch
 from auucmax.data.table_errors import TableError
+from auucmax.encoding import TableEncoder
 from auucmax.estimators.auucmax import AUUCMax
-from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.spark import encoding
-from auucmax.spark.encoding import (
-    RawValues,
-    _KeyCounts,
-    _keys,
-    _medians,
-    _number,
-    _place_counts,
-    fit_encoder,
-)
+from auucmax.spark.encoding import _medians, _summaries, fit_encoder
 from auucmax.spark.frame import arrow_rows
-from auucmax.spark.rows import MadeRows, SparkRows
-
-FLOATS = st.one_of(
-    st.floats(allow_infinity=False, width=32),
-    st.sampled_from([0.0, -0.0, 1.0, 5e-324, -5e-324, 1e300, -1e300, float("nan")]),
-)
-
-
-class Blocks:
-    """Rows in memory that are summarised block by block."""
-
-    def __init__(self, X, n_blocks=3):
-        self.blocks = np.array_split(X, n_blocks)
-        self.readings = 0
-
-    def total(self, summary):
-        self.readings += 1
-        total = None
-        for X in self.blocks:
-            n = len(X)
-            batch = Batch(X, np.zeros(n), np.zeros(n, dtype=bool), np.arange(n, dtype=np.uint64))
-            one = summary(batch)
-            total = one if total is None else total + one
-        return [total]
-
-
-def medians(X, n_blocks=3):
-    columns, source = list(range(X.shape[1])), Blocks(X, n_blocks)
-
-    def first(batch):
-        return _KeyCounts.of(batch, columns, [(0, 2**64 - 1)] * len(columns))
-
-    return _medians(source, columns, source.total(first)[0]), source.readings
-
-
-def median_slow(column):
-    present = column[~np.isnan(column)]
-    return float(np.median(present)) if len(present) else None
-
-
-@settings(deadline=None, max_examples=60)
-@given(arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(1, 3)), elements=FLOATS))
-def test_medians_are_exact(X):
-    found, _ = medians(X)
-    assert found == [median_slow(column) for column in X.T]
-
-
-@pytest.mark.parametrize("n", [10_000, 10_001])
-def test_medians_of_many_different_values_take_few_readings(n):
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.normal(size=n), 1e6 + rng.random(n), rng.integers(0, 90, n)])
-    X[rng.random(n) < 0.3, 1] = np.nan
-    found, readings = medians(X)
-    assert found == [median_slow(column) for column in X.T]
-    assert readings <= 6
-
-
-@settings(deadline=None)
-@given(st.lists(st.floats(allow_nan=False), min_size=2))
-def test_keys_have_the_order_of_the_values(values):
-    array = np.array(values)
-    keys = _keys(array)
-    assert np.array_equal(np.argsort(keys, kind="stable"), np.argsort(array + 0.0, kind="stable"))
-    assert [_number(int(key)) for key in keys] == array.tolist()
-
-
-def test_raw_values_and_their_places():
-    frame = pd.DataFrame({"town": ["a", "NA", None, "b", "1.0"], "age": [1.0, None, 3.0, 4.0, 5.0]})
-    values = RawValues({"town": "category", "age": "number"}, {"town": ("1", "a")})(frame)
-    assert values[:, 0].tolist() == [1, -1, -1, 2, 0]
-    assert np.array_equal(values[:, 1], [1, np.nan, 3, 4, 5], equal_nan=True)
-    batch = Batch(values, np.zeros(5), np.zeros(5, dtype=bool), np.arange(5, dtype=np.uint64))
-    counts = _place_counts(batch, 4)
-    assert counts[0].tolist() == [2, 1, 1, 1]  # missing, "1", "a", other
-    assert counts.sum(axis=1).tolist() == [5, 5]
 
 
 def with_spark(test):
@@ -131,16 +44,94 @@ def test_levels_and_rows_are_of_the_arms_that_are_named(spark, kind):
     df = spark.createDataFrame(given, f"town string, t {kind}, y int").coalesce(2)
     for label_treated, label_control in labels:
         rows = arrow_rows(df, ["y"], "t", "y", label_treated, label_control)
-        raw = MadeRows(rows, ("town",), _no_features, ())
-        (column,) = fit_encoder(SparkRows(df, raw), TableEncoder(min_level_rows=1)).columns_
+        (column,) = fit_encoder(df, ["town"], TableEncoder(min_level_rows=1), rows).columns_
         assert column.levels == ("Oslo", "Rome")
     named = {"treated": labels[0][0], "control": labels[0][1]}
     found = on_spark.evaluate(df, treatment="t", outcome="y", score="y", **named)  # y is its score
     assert found.n_rows == 80
 
 
-def _no_features(frame):
-    return np.empty((len(frame), 0))
+TEXTS = ["a", "a", "b", "b", "1", "1.0", "1.0", "-0", "0", "0", "0.50", "True", "True", "true", "x",
+         "1.0\n", "", "NA", None, "null", "00.0", "FALSE"]  # fmt: skip
+
+
+@with_spark
+@pytest.mark.parametrize("min_level_rows", [1, 2, 3, 99])
+def test_columns_of_every_type_are_learnt_as_in_memory(spark, min_level_rows):
+    n = len(TEXTS)
+    start = datetime(2024, 3, 30, 22, 30, 0, 250_000)  # a night that a zone may cut an hour of
+    moments = [start + timedelta(hours=k) for k in range(n)]
+    frame = {
+        "text.s": TEXTS,
+        "day": [None, *(moment.date() for moment in moments[1:])],
+        "local": moments,
+        "int": range(n),
+        "float": [float(np.float32(k / 3)) for k in range(n)],
+        "double": [None, float("nan"), *np.linspace(-5, 7, n - 2).tolist()],
+        "decimal": [Decimal(k * k) / 8 for k in range(n)],
+        "flag": [None, *(k % 3 == 0 for k in range(1, n))],
+        "one": [7] * n,
+        "none": [float("nan")] * n,
+    }
+    types = "text string, day date, local timestamp_ntz, int int, float float, double double, "
+    types = types.replace("text", "`text.s`") + "decimal decimal(9,3), flag boolean, "
+    given = zip(*frame.values(), range(n), strict=True)
+    df = spark.createDataFrame(list(given), types + "one int, none double, y int").repartition(3)
+    df = df.selectExpr("*", "y % 2 as t", "to_timestamp(concat(local, 'Z')) as moment")
+    names = [name for name in df.columns if name not in ("t", "y")]
+    memory = pd.DataFrame(frame).assign(moment=pd.Series(moments).dt.tz_localize("UTC"))
+    with pytest.warns(UserWarning, match="columns should tell rows apart"):
+        expected = TableEncoder(min_level_rows=min_level_rows).fit(memory[names])
+    rows = arrow_rows(df, ["y"], "t", "y")
+    with pytest.warns(UserWarning, match="columns should tell rows apart"):
+        found = fit_encoder(df, names, TableEncoder(min_level_rows=min_level_rows), rows)
+    assert found.columns_ == expected.columns_
+    assert found.dropped_ == expected.dropped_
+    assert found.feature_names_in_.tolist() == names
+
+
+@with_spark
+@pytest.mark.parametrize("n", [1, 2, 9, 10, 60_000, 60_001])
+def test_medians_are_exact(spark, n, monkeypatch):
+    monkeypatch.setattr(encoding, "ACCURACY", 1_000)  # many more rows than that
+    rng = np.random.default_rng(n)
+    frame = pd.DataFrame(
+        {
+            "normal": rng.normal(size=n),
+            "wide": np.exp(50 * rng.normal(size=n)) * rng.choice([-1, 1], n),
+            "ties": rng.integers(0, 4, n).astype(float),
+            "two": np.where(np.arange(n) < n // 2, -1e300, 1.0),
+            "gaps": np.where(rng.random(n) < 0.7, np.nan, rng.random(n)),
+        }
+    )
+    df = spark.createDataFrame(frame).repartition(4).replace(float("nan"), None)
+
+    def summaries():
+        from pyspark.sql import functions as F
+
+        wanted = [F.struct(*_summaries(F.col(name))).alias(name) for name in frame]
+        return df.agg(*wanted).collect()[0].asDict()
+
+    known = frame.median().dropna().to_dict()
+    assert _medians(df, summaries()) == known
+    # Quantiles that do not enclose the median are found out.
+    far = {name: own.asDict() | {"near": [own.high, own.high]} for name, own in summaries().items()}
+    assert _medians(df, {name: _Summary(**own) for name, own in far.items()}) == known
+
+
+class _Summary:
+    def __init__(self, **values):
+        self.__dict__.update(values)
+
+
+@with_spark
+def test_infinite_numbers_and_no_rows_are_told(spark):
+    df = spark.createDataFrame([(1.0, 0, 1), (float("-inf"), 1, 0)], "x double, t int, y int")
+    rows = arrow_rows(df, ["x"], "t", "y")
+    with pytest.raises(ValueError, match="column 'x' should hold finite numbers, got 1 infinite"):
+        fit_encoder(df, ["x"], TableEncoder(), rows)
+    with pytest.raises(TableError, match="should have rows of the two arms, got none"):
+        fit_encoder(df.where("y > 5"), ["x"], TableEncoder(), rows)
 
 
 @with_spark

@@ -20,7 +20,7 @@ from auucmax import spark as on_spark
 from auucmax.bounds.held_out import candidates_compared
 from auucmax.data.batches import part_of
 from auucmax.data.table_errors import TableError
-from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.encoding import TableEncoder
 from auucmax.trial_model import fit_trial_model
 
 pytestmark = MARKS

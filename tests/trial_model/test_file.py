@@ -193,7 +193,7 @@ def test_a_newer_version_in_another_form(path, compression):
         lambda d: d.update(calibration={"score": [0], "uplift": [1]}),
         lambda d: d.update(calibration="isotonic"),
         lambda d: d.update(encoder=None),
-        lambda d: d["encoder"]["terms"].pop(),
+        lambda d: d["encoder"]["columns"].pop(),
         lambda d: d["encoder"]["columns"][0].update(name="other"),
         lambda d: d["columns"].update(features=["age"]),
         lambda d: d.update(columns=[]),

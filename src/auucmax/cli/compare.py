@@ -113,7 +113,7 @@ def _pipeline(name: str, seed: int) -> Any:
     """Encoding and model together, so that nothing is learnt from test rows."""
     from sklearn.pipeline import make_pipeline
 
-    from auucmax.estimators.table_encoder import TableEncoder
+    from auucmax.encoding import TableEncoder
     from auucmax.trial_model import MODELS
 
     return make_pipeline(TableEncoder(new_levels="other"), MODELS[name](seed))

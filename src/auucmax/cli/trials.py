@@ -74,7 +74,7 @@ def check_decided(
 ) -> None:
     """Options that say what a model knows already must say the same."""
     from auucmax._validation import listed
-    from auucmax.data.level_texts import arm_text
+    from auucmax.encoding.texts import arm_text
 
     for name, given in named.items():
         known = getattr(columns, name)
@@ -153,7 +153,7 @@ def arm_labels(
     **others: Any,
 ) -> dict[str, str | None]:
     """Labels of the arms as the table spells them: blanks around them are hard to see."""
-    from auucmax.data.level_texts import level_text
+    from auucmax.encoding.texts import level_text
     from auucmax.trial_model.columns import different_values
 
     given = {"treated": treated, "control": control}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from auucmax.data._download import DataNotFoundError
-from auucmax.data.checks import RandomisationReport, check_randomisation
 from auucmax.data.fetch import fetch_criteo, fetch_ihdp, fetch_jobs, fetch_social_pressure
 from auucmax.data.hillstrom import load_hillstrom
+from auucmax.data.randomisation import RandomisationReport, check_randomisation
 from auucmax.data.splits import TrialKFold
 from auucmax.data.stream import stream_table
 from auucmax.data.synthetic import SyntheticTrial, make_trial

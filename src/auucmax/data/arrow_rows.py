@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Bools
 from auucmax.data.batches import Batch
-from auucmax.data.level_texts import arm_text
 from auucmax.data.table_errors import TableError, check_two
+from auucmax.encoding.texts import arm_text
 
 __all__ = ["CHECK_ARMS", "ArrowRows"]
 
@@ -24,7 +24,7 @@ class ArrowRows:
     """Which columns are features (numbers), outcome and treatment, and what its two arms are.
 
     ``treated`` and ``control`` None: treatment is 0/1 or boolean. Otherwise they are its two
-    values as :func:`auucmax.data.level_texts.arm_text` writes them, and rows with others are left
+    values as :func:`auucmax.encoding.texts.arm_text` writes them, and rows with others are left
     out.
     """
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from decimal import Decimal
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["BLOCK", "Covariates", "Feature", "encode"]
+from auucmax.encoding.kinds import kind_of, numbers_of, texts_of
+from auucmax.encoding.texts import MISSING_TEXTS, places_of
 
 BLOCK = 2**14
 # More levels than these are pooled, by their frequency alone, so the arms play no part in it.
@@ -124,22 +123,42 @@ def encode(X: pd.DataFrame) -> Covariates:
     >>> covariates.columns, covariates.skipped
     (['age', 'zip=urban'], ("'one' has one value only",))
     """
-    features, skipped = [], []
-    for name in X.columns:
-        feature = _encode_column(str(name), X[name])
-        if isinstance(feature, str):
-            skipped.append(feature)
-        else:
-            features.append(feature)
-    return Covariates(tuple(features), tuple(skipped), len(X))
+    found = [_encode_column(str(name), X[name]) for name in X.columns]
+    features = tuple(feature for feature in found if isinstance(feature, Feature))
+    skipped = tuple(reason for reason in found if isinstance(reason, str))
+    return Covariates(features, skipped, len(X))
 
 
 def _encode_column(name: str, column: pd.Series) -> Feature | str:
-    if column.dtype == object:
-        column = _from_objects(column)
-    numbers = _as_numbers(column)
-    if numbers is None:
-        return _encode_levels(name, column)
+    """The feature, or why there is none."""
+    try:
+        if column.dtype == object:
+            column = column.infer_objects()
+        if pd.api.types.is_timedelta64_dtype(column.dtype):
+            column = column / pd.Timedelta(days=1)
+        kind = kind_of(column)
+        if kind not in ("category", "mixed"):
+            return _of_numbers(name, _numbers(column, kind))
+        codes, texts = texts_of(column, kind)
+    except (OverflowError, ValueError):
+        # Values of no kind, such as lists; or numbers that float64 cannot hold, or tell apart.
+        codes, texts = texts_of(column.astype(str).where(column.notna(), None), "category")
+    return _of_texts(name, codes, texts)
+
+
+def _numbers(column: pd.Series, kind: str) -> NDArray[Any]:
+    """A numeric array, a view of the column where possible; dates count from the first."""
+    if kind == "empty":
+        return np.empty(0)
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
+        array = column.to_numpy()
+        return array.view(np.int8) if array.dtype == bool else array
+    numbers = numbers_of(column, kind, finite=False)
+    # fmin leaves NaN out, and has nothing to say where all are.
+    return numbers - np.fmin.reduce(numbers, initial=np.inf) if kind == "date" else numbers
+
+
+def _of_numbers(name: str, numbers: NDArray[Any]) -> Feature | str:
     known = numbers[np.isfinite(numbers)]
     if known.size == 0:
         return f"{name!r} has no values"
@@ -148,54 +167,19 @@ def _encode_column(name: str, column: pd.Series) -> Feature | str:
     return Feature(name, numbers)
 
 
-def _from_objects(column: pd.Series) -> pd.Series:
-    """Objects of one type with that type; Decimals, fractions and mixed numbers as float64."""
-    known = column.notna()
-    try:
-        inferred = column.infer_objects()
-        if inferred.dtype != object or not _are_numbers(column[known]):
-            return inferred
-        return column.where(known, np.nan).astype(np.float64)
-    except (OverflowError, ValueError):  # whole numbers beyond float64, signalling NaNs
-        return column.astype(str).where(known, None)
-
-
-def _are_numbers(objects: pd.Series) -> bool:
-    return all(issubclass(kind, (Real, Decimal, np.bool_)) for kind in set(map(type, objects)))
-
-
-def _as_numbers(column: pd.Series) -> NDArray[Any] | None:
-    """The column as a numeric array, a view of it where possible; None if it is not numeric."""
-    types = pd.api.types
-    if types.is_datetime64_any_dtype(column.dtype):
-        column = column - column.min()
-    if types.is_timedelta64_dtype(column.dtype):
-        column = column / pd.Timedelta(days=1)
-    if types.is_complex_dtype(column.dtype) or not types.is_numeric_dtype(column.dtype):
-        return None
-    if isinstance(column.dtype, np.dtype):
-        array = column.to_numpy()
-        return array.view(np.int8) if array.dtype == bool else array
-    return column.to_numpy(dtype=np.float64, na_value=np.nan)
-
-
-def _encode_levels(name: str, column: pd.Series) -> Feature | str:
-    try:
-        codes, values = pd.factorize(column)
-    except TypeError:  # values that cannot be hashed, such as lists
-        codes, values = pd.factorize(column.astype(str).where(column.notna(), None))
-    counts = np.bincount(codes[codes >= 0], minlength=len(values))
-    if len(values) == 0:
-        return f"{name!r} has no values"
-    if len(values) == 1 and counts[0] == len(codes):
-        return f"{name!r} has one value only"
-    if len(values) > max(10, 0.5 * counts.sum()):
-        return f"{name!r} names nearly every row differently ({len(values):,} values)"
+def _of_texts(name: str, codes: NDArray[np.intp], texts: list[str]) -> Feature | str:
+    counts = np.bincount(codes[codes >= 0], minlength=len(texts))
+    if len(texts) > max(10, 0.5 * counts.sum()):
+        return f"{name!r} names nearly every row differently ({len(texts):,} values)"
     order = np.argsort(-counts, kind="stable")
-    levels = [str(values[j]) for j in order[:MOST_LEVELS]]
-    new_code = np.full(len(values) + 1, len(levels), dtype=np.int32)
-    new_code[order[:MOST_LEVELS]] = np.arange(len(levels))
-    new_code[-1] = -1  # a missing value has the code -1, the last place
-    if len(values) > MOST_LEVELS:
-        levels.append(f"({len(values) - MOST_LEVELS} others)")
-    return Feature(name, new_code[codes], tuple(levels))
+    present = [texts[j] for j in order if texts[j] not in MISSING_TEXTS]
+    levels = present[:MOST_LEVELS]
+    places, others = places_of(texts, levels)
+    if others:
+        levels.append(f"({len(others)} others)")
+    values = places.astype(np.int32)[codes]
+    if not levels:
+        return f"{name!r} has no values"
+    if len(levels) == 1 and (values == 0).all():
+        return f"{name!r} has one value only"
+    return Feature(name, values, tuple(levels))

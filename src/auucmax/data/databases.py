@@ -17,20 +17,7 @@ import pandas as pd
 from auucmax._optional import import_optional
 from auucmax._validation import listed
 from auucmax.data.table_errors import TableError, check_columns, one_line
-from auucmax.data.text_types import KINDS_OF_COLUMNS, ZONE_TYPE, type_of_texts
-
-__all__ = [
-    "Reading",
-    "address_name",
-    "connect",
-    "duckdb_select",
-    "exact_name",
-    "list_of",
-    "literal",
-    "quoted",
-    "read_duckdb",
-    "read_postgres",
-]
+from auucmax.encoding.kinds import KINDS_OF_COLUMNS, ZONE_TYPE, type_of_texts
 
 _SELECT = re.compile(r"\s*(select|with|from|table|values)\s", re.IGNORECASE)
 _AS_TEXT = ("UUID", "TIME", "TIME WITH TIME ZONE", "INTERVAL", "BIT")
@@ -45,9 +32,10 @@ _TABLES = """
 
 def connect(database: str = ":memory:", **options: Any) -> Any:
     """A DuckDB connection that fetches nothing from elsewhere."""
-    duckdb = import_optional("duckdb", extra="tables")
+    import duckdb
+
     # Reading a table is no reason to fetch software.
-    config = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    config: Any = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     return duckdb.connect(database, config=config, **options)
 
 

@@ -6,45 +6,38 @@ They are imported when used. Nothing is written: databases are opened to read on
 
 from __future__ import annotations
 
+import codecs
+import csv
+import gzip
+import io
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from glob import glob
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from auucmax._optional import import_optional
-from auucmax.data.csv_files import scan_csv
 from auucmax.data.databases import (
     Reading,
     address_name,
     connect,
+    exact_name,
     list_of,
     literal,
     read_duckdb,
     read_postgres,
 )
 from auucmax.data.table_errors import (
+    NOT_UTF_8_MESSAGE,
     TableError,
     check_columns,
     check_different,
     one_line,
-    unknown_columns_message,
 )
-from auucmax.data.text_types import ANY_KIND, JSON_KINDS, MISSING_TEXTS, outcome_numbers
-
-__all__ = [
-    "MISSING_TEXTS",
-    "TableError",
-    "as_kinds",
-    "check_has_rows",
-    "check_no_query",
-    "locate_files",
-    "outcome_numbers",
-    "plan_files",
-    "read_table",
-    "unknown_columns_message",
-]
+from auucmax.encoding.kinds import ANY_KIND, JSON_KINDS
+from auucmax.encoding.texts import MISSING_TEXTS
 
 _KINDS = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv",
@@ -60,6 +53,10 @@ _MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"SQLite format 3": "sqlite"}
 WORDS = {"csv": "a CSV file", "parquet": "a Parquet file", "json": "a file of JSON lines"}
 ADVICE = "Check that it is whole, and a table."
 _EXACT_FLOATS = 2**53
+# A comma is last: of a file with decimal commas, both could be.
+_DELIMITERS = "\t;|,"
+_ESCAPES = {'"': None, "\\": "\\"}
+_SAMPLE_BYTES = 1 << 18
 
 
 def read_table(
@@ -115,7 +112,7 @@ def read_table(
 
 
 def check_no_query(query: str | None, name: str) -> None:
-    """Files have none."""
+    """TableError if there is a query: files take none."""
     if query is not None:
         raise TableError(
             f"query should come with a database, got one with the file {name}. Leave it out."
@@ -207,6 +204,101 @@ def plan_files(
     return Reading.of(db, table, columns, name)
 
 
+def scan_csv(file: str) -> str:
+    """SQL that reads all columns of a CSV file as texts; nothing of its form is guessed by DuckDB.
+
+    It would drop lines that do not suit its guess: comments, titles, short headers.
+    """
+    delimiter, escape, n_blank, names = _csv_form(file)
+    fields = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in names)
+    return (
+        f"FROM read_csv({literal(exact_name(file))}, auto_detect = false, header = true, "
+        f"skip = {n_blank}, comment = '', hive_partitioning = false, quote = '\"', "
+        f"delim = {literal(delimiter)}, escape = {literal(escape)}, "
+        f"nullstr = [{', '.join(map(literal, MISSING_TEXTS))}], "
+        f"columns = {{{fields}}})"
+    )
+
+
+def _csv_form(file: str) -> tuple[str, str, int, list[str]]:
+    """Delimiter, escape, blank lines before the header, and header of a CSV file."""
+    text, name = _start(file), Path(file).name
+    blank = text[: len(text) - len(text.lstrip("\r\n"))]
+    header = text[len(blank) :].split("\n")[0]
+    escape = "\\" if re.search(r"""\\"[^,;\t|\r\n"]""", text) else '"'
+
+    def parsed(delimiter: str) -> list[list[str]]:
+        form: dict[str, Any] = {"delimiter": delimiter, "doublequote": escape == '"'}
+        reader = csv.reader(io.StringIO(text, newline=""), **form, escapechar=_ESCAPES[escape])
+        rows: list[list[str]] = []
+        with suppress(csv.Error):  # a field without an end: DuckDB tells the line
+            rows.extend(row for _, row in zip(range(100), reader, strict=False) if row)
+        return rows
+
+    tables = {delimiter: parsed(delimiter) for delimiter in _DELIMITERS if delimiter in header}
+    # The one that gives the most lines as many fields as names; of equals, the most names.
+    best = max(tables, default=",", key=lambda d: _agreement(tables[d]))
+    rows = tables.get(best) or parsed(best)
+    names = [column.strip() for column in rows[0]] if rows else []
+    if "\ufffd" in "".join(names):
+        raise TableError(NOT_UTF_8_MESSAGE.format(name, 1))
+    _check_header(names, rows[1:], name)
+    return best, escape, len(blank.splitlines()), names
+
+
+def _agreement(rows: list[list[str]]) -> tuple[bool, int, int]:
+    width = len(rows[0]) if rows else 0
+    return width > 1, sum(len(row) == width for row in rows), width
+
+
+def _start(file: str) -> str:
+    """The first lines of a file, packed or not."""
+    with Path(file).open("rb") as plain:
+        magic = plain.read(4)
+    if magic[:2] == b"\x1f\x8b":
+        with gzip.open(file) as packed:
+            content = packed.read(_SAMPLE_BYTES)
+    elif magic == b"\x28\xb5\x2f\xfd":
+        import pyarrow as pa
+
+        with pa.input_stream(file, compression="zstd") as packed:
+            content = packed.read(_SAMPLE_BYTES)
+    else:
+        with Path(file).open("rb") as plain:
+            content = plain.read(_SAMPLE_BYTES)
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise TableError(NOT_UTF_8_MESSAGE.format(Path(file).name, 1))
+    decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
+    return decoder.decode(content)
+
+
+def _check_header(names: list[str], rows: list[list[str]], table: str) -> None:
+    if not names:
+        raise TableError(f"{table} should hold a table, got blank lines. Write it again.")
+    if unnamed := [place for place, column in enumerate(names, 1) if not column]:
+        raise TableError(
+            f"{table} should have a name for every column in its first line, got none for column "
+            f"{unnamed[0]}. Write one, or leave the column out (row numbers: index=False in "
+            f"pandas, row.names = FALSE in R)."
+        )
+    check_different(names, table)
+    counts = [{d: row[0].count(d) for d in f"{_DELIMITERS} "} for row in rows if row]
+    if len(names) == 1 and (inside := [d for d in _DELIMITERS if d in names[0]]):
+        delimiter = inside[0]
+    elif len(names) == 1 and counts:
+        # All lines have as many of them: the first is a title, or a header of another form.
+        same = [d for d in counts[0] if counts[0][d] and len({c[d] for c in counts}) == 1]
+        delimiter = next((d for d in same if d != " " or " " in names[0]), "")
+    else:
+        return
+    if delimiter:
+        raise TableError(
+            f"{table} should have a header with the names of its columns in the first line, got "
+            f"{names[0][:80]!r} and {delimiter!r} within its fields. Write the names there, with a "
+            f"comma between, and fields with a delimiter in quotes."
+        )
+
+
 def _scan(files: list[str], kind: str, *more: str) -> str:
     """SQL that reads Parquet or JSON files."""
     # DuckDB takes a name for a pattern, and these are names; so it does with folders: a=1 is one.
@@ -240,9 +332,9 @@ def _check_kept(columns: Sequence[str], names: Sequence[str], table: str) -> Non
 def _read_arrow(
     files: list[str], kind: str, columns: Sequence[str] | None, name: str
 ) -> pd.DataFrame:
-    arrow = import_optional("pyarrow", extra="tables")
-    feather = import_optional("pyarrow.feather", extra="tables")
-    ipc = import_optional("pyarrow.ipc", extra="tables")
+    import pyarrow as arrow
+    from pyarrow import feather, ipc
+
     parts = []
     advice = "Check that it is whole."
     for file in files:

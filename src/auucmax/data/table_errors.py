@@ -6,22 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 
-from auucmax._validation import listed
-
-__all__ = [
-    "NOT_UTF_8_MESSAGE",
-    "TableError",
-    "changed_message",
-    "check_columns",
-    "check_different",
-    "check_two",
-    "feature_columns",
-    "one_line",
-    "unknown_columns_message",
-]
+from auucmax._validation import listed, unknown_columns_message
 
 # Other messages of DuckDB list settings, an encoding among them: the word alone tells nothing.
 _NOT_UTF_8 = re.compile(r"invalid unicode|not utf-8|invalid utf-8|codec can't decode", re.I)
@@ -32,24 +19,6 @@ _N_FIELDS = re.compile(r"^Expected Number of Columns: (\d+) Found: (\d+)", re.M)
 
 class TableError(ValueError):
     """A table could not be read: what was expected, what came, what to do, in one line."""
-
-
-def unknown_columns_message(table: str, unknown: Sequence[str], names: Sequence[str]) -> str:
-    """What to say of columns that are not there, with names that look like theirs.
-
-    >>> unknown_columns_message("the table", ["agee"], ["age", "town"])
-    "the table should have the column 'agee', got 'age', 'town'. Did you mean 'age'?"
-    """
-    near = {found: None for name in unknown for found in get_close_matches(name, names, 2, 0.6)}
-    for name in unknown:  # difflib tells capitals apart
-        near.update({n: None for n in names if n.strip().lower() == name.strip().lower()})
-    advice = "Check the names of the columns."
-    if near:
-        advice = f"Did you mean {' or '.join(map(repr, near))}?"
-    plural = "s" if len(unknown) > 1 else ""
-    return (
-        f"{table} should have the column{plural} {listed(unknown)}, got {listed(names)}. {advice}"
-    )
 
 
 def check_columns(wanted: Sequence[str], names: Sequence[str], table: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.encoding import TableEncoder
 from auucmax.export.raw_formula import Effect, RawPart, knots_of, raw_formula
 
 __all__ = ["FORMAT", "VERSION", "to_json"]

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from auucmax._optional import import_optional
 from auucmax._validation import Floats
-from auucmax.data.level_texts import other_spellings
-from auucmax.data.text_types import MISSING_TEXTS
-from auucmax.estimators.table_encoder import Column, TableEncoder, Term
+from auucmax.encoding.encoder import Column, TableEncoder, Term
+from auucmax.encoding.texts import MISSING_TEXTS, other_spellings
 
 __all__ = ["Graph", "linear_in_features"]
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from auucmax.data.level_texts import other_spellings
+from auucmax.encoding.encoder import Column, TableEncoder, Term
+from auucmax.encoding.texts import other_spellings
 from auucmax.estimators.formula import LINKS, Formula, formula_of
-from auucmax.estimators.table_encoder import Column, TableEncoder, Term
 
 __all__ = ["Effect", "RawFormula", "RawPart", "checked_formula", "knots_of", "raw_formula"]
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from auucmax.data.level_texts import BOOLEAN_TEXTS, END_ZEROS
-from auucmax.data.text_types import MISSING_TEXTS
-from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.encoding import TableEncoder
+from auucmax.encoding.texts import BOOLEAN_TEXTS, END_ZEROS, MISSING_TEXTS
 from auucmax.export.dialects import Dialect, dialect_named
 from auucmax.export.raw_formula import Effect, RawFormula, RawPart, knots_of, raw_formula
 

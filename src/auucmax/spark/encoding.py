@@ -1,38 +1,25 @@
-"""A table encoder that is fitted where the rows are: from counts, never from the rows themselves.
-
-Medians are exact. Numbers are counted in bins of the order that their bits have; the bin of the
-middle one is cut again, until it holds a single value.
-"""
+"""What a table encoder learns, counted by Spark where the rows are: equal to what memory gives."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
-from auucmax._validation import Floats
-from auucmax.data.batches import Batch
-from auucmax.data.level_texts import arm_text, places_of, texts_of
+from auucmax.data.arrow_rows import CHECK_ARMS, ArrowRows
 from auucmax.data.table_errors import TableError
-from auucmax.data.text_types import MISSING_TEXTS
-from auucmax.estimators.column_kinds import numbers_of
-from auucmax.estimators.column_summary import ColumnSummary
-from auucmax.estimators.table_encoder import TableEncoder
-from auucmax.spark.frame import quoted
-from auucmax.spark.rows import MAX_BYTES, MadeRows, SparkRows
+from auucmax.encoding.encoder import Column, TableEncoder
+from auucmax.encoding.kinds import infinite_numbers
+from auucmax.encoding.texts import END_ZEROS, MISSING_TEXTS, arm_text, other_spellings
+from auucmax.spark.frame import NAME, quoted
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
-__all__ = ["fit_encoder", "needs_encoder"]
-
-Keys = NDArray[np.uint64]
 MAX_ARMS = 10_000  #: different values of a treatment whose arms are named
+ACCURACY = 10_000  #: a median is first known to one rank in so many
 
 
 def needs_encoder(df: DataFrame, columns: Sequence[str]) -> bool:
@@ -62,51 +49,59 @@ def _kinds(df: DataFrame, columns: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def fit_encoder(rows: SparkRows, encoder: TableEncoder) -> TableEncoder:
-    """The encoder, fitted to the raw columns of ``rows``: equal to one that is fitted in memory.
+def fit_encoder(
+    df: DataFrame, columns: Sequence[str], encoder: TableEncoder, arms: ArrowRows
+) -> TableEncoder:
+    """The encoder, fitted to the columns of the rows of both arms: equal to one fitted in memory.
 
-    One job for the levels of texts, one for the values of arms that are named, and one to six for
-    the medians of numbers.
+    At most four jobs: the values of arms that are named, the levels of texts, the counts of all
+    columns with near quantiles, and the exact medians of numbers.
     """
-    reading = rows.reading
-    if not isinstance(reading, MadeRows):
-        raise TypeError("the rows should have raw columns, got columns of features.")
-    kinds = _kinds(rows.frame, reading.raw)
-    levels = _levels(_of_arms(rows.frame, reading), kinds, encoder)
-    values = RawValues(kinds, levels)
-    source = SparkRows(rows.frame, replace(reading, make=values, features=tuple(kinds)))
-    numbers = [k for k, kind in enumerate(kinds.values()) if kind != "category"]
-    (places, counts) = source.total(
-        partial(_place_counts, n_places=2 + max(map(len, levels.values()), default=0)),
-        partial(_KeyCounts.of, columns=numbers, brackets=[(0, 2**64 - 1)] * len(numbers)),
-    )
-    medians = _medians(source, numbers, counts)
-    n_rows = int(places[0].sum())
-    summaries = []
-    for k, (name, kind) in enumerate(kinds.items()):
-        if kind == "category":
-            own = levels[name]
-            n_missing, n_other = int(places[k, 0]), int(places[k, 1 + len(own)])
-            summaries.append(ColumnSummary(name, kind, n_rows, n_missing, own, n_other))
-        else:
-            j = numbers.index(k)
-            n_missing = n_rows - int(counts.counts[j].sum())
-            low, high = counts.ends(j)
-            summaries.append(
-                ColumnSummary(name, kind, n_rows, n_missing, fill=medians[j], differ=low < high)
-            )
-    return encoder.fit_summaries(summaries)
+    from pyspark.sql import functions as F
+
+    kinds = _kinds(df, columns)
+    frame = _rows_of_arms(df, arms)
+    levels = _levels(frame, kinds, encoder)
+    numbers = [name for name, kind in kinds.items() if kind != "category"]
+    parts = [_number(df, name).alias(f"x{k}") for k, name in enumerate(numbers)]
+    parts += [F.col(quoted(name)).alias(f"t{k}") for k, name in enumerate(levels)]
+    rows = frame.select(*parts)
+    wanted = [F.count(F.lit(1)).alias("n")]
+    for k in range(len(numbers)):
+        wanted += [F.struct(*_summaries(F.col(f"x{k}"))).alias(f"x{k}")]
+    for k, own in enumerate(levels.values()):
+        wanted += [F.struct(*_text_counts(F.col(f"t{k}"), own)).alias(f"t{k}")]
+    found = rows.agg(*wanted).collect()[0]
+    if not found.n:
+        raise TableError(f"{NAME} should have rows of the two arms, got none. {CHECK_ARMS}")
+    for k, name in enumerate(numbers):
+        if n_infinite := found[f"x{k}"].n_infinite:
+            raise infinite_numbers(name, n_infinite)
+    medians = _medians(rows, {f"x{k}": found[f"x{k}"] for k in range(len(numbers))})
+    learnt = {}
+    for k, (name, own) in enumerate(levels.items()):
+        counts = found[f"t{k}"].asDict()
+        learnt[name] = Column.of_texts(name, own, n_rows=found.n, **counts)
+    for k, name in enumerate(numbers):
+        summary = found[f"x{k}"]
+        learnt[name] = Column(
+            name,
+            kinds[name] if summary.n else "number",
+            has_missing=summary.n < found.n,
+            varies=summary.low != summary.high,
+            fill=medians.get(f"x{k}"),
+        )
+    return encoder.fit_columns([learnt[name] for name in kinds])
 
 
-def _of_arms(frame: DataFrame, reading: MadeRows) -> DataFrame:
+def _rows_of_arms(df: DataFrame, arms: ArrowRows) -> DataFrame:
     """The rows of the two arms, by the values that have their texts: one job."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import FloatType
 
-    arms = reading.arms
     if arms.treated is None:
-        return frame
-    column = frame.select(F.col(quoted(arms.treatment)).alias("arm"))
+        return df
+    column = df.select(F.col(quoted(arms.treatment)).alias("arm"))
     found = column.where("arm is not null").distinct().limit(MAX_ARMS + 1).collect()
     if len(found) > MAX_ARMS:
         raise TableError(
@@ -117,13 +112,13 @@ def _of_arms(frame: DataFrame, reading: MadeRows) -> DataFrame:
     single = isinstance(column.schema[0].dataType, FloatType)
     texts = {row.arm: arm_text(np.float32(row.arm) if single else row.arm) for row in found}
     ours = [value for value, text in texts.items() if text in (arms.treated, arms.control)]
-    return frame.where(F.col(quoted(arms.treatment)).isin(ours))
+    return df.where(F.col(quoted(arms.treatment)).isin(ours))
 
 
 def _levels(
     frame: DataFrame, kinds: Mapping[str, str], encoder: TableEncoder
 ) -> dict[str, tuple[str, ...]]:
-    """The most frequent texts of each category, counted and cut by Spark itself."""
+    """The most frequent texts of each category, counted and cut by Spark itself: one job."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -145,138 +140,83 @@ def _levels(
     }
 
 
-@dataclass(frozen=True)
-class RawValues:
-    """A raw table as (m, c) numbers, NaN where missing; of a category the place of the level.
+def _text_counts(text: SparkColumn, levels: Sequence[str]) -> list[SparkColumn]:
+    """Numbers of missing values, and of texts that count as none of the levels."""
+    from pyspark.sql import functions as F
 
-    The place after all levels is that of other texts, -1 that of missing ones.
+    is_missing = text.isNull() | text.isin(*MISSING_TEXTS)
+    # As encoding.texts.counted_as: a level, a boolean in another spelling, zeros at the end.
+    without_zeros = F.regexp_replace(text, rf"\A(?:{END_ZEROS})\z", "$1$2$3$4")
+    known = text.isin(*levels, *other_spellings(levels)) | without_zeros.isin(*levels)
+    return [
+        F.count_if(is_missing).alias("n_missing"),
+        F.count_if(~is_missing & ~known).alias("n_other"),
+    ]
+
+
+def _number(df: DataFrame, name: str) -> SparkColumn:
+    """A column of numbers, booleans or dates as doubles; null where missing."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types
+
+    column, kind = F.col(quoted(name)), df.select(quoted(name)).schema[0].dataType
+    if isinstance(kind, types.DateType):
+        return F.unix_date(column).cast("double")
+    if isinstance(kind, types.TimestampNTZType):  # taken to be UTC, whatever the session's zone
+        column = F.concat(column.cast("string"), F.lit("Z")).cast("timestamp")
+    if isinstance(kind, (types.TimestampType, types.TimestampNTZType)):
+        return F.unix_micros(column) / F.lit(86_400e6)
+    number = column.cast("double")
+    return F.when(~F.isnan(number), number)
+
+
+def _summaries(x: SparkColumn) -> list[SparkColumn]:
+    """What one reading tells of a column of numbers; ``near`` encloses its median."""
+    from pyspark.sql import functions as F
+
+    margin = 3 / ACCURACY
+    near = F.percentile_approx(x, [0.5 - margin, 0.5 + margin], ACCURACY)
+    is_infinite = F.abs(x) == float("inf")
+    return [
+        F.count(x).alias("n"),
+        F.count_if(is_infinite).alias("n_infinite"),
+        F.min(x).alias("low"),
+        F.max(x).alias("high"),
+        near.alias("near"),
+    ]
+
+
+def _medians(rows: DataFrame, summaries: Mapping[str, Any]) -> dict[str, float]:
+    """The exact median of each column that has values: one job.
+
+    The values near the middle are few, so that they can be fetched and sorted, once it is known how
+    many there are below.
     """
+    from pyspark.sql import functions as F
 
-    kinds: Mapping[str, str]
-    levels: Mapping[str, tuple[str, ...]]
-
-    def __call__(self, frame: pd.DataFrame) -> Floats:
-        columns = [self._column(frame[name], kind) for name, kind in self.kinds.items()]
-        return np.column_stack(columns).astype(np.float64)
-
-    def _column(self, series: pd.Series, kind: str) -> NDArray[Any]:
-        if kind != "category":
-            return numbers_of(series, kind)
-        codes, texts = texts_of(series)
-        return places_of(texts, self.levels[str(series.name)])[0][codes]
-
-
-def _place_counts(batch: Batch, n_places: int) -> NDArray[np.int64]:
-    """Number of rows of each column at the places -1, 0, ...; (c, n_places)."""
-    counts = np.zeros((batch.X.shape[1], n_places), dtype=np.int64)
-    for k, column in enumerate(batch.X.T):
-        places = np.clip(np.nan_to_num(column, nan=-1), -1, n_places - 2).astype(np.int64)
-        counts[k] = np.bincount(places + 1, minlength=n_places)
-    return counts
-
-
-@dataclass(frozen=True, eq=False)
-class _KeyCounts:
-    """Numbers of each of c columns in B bins of their keys, and each bin's extreme keys; (c, B)."""
-
-    counts: NDArray[np.int64]
-    low: Keys
-    high: Keys
-
-    @classmethod
-    def of(
-        cls, batch: Batch, columns: Sequence[int], brackets: Sequence[tuple[int, int]]
-    ) -> _KeyCounts:
-        """Of the keys inside the brackets, which are cut into bins of equal width."""
-        n_bits = int(np.clip(np.log2(MAX_BYTES / (24 * max(len(columns), 1))), 4, 14))
-        shape = len(columns), 2**n_bits
-        result = cls(
-            np.zeros(shape, dtype=np.int64),
-            np.full(shape, 2**64 - 1, dtype=np.uint64),
-            np.zeros(shape, dtype=np.uint64),
-        )
-        for j, (k, (low, high)) in enumerate(zip(columns, brackets, strict=True)):
-            keys = np.sort(_keys(batch.X[:, k]))
-            inside = keys[
-                np.searchsorted(keys, np.uint64(low)) : np.searchsorted(
-                    keys, np.uint64(high), side="right"
-                )
-            ]
-            shift = max((high - low).bit_length() - n_bits, 0)
-            bins = ((inside - np.uint64(low)) >> np.uint64(shift)).astype(np.int64)
-            filled, first, count = np.unique(bins, return_index=True, return_counts=True)
-            result.counts[j, filled] = count
-            result.low[j, filled] = inside[first]
-            result.high[j, filled] = inside[first + count - 1]
-        return result
-
-    def __add__(self, other: _KeyCounts) -> _KeyCounts:
-        return _KeyCounts(
-            self.counts + other.counts,
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
-        )
-
-    def ends(self, column: int) -> tuple[int, int]:
-        return int(self.low[column].min()), int(self.high[column].max())
-
-    def middle(self, column: int, rank: int) -> tuple[int, int, int]:
-        """Keys of the two numbers at rank / 2, rounded down and up, or what encloses them.
-
-        The third number is how many keys come before; -1 if the keys are the numbers' own.
-        """
-        upto = np.cumsum(self.counts[column])
-        lower, upper = (
-            int(np.searchsorted(upto, r, side="right")) for r in (rank // 2, -(-rank // 2))
-        )
-        if lower != upper:  # they are neighbours: the last of a bin, and the first of the next
-            return int(self.high[column, lower]), int(self.low[column, upper]), -1
-        low, high = int(self.low[column, lower]), int(self.high[column, lower])
-        before = int(upto[lower] - self.counts[column, lower])
-        return low, high, -1 if low == high else before
-
-
-def _medians(source: SparkRows, columns: Sequence[int], counts: _KeyCounts) -> list[float | None]:
-    """Median of each column; None where all is missing."""
-    medians: list[float | None] = [None] * len(columns)
-    n_present = counts.counts.sum(axis=1)
-    # Twice the place of the median among the keys of the bracket that is looked at.
-    ranks = {j: int(n) - 1 for j, n in enumerate(n_present) if n}
-    places = {j: j for j in ranks}
-    while ranks:
-        brackets = {}
-        for j in list(ranks):
-            low, high, before = counts.middle(places[j], ranks[j])
-            if before < 0:
-                medians[j] = float(np.median([_number(key) for key in {low, high}]))
-                del ranks[j]
-            else:
-                brackets[j], ranks[j] = (low, high), ranks[j] - 2 * before
-        if not ranks:
-            break
-        places = {j: place for place, j in enumerate(ranks)}
-        (counts,) = source.total(
-            partial(
-                _KeyCounts.of,
-                columns=[columns[j] for j in ranks],
-                brackets=[brackets[j] for j in ranks],
-            )
-        )
+    ends = {
+        # Of few rows all: then the two in the middle may lie outside of the near quantiles.
+        name: (own.low, own.high) if own.n < ACCURACY else tuple(own.near)
+        for name, own in summaries.items()
+        if own.n
+    }
+    wanted = []
+    for name, (low, high) in ends.items():
+        x = F.col(name)
+        inside = F.collect_list(F.when((x > low) & (x < high), x))
+        counts = F.count_if(x < low).alias("below"), F.count_if(x == low).alias("lowest")
+        highest = F.count_if(x == high).alias("highest")
+        wanted.append(F.struct(*counts, highest, inside.alias("inside")).alias(name))
+    if not wanted:
+        return {}
+    found = rows.agg(*wanted).collect()[0]
+    medians = {}
+    for name, (low, high) in ends.items():
+        own, n = found[name], summaries[name].n
+        values = [low] * own.lowest + sorted(own.inside) + [high] * own.highest * (low < high)
+        first, second = (n - 1) // 2 - own.below, n // 2 - own.below
+        if first < 0 or second >= len(values):  # the quantiles were not as near as they should be
+            medians[name] = float(rows.agg(F.median(name)).collect()[0][0])
+        else:
+            medians[name] = float(np.median([values[first], values[second]]))
     return medians
-
-
-def _keys(values: Floats) -> Keys:
-    """Whole numbers in the order of the values, without missing ones: of a float, its bits.
-
-    >>> np.argsort(_keys(np.array([2.0, -1.0, 0.5, -3.0]))).tolist()
-    [3, 1, 2, 0]
-    """
-    bits = (values[~np.isnan(values)] + 0.0).view(np.uint64)  # 0.0 and -0.0 are one number
-    top = np.uint64(2**63)
-    return np.where(bits & top, ~bits, bits | top)
-
-
-def _number(key: int) -> np.float64:
-    """The value of a key."""
-    bits = np.array([key - 2**63 if key >= 2**63 else 2**64 - 1 - key], dtype=np.uint64)
-    return np.float64(bits.view(np.float64)[0])

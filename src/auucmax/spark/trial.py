@@ -21,8 +21,8 @@ from auucmax.data.arrow_rows import ArrowRows
 from auucmax.data.batches import Batch
 from auucmax.data.fingerprint import Fingerprint, fingerprint
 from auucmax.data.table_errors import TableError, check_columns
+from auucmax.encoding import TableEncoder
 from auucmax.estimators.auucmax import AUUCMax
-from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.evaluation.auuc import RANKINGS, RankingKind
 from auucmax.evaluation.histogram import ScoreHistogram
 from auucmax.evaluation.inference import AUUCInference
@@ -83,7 +83,7 @@ def fit(
     arms = _arms(df, treatment, outcome, treated, control)
     raw = MadeRows(arms, names, _nothing, ())
     fitted = TableEncoder() if encoder is None else clone(encoder)
-    fitted = fit_encoder(SparkRows(df, raw), fitted)
+    fitted = fit_encoder(df, names, fitted, arms)
     made = replace(raw, make=fitted.transform, features=_feature_names(fitted))
     with _cached(SparkRows(df, made), cache, "float64") as rows:
         model.fit(rows)

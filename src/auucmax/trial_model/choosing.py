@@ -10,7 +10,7 @@ import pandas as pd
 
 from auucmax._validation import Floats, check_shares
 from auucmax.data.pieces import PiecedTable, pieces_of
-from auucmax.estimators.table_encoder import text_names
+from auucmax.encoding.encoder import text_names
 from auucmax.targeting import Plan, PlanRow, Selection, top_share, within_budget
 from auucmax.targeting.planning import ENOUGH_EVENTS, ENOUGH_ROWS, EVERY_PERCENT
 from auucmax.targeting.policy import check_money

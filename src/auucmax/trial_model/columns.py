@@ -8,11 +8,10 @@ from typing import Any, Self
 
 import pandas as pd
 
-from auucmax._validation import listed
-from auucmax.data.level_texts import arm_text
+from auucmax._validation import listed, unknown_columns_message
 from auucmax.data.pieces import PiecedTable, pieces_of
-from auucmax.data.table_errors import unknown_columns_message
-from auucmax.estimators.table_encoder import text_names
+from auucmax.encoding.encoder import text_names
+from auucmax.encoding.texts import arm_text
 
 #: Labels of control and treated that need no telling.
 NO_AND_YES = (("0", "1"), ("false", "true"), ("f", "t"), ("no", "yes"), ("n", "y"))

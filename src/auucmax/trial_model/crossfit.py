@@ -23,7 +23,7 @@ from auucmax._validation import Bools, Floats
 from auucmax.data.pieces import PiecedTable, sampled
 from auucmax.data.stream import stream_table
 from auucmax.data.table_errors import TableError, changed_message
-from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.encoding import TableEncoder
 from auucmax.trial_model.columns import ColumnNames
 from auucmax.trial_model.evidence import is_binary, ranks_within
 from auucmax.trial_model.rows import Hashes, TrialRows, trial_pieces

@@ -26,8 +26,8 @@ import numpy as np
 
 from auucmax._archive import ArchiveFormat, array_of, check_names, stored_members
 from auucmax._version import __version__
+from auucmax.encoding import TableEncoder
 from auucmax.estimators import UpliftLambdaMART
-from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.targeting import Calibration
 from auucmax.trial_model.columns import ColumnNames
 from auucmax.trial_model.crossfit import Recipe

@@ -12,7 +12,7 @@ from auucmax._validation import Floats
 from auucmax.bounds import certify
 from auucmax.data import check_randomisation
 from auucmax.data.pieces import PiecedTable
-from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.encoding import TableEncoder
 from auucmax.targeting import Calibration
 from auucmax.trial_model.columns import ColumnNames
 from auucmax.trial_model.crossfit import Recipe, TableRows

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats, check_column, listed, missing_message
 from auucmax.data import Trial
-from auucmax.data.level_texts import arm_text
 from auucmax.data.pieces import PiecedTable
-from auucmax.data.text_types import outcome_numbers
-from auucmax.estimators.table_encoder import text_names
+from auucmax.encoding.encoder import text_names
+from auucmax.encoding.texts import arm_text, outcome_numbers
 from auucmax.trial_model.columns import ColumnNames, check_names
 
 Hashes = NDArray[np.uint64]

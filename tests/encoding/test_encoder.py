@@ -2,7 +2,9 @@
 
 import datetime
 import json
+from dataclasses import replace
 from decimal import Decimal
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -12,8 +14,9 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from auucmax.data.reading import read_table
-from auucmax.data.text_types import MISSING_TEXTS
-from auucmax.estimators.table_encoder import Column, TableEncoder, Term, encode_slow
+from auucmax.encoding import encoder as encoder_module
+from auucmax.encoding.encoder import Column, TableEncoder, Term, encode_slow
+from auucmax.encoding.texts import MISSING_TEXTS
 
 TOWNS = ["Oslo", "Rome", "", "NaN", "'quoted\"", "日本", "1", "1.0", "1.50", "True", "true", "-0"]
 pytestmark = pytest.mark.filterwarnings("ignore:columns should tell rows apart")
@@ -79,6 +82,8 @@ def test_transform_is_the_slow_definition(frame, options, random):
     assert features.shape == (len(frame), len(encoder.terms_))
     assert np.isfinite(features).all()
     np.testing.assert_allclose(features, encode_slow(frame, encoder), rtol=1e-12, atol=1e-9)
+    with patch.object(encoder_module, "_BLOCK", 3):  # rows are written in blocks
+        np.testing.assert_array_equal(encoder.transform(frame), features)
     # Neither the order of rows nor that of columns matters.
     rows = list(range(len(frame)))
     random.shuffle(rows)
@@ -210,7 +215,8 @@ def test_levels_that_only_rows_kept_apart_have_are_accepted():
         encoder.transform(small(town=["a"], size=["x"]))
     nothing = small(town=["NA", ""], size=["", "s"])
     again = TableEncoder(min_level_rows=1).fit(frame).accept(nothing)
-    assert [column.has_other for column in again.columns_] == [False, False]
+    assert [column.takes_new for column in again.columns_] == [False, False]
+    assert [column.takes_new for column in encoder.columns_] == [True, False]
 
 
 def test_missing_values_where_training_had_none():
@@ -382,14 +388,6 @@ def test_a_column_of_such_texts_is_without_values():
         TableEncoder().fit(small(none=["", "NA"], age=[1, 2]))
 
 
-def test_an_older_dictionary_has_no_shares():
-    encoder = TableEncoder(min_level_rows=1).fit(small(town=["a", "b"]))
-    plain = encoder.to_dict()
-    for column in plain["columns"]:
-        del column["other_share"]
-    assert TableEncoder.from_dict(plain).columns_ == encoder.columns_
-
-
 @pytest.mark.parametrize(
     ("new", "message"),
     [
@@ -478,7 +476,7 @@ def test_no_rows():
 
 def broken():
     """Changes that make of a good dictionary one that no encoder wrote."""
-    yield lambda d: d.pop("terms")
+    yield lambda d: d.pop("columns")
     yield lambda d: d.update(parameters={"max_levels": 3, "code": "x"})
     yield lambda d: d["parameters"].update(max_levels="3")
     yield lambda d: d["columns"][0].update(kind="function")
@@ -492,14 +490,12 @@ def broken():
     yield lambda d: d["columns"][1].update(other_share=1.5)
     yield lambda d: d["columns"][1].update(other_share="0")
     yield lambda d: d["columns"].append(3)
-    yield lambda d: d["terms"][0].update(column="nobody")
-    yield lambda d: d["terms"][0].update(kind="level")
-    yield lambda d: d["terms"][0].update(fill=float("inf"))
-    yield lambda d: d["terms"][0].update(fill="0")
-    yield lambda d: d["terms"][1].update(level="z")
-    yield lambda d: d["terms"][1].update(name=5)
-    yield lambda d: d["terms"].clear()
-    yield lambda d: d.update(terms=7)
+    yield lambda d: d["columns"][0].update(varies=False)  # then it would have no feature
+    yield lambda d: d["columns"][1].update(levels=["a"])
+    yield lambda d: d["columns"][1].update(takes_new=1)
+    yield lambda d: d["columns"][1].update(fill=1.0)
+    yield lambda d: d["columns"].clear()
+    yield lambda d: d.update(columns=7)
 
 
 @pytest.mark.parametrize("spoil", list(broken()))
@@ -521,3 +517,21 @@ def test_many_rows_are_quick_enough_to_be_vectorised():
     features = TableEncoder().fit(frame).transform(frame)
     assert features.shape == (n, 5)
     assert features[:, 1:4].sum() == n
+
+
+def test_terms_of_a_category():
+    town = Column("town", "category", ("a", "b"), has_other=True, has_missing=True)
+    assert [term.kind for term in town.terms] == ["level", "level", "other", "missing"]
+    assert [term.level for term in town.terms] == ["a", "b", None, None]
+    assert replace(town, has_other=False, has_missing=False).terms == town.terms[:2]
+    assert replace(town, levels=(), has_missing=False).terms == []
+
+
+def test_columns_that_are_counted_elsewhere_give_the_same_encoder():
+    frame = small(age=[1.0, 2, None], town=["a", "b", "a"], none=[None] * 3)
+    here = TableEncoder(min_level_rows=1).fit(frame)
+    town = Column.of_texts("town", ["a", "b"], n_other=0, n_missing=0, n_rows=3)
+    columns = [Column("age", "number", fill=1.5, has_missing=True), town, Column("none", "number")]
+    there = TableEncoder(min_level_rows=1).fit_columns(columns)
+    assert (there.terms_, there.dropped_) == (here.terms_, here.dropped_)
+    assert there.to_dict() == here.to_dict()

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from auucmax.data.checks import _corrected, _test, check_randomisation
+from auucmax.data.balance import _pure_end
 from auucmax.data.hillstrom import load_hillstrom
-from auucmax.data.suspects import _pure_end
+from auucmax.data.randomisation import _corrected, _test, check_randomisation
 from auucmax.data.synthetic import make_trial
 from auucmax.data.trial import Trial
 

@@ -3,8 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from auucmax.data.csv_files import scan_csv
-from auucmax.data.reading import TableError, read_table
+from auucmax.data.reading import TableError, read_table, scan_csv
 
 
 def kinds_of(tmp_path, *texts):

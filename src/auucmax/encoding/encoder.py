@@ -8,8 +8,8 @@ it is another text. What was learnt is a list of columns and a list of terms, pl
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Self
 
@@ -19,34 +19,99 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from auucmax._validation import Floats, check_choice, check_whole, listed
-from auucmax.data.level_texts import (
-    counted_as,
-    is_mix,
-    level_text,
-    places_of,
-    texts_of,
-    truth_slow,
-    truths,
+from auucmax._validation import (
+    Floats,
+    check_choice,
+    check_whole,
+    listed,
+    unknown_columns_message,
 )
-from auucmax.data.table_errors import unknown_columns_message
-from auucmax.data.text_types import MISSING_TEXTS
-from auucmax.estimators.column_kinds import kind_of, numbers_of
-from auucmax.estimators.column_summary import ColumnSummary, learn_column
-from auucmax.estimators.table_terms import Column, Term, column_of, term_of
-
-__all__ = ["Column", "TableEncoder", "Term", "encode_slow", "text_names"]
+from auucmax.encoding.kinds import KINDS, kind_of, numbers_of, texts_of, truths_of, unknown_kind
+from auucmax.encoding.texts import MISSING_TEXTS, counted_as, level_text, places_of, truth_slow
 
 NEW_LEVELS = ("error", "other")
-_MANY_NEW = 0.5  # share of unknown texts that is told
+_MANY_NEW = 0.5  # share of unknown texts that a warning names
+_BLOCK = 2**12  # rows whose features are written together: their matrix fits into the cache
 
 # Which kinds of a new table may stand for a kind of the training table.
 _TAKES = {
-    "number": ("number", "boolean"),
-    "boolean": ("boolean", "number", "category"),
-    "date": ("date",),
-    "category": ("category", "number", "boolean"),
+    "number": ("number", "boolean", "empty"),
+    "boolean": ("boolean", "number", "category", "mixed", "empty"),
+    "date": ("date", "empty"),
+    "category": ("category", "number", "boolean", "mixed", "empty"),
 }
+_PLURAL = {"number": "numbers", "category": "texts", "date": "dates", "boolean": "booleans"}
+
+
+@dataclass(frozen=True)
+class Term:
+    """A feature: what of a column's value becomes a number, and the name it is printed by.
+
+    ``kind`` is "value", "missing", "level" or "other".
+    """
+
+    kind: str
+    column: str
+    level: str | None = None
+    fill: float = 0.0
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What was learnt of a raw column; its terms follow from it.
+
+    A category has ``levels``, sorted; ``has_other`` if training had texts that are no level, with
+    their share among all texts; ``takes_new`` if such texts are no mistake though training had
+    none. Another kind has ``fill``, the median, for missing values (None: all were missing), and
+    ``varies`` unless all its values are the same.
+    """
+
+    name: str
+    kind: str
+    levels: tuple[str, ...] = ()
+    has_other: bool = False
+    has_missing: bool = False
+    fill: float | None = None
+    varies: bool = True
+    other_share: float = 0.0
+    takes_new: bool = False
+
+    @classmethod
+    def of_texts(
+        cls, name: str, levels: Iterable[str], *, n_other: int, n_missing: int, n_rows: int
+    ) -> Self:
+        """A category of so many rows, some of them with other texts than the levels, or none."""
+        share = n_other / max(n_rows - n_missing, 1)
+        has_other, has_missing = n_other > 0, n_missing > 0
+        return cls(name, "category", tuple(levels), has_other, has_missing, other_share=share)
+
+    @property
+    def terms(self) -> list[Term]:
+        """The features that it makes, in their order; none if it does not tell rows apart.
+
+        >>> [term.name for term in Column("town", "category", ("a", "b"), has_other=True).terms]
+        ['town=a', 'town=b', 'town: other']
+        """
+        name, terms = self.name, []
+        if self.kind == "category":
+            terms += [Term("level", name, level, 0.0, f"{name}={level}") for level in self.levels]
+            terms += [Term("other", name, None, 0.0, f"{name}: other")] if self.has_other else []
+        elif self.fill is None:
+            return []
+        elif self.varies:
+            terms.append(Term("value", name, None, self.fill, name))
+        # One value and missing ones: all that there is to know is which.
+        if self.has_missing:
+            terms.append(Term("missing", name, None, 0.0, f"{name}: missing"))
+        return [] if self.kind == "category" and len(terms) == 1 else terms
+
+    @property
+    def flaw(self) -> str:
+        """Why it does not tell rows apart, if it has no terms."""
+        if self.has_other:
+            return "with rare levels only"
+        return "with one value" if self.levels or self.fill is not None else "without values"
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -65,7 +130,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     In a category the texts that a CSV file has for nothing (the empty one, NA, N/A, NaN, nan,
     NULL, null) are missing, wherever the rows come from. Numbers and booleans stand for texts,
-    mixed with them or not: see :func:`auucmax.data.level_texts.level_text`. A text that has
+    mixed with them or not: see :func:`auucmax.encoding.texts.level_text`. A text that has
     zeros at the end of its decimals counts as the same without ("1.0" as "1"; "-0" as "0"), unless
     it is a level itself. Floats of 2^53 and more are an error there: they may stand for several
     whole numbers.
@@ -115,23 +180,51 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         table = _table(frame)
         if not len(table):
             raise ValueError("the table should have rows, got none. Check where it comes from.")
-        return self._learn([self._summarise(table[name]) for name in table.columns])
+        return self._learn([self._column(table[name]) for name in table.columns])
 
-    def fit_summaries(self, summaries: Sequence[ColumnSummary]) -> Self:
-        """As ``fit``, from what is to be known of each column: for rows that are elsewhere."""
+    def fit_columns(self, columns: Iterable[Column]) -> Self:
+        """Learn terms from what is known of each column: for rows that are counted elsewhere."""
         self._check_parameters()
-        return self._learn(summaries)
+        return self._learn(list(columns))
 
-    def _learn(self, summaries: Sequence[ColumnSummary]) -> Self:
-        columns, terms, dropped = [], [], {}
-        for summary in summaries:
-            column, its_terms, reason = learn_column(summary)
-            if its_terms:
-                columns.append(column)
-                terms.extend(its_terms)
-            else:
-                dropped[summary.name] = reason
-        if not columns:
+    def _check_parameters(self) -> None:
+        check_whole(self.max_levels, "max_levels", 1)
+        check_whole(self.min_level_rows, "min_level_rows", 1)
+        check_choice(self.new_levels, "new_levels", NEW_LEVELS)
+
+    def _column(self, series: pd.Series) -> Column:
+        name, kind = str(series.name), kind_of(series)
+        if kind == "mixed":
+            raise unknown_kind(series)
+        if kind == "category":
+            codes, texts = texts_of(series, kind)
+            counts = np.bincount(codes[codes >= 0], minlength=len(texts))
+            present = [
+                pair for pair in zip(-counts, texts, strict=True) if pair[1] not in MISSING_TEXTS
+            ]
+            # The most frequent; of equally frequent ones the first in the alphabet.
+            frequent = sorted(present)[: int(self.max_levels)]
+            levels = sorted(text for minus, text in frequent if -minus >= self.min_level_rows)
+            places = places_of(texts, levels)[0][codes]
+            n_other, n_missing = int((places == len(levels)).sum()), int((places == -1).sum())
+            return Column.of_texts(
+                name, levels, n_other=n_other, n_missing=n_missing, n_rows=len(places)
+            )
+        values = np.empty(0) if kind == "empty" else numbers_of(series, kind)
+        present_numbers = values[~np.isnan(values)]
+        if not len(present_numbers):
+            return Column(name, "number")
+        return Column(
+            name,
+            kind,
+            has_missing=len(present_numbers) < len(values),
+            varies=bool(np.ptp(present_numbers) > 0),
+            fill=float(np.median(present_numbers, overwrite_input=True)),
+        )
+
+    def _learn(self, columns: list[Column]) -> Self:
+        dropped = {column.name: column.flaw for column in columns if not column.terms}
+        if len(dropped) == len(columns):
             raise ValueError(
                 f"the table should have a column that tells rows apart, got {_reasons(dropped)}. "
                 f"Pass more columns or more rows."
@@ -143,15 +236,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=3,
             )
-        self.columns_, self.terms_, self.dropped_ = tuple(columns), tuple(terms), dropped
-        self.n_features_in_ = len(summaries)
-        self.feature_names_in_ = np.array([summary.name for summary in summaries], dtype=object)
+        self._set([column for column in columns if column.name not in dropped], dropped)
+        self.n_features_in_ = len(columns)
+        self.feature_names_in_ = np.array([column.name for column in columns], dtype=object)
         return self
 
-    def _check_parameters(self) -> None:
-        check_whole(self.max_levels, "max_levels", 1)
-        check_whole(self.min_level_rows, "min_level_rows", 1)
-        check_choice(self.new_levels, "new_levels", NEW_LEVELS)
+    def _set(self, columns: Iterable[Column], dropped: dict[str, str]) -> None:
+        self.columns_, self.dropped_ = tuple(columns), dropped
+        self.terms_ = tuple(term for column in self.columns_ for term in column.terms)
 
     def transform(self, frame: Any) -> Floats:
         """(n, p) features of the rows of a table that has the columns of training."""
@@ -160,12 +252,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         wanted = [column.name for column in self.columns_]
         if unknown := [name for name in wanted if name not in table.columns]:
             raise ValueError(unknown_columns_message("the table", unknown, list(table.columns)))
-        features = np.empty((len(table), len(self.terms_)))
+        parts, first = [], 0
         for column in self.columns_:
-            values = self._values(table[column.name], column)
-            for place, term in enumerate(self.terms_):
-                if term.column == column.name:
-                    features[:, place] = _feature(values, term, column)
+            last = first + len(column.terms)
+            parts.append((slice(first, last), column, self._values(table[column.name], column)))
+            first = last
+        features = np.zeros((len(table), len(self.terms_)))
+        # Rows in blocks: a column of the whole matrix is spread over all of its memory.
+        for start in range(0, len(table), _BLOCK):
+            block = features[start : start + _BLOCK]
+            for own, column, values in parts:
+                _write(block[:, own], column, values[start : start + _BLOCK])
         return features
 
     def accept(self, frame: Any) -> Self:
@@ -177,9 +274,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         table = _table(frame)
         columns = []
         for column in self.columns_:
-            if column.kind == "category" and not column.has_other:
-                _, n_new = places_of(texts_of(table[column.name])[1], column.levels)
-                column = replace(column, has_other=n_new > 0)
+            if column.kind == "category" and not (column.has_other or column.takes_new):
+                series = table[column.name]
+                new = places_of(texts_of(series, kind_of(series))[1], column.levels)[1]
+                column = replace(column, takes_new=bool(new))
             columns.append(column)
         self.columns_ = tuple(columns)
         return self
@@ -200,7 +298,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return {
             "parameters": self.get_params(),
             "columns": [asdict(c) | {"levels": list(c.levels)} for c in self.columns_],
-            "terms": [asdict(term) for term in self.terms_],
         }
 
     @classmethod
@@ -209,79 +306,62 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         try:
             encoder = cls(**plain["parameters"])
             encoder._check_parameters()
-            columns = tuple(column_of(entry) for entry in plain["columns"])
-            terms = tuple(term_of(entry, columns) for entry in plain["terms"])
-            if len({c.name for c in columns}) < len(columns) or not terms:
-                raise ValueError("columns have different names, and there is a term")
+            columns = [_column_of(entry) for entry in plain["columns"]]
+            if not columns or len({c.name for c in columns}) < len(columns):
+                raise ValueError("there should be columns, with different names")
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             raise ValueError(
                 f"an encoder should be what to_dict returns, got something else ({error}). "
                 f"Save it again."
             ) from error
-        encoder.columns_, encoder.terms_, encoder.dropped_ = columns, terms, {}
+        encoder._set(columns, {})
         encoder.n_features_in_ = len(columns)
         encoder.feature_names_in_ = np.array([c.name for c in columns], dtype=object)
         return encoder
 
-    def _summarise(self, series: pd.Series) -> ColumnSummary:
-        name, kind, n_rows = str(series.name), kind_of(series), len(series)
-        if kind == "category":
-            return self._summarise_category(series)
-        if kind == "empty":
-            return ColumnSummary(name, kind, n_rows, n_rows)
-        values = numbers_of(series, kind)
-        present = values[~np.isnan(values)]
-        fill, n_missing = float(np.median(present)), int(series.isna().sum())
-        return ColumnSummary(
-            name, kind, n_rows, n_missing, fill=fill, differ=bool(np.ptp(present) > 0)
-        )
-
-    def _summarise_category(self, series: pd.Series) -> ColumnSummary:
-        codes, texts = texts_of(series)
-        counts = np.bincount(codes[codes >= 0], minlength=len(texts))
-        present = [
-            pair for pair in zip(-counts, texts, strict=True) if pair[1] not in MISSING_TEXTS
-        ]
-        frequent = sorted(present)[: int(self.max_levels)]
-        levels = sorted(text for minus, text in frequent if -minus >= self.min_level_rows)
-        places = places_of(texts, levels)[0][codes]
-        n_other, n_missing = int((places == len(levels)).sum()), int((places == -1).sum())
-        return ColumnSummary(
-            str(series.name), "category", len(places), n_missing, tuple(levels), n_other
-        )
-
     def _values(self, series: pd.Series, column: Column) -> NDArray[Any]:
         """Numbers (NaN where missing); of a category the place of the level, -1 where missing."""
-        is_texts = column.kind in ("category", "boolean") and is_mix(series)
-        kind = "category" if is_texts else kind_of(series)
-        if kind == "empty":
-            empty = np.nan if column.kind != "category" else -1
-            return np.full(len(series), empty)
+        kind = kind_of(series)
         if kind not in _TAKES[column.kind]:
-            raise _other_kind(column, kind, series[series.notna()].iloc[0])
+            present = series[series.notna()]
+            if kind == "mixed":
+                raise unknown_kind(series)
+            if len(present):
+                raise _other_kind(column, kind, present.iloc[0])
+            kind = "empty"
+        if kind == "empty":
+            return np.full(len(series), -1 if column.kind == "category" else np.nan)
         if column.kind == "category":
-            return self._places(series, column)
-        return (
-            _truths(series, column, kind) if column.kind == "boolean" else numbers_of(series, kind)
-        )
+            return self._places(series, kind, column)
+        if column.kind != "boolean":
+            return numbers_of(series, kind)
+        values, unknown = truths_of(series, kind)
+        if unknown and isinstance(unknown[0], str):
+            raise _other_kind(column, "category", unknown[0])
+        if unknown:
+            raise ValueError(
+                f"column {column.name!r} should hold booleans or 0/1 as in training, got other "
+                f"numbers such as {unknown[0]!r}. Convert the column."
+            )
+        return values
 
-    def _places(self, series: pd.Series, column: Column) -> NDArray[np.intp]:
-        codes, texts = texts_of(series)
-        place_of_text, n_new = places_of(texts, column.levels)
+    def _places(self, series: pd.Series, kind: str, column: Column) -> NDArray[np.intp]:
+        codes, texts = texts_of(series, kind)
+        place_of_text, new = places_of(texts, column.levels)
         places = place_of_text[codes]
-        if not n_new:
+        if not new:
             return places
-        new = [
-            t for t, place in zip(texts, place_of_text, strict=False) if place == len(column.levels)
-        ]
         rows, present = int((places == len(column.levels)).sum()), int((places >= 0).sum())
-        if not column.has_other and self.new_levels == "error":
+        if not (column.has_other or column.takes_new) and self.new_levels == "error":
             raise ValueError(
                 f"column {column.name!r} should hold levels of training, {listed(column.levels)}; "
                 f"got {listed(new)} in {rows} row{'s' * (rows != 1)}. Correct the values, train "
                 f"again with them, or use new_levels='other', which counts them to no level."
             )
-        if rows > present * _usual(column.other_share, present):
+        # As many as half are usual, and up to three standard errors more than in training.
+        share = column.other_share
+        usual = max(_MANY_NEW, share + 3 * float(np.sqrt(share * (1 - share) / max(present, 1))))
+        if rows > present * usual:
             warnings.warn(
                 f"column {column.name!r} should mostly hold levels of training, "
                 f"{listed(column.levels)}; got other values in {rows / present:.0%} of the rows "
@@ -292,7 +372,44 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return places
 
 
-_PLURAL = {"number": "numbers", "category": "texts", "date": "dates", "boolean": "booleans"}
+def _column_of(entry: Mapping[str, Any]) -> Column:
+    """The column of a dictionary; ValueError if no encoder wrote it."""
+    column = Column(**{**entry, "levels": tuple(entry["levels"])})
+    flags = (column.has_other, column.has_missing, column.varies, column.takes_new)
+    is_filled = type(column.fill) is float and bool(np.isfinite(column.fill))
+    right = (
+        column.kind in KINDS
+        and all(type(text) is str for text in (column.name, *column.levels))
+        and all(type(flag) is bool for flag in flags)
+        and type(column.other_share) is float
+        and 0 <= column.other_share <= 1
+        and is_filled != (column.kind == "category")
+        and len(set(column.levels)) == len(column.levels)
+        and column.terms
+    )
+    if not right:
+        raise ValueError(f"there is no such column as {column!r}"[:200])
+    return column
+
+
+def _write(features: Floats, column: Column, values: NDArray[Any]) -> None:
+    """Fill the features of one column, which are all zero, from what ``_values`` made of it."""
+    if column.kind != "category":
+        missing = np.isnan(values)
+        if column.varies:
+            features[:, 0] = values
+            features[missing, 0] = column.fill
+        if column.has_missing:
+            features[:, -1] = missing
+        return
+    # The feature of each place; the last is that of missing values, whose place is -1.
+    n_levels, n_terms = len(column.levels), features.shape[1]
+    of_place = np.arange(n_levels + 2)
+    of_place[n_levels] = n_levels if column.has_other else -1
+    of_place[-1] = n_terms - 1 if column.has_missing else -1
+    own = of_place[values]
+    rows = np.flatnonzero(own >= 0)
+    features[rows, own[rows]] = 1.0
 
 
 def _other_kind(column: Column, kind: str, example: Any) -> ValueError:
@@ -300,22 +417,6 @@ def _other_kind(column: Column, kind: str, example: Any) -> ValueError:
         f"column {column.name!r} should hold {_PLURAL[column.kind]} as in training, got "
         f"{_PLURAL[kind]} such as {example!r}. Convert the column, or clean these values."
     )
-
-
-def _truths(series: pd.Series, column: Column, kind: str) -> Floats:
-    """0 and 1 of booleans, of these numbers, or of the texts that files have for booleans."""
-    if kind == "category":
-        values, unknown = truths(series)
-        if unknown:
-            raise _other_kind(column, kind, unknown[0])
-        return values
-    values = numbers_of(series, kind)
-    if not np.isin(values[~np.isnan(values)], (0, 1)).all():
-        raise ValueError(
-            f"column {column.name!r} should hold booleans or 0/1 as in training, got other "
-            f"numbers. Convert the column."
-        )
-    return values
 
 
 def encode_slow(frame: pd.DataFrame, encoder: TableEncoder) -> Floats:
@@ -351,11 +452,6 @@ def _number_slow(value: Any) -> float:
     return float(value)
 
 
-def _usual(share: float, n_rows: int) -> float:
-    """The most unknown texts that are not told: half, or three standard errors above training."""
-    return max(_MANY_NEW, share + 3 * float(np.sqrt(share * (1 - share) / max(n_rows, 1))))
-
-
 def _table(frame: Any) -> pd.DataFrame:
     """A pandas frame whose columns have different names, all texts; the rows are not copied."""
     if not isinstance(frame, pd.DataFrame):
@@ -382,18 +478,6 @@ def text_names(frame: pd.DataFrame) -> pd.DataFrame:
             f"once. Rename or drop them."
         )
     return frame.set_axis(names, axis=1)
-
-
-def _feature(values: NDArray[Any], term: Term, column: Column) -> NDArray[Any]:
-    """One feature from what ``_values`` made of the column."""
-    if term.kind == "value":
-        return np.where(np.isnan(values), term.fill, values)
-    if column.kind != "category":
-        return np.isnan(values)
-    if term.kind == "missing":
-        return np.asarray(values == -1)
-    place = len(column.levels) if term.level is None else column.levels.index(term.level)
-    return np.asarray(values == place)
 
 
 def _reasons(dropped: Mapping[str, str]) -> str:

@@ -1,4 +1,8 @@
-"""What columns of texts stand for, by all texts of all files; and outcomes in words."""
+"""What columns hold, by their type or by their values."""
+
+import datetime
+from decimal import Decimal
+from fractions import Fraction
 
 import duckdb
 import numpy as np
@@ -6,14 +10,91 @@ import pandas as pd
 import pytest
 
 from auucmax.data.reading import read_table
-from auucmax.data.text_types import (
+from auucmax.encoding.kinds import (
     ANY_KIND,
     JSON_KINDS,
+    KINDS,
     KINDS_OF_COLUMNS,
-    MISSING_TEXTS,
-    outcome_numbers,
+    kind_of,
+    kind_of_type,
+    numbers_of,
+    texts_of,
+    truths_of,
     type_of_texts,
 )
+from auucmax.encoding.texts import BOOLEAN_TEXTS, MISSING_TEXTS, truth_slow
+
+COLUMNS = {
+    "number": [
+        [1, 2], [1.5, None], [np.nan], pd.Series([1, None], dtype="Int64"), [Decimal("1.5"), None],
+        pd.Series([1, 2.5], dtype=object), [Decimal(1), 1.5, Fraction(1, 3)],
+    ],
+    "boolean": [
+        [True, False], pd.Series([True, None], dtype="boolean"),
+        pd.Series([True, None], dtype=object),
+    ],
+    "category": [["a", None], pd.Series(["a", "b"], dtype="category"), ["true", "false"]],
+    "date": [
+        [datetime.date(2024, 1, 1)], pd.to_datetime(["2024-01-01", None]),
+        pd.to_datetime(["2024-01-01"]).tz_localize("Asia/Tokyo"),
+    ],
+    "empty": [[None, None], []],
+    "mixed": [[1, "a"], [True, "a"], [Decimal(1), "a"], [True, 2], [np.True_, 1.5]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", list(COLUMNS))
+def test_kinds(kind):
+    assert kind in (*KINDS, "empty", "mixed")
+    for values in COLUMNS[kind]:
+        assert kind_of(pd.Series(values)) == kind
+
+
+def test_columns_of_several_kinds_or_of_others_are_refused():
+    for values in ([1j], [b"a"], [{}], ["a", b"a"], [1, datetime.date(2024, 1, 1)]):
+        with pytest.raises(ValueError, match="column 'c' should hold numbers, texts, booleans"):
+            kind_of(pd.Series(values, name="c", dtype=object))
+
+
+def test_types_of_arrow():
+    import pyarrow as pa
+
+    known = {
+        "number": [pa.int8(), pa.float32(), pa.decimal128(9, 2)], "boolean": [pa.bool_()],
+        "category": [pa.string(), pa.large_string()], "date": [pa.date32(), pa.timestamp("us")],
+        None: [pa.list_(pa.int8()), pa.binary(), pa.time64("us"), pa.duration("s"), pa.null()],
+    }  # fmt: skip
+    for kind, types in known.items():
+        assert {kind_of_type(pd.ArrowDtype(type_)) for type_ in types} == {kind}
+
+
+def test_numbers():
+    assert numbers_of(pd.Series([True, False]), "boolean").tolist() == [1, 0]
+    moments = pd.Series(pd.to_datetime(["1970-01-02 12:00", None]))
+    np.testing.assert_array_equal(numbers_of(moments, "date"), [1.5, np.nan])
+    with pytest.raises(ValueError, match="column 'c' should hold finite numbers, got 1 infinite"):
+        numbers_of(pd.Series([1.0, -np.inf], name="c"), "number")
+
+
+def test_texts_of_values_that_are_equal_are_one():
+    codes, texts = texts_of(pd.Series([1, "1", 1.0, True, None, "x"], dtype=object), "mixed")
+    assert texts == ["1", "true", "x"]
+    assert codes.tolist() == [0, 0, 0, 1, -1, 2]
+
+
+def test_truths_are_the_slow_ones():
+    known = [*BOOLEAN_TEXTS[0], *BOOLEAN_TEXTS[1], "0", "1", "1.0", "-0.0", *MISSING_TEXTS]
+    values, unknown = truths_of(pd.Series(known, dtype=object), "category")
+    slow = [truth_slow(text) for text in known]
+    np.testing.assert_array_equal(values, [np.nan if v is None else v for v in slow])
+    assert values[:10].tolist() == [0, 0, 0, 1, 1, 1, 0, 1, 1, 0]
+    assert np.isnan(values[10:]).all()
+    assert unknown == []
+    assert truths_of(pd.Series(["true", "yes", "2", "tRUE"]), "category")[1] == ["yes", "2", "tRUE"]
+    assert [truth_slow(True), truth_slow(0)] == [1, 0]
+    values, unknown = truths_of(pd.Series([0.0, 1.0, np.nan, 2.0]), "number")
+    np.testing.assert_array_equal(values, [0, 1, np.nan, 2])
+    assert unknown == [2.0]
 
 
 @pytest.mark.parametrize(
@@ -115,21 +196,3 @@ def test_numbers_and_missing_values_of_csv_files(tmp_path):
     assert frame["s"].tolist()[1:3] == ["None", "a b"]
     assert frame["s"].isna().tolist() == [True, False, False, True]
     assert frame["none"].isna().all()
-
-
-@pytest.mark.parametrize("words", ["yes no", "Y n", "True FALSE", " t f"])
-@pytest.mark.parametrize("dtype", ["str", "category", object])
-def test_an_outcome_in_words(words, dtype):
-    one, zero = words.rsplit(" ", 1)
-    column = pd.Series([zero, one, None, zero], name="y", index=[5, 6, 7, 9]).astype(dtype)
-    expected = pd.Series([0.0, 1.0, np.nan, 0.0], name="y", index=[5, 6, 7, 9])
-    pd.testing.assert_series_equal(outcome_numbers(column), expected)
-
-
-def test_outcomes_that_are_numbers_stay_and_others_are_refused():
-    for values in ([1, 0], [0.5, None], [True, False], ["1", "0.5"]):
-        column = pd.Series(values, name="y")
-        pd.testing.assert_series_equal(outcome_numbers(column), column)
-    for bad in (["yes", "maybe"], ["yes", "false"], ["yes", "1"], ["a", "b"], ["no", ""]):
-        with pytest.raises(ValueError, match="the outcome 'y' should hold numbers, or yes and no"):
-            outcome_numbers(pd.Series(bad, name="y"))

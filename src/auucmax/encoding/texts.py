@@ -1,4 +1,4 @@
-"""The texts that stand for values of a category: the same from CSV, Parquet, SQL or Python.
+"""The texts that stand for values: the same from CSV, Parquet, SQL or Python.
 
 A value has a text (:func:`level_text`), and a text counts as a level, as another text or as missing
 (:func:`counted_as`): formats write the same value in different ways.
@@ -9,40 +9,28 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from decimal import Decimal
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from auucmax._validation import Floats
-from auucmax.data.text_types import MISSING_TEXTS
+from auucmax._validation import listed
 
-__all__ = [
-    "BOOLEAN_TEXTS",
-    "END_ZEROS",
-    "arm_text",
-    "counted_as",
-    "is_mix",
-    "level_text",
-    "other_spellings",
-    "places_of",
-    "texts_of",
-    "truth_slow",
-    "truths",
-]
-
+#: Texts that stand for a missing value.
+MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 #: A number with zeros at the end of its decimals, or -0: the group is the same number without. No
 #: text matches two alternatives, so that databases that try them in another order agree.
 END_ZEROS = r"-?(0+)[.]0+|-(0)|(-?0*[1-9][0-9]*)[.]0+|(-?[0-9]+[.][0-9]*[1-9])0+"
 #: How databases, pandas and R write false and true.
 BOOLEAN_TEXTS = (("false", "False", "FALSE"), ("true", "True", "TRUE"))
-_TRUTHS = ("false", "true", "0", "1")  # levels of a boolean: at odd places the true ones
+#: The levels of a boolean column that comes as texts: at odd places the true ones.
+TRUTHS = ("false", "true", "0", "1")
 _MISSING = frozenset(MISSING_TEXTS)
 _BOOLEAN = frozenset(text for spellings in BOOLEAN_TEXTS for text in spellings)
 _LONGEST_DECIMAL = 60  # digits; beyond, a decimal is a text as it prints
-_MIXED = ("mixed", "mixed-integer")
+# What an outcome in words may be, the word for 1 first.
+_ANSWERS = (("yes", "no"), ("y", "n"), ("true", "false"), ("t", "f"))
 
 
 def level_text(value: Any) -> str:
@@ -64,16 +52,6 @@ def level_text(value: Any) -> str:
     return str(value)
 
 
-def arm_text(value: Any) -> str:
-    """A label of an arm; booleans are the same in all files.
-
-    >>> arm_text("True"), arm_text(True), arm_text(1.0), arm_text("Mail")
-    ('true', 'true', '1', 'Mail')
-    """
-    text = level_text(value)
-    return text.lower() if text.lower() in ("true", "false") else text
-
-
 def _decimal_text(value: Decimal) -> str:
     if not value.is_finite() or abs(value.adjusted()) > _LONGEST_DECIMAL:
         return str(value)
@@ -81,6 +59,16 @@ def _decimal_text(value: Decimal) -> str:
         return str(int(value))
     near = str(float(value))  # small numbers print with an exponent
     return near if Decimal(near) == value else _without_end_zeros(format(value, "f"))
+
+
+def arm_text(value: Any) -> str:
+    """The text that stands for an arm of a trial: a boolean is one, however it is spelt.
+
+    >>> arm_text("True"), arm_text(True), arm_text(1.0), arm_text("Mail")
+    ('true', 'true', '1', 'Mail')
+    """
+    text = level_text(value)
+    return text.lower() if text.lower() in ("true", "false") else text
 
 
 def counted_as(text: str, levels: Collection[str]) -> str | None:
@@ -118,70 +106,57 @@ def other_spellings(levels: Collection[str]) -> dict[str, str]:
 
 
 def _without_end_zeros(text: str) -> str:
-    found = re.fullmatch(END_ZEROS, text)
+    found = re.fullmatch(END_ZEROS, text) if text.endswith("0") else None
     return "".join(filter(None, found.groups())) if found else text
 
 
-def places_of(texts: Sequence[str], levels: Sequence[str]) -> tuple[NDArray[np.intp], int]:
-    """Place of the level of each text, and last -1; and the number of texts that are no level.
+def places_of(texts: Sequence[str], levels: Sequence[str]) -> tuple[NDArray[np.intp], list[str]]:
+    """The place of each text among the levels, and the texts that are no level.
 
-    -1 is of missing values, whose code is -1 as well; of unknown texts the place is after all.
+    Such texts have the place after all levels, missing ones have -1. One more -1 is at the end:
+    rows without a value have the code -1, so that ``places[codes]`` is right for them as well.
     """
     known = {level: place for place, level in enumerate(levels)}
     counted = [counted_as(text, known) for text in texts]
     places = [-1 if text is None else known.get(text, len(known)) for text in counted]
-    return np.array([*places, -1], dtype=np.intp), places.count(len(known))
-
-
-def texts_of(series: pd.Series) -> tuple[NDArray[np.intp], list[str]]:
-    """Code of the text of each row (-1 where missing), and the texts."""
-    if is_mix(series):  # factorize would take True and 1 for one value
-        series = series.map(lambda value: _exact_text(value, series.name), na_action="ignore")
-    codes, values = pd.factorize(series)
-    if pd.api.types.is_float_dtype(values.dtype):
-        values = np.asarray(values)  # single precision stays: its 0.1 prints as such
-    text_of_value = np.array([_exact_text(value, series.name) for value in values], dtype=object)
-    own, texts = pd.factorize(text_of_value)
-    return np.append(own, -1)[codes].astype(np.intp), [str(text) for text in texts]
-
-
-def is_mix(series: pd.Series) -> bool:
-    """Whether it is texts, numbers and booleans in one column, each of which is a text."""
-    if series.dtype != object or pd.api.types.infer_dtype(series, skipna=True) not in _MIXED:
-        return False
-    types = set(map(type, series[series.notna()]))
-    return all(issubclass(own, (str, Real, Decimal, np.bool_)) for own in types)
-
-
-def _exact_text(value: Any, name: Any) -> str:
-    """The text of a value, unless it is a float that stands for several whole numbers."""
-    if isinstance(value, (float, np.floating)) and np.isfinite(value):
-        digits = np.finfo(type(value)).nmant + 1
-        if abs(float(value)) >= 2.0**digits:
-            raise ValueError(
-                f"column {name!r} should hold floats below 2^{digits} where they stand for texts, "
-                f"got {float(value)!r}, in which several whole numbers fall together. Convert the "
-                f"column to integers or texts where it comes from."
-            )
-    return level_text(value)
-
-
-def truths(series: pd.Series) -> tuple[Floats, list[str]]:
-    """Texts of booleans as 0 and 1, NaN where missing; and the texts that are none.
-
-    >>> truths(pd.Series(["True", "false", "0", "NA", "yes"]))
-    (array([ 1.,  0.,  0., nan, nan]), ['yes'])
-    """
-    codes, texts = texts_of(series)
-    places, _ = places_of(texts, _TRUTHS)
-    unknown = [text for text, place in zip(texts, places, strict=False) if place == len(_TRUTHS)]
-    is_known = (places >= 0) & (places < len(_TRUTHS))
-    return np.where(is_known, places % 2, np.nan)[codes], unknown
+    new = [text for text, place in zip(texts, places, strict=True) if place == len(known)]
+    return np.array([*places, -1], dtype=np.intp), new
 
 
 def truth_slow(value: Any) -> float | None:
     """One boolean, number or text as 0 or 1, None where it is missing: the twin of ``truths``."""
     if not isinstance(value, str):
         return float(value)
-    text = counted_as(value, _TRUTHS)
-    return None if text is None else float(_TRUTHS.index(text) % 2)
+    text = counted_as(value, TRUTHS)
+    return None if text is None else float(TRUTHS.index(text) % 2)
+
+
+def outcome_numbers(column: pd.Series) -> pd.Series:
+    """An outcome as numbers: yes or no, y or n, true or false, t or f (any case) are 1 or 0.
+
+    Numbers and booleans, and texts that are numbers, stay as they are; so do missing values. Other
+    texts, and words of two pairs, are errors.
+
+    >>> outcome_numbers(pd.Series(["Yes", "no", None], name="buys")).tolist()
+    [1.0, 0.0, nan]
+    >>> outcome_numbers(pd.Series(["yes", "maybe"], name="buys"))
+    Traceback (most recent call last):
+    ValueError: the outcome 'buys' should hold numbers, or yes and no, got 'maybe', 'yes'.
+    Convert the column to numbers first.
+    """
+    if pd.api.types.is_numeric_dtype(column.dtype):  # booleans are
+        return column
+    codes, levels = pd.factorize(column.astype(object))
+    words = [str(level).strip().casefold() for level in levels]
+    for one, zero in _ANSWERS:
+        if words and set(words) <= {one, zero}:
+            numbers = np.array([float(word == one) for word in words] + [np.nan])
+            return pd.Series(numbers[codes], index=column.index, name=column.name)
+    try:
+        pd.to_numeric(pd.Series(levels))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the outcome {column.name!r} should hold numbers, or yes and no, got "
+            f"{listed(sorted(map(str, levels)))}. Convert the column to numbers first."
+        ) from error
+    return column

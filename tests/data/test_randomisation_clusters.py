@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from auucmax.data.checks import check_randomisation
-from auucmax.data.clusters import independent_rows, within_clusters
+from auucmax.data.randomisation import check_randomisation, independent_rows, within_clusters
 from auucmax.data.trial import Trial
 
 

@@ -9,18 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax.data.level_texts import (
+from auucmax.encoding.texts import (
     BOOLEAN_TEXTS,
     END_ZEROS,
     counted_as,
     level_text,
     other_spellings,
+    outcome_numbers,
     places_of,
-    texts_of,
-    truth_slow,
-    truths,
 )
-from auucmax.data.text_types import MISSING_TEXTS
 
 
 @pytest.mark.parametrize(
@@ -84,24 +81,24 @@ def test_spellings_of_booleans():
 
 
 def test_places():
-    places, n_new = places_of(["b", "a", "NA", "z", "1.0"], ["a", "b", "1"])
+    places, new = places_of(["b", "a", "NA", "z", "1.0"], ["a", "b", "1"])
     assert places.tolist() == [1, 0, -1, 3, 2, -1]
-    assert n_new == 1
+    assert new == ["z"]
 
 
-def test_texts_of_values_that_are_equal_are_one():
-    codes, texts = texts_of(pd.Series([1, "1", 1.0, True, None, "x"], dtype=object))
-    assert texts == ["1", "true", "x"]
-    assert codes.tolist() == [0, 0, 0, 1, -1, 2]
+@pytest.mark.parametrize("words", ["yes no", "Y n", "True FALSE", " t f"])
+@pytest.mark.parametrize("dtype", ["str", "category", object])
+def test_an_outcome_in_words(words, dtype):
+    one, zero = words.rsplit(" ", 1)
+    column = pd.Series([zero, one, None, zero], name="y", index=[5, 6, 7, 9]).astype(dtype)
+    expected = pd.Series([0.0, 1.0, np.nan, 0.0], name="y", index=[5, 6, 7, 9])
+    pd.testing.assert_series_equal(outcome_numbers(column), expected)
 
 
-def test_truths_are_the_slow_ones():
-    known = [*BOOLEAN_TEXTS[0], *BOOLEAN_TEXTS[1], "0", "1", "1.0", "-0.0", *MISSING_TEXTS]
-    values, unknown = truths(pd.Series(known, dtype=object))
-    slow = [truth_slow(text) for text in known]
-    np.testing.assert_array_equal(values, [np.nan if v is None else v for v in slow])
-    assert values[:10].tolist() == [0, 0, 0, 1, 1, 1, 0, 1, 1, 0]
-    assert np.isnan(values[10:]).all()
-    assert unknown == []
-    assert truths(pd.Series(["true", "yes", "2", "tRUE"]))[1] == ["yes", "2", "tRUE"]
-    assert [truth_slow(True), truth_slow(0)] == [1, 0]
+def test_outcomes_that_are_numbers_stay_and_others_are_refused():
+    for values in ([1, 0], [0.5, None], [True, False], ["1", "0.5"]):
+        column = pd.Series(values, name="y")
+        pd.testing.assert_series_equal(outcome_numbers(column), column)
+    for bad in (["yes", "maybe"], ["yes", "false"], ["yes", "1"], ["a", "b"], ["no", ""]):
+        with pytest.raises(ValueError, match="the outcome 'y' should hold numbers, or yes and no"):
+            outcome_numbers(pd.Series(bad, name="y"))

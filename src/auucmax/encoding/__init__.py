@@ -1,0 +1,23 @@
+"""A raw table as numbers: the kinds of its columns, the texts of its levels, the terms of a model.
+
+``kinds`` says what a column holds and reads its values, ``texts`` gives equal values one text
+whatever the file, ``encoder`` learns features from a table and makes them of another.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from auucmax.encoding.encoder import TableEncoder
+
+__all__ = ["TableEncoder"]
+
+
+def __getattr__(name: str) -> Any:
+    # Late: who only reads a table has no need of scikit-learn.
+    if name != "TableEncoder":
+        raise AttributeError(f"module 'auucmax.encoding' has no attribute {name!r}")
+    from auucmax.encoding.encoder import TableEncoder
+
+    return TableEncoder
