@@ -225,7 +225,7 @@ FIELDS = {  # what is wrong -> (field, its text, what is said of it)
     "n_epochs": ("n_epochs", "3", "losses of train have shape"),
     "repeated names": ("feature_names", '["a", "a", "b", "c"]', "3 different names of 4"),
     "names of one string": ("feature_names", '"abcd"', "not a list of strings"),
-    "unknown field": ("extra", "1", "the fields differ in extra"),
+    "unknown field": ("extra", "1", "its fields differ in extra"),
     "no hashes": ("trained_on", '{"n_rows": 9, "total": 1, "sample": []}', "not sorted"),
     "unsorted": ("trained_on", '{"n_rows": 9, "total": 1, "sample": [2, 1]}', "not sorted"),
     "large": ("trained_on", '{"n_rows": 9, "total": 1e30, "sample": [1]}', "a count is 1e"),
@@ -355,10 +355,10 @@ def test_any_truncation_is_noticed(saved, tmp_path):
 
 def test_newer_and_absent_files(saved, tmp_path):
     path = tmp_path / "model.npz"
-    path.write_bytes(rewritten(saved, header(version=files.VERSION + 1)))
-    with pytest.raises(ValueError, match=r"version 1 or older, got 2\. .* upgrade auucmax"):
+    path.write_bytes(rewritten(saved, header(version=files.FORMAT.version + 1)))
+    with pytest.raises(ValueError, match=r"of version 1, got version 2\. .* upgrade auucmax"):
         load_network(path)
     path.write_bytes(rewritten(saved, header()))  # the same, rewritten
     load_network(path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ValueError, match="should be a file of save_network that can be read"):
         load_network(tmp_path / "absent.npz")

@@ -1,35 +1,28 @@
-"""Fitted networks as files: an .npz archive of arrays with a JSON header; reading runs no code."""
+"""Fitted networks as files: an archive of arrays with a JSON header; reading runs no code."""
 
 from __future__ import annotations
 
-import io
-import json
 import math
 import os
-import zipfile
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from auucmax._archive import ArchiveFormat, check_names
 from auucmax.data.fingerprint import Fingerprint, TrainingRecord
 from auucmax.estimators.networks.models import GANITE, CFRNet, TARNet, check_parameters, keep
 from auucmax.estimators.networks.network import Network, Scales
 from auucmax.estimators.networks.training import Fitted
 
-__all__ = ["load_network", "save_network"]
-
 Model = TARNet | CFRNet | GANITE
 
-FORMAT = "auucmax network"
-VERSION = 1
+FORMAT = ArchiveFormat("auucmax network", 1, "file of save_network")
 _CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (TARNet, CFRNet, GANITE)}
-_HEADER = "header.json"
 _FIELDS = {
-    "format", "version", "class", "parameters", "normalise", "n_features", "feature_names",
-    "binary", "y_mean", "y_scale", "n_parameters", "n_epochs", "trained_on",
+    "class", "parameters", "normalise", "n_features", "feature_names", "binary", "y_mean",
+    "y_scale", "n_parameters", "n_epochs", "trained_on",
 }  # fmt: skip
 _DTYPES = {  # by what the name begins with
     "shift": (np.float32, np.float64),
@@ -38,7 +31,6 @@ _DTYPES = {  # by what the name begins with
     "history": (np.float64,),
     "ids": (np.uint64,),
 }
-_EPOCH_ZERO = (1980, 1, 1, 0, 0, 0)  # no clock in the file: the same network, the same bytes
 
 
 def save_network(model: Model, path: str | os.PathLike[str]) -> None:
@@ -70,43 +62,17 @@ def save_network(model: Model, path: str | os.PathLike[str]) -> None:
     model._check_is_fitted()
     check_parameters(model)
     _check_widths_since_fit(model)
-    target = Path(path)
-    # Written beside and renamed: a killed run leaves the old file whole.
-    beside = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
-        with zipfile.ZipFile(beside, "w", zipfile.ZIP_STORED) as archive:
-            for name, content in _members(model).items():
-                archive.writestr(zipfile.ZipInfo(name, _EPOCH_ZERO), content)
-        os.replace(beside, target)
-    finally:
-        beside.unlink(missing_ok=True)
+    FORMAT.write(path, _header(model), _arrays(model))
 
 
 def load_network(path: str | os.PathLike[str]) -> Model:
     """Read a network that :func:`save_network` wrote; it scores without torch.
 
     The file must hold what a network of its kind has, no less and no more: the parameters that
-    ``fit`` would take, arrays of the shapes that follow from them, finite numbers.
+    ``fit`` would take, arrays of the shapes that follow from them, finite numbers. For any other
+    file there is a ModelFileError (a ValueError) of one line.
     """
-    content = Path(path).read_bytes()  # a file that is absent is its own error
-    try:
-        members = _read(content)
-        header = json.loads(members.pop(_HEADER))
-        if header["format"] != FORMAT:
-            raise ValueError(f"the format is {header['format']!r}")
-        is_newer = header["version"] > VERSION
-        if not is_newer:
-            return _restored(header, {name: _array(name, data) for name, data in members.items()})
-    except Exception as error:  # a damaged file makes parsers raise whatever they like
-        reason = f"{type(error).__name__}: {error}"
-        raise ValueError(
-            f"{Path(path).name} should be a whole file of save_network, got one that cannot be "
-            f"read ({reason[:200]}). Save the network again, or fetch the file again."
-        ) from error
-    raise ValueError(
-        f"{Path(path).name} should have a format of version {VERSION} or older, got "
-        f"{header['version']!r}. A newer auucmax wrote it: upgrade auucmax."
-    )
+    return FORMAT.read(path, _restored)
 
 
 def _check_widths_since_fit(model: Model) -> None:
@@ -124,18 +90,14 @@ def _check_widths_since_fit(model: Model) -> None:
         )
 
 
-def _members(model: Model) -> dict[str, bytes]:
-    network = model.network_
-    scales = network.scales
+def _header(model: Model) -> dict[str, Any]:
+    scales = model.network_.scales
     names = getattr(model, "feature_names_in_", None)
-    record = model.training_record_
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
+    return {
         "class": type(model).__name__,
         "parameters": {k: _plain(k, v) for k, v in model.get_params(deep=False).items()},
         # As fitted: the parameter of this name may have been changed since.
-        "normalise": bool(network.normalise),
+        "normalise": bool(model.network_.normalise),
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
         "binary": scales.binary,
@@ -144,17 +106,21 @@ def _members(model: Model) -> dict[str, bytes]:
         "n_parameters": int(model.n_parameters_),
         "n_epochs": model.n_epochs_,
         # Networks set no rows aside: what they were given they have learnt from.
-        "trained_on": asdict(record.learnt),
+        "trained_on": asdict(model.training_record_.learnt),
     }
-    arrays: dict[str, NDArray[Any]] = {"shift": scales.shift, "factor": scales.factor}
-    arrays |= {f"weights.{name}": array for name, array in network.weights.items()}
-    arrays |= {f"history.{name}": array for name, array in model.history_.items()}
-    if record.ids is not None:
-        arrays["ids"] = record.ids
-    return {
-        _HEADER: json.dumps(header, indent=1, allow_nan=False).encode(),
-        **{f"{name}.npy": _bytes(array) for name, array in arrays.items()},
+
+
+def _arrays(model: Model) -> dict[str, NDArray[Any]]:
+    network, ids = model.network_, model.training_record_.ids
+    arrays: dict[str, NDArray[Any]] = {
+        "shift": network.scales.shift,
+        "factor": network.scales.factor,
+        **{f"weights.{name}": array for name, array in network.weights.items()},
+        **{f"history.{name}": array for name, array in model.history_.items()},
     }
+    if ids is not None:
+        arrays["ids"] = ids
+    return {f"{name}.npy": array for name, array in arrays.items()}
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -173,41 +139,11 @@ def _plain(name: str, value: Any) -> Any:
     )
 
 
-def _bytes(array: NDArray[Any]) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=False)
-    return buffer.getvalue()
-
-
-def _read(content: bytes) -> dict[str, bytes]:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        entries = archive.infolist()
-        # Stored as they are, the members together are no larger than the file: no bombs.
-        is_stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in entries)
-        if not is_stored or sum(entry.file_size for entry in entries) > len(content):
-            raise ValueError("members should be stored without compression")
-        if len({entry.filename for entry in entries}) < len(entries):
-            raise ValueError("members should have different names")
-        return {entry.filename: archive.read(entry) for entry in entries}
-
-
-def _array(name: str, content: bytes) -> NDArray[Any]:
-    """An array of numbers whose header agrees with the number of bytes, before any is allocated."""
-    stream = io.BytesIO(content)
-    if np.lib.format.read_magic(stream) != (1, 0):
-        raise ValueError(f"{name} has an unknown array format")
-    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    expected = math.prod(shape) * dtype.itemsize
-    if dtype not in _DTYPES.get(name.split(".")[0], ()) or expected != len(content) - stream.tell():
-        raise ValueError(f"{name} has {len(content)} bytes for shape {shape} of {dtype}")
-    array = np.load(io.BytesIO(content), allow_pickle=False)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} has values that are not finite")
-    return np.asarray(array)
-
-
 def _restored(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
-    _check_names("fields", set(header), _FIELDS)
+    check_names("fields", set(header), _FIELDS)
+    for name, array in arrays.items():
+        if array.dtype not in _DTYPES.get(name.split(".")[0], ()):
+            raise ValueError(f"there is no place for {name[:50]}, numbers of {array.dtype}")
     model = _unfitted(header["class"], header["parameters"])
     d = _whole(header["n_features"])
     weights = {name: arrays.pop(f"weights.{name}.npy") for name in model._shapes(d)}
@@ -236,7 +172,7 @@ def _restored(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
 def _unfitted(name: str, stored: dict[str, Any]) -> Model:
     """A model with parameters that ``fit`` would take."""
     cls = _CLASSES[name]
-    _check_names("parameters", set(stored), set(cls().get_params(deep=False)))
+    check_names("parameters", set(stored), set(cls().get_params(deep=False)))
     plain = {key: _plain(key, value) for key, value in stored.items()}
     model: Model = cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()})
     check_parameters(model)
@@ -278,11 +214,6 @@ def _feature_names(names: Any, d: int) -> NDArray[Any]:
     if len(names) != d or len(set(names)) != d:
         raise ValueError(f"there are {len(set(names))} different names of {d} features")
     return np.array(names, dtype=object)
-
-
-def _check_names(what: str, found: set[str], expected: set[str]) -> None:
-    if found != expected:
-        raise ValueError(f"the {what} differ in {', '.join(sorted(found ^ expected))}")
 
 
 def _fingerprint(n_rows: Any, total: Any, sample: Any) -> Fingerprint:

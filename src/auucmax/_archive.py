@@ -1,0 +1,211 @@
+"""Model files: an archive of JSON, arrays and bytes. Reading one runs none of its contents.
+
+A file is a zip archive, stored without compression, so that what it holds is never larger than the
+file itself. Its member ``header.json`` says which format it has, and in which version. Members that
+are named ``*.npy`` are arrays of finite numbers, never pickles; ``*.json`` is plain data; any other
+name is bytes. ``numpy.load(path, allow_pickle=False)`` opens such a file, too.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auucmax._files import whole_file
+
+LARGEST_FILE = 2**31  #: bytes
+HEADER = "header.json"
+_FIRST_HEADER = "model.json"  # where trial models of version 1 had it: they are told to be old
+_LARGEST_COMPRESSED = 2**20  # bytes of a header that are read, if another version compressed it
+_EPOCH_ZERO = (1980, 1, 1, 0, 0, 0)  # no clock in the file: the same model, the same bytes
+T = TypeVar("T")
+
+
+class ModelFileError(ValueError):
+    """A file is no model that can be loaded: what was expected, what came, what to do."""
+
+
+@dataclass(frozen=True)
+class ArchiveFormat:
+    """One kind of model file.
+
+    Parameters
+    ----------
+    name : str
+        What the header says, as ``"auucmax network"``.
+    version : int
+        The one version that is read and written. Every change of what a file holds raises it.
+    noun : str
+        What messages call such a file, as ``"model file"``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> squares = ArchiveFormat("squares", 1, "file of squares")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     squares.write(f"{folder}/s", {"unit": "m"}, {"squares.npy": np.arange(3) ** 2})
+    ...     squares.read(f"{folder}/s", lambda header, members: (header["unit"], *members.values()))
+    ('m', array([0, 1, 4]))
+    """
+
+    name: str
+    version: int
+    noun: str
+
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        header: Mapping[str, Any],
+        members: Mapping[str, Any],
+    ) -> None:
+        """Put a header and members into the file ``path``, whole or not at all."""
+        marked = {"format": self.name, "version": self.version, **header}
+        with whole_file(path) as beside, zipfile.ZipFile(beside, "w") as archive:
+            for name, value in {HEADER: marked, **members}.items():
+                archive.writestr(zipfile.ZipInfo(name, _EPOCH_ZERO), _encoded(name, value))
+
+    def read(
+        self,
+        path: str | os.PathLike[str],
+        restore: Callable[[dict[str, Any], dict[str, Any]], T],
+    ) -> T:
+        """What ``restore(header, members)`` makes of the file.
+
+        The header comes without format and version. A missing field or member, or anything else
+        that ``restore`` cannot use, may be whatever exception it likes: the caller gets a
+        ModelFileError of one line. An ImportError passes, for it is not the file's fault.
+        """
+        name = Path(path).name or str(Path(path))  # "." has no name, nor has the root
+        content = self._bytes(Path(path), name)
+        try:
+            # Another version may have other members, in another form: the version comes first.
+            version = self._version(content)
+            if version == self.version:
+                members = {
+                    member: _decoded(member, data)
+                    for member, data in stored_members(content).items()
+                }
+                header = members.pop(HEADER)
+                del header["format"], header["version"]
+                return restore(header, members)
+        except ImportError:
+            raise
+        except Exception as error:  # a damaged file makes parsers raise whatever they like
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise ModelFileError(
+                f"{name} should be a whole {self.noun}, got one that cannot be used "
+                f"({reason[:200]}). Save the model again, or fetch the file again."
+            ) from error
+        remedy = (
+            "A newer auucmax wrote it: upgrade auucmax."
+            if version > self.version
+            else "An older auucmax wrote it: fit the model again."
+        )
+        raise ModelFileError(
+            f"{name} should be a {self.noun} of version {self.version}, got version {version}. "
+            f"{remedy}"
+        )
+
+    def _bytes(self, path: Path, name: str) -> bytes:
+        try:
+            size = path.stat().st_size
+            if size <= LARGEST_FILE:
+                return path.read_bytes()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ModelFileError(
+                f"{name} should be a {self.noun} that can be read, got: {reason}. Check the path."
+            ) from error
+        raise ModelFileError(
+            f"{name} should be a {self.noun} of at most {LARGEST_FILE:,} bytes, got {size:,}. "
+            f"auucmax wrote no such file: check the path."
+        )
+
+    def _version(self, content: bytes) -> int:
+        """The version that the header names; ValueError for a header of no such format."""
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = archive.namelist()
+            place = _FIRST_HEADER if HEADER not in names and _FIRST_HEADER in names else HEADER
+            entry = archive.getinfo(place)
+            # Other compressions cannot be read a few bytes at a time.
+            limits = {zipfile.ZIP_STORED: len(content), zipfile.ZIP_DEFLATED: _LARGEST_COMPRESSED}
+            limit = limits.get(entry.compress_type, -1)
+            if entry.file_size > limit:
+                raise ValueError("its header is too large, or its members are compressed")
+            with archive.open(entry) as stream:
+                text = stream.read(limit + 1)
+        header = json.loads(text) if len(text) <= limit else None
+        if not isinstance(header, dict) or header.get("format") != self.name:
+            raise ValueError(f"it is not marked as {self.name}")
+        version = header.get("version")
+        if type(version) is not int or version < 1:
+            raise ValueError("its version is no number")
+        return version
+
+
+def stored_members(content: bytes) -> dict[str, bytes]:
+    """Members of an archive that is not compressed: together they are no larger than it."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        entries = archive.infolist()
+        is_stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in entries)
+        if not is_stored or sum(entry.file_size for entry in entries) > len(content):
+            raise ValueError("its members are compressed")
+        if len({entry.filename for entry in entries}) < len(entries):
+            raise ValueError("its members have equal names")
+        return {entry.filename: archive.read(entry) for entry in entries}
+
+
+def array_bytes(array: NDArray[Any]) -> bytes:
+    """An array of numbers as the contents of an .npy file."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def array_of(name: str, content: bytes) -> NDArray[Any]:
+    """The array of an .npy file: finite numbers, and as many as there are bytes for.
+
+    The header is compared with the number of bytes before anything is allocated: a few bytes can
+    claim to be an array of any size.
+    """
+    stream = io.BytesIO(content)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ValueError(f"{name[:50]} has an unknown array format")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    expected = math.prod(shape) * dtype.itemsize
+    if dtype.kind not in "biuf" or expected != len(content) - stream.tell():
+        raise ValueError(f"{name[:50]} has {len(content)} bytes for shape {shape} of {dtype}")
+    array = np.asarray(np.load(io.BytesIO(content), allow_pickle=False))
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name[:50]} has values that are not finite")
+    return array
+
+
+def check_names(what: str, found: set[str], expected: set[str]) -> None:
+    """ValueError that lists the names which only one of two sets has."""
+    if found != expected:
+        raise ValueError(f"its {what} differ in {', '.join(sorted(found ^ expected))[:100]}")
+
+
+def _encoded(name: str, value: Any) -> bytes:
+    if name.endswith(".npy"):
+        return array_bytes(value)
+    if name.endswith(".json"):
+        return json.dumps(value, indent=1, allow_nan=False).encode()
+    return bytes(value)
+
+
+def _decoded(name: str, content: bytes) -> Any:
+    if name.endswith(".npy"):
+        return array_of(name, content)
+    return json.loads(content) if name.endswith(".json") else content
