@@ -14,7 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from auucmax._optional import import_optional
 from auucmax.data.databases import exact_name, literal
 from auucmax.data.table_errors import NOT_UTF_8_MESSAGE, TableError, check_different
 from auucmax.data.text_types import MISSING_TEXTS
@@ -82,8 +81,9 @@ def _start(file: str) -> str:
         with gzip.open(file) as packed:
             content = packed.read(_SAMPLE_BYTES)
     elif magic == b"\x28\xb5\x2f\xfd":
-        arrow = import_optional("pyarrow", extra="tables")
-        with arrow.input_stream(file, compression="zstd") as packed:
+        import pyarrow
+
+        with pyarrow.input_stream(file, compression="zstd") as packed:
             content = packed.read(_SAMPLE_BYTES)
     else:
         with Path(file).open("rb") as plain:

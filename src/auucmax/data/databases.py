@@ -45,9 +45,13 @@ _TABLES = """
 
 def connect(database: str = ":memory:", **options: Any) -> Any:
     """A DuckDB connection that fetches nothing from elsewhere."""
-    duckdb = import_optional("duckdb", extra="tables")
+    import duckdb
+
     # Reading a table is no reason to fetch software.
-    config = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    config: dict[str, Any] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+    }
     return duckdb.connect(database, config=config, **options)
 
 

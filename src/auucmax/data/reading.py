@@ -13,7 +13,6 @@ from typing import Any
 import pandas as pd
 
 from auucmax._files import DATABASES, check_source, files_at
-from auucmax._optional import import_optional
 from auucmax.data.csv_files import scan_csv
 from auucmax.data.databases import (
     Reading,
@@ -229,9 +228,9 @@ def _check_kept(columns: Sequence[str], names: Sequence[str], table: str) -> Non
 def _read_arrow(
     files: list[str], kind: str, columns: Sequence[str] | None, name: str
 ) -> pd.DataFrame:
-    arrow = import_optional("pyarrow", extra="tables")
-    feather = import_optional("pyarrow.feather", extra="tables")
-    ipc = import_optional("pyarrow.ipc", extra="tables")
+    import pyarrow as arrow
+    from pyarrow import feather, ipc
+
     parts = []
     advice = "Check that it is whole."
     for file in files:
