@@ -3,6 +3,9 @@
 ``python -m benchmarks compare OLD NEW``: which calls of two JSON files have become slower, or
 fail.
 
+``python -m benchmarks house --tree DIR`` (or ``commands``): measure the tree of an earlier commit,
+as the case "before".
+
 ``--keep`` commits to the numbers: records and table go to ``benchmarks/results`` and the page
 ``docs/benchmarks.md`` is made anew from all that is there.
 """
@@ -16,12 +19,14 @@ import platform
 import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from benchmarks.harness import run_cases, table_of
 
-NAMES = ("metrics", "fit", "certify", "baselines", "scale")
+NAMES = ("metrics", "fit", "certify", "baselines", "scale", "house", "commands")
 PACKAGES = (
     "auucmax",
     "numpy",
@@ -63,18 +68,15 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the list of records to this file")
     parser.add_argument("--quick", action="store_true", help="the smallest size only")
     parser.add_argument("--keep", action="store_true", help="write results and page")
+    parser.add_argument("--tree", type=Path, help="of house and commands: an earlier commit")
     parser.add_argument("--only", help="this case; the others of the kept results stay")
     arguments = parser.parse_args()
     module = importlib.import_module(f"benchmarks.{arguments.name}")
-    cases = [
-        case for case in module.cases(quick=arguments.quick) if arguments.only in (None, case.case)
-    ]
-    records = run_cases(cases, benchmark=arguments.name)
     run = run_of(sys.argv[1:])
-    records = [record | {"run": run} for record in records]
-    if arguments.only is not None and arguments.keep:
+    records = [record | {"run": run} for record in measured(module, arguments)]
+    if arguments.keep and (arguments.only is not None or hasattr(module, "run")):
         records = kept_with(arguments.name, records)
-    table = "\n".join([*heads(records), "", table_of(records, module.REFERENCES)])
+    table = "\n".join([*heads(records), "", table_from(module, records)])
     print("\n" + table)
     if arguments.json:
         write(arguments.json, json.dumps(records, indent=1) + "\n")
@@ -87,10 +89,28 @@ def main() -> int:
     return 0
 
 
+def measured(module: ModuleType, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Records of cases in the harness, or of a module that measures in its own way."""
+    if hasattr(module, "run"):
+        return list(module.run(arguments))
+    cases = [
+        case for case in module.cases(quick=arguments.quick) if arguments.only in (None, case.case)
+    ]
+    return run_cases(cases, benchmark=arguments.name)
+
+
+def table_from(module: ModuleType, records: list[dict[str, Any]]) -> str:
+    """The table of a benchmark: its own, or seconds as ratios to those of others."""
+    if hasattr(module, "run"):
+        return str(module.table_of(records))
+    return table_of(records, module.REFERENCES)
+
+
 def run_of(arguments: list[str]) -> dict[str, str]:
-    """What each record of a run remembers of it."""
+    """What each record of a run remembers of it; where another tree is, is nobody's business."""
+    named = ["DIR" if before == "--tree" else a for before, a in pairwise(["", *arguments])]
     return {
-        "command": " ".join(["python -m benchmarks", *arguments]),
+        "command": " ".join(["python -m benchmarks", *named]),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "machine": f"{platform.machine()}, {_cores()} cores",
         "versions": _versions(),

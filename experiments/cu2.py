@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from auucmax import AUUCMax, Trial, make_trial
-from auucmax.data._download import DataNotFoundError
+from auucmax.data import DataNotFoundError
 from auucmax.data.fetch import CRITEO, _locate, fetch_criteo
 from auucmax.data.synthetic import SyntheticTrial
 from experiments import cu2_page, trials

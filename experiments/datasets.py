@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from auucmax import Trial
-from auucmax.data._download import DataNotFoundError
+from auucmax.data import DataNotFoundError
 from auucmax.data.fetch import fetch_criteo, fetch_ihdp, fetch_jobs
 from experiments import cu2, page, trials
 from experiments.harness import Line, Task

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from auucmax import Trial, load_hillstrom
-from auucmax.data._download import DataNotFoundError
+from auucmax.data import DataNotFoundError
 from auucmax.data.fetch import fetch_social_pressure
 
 HILLSTROM = ("Hillstrom women", "Hillstrom men")

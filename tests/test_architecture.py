@@ -1,8 +1,10 @@
 """What the layout promises: imports only go down, and importing the package is light."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import auucmax
 import auucmax.estimators
@@ -20,11 +22,44 @@ def test_imports_only_go_down():
     assert "kept, 0 broken" in done.stdout
 
 
+HEAVY = (
+    "duckdb", "lightgbm", "matplotlib", "numba", "numpy", "pandas", "pyarrow", "pyspark", "scipy",
+    "skops", "sklearn", "torch",
+)  # fmt: skip
+
+
+def loaded_by(code):
+    """Heavy libraries that a fresh interpreter has loaded after ``code``."""
+    tell = f"\nimport sys; print([m for m in {HEAVY} if m in sys.modules])"
+    command = [sys.executable, "-c", code + tell]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
 def test_import_loads_nothing_heavy():
-    heavy = ["matplotlib", "torch", "pyspark", "lightgbm", "numba", "typer", "duckdb"]
-    code = f"import sys, auucmax; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert loaded_by("import auucmax") == ["[]"]
+
+
+def test_a_command_says_at_once_that_a_file_is_not_there():
+    code = """
+from auucmax.cli import app
+try:
+    app("fit absent.csv --treatment t --outcome y -o model".split())
+except SystemExit as stop:
+    print(stop.code)
+"""
+    assert loaded_by(code) == ["2", "[]"]
+
+
+def test_submodules_are_attributes():
+    names = [name for name in auucmax.__all__ if isinstance(getattr(auucmax, name), ModuleType)]
+    assert {"data", "export", "report", "targeting", "trial_model"} <= set(names)
+    readme = (ROOT / "README.md").read_text()
+    for name in re.findall(r"\bauucmax\.([a-z_]+)", readme):
+        assert name in auucmax.__all__, name
+    (last,) = loaded_by(f"import auucmax\nfor name in {names}: getattr(auucmax, name).__doc__")
+    for library in ("duckdb", "lightgbm", "matplotlib", "numba", "pyspark", "skops", "torch"):
+        assert library not in last
+    assert dir(auucmax) == sorted(auucmax.__all__)
 
 
 def test_public_names_exist_and_are_documented():

@@ -1,8 +1,8 @@
 """Rank people by how much a treatment helps them, from a randomised trial; say how sure you are.
 
-The map: trials come from :mod:`auucmax.data`, rankings are evaluated by
-:mod:`auucmax.evaluation`. The names below are the ones that most users need. They are imported
-when first used, so that ``auucmax --help`` does not wait for scikit-learn.
+The map: the names below are the ones that most users need; others are in the submodules, which are
+attributes as well (``auucmax.targeting``, ``auucmax.spark``). Names and submodules are imported
+when they are first used, so that ``import auucmax`` and ``auucmax --help`` wait for no library.
 """
 
 from __future__ import annotations
@@ -15,6 +15,21 @@ from typing import TYPE_CHECKING, Any
 from auucmax._version import __version__
 
 if TYPE_CHECKING:
+    from auucmax import (
+        bounds,
+        data,
+        encoding,
+        estimators,
+        evaluation,
+        export,
+        pairs,
+        report,
+        selection,
+        solvers,
+        spark,
+        targeting,
+        trial_model,
+    )
     from auucmax.bounds import certify
     from auucmax.compare import compare
     from auucmax.data import Trial, TrialKFold, check_randomisation, load_hillstrom, make_trial
@@ -31,6 +46,7 @@ if TYPE_CHECKING:
         uplift_curve,
     )
 
+# "compare" is the function: the module of that name has little else.
 __all__ = [
     "AUUCMax",
     "ClassTransformation",
@@ -43,53 +59,57 @@ __all__ = [
     "auuc_inference",
     "auuc_score",
     "auuc_scorer",
+    "bounds",
     "certify",
     "check_randomisation",
     "compare",
     "conventions",
-    "load_hillstrom",
-    "make_trial",
-    "policy_risk",
-    "qini_score",
-    "uplift_curve",
-]
-
-_EVALUATION = (
-    "UpliftCurveDisplay", "auuc_difference", "auuc_inference", "auuc_score", "auuc_scorer",
-    "conventions", "policy_risk", "qini_score", "uplift_curve",
-)  # fmt: skip
-_DATA = ("Trial", "TrialKFold", "check_randomisation", "load_hillstrom", "make_trial")
-_HOME = {
-    **dict.fromkeys(("AUUCMax", "ClassTransformation", "TwoModels"), "estimators"),
-    **dict.fromkeys(_EVALUATION, "evaluation"),
-    **dict.fromkeys(_DATA, "data"),
-    "certify": "bounds",
-    "compare": "compare",
-}
-_MODULES = (
-    "bounds",
     "data",
     "encoding",
     "estimators",
     "evaluation",
+    "export",
+    "load_hillstrom",
+    "make_trial",
     "pairs",
+    "policy_risk",
+    "qini_score",
+    "report",
     "selection",
     "solvers",
-)
+    "spark",
+    "targeting",
+    "trial_model",
+    "uplift_curve",
+]
+
+_HOME = {
+    name: home
+    for home, names in {
+        "bounds": ("certify",),
+        "compare": ("compare",),
+        "data": ("Trial", "TrialKFold", "check_randomisation", "load_hillstrom", "make_trial"),
+        "estimators": ("AUUCMax", "ClassTransformation", "TwoModels"),
+        "evaluation": (
+            "UpliftCurveDisplay", "auuc_difference", "auuc_inference", "auuc_score", "auuc_scorer",
+            "conventions", "policy_risk", "qini_score", "uplift_curve",
+        ),
+    }.items()
+    for name in names
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"auucmax.{name}")
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module 'auucmax' has no attribute {name!r}")
-    value = getattr(import_module(f"auucmax.{_HOME[name]}"), name)
+    module = import_module(f"auucmax.{_HOME.get(name, name)}")
+    value = getattr(module, name) if name in _HOME else module
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_MODULES})
+    return sorted(__all__)
 
 
 class _Package(ModuleType):

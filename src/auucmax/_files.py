@@ -1,4 +1,4 @@
-"""Files are written beside and renamed: whoever reads one, finds the old or the new, never half."""
+"""Files to read, and files to write: beside and renamed, so that nobody ever finds half of one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,31 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import glob
 from pathlib import Path
 
-__all__ = ["check_target", "whole_file"]
+DATABASES = ("postgresql://", "postgres://")  #: what the address of a database begins with
+
+
+def files_at(source: str) -> list[str]:
+    """The file or folder that is named so, or the files that match it as a pattern; or nothing."""
+    path = Path(source).expanduser()
+    try:
+        return [str(path)] if path.exists() else sorted(glob(str(path), recursive=True))
+    except (OSError, ValueError):  # a name that no file can have
+        return []
+
+
+def check_source(source: str, kind: type[ValueError] = ValueError) -> None:
+    """An error of this kind if nothing is at ``source``, which may also be a database's address.
+
+    A command can ask this before the libraries are loaded that would read it.
+    """
+    if not source.startswith(DATABASES) and not files_at(source):
+        raise kind(
+            f"{Path(source).name or source} should be a file, a folder or a pattern that matches "
+            f"files, got nothing at {source!r}. Check the path."
+        )
 
 
 def check_target(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) -> Path:

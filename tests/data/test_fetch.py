@@ -12,11 +12,18 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pooch
 import pytest
 
 from auucmax.data import fetch
-from auucmax.data._download import ChecksumError, DataNotFoundError, digest
-from auucmax.data.fetch import fetch_criteo, fetch_ihdp, fetch_jobs, fetch_social_pressure
+from auucmax.data.fetch import (
+    ChecksumError,
+    DataNotFoundError,
+    fetch_criteo,
+    fetch_ihdp,
+    fetch_jobs,
+    fetch_social_pressure,
+)
 
 DATA = os.environ.get("AUUCMAX_DATA")
 CUT_ARCHIVE = gzip.compress(bytes(9999), mtime=0)[:-9]  # no clock: part of a name of a test
@@ -34,7 +41,7 @@ def empty_world(tmp_path, monkeypatch):
     monkeypatch.delenv("AUUCMAX_DATA", raising=False)
     cache = tmp_path / "cache"
     monkeypatch.setattr(fetch, "user_cache_dir", lambda *args, **more: str(cache))
-    monkeypatch.setattr("auucmax.data._download.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("pooch.core.time.sleep", lambda seconds: None)
     return cache
 
 
@@ -43,6 +50,7 @@ def shelf(tmp_path):
     """A folder behind a local web server."""
     folder = tmp_path / "shelf"
     folder.mkdir()
+    QuietHandler.failures = []
     handler = functools.partial(QuietHandler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
@@ -53,6 +61,22 @@ def shelf(tmp_path):
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder; the first answers can be made to fail, or to stop in the middle."""
+
+    failures: list  # a status, or "cut", for each of the next requests
+
+    def do_GET(self):
+        failure = self.failures.pop(0) if self.failures else None
+        if failure is None:
+            super().do_GET()
+        elif failure == "cut":
+            self.send_response(200)
+            self.send_header("Content-Length", "1000000")
+            self.end_headers()
+            self.wfile.write(b"half of it")
+        else:
+            self.send_error(failure)
+
     def log_message(self, *args):
         pass
 
@@ -134,9 +158,54 @@ def test_a_wrong_file_at_the_address_is_not_kept(empty_world, shelf, monkeypatch
     (folder / "wrong.csv.gz").write_bytes(gzip.compress(b"not the file"))
     source = dataclasses.replace(fetch.CRITEO, url=f"{url}/wrong.csv.gz")
     monkeypatch.setattr(fetch, "CRITEO", source)
-    with pytest.raises(ChecksumError, match="should have the sha256 2716e1bf"):
+    with pytest.raises(ChecksumError, match="should have the checksum sha256:2716e1bf"):
         fetch_criteo()
     assert not any(path.is_file() for path in empty_world.rglob("*"))
+
+
+@pytest.fixture
+def served(empty_world, shelf, monkeypatch):
+    """A file of ten rows, with its checksum, that only the server has."""
+    folder, url = shelf
+    write_ihdp(folder / "ihdp_npci_1.csv", rows=10)
+    checksum = f"sha256:{pooch.file_hash(str(folder / 'ihdp_npci_1.csv'))}"
+    source = dataclasses.replace(
+        fetch._ihdp_source(1), url=f"{url}/ihdp_npci_1.csv", checksum=checksum
+    )
+    monkeypatch.setattr(fetch, "_ihdp_source", lambda replication: source)
+    return empty_world / "ihdp"
+
+
+@pytest.mark.parametrize("failures", [["cut"], [503], ["cut", 429]])
+def test_a_transfer_that_fails_is_tried_again(served, failures, capsys):
+    QuietHandler.failures = failures
+    assert fetch_ihdp(1).n_rows == 10
+    assert [path.name for path in served.iterdir()] == ["ihdp_npci_1.csv"]
+    assert "no checksum" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("failure", "message"), [("cut", "IncompleteRead"), (404, "404 .*Not Found"), (503, "503")]
+)
+def test_a_transfer_that_fails_for_good_leaves_nothing(served, failure, message):
+    QuietHandler.failures = [failure] * 9
+    with pytest.raises(DataNotFoundError, match=rf"the download failed \(.*{message}") as caught:
+        fetch_ihdp(1)
+    assert "\n" not in str(caught.value)
+    assert len(QuietHandler.failures) == 9 - 1 - fetch.RETRIES
+    assert list(served.iterdir()) == []
+    QuietHandler.failures = []
+    assert fetch_ihdp(1).n_rows == 10
+
+
+def test_a_silent_server_times_out(served, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/data.csv"
+        source = dataclasses.replace(fetch._ihdp_source(1), url=url)
+        monkeypatch.setattr(fetch, "_ihdp_source", lambda replication: source)
+        monkeypatch.setattr(fetch, "SILENCE", 0.05)
+        with pytest.raises(DataNotFoundError, match="timed out"):
+            fetch_ihdp(1)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +222,7 @@ def test_small_files_are_verified_too(empty_world, shelf, monkeypatch, call, sou
     original = getattr(fetch, source)
     moved = functools.partial(dataclasses.replace, url=f"{url}/wrong")
     monkeypatch.setattr(fetch, source, lambda *choice: moved(original(*choice)))
-    with pytest.raises(ChecksumError, match=f"should have the sha256 {first}"):
+    with pytest.raises(ChecksumError, match=f"should have the checksum sha256:{first}"):
         call()
     assert not any(path.is_file() for path in empty_world.rglob("*"))
 
@@ -365,7 +434,7 @@ def test_the_files_on_disk_have_the_sums_that_a_download_needs():
     sources.append(fetch._jobs_source(0, "test"))
     for source in sources:
         path = Path(DATA, source.folder, source.names[0])
-        assert source.checksum == f"sha256:{digest(path)}", path
+        assert source.checksum == f"sha256:{pooch.file_hash(str(path))}", path
 
 
 @needs("criteo_sample", "criteo_uplift_v2.1_sample1000.csv")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auucmax import make_trial
-from auucmax.data._download import DataNotFoundError
+from auucmax.data import DataNotFoundError
 from auucmax.data.fetch import fetch_criteo
 from auucmax.data.synthetic import PRESETS
 

@@ -30,7 +30,7 @@ from scipy.stats import ttest_rel
 from threadpoolctl import threadpool_limits
 
 from auucmax import AUUCMax
-from auucmax.data._download import DataNotFoundError
+from auucmax.data import DataNotFoundError
 from auucmax.pairs import s_poly
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -5,7 +5,7 @@ import pytest
 from experiments import ihdp
 from experiments.harness import Task
 
-from auucmax.data._download import DataNotFoundError
+from auucmax.data import DataNotFoundError
 
 
 def why_missing():

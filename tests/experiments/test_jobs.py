@@ -10,7 +10,7 @@ from scipy.stats import ttest_1samp
 
 from auucmax import AUUCMax, Trial
 from auucmax.bounds.paper import paper_bound
-from auucmax.data._download import DataNotFoundError
+from auucmax.data import DataNotFoundError
 
 
 def why_missing():

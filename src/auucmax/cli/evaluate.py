@@ -89,13 +89,11 @@ def _by_model(
     memory: float | None,
     named: dict[str, str | None],
 ) -> dict[str, Any]:
-    from auucmax.cli.trials import check_decided, check_readable, read_model, read_rows
+    from auucmax.cli.trials import check_decided, read_model, read_rows
 
     if len(files) not in (1, 2):
         names = ", ".join(files)
         raise ValueError(f"evaluate should get {MODEL_OR_DATA}; got {names}. Name two at most.")
-    if len(files) == 2:
-        check_readable(files[1])
     model = read_model(Path(files[0]), new_levels)
     check_decided(model.columns, **named)
     if len(files) == 1:
@@ -117,10 +115,9 @@ def _by_column(
         )
     from auucmax import certify
     from auucmax._validation import check_column
-    from auucmax.cli.trials import check_readable, column_options, read_rows, some_rows
+    from auucmax.cli.trials import column_options, read_rows, some_rows
     from auucmax.trial_model import Judged, evidence_of, name_columns, trial_rows
 
-    check_readable(files[0])
     table = read_rows(files[0], query, memory)
     options = column_options(table, **named, features=None, ignore=None)
     columns = name_columns(table, **(options | {"features": [column]}))

@@ -13,6 +13,8 @@ from typing import Any, TextIO
 import typer
 from typer.core import TyperGroup
 
+from auucmax._files import check_source
+
 __all__ = ["BAD_INPUT", "INTERRUPTED", "OneLineGroup", "tells_failures"]
 
 BAD_INPUT = 2
@@ -75,6 +77,10 @@ def tells_failures(command: Callable[..., None]) -> Callable[..., None]:
             warnings.simplefilter("default")
             warnings.showwarning = _note
             try:
+                # Told at once: libraries that read tables take a second to load.
+                for name in ("data", "new"):
+                    if kwargs.get(name) is not None:
+                        check_source(kwargs[name])
                 command(*args, **kwargs)
             except BrokenPipeError:
                 raise  # whoever read the output has seen enough

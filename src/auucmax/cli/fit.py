@@ -74,13 +74,11 @@ def fit(
     or of the place in the file; the model that is written learns from all rows.
     """
     from auucmax._files import check_target
-    from auucmax.cli.trials import check_readable, column_options, read_rows
+    from auucmax.cli.trials import column_options, read_rows
+    from auucmax.trial_model import fit_trial_model, save_model
 
     _check_gone(test_share=test_share, calibration_share=calibration_share)
     check_target(output, data)
-    check_readable(data)
-    from auucmax.trial_model import fit_trial_model, save_model
-
     table = read_rows(data, query, memory)
     named = column_options(
         table, treatment=treatment, outcome=outcome, treated=treated, control=control, id=id,

@@ -60,13 +60,11 @@ def report(
     page is about these. It needs no network. --json prints the same numbers.
     """
     from auucmax._files import check_target
-    from auucmax.cli.trials import check_readable, read_model, read_rows
+    from auucmax.cli.trials import read_model, read_rows
 
     check_target(output, model, *([] if data is None else [data]))
     names = listed(rivals) or []
-    if data is not None:
-        check_readable(data)
-    elif names:
+    if names and data is None:
         raise ValueError(
             f"--rivals should come with the DATA of the fit, got {rivals!r} alone. Name the file: "
             f"rivals are fitted on it."

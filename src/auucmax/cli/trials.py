@@ -33,16 +33,6 @@ def read_rows(data: str, query: str | None, memory: float | None) -> pd.DataFram
     return table
 
 
-def check_readable(data: str) -> None:
-    """An error at once for a path that is not there, before anything heavy is loaded."""
-    if "://" in data or any(sign in data for sign in "*?[") or Path(data).exists():
-        return
-    raise FileNotFoundError(
-        f"DATA should be a file, a folder or an address, got {data!r}, which is not there. Check "
-        f"the path."
-    )
-
-
 def some_rows(table: pd.DataFrame | PiecedTable, columns: list[str] | None = None) -> pd.DataFrame:
     """All rows of a table in memory; of another, as many as are enough, which is said."""
     from auucmax.data.pieces import PiecedTable

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from auucmax.data._download import DataNotFoundError
-from auucmax.data.fetch import fetch_criteo, fetch_ihdp, fetch_jobs, fetch_social_pressure
+from auucmax.data.fetch import (
+    DataNotFoundError,
+    fetch_criteo,
+    fetch_ihdp,
+    fetch_jobs,
+    fetch_social_pressure,
+)
 from auucmax.data.hillstrom import load_hillstrom
 from auucmax.data.randomisation import RandomisationReport, check_randomisation
 from auucmax.data.splits import TrialKFold

@@ -18,13 +18,20 @@ from numpy.typing import NDArray
 from platformdirs import user_cache_dir
 
 from auucmax._validation import check_choice, check_whole, listed
-from auucmax.data._download import DataNotFoundError, DownloadError, download
 from auucmax.data.trial import Trial
 
-__all__ = ["fetch_criteo", "fetch_ihdp", "fetch_jobs", "fetch_social_pressure"]
-
 ENVIRONMENT = "AUUCMAX_DATA"
+RETRIES = 2
+SILENCE = 30.0  #: seconds that a server may be silent
 Directory = str | os.PathLike[str] | None
+
+
+class DataNotFoundError(FileNotFoundError):
+    """A data file is neither in the directories searched nor to be had from its address."""
+
+
+class ChecksumError(OSError):
+    """The whole file came, but it is not the file that was asked for."""
 
 
 @dataclass(frozen=True)
@@ -337,12 +344,42 @@ def _locate(source: Source, data_dir: Directory, allowed: bool) -> Path:
     if not allowed:
         raise DataNotFoundError(_missing(source, folders, path, "it was not to be downloaded"))
     try:
-        sha256 = download(source.url, path, source.checksum)
-    except DownloadError as error:
-        raise DataNotFoundError(_missing(source, folders, path, str(error))) from error
-    if source.checksum is None:
-        print(f"{path}: no checksum is published; the sha256 is {sha256}", file=sys.stderr)
+        _download(source.url, path, source.checksum)
+    except ChecksumError:
+        raise
+    except OSError as error:  # those of the network are among them
+        why = f"the download failed ({' '.join(str(error).split())})"
+        raise DataNotFoundError(_missing(source, folders, path, why)) from error
     return path
+
+
+def _download(url: str, path: Path, checksum: str | None) -> None:
+    """Put the file at ``url`` in ``path``, which never holds half a file.
+
+    A bar is shown if stderr is a terminal. A transfer that fails is tried twice more, from its
+    beginning.
+    """
+    import pooch
+
+    keeper = pooch.create(
+        path.parent, base_url="", registry={path.name: checksum}, urls={path.name: url},
+        retry_if_failed=RETRIES,
+    )  # fmt: skip
+    # The file as it is: a server that packed it on the way would give other bytes.
+    headers = {"User-Agent": "auucmax", "Accept-Encoding": "identity"}
+    show = sys.stderr.isatty()
+    downloader = pooch.HTTPDownloader(progressbar=show, timeout=SILENCE, headers=headers)
+    try:
+        keeper.fetch(path.name, downloader=downloader)
+    except ValueError as error:  # the bytes were those of the server, and not the expected ones
+        raise ChecksumError(
+            f"{path.name} from {url} should have the checksum {checksum}, got another file. It was "
+            f"not kept. Try again; if it happens again, the file at that address has changed or a "
+            f"proxy answers in its place."
+        ) from error
+    if checksum is None:
+        sha256 = pooch.file_hash(str(path))
+        print(f"{path}: no checksum is published; the sha256 is {sha256}", file=sys.stderr)
 
 
 def _writable(folder: Path) -> bool:

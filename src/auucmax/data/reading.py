@@ -13,12 +13,12 @@ import io
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from glob import glob
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from auucmax._files import DATABASES, check_source, files_at
 from auucmax.data.databases import (
     Reading,
     address_name,
@@ -99,7 +99,7 @@ def read_table(
     >>> folder.cleanup()
     """
     address = str(source)
-    if address.startswith(("postgresql://", "postgres://")):
+    if address.startswith(DATABASES):
         name, rows = address_name(address), read_postgres(address, query)
     else:
         files, kind, name = locate_files(address)
@@ -121,27 +121,16 @@ def check_no_query(query: str | None, name: str) -> None:
 
 def locate_files(address: str) -> tuple[list[str], str, str]:
     """Files to read, their kind, and the name of the whole for messages."""
+    check_source(address, TableError)
     path = Path(address).expanduser()
-    name = path.name or address
-    try:
-        is_folder, exists = path.is_dir(), path.exists()
-        found = [] if exists else sorted(glob(str(path), recursive=True))
-    except (OSError, ValueError):  # a name that no file can have
-        is_folder, exists, found = False, False, []
-    if is_folder:
+    name, found = path.name or address, files_at(address)
+    if found == [str(path)] and path.is_dir():
         found = sorted(str(p) for p in path.rglob("*") if _suffix(p) in _KINDS and p.is_file())
         if not found:
             raise TableError(
                 f"{name} should be a folder with CSV or Parquet files, got one without. "
                 f"Check the path."
             )
-    elif exists:
-        found = [str(path)]
-    elif not found:
-        raise TableError(
-            f"{name} should be a file, a folder or a pattern that matches files, got nothing at "
-            f"{address!r}. Check the path."
-        )
     kinds = sorted({_kind(Path(file)) for file in found})
     if len(kinds) > 1 or (len(found) > 1 and kinds[0] in ("database", "excel")):
         raise TableError(
