@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.strategies import small_trials
 
 from auucmax import load_hillstrom
-from auucmax.evaluation.auuc import auuc_score
+from auucmax.evaluation.metrics import auuc_score
 from auucmax.evaluation.reference import auuc_by_pairs
 
 RANKINGS = ["joint", "separate"]

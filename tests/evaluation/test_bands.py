@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.strategies import small_trials
 
-from auucmax.evaluation.bands import uplift_band
-from auucmax.evaluation.curves import uplift_curve
+from auucmax.evaluation.metrics import uplift_band, uplift_curve
 
 
 @settings(deadline=None, max_examples=60)

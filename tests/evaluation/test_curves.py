@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.strategies import small_trials
 
-from auucmax.evaluation.auuc import auuc_score
-from auucmax.evaluation.curves import (
+from auucmax.evaluation.metrics import (
+    auuc_score,
     qini_curve,
     qini_score,
     uplift_at_k,

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 from tests.strategies import small_trials
 
 from auucmax import load_hillstrom
-from auucmax.evaluation.auuc import auuc_score
-from auucmax.evaluation.inference import auuc_difference, auuc_inference
+from auucmax.evaluation.metrics import auuc_difference, auuc_inference, auuc_score
 from auucmax.evaluation.reference import auuc_bootstrap
 
 pytestmark = pytest.mark.filterwarnings("ignore:score should tell rows apart")

@@ -6,8 +6,7 @@ from scipy import stats
 from tests.strategies import small_trials
 
 from auucmax import load_hillstrom
-from auucmax.evaluation.curves import uplift_at_k
-from auucmax.evaluation.policy import pehe, policy_risk, policy_risk_inference
+from auucmax.evaluation.metrics import pehe, policy_risk, policy_risk_inference, uplift_at_k
 from auucmax.evaluation.reference import policy_risk_bootstrap
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auucmax.data.batches import Batch, RowSource
-from auucmax.evaluation import ScoreHistogram, auuc_inference, score_edges, score_histogram
+from auucmax.evaluation import BinnedLevels, auuc_inference, score_edges, score_levels
 
 quick = settings(deadline=None, max_examples=60)
 
@@ -61,14 +61,14 @@ def test_edges_of_close_and_of_huge_numbers():
         for n_bins in (2, 50):
             edges = score_edges(pair, n_bins)
             assert np.searchsorted(edges, pair[0]) < np.searchsorted(edges, pair[1])
-            ScoreHistogram.of([1, 0], pair, [True, False], edges)
+            BinnedLevels.of([1, 0], pair, [True, False], edges)
 
 
 def test_a_frequent_score_among_others_costs_nothing():
     rng = np.random.default_rng(0)
     score = np.where(rng.random(20_000) < 0.5, 0.0, rng.normal(size=20_000))
     edges = score_edges(score, 256)
-    histogram = ScoreHistogram.of(rng.random(20_000) < 0.3, score, rng.random(20_000) < 0.5, edges)
+    histogram = BinnedLevels.of(rng.random(20_000) < 0.3, score, rng.random(20_000) < 0.5, edges)
     assert histogram.rank_error() < 1 / 256
 
 
@@ -80,14 +80,14 @@ def test_a_source_is_read_twice(keep):
     y = (rng.random(n) < 0.3).astype(float)
     source = as_batches(y, score, treated, [0, 1, 700, 700, 1500])
     assert isinstance(source, RowSource)
-    histogram = score_histogram(source, first_column, keep=keep)
+    histogram = score_levels(source, first_column, keep=keep)
     kept = np.arange(n) % 2 == 1 if keep else np.full(n, True)
     exact = auuc_inference(y[kept], score[kept], treatment=treated[kept])
     found = histogram.inference()
     assert found.bin_error == 0
     assert found.estimate == pytest.approx(exact.estimate, abs=1e-14)
     assert found.gain_interval == pytest.approx(exact.gain_interval, abs=1e-12)
-    coarse = score_histogram(source, first_column, keep=keep, n_bins=20)
+    coarse = score_levels(source, first_column, keep=keep, n_bins=20)
     assert coarse.n_bins == 20
     assert 0 < coarse.auuc_error() < 0.05
     assert "(bins of scores: +-0.0" in str(coarse.inference())
@@ -96,8 +96,8 @@ def test_a_source_is_read_twice(keep):
 def test_what_is_refused():
     y, score, treated = np.array([1.0, 0, 1]), np.array([1.0, 2, 3]), np.array([True, True, False])
     with pytest.raises(ValueError, match="both arms, got 3 treated and 0 control"):
-        score_histogram(as_batches(y, score, treated | True, [1]), first_column)
+        score_levels(as_batches(y, score, treated | True, [1]), first_column)
     with pytest.raises(ValueError, match="at least one row to evaluate"):
-        score_histogram(as_batches(y[:0], score[:0], treated[:0], []), first_column)
+        score_levels(as_batches(y[:0], score[:0], treated[:0], []), first_column)
     with pytest.raises(ValueError, match="n_bins should be a whole number"):
-        score_histogram(as_batches(y, score, treated, [1]), first_column, n_bins=0)
+        score_levels(as_batches(y, score, treated, [1]), first_column, n_bins=0)

@@ -50,7 +50,7 @@ from auucmax._validation import (
 from auucmax.bounds.blocks import BlockDesign, Dealing, Units, deal
 from auucmax.bounds.lower_bound import LowerBound
 from auucmax.bounds.registry import Bound
-from auucmax.evaluation.auuc import auuc_score
+from auucmax.evaluation.metrics import auuc_score
 from auucmax.evaluation.ranking import rank_rows
 
 __all__ = ["BETTING_BOUNDS", "betting_bound", "betting_difference_bound", "hedged_wealth_slow"]

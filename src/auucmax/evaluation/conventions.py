@@ -44,7 +44,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Bools, Floats, check_rows
-from auucmax.evaluation.auuc import auuc_score
+from auucmax.evaluation.metrics import auuc_score
 
 __all__ = ["ALL_CONVENTIONS", "Convention", "conventions"]
 

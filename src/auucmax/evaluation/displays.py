@@ -10,10 +10,15 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from auucmax._validation import Floats, check_shares
-from auucmax.evaluation.bands import UpliftBand, uplift_band
-from auucmax.evaluation.curves import uplift_by_decile, uplift_curve
-from auucmax.evaluation.inference import AUUCInference, auuc_inference
-from auucmax.evaluation.policy import PolicyRiskInference, policy_risk_inference
+from auucmax.evaluation.curves import PolicyRiskInference, UpliftBand
+from auucmax.evaluation.inference import AUUCInference
+from auucmax.evaluation.metrics import (
+    auuc_inference,
+    policy_risk_inference,
+    uplift_band,
+    uplift_by_decile,
+    uplift_curve,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

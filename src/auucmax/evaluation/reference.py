@@ -9,8 +9,8 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Floats, Rows, check_groups, check_rows
-from auucmax.evaluation.auuc import RankingKind, auuc_score
-from auucmax.evaluation.policy import policy_risk
+from auucmax.evaluation.metrics import auuc_score, policy_risk
+from auucmax.evaluation.ranking import RankingKind
 
 __all__ = ["auuc_bootstrap", "auuc_by_pairs", "policy_risk_bootstrap", "uplift_curve_at"]
 

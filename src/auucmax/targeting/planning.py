@@ -23,10 +23,10 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Floats, check_column, check_rows, check_shares, check_whole
-from auucmax.evaluation.auuc import adjusted_outcome
-from auucmax.evaluation.bands import UpliftBand, uplift_band
-from auucmax.evaluation.curves import ArmSweep
+from auucmax.evaluation.curves import ArmSweep, UpliftBand
 from auucmax.evaluation.inference import with_weight
+from auucmax.evaluation.levels import adjusted_outcome
+from auucmax.evaluation.metrics import uplift_band
 from auucmax.evaluation.ranking import RankedRows, ranked_parts
 from auucmax.targeting.policy import check_money, rounding_of
 

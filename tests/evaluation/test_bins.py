@@ -6,7 +6,7 @@ from scipy.stats import t as student_t
 from tests.strategies import binned_trials, small_trials
 
 from auucmax.evaluation import (
-    ScoreHistogram,
+    BinnedLevels,
     auuc_inference,
     auuc_score,
     score_edges,
@@ -23,7 +23,7 @@ FIELDS = ["estimate", "standard_error", "gain", "gain_standard_error"]
 @given(binned_trials(), st.sampled_from(RANKINGS))
 def test_everything_is_that_of_the_bin_numbers(case, ranking):
     rows, edges, number = case
-    histogram = ScoreHistogram.of(rows.y, rows.score, rows.treated, edges)
+    histogram = BinnedLevels.of(rows.y, rows.score, rows.treated, edges)
     assert (
         histogram.sums[..., 0].sum(axis=0).tolist()
         == np.bincount(number, minlength=len(edges) + 1).tolist()
@@ -50,7 +50,7 @@ def test_everything_is_that_of_the_bin_numbers(case, ranking):
 @given(binned_trials(), st.sampled_from(RANKINGS))
 def test_the_exact_scores_are_within_the_error(case, ranking):
     rows, edges, _ = case
-    histogram = ScoreHistogram.of(rows.y, rows.score, rows.treated, edges)
+    histogram = BinnedLevels.of(rows.y, rows.score, rows.treated, edges)
     tiny = 1e-9 * max(1.0, np.abs(rows.y).max())
     exact = auuc_inference(rows.y, rows.score, treatment=rows.treated, ranking=ranking)
     found = histogram.inference(ranking=ranking)
@@ -78,7 +78,7 @@ def test_the_exact_scores_are_within_the_error(case, ranking):
 @given(small_trials(), st.sampled_from(RANKINGS), st.sampled_from([2000, None]))
 def test_bins_between_all_scores_cost_nothing(rows, ranking, n_bins):
     edges = score_edges(rows.score, n_bins or len(np.unique(rows.score)))
-    histogram = ScoreHistogram.of(rows.y, rows.score, rows.treated, edges)
+    histogram = BinnedLevels.of(rows.y, rows.score, rows.treated, edges)
     assert histogram.auuc_error(ranking) == histogram.rank_error() == histogram.curve_error() == 0
     exact = auuc_inference(rows.y, rows.score, treatment=rows.treated, ranking=ranking)
     found = histogram.inference(ranking=ranking)
@@ -104,7 +104,7 @@ def test_intervals_are_widened_by_their_formula(ranking):
             term += sum(np.abs(y[j]) / np.sum(treated == treated[j]) for j in np.flatnonzero(mates))
             squares[bool(treated[i])] += (term / (2 * ranked.sum())) ** 2
     more = np.sqrt(squares[True] * 25 / 24 + squares[False] * 15 / 14)
-    found = ScoreHistogram.of(y, score, treated, edges).inference(level=0.9, ranking=ranking)
+    found = BinnedLevels.of(y, score, treated, edges).inference(level=0.9, ranking=ranking)
     half = student_t(14).ppf(0.95) * (found.standard_error + more) + found.bin_error
     assert found.interval == pytest.approx((found.estimate - half, found.estimate + half))
 
@@ -114,7 +114,7 @@ def test_the_error_of_binary_outcomes_is_reached(ranking):
     """Treated responders on top of the bin, control responders at its bottom."""
     treated = np.arange(12) % 2 == 0
     y = np.isin(np.arange(12), (8, 10) if ranking == "separate" else (8, 10, 1, 3)).astype(float)
-    histogram = ScoreHistogram.of(y, np.arange(12), treated, [])
+    histogram = BinnedLevels.of(y, np.arange(12), treated, [])
     score = np.where(treated, y, -y)
     exact = auuc_score(y, score + 0.01 * np.arange(12), treatment=treated, ranking=ranking)
     assert histogram.auuc_error(ranking) > 0
@@ -126,10 +126,10 @@ def test_the_error_of_binary_outcomes_is_reached(ranking):
 def test_histograms_add_in_any_grouping(case, data):
     rows, edges, _ = case
     n = len(rows.y)
-    whole = ScoreHistogram.of(rows.y, rows.score, rows.treated, edges)
+    whole = BinnedLevels.of(rows.y, rows.score, rows.treated, edges)
     part = np.array(data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)))
     parts = [
-        ScoreHistogram.of(rows.y[m], rows.score[m], rows.treated[m], edges.copy())
+        BinnedLevels.of(rows.y[m], rows.score[m], rows.treated[m], edges.copy())
         for m in (part == k for k in range(4))
     ]
     first = parts[0] + parts[1] + (parts[2] + parts[3])
@@ -148,7 +148,7 @@ def test_a_million_rows_cost_far_less_than_their_chance():
     score, treated = rng.normal(size=n), rng.random(n) < 0.5
     y = (rng.random(n) < 0.1 + 0.02 * treated * (score > 0)).astype(float)
     edges = score_edges(score)
-    histogram = ScoreHistogram.of(y, score, treated, edges)
+    histogram = BinnedLevels.of(y, score, treated, edges)
     found = histogram.inference()
     exact = auuc_inference(y, score, treatment=treated)
     assert histogram.n_bins == 65_536
@@ -159,22 +159,22 @@ def test_a_million_rows_cost_far_less_than_their_chance():
 
 def test_what_is_refused():
     rows = [1.0, 0.0, 1.0], [1.0, 2.0, 3.0], [True, True, False]
-    one, other = (ScoreHistogram.of(*rows, [edge]) for edge in (1.5, 2.5))
+    one, other = (BinnedLevels.of(*rows, [edge]) for edge in (1.5, 2.5))
     with pytest.raises(ValueError, match="same edges, got 2 and 2 bins"):
         one + other
     with pytest.raises(TypeError):
         one + 1
     with pytest.raises(ValueError, match="strictly increasing finite"):
-        ScoreHistogram.of(*rows, [2.0, 2.0])
+        BinnedLevels.of(*rows, [2.0, 2.0])
     with pytest.raises(ValueError, match="strictly increasing finite"):
-        ScoreHistogram.of(*rows, [2.0, np.nan])
+        BinnedLevels.of(*rows, [2.0, np.nan])
     with pytest.raises(ValueError, match="score should have no missing values, got 1"):
-        ScoreHistogram.of(rows[0], [1.0, np.nan, 2.0], rows[2], [1.0])
+        BinnedLevels.of(rows[0], [1.0, np.nan, 2.0], rows[2], [1.0])
     with pytest.raises(ValueError, match="ranking should be one of"):
         one.auuc("both")
-    alone = ScoreHistogram.of([1.0], [1.0], [True], [])
+    alone = BinnedLevels.of([1.0], [1.0], [True], [])
     for method in ("auuc", "auuc_error", "inference", "curve", "curve_error"):
         with pytest.raises(ValueError, match="both arms, got 1 treated and 0 control"):
             getattr(alone, method)()
     with pytest.warns(UserWarning, match="one bin for all"):
-        assert ScoreHistogram.of(*rows, []).inference().gain == 0
+        assert BinnedLevels.of(*rows, []).inference().gain == 0
