@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,7 +45,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from auucmax._validation import Floats
+from auucmax._validation import Bools, Floats
 from auucmax.evaluation.inference import Units, interval_around, touched_by
 from auucmax.evaluation.ranking import RankedRows
 
@@ -74,13 +74,15 @@ class ArmSweep:
             outcome={arm: part.ranking.from_top(part.arm_outcome(arm)) for arm in arms},
         )
 
-    def mean_at(self, shares: Floats, arm: bool) -> Floats:
-        """Mean outcome of the arm in the top shares; NaN where nobody is there."""
+    def mean_at(self, shares: Floats, arm: bool, *, rest: bool = False) -> tuple[Floats, Floats]:
+        """Weight and mean outcome of the arm in the top shares, or below them; NaN of nobody."""
         at = self.on_knots(shares)
         people, outcome = self.people[arm], self.outcome[arm]
         n, total = np.interp(at, self.share, people), np.interp(at, self.share, outcome)
-        nobody = n <= 1e-12 * people[-1]  # what rounding leaves of nobody
-        return np.divide(total, n, out=np.full(len(shares), np.nan), where=~nobody)
+        if rest:
+            n, total = people[-1] - n, outcome[-1] - total
+        n[n <= 1e-12 * people[-1]] = 0.0  # what rounding leaves of nobody
+        return n, np.divide(total, n, out=np.full(len(shares), np.nan), where=n > 0)
 
     def on_knots(self, shares: Floats) -> Floats:
         """Shares moved onto a knot that they miss by rounding only (0.1 + 0.2 is not 0.3)."""
@@ -116,7 +118,7 @@ def uplift_at(parts: tuple[RankedRows, ...], shares: Floats) -> Floats:
     for part in parts:
         sweep = ArmSweep.of(part)
         for arm, sign in part.arms:
-            uplift += sign * sweep.mean_at(shares, arm)
+            uplift += sign * sweep.mean_at(shares, arm)[1]
     return uplift
 
 
@@ -125,24 +127,24 @@ def decile_table(part: RankedRows, bins: int, level: float) -> pd.DataFrame:
     above = 1 - part.ranking.mid_cumsum(part.rank_weight) / part.total_weight
     number = np.minimum((above * bins).astype(int), bins - 1)
 
-    def sums(values: Floats | None, own: Any = slice(None)) -> Floats:
-        own_values = None if values is None else values[own]
-        return np.bincount(number[own], weights=own_values, minlength=bins)
-
-    table: dict[str, NDArray[Any]] = {"rows": sums(part.rows).astype(np.intp)}
-    means, variance = {}, 0.0
+    table: dict[str, NDArray[Any]] = {
+        "rows": np.bincount(number, part.rows, minlength=bins).astype(np.intp)
+    }
+    means, variances = {}, []
     for arm, name in ((True, "treated"), (False, "control")):
-        own = np.flatnonzero(part.treated == arm)
-        count = sums(part.rows, own)
-        total = sums(part.arm_presence(arm), own)
+        own = part.only(arm)
+        numbers = number[part.treated == arm]
+        counts = np.bincount(numbers, own.rows, minlength=bins)
+        people = np.bincount(numbers, own.arm_presence(arm), minlength=bins)
         with np.errstate(invalid="ignore", divide="ignore"):
-            means[name] = sums(part.arm_outcome(arm), own) / total
-            around = np.nan_to_num(means[name])[number]
-            variance += sums(part.squares_around(around), own) / total**2 * count / (count - 1)
-        table[name] = count.astype(np.intp)
+            mean = np.bincount(numbers, own.arm_outcome(arm), minlength=bins) / people
+            squares = own.squares_around(mean[numbers])
+            square = np.bincount(numbers, squares, minlength=bins)
+            variances.append(square / people**2 * counts / (counts - 1))
+        means[name], table[name] = mean, counts.astype(np.intp)
     table |= {f"mean_{name}": mean for name, mean in means.items()}
     table["uplift"] = means["treated"] - means["control"]
-    table["standard_error"] = np.sqrt(variance)
+    table["standard_error"] = np.sqrt(variances[0] + variances[1])
     degrees = np.maximum(np.minimum(table["treated"], table["control"]) - 1, 1)
     half = stdtrit(degrees, 0.5 + level / 2) * table["standard_error"]
     table["lower"], table["upper"] = table["uplift"] - half, table["uplift"] + half
@@ -162,11 +164,11 @@ class Stretches:
     share: Floats  # (J,)
     starts: NDArray[np.intp]  # (P,) first line of each stretch
     in_top: Floats  # (P, J) M of the stretch at each share
-    sweep: ArmSweep | None = None  # None where the cut is a score, and not a share
+    sweep: ArmSweep
 
     @classmethod
-    def at_shares(cls, part: RankedRows, share: Floats) -> Stretches:
-        sweep = ArmSweep.of(part)
+    def of(cls, part: RankedRows, share: Floats, sweep: ArmSweep | None = None) -> Stretches:
+        sweep = sweep or ArmSweep.of(part)
         knots, share = sweep.share, sweep.on_knots(share)
         cut = np.clip(np.searchsorted(knots, share) - 1, 0, len(knots) - 2)
         tops = np.unique(np.concatenate([[0, len(knots) - 1], cut, cut + 1]))
@@ -177,18 +179,9 @@ class Stretches:
         first = len(part.y) - tops[1:] if levels is None else levels[len(levels) - tops[1:]]
         return cls(part, share, first[::-1], np.clip(inside, 0, 1)[::-1], sweep)
 
-    @classmethod
-    def above_score(cls, part: RankedRows, first: int) -> Stretches:
-        """Everybody from line ``first`` on is picked."""
-        starts = np.unique([0, min(first, len(part.y) - 1)])
-        picked = (starts >= first).astype(np.float64)
-        weight = part.rank_weight
-        taken = len(part.y) - first if weight is None else weight[first:].sum()
-        return cls(part, np.array([taken / part.total_weight]), starts, picked[:, None])
-
     def centre(self, arm: bool) -> float:
         """Mean outcome of the arm."""
-        return float(self.part.arm_outcome(arm).sum()) / self.part.arm_total(arm)
+        return float(self.sweep.outcome[arm][-1] / self.sweep.people[arm][-1])
 
     def sums(self, values: Floats) -> Floats:
         """Sum of the lines' values in each stretch, (P,)."""
@@ -225,18 +218,22 @@ class Stretches:
                 square += (left.T * second[k][m]) @ right
         return square - np.outer(total, total) / self.part.arm_rows(arm)
 
+    def of_rows(self, arm: bool) -> NDArray[np.intp]:
+        """The stretch of each of the arm's rows."""
+        own = np.flatnonzero(self.part.treated == arm)
+        return np.searchsorted(self.starts, own, side="right") - 1
+
     def cluster_totals(self, arm: bool, factors: Floats, units: Units) -> Iterator[Floats]:
         """For each share, the sums over clusters of the arm's psi, centred in the arm."""
-        own = np.flatnonzero(self.part.treated == arm)
-        stretch = np.searchsorted(self.starts, own, side="right") - 1
-        members, terms = units.members(arm), [term[own] for term in self.terms(arm)]
+        stretch, members = self.of_rows(arm), units.members(arm)
+        terms = [term[self.part.treated == arm] for term in self.terms(arm)]
         for j in range(len(self.share)):
-            psi = sum(t * f[stretch, j] for t, f in zip(terms, factors, strict=True))
-            yield np.bincount(members, psi - psi.mean(), minlength=units.n_clusters)
+            psi: Any = sum(t * f[stretch, j] for t, f in zip(terms, factors, strict=True))
+            totals: Floats = np.bincount(members, psi - psi.mean(), minlength=units.n_clusters)
+            yield totals
 
     def slope(self, values: Floats) -> Floats:
         """Slope in the share of a function that is given at the knots, (J,)."""
-        assert self.sweep is not None
         reach = min(0.1, 0.5 * sum(self.part.arm_rows(arm) for arm in (True, False)) ** -0.2)
         left, right = np.maximum(self.share - reach, 0), np.minimum(self.share + reach, 1)
         rise = np.interp(right, self.sweep.share, values)
@@ -274,24 +271,15 @@ def band_of(
     uplift, covariance = np.zeros(len(grid)), np.zeros((len(grid), len(grid)))
     totals: Any = 0.0
     for part in parts:
-        stretches = Stretches.at_shares(part, grid)
-        knots, in_top, share = stretches.sweep.share, stretches.in_top, stretches.share
-        heights = {
-            arm: stretches.sweep.outcome[arm] * (sign / part.arm_total(arm))
-            for arm, sign in part.arms
-        }
-        slope = stretches.slope(sum(heights.values()))
-        for arm, sign in part.arms:
-            height = np.interp(share, knots, heights[arm])  # +- H_g
-            scale = sign / part.arm_total(arm)
-            factors = np.stack(
-                [
-                    scale * in_top,
-                    scale * stretches.centre(arm) * in_top - height / part.arm_total(arm),
-                    slope * (share - in_top) / part.total_weight,
-                ]
-            )
-            uplift += height
+        stretches = Stretches.of(part, grid)
+        in_top, share, sweep = stretches.in_top, stretches.share, stretches.sweep
+        scale = {arm: sign / sweep.people[arm][-1] for arm, sign in part.arms}
+        curve = np.sum([scale[arm] * sweep.outcome[arm] for arm in scale], axis=0)
+        uplift += np.interp(share, sweep.share, curve)
+        cut = stretches.slope(curve) * (share - in_top) / part.total_weight
+        for arm, size in scale.items():
+            mean = np.interp(share, sweep.share, sweep.outcome[arm]) / sweep.people[arm][-1]  # H_g
+            factors = np.stack([size * in_top, size * (stretches.centre(arm) * in_top - mean), cut])
             if units is None:
                 n_arm = part.arm_rows(arm)
                 correction = n_arm / (n_arm - 1) if n_arm > 1 else np.nan
@@ -362,106 +350,85 @@ class PolicyRiskInference:
         )
 
 
-class PolicyCell(NamedTuple):
-    """Whose outcomes a rule gets of an arm: the treated whom it picks, the control whom it leaves.
+def policy_risks(sweep: ArmSweep, share: Floats) -> Floats:
+    """Policy risk at each share; a cell of nobody counts 0."""
+    (_, picked), (_, left) = (sweep.mean_at(share, arm, rest=not arm) for arm in (True, False))
+    return 1 - (share * np.nan_to_num(picked) + (1 - share) * np.nan_to_num(left))
 
-    ``chance`` (J,) is the share of people in the cell, ``inside`` (P, J) the part of a stretch that
-    is, ``people`` (J,) their weight and ``mean`` (J,) their mean outcome, 0 where there is nobody.
+
+def policy_risk_table(
+    stretches: Stretches, units: Units | None, level: float, *, fixed_cut: bool
+) -> Floats:
+    """Share, risk, its standard error, and the ends of the interval: (5, J).
+
+    ``fixed_cut``: people are picked by the sign of their scores, and their share is estimated.
     """
-
-    chance: Floats
-    inside: Floats
-    people: Floats
-    mean: Floats
-
-
-def policy_cells(stretches: Stretches) -> dict[bool, PolicyCell]:
-    """The cell of each arm, at each share."""
-    q, picked, part = stretches.share, stretches.in_top, stretches.part
-    cells = {}
-    for arm, chance, inside in ((True, q, picked), (False, 1 - q, 1 - picked)):
-        people = stretches.sums(part.arm_presence(arm)) @ inside
-        people[people <= 1e-12 * part.arm_total(arm)] = 0.0  # what rounding leaves of nobody
-        outcome = stretches.sums(part.arm_outcome(arm)) @ inside
-        cells[arm] = PolicyCell(chance, inside, people, over(outcome, people))
-    return cells
-
-
-def over(numerator: Floats, denominator: Floats) -> Floats:
-    """The ratio, 0 where the denominator is 0."""
-    return np.divide(numerator, denominator, out=np.zeros(len(denominator)), where=denominator != 0)
-
-
-def policy_risks(cells: dict[bool, PolicyCell]) -> Floats:
-    """Policy risk at each share."""
-    return np.asarray(1 - sum(cell.chance * cell.mean for cell in cells.values()))
-
-
-def policy_risk_table(stretches: Stretches, units: Units | None, level: float) -> Floats:
-    """Share, risk, its standard error, and the ends of the interval: (5, J)."""
-    q, part, cells = stretches.share, stretches.part, policy_cells(stretches)
+    q, in_top, sweep = stretches.share, stretches.in_top, stretches.sweep
+    # The controls whom the rule leaves, and the treated whom it picks.
+    chance, inside, scale, away = (1 - q, q), (1 - in_top, in_top), [], []
     tilt = np.zeros(len(q))  # D
-    for arm, cell in cells.items():
-        moved = -cell.mean
-        if stretches.sweep is not None:
-            outcome, people = stretches.sweep.outcome[arm], stretches.sweep.people[arm]
-            moved = stretches.slope(outcome) - cell.mean * stretches.slope(people)
-            moved = over(cell.chance * moved, cell.people)
-        tilt += moved if arm else -moved
-    cut = tilt / part.total_weight * (stretches.in_top - q)
-    factors = {}
-    for arm, cell in cells.items():
-        factor = over(-cell.chance, cell.people) * cell.inside
-        factors[arm] = np.stack([factor, factor * (stretches.centre(arm) - cell.mean), cut])
+    for arm, sign in ((False, -1.0), (True, 1.0)):
+        people, mean = sweep.mean_at(q, arm, rest=not arm)
+        mean = np.nan_to_num(mean)
+        scale.append(np.divide(chance[arm], people, out=np.zeros(len(q)), where=people > 0))
+        away.append(stretches.centre(arm) - mean)
+        moved = stretches.slope(sweep.outcome[arm]) - mean * stretches.slope(sweep.people[arm])
+        tilt += sign * (-mean if fixed_cut else scale[arm] * moved)
+    cut = tilt / stretches.part.total_weight * (in_top - q)
+    factors = [
+        np.stack([-scale[g] * inside[g], -scale[g] * away[g] * inside[g], cut]) for g in (0, 1)
+    ]
+    asked = np.array(chance) > 0  # nobody is in a cell that the rule leaves empty
     if units is None:
-        squares = {arm: np.diag(stretches.covariance(arm, factors[arm])) for arm in cells}
-        counts = {arm: stretches.rows(arm) @ (cell.inside > 0) for arm, cell in cells.items()}
-        found = [_welch(cells, squares, counts, j) for j in range(len(q))]
+        arms = False, True
+        squares = np.array([np.diag(stretches.covariance(g, factors[g])) for g in arms])
+        counts = np.array([stretches.rows(g) @ (inside[g] > 0) for g in arms])
+        found = [_welch(squares[use, j], counts[use, j]) for j, use in enumerate(asked.T)]
     else:
-        found = list(_clustered_errors(stretches, cells, factors, units))
-    risk = policy_risks(cells)
-    error, degrees = np.array(found).T
-    ends = [interval_around(*one, level, df) for *one, df in zip(risk, error, degrees, strict=True)]
-    return np.array([q, risk, error, *np.transpose(ends)])
+        found = list(_clustered_errors(stretches, inside, factors, asked, units))
+    risk = policy_risks(sweep, q)
+    ends = [
+        interval_around(value, error, level, degrees)
+        for value, (error, degrees) in zip(risk, found, strict=True)
+    ]
+    return np.array([q, risk, [error for error, _ in found], *np.transpose(ends)])
 
 
-def _welch(cells: dict[bool, PolicyCell], squares: Any, counts: Any, j: int) -> tuple[float, float]:
+def _welch(squares: Floats, counts: Floats) -> tuple[float, float]:
     """Standard error, and Welch's degrees of freedom: cells count by their part in the variance.
 
     ``squares`` are sums of squared row terms; ``counts`` are the rows (or clusters) of the cells,
     not of the arms, and so is the correction k / (k - 1) for small samples.
     """
-    arms = [arm for arm, cell in cells.items() if cell.chance[j] > 0]
-    k = np.array([counts[arm][j] for arm in arms])
-    if k.min() < 2:
+    if counts.min() < 2:
         return float("nan"), 0.0
-    parts = np.maximum([squares[arm][j] for arm in arms], 0.0) * k / (k - 1)
+    parts = np.maximum(squares, 0.0) * counts / (counts - 1)
     total = float(parts.sum())
     if total == 0:
-        return 0.0, float(k.min() - 1)
-    return float(np.sqrt(total)), float(1 / np.sum((parts / total) ** 2 / (k - 1)))
+        return 0.0, float(counts.min() - 1)
+    return float(np.sqrt(total)), float(1 / np.sum((parts / total) ** 2 / (counts - 1)))
 
 
 def _clustered_errors(
-    stretches: Stretches, cells: dict[bool, PolicyCell], factors: dict[bool, Floats], units: Units
+    stretches: Stretches,
+    inside: tuple[Floats, Floats],
+    factors: list[Floats],
+    asked: Bools,
+    units: Units,
 ) -> Iterator[tuple[float, float]]:
     """Standard error and degrees of freedom at each share, when clusters are independent."""
-    of_arms = {}
-    for arm in cells:
-        rows = np.flatnonzero(stretches.part.treated == arm)
-        of_arms[arm] = np.searchsorted(stretches.starts, rows, side="right") - 1
-    totals = (stretches.cluster_totals(arm, factors[arm], units) for arm in cells)
-    for j, both in enumerate(zip(*totals, strict=True)):
-        squares = {arm: {j: float((t**2).sum())} for arm, t in zip(cells, both, strict=True)}
+    of_rows = [stretches.of_rows(arm) for arm in (False, True)]
+    totals = (stretches.cluster_totals(bool(g), factors[g], units) for g in (0, 1))
+    for j, (control, treated) in enumerate(zip(*totals, strict=True)):
         counts = {}
-        for arm, cell in cells.items():
-            inside = cell.inside[of_arms[arm], j] > 0
-            counts[arm] = {j: len(touched_by(units.members(arm)[inside]))}
-        error, degrees = _welch(cells, squares, counts, j)
+        for arm in np.flatnonzero(asked[:, j]).tolist():
+            members = units.members(bool(arm))[inside[arm][of_rows[arm], j] > 0]
+            counts[bool(arm)] = len(touched_by(members))
+        squares = np.array([(control**2).sum(), (treated**2).sum()])[asked[:, j]]
+        error, degrees = _welch(squares, np.array(list(counts.values())))
         if error > 0:
             # Clusters that reach into both arms are in both cells, but are no more for that.
-            present = {arm: counts[arm][j] for arm in cells if cells[arm].chance[j] > 0}
-            corrections = Units(units.treated, units.clusters, present).corrections()
-            error = float(np.sqrt(np.sum(corrections * sum(both) ** 2)))
+            corrections = Units(units.treated, units.clusters, counts).corrections()
+            error = float(np.sqrt(np.sum(corrections * (control + treated) ** 2)))
             degrees = min(degrees, units.n_clusters - 1)
         yield error, degrees

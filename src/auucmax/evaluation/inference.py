@@ -107,13 +107,13 @@ def part_errors(parts: tuple[RankedRows, ...]) -> tuple[float, float]:
     variance = np.zeros(2)
     for part in parts:
         psi, half_effect = influence(part)
-        slope = half_slope = None
+        slope, less = None, None
         if part.rows is not None:  # psi of a row of the line is slope y + a constant
-            half_slope = 0.5 * part.arm_scale()
-            slope = part.ranking.mid_cumsum(part.rows) * (2 / part.total_weight) * half_slope
+            below = part.ranking.mid_cumsum(part.rows) / part.total_weight
+            slope, less = below * part.arm_scale(), (below - 0.5) * part.arm_scale()
         variance[0] += part.sum_variance(psi, slope)
         psi -= half_effect
-        variance[1] += part.sum_variance(psi, None if slope is None else slope - half_slope)
+        variance[1] += part.sum_variance(psi, less)
     error, gain_error = np.sqrt(variance)
     return float(error), float(gain_error)
 
@@ -131,26 +131,21 @@ def row_terms(ranked: RankedRows, ranking: str) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class Units:
-    """What is independent: the rows, or clusters of them.
+    """Clusters of rows, which are independent of each other; a row may be one of its own.
 
-    ``degrees`` of freedom: one less than the units of the rarer arm. A cluster may lie in one arm
-    or reach into both; its correction for small samples is that of the rarer arm that it touches.
+    ``degrees`` of freedom: one less than the clusters of the rarer arm. A cluster may lie in one
+    arm or reach into both; its correction for small samples is that of the rarer arm it touches.
     """
 
     treated: Bools
-    clusters: Clusters | None
-    counts: dict[bool, int]
+    clusters: Clusters  # 0, 1, ... without gaps
+    counts: dict[bool, int]  # clusters with rows of the arm
 
     @classmethod
     def of(cls, treated: Bools, clusters: Clusters | None) -> Units:
-        if clusters is None:
-            n_treated = int(np.count_nonzero(treated))
-            return cls(treated, None, {True: n_treated, False: len(treated) - n_treated})
-        return cls(
-            treated,
-            clusters,
-            {arm: len(touched_by(clusters[treated == arm])) for arm in (True, False)},
-        )
+        members = np.arange(len(treated)) if clusters is None else clusters
+        counts = {arm: len(touched_by(members[treated == arm])) for arm in (True, False)}
+        return cls(treated, members, counts)
 
     @property
     def degrees(self) -> int:
@@ -158,12 +153,10 @@ class Units:
 
     @property
     def n_clusters(self) -> int:
-        """Their numbers are 0, 1, ... without gaps."""
-        return 0 if self.clusters is None else int(self.clusters.max()) + 1
+        return int(self.clusters.max()) + 1
 
     def members(self, arm: bool) -> Clusters:
         """The cluster of each of the arm's rows."""
-        assert self.clusters is not None
         return self.clusters[self.treated == arm]
 
     def error(self, psi: Floats) -> float:
@@ -177,7 +170,7 @@ class Units:
 
     def corrections(self) -> Floats:
         """G_g / (G_g - 1) of each cluster, the larger one where it reaches into both arms."""
-        if self.clusters is None or self.degrees < 1:
+        if self.degrees < 1:
             return np.array(np.nan)
         result = np.zeros(self.n_clusters)
         for arm, n_clusters in self.counts.items():

@@ -22,17 +22,18 @@ from auucmax._validation import (
     check_column,
     check_groups,
     check_level,
+    check_mask,
     check_rows,
     check_shares,
     check_whole,
 )
 from auucmax.evaluation.curves import (
+    ArmSweep,
     PolicyRiskInference,
     Stretches,
     UpliftBand,
     band_of,
     decile_table,
-    policy_cells,
     policy_risk_table,
     policy_risks,
     qini_knots,
@@ -48,6 +49,7 @@ from auucmax.evaluation.inference import (
     p_value_of,
     part_errors,
     row_terms,
+    some_rows,
     with_weight,
 )
 from auucmax.evaluation.ranking import (
@@ -95,11 +97,13 @@ class Levels:
         propensity: ArrayLike | None = None,
         outcome_model: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        randomised: ArrayLike | None = None,
         control: Any = None,
         score_name: str = "score",
     ) -> Levels:
-        """Check rows and sort them. Parameters as in :func:`auuc_inference`.
+        """Check rows and sort them.
 
+        Parameters as in :func:`auuc_inference` and, ``randomised``, in :func:`policy_risk`;
         ``score_name`` is what messages call the score.
         """
         rows = check_rows(
@@ -111,7 +115,11 @@ class Levels:
             propensity=propensity,
             score_name=score_name,
         )
-        return cls.of_rows(rows, None if groups is None else check_groups(groups, len(rows.y)))
+        clusters = None if groups is None else check_groups(groups, len(rows.y))
+        if randomised is not None:
+            kept = check_mask(randomised, "randomised", len(rows.y))
+            rows, clusters = some_rows(rows, clusters, kept)
+        return cls.of_rows(rows, clusters)
 
     @classmethod
     def of_rows(cls, rows: Rows, clusters: Clusters | None = None) -> Levels:
@@ -163,8 +171,7 @@ class Levels:
 
     def _inference(self, level: float, ranking: RankingKind, *, stacklevel: int) -> AUUCInference:
         check_level(level)
-        parts = self.ranked.parts(ranking)
-        starts = self.ranked.ranking.starts
+        parts, starts = self.ranked.parts(ranking), self.ranked.ranking.starts
         constant = starts is not None and len(starts) == 1
         if constant:
             warnings.warn(
@@ -173,8 +180,8 @@ class Levels:
                 UserWarning,
                 stacklevel=stacklevel,
             )
-        estimate = self.auuc(ranking)
-        gain = estimate - 0.5 * self.effect()
+        estimate = float(sum(part.area() for part in parts))
+        gain = estimate - 0.5 * sum(part.effect() for part in parts)
         if self.units is None:
             error, gain_error = part_errors(parts)
         else:
@@ -273,27 +280,34 @@ class Levels:
 
     def policy_risk(self, share: float | ArrayLike | None = None) -> float | Floats:
         """:func:`policy_risk` of treating the top share, or everyone with a score above 0."""
-        found = [policy_risks(policy_cells(some)) for some in self._stretches(share)]
-        return np.concatenate(found) if np.ndim(share) else float(found[0][0])
+        sweep = ArmSweep.of(self.ranked)
+        risk = policy_risks(sweep, self._rule(share, sweep))
+        return float(risk[0]) if share is None or np.ndim(share) == 0 else risk
 
     def policy_risk_inference(
         self, share: float | ArrayLike | None = None, level: float = 0.95
     ) -> PolicyRiskInference:
         """:func:`policy_risk_inference`: policy risk with standard errors and intervals."""
         check_level(level)
-        tables = [policy_risk_table(some, self.units, level) for some in self._stretches(share)]
+        sweep = ArmSweep.of(self.ranked)
+        shares = self._rule(share, sweep)
+        tables = [
+            # A few shares at a time: tables are quadratic in their number.
+            policy_risk_table(
+                Stretches.of(self.ranked, some, sweep), self.units, level, fixed_cut=share is None
+            )
+            for some in np.array_split(shares, -(-len(shares) // _SHARES_AT_ONCE))
+        ]
         table: Any = np.concatenate(tables, axis=1)
-        q, risk, error, lower, upper = table if np.ndim(share) else map(float, table[:, 0])
+        single = share is None or np.ndim(share) == 0
+        q, risk, error, lower, upper = map(float, table[:, 0]) if single else table
         return PolicyRiskInference(q, risk, error, (lower, upper), level, self.n_rows)
 
-    def _stretches(self, share: float | ArrayLike | None) -> list[Stretches]:
-        if share is None:
-            first, starts = self._first_above_zero(), self.ranked.ranking.starts
-            line = first if starts is None else np.append(starts, len(self.ranked.y))[first]
-            return [Stretches.above_score(self.ranked, int(line))]
-        shares = check_shares(share)
-        n_parts = -(-len(shares) // _SHARES_AT_ONCE)  # tables are quadratic in the shares
-        return [Stretches.at_shares(self.ranked, q) for q in np.array_split(shares, n_parts)]
+    def _rule(self, share: float | ArrayLike | None, sweep: ArmSweep) -> Floats:
+        """The shares asked for, or that of the people with scores above 0."""
+        if share is not None:
+            return sweep.on_knots(check_shares(share))
+        return sweep.share[[len(sweep.share) - 1 - self._first_above_zero()]]
 
     def _first_above_zero(self) -> int:
         """The number of levels with scores of at most 0."""

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 from sklearn import config_context
 from sklearn.metrics import make_scorer
 
-from auucmax._validation import Floats, check_column, check_groups, check_mask, check_rows
+from auucmax._validation import Floats, check_column
 from auucmax.evaluation.curves import PolicyRiskInference, UpliftBand
-from auucmax.evaluation.inference import AUUCDifference, AUUCInference, some_rows
+from auucmax.evaluation.inference import AUUCDifference, AUUCInference
 from auucmax.evaluation.levels import Levels
 from auucmax.evaluation.ranking import RankingKind
 
@@ -80,16 +80,8 @@ def auuc_score(
     >>> auuc_score([1, 0, 1, 0], [0, 0, 0, 0], treatment=[1, 1, 0, 0])  # the effect is zero
     0.0
     """
-    levels = Levels.of(
-        y,
-        score,
-        treatment=treatment,
-        control=control,
-        sample_weight=sample_weight,
-        propensity=propensity,
-        outcome_model=outcome_model,
-    )
-    return levels.auuc(ranking)
+    rows = y, score, treatment, control, sample_weight, propensity
+    return _levels(*rows, outcome_model=outcome_model).auuc(ranking)
 
 
 def auuc_inference(
@@ -125,17 +117,10 @@ def auuc_inference(
     AUUC 0.03045 (95% interval 0.02666 to 0.03424), gain over random +0.00783
     (95% interval 0.00617 to 0.00949), p = 2.3e-20, 42,693 rows
     """
-    levels = Levels.of(
-        y,
-        score,
-        treatment=treatment,
-        control=control,
-        sample_weight=sample_weight,
-        propensity=propensity,
-        outcome_model=outcome_model,
-        groups=groups,
+    rows = y, score, treatment, control, sample_weight, propensity
+    return _levels(*rows, outcome_model=outcome_model, groups=groups)._inference(
+        level, ranking, stacklevel=3
     )
-    return levels._inference(level, ranking, stacklevel=3)
 
 
 def auuc_difference(
@@ -166,10 +151,10 @@ def auuc_difference(
     >>> print(auuc_difference(trial.y, a, b, treatment=trial.treatment))
     AUUC difference +0.00646 (95% interval 0.00413 to 0.00880), p = 5.9e-08, 42,693 rows
     """
-    given = {"treatment": treatment, "control": control, "groups": groups}
-    given |= {"sample_weight": sample_weight, "propensity": propensity}
-    a = Levels.of(y, score_a, outcome_model=outcome_model, score_name="score_a", **given)
-    b = Levels.of(y, score_b, outcome_model=outcome_model, score_name="score_b", **given)
+    rows = treatment, control, sample_weight, propensity
+    more = {"outcome_model": outcome_model, "groups": groups}
+    a = _levels(y, score_a, *rows, score_name="score_a", **more)
+    b = _levels(y, score_b, *rows, score_name="score_b", **more)
     return a.difference(b, level, ranking)
 
 
@@ -199,15 +184,7 @@ def uplift_curve(
     >>> share.tolist(), uplift.tolist()
     ([0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 0.5, 0.5, 0.0, 0.0])
     """
-    levels = Levels.of(
-        y,
-        score,
-        treatment=treatment,
-        control=control,
-        sample_weight=sample_weight,
-        propensity=propensity,
-    )
-    return levels.curve(ranking)
+    return _levels(y, score, treatment, control, sample_weight, propensity).curve(ranking)
 
 
 def qini_curve(
@@ -231,15 +208,7 @@ def qini_curve(
     >>> qini.tolist()
     [0.0, 0.5, 0.5, -0.5, 0.0]
     """
-    levels = Levels.of(
-        y,
-        score,
-        treatment=treatment,
-        control=control,
-        sample_weight=sample_weight,
-        propensity=propensity,
-    )
-    return levels.qini_curve()
+    return _levels(y, score, treatment, control, sample_weight, propensity).qini_curve()
 
 
 def qini_score(
@@ -261,15 +230,7 @@ def qini_score(
     >>> qini_score([1, 0, 1, 0], [4, 3, 2, 1], treatment=[1, 1, 0, 0])
     0.125
     """
-    levels = Levels.of(
-        y,
-        score,
-        treatment=treatment,
-        control=control,
-        sample_weight=sample_weight,
-        propensity=propensity,
-    )
-    return levels.qini()
+    return _levels(y, score, treatment, control, sample_weight, propensity).qini()
 
 
 def uplift_at_k(
@@ -294,15 +255,7 @@ def uplift_at_k(
     >>> uplift_at_k([1, 0, 1, 0], [4, 2, 3, 1], treatment=[1, 1, 0, 0], share=0.5)
     0.0
     """
-    levels = Levels.of(
-        y,
-        score,
-        treatment=treatment,
-        control=control,
-        sample_weight=sample_weight,
-        propensity=propensity,
-    )
-    return levels.at_k(share, ranking)
+    return _levels(y, score, treatment, control, sample_weight, propensity).at_k(share, ranking)
 
 
 def uplift_by_decile(
@@ -333,15 +286,7 @@ def uplift_by_decile(
     1    21346  0.0443
     2    21347  0.0455
     """
-    levels = Levels.of(
-        y,
-        score,
-        treatment=treatment,
-        control=control,
-        sample_weight=sample_weight,
-        propensity=propensity,
-    )
-    return levels.deciles(bins, level)
+    return _levels(y, score, treatment, control, sample_weight, propensity).deciles(bins, level)
 
 
 def uplift_band(
@@ -380,16 +325,8 @@ def uplift_band(
     >>> band.uplift.round(4).tolist(), band.lower.round(4).tolist()
     ([0.0369, 0.0452], [0.0322, 0.0389])
     """
-    levels = Levels.of(
-        y,
-        score,
-        treatment=treatment,
-        control=control,
-        sample_weight=sample_weight,
-        propensity=propensity,
-        groups=groups,
-    )
-    return levels.band(shares, ranking, level, random_state)
+    rows = y, score, treatment, control, sample_weight, propensity
+    return _levels(*rows, groups=groups).band(shares, ranking, level, random_state)
 
 
 def policy_risk(
@@ -426,10 +363,8 @@ def policy_risk(
     >>> policy_risk(y, score, treatment=treatment, share=[0, 0.5, 1]).tolist()
     [0.5, 0.0, 0.5]
     """
-    levels = _randomised_levels(
-        y, score, treatment, randomised, sample_weight, propensity, None, control
-    )
-    return levels.policy_risk(share)
+    rows = y, score, treatment, control, sample_weight, propensity
+    return _levels(*rows, randomised=randomised).policy_risk(share)
 
 
 def policy_risk_inference(
@@ -464,35 +399,21 @@ def policy_risk_inference(
     >>> print(policy_risk_inference(trial.y, score, treatment=trial.treatment, share=0.5))
     policy risk 0.85726 at share 0.500 (95% interval 0.85283 to 0.86170), 42,693 rows
     """
-    levels = _randomised_levels(
-        y, score, treatment, randomised, sample_weight, propensity, groups, control
-    )
-    return levels.policy_risk_inference(share, level)
+    rows = y, score, treatment, control, sample_weight, propensity
+    return _levels(*rows, randomised=randomised, groups=groups).policy_risk_inference(share, level)
 
 
-def _randomised_levels(
+def _levels(
     y: ArrayLike,
     score: ArrayLike,
     treatment: ArrayLike,
-    randomised: ArrayLike | None,
+    control: Any,
     sample_weight: ArrayLike | None,
     propensity: ArrayLike | None,
-    groups: ArrayLike | None,
-    control: Any,
+    **more: Any,
 ) -> Levels:
-    rows = check_rows(
-        y,
-        score,
-        treatment=treatment,
-        control=control,
-        sample_weight=sample_weight,
-        propensity=propensity,
-    )
-    clusters = None if groups is None else check_groups(groups, len(rows.y))
-    if randomised is not None:
-        kept = check_mask(randomised, "randomised", len(rows.y))
-        rows, clusters = some_rows(rows, clusters, kept)
-    return Levels.of_rows(rows, clusters)
+    more |= {"sample_weight": sample_weight, "propensity": propensity}
+    return Levels.of(y, score, treatment=treatment, control=control, **more)
 
 
 def pehe(effect: ArrayLike, predicted: ArrayLike, *, squared: bool = False) -> float:

@@ -297,14 +297,14 @@ class RankedRows:
     def parts(self, ranking: str) -> tuple[RankedRows, ...]:
         """Itself (``"joint"``), or the treated and the control rows, each ranked on their own."""
         check_choice(ranking, "ranking", RANKINGS)
-        return (self,) if ranking == "joint" else (self._arm(True), self._arm(False))
+        return (self,) if ranking == "joint" else (self.only(True), self.only(False))
 
-    def _arm(self, treated: bool) -> RankedRows:
-        """An arm in the same order: what is sorted together is sorted apart."""
+    def only(self, treated: bool) -> RankedRows:
+        """The rows of an arm, ranked on their own: what is sorted together is sorted apart."""
         own = self.treated if treated else ~self.treated
         kept = np.flatnonzero(own)
-        columns = (self.y, self.arm_weight, self.rows, self.squares)
-        y, arm_weight, rows, squares = (None if c is None else c.take(kept) for c in columns)
+        columns = (self.arm_weight, self.rows, self.squares)
+        arm_weight, rows, squares = (None if c is None else c.take(kept) for c in columns)
         starts = self.ranking.starts
         if starts is not None:
             sizes = np.diff(np.searchsorted(kept, starts), append=len(kept))
@@ -314,7 +314,7 @@ class RankedRows:
         return RankedRows(
             ranking=Ranking(index, starts),
             index=index,
-            y=y,
+            y=self.y.take(kept),
             treated=np.full(len(kept), treated),
             # Within an arm the ranks must speak of the same population as the mean.
             weight=arm_weight,

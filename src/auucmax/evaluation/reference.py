@@ -12,8 +12,6 @@ from auucmax._validation import Floats, Rows, check_groups, check_rows
 from auucmax.evaluation.metrics import auuc_score, policy_risk
 from auucmax.evaluation.ranking import RankingKind
 
-__all__ = ["auuc_bootstrap", "auuc_by_pairs", "policy_risk_bootstrap", "uplift_curve_at"]
-
 
 def auuc_by_pairs(
     y: Floats,
