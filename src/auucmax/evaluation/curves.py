@@ -92,36 +92,6 @@ class ArmSweep:
         return np.where(np.abs(shares - nearest) < 1e-12, nearest, shares)
 
 
-def uplift_knots(parts: tuple[RankedRows, ...]) -> tuple[Floats, Floats]:
-    """Shares and values of the uplift curve where the score changes."""
-    curves = []
-    for part in parts:
-        total = part.ranking.from_top(part.rank_weight)
-        curves.append((total / total[-1], part.ranking.from_top(part.signed_outcome())))
-    if len(curves) == 1:
-        return curves[0]
-    knots = np.union1d(curves[0][0], curves[1][0])
-    return knots, np.interp(knots, *curves[0]) + np.interp(knots, *curves[1])
-
-
-def qini_knots(part: RankedRows) -> tuple[Floats, Floats]:
-    """Shares and values of the Qini curve where the score changes."""
-    sweep = ArmSweep.of(part)
-    n_treated, n_control = sweep.people[True], sweep.people[False]
-    ratio = np.divide(n_treated, n_control, out=np.zeros_like(n_treated), where=n_control > 0)
-    return sweep.share, (sweep.outcome[True] - sweep.outcome[False] * ratio) / n_treated[-1]
-
-
-def uplift_at(parts: tuple[RankedRows, ...], shares: Floats) -> Floats:
-    """Average effect among the top shares."""
-    uplift = np.zeros(len(shares))
-    for part in parts:
-        sweep = ArmSweep.of(part)
-        for arm, sign in part.arms:
-            uplift += sign * sweep.mean_at(shares, arm)[1]
-    return uplift
-
-
 def decile_table(part: RankedRows, bins: int, level: float) -> pd.DataFrame:
     """Average effect in each of ``bins`` parts of the people, with an interval."""
     above = 1 - part.ranking.mid_cumsum(part.rank_weight) / part.total_weight
@@ -229,7 +199,7 @@ class Stretches:
         terms = [term[self.part.treated == arm] for term in self.terms(arm)]
         for j in range(len(self.share)):
             psi: Any = sum(t * f[stretch, j] for t, f in zip(terms, factors, strict=True))
-            totals: Floats = np.bincount(members, psi - psi.mean(), minlength=units.n_clusters)
+            totals: Any = np.bincount(members, psi - psi.mean(), minlength=units.n_clusters)
             yield totals
 
     def slope(self, values: Floats) -> Floats:

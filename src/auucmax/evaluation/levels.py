@@ -36,9 +36,6 @@ from auucmax.evaluation.curves import (
     decile_table,
     policy_risk_table,
     policy_risks,
-    qini_knots,
-    uplift_at,
-    uplift_knots,
 )
 from auucmax.evaluation.inference import (
     AUUCDifference,
@@ -52,11 +49,7 @@ from auucmax.evaluation.inference import (
     some_rows,
     with_weight,
 )
-from auucmax.evaluation.ranking import (
-    RankedRows,
-    RankingKind,
-    sorted_rows,
-)
+from auucmax.evaluation.ranking import RankedRows, RankingKind, sorted_rows
 
 _SHARES_AT_ONCE = 128
 
@@ -243,11 +236,21 @@ class Levels:
 
     def curve(self, ranking: RankingKind = "joint") -> tuple[Floats, Floats]:
         """:func:`uplift_curve`: shares and gains where the score changes."""
-        return uplift_knots(self.ranked.parts(ranking))
+        sums = []
+        for part in self.ranked.parts(ranking):
+            total = part.ranking.from_top(part.rank_weight)
+            sums.append((total / total[-1], part.ranking.from_top(part.signed_outcome())))
+        if ranking == "joint":
+            return sums[0]
+        knots = np.union1d(sums[0][0], sums[1][0])
+        return knots, np.interp(knots, *sums[0]) + np.interp(knots, *sums[1])
 
     def qini_curve(self) -> tuple[Floats, Floats]:
         """:func:`qini_curve`: shares and values where the score changes."""
-        return qini_knots(self.ranked)
+        sweep = ArmSweep.of(self.ranked)
+        treated, control = sweep.people[True], sweep.people[False]
+        ratio = np.divide(treated, control, out=np.zeros_like(treated), where=control > 0)
+        return sweep.share, (sweep.outcome[True] - sweep.outcome[False] * ratio) / treated[-1]
 
     def qini(self) -> float:
         """:func:`qini_score` of the rows."""
@@ -258,7 +261,12 @@ class Levels:
         self, share: float | ArrayLike = 0.3, ranking: RankingKind = "joint"
     ) -> float | Floats:
         """:func:`uplift_at_k`: the average effect among the top share of people."""
-        uplift = uplift_at(self.ranked.parts(ranking), check_shares(share))
+        shares = check_shares(share)
+        uplift = np.zeros(len(shares))
+        for part in self.ranked.parts(ranking):
+            sweep = ArmSweep.of(part)
+            for arm, sign in part.arms:
+                uplift += sign * sweep.mean_at(shares, arm)[1]
         return uplift if np.ndim(share) else float(uplift[0])
 
     def deciles(self, bins: int = 10, level: float = 0.95) -> pd.DataFrame:

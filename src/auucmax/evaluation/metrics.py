@@ -152,7 +152,7 @@ def auuc_difference(
     AUUC difference +0.00646 (95% interval 0.00413 to 0.00880), p = 5.9e-08, 42,693 rows
     """
     rows = treatment, control, sample_weight, propensity
-    more = {"outcome_model": outcome_model, "groups": groups}
+    more: Any = {"outcome_model": outcome_model, "groups": groups}
     a = _levels(y, score_a, *rows, score_name="score_a", **more)
     b = _levels(y, score_b, *rows, score_name="score_b", **more)
     return a.difference(b, level, ranking)
