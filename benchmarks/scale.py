@@ -193,19 +193,19 @@ def _n_rows(batch: Any) -> Any:
 
 
 def score_histogram_pass(stream: Any, model: Any) -> Any:
-    from auucmax.evaluation import score_histogram
+    from auucmax.evaluation import score_levels
 
-    return score_histogram(stream, model)  # two readings
+    return score_levels(stream, model)  # two readings
 
 
 def stream_evaluation(rows: int) -> Callable[[], Any]:
     from auucmax import AUUCMax, certify
-    from auucmax.evaluation import score_histogram
+    from auucmax.evaluation import score_levels
 
     model, stream = AUUCMax(selection=None).fit(streamed(SIZES[0])), streamed(rows)
 
     def call() -> Any:
-        histogram = score_histogram(stream, model)
+        histogram = score_levels(stream, model)
         return histogram.inference(), certify(histogram)
 
     return call

@@ -11,7 +11,7 @@ from auucmax.bounds import (
     dkw_bernstein_bound,
     mcdiarmid_bound,
 )
-from auucmax.evaluation import ScoreHistogram, score_edges
+from auucmax.evaluation import BinnedLevels, score_edges
 
 quick = settings(deadline=None, max_examples=60)
 PAIRS = {
@@ -34,7 +34,7 @@ def cases(draw):
 def test_one_score_a_bin_is_the_bound_of_the_rows(case, kind, target, n_candidates):
     outcome_range, rows, edges, number = case
     binned, exact = PAIRS[kind]
-    histogram = ScoreHistogram.of(rows.y, number, rows.treated, np.arange(len(edges)) + 0.5)
+    histogram = BinnedLevels.of(rows.y, number, rows.treated, np.arange(len(edges)) + 0.5)
     options = {"target": target, "n_candidates": n_candidates, "outcome_range": outcome_range}
     found = binned(histogram, **options)
     expected = exact(rows.y, number, treatment=rows.treated, **options)
@@ -49,7 +49,7 @@ def test_bins_only_lower_the_bound(case, kind, target):
     """Whatever they hide, the bound of the exact scores is at least as high."""
     outcome_range, rows, edges, _ = case
     binned, exact = PAIRS[kind]
-    histogram = ScoreHistogram.of(rows.y, rows.score, rows.treated, edges)
+    histogram = BinnedLevels.of(rows.y, rows.score, rows.treated, edges)
     options = {"target": target, "outcome_range": outcome_range}
     found = binned(histogram, **options)
     expected = exact(rows.y, rows.score, treatment=rows.treated, **options)
@@ -61,8 +61,8 @@ def test_the_band_is_wider_by_the_largest_bin():
     y, treated = (rng.random(60) < 0.4).astype(float), np.arange(60) % 3 == 0
     score = np.arange(60.0)
     edges = [9.5, 29.5]  # 10, 20 and 30 rows
-    histogram = ScoreHistogram.of(y, score, treated, edges)
-    flat = ScoreHistogram.of(y, np.searchsorted(edges, score), treated, [0.5, 1.5])
+    histogram = BinnedLevels.of(y, score, treated, edges)
+    flat = BinnedLevels.of(y, np.searchsorted(edges, score), treated, [0.5, 1.5])
     assert histogram.rank_error() == 29 / 120
     found, tied = binned_dkw_bernstein_bound(histogram), binned_dkw_bernstein_bound(flat)
     root = np.sqrt(sum(y[g].mean() / (g.sum() - 1) for g in (treated, ~treated)))
@@ -83,7 +83,7 @@ def score(trial):
 @pytest.mark.parametrize("method", ["auto", *PAIRS])
 def test_a_histogram_is_certified(trial, score, method):
     edges = score_edges(score, n_bins=500)
-    histogram = ScoreHistogram.of(trial.y, score, trial.treatment, edges)
+    histogram = BinnedLevels.of(trial.y, score, trial.treatment, edges)
     certificate = certify(histogram, method=method, joint=True, n_candidates=2)
     assert certificate.method == ("dkw-bernstein" if method == "auto" else method)
     binned, _ = PAIRS[certificate.method]
@@ -99,7 +99,7 @@ def test_a_histogram_is_certified(trial, score, method):
 
 
 def test_bins_of_one_score_are_not_mentioned(trial, score):
-    histogram = ScoreHistogram.of(
+    histogram = BinnedLevels.of(
         trial.y, score.round(1), trial.treatment, score_edges(score.round(1))
     )
     certificate = certify(histogram)
@@ -113,14 +113,14 @@ def test_bins_of_one_score_are_not_mentioned(trial, score):
 
 def test_what_a_histogram_cannot_do(trial, score):
     edges = score_edges(score, n_bins=50)
-    histogram = ScoreHistogram.of(trial.y, score, trial.treatment, edges)
+    histogram = BinnedLevels.of(trial.y, score, trial.treatment, edges)
     for name in ("X", "y", "treatment", "folds", "ids", "groups", "outcome_model", "n_dealings"):
         with pytest.raises(ValueError, match=f"certified without {name}, got it"):
             certify(histogram, **{name: trial.y})
     for method in ("betting", "asymptotic", "mcdiarmid-conditional"):
         with pytest.raises(ValueError, match=r"needs the rows. The asymptotic .*inference\(\)"):
             certify(histogram, method=method)
-    money = ScoreHistogram.of(30 * trial.y, score, trial.treatment, edges)
+    money = BinnedLevels.of(30 * trial.y, score, trial.treatment, edges)
     with pytest.raises(ValueError, match=r"got outcomes from 0 to 30 and no range.*inference\(\)"):
         certify(money)
     with pytest.raises(ValueError, match="y should lie in outcome_range, 0 to 1; got values"):
@@ -130,7 +130,7 @@ def test_what_a_histogram_cannot_do(trial, score):
     assert bounded.lower_bound == pytest.approx(30 * certify(histogram).lower_bound)
     with pytest.raises(ValueError, match="got outcomes from 0 to 30 and no range"):
         certify(money, outcome_range=None)
-    few = ScoreHistogram.of([1, 0, 1], [1, 2, 3], [True, False, False], [])
+    few = BinnedLevels.of([1, 0, 1], [1, 2, 3], [True, False, False], [])
     with pytest.raises(ValueError, match="two rows, got 1 treated and 2 control"):
         certify(few)
     with pytest.raises(ValueError, match="treatment should say which held-out rows"):

@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from auucmax.data.population import Population, _rank_covariance
 from auucmax.data.synthetic import PRESETS, SyntheticTrial, make_trial
 from auucmax.data.trial import Trial
-from auucmax.evaluation.inference import auuc_inference
+from auucmax.evaluation.metrics import auuc_inference
 
 POPULATIONS = [
     Population(),

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax.evaluation.auuc import auuc_score
 from auucmax.evaluation.conventions import ALL_CONVENTIONS, conventions
+from auucmax.evaluation.metrics import auuc_score
 
 Trial = tuple[np.ndarray, np.ndarray, np.ndarray]
 LIBRARIES = ("scikit-uplift", "CausalML", "pylift")

@@ -2,17 +2,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from tests.strategies import small_trials
 
-from auucmax.evaluation.auuc import auuc_score
-from auucmax.evaluation.curves import (
+from auucmax import load_hillstrom
+from auucmax.evaluation.metrics import (
+    auuc_score,
+    pehe,
+    policy_risk,
+    policy_risk_inference,
     qini_curve,
     qini_score,
     uplift_at_k,
+    uplift_band,
     uplift_by_decile,
     uplift_curve,
 )
-from auucmax.evaluation.reference import uplift_curve_at
+from auucmax.evaluation.reference import bootstrap, uplift_curve_at
 
 quick = settings(deadline=None, max_examples=100)
 
@@ -119,3 +125,310 @@ def test_decile_standard_errors_are_those_of_two_means():
     assert table.loc[1, "uplift"] == pytest.approx(y[t].mean() - y[~t].mean())
     error = np.sqrt(y[t].var(ddof=1) / t.sum() + y[~t].var(ddof=1) / (~t).sum())
     assert table.loc[1, "standard_error"] == pytest.approx(error)
+
+
+@settings(deadline=None, max_examples=60)
+@given(small_trials(min_arm=2), st.sampled_from(["joint", "separate"]), st.booleans())
+def test_the_band_is_around_the_curve(rows, ranking, weighted):
+    given = {"sample_weight": rows.weight, "propensity": rows.propensity} if weighted else {}
+    band = uplift_band(rows.y, rows.score, treatment=rows.treated, ranking=ranking, **given)
+    knots, uplift = uplift_curve(
+        rows.y, rows.score, treatment=rows.treated, ranking=ranking, **given
+    )
+    assert band.uplift == pytest.approx(np.interp(band.share, knots, uplift), abs=1e-10)
+    assert (band.simultaneous_lower <= band.lower + 1e-12).all()
+    assert (band.lower <= band.upper).all()
+
+
+def row_terms(rows, grid, weighted):
+    """psi of the joint ranking, row by row and share by share, as the module's docstring says."""
+    n = len(rows.y)
+    w = rows.weight if weighted else np.ones(n)
+    e = np.where(rows.treated, rows.propensity, 1 - rows.propensity) if weighted else np.ones(n)
+    a, given = w / e, {"sample_weight": rows.weight, "propensity": rows.propensity}
+    knots, curve = uplift_curve(
+        rows.y, rows.score, treatment=rows.treated, **(given if weighted else {})
+    )
+    reach, psi = min(0.1, 0.5 * n**-0.2), np.empty((n, len(grid)))
+    for j, q in enumerate(grid):
+        left, right = max(q - reach, 0), min(q + reach, 1)
+        slope = np.diff(np.interp([left, right], knots, curve))[0] / (right - left)
+        for i in range(n):
+            above = w[rows.score > rows.score[i]].sum() / w.sum()
+            level = w[rows.score == rows.score[i]].sum() / w.sum()
+            psi[i, j] = np.clip((q - above) / level, 0, 1)  # M_i(q)
+        inside = psi[:, j].copy()
+        psi[:, j] = -slope * w * (inside - q) / w.sum()
+        for arm, sign in ((True, 1), (False, -1)):
+            own = rows.treated == arm
+            mean = np.average(rows.y[own] * inside[own], weights=a[own])
+            psi[own, j] += sign * a[own] * (rows.y[own] * inside[own] - mean) / a[own].sum()
+    return psi
+
+
+@settings(deadline=None, max_examples=60)
+@given(small_trials(min_arm=2), st.booleans())
+def test_stretches_equal_row_by_row_sums(rows, weighted):
+    grid = [0.1, 0.35, 0.8, 1.0]
+    psi = row_terms(rows, grid, weighted)
+    expected, totals = 0, np.empty_like(psi)
+    for own in (rows.treated, ~rows.treated):
+        expected = expected + own.sum() * np.cov(psi[own].T)
+        totals[own] = psi[own] - psi[own].mean(axis=0)
+    given = {"sample_weight": rows.weight, "propensity": rows.propensity} if weighted else {}
+    band = uplift_band(rows.y, rows.score, treatment=rows.treated, shares=grid, **given)
+    scale = np.abs(expected).max()
+    assert band.covariance == pytest.approx(expected, rel=1e-7, abs=1e-9 * scale + 1e-12)
+
+    groups = np.arange(len(rows.y)) // 2
+    sums = np.array([totals[groups == g].sum(axis=0) for g in np.unique(groups)])
+    clustered = uplift_band(
+        rows.y, rows.score, treatment=rows.treated, shares=grid, groups=groups, **given
+    )
+    factor = np.zeros(len(sums))
+    for arm in (True, False):
+        members = np.unique(groups[rows.treated == arm])
+        if len(members) == 1:
+            assert np.isnan(clustered.standard_error).all()
+            return
+        factor[members] = np.maximum(factor[members], len(members) / (len(members) - 1))
+    expected = (sums.T * factor) @ sums
+    assert clustered.covariance == pytest.approx(expected, rel=1e-7, abs=1e-9 * scale + 1e-12)
+
+
+def test_at_full_share_it_is_the_average_effect():
+    rng = np.random.default_rng(0)
+    y, t, score = rng.normal(size=500), rng.random(500) < 0.3, rng.normal(size=500)
+    band = uplift_band(y, score, treatment=t, shares=[1.0])
+    error = np.sqrt(y[t].var(ddof=1) / t.sum() + y[~t].var(ddof=1) / (~t).sum())
+    assert band.uplift[0] == pytest.approx(y[t].mean() - y[~t].mean())
+    assert band.standard_error[0] == pytest.approx(error)
+    assert band.critical == pytest.approx(1.96, abs=0.05)
+
+
+def test_same_seed_same_band_and_tighter_level_wider_band():
+    rng = np.random.default_rng(0)
+    y, t, score = rng.random(500), rng.random(500) < 0.3, rng.normal(size=500)
+    a, b = (uplift_band(y, score, treatment=t, random_state=3) for _ in range(2))
+    assert np.array_equal(a.simultaneous_upper, b.simultaneous_upper)
+    wide = uplift_band(y, score, treatment=t, level=0.99)
+    assert (wide.simultaneous_upper >= a.simultaneous_upper).all()
+    assert wide.critical > a.critical > 1.96
+
+
+def by_hand(y, picked, treated):
+    q = picked.mean()
+    a = y[picked & treated].mean() if (picked & treated).any() else 0
+    b = y[~picked & ~treated].mean() if (~picked & ~treated).any() else 0
+    return 1 - (q * a + (1 - q) * b)
+
+
+@settings(deadline=None, max_examples=100)
+@given(small_trials())
+def test_sign_rule_and_untied_shares_by_hand(rows):
+    risk = policy_risk(rows.y, rows.score, treatment=rows.treated)
+    assert risk == pytest.approx(by_hand(rows.y, rows.score > 0, rows.treated), abs=1e-12)
+    for threshold in np.unique(rows.score):
+        picked = rows.score >= threshold
+        at_share = policy_risk(rows.y, rows.score, treatment=rows.treated, share=picked.mean())
+        assert at_share == pytest.approx(by_hand(rows.y, picked, rows.treated), abs=1e-9)
+
+
+@settings(deadline=None, max_examples=100)
+@given(small_trials(), st.floats(0, 1), st.booleans())
+def test_weighted_risk_equals_its_slow_twin(rows, share, at_knot):
+    """Each row's part in the top share, row by row; copies stand for weights."""
+    w = rows.weight
+    if at_knot:
+        share = w[rows.score >= rows.score[0]].sum() / w.sum()
+    part = np.empty(len(w))
+    for i in range(len(w)):
+        above, level = w[rows.score > rows.score[i]].sum(), w[rows.score == rows.score[i]].sum()
+        part[i] = np.clip((share * w.sum() - above) / level, 0, 1)
+    value = 0.0
+    for q, inside in ((share, part * rows.treated), (1 - share, (1 - part) * ~rows.treated)):
+        if (inside * w).sum() > 1e-9:
+            value += q * np.average(rows.y, weights=inside * w)
+    risk = policy_risk(
+        rows.y, rows.score, treatment=rows.treated, share=share, sample_weight=rows.weight
+    )
+    assert risk == pytest.approx(1 - value, abs=1e-5)
+    copies = np.repeat(np.arange(len(w)), w.astype(int))
+    by_sign = policy_risk(rows.y, rows.score, treatment=rows.treated, sample_weight=w)
+    repeated = by_hand(rows.y[copies], rows.score[copies] > 0, rows.treated[copies])
+    assert by_sign == pytest.approx(repeated, abs=1e-12)
+
+
+def test_rounding_of_a_share_does_not_conjure_people():
+    y, score = np.zeros(10), np.arange(10.0)[::-1]
+    t = np.isin(np.arange(10), (3, 7))
+    y[3] = 1
+    for three_tenths in (0.3, 0.1 * 3, 0.1 + 0.2):
+        assert policy_risk(y, score, treatment=t, share=three_tenths) == 1.0
+        assert np.isnan(uplift_at_k(y, score, treatment=t, share=three_tenths))
+
+
+def test_propensity_weighs_the_cells():
+    y, score, t = np.array([1, 0, 1, 0.0]), np.array([2, 2, 1, 1.0]), np.array([1, 1, 1, 0])
+    risk = policy_risk(y, score, treatment=t, propensity=[0.2, 0.8, 0.5, 0.5])
+    assert risk == pytest.approx(1 - (5 + 2) / (5 + 1.25 + 2))  # all are picked
+
+
+def test_nobody_and_everybody_on_hillstrom():
+    trial = load_hillstrom()
+    risk = policy_risk(trial.y, trial.X["history"], treatment=trial.treatment, share=[0, 1])
+    assert risk == pytest.approx([1 - 0.106167, 1 - 0.151400], abs=1e-6)
+
+
+def test_only_randomised_rows_count():
+    rng = np.random.default_rng(0)
+    y, score, t = rng.random(60), rng.normal(size=60), rng.random(60) < 0.5
+    e = np.arange(60) < 40
+    some = policy_risk(y, score, treatment=t, share=0.3, randomised=e)
+    assert some == policy_risk(y[:40], score[:40], treatment=t[:40], share=0.3)
+    with pytest.raises(ValueError, match="hold both arms"):
+        policy_risk(y, score, treatment=t, randomised=np.zeros(60))
+
+
+def test_pehe():
+    assert pehe([1, 2], [1, 4]) == pytest.approx(2**0.5)
+    assert pehe([1, 2], [1, 4], squared=True) == 2
+    with pytest.raises(ValueError, match="as many rows"):
+        pehe([1, 2], [1, 4, 3])
+
+
+def steep(n, levels=None, seed=0):
+    """Outcomes that follow the score: most of the risk's variance is then that of the cut."""
+    rng = np.random.default_rng(seed)
+    score = rng.random(n)
+    if levels:
+        score = np.floor(score * levels) / levels
+    t = rng.random(n) < 0.7
+    return 4 * score + t * score**2 + 0.3 * rng.normal(size=n), score - 0.4, t, rng
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, None])
+@pytest.mark.parametrize("kind", ["plain", "tied", "weighted", "clustered"])
+def test_standard_errors_agree_with_the_bootstrap(kind, share):
+    y, score, t, rng = steep(1500, levels=3 if kind == "tied" else None)
+    options = {"share": share}
+    if kind == "weighted":
+        options["sample_weight"] = 0.5 + rng.random(1500)
+        options["propensity"] = rng.uniform(0.5, 0.9, 1500)
+    if kind == "clustered":  # households of three, treated together and alike
+        y, score, t = (np.repeat(v[::3], 3) for v in (y, score, t))
+        options["groups"] = np.repeat(np.arange(500), 3)
+    result = policy_risk_inference(y, score, treatment=t, **options)
+    draws = bootstrap(policy_risk, y, score, treatment=t, n_draws=800, random_state=1, **options)
+    # The bootstrap's own standard deviation has a relative error of 1/sqrt(2 * 800) = .025.
+    assert result.standard_error == pytest.approx(draws.std(), rel=0.09)
+
+
+@pytest.mark.parametrize("share", [0.5, None])
+@pytest.mark.parametrize("kind", ["plain", "weighted"])
+def test_standard_errors_agree_with_the_jackknife(kind, share):
+    """Inside a wide level of equal scores the risk is smooth in each row, and leaving rows out
+    gives the same first-order variance."""
+    y, score, t, rng = steep(600, levels=3)
+    options = {}
+    if kind == "weighted":
+        options["sample_weight"] = 0.5 + rng.random(600)
+        options["propensity"] = rng.uniform(0.5, 0.9, 600)
+    variance = 0.0
+    for arm in (True, False):
+        left_out = []
+        for i in np.flatnonzero(t == arm):
+            kept = {name: np.delete(v, i) for name, v in options.items()}
+            others = (np.delete(v, i) for v in (y, score))
+            left_out.append(policy_risk(*others, treatment=np.delete(t, i), share=share, **kept))
+        variance += (len(left_out) - 1) * np.var(left_out)
+    result = policy_risk_inference(y, score, treatment=t, share=share, **options)
+    assert result.standard_error == pytest.approx(variance**0.5, rel=0.02)
+
+
+def test_the_variance_is_that_of_two_means_and_of_the_cut():
+    y, score, t, _ = steep(2000)
+    picked = np.argsort(np.argsort(-score)) < 1000
+    top, rest = y[picked & t], y[~picked & ~t]
+    near = np.abs(np.argsort(np.argsort(-score)) - 999.5) < 200  # .1 of the people either side
+    d = (y[near & t].mean() - top.mean()) - (y[near & ~t].mean() - rest.mean())
+    cut = d**2 * 0.25 / 2000
+    means = 0.25 * (top.var(ddof=1) / len(top) + rest.var(ddof=1) / len(rest))
+    error = policy_risk_inference(y, score, treatment=t, share=0.5).standard_error
+    assert error == pytest.approx((means + cut) ** 0.5, rel=0.02)
+    assert cut > means
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    small_trials(min_arm=2),
+    st.integers(0, 60).map(lambda k: k / 60) | st.none(),
+    st.floats(0.1, 10),
+)
+def test_inference_and_its_invariances(rows, share, scale):
+    given = {"treatment": rows.treated, "share": share, "sample_weight": rows.weight}
+    result = policy_risk_inference(rows.y, rows.score, **given)
+    assert result.estimate == pytest.approx(policy_risk(rows.y, rows.score, **given), abs=1e-9)
+
+    def same(other, times=1.0):
+        for a, b in zip(result.interval, other.interval, strict=True):
+            assert a - result.estimate == pytest.approx(
+                (b - other.estimate) / times, rel=1e-6, abs=1e-7, nan_ok=True
+            )
+
+    one_row = np.arange(len(rows.y))
+    same(policy_risk_inference(rows.y, rows.score, groups=one_row, **given))
+    same(policy_risk_inference(scale * rows.y, rows.score, **given), scale)
+    same(policy_risk_inference(rows.y, np.arctan(rows.score), **given))
+    backwards = {**given, "treatment": rows.treated[::-1], "sample_weight": rows.weight[::-1]}
+    same(policy_risk_inference(rows.y[::-1], rows.score[::-1], **backwards))
+    if share is not None:  # the arms and the two ends of the ranking change places
+        mirror = {**given, "treatment": ~rows.treated, "share": 1 - share}
+        same(policy_risk_inference(rows.y, -rows.score, **mirror))
+    flat = policy_risk_inference(0 * rows.y, rows.score, **given)
+    assert flat.standard_error == 0 or np.isnan(result.standard_error)
+
+
+def test_nobody_and_everybody_have_the_interval_of_a_mean():
+    y, score, t, _ = steep(40)
+    result = policy_risk_inference(y, score, treatment=t, share=[0, 1], level=0.9)
+    for end, arm in ((0, ~t), (1, t)):
+        low, high = stats.ttest_1samp(y[arm], 0).confidence_interval(0.9)
+        interval = [bound[end] for bound in result.interval]
+        assert interval == pytest.approx([1 - high, 1 - low], rel=1e-9)
+    # One control row says nothing of an error, but is not asked where all are treated.
+    alone = policy_risk_inference(y, score, treatment=np.arange(40) > 0, share=[0, 0.5, 1])
+    assert np.isnan(alone.standard_error).tolist() == [True, True, False]
+    assert np.isnan(alone.interval[0]).tolist() == [True, True, False]
+
+
+def test_inference_leaves_out_rows_that_were_not_randomised():
+    y, score, t, rng = steep(60)
+    groups = rng.integers(0, 20, 60)
+    e = np.arange(60) < 40
+    some = policy_risk_inference(y, score, treatment=t, share=0.4, randomised=e, groups=groups)
+    without = policy_risk_inference(
+        y[:40], score[:40], treatment=t[:40], share=0.4, groups=groups[:40]
+    )
+    assert some == without
+    by_weight = policy_risk_inference(
+        y, score, treatment=t, share=0.4, sample_weight=e, groups=groups
+    )
+    assert by_weight.interval == pytest.approx(without.interval, rel=1e-9)
+
+
+def test_few_clusters_make_wide_intervals_and_one_makes_none():
+    y, score, t, _ = steep(400)
+    for n_clusters, degrees in ((1, None), (2, 1)):
+        groups = np.where(t, np.arange(400) % n_clusters, 2 + np.arange(400))
+        result = policy_risk_inference(y, score, treatment=t, share=1, groups=groups)
+        half = (result.interval[1] - result.interval[0]) / 2
+        if degrees is None:
+            assert np.isnan([result.standard_error, half]).all()
+        else:
+            expected = stats.t(degrees).ppf(0.975) * result.standard_error
+            assert half == pytest.approx(expected, rel=1e-9)
+    # Two clusters with rows of both arms are two, not four.
+    both = policy_risk_inference(y, score, treatment=t, share=0.5, groups=np.arange(400) % 2)
+    half = (both.interval[1] - both.interval[0]) / 2
+    assert half == pytest.approx(stats.t(1).ppf(0.975) * both.standard_error, rel=1e-9)

@@ -5,9 +5,8 @@ from hypothesis import strategies as st
 from tests.strategies import small_trials
 
 from auucmax import load_hillstrom
-from auucmax.evaluation.auuc import auuc_score
-from auucmax.evaluation.inference import auuc_difference, auuc_inference
-from auucmax.evaluation.reference import auuc_bootstrap
+from auucmax.evaluation.metrics import auuc_difference, auuc_inference, auuc_score
+from auucmax.evaluation.reference import bootstrap
 
 pytestmark = pytest.mark.filterwarnings("ignore:score should tell rows apart")
 quick = settings(deadline=None, max_examples=100)
@@ -66,8 +65,15 @@ def test_standard_errors_agree_with_the_bootstrap(ranking, clustered):
     if clustered:  # households of three that are treated together and answer alike
         groups = np.repeat(np.arange(500), 3)
         y, score, t = (np.repeat(v[::3], 3) for v in (y, score, t))
-    draws = auuc_bootstrap(
-        y, score, treatment=t, ranking=ranking, groups=groups, n_draws=600, random_state=1
+    draws = bootstrap(
+        auuc_score,
+        y,
+        score,
+        treatment=t,
+        ranking=ranking,
+        groups=groups,
+        n_draws=600,
+        random_state=1,
     )
     result = auuc_inference(y, score, treatment=t, ranking=ranking, groups=groups)
     # The bootstrap's own standard deviation has a relative error of 1/sqrt(2 * 600) = .03.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from auucmax.evaluation.inference import auuc_difference, auuc_inference
+from auucmax.evaluation.metrics import auuc_difference, auuc_inference
 
 pytestmark = pytest.mark.gate
 N_TRIALS, N_ROWS = 2000, 1000

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from auucmax.evaluation.bands import uplift_band
-from auucmax.evaluation.inference import auuc_difference, auuc_inference
+from auucmax.evaluation.metrics import auuc_difference, auuc_inference, uplift_band
 
 pytestmark = pytest.mark.gate
 N_TRIALS = 2000

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.strategies import small_trials
 
 from auucmax.data import make_trial
-from auucmax.evaluation.curves import uplift_by_decile
+from auucmax.evaluation.metrics import uplift_by_decile
 from auucmax.targeting import Calibration, calibrate, calibration_table
 
 quietly = pytest.mark.filterwarnings("ignore:calibration should have at least two bins")

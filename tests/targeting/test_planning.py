@@ -9,8 +9,7 @@ from scipy.stats import ks_2samp
 from tests.strategies import small_trials
 
 from auucmax.data import make_trial
-from auucmax.evaluation.bands import uplift_band
-from auucmax.evaluation.curves import uplift_at_k, uplift_curve
+from auucmax.evaluation.metrics import uplift_at_k, uplift_band, uplift_curve
 from auucmax.targeting import plan
 from auucmax.targeting.planning import EVERY_PERCENT
 

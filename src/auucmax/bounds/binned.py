@@ -16,13 +16,13 @@ from auucmax.bounds.bernstein import ArmMeans, dkw_bernstein_of_means
 from auucmax.bounds.holdout import mcdiarmid_of_arms
 from auucmax.bounds.lower_bound import LowerBound
 from auucmax.bounds.setting import ArmArea, Target, centre_of, check_setting
-from auucmax.evaluation.histogram import ScoreHistogram
+from auucmax.evaluation.bins import BinnedLevels
 
 __all__ = ["binned_dkw_bernstein_bound", "binned_mcdiarmid_bound"]
 
 
 def binned_dkw_bernstein_bound(
-    histogram: ScoreHistogram,
+    histogram: BinnedLevels,
     *,
     target: Target = "auuc",
     delta: float = 0.05,
@@ -42,10 +42,10 @@ def binned_dkw_bernstein_bound(
     --------
     >>> from auucmax import load_hillstrom
     >>> from auucmax.bounds import dkw_bernstein_bound
-    >>> from auucmax.evaluation import ScoreHistogram, score_edges
+    >>> from auucmax.evaluation import BinnedLevels, score_edges
     >>> trial = load_hillstrom()
     >>> score = trial.X["history"]
-    >>> histogram = ScoreHistogram.of(trial.y, score, trial.treatment, score_edges(score, 1000))
+    >>> histogram = BinnedLevels.of(trial.y, score, trial.treatment, score_edges(score, 1000))
     >>> bound = binned_dkw_bernstein_bound(histogram, target="gain")
     >>> exact = dkw_bernstein_bound(trial.y, score, treatment=trial.treatment, target="gain")
     >>> round(bound.gap, 4), round(exact.gap, 4)
@@ -59,7 +59,7 @@ def binned_dkw_bernstein_bound(
 
 
 def binned_mcdiarmid_bound(
-    histogram: ScoreHistogram,
+    histogram: BinnedLevels,
     *,
     target: Target = "auuc",
     delta: float = 0.05,
@@ -74,9 +74,9 @@ def binned_mcdiarmid_bound(
 
     Examples
     --------
-    >>> from auucmax.evaluation import ScoreHistogram
+    >>> from auucmax.evaluation import BinnedLevels
     >>> y, score, treated = [1, 1, 0, 1, 0, 0], [6, 5, 4, 3, 2, 1], [1, 1, 1, 0, 0, 0]
-    >>> bound = binned_mcdiarmid_bound(ScoreHistogram.of(y, score, treated, edges=[2, 4]))
+    >>> bound = binned_mcdiarmid_bound(BinnedLevels.of(y, score, treated, edges=[2, 4]))
     >>> round(bound.estimate, 4), round(bound.gap, 4)
     (0.1667, 0.9993)
     """
@@ -90,7 +90,7 @@ def binned_mcdiarmid_bound(
 
 
 def _scaled_arms(
-    histogram: ScoreHistogram, outcome_range: tuple[float, float]
+    histogram: BinnedLevels, outcome_range: tuple[float, float]
 ) -> tuple[Floats, float]:
     """By arm and bin: rows, sum of y scaled to [0, 1], its squares about its mean; (2, 3, B)."""
     seen = histogram.outcome_low, histogram.outcome_high

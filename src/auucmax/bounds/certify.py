@@ -22,7 +22,7 @@ from auucmax.bounds.methods import (
     check_names,
     check_options,
 )
-from auucmax.evaluation.histogram import ScoreHistogram
+from auucmax.evaluation.bins import BinnedLevels
 
 __all__ = ["certify", "certify_difference", "certify_thresholds"]
 
@@ -49,7 +49,7 @@ def certify(
     model_or_score : a fitted model with ``predict``, or (n,) scores. A model of this package (also
         inside a Pipeline or a search) remembers a fingerprint of its rows: certifying it on them,
         or on a part of them, is an error, as far as they can be told from new rows with equal
-        values. Of scores nothing is known. Or the :class:`ScoreHistogram` of rows that are too many
+        values. Of scores nothing is known. Or the :class:`BinnedLevels` of rows that are too many
         for memory: then X, y and treatment stay out, and "auto" is "dkw-bernstein".
     X : (n, d) features of the held-out rows; needed for a model only.
     y, treatment : (n,) outcome and treatment of these rows.
@@ -81,7 +81,7 @@ def certify(
     check_choice(method, "method", ("auto", *METHODS))
     n_candidates = check_whole(n_candidates, "n_candidates", 1)
     share = delta / (2 if joint else 1)
-    if isinstance(model_or_score, ScoreHistogram):
+    if isinstance(model_or_score, BinnedLevels):
         own = {"X": X, "y": y, "treatment": treatment, "folds": folds, "ids": ids}
         check_no_rows(own | {"control": control} | options)
         options = {name: value for name, value in options.items() if value is not None}

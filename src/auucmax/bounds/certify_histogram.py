@@ -9,7 +9,7 @@ from typing import Any
 from auucmax._validation import listed
 from auucmax.bounds.binned import binned_dkw_bernstein_bound, binned_mcdiarmid_bound
 from auucmax.bounds.lower_bound import LowerBound
-from auucmax.evaluation.histogram import ScoreHistogram
+from auucmax.evaluation.bins import BinnedLevels
 
 __all__ = ["binned_method", "check_no_rows", "histogram_bounds"]
 
@@ -43,7 +43,7 @@ def binned_method(method: str) -> str:
 
 
 def histogram_bounds(
-    histogram: ScoreHistogram, method: str, options: dict[str, Any]
+    histogram: BinnedLevels, method: str, options: dict[str, Any]
 ) -> tuple[str, LowerBound, LowerBound, float]:
     """The method chosen, its bounds of AUUC and gain, and what the bins cost.
 

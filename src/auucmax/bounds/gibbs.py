@@ -25,7 +25,6 @@ from scipy.special import ndtr
 
 from auucmax._validation import Floats, Rows, check_choice, check_column, check_whole
 from auucmax.bounds.arms import Arm, binary_rows, check_features, check_size, class_rows
-from auucmax.evaluation.auuc import signed_area
 from auucmax.evaluation.ranking import ranked_parts
 
 __all__ = ["GibbsAUC", "LinearRows", "auuc_of_aucs", "gibbs_auc", "gibbs_auuc_slow", "linear_rows"]
@@ -211,9 +210,7 @@ def _scores(X: Floats, w: Floats) -> Floats:
 
 
 def _aucs(linear: LinearRows, score: Floats) -> list[float]:
-    areas = [
-        abs(signed_area(p)) for p in ranked_parts(linear.rows._replace(score=score), "separate")
-    ]
+    areas = [abs(p.area()) for p in ranked_parts(linear.rows._replace(score=score), "separate")]
     return [
         (area - arm.rate**2 / 2) / arm.weight for area, arm in zip(areas, linear.arms, strict=True)
     ]

@@ -40,7 +40,8 @@ from auucmax.bounds.setting import (
     rate_limits,
     separate_arms,
 )
-from auucmax.evaluation.inference import Units, auuc_inference, interval_around
+from auucmax.evaluation.inference import Units, interval_around
+from auucmax.evaluation.metrics import auuc_inference
 
 __all__ = [
     "HOLDOUT_BOUNDS",

@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike
 from auucmax._validation import check_choice, check_level, check_rows
 from auucmax.bounds.lower_bound import LowerBound
 from auucmax.bounds.registry import Bound
-from auucmax.evaluation.auuc import auuc_score
+from auucmax.evaluation.metrics import auuc_score
 
 __all__ = ["PAPER_BOUNDS", "paper_bound", "paper_gap"]
 

@@ -61,7 +61,7 @@ from auucmax.bounds.arms import (
 )
 from auucmax.bounds.lower_bound import LowerBound
 from auucmax.bounds.registry import Bound
-from auucmax.evaluation.auuc import auuc_score
+from auucmax.evaluation.metrics import auuc_score
 
 __all__ = [
     "TRAINING_BOUNDS",

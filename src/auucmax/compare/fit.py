@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from auucmax._progress import quiet
 from auucmax.data.trial import Trial
 from auucmax.estimators.inner import count_parameters, fit_rows, free_random_states
-from auucmax.evaluation.inference import auuc_inference
+from auucmax.evaluation.metrics import auuc_inference
 
 __all__ = ["MEASURED", "RESULT", "Done", "Result", "Task", "do", "do_all"]
 

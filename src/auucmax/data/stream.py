@@ -235,7 +235,7 @@ def stream_table(
 ) -> RowStream:
     """Rows of Parquet files, or of a DuckDB query, to be read batch by batch.
 
-    :meth:`auucmax.AUUCMax.fit`, ``score`` and :func:`auucmax.evaluation.score_histogram` take it
+    :meth:`auucmax.AUUCMax.fit`, ``score`` and :func:`auucmax.evaluation.score_levels` take it
     in the place of arrays, and need memory for a few batches only.
 
     Parameters

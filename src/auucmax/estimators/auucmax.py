@@ -19,7 +19,7 @@ from auucmax.estimators.linear_path import LinearPath, warn_of_failure
 from auucmax.estimators.norm_search import NormSearch
 from auucmax.estimators.scaling import SCALES, warn_of_ranges
 from auucmax.estimators.training_rows import LearningRows, StreamedRows, TrainingRows
-from auucmax.evaluation.score_histograms import N_BINS, score_histogram
+from auucmax.evaluation.bins import N_BINS, score_levels
 from auucmax.pairs import Surrogate, get_surrogate, scores
 
 __all__ = ["AUUCMax"]
@@ -165,10 +165,10 @@ class AUUCMax(UpliftEstimator):
     ) -> float:
         """AUUC (joint ranking) of the scores of ``X``, rows that are read batch by batch included.
 
-        Of these it is right to :meth:`auucmax.evaluation.ScoreHistogram.auuc_error`.
+        Of these it is right to :meth:`auucmax.evaluation.BinnedLevels.auuc_error`.
         """
         if is_source(X):
-            return score_histogram(X, self).auuc()
+            return score_levels(X, self).auuc()
         if y is None or treatment is None:
             raise TypeError("y and treatment should be given with X, got none. Pass both.")
         return super().score(X, y, treatment=treatment, sample_weight=sample_weight)

@@ -19,7 +19,7 @@ from auucmax._validation import (
     check_weight,
 )
 from auucmax.data.fingerprint import TrainingRecord, fingerprint, hash_ids
-from auucmax.evaluation.auuc import auuc_score
+from auucmax.evaluation.metrics import auuc_score
 
 __all__ = ["SetAside", "UpliftEstimator"]
 

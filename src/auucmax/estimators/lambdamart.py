@@ -16,7 +16,7 @@ from auucmax.data.splits import TrialKFold
 from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.lightgbm_names import main_names
 from auucmax.estimators.promoted_gain import PromotedGainObjective
-from auucmax.evaluation.auuc import auuc_score
+from auucmax.evaluation.metrics import auuc_score
 
 __all__ = ["UpliftLambdaMART"]
 

@@ -25,8 +25,7 @@ from auucmax.data.splits import TrialKFold, make_strata
 from auucmax.estimators.arm_rows import ArmRows, Part, array_of, stratified_gain
 from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.inner import copy_with, count_parameters, fit_rows, free_random_states
-from auucmax.evaluation.auuc import auuc_score
-from auucmax.evaluation.inference import auuc_inference
+from auucmax.evaluation.metrics import auuc_inference, auuc_score
 from auucmax.evaluation.ranking import rank_rows
 
 __all__ = ["MultiArm"]

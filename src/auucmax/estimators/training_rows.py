@@ -18,9 +18,9 @@ from auucmax.data.batches import Batch, Extremes, Part, RowSource, SharedReading
 from auucmax.data.fingerprint import Fingerprint, fingerprint
 from auucmax.data.splits import TrialKFold
 from auucmax.estimators.scaling import Scaling, fit_scaling, scaled_radius, scaling_of
-from auucmax.evaluation.auuc import RankingKind, auuc_score
-from auucmax.evaluation.histogram import ScoreHistogram
-from auucmax.evaluation.score_histograms import score_histograms
+from auucmax.evaluation.bins import BinnedLevels, score_levels_each
+from auucmax.evaluation.metrics import auuc_score
+from auucmax.evaluation.ranking import RankingKind
 from auucmax.pairs import PairObjective, StreamedObjective, Surrogate, column_range, scores
 from auucmax.pairs.linear import LinearPairs
 from auucmax.pairs.streamed import MAX_BYTES, ClassSums, class_sums, pair_rows
@@ -198,9 +198,9 @@ class StreamedRows:
             weights=weights,
         )
 
-    def histograms(self, coefs: Sequence[Floats], n_bins: int) -> list[ScoreHistogram]:
+    def histograms(self, coefs: Sequence[Floats], n_bins: int) -> list[BinnedLevels]:
         predicts = [partial(scores, w=coef) for coef in coefs]
-        return score_histograms(self.source, predicts, n_bins=n_bins, keep=self.how)
+        return score_levels_each(self.source, predicts, n_bins=n_bins, keep=self.how)
 
     def auucs(self, coefs: Sequence[Floats], ranking: RankingKind) -> list[float]:
         return [found.auuc(ranking) for found in self.histograms(coefs, _FOLD_BINS)]

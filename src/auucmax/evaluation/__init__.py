@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-from auucmax.evaluation.auuc import auuc_score
-from auucmax.evaluation.bands import UpliftBand, uplift_band
+from auucmax.evaluation.bins import BinnedLevels, score_edges, score_levels
 from auucmax.evaluation.conventions import conventions
-from auucmax.evaluation.curves import (
-    qini_curve,
-    qini_score,
-    uplift_at_k,
-    uplift_by_decile,
-    uplift_curve,
-)
+from auucmax.evaluation.curves import PolicyRiskInference, UpliftBand
 from auucmax.evaluation.displays import DecileDisplay, PolicyRiskDisplay, UpliftCurveDisplay
-from auucmax.evaluation.histogram import ScoreHistogram
-from auucmax.evaluation.inference import (
-    AUUCDifference,
-    AUUCInference,
+from auucmax.evaluation.inference import AUUCDifference, AUUCInference
+from auucmax.evaluation.levels import Levels
+from auucmax.evaluation.metrics import (
     auuc_difference,
     auuc_inference,
-)
-from auucmax.evaluation.policy import (
-    PolicyRiskInference,
+    auuc_score,
+    auuc_scorer,
     pehe,
     policy_risk,
     policy_risk_inference,
+    qini_curve,
+    qini_score,
+    qini_scorer,
+    uplift_at_k,
+    uplift_band,
+    uplift_by_decile,
+    uplift_curve,
 )
-from auucmax.evaluation.score_histograms import score_edges, score_histogram
-from auucmax.evaluation.scorers import auuc_scorer, qini_scorer
 
 __all__ = [
     "AUUCDifference",
     "AUUCInference",
+    "BinnedLevels",
     "DecileDisplay",
+    "Levels",
     "PolicyRiskDisplay",
     "PolicyRiskInference",
-    "ScoreHistogram",
     "UpliftBand",
     "UpliftCurveDisplay",
     "auuc_difference",
@@ -50,7 +47,7 @@ __all__ = [
     "qini_score",
     "qini_scorer",
     "score_edges",
-    "score_histogram",
+    "score_levels",
     "uplift_at_k",
     "uplift_band",
     "uplift_by_decile",

@@ -44,9 +44,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Bools, Floats, check_rows
-from auucmax.evaluation.auuc import auuc_score
-
-__all__ = ["ALL_CONVENTIONS", "Convention", "conventions"]
+from auucmax.evaluation.levels import Levels
 
 Indices = NDArray[np.intp]
 
@@ -148,6 +146,10 @@ class _Sample:
         return self.rate_treated - self.rate_control
 
     @cached_property
+    def levels(self) -> Levels:
+        return Levels.of(self.y, self.score, treatment=self.treated)
+
+    @cached_property
     def stable_order(self) -> Indices:
         """Highest score first, tied rows as given."""
         return len(self.y) - 1 - np.argsort(self.score[::-1], kind="stable")[::-1]
@@ -234,7 +236,7 @@ def _above_random(top: _Top, curve: Floats) -> float:
 
 
 def _auuc(sample: _Sample, ranking: Any = "joint") -> float:
-    return auuc_score(sample.y, sample.score, treatment=sample.treated, ranking=ranking)
+    return sample.levels.auuc(ranking)
 
 
 def _definition_1(sample: _Sample) -> float:

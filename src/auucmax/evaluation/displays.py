@@ -10,15 +10,13 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from auucmax._validation import Floats, check_shares
-from auucmax.evaluation.bands import UpliftBand, uplift_band
-from auucmax.evaluation.curves import uplift_by_decile, uplift_curve
-from auucmax.evaluation.inference import AUUCInference, auuc_inference
-from auucmax.evaluation.policy import PolicyRiskInference, policy_risk_inference
+from auucmax.evaluation.curves import PolicyRiskInference, UpliftBand
+from auucmax.evaluation.inference import AUUCInference
+from auucmax.evaluation.levels import Levels
+from auucmax.evaluation.metrics import policy_risk_inference
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["DecileDisplay", "PolicyRiskDisplay", "UpliftCurveDisplay"]
 
 _BLUE, _GREY = "#1f5a99", "#777777"
 _MOST_POINTS = 1000
@@ -62,13 +60,13 @@ class UpliftCurveDisplay:
         **options: Any,
     ) -> UpliftCurveDisplay:
         """Compute and draw; ``options`` (weights, groups) are those of :func:`auuc_inference`."""
-        inference = auuc_inference(y, score, treatment=treatment, **options)
-        on_curve = {k: v for k, v in options.items() if k not in ("groups", "level")}
-        share, uplift = uplift_curve(y, score, treatment=treatment, **on_curve)
+        asked = {k: options.pop(k) for k in ("level", "ranking") if k in options}
+        levels = Levels.of(y, score, treatment=treatment, **options)
+        share, uplift = levels.curve(asked.get("ranking", "joint"))
         step = max(1, len(share) // _MOST_POINTS)
         kept = np.unique(np.append(np.arange(0, len(share), step), len(share) - 1))
-        around = uplift_band(y, score, treatment=treatment, **options) if band else None
-        display = cls(share[kept], uplift[kept], inference, around, name)
+        around = levels.band(**asked) if band else None
+        display = cls(share[kept], uplift[kept], levels.inference(**asked), around, name)
         return display.plot(ax=ax, color=color)
 
     @classmethod
@@ -217,10 +215,9 @@ class DecileDisplay:
         **options: Any,
     ) -> DecileDisplay:
         """Compute and draw; ``options`` are those of :func:`uplift_by_decile`."""
-        table = uplift_by_decile(y, score, treatment=treatment, level=level, **options)
-        on_curve = {k: v for k, v in options.items() if k != "bins"}
-        _, curve = uplift_curve(y, np.zeros(len(np.asarray(y))), treatment=treatment, **on_curve)
-        return cls(table, float(curve[-1]), level, name).plot(ax=ax)
+        bins = options.pop("bins", 10)
+        levels = Levels.of(y, score, treatment=treatment, **options)
+        return cls(levels.deciles(bins, level), levels.effect(), level, name).plot(ax=ax)
 
     def plot(self, ax: Axes | None = None) -> DecileDisplay:
         """Draw on ``ax`` (a new figure if None)."""

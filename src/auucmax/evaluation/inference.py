@@ -15,27 +15,16 @@ O(n log n); the bootstrap in ``auucmax.evaluation.reference`` is the slow twin.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from auucmax._validation import (
-    Bools,
-    Floats,
-    Rows,
-    check_choice,
-    check_groups,
-    check_level,
-    check_rows,
-)
-from auucmax.evaluation.auuc import RANKINGS, RankingKind, adjusted_outcome, signed_area
-from auucmax.evaluation.ranking import RankedRows, arm_sums, ranked_parts
+from auucmax._validation import Bools, Floats, Rows
+from auucmax.evaluation.ranking import RankedRows, arm_sums
 
-__all__ = ["AUUCDifference", "AUUCInference", "auuc_difference", "auuc_inference"]
+Clusters = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -45,7 +34,7 @@ class AUUCInference:
     Intervals are two-sided and asymptotic, at ``level``; ``p_value`` is two-sided, for no gain
     over random. ``bin_error`` is the largest possible difference between this estimate (or gain)
     and that of the exact scores, when these were only known by their bins
-    (:meth:`ScoreHistogram.inference`): intervals are widened by it, and ``p_value`` allows for it.
+    (:meth:`BinnedLevels.inference`): intervals are widened by it, and ``p_value`` allows for it.
     It is 0 when computed from the rows themselves.
     """
 
@@ -88,152 +77,21 @@ class AUUCDifference:
         )
 
 
-def auuc_inference(
-    y: ArrayLike,
-    score: ArrayLike,
-    *,
-    treatment: ArrayLike,
-    ranking: RankingKind = "joint",
-    sample_weight: ArrayLike | None = None,
-    propensity: ArrayLike | None = None,
-    outcome_model: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    level: float = 0.95,
-    control: Any = None,
-) -> AUUCInference:
-    """AUUC and gain over random, each with a closed-form standard error and interval.
-
-    Parameters are those of :func:`auuc_score`, and
-
-    groups : (n,) label of the cluster (household, shop) of each row; the terms psi are summed
-        within clusters, which may then be dependent inside and lie in one arm or both. With few
-        clusters in an arm the intervals, from Student's t, are wide; with one there are none.
-    level : coverage of the intervals.
-
-    The score must not have been fitted on these rows, nor the ``outcome_model`` whose predictions
-    narrow the intervals. Sampling weights are taken as given.
-
-    Examples
-    --------
-    >>> from auucmax import load_hillstrom
-    >>> trial = load_hillstrom()
-    >>> print(auuc_inference(trial.y, trial.X["womens"], treatment=trial.treatment))
-    AUUC 0.03045 (95% interval 0.02666 to 0.03424), gain over random +0.00783
-    (95% interval 0.00617 to 0.00949), p = 2.3e-20, 42,693 rows
-    """
-    check_choice(ranking, "ranking", RANKINGS)
-    check_level(level)
-    rows = check_rows(
-        adjusted_outcome(y, outcome_model),
-        score,
-        treatment=treatment,
-        control=control,
-        sample_weight=sample_weight,
-        propensity=propensity,
-    )
-    clusters = None if groups is None else check_groups(groups, len(rows.y))
-    constant = bool(rows.score.min() == rows.score.max())
-    if constant:
-        warnings.warn(
-            "score should tell rows apart, got one value for all of them: AUUC is then ATE/2 and "
-            "the gain over random zero, by definition. Check the model that made it.",
-            UserWarning,
-            stacklevel=2,
-        )
-    rows, clusters = with_weight(rows, clusters)
-    units, parts = Units.of(rows.treated, clusters), ranked_parts(rows, ranking)
-    estimate = sum(signed_area(part) for part in parts)
-    gain = estimate - sum(_half_effect(part) for part in parts)
-    if clusters is None:
-        error, gain_error = _part_errors(parts)
-    else:
-        psi, half_effect = _row_terms(parts, len(rows.y))
-        error, gain_error = units.error(psi), units.error(psi - half_effect)
-    if constant:  # by definition, and not only up to rounding
-        gain, gain_error = 0.0, 0.0 * gain_error
-    return AUUCInference(
-        estimate=float(estimate),
-        standard_error=error,
-        interval=interval_around(estimate, error, level, units.degrees),
-        gain=float(gain),
-        gain_standard_error=gain_error,
-        gain_interval=interval_around(gain, gain_error, level, units.degrees),
-        p_value=p_value_of(gain, gain_error, units.degrees),
-        level=level,
-        n_rows=len(rows.y),
-    )
-
-
-def auuc_difference(
-    y: ArrayLike,
-    score_a: ArrayLike,
-    score_b: ArrayLike,
-    *,
-    treatment: ArrayLike,
-    ranking: RankingKind = "joint",
-    sample_weight: ArrayLike | None = None,
-    propensity: ArrayLike | None = None,
-    outcome_model: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    level: float = 0.95,
-    control: Any = None,
-) -> AUUCDifference:
-    """AUUC of ``score_a`` minus AUUC of ``score_b``, paired on the same rows.
-
-    The standard error is that of the sum of psi_i(a) - psi_i(b) (:mod:`auucmax.evaluation.
-    inference`), so what the two rankings share cancels; an ``outcome_model`` can remove more of the
-    noise. Parameters as in :func:`auuc_inference`.
-
-    Examples
-    --------
-    >>> from auucmax import load_hillstrom
-    >>> trial = load_hillstrom()
-    >>> a, b = trial.X["womens"], trial.X["newbie"]
-    >>> print(auuc_difference(trial.y, a, b, treatment=trial.treatment))
-    AUUC difference +0.00646 (95% interval 0.00413 to 0.00880), p = 5.9e-08, 42,693 rows
-    """
-    check_choice(ranking, "ranking", RANKINGS)
-    check_level(level)
-    estimate, terms = 0.0, []
-    for sign, name, score in ((1.0, "score_a", score_a), (-1.0, "score_b", score_b)):
-        rows = check_rows(
-            adjusted_outcome(y, outcome_model),
-            score,
-            treatment=treatment,
-            control=control,
-            sample_weight=sample_weight,
-            propensity=propensity,
-            score_name=name,
-        )
-        clusters = None if groups is None else check_groups(groups, len(rows.y))
-        rows, clusters = with_weight(rows, clusters)
-        parts = ranked_parts(rows, ranking)
-        estimate += sign * sum(signed_area(part) for part in parts)
-        terms.append(_row_terms(parts, len(rows.y))[0])
-    units = Units.of(rows.treated, clusters)
-    error = units.error(terms[0] - terms[1])
-    return AUUCDifference(
-        estimate=float(estimate),
-        standard_error=error,
-        interval=interval_around(estimate, error, level, units.degrees),
-        p_value=p_value_of(estimate, error, units.degrees),
-        level=level,
-        n_rows=len(rows.y),
-    )
-
-
 def influence(part: RankedRows) -> tuple[Floats, Floats]:
-    """psi of AUUC, and of half the average effect, for each sorted row of the part."""
+    """psi of AUUC, and of half the average effect, summed over the rows of each line of the part.
+
+    Without weights the terms are not centred: what is constant in an arm drops out of its variance.
+    """
     total = part.total_weight
     signed = part.signed_outcome()
     above = part.ranking.mid_cumsum(signed)
     np.subtract(signed.sum(), above, out=above)  # V_i: the curve at row i, half of its own level
-    psi = part.ranking.mid_cumsum(part.weight)
+    psi = part.ranking.mid_cumsum(part.rank_weight)
     psi *= signed / total
     half_effect = 0.5 * signed
     if part.weight is None and part.arm_weight is None:
-        # What is constant in an arm drops out of its variance.
-        psi += above / total
+        above /= total
+        psi += above if part.rows is None else above * part.rows
         return psi, half_effect
     for arm, _ in part.arms:
         in_arm, share = part.treated == arm, part.arm_presence(arm) / part.arm_total(arm)
@@ -244,53 +102,86 @@ def influence(part: RankedRows) -> tuple[Floats, Floats]:
     return psi, half_effect
 
 
+def part_errors(parts: tuple[RankedRows, ...]) -> tuple[float, float]:
+    """Standard errors of AUUC and of the gain, of rows that are independent."""
+    variance = np.zeros(2)
+    for part in parts:
+        psi, half_effect = influence(part)
+        slope, less = None, None
+        if part.rows is not None:  # psi of a row of the line is slope y + a constant
+            below = part.ranking.mid_cumsum(part.rows) / part.total_weight
+            slope, less = below * part.arm_scale(), (below - 0.5) * part.arm_scale()
+        variance[0] += part.sum_variance(psi, slope)
+        psi -= half_effect
+        variance[1] += part.sum_variance(psi, less)
+    error, gain_error = np.sqrt(variance)
+    return float(error), float(gain_error)
+
+
+def row_terms(ranked: RankedRows, ranking: str) -> tuple[Floats, Floats]:
+    """psi of AUUC and of half the effect, for each row of ``ranked``, which holds both arms."""
+    if ranking == "joint":
+        return influence(ranked)
+    terms = np.empty(len(ranked.y)), np.empty(len(ranked.y))
+    for part, own in zip(ranked.parts(ranking), (ranked.treated, ~ranked.treated), strict=True):
+        for target, values in zip(terms, influence(part), strict=True):
+            target[own] = values
+    return terms
+
+
 @dataclass(frozen=True)
 class Units:
-    """What is independent: the rows, or clusters of them.
+    """Clusters of rows, which are independent of each other; a row may be one of its own.
 
-    ``degrees`` of freedom: one less than the units of the rarer arm. A cluster may lie in one arm
-    or reach into both; its correction for small samples is that of the rarer arm that it touches.
+    ``degrees`` of freedom: one less than the clusters of the rarer arm. A cluster may lie in one
+    arm or reach into both; its correction for small samples is that of the rarer arm it touches.
     """
 
     treated: Bools
-    clusters: NDArray[np.intp] | None
-    counts: dict[bool, int]
+    clusters: Clusters  # 0, 1, ... without gaps
+    counts: dict[bool, int]  # clusters with rows of the arm
 
     @classmethod
-    def of(cls, treated: Bools, clusters: NDArray[np.intp] | None) -> Units:
-        if clusters is None:
-            n_treated = int(np.count_nonzero(treated))
-            return cls(treated, None, {True: n_treated, False: len(treated) - n_treated})
-        counts = {arm: len(np.unique(clusters[treated == arm])) for arm in (True, False)}
-        return cls(treated, clusters, counts)
+    def of(cls, treated: Bools, clusters: Clusters | None) -> Units:
+        members = np.arange(len(treated)) if clusters is None else clusters
+        counts = {arm: len(touched_by(members[treated == arm])) for arm in (True, False)}
+        return cls(treated, members, counts)
 
     @property
     def degrees(self) -> int:
         return min(self.counts.values()) - 1
 
-    def error(self, psi: Floats) -> float:
-        """Standard error of the sum of row terms; not a number if an arm has a single unit."""
-        if self.clusters is None:
-            return float(np.sqrt(_sum_variance(psi, self.treated)))
-        totals = np.bincount(self.clusters, weights=self.centred(psi))
-        return float(np.sqrt(np.sum(self.corrections() * totals**2)))
+    @property
+    def n_clusters(self) -> int:
+        return int(self.clusters.max()) + 1
 
-    def centred(self, psi: Floats) -> Floats:
-        """Row terms minus the mean of their arm."""
+    def members(self, arm: bool) -> Clusters:
+        """The cluster of each of the arm's rows."""
+        return self.clusters[self.treated == arm]
+
+    def error(self, psi: Floats) -> float:
+        """Standard error of the sum of row terms; not a number if an arm has a single cluster."""
         n_treated = int(np.count_nonzero(self.treated))
         sums = arm_sums(psi, self.treated)
         means = sums[False] / (len(psi) - n_treated), sums[True] / n_treated
-        return psi - np.take(means, self.treated.view(np.int8))
+        centred = psi - np.take(means, self.treated.view(np.int8))
+        totals = np.bincount(self.clusters, weights=centred)
+        return float(np.sqrt(np.sum(self.corrections() * totals**2)))
 
     def corrections(self) -> Floats:
         """G_g / (G_g - 1) of each cluster, the larger one where it reaches into both arms."""
-        if self.clusters is None or self.degrees < 1:
+        if self.degrees < 1:
             return np.array(np.nan)
-        result = np.zeros(self.clusters.max() + 1)
+        result = np.zeros(self.n_clusters)
         for arm, n_clusters in self.counts.items():
-            touched = np.unique(self.clusters[self.treated == arm])
+            touched = touched_by(self.members(arm))
             result[touched] = np.maximum(result[touched], n_clusters / (n_clusters - 1))
         return result
+
+
+def touched_by(clusters: Clusters) -> Clusters:
+    """The clusters that occur, in order."""
+    return np.flatnonzero(np.bincount(clusters))
 
 
 def interval_around(
@@ -308,55 +199,19 @@ def p_value_of(estimate: float, error: float, degrees: float) -> float:
     return float(2 * stdtr(degrees, -abs(estimate) / error)) if degrees > 0 else float("nan")
 
 
-def _part_errors(parts: tuple[RankedRows, ...]) -> tuple[float, float]:
-    """Standard errors of AUUC and of the gain, from rows in the order of their scores."""
-    variance = np.zeros(2)
-    for part in parts:
-        psi, half_effect = influence(part)
-        variance[0] += _sum_variance(psi, part.treated)
-        psi -= half_effect
-        variance[1] += _sum_variance(psi, part.treated)
-    error, gain_error = np.sqrt(variance)
-    return float(error), float(gain_error)
-
-
-def with_weight(
-    rows: Rows, clusters: NDArray[np.intp] | None
-) -> tuple[Rows, NDArray[np.intp] | None]:
+def with_weight(rows: Rows, clusters: Clusters | None) -> tuple[Rows, Clusters | None]:
     """Rows of weight 0 say nothing, and must not count as rows either."""
     if rows.weight is None or rows.weight.all():
         return rows, clusters
-    kept = np.flatnonzero(rows.weight)
-    return rows.take(kept), None if clusters is None else np.unique(
-        clusters[kept], return_inverse=True
-    )[1]
+    return some_rows(rows, clusters, rows.weight > 0)
 
 
-def _row_terms(parts: tuple[RankedRows, ...], n_rows: int) -> tuple[Floats, Floats]:
-    """psi of AUUC and of half the effect in the caller's row order."""
-    terms = np.empty(n_rows), np.empty(n_rows)
-    for part in parts:
-        for target, values in zip(terms, influence(part), strict=True):
-            target[part.index] = values
-    return terms
-
-
-def _sum_variance(psi: Floats, treated: Bools) -> float:
-    """Sum over arms of n_g times the sample variance; not a number if an arm has a single row."""
-    n_treated = int(np.count_nonzero(treated))
-    counts = {True: n_treated, False: len(psi) - n_treated}
-    if 1 in counts.values():
-        return float("nan")
-    sums = arm_sums(psi, treated)
-    means = tuple(sums[arm] / max(counts[arm], 1) for arm in (False, True))
-    squares = arm_sums(psi, treated, squared_around=(means[0], means[1]))
-    return sum(squares[arm] * n / (n - 1) for arm, n in counts.items() if n > 1)
-
-
-def _half_effect(part: RankedRows) -> float:
-    return 0.5 * sum(
-        sign * float(part.arm_outcome(arm).sum()) / part.arm_total(arm) for arm, sign in part.arms
-    )
+def some_rows(rows: Rows, clusters: Clusters | None, kept: Bools) -> tuple[Rows, Clusters | None]:
+    """The rows that are kept, their clusters numbered anew."""
+    index = np.flatnonzero(kept)
+    if clusters is not None:
+        clusters = np.unique(clusters[index], return_inverse=True)[1]
+    return rows.take(index), clusters
 
 
 def _interval_text(interval: tuple[float, float], level: float) -> str:

@@ -14,24 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from auucmax._validation import Bools, Floats, Rows
+from auucmax._validation import Bools, Floats, Rows, check_choice
 
 Indices = NDArray[np.intp]
+RankingKind = Literal["joint", "separate"]
+RANKINGS = ("joint", "separate")
 _BLOCK = 2**15
-
-__all__ = [
-    "RankedRows",
-    "Ranking",
-    "arm_sums",
-    "blocks",
-    "rank_rows",
-    "rank_rows_slow",
-    "ranked_parts",
-]
 
 
 @dataclass(frozen=True)
@@ -178,7 +171,12 @@ def _ordered_bits(score: Floats) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class RankedRows:
-    """Sorted rows that are ranked together: both arms (joint ranking) or one (separate).
+    """Rows that are ranked together, lowest score first: both arms (joint ranking) or one.
+
+    In memory each row is a line. Of rows that are known by bins only, a line is the control or the
+    treated rows of a bin: ``y`` is then the sum of their outcomes, ``squares`` that of y^2 and
+    ``rows`` their number (None: one row a line). Every formula is linear or quadratic in y within a
+    level, so one function serves both kinds of lines.
 
     ``weight`` enters the ranks, ``arm_weight`` (weight over the probability of the row's own arm)
     the arm's mean; None stands for ones. ``index`` is the row's number in the caller's arrays.
@@ -190,17 +188,31 @@ class RankedRows:
     treated: Bools
     weight: Floats | None
     arm_weight: Floats | None
+    rows: Floats | None = None
+    squares: Floats | None = None
+
+    @property
+    def rank_weight(self) -> Floats | None:
+        """What a line counts in the ranks; None for ones."""
+        return self.rows if self.weight is None else self.weight
 
     @property
     def total_weight(self) -> float:
-        return float(len(self.y)) if self.weight is None else float(self.weight.sum())
+        weight = self.rank_weight
+        return float(len(self.y)) if weight is None else float(weight.sum())
+
+    def arm_rows(self, treated: bool) -> int:
+        """Number of the arm's rows (0 if the arm is ranked elsewhere)."""
+        if self.rows is not None:
+            return int(self.rows[self.treated == treated].sum())
+        n_treated = int(np.count_nonzero(self.treated))
+        return n_treated if treated else len(self.y) - n_treated
 
     def arm_total(self, treated: bool) -> float:
         """Sum of the arm's weights (0 if the arm is ranked elsewhere)."""
-        arm = self.treated if treated else ~self.treated
         if self.arm_weight is None:
-            return float(np.count_nonzero(arm))
-        return float(self.arm_weight[arm].sum())
+            return float(self.arm_rows(treated))
+        return float(self.arm_weight[self.treated == treated].sum())
 
     def arm_outcome(self, treated: bool) -> Floats:
         """Weighted outcome of the arm's rows, 0 elsewhere."""
@@ -210,7 +222,8 @@ class RankedRows:
     def arm_presence(self, treated: bool) -> Floats:
         """Weight of the arm's rows, 0 elsewhere."""
         arm = self.treated if treated else ~self.treated
-        return arm.astype(np.float64) if self.arm_weight is None else arm * self.arm_weight
+        weight = self.rows if self.arm_weight is None else self.arm_weight
+        return arm.astype(np.float64) if weight is None else arm * weight
 
     @property
     def arms(self) -> list[tuple[bool, float]]:
@@ -219,33 +232,119 @@ class RankedRows:
             (arm, sign) for arm, sign in ((True, 1.0), (False, -1.0)) if (self.treated == arm).any()
         ]
 
-    def signed_outcome(self) -> Floats:
-        """Each row's share in the effect: +a y / A_T treated, -a y / A_C control."""
+    def arm_scale(self) -> Floats:
+        """+1 / A_T for treated lines, -1 / A_C for control lines, A the sum of the arm."""
         scale = np.zeros(2)
         for arm, sign in self.arms:
             scale[int(arm)] = sign / self.arm_total(arm)
-        signed = np.take(scale, self.treated.view(np.int8))
+        return np.take(scale, self.treated.view(np.int8))
+
+    def signed_outcome(self) -> Floats:
+        """Each line's share in the effect: +a y / A_T treated, -a y / A_C control."""
+        signed = self.arm_scale()
         signed *= self.y
         if self.arm_weight is not None:
             signed *= self.arm_weight
         return signed
 
+    def area(self) -> float:
+        """Area of the treated arm minus that of the control arm, as far as they are ranked here."""
+        # Sums first, the ratio last: with 0/1 outcomes and no weights every sum is a whole number
+        # of halves, so the result is exact whatever the order of the rows.
+        below = self.ranking.mid_cumsum(self.rank_weight)
+        below *= self.y
+        if self.arm_weight is not None:
+            below *= self.arm_weight
+        sums, total = arm_sums(below, self.treated), self.total_weight
+        return sum(sign * sums[arm] / (total * self.arm_total(arm)) for arm, sign in self.arms)
+
+    def effect(self) -> float:
+        """Mean outcome of the treated arm minus that of the control arm, as far as ranked here."""
+        return sum(
+            sign * float(self.arm_outcome(arm).sum()) / self.arm_total(arm)
+            for arm, sign in self.arms
+        )
+
+    def squares_around(self, centre: float | Floats) -> Floats:
+        """Sum over the rows of each line of [a (y - centre)]^2."""
+        if self.rows is None or self.squares is None:
+            distance = self.y - centre
+            if self.arm_weight is not None:
+                distance *= self.arm_weight
+            return distance * distance
+        return np.maximum(self.squares - centre * (2 * self.y - centre * self.rows), 0.0)
+
+    def sum_variance(self, terms: Floats, slope: Floats | None = None) -> float:
+        """Variance of a sum of row terms: over arms, n_g times the sample variance of the terms.
+
+        ``terms`` holds the sum of each line; where a line is many rows, their terms differ by
+        ``slope`` times the difference of their y. Not a number if an arm has a single row.
+        """
+        counts = {arm: self.arm_rows(arm) for arm in (True, False)}
+        if 1 in counts.values():
+            return float("nan")
+        sums = arm_sums(terms, self.treated)
+        means = sums[False] / max(counts[False], 1), sums[True] / max(counts[True], 1)
+        if self.rows is None or self.squares is None or slope is None:
+            squares = arm_sums(terms, self.treated, squared_around=means)
+        else:
+            rows = np.maximum(self.rows, 1.0)
+            between = self.rows * (terms / rows - np.take(means, self.treated.view(np.int8))) ** 2
+            within = slope**2 * np.maximum(self.squares - self.y**2 / rows, 0.0)
+            squares = arm_sums(between + within, self.treated)
+        return sum(squares[arm] * n / (n - 1) for arm, n in counts.items() if n > 1)
+
+    def parts(self, ranking: str) -> tuple[RankedRows, ...]:
+        """Itself (``"joint"``), or the treated and the control rows, each ranked on their own."""
+        check_choice(ranking, "ranking", RANKINGS)
+        return (self,) if ranking == "joint" else (self.only(True), self.only(False))
+
+    def only(self, treated: bool) -> RankedRows:
+        """The rows of an arm, ranked on their own: what is sorted together is sorted apart."""
+        own = self.treated if treated else ~self.treated
+        kept = np.flatnonzero(own)
+        columns = (self.arm_weight, self.rows, self.squares)
+        arm_weight, rows, squares = (None if c is None else c.take(kept) for c in columns)
+        starts = self.ranking.starts
+        if starts is not None:
+            sizes = np.diff(np.searchsorted(kept, starts), append=len(kept))
+            sizes = sizes[sizes > 0]
+            starts = None if len(sizes) == len(kept) else np.cumsum(sizes) - sizes
+        index = self.index.take(kept)
+        return RankedRows(
+            ranking=Ranking(index, starts),
+            index=index,
+            y=self.y.take(kept),
+            treated=np.full(len(kept), treated),
+            # Within an arm the ranks must speak of the same population as the mean.
+            weight=arm_weight,
+            arm_weight=arm_weight,
+            rows=rows,
+            squares=squares,
+        )
+
 
 def ranked_parts(rows: Rows, ranking: str) -> tuple[RankedRows, ...]:
     """One part with all rows (``"joint"``), or one an arm (``"separate"``)."""
-    arm_weight = _arm_weight(rows)
-    if ranking == "joint":
-        return (_ranked(rows, None, rows.weight, arm_weight),)
-    arms = (np.flatnonzero(rows.treated), np.flatnonzero(~rows.treated))
-    # Within an arm the ranks must speak of the same population as the mean: the same weights.
-    return tuple(_ranked(rows, arm, arm_weight, arm_weight) for arm in arms)
+    return sorted_rows(rows).parts(ranking)
 
 
-def _arm_weight(rows: Rows) -> Floats | None:
-    if rows.propensity is None:
-        return rows.weight
-    own = np.where(rows.treated, rows.propensity, 1.0 - rows.propensity)
-    return 1.0 / own if rows.weight is None else rows.weight / own
+def sorted_rows(rows: Rows) -> RankedRows:
+    """All rows, sorted by their score."""
+    arm_weight = rows.weight
+    if rows.propensity is not None:
+        own = np.where(rows.treated, rows.propensity, 1.0 - rows.propensity)
+        arm_weight = 1.0 / own if rows.weight is None else rows.weight / own
+    ranking = rank_rows(rows.score)
+    order = ranking.order
+    return RankedRows(
+        ranking=ranking,
+        index=order,
+        y=_gather(rows.y, order),
+        treated=rows.treated.take(order),
+        weight=None if rows.weight is None else rows.weight.take(order),
+        arm_weight=None if arm_weight is None else arm_weight.take(order),
+    )
 
 
 def _gather(y: Floats, index: Indices) -> Floats:
@@ -253,19 +352,3 @@ def _gather(y: Floats, index: Indices) -> Floats:
     with np.errstate(invalid="ignore"):
         small = y.astype(np.int8)
     return small.take(index).astype(np.float64) if np.array_equal(small, y) else y.take(index)
-
-
-def _ranked(
-    rows: Rows, subset: Indices | None, weight: Floats | None, arm_weight: Floats | None
-) -> RankedRows:
-    ranking = rank_rows(rows.score if subset is None else rows.score[subset])
-    index = ranking.order if subset is None else subset[ranking.order]
-
-    return RankedRows(
-        ranking=ranking,
-        index=index,
-        y=_gather(rows.y, index),
-        treated=rows.treated.take(index),
-        weight=None if weight is None else weight.take(index),
-        arm_weight=None if arm_weight is None else arm_weight.take(index),
-    )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Floats, Rows, check_groups, check_rows
-from auucmax.evaluation.auuc import RankingKind, auuc_score
-from auucmax.evaluation.policy import policy_risk
-
-__all__ = ["auuc_bootstrap", "auuc_by_pairs", "policy_risk_bootstrap", "uplift_curve_at"]
+from auucmax.evaluation.ranking import RankingKind
 
 
 def auuc_by_pairs(
@@ -49,83 +47,41 @@ def uplift_curve_at(share: float, y: Floats, score: Floats, treated: NDArray[np.
     return float(value)
 
 
-def auuc_bootstrap(
+def bootstrap(
+    metric: Callable[..., Any],
     y: ArrayLike,
     score: ArrayLike,
     *,
     treatment: ArrayLike,
-    ranking: RankingKind = "joint",
     sample_weight: ArrayLike | None = None,
     propensity: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     n_draws: int = 1000,
     random_state: int | Generator | None = None,
+    **options: Any,
 ) -> Floats:
-    """AUUC of ``n_draws`` resamples, (n_draws,): rows drawn within arms, or whole clusters.
+    """A metric of ``n_draws`` resamples, (n_draws,): rows drawn within arms, or whole clusters.
 
-    The slow twin of :func:`auuc_inference`, O(n_draws n log n).
-
-    Examples
-    --------
-    >>> auuc_bootstrap([1, 1, 0], [1, 1, 1], treatment=[1, 1, 0], n_draws=2, random_state=0)
-    array([0.5, 0.5])
-    """
-    rows = check_rows(
-        y, score, treatment=treatment, sample_weight=sample_weight, propensity=propensity
-    )
-    return np.array(
-        [
-            auuc_score(
-                drawn.y,
-                drawn.score,
-                treatment=drawn.treated,
-                ranking=ranking,
-                sample_weight=drawn.weight,
-                propensity=drawn.propensity,
-            )
-            for drawn in _resamples(rows, groups, n_draws, random_state)
-        ]
-    )
-
-
-def policy_risk_bootstrap(
-    y: ArrayLike,
-    score: ArrayLike,
-    *,
-    treatment: ArrayLike,
-    share: float | None = None,
-    sample_weight: ArrayLike | None = None,
-    propensity: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    n_draws: int = 1000,
-    random_state: int | Generator | None = None,
-) -> Floats:
-    """Policy risk of ``n_draws`` resamples, (n_draws,); the cut moves with each.
-
-    The slow twin of :func:`policy_risk_inference`, drawn as in :func:`auuc_bootstrap`.
+    Its standard deviation is the slow twin of the standard errors of :func:`auuc_inference` and
+    :func:`policy_risk_inference`; the cut of a share moves with each draw. ``options`` are those of
+    the metric.
 
     Examples
     --------
     >>> y, treatment = [1, 1, 0], [1, 1, 0]
-    >>> policy_risk_bootstrap(y, y, treatment=treatment, share=1, n_draws=2, random_state=0)
+    >>> bootstrap(auuc_score, y, [1, 1, 1], treatment=treatment, n_draws=2, random_state=0)
+    array([0.5, 0.5])
+    >>> bootstrap(policy_risk, y, y, treatment=treatment, share=1, n_draws=2, random_state=0)
     array([0., 0.])
     """
     rows = check_rows(
         y, score, treatment=treatment, sample_weight=sample_weight, propensity=propensity
     )
-    return np.array(
-        [
-            policy_risk(
-                drawn.y,
-                drawn.score,
-                treatment=drawn.treated,
-                share=share,
-                sample_weight=drawn.weight,
-                propensity=drawn.propensity,
-            )
-            for drawn in _resamples(rows, groups, n_draws, random_state)
-        ]
-    )
+    found = []
+    for drawn in _resamples(rows, groups, n_draws, random_state):
+        weights = {"sample_weight": drawn.weight, "propensity": drawn.propensity}
+        found.append(metric(drawn.y, drawn.score, treatment=drawn.treated, **weights, **options))
+    return np.array(found)
 
 
 def _resamples(

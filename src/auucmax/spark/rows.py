@@ -86,7 +86,7 @@ class MadeRows:
 class SparkRows:
     """A :class:`auucmax.data.batches.RowSource` over a Spark DataFrame.
 
-    :meth:`auucmax.AUUCMax.fit`, ``score`` and :func:`auucmax.evaluation.score_histogram` take it in
+    :meth:`auucmax.AUUCMax.fit`, ``score`` and :func:`auucmax.evaluation.score_levels` take it in
     the place of arrays; :func:`fit` and :func:`evaluate` make it themselves.
     """
 

@@ -23,10 +23,9 @@ from auucmax.data.fingerprint import Fingerprint, fingerprint
 from auucmax.data.table_errors import TableError, check_columns
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.auucmax import AUUCMax
-from auucmax.evaluation.auuc import RANKINGS, RankingKind
-from auucmax.evaluation.histogram import ScoreHistogram
+from auucmax.evaluation.bins import BinnedLevels, score_levels
 from auucmax.evaluation.inference import AUUCInference
-from auucmax.evaluation.score_histograms import score_histogram
+from auucmax.evaluation.ranking import RANKINGS, RankingKind
 from auucmax.spark.encoding import fit_encoder, needs_encoder
 from auucmax.spark.frame import NAME, arrow_rows, check_frame, check_free, check_names
 from auucmax.spark.rows import MadeRows, NumberRows, SparkRows
@@ -144,7 +143,7 @@ def evaluate(
     ----------
     df : rows that the score was not fitted on.
     score : a column of scores, or a fitted model as in :func:`score`.
-    n_bins : scores are counted in at most so many bins; see :class:`ScoreHistogram`.
+    n_bins : scores are counted in at most so many bins; see :class:`BinnedLevels`.
     treatment, outcome, treated, control : as in :func:`fit`; outcomes may be any numbers.
     level, ranking : as in :func:`auucmax.auuc_inference`.
     """
@@ -207,7 +206,7 @@ def _fingerprint(batch: Batch) -> Fingerprint:
 
 def _histogram(
     df: DataFrame, score: Any, arms: ArrowRows, features: Sequence[str] | None, n_bins: int
-) -> ScoreHistogram:
+) -> BinnedLevels:
     if isinstance(score, str):
         check_columns([score], df.columns, NAME)
         check_names(df, [score])
@@ -215,7 +214,7 @@ def _histogram(
     else:
         raw = tuple(_model_features(score, df, features))
         rows = SparkRows(df, MadeRows(arms, raw, score.predict, ("score",)))
-    return score_histogram(rows, _only_column, n_bins=n_bins)
+    return score_levels(rows, _only_column, n_bins=n_bins)
 
 
 def _only_column(X: NDArray[Any]) -> Floats:

@@ -27,8 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
 from auucmax._validation import Floats, check_column, check_rows, check_whole
-from auucmax.evaluation.curves import uplift_by_decile
 from auucmax.evaluation.inference import with_weight
+from auucmax.evaluation.metrics import uplift_by_decile
 from auucmax.evaluation.ranking import RankedRows, rank_rows, ranked_parts
 
 __all__ = ["Calibration", "calibrate", "calibration_table"]

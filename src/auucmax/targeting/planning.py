@@ -34,9 +34,10 @@ from auucmax._validation import (
     check_shares,
     check_whole,
 )
-from auucmax.evaluation.auuc import adjusted_outcome
-from auucmax.evaluation.bands import UpliftBand, uplift_band
+from auucmax.evaluation.curves import UpliftBand
 from auucmax.evaluation.inference import with_weight
+from auucmax.evaluation.levels import adjusted_outcome
+from auucmax.evaluation.metrics import uplift_band
 from auucmax.targeting.policy import Selection, check_money, rounding_of
 
 EVERY_PERCENT = np.linspace(0, 1, 101)

@@ -1,0 +1,451 @@
+"""Levels that are bins: sums for rows that are too many for memory, or are not to be kept.
+
+A :class:`BinnedLevels` keeps, for each arm and bin of scores, a few sums of the outcome. Tables of
+batches add up to that of all rows, and AUUC, its standard error, the uplift curve and a certificate
+(:func:`auucmax.certify`) come from the sums alone. Rows of a bin count as tied, and each result
+comes with a proven limit on what that can change; a bin whose rows have one score changes nothing,
+since they are tied.
+
+What the proofs share: n_b rows of a bin have ranks that follow each other, so with d_i the rank of
+row i minus the mean rank of its bin, the d of a bin are the numbers -(n_b - 1)/2, ..., (n_b - 1)/2
+in some order, or averages over such orders where scores tie. Edges may be chosen by looking at the
+rows: nothing below asks how they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from auucmax._validation import Bools, Floats, check_choice, check_column, check_mask, check_whole
+from auucmax.data.batches import Batch, RowSource, Sample
+from auucmax.evaluation.inference import AUUCInference
+from auucmax.evaluation.levels import Levels
+from auucmax.evaluation.ranking import RANKINGS, RankedRows, Ranking, RankingKind, rank_rows
+
+Predict = Callable[[NDArray[Any]], Floats]
+Keep = Callable[[Batch], Batch]
+
+N_BINS = 65_536
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BinnedLevels(Levels):
+    """Sums of the outcome in bins of scores; the sum of two tables is that of all their rows.
+
+    ``edges`` (B - 1,), strictly increasing: bin b holds edges[b - 1] < score <= edges[b].
+    ``sums`` (2, B, 4): for the control (0) and the treated (1) rows of a bin, their number and the
+    sums of y, y^2 and |y|. ``low``, ``high`` (B,): smallest and largest score of a bin, infinite
+    where it is empty; ``outcome_low``, ``outcome_high``: of y. These six are plain arrays and
+    numbers, which can be saved and passed to the class again.
+
+    All methods of :class:`Levels` but ``difference`` work on the bins' sums. What bins can change
+    is known for AUUC and its interval, which allows for it, and for the joint curve
+    (:meth:`curve_error`); bands and risks take the bins as the scores.
+
+    Sums of y^2 lose digits when outcomes are far from 0 for their spread: subtract a constant then.
+
+    Examples
+    --------
+    >>> y, score, treated = [1, 0, 1, 0], [4, 3, 2, 1], [True, True, False, False]
+    >>> halves = [BinnedLevels.of(y[h], score[h], treated[h], edges=[1.5, 2.5, 3.5])
+    ...           for h in (slice(0, 3), slice(3, 4))]
+    >>> whole = halves[0] + halves[1]
+    >>> whole
+    BinnedLevels(4 rows in 4 bins)
+    >>> whole.auuc(), whole.auuc_error()
+    (0.25, 0.0)
+    """
+
+    edges: Floats
+    sums: Floats
+    low: Floats
+    high: Floats
+    outcome_low: float
+    outcome_high: float
+
+    _one_for_all = "one bin for all of them"
+    _clusters = None
+
+    @classmethod
+    def of(  # type: ignore[override]
+        cls, y: ArrayLike, score: ArrayLike, treated: ArrayLike, edges: ArrayLike
+    ) -> BinnedLevels:
+        """Table of some rows; they may be of one arm, or none."""
+        edges = _check_edges(edges)
+        n_bins = len(edges) + 1
+        sums = np.zeros((2, n_bins, 4))
+        low, high = np.full(n_bins, np.inf), np.full(n_bins, -np.inf)
+        if np.size(y) == np.size(score) == 0:
+            return cls(edges, sums, low, high, np.inf, -np.inf)
+        y = check_column(y, "y")
+        score = check_column(score, "score", len(y))
+        arm = check_mask(treated, "treated", len(y))
+        # Looking up the edges in sorted scores takes a tenth of the time of looking up each score.
+        order = rank_rows(score).order
+        score, y = score.take(order), y.take(order)
+        ends = np.append(np.searchsorted(score, edges, side="right"), len(y))
+        counts = np.diff(ends, prepend=0)
+        filled = counts > 0
+        low[filled] = score[ends[filled] - counts[filled]]
+        high[filled] = score[ends[filled] - 1]
+        cell = np.repeat(np.arange(n_bins), counts)
+        cell += n_bins * arm.take(order)
+
+        def cell_sums(values: Floats | None) -> NDArray[Any]:
+            return np.bincount(cell, weights=values, minlength=2 * n_bins).reshape(2, n_bins)
+
+        outcome_low, outcome_high = float(y.min()), float(y.max())
+        sums[:, :, 0] = cell_sums(None)
+        sums[:, :, 1] = cell_sums(y)
+        square = np.square(y)
+        same = np.array_equal(square, y)  # outcomes are 0 or 1
+        sums[:, :, 2] = sums[:, :, 1] if same else cell_sums(square)
+        sums[:, :, 3] = sums[:, :, 1] if outcome_low >= 0 else cell_sums(np.abs(y))
+        return cls(edges, sums, low, high, outcome_low, outcome_high)
+
+    def __add__(self, other: BinnedLevels) -> BinnedLevels:
+        if not isinstance(other, BinnedLevels):
+            return NotImplemented
+        if self.edges is not other.edges and not np.array_equal(self.edges, other.edges):
+            raise ValueError(
+                f"tables that are added should have the same edges, got {self.n_bins} and "
+                f"{other.n_bins} bins with different ones. Make both with the same edges."
+            )
+        return BinnedLevels(
+            self.edges,
+            self.sums + other.sums,
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+            min(self.outcome_low, other.outcome_low),
+            max(self.outcome_high, other.outcome_high),
+        )
+
+    def __repr__(self) -> str:
+        return f"BinnedLevels({self.n_rows:,} rows in {self.n_bins:,} bins)"
+
+    def merged(self, least: int) -> BinnedLevels:
+        """The same rows in fewer bins, each with at least ``least`` rows of each arm.
+
+        Neighbouring bins are joined, from the lowest scores up, as soon as there are enough; what
+        remains at the top goes to the last one. No bin then tells of few people.
+
+        Examples
+        --------
+        >>> y, score, treated = [1, 0, 1, 0, 1], [1, 2, 3, 4, 5], [1, 0, 1, 0, 1]
+        >>> BinnedLevels.of(y, score, treated, edges=[1, 2, 3, 4]).merged(1).edges.tolist()
+        [2.0]
+        """
+        least = check_whole(least, "least", 1)
+        if min(self.arm_rows) < least:
+            control, treated = self.arm_rows
+            raise ValueError(
+                f"each arm should have at least {least} rows, got {treated} treated and {control} "
+                f"control. Ask for smaller bins, or more rows."
+            )
+        so_far = np.cumsum(self.sums[:, :, 0], axis=1)
+        starts, reached = [0], np.zeros(2)
+        while (reached + least <= so_far[:, -1]).all():
+            end = max(np.searchsorted(so_far[g], reached[g] + least) for g in (0, 1)) + 1
+            reached = so_far[:, end - 1]
+            starts.append(int(end))
+        starts.pop()  # the last bin takes the rest
+        return BinnedLevels(
+            self.edges[np.array(starts[1:], dtype=np.intp) - 1],
+            np.add.reduceat(self.sums, starts, axis=1),
+            np.minimum.reduceat(self.low, starts),
+            np.maximum.reduceat(self.high, starts),
+            self.outcome_low,
+            self.outcome_high,
+        )
+
+    @cached_property
+    def ranked(self) -> RankedRows:
+        """Two lines for each bin that holds rows, control and treated."""
+        self.check_arms()
+        filled = self.sums[:, np.isfinite(self.low), :3].transpose(2, 1, 0)
+        rows, y, squares = (np.ascontiguousarray(column).ravel() for column in filled)
+        index = np.arange(len(y))
+        return RankedRows(
+            ranking=Ranking(index, index[::2]),
+            index=index,
+            y=y,
+            treated=index % 2 == 1,
+            weight=None,
+            arm_weight=None,
+            rows=rows,
+            squares=squares,
+        )
+
+    @property
+    def scores(self) -> Floats:
+        """The largest score of each bin that holds rows."""
+        return self.high[np.isfinite(self.high)]
+
+    @property
+    def n_bins(self) -> int:
+        return len(self.low)
+
+    @property
+    def arm_rows(self) -> tuple[int, int]:
+        """Number of control and of treated rows."""
+        control, treated = self.sums[:, :, 0].sum(axis=1)
+        return int(control), int(treated)
+
+    def check_arms(self) -> None:
+        """There are rows of both arms."""
+        control, treated = self.arm_rows
+        if not (control and treated):
+            raise ValueError(
+                f"levels should hold rows of both arms, got {treated} treated and {control} "
+                f"control rows. An effect needs both: check which rows were read."
+            )
+
+    @property
+    def binary(self) -> bool:
+        """Whether every outcome is 0 or 1: between them y^2 = y for no other number."""
+        inside = self.outcome_low >= 0 and self.outcome_high <= 1
+        return inside and np.array_equal(self.sums[:, :, 1], self.sums[:, :, 2])
+
+    def below(self, ranking: RankingKind = "joint") -> Floats:
+        """Share of rows ranked below those of each bin, half of the bin included; (2, B).
+
+        Of all rows, or of the same arm's (``"separate"``).
+        """
+        ranked, totals, _ = self._sizes(ranking)
+        return (np.cumsum(ranked, axis=1) - ranked / 2) / totals
+
+    def auuc_error(self, ranking: RankingKind = "joint") -> float:
+        """Largest possible difference between :meth:`auuc` and AUUC of the exact scores.
+
+        With P the sum of the positive outcomes of an arm in a bin, M the largest of all outcomes,
+        N the same for the negative ones and m for the smallest (as positive numbers),
+
+            sum over arms and bins of [P (n_b - max(1, P/M)) + N (n_b - max(1, N/m))] / (2 n n_g)
+
+        over bins with more than one score; for 0/1 outcomes P/M is the number of responders.
+        Ranked separately, n_b and n count the arm's rows only. The gain over random,
+        AUUC - ATE/2, has the same limit, since the effect does not depend on bins.
+
+        *Proof.* The difference is the sum of +- y_i d_i / (n n_g). Take the positive y of an arm in
+        a bin. No d_i exceeds (n_b - 1)/2, so their sum(y d) is at most P (n_b - 1)/2. Given P it is
+        largest if as many rows as possible have y = M and stand above the rest of the bin: k = P/M
+        of them, if k is whole, and the k largest d sum to k (n_b - k)/2. Between whole k the
+        largest sum is linear in P, so it stays below the concave P (n_b - P/M)/2. Numbers d are
+        symmetric around 0, so -sum(y d) has the same limit, and so have the negative y. With 0/1
+        outcomes the limit is reached: treated responders on top of each bin, control responders at
+        its bottom.
+        """
+        ranked, totals, arms = self._sizes(ranking)
+        cost = np.zeros_like(ranked)
+        ends = max(self.outcome_high, 0.0), max(-self.outcome_low, 0.0)
+        for part, most in zip(self._signed_parts(), ends, strict=True):
+            if most > 0:
+                cost += part * np.maximum(ranked - np.maximum(part / most, 1.0), 0.0)
+        return float((cost * self._mixed / (2 * totals * arms)).sum())
+
+    def rank_error(self) -> float:
+        """Largest possible change of a row's share of rows below it: max of (n_b - 1) / (2 n).
+
+        Over bins with more than one score; 0 if there are none.
+        """
+        rows = self.sums[:, :, 0].sum(axis=0)[self._mixed]
+        return float((rows.max() - 1) / (2 * self.n_rows)) if len(rows) else 0.0
+
+    def curve_error(self) -> float:
+        """Largest possible distance of the exact curve from the lines that join the knots.
+
+        At the knots themselves, between bins, the curve is that of the exact scores. Elsewhere:
+        max over bins with more than one score of max(P, N), P and -N the sums of the positive and
+        negative terms +- y_i / n_g of the bin.
+
+        *Proof.* Where a share x of the bin is treated, row i counts w_i in [0, 1] in the exact
+        curve, x in the line: the difference, sum of (w_i - x) s_i over the terms s_i, is at most
+        (1 - x) P + x N, and at least -(x P + (1 - x) N).
+        """
+        positive, negative = self._signed_parts() / self._sizes("joint")[2]
+        ups, downs = positive[1] + negative[0], positive[0] + negative[1]
+        return float(np.max(np.maximum(ups, downs) * self._mixed))
+
+    def inference(self, level: float = 0.95, ranking: RankingKind = "joint") -> AUUCInference:
+        """:func:`auuc_inference` of the rows with bin numbers for scores, and what bins cost.
+
+        Within an arm and a bin the terms psi are linear in y, so the sums of y and y^2 give their
+        variance. The intervals contain those of the exact scores, and ``p_value`` is not below
+        theirs: to t standard errors are added ``bin_error`` (:meth:`auuc_error`) and t times
+
+            sqrt(sum over arms of n_g / (n_g - 1) sum over rows of c_i^2),
+            c_i = [|y_i| (n_b - 1) / n_g + (sum of |y| / n_g over the bin's rows)] / (2n).
+
+        *Proof.* The standard error is a seminorm of psi, so it changes by at most the norm of the
+        change of psi. There u_i changes by at most (n_b - 1)/(2n), and the curve V_i, which counts
+        half of the bin, by at most half of the sum of the absolute terms of the bin.
+        """
+        return self._inference(level, ranking, stacklevel=3)
+
+    def _standard_error_cost(self, ranking: RankingKind) -> float:
+        """What bins can change in the standard errors: the norm of the c_i of :meth:`inference`."""
+        ranked, totals, arms = self._sizes(ranking)
+        if arms.min() < 2:
+            return float("nan")
+        rows, _, square, size = np.moveaxis(self.sums, 2, 0)
+        terms = size / arms
+        if ranking == "joint":
+            terms = np.broadcast_to(terms.sum(axis=0), terms.shape)
+        own, curve = np.maximum(ranked - 1, 0.0) / (2 * totals * arms), terms / (2 * totals)
+        squares = own**2 * square + 2 * own * curve * size + curve**2 * rows
+        squares = (squares * self._mixed).sum(axis=1, keepdims=True)
+        return float(np.sqrt((squares * arms / (arms - 1)).sum()))
+
+    def _first_above_zero(self) -> int:
+        if ((self.low <= 0) & (self.high > 0)).any():
+            raise ValueError(
+                "the sign of the scores should be that of a whole bin, got a bin with scores of "
+                "both signs. Pass share=..., or make 0 one of the edges."
+            )
+        return super()._first_above_zero()
+
+    @property
+    def _mixed(self) -> Bools:
+        """Bins with more than one score: only there does it matter that rows count as tied."""
+        return self.low < self.high
+
+    def _sizes(self, ranking: str) -> tuple[Floats, Floats, Floats]:
+        """Rows of each bin that are ranked with an arm's (2, B), their total, the arm's (2, 1)."""
+        check_choice(ranking, "ranking", RANKINGS)
+        self.check_arms()
+        rows = self.sums[:, :, 0]
+        ranked = rows if ranking == "separate" else np.broadcast_to(rows.sum(axis=0), rows.shape)
+        return ranked, ranked.sum(axis=1, keepdims=True), rows.sum(axis=1, keepdims=True)
+
+    def _signed_parts(self) -> Floats:
+        """Sums of positive and, as positive numbers, of negative outcomes; (2, 2, B)."""
+        outcome, size = self.sums[:, :, 1], self.sums[:, :, 3]
+        return np.maximum(np.stack([size + outcome, size - outcome]) / 2, 0.0)
+
+
+def _check_edges(edges: ArrayLike) -> Floats:
+    array = np.asarray(edges, dtype=np.float64)
+    if array.ndim != 1 or not np.isfinite(array).all() or not (array[1:] > array[:-1]).all():
+        raise ValueError(
+            f"edges should be strictly increasing finite numbers, got an array of shape "
+            f"{array.shape} that is not. Make them with score_edges."
+        )
+    return array
+
+
+def score_edges(sample: ArrayLike, n_bins: int = N_BINS) -> Floats:
+    """Inner edges of at most ``n_bins`` bins for scores of which ``sample`` is a random sample.
+
+    Where the bins are enough, each value of the sample gets its own, and so do the gaps between
+    values if the bins allow that too. Otherwise edges are at quantiles of the sample, and a value
+    that several quantiles share has a bin of its own: rows that really tie then cost nothing.
+
+    Examples
+    --------
+    >>> score_edges([0, 0, 1, 2], n_bins=3).tolist()
+    [0.5, 1.5]
+    >>> score_edges([1, 2, 3, 4, 5, 6, 7, 8], n_bins=4).tolist()
+    [2.0, 4.0, 6.0]
+    """
+    n_bins = check_whole(n_bins, "n_bins", 1)
+    ordered = np.sort(check_column(sample, "sample"))
+    values = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    if 2 * len(values) < n_bins:
+        return _around(values, values)
+    if len(values) <= n_bins:
+        left, right = values[:-1], values[1:]
+        middle = left / 2 + right / 2
+        # Between neighbouring numbers there is no other: the left one separates them.
+        return np.where((middle > left) & (middle < right), middle, left)
+    places = np.arange(1, n_bins) * len(ordered)
+    quantiles = ordered[-(-places // n_bins) - 1]
+    return _around(quantiles, quantiles[1:][quantiles[1:] == quantiles[:-1]])
+
+
+def _around(values: Floats, alone: Floats) -> Floats:
+    """Edges at the values, and just below those that should be alone in their bins."""
+    with np.errstate(over="ignore"):  # below the smallest number there is no edge, and no score
+        lower = np.nextafter(alone, -np.inf)
+    edges = np.unique(np.concatenate([values, lower]))
+    return edges[np.isfinite(edges)]
+
+
+def score_levels(
+    rows: RowSource, model: Any, *, n_bins: int = N_BINS, keep: Keep | None = None
+) -> BinnedLevels:
+    """Levels of the scores of all rows, in two readings: a sample for the edges, then the sums.
+
+    Parameters
+    ----------
+    rows : trial rows that are read batch by batch.
+    model : a fitted model, or a function that can be pickled: (m, d) features to (m,) scores.
+    n_bins : largest number of bins. With 65,536 the table takes 5 MB.
+    keep : batch to the rows of it that count, for held-out rows of a larger source.
+
+    The evaluation is honest only if the score was not fitted on these rows.
+    """
+    predict = NamedPredict(model, rows.feature_names) if hasattr(model, "predict") else model
+    return score_levels_each(rows, [predict], n_bins=n_bins, keep=keep)[0]
+
+
+@dataclass(frozen=True)
+class NamedPredict:
+    """A model's scores of the rows of a source, whose columns it may know by name."""
+
+    model: Any
+    names: tuple[str, ...]
+
+    def __call__(self, X: NDArray[Any]) -> Floats:
+        if hasattr(self.model, "feature_names_in_"):  # the model checks names and their order
+            return np.asarray(self.model.predict(pd.DataFrame(X, columns=list(self.names))))
+        return np.asarray(self.model.predict(X))
+
+
+def score_levels_each(
+    rows: RowSource,
+    predicts: Sequence[Predict],
+    *,
+    n_bins: int = N_BINS,
+    keep: Keep | None = None,
+) -> list[BinnedLevels]:
+    """As :func:`score_levels`, of several scores in the same two readings."""
+    n_bins = check_whole(n_bins, "n_bins", 1)
+    size = 16 * n_bins
+    samples = rows.total(*(partial(_sample, predict=p, keep=keep, size=size) for p in predicts))
+    if not len(samples[0].values):
+        raise ValueError(
+            "rows should hold at least one row to evaluate, got none. Check the source, and keep."
+        )
+    tables = rows.total(
+        *(
+            partial(_table, predict=p, keep=keep, edges=score_edges(sample.values, n_bins))
+            for p, sample in zip(predicts, samples, strict=True)
+        )
+    )
+    for table in tables:
+        table.check_arms()
+    return tables
+
+
+def _scored(batch: Batch, predict: Predict, keep: Keep | None) -> tuple[Batch, Floats]:
+    kept = batch if keep is None else keep(batch)
+    if len(kept.y) == 0:
+        return kept, np.zeros(0)
+    return kept, check_column(predict(kept.X), "score", len(kept.y))
+
+
+def _sample(batch: Batch, *, predict: Predict, keep: Keep | None, size: int) -> Sample:
+    kept, score = _scored(batch, predict, keep)
+    return Sample.of(score, kept.keys, size)
+
+
+def _table(batch: Batch, *, predict: Predict, keep: Keep | None, edges: Floats) -> BinnedLevels:
+    kept, score = _scored(batch, predict, keep)
+    return BinnedLevels.of(kept.y, score, kept.treated, edges)
