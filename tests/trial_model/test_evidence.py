@@ -57,10 +57,10 @@ def test_between_two_shares_lie_twenty_rows_of_each_arm(n, treated_share, seed, 
     rng = np.random.default_rng(seed)
     treated = rng.random(n) < treated_share
     score = rng.integers(0, 5, n).astype(float) if tied else rng.random(n)
-    shares = private_shares(score, treated)
+    order = np.argsort(-score, kind="stable")
+    shares = private_shares(treated[order[::-1]])
     assert shares[0] == 0
     assert shares[-1] == 1
-    order = np.argsort(-score, kind="stable")
     cuts = np.floor(shares * n + 1e-9).astype(int)
     if len(shares) > 2:
         for start, end in pairwise(cuts):

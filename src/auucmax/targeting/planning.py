@@ -30,14 +30,11 @@ from auucmax._validation import (
     Bools,
     Floats,
     check_column,
-    check_rows,
     check_shares,
     check_whole,
 )
 from auucmax.evaluation.curves import UpliftBand
-from auucmax.evaluation.inference import with_weight
-from auucmax.evaluation.levels import adjusted_outcome
-from auucmax.evaluation.metrics import uplift_band
+from auucmax.evaluation.levels import Levels
 from auucmax.targeting.policy import Selection, check_money, rounding_of
 
 EVERY_PERCENT = np.linspace(0, 1, 101)
@@ -111,14 +108,24 @@ class ScoreQuantiles:
     n_rows: float
 
     @classmethod
-    def of(cls, score: Floats, weight: Floats | None = None) -> Self:
-        """The quantiles of all scores, each row counted by its weight."""
-        levels, code = np.unique(score, return_inverse=True)
-        own = np.bincount(code, weights=weight)[::-1].astype(np.float64)
-        reached = np.cumsum(own)
-        n_rows = len(score) if weight is None else float(weight.sum() ** 2 / np.sum(weight**2))
+    def of(cls, score: Floats) -> Self:
+        """The quantiles of all scores."""
+        levels, counts = np.unique(score, return_counts=True)
+        return cls._of_weights(levels[::-1], counts[::-1].astype(np.float64), len(score))
+
+    @classmethod
+    def of_levels(cls, levels: Levels) -> Self:
+        """The quantiles of sorted rows, each counted by its weight."""
+        weight = levels.ranked.rank_weight
+        n_rows = levels.n_rows if weight is None else weight.sum() ** 2 / np.sum(weight**2)
+        own = np.diff(levels.ranked.ranking.from_top(weight))
+        return cls._of_weights(levels.scores[::-1], own, float(n_rows))
+
+    @classmethod
+    def _of_weights(cls, score: Floats, weight: Floats, n_rows: float) -> Self:
+        reached = np.cumsum(weight)
         above = np.concatenate([[0.0], reached[:-1]])
-        return cls(levels[::-1], above / reached[-1], reached / reached[-1], n_rows)
+        return cls(score, above / reached[-1], reached / reached[-1], n_rows)
 
     def thinned(self, share: Floats) -> Self:
         """The scores that cut off the given shares, the highest and the lowest."""
@@ -193,21 +200,21 @@ class Expectation:
 
     @classmethod
     def of_band(
-        cls, band: UpliftBand, reliable: ArrayLike, scores: ScoreQuantiles, n_rows: int
+        cls, band: UpliftBand, levels: Levels, scores: ScoreQuantiles | None = None
     ) -> Self:
-        """From the band of some rows."""
+        """From the band of some rows, sorted; ``scores``: others than those of the rows."""
         widest = int(band.standard_error.argmax())
         one = (band.upper - band.uplift)[widest] / band.standard_error[widest]
         return cls(
             share=band.share,
             uplift=band.uplift,
             standard_error=band.standard_error,
-            reliable=np.asarray(reliable, dtype=bool),
-            scores=scores,
+            reliable=reliable_shares(levels, band.share),
+            scores=ScoreQuantiles.of_levels(levels) if scores is None else scores,
             pointwise=float(one),
             critical=band.critical,
             level=band.level,
-            n_rows=n_rows,
+            n_rows=levels.n_rows,
         )
 
     @property
@@ -515,38 +522,36 @@ def expect(
     """What treating each share of the trial's people brings; parameters as in :func:`plan`."""
     if outcome_model is not None and np.ndim(outcome_model) == 0:
         outcome_model = np.full(len(check_column(y, "y")), outcome_model)
-    outcome = adjusted_outcome(y, outcome_model)
-    score = check_column(score, "score")  # thresholds are scores, not ranks
+    levels = Levels.of(
+        y,
+        check_column(score, "score"),  # thresholds are scores, not ranks
+        treatment=treatment,
+        outcome_model=outcome_model,
+        groups=groups,
+        control=control,
+        sample_weight=sample_weight,
+        propensity=propensity,
+    )
     own, grid = _grid(None, shares), _grid(share, shares)
-    given = {"treatment": treatment, "control": control}
-    given |= {"sample_weight": sample_weight, "propensity": propensity}
-    given_band = {"groups": groups, "level": level, "random_state": random_state, **given}
-    band = uplift_band(outcome, score, shares=grid, **given_band)
+    band = levels.band(grid, level=level, random_state=random_state)
     if len(grid) > len(own) and _is_fine(own, grid):
         # The multiple of the grid itself, so that one share more changes no other interval.
-        multiple = uplift_band(outcome, score, shares=own, **given_band).critical
+        multiple = levels.band(own, level=level, random_state=random_state).critical
         band = replace(band, critical=multiple)
     if not np.isfinite(band.standard_error).all():
         raise ValueError(
             "a plan should have at least two rows (with groups, two clusters) of each arm, got one "
             "in an arm. Hold out more rows."
         )
-    rows, _ = with_weight(check_rows(outcome, score, **given), None)
-    return Expectation.of_band(
-        band,
-        reliable_shares(rows.y, rows.score, rows.treated, grid),
-        ScoreQuantiles.of(rows.score, rows.weight),
-        len(rows.y),
-    )
+    return Expectation.of_band(band, levels)
 
 
-def reliable_shares(y: Floats, score: Floats, treated: Bools, share: Floats) -> Bools:
+def reliable_shares(levels: Levels, share: Floats) -> Bools:
     """Whether each top share holds enough rows of both arms for a normal approximation, (J,).
 
     For a 0/1 outcome, 10 rows with it and 10 without in each arm; otherwise 30 rows in each arm.
     """
-    order = np.argsort(-score, kind="stable")
-    treated, y = treated[order], y[order]
+    treated, y = levels.ranked.treated[::-1], levels.ranked.y[::-1]
     cells, least = [treated, ~treated], ENOUGH_ROWS
     if np.isin(y, (0, 1)).all():
         cells = [arm & (y == value) for arm in cells for value in (0.0, 1.0)]

@@ -22,22 +22,8 @@ from scipy.special import ndtri
 from auucmax._json import plain, short
 from auucmax._validation import Bools, Floats, check_column
 from auucmax.data import RandomisationReport
-from auucmax.evaluation import (
-    UpliftBand,
-    auuc_difference,
-    auuc_inference,
-    policy_risk,
-    qini_score,
-    uplift_band,
-    uplift_by_decile,
-    uplift_curve,
-)
-from auucmax.targeting.planning import (
-    EVERY_PERCENT,
-    Expectation,
-    ScoreQuantiles,
-    reliable_shares,
-)
+from auucmax.evaluation import Levels, UpliftBand
+from auucmax.targeting.planning import EVERY_PERCENT, Expectation, ScoreQuantiles
 
 LEAST_ROWS = 20  #: of each arm between two shares whose numbers are kept
 MOST_DIFFERENCES = 20
@@ -139,37 +125,26 @@ def evidence_of(
     facts : ``doubt``, ``notes``.
     """
     y, score, treated, groups = rows
-    grid = EVERY_PERCENT if every_percent else private_shares(score, treated)
-    band = uplift_band(
-        y,
-        score,
-        treatment=treated,
-        shares=grid,
-        groups=groups,
-        level=level,
-        random_state=random_state,
-    )
+    # Sorted once: every number is asked of the levels.
+    levels = Levels.of(y, score, treatment=treated, groups=groups)
+    grid = EVERY_PERCENT if every_percent else private_shares(levels.ranked.treated)
+    band = levels.band(grid, level=level, random_state=random_state)
     binary = is_binary(y)
-    expected = Expectation.of_band(
-        band,
-        reliable_shares(y, score, treated, grid),
-        ScoreQuantiles.of(score) if scores is None else scores,
-        len(y),
-    )
     found = {
         "level": level,
         "rows": _describe_rows(rows, binary=binary),
         "effect": _effect_of(band),
-        "auuc": _auuc(rows, score, level),
-        "qini": qini_score(y, score, treatment=treated),
+        "auuc": _auuc(levels, level),
+        "qini": levels.qini(),
         "ratio": ratio_intervals(band),
-        "risk": policy_risk(y, score, treatment=treated, share=grid) if binary else None,
-        "score_levels": len(np.unique(score)),
-        "deciles": _deciles(rows, predicted, caveat, level, every_percent),
+        "risk": levels.policy_risk(grid) if binary else None,
+        "score_levels": len(levels.scores),
+        "deciles": _deciles(levels, predicted, caveat, level, every_percent),
         "drivers": drivers or {"share": 0.3, "features": [], "n_features": 0, "skipped": [],
                                "linear": None},
         "rivals": [
-            _rival(rows, name, other, grid, level) for name, other in (rivals or {}).items()
+            _rival(levels, rows, name, other, grid, level)
+            for name, other in (rivals or {}).items()
         ],
         "certificate": None
         if certificate is None
@@ -178,6 +153,9 @@ def evidence_of(
         "doubt": None,
         "notes": [],
     }  # fmt: skip
+    expected = Expectation.of_band(band, levels, scores)
+    if not every_percent:
+        expected = replace(expected, scores=expected.scores.thinned(grid))
     return Evidence(expected, dict(plain(found | facts)))
 
 
@@ -197,16 +175,17 @@ def ranks_within(score: Floats, fold: NDArray[np.integer[Any]]) -> Floats:
     return np.asarray(own / pd.Series(fold).groupby(fold).transform("size"), dtype=np.float64)
 
 
-def private_shares(score: Floats, treated: Bools) -> Floats:
+def private_shares(treated: Bools) -> Floats:
     """Whole per cents, from 0 to 1, with at least 20 rows of each arm between two of them.
 
-    >>> private_shares(np.arange(1000.0), np.arange(1000) % 2 == 0)[:4].tolist()
+    ``treated`` (n,): whether each row is, from the lowest score to the highest.
+
+    >>> private_shares(np.arange(1000) % 2 == 0)[:4].tolist()
     [0.0, 0.04, 0.08, 0.12]
     """
-    on_top = treated[np.argsort(-score, kind="stable")]
-    n_treated = np.concatenate([[0], np.cumsum(on_top)])
-    both = np.stack([n_treated, np.arange(len(score) + 1) - n_treated])
-    places = np.floor(EVERY_PERCENT * len(score) + 1e-9).astype(int)
+    n_treated = np.concatenate([[0], np.cumsum(treated[::-1])])
+    both = np.stack([n_treated, np.arange(len(treated) + 1) - n_treated])
+    places = np.floor(EVERY_PERCENT * len(treated) + 1e-9).astype(int)
     kept = [0]
     for place in range(1, 101):
         from_last = both[:, places[place]] - both[:, places[kept[-1]]]
@@ -253,13 +232,11 @@ def _effect_of(band: UpliftBand) -> dict[str, Any]:
     }
 
 
-def _auuc(rows: Judged, score: Floats, level: float) -> dict[str, Any]:
+def _auuc(levels: Levels, level: float) -> dict[str, Any]:
     with warnings.catch_warnings():
         # A constant score is told of among the caveats.
         warnings.filterwarnings("ignore", message="score should tell rows apart")
-        found = auuc_inference(
-            rows.y, score, treatment=rows.treated, groups=rows.groups, level=level
-        )
+        found = levels.inference(level)
     return {
         "estimate": found.estimate,
         "lower": found.interval[0],
@@ -271,18 +248,19 @@ def _auuc(rows: Judged, score: Floats, level: float) -> dict[str, Any]:
     }
 
 
-def _rival(rows: Judged, name: str, score: Any, grid: Floats, level: float) -> dict[str, Any]:
+def _rival(
+    levels: Levels, rows: Judged, name: str, score: Any, grid: Floats, level: float
+) -> dict[str, Any]:
     """Curve and AUUC of a rival, and the AUUC of the ranking minus that of the rival."""
-    other = check_column(score, f"rivals[{short(name)!r}]", len(rows.y))
-    found = auuc_difference(
-        rows.y, rows.score, other, treatment=rows.treated, groups=rows.groups, level=level
-    )
+    checked = check_column(score, f"rivals[{short(name)!r}]", len(rows.y))
+    other = Levels.of(rows.y, checked, treatment=rows.treated, groups=rows.groups)
+    found = levels.difference(other, level)
     lower, upper = found.interval
     verdict = "worse" if lower > 0 else "better" if upper < 0 else "not told apart"
     return {
         "name": short(name),
-        "uplift": np.interp(grid, *uplift_curve(rows.y, other, treatment=rows.treated)),
-        "auuc": _auuc(rows, other, level),
+        "uplift": np.interp(grid, *other.curve()),
+        "auuc": _auuc(other, level),
         "difference": {
             "estimate": found.estimate,
             "lower": lower,
@@ -294,19 +272,17 @@ def _rival(rows: Judged, name: str, score: Any, grid: Floats, level: float) -> d
 
 
 def _deciles(
-    rows: Judged, predicted: Floats | None, caveat: str | None, level: float, all_ten: bool
+    levels: Levels, predicted: Floats | None, caveat: str | None, level: float, all_ten: bool
 ) -> dict[str, Any]:
     """Effect in each tenth (in fewer parts of few rows), and the mean predicted uplift there."""
-    y, score, treated, _ = rows
-    rarer = int(min(treated.sum(), (~treated).sum()))
     # Arms are not spread evenly: half as many rows again as are needed.
-    bins = 10 if all_ten else int(np.clip(rarer // (3 * LEAST_ROWS // 2), 1, 10))
-    table = uplift_by_decile(y, score, treatment=treated, level=level, bins=bins)
+    bins = 10 if all_ten else int(np.clip(min(levels.arm_rows) // (3 * LEAST_ROWS // 2), 1, 10))
+    table = levels.deciles(bins, level)
     found = table.reset_index().to_dict("list")
     if predicted is None:
         return found | {"predicted": None, "caveat": None}
-    best_first = np.argsort(-score, kind="stable")
     number = np.repeat(np.arange(bins), table["rows"])
+    best_first = levels.ranked.index[::-1]
     sums = np.bincount(number, weights=predicted[best_first], minlength=bins)
     means = np.divide(sums, table["rows"], out=np.full(bins, np.nan), where=table["rows"] > 0)
     return found | {"predicted": means.tolist(), "caveat": caveat}

@@ -53,7 +53,6 @@ from auucmax.trial_model.evidence import (
     Judged,
     evidence_of,
     is_binary,
-    private_shares,
 )
 from auucmax.trial_model.model import TrialModel
 from auucmax.trial_model.seen import DIGITS, Hashes, SeenRows, content_hashes
@@ -218,7 +217,7 @@ def _cross_fitted(rows: TableRows, recipe: Recipe) -> _Found:
     scores = ScoreQuantiles.of(passed.score)
     evidence = evidence_of(
         judged,
-        scores=scores.thinned(private_shares(judged.score, judged.treated)),
+        scores=scores,
         predicted=_cross_calibrated(judged, apart.fold),
         caveat=calibration.caveat,
         drivers=_drivers(rows, fitted, passed),
@@ -246,11 +245,9 @@ def _hold_out(rows: TableRows, recipe: Recipe) -> _Found:
     judged = Judged(rows.y[held_out], passed.score[held_out], rows.treated[held_out])
     calibration = calibrate(judged.y, judged.score, treatment=judged.treated)
     halves = replace(recipe, n_folds=2).folds(~rows.keys[held_out] * np.uint64(0x9E3779B97F4A7C15))
-    grid = private_shares(judged.score, judged.treated)
     binary = is_binary(rows.y)
     evidence = evidence_of(
         judged,
-        scores=ScoreQuantiles.of(judged.score).thinned(grid),
         predicted=_cross_calibrated(judged, halves),
         caveat=calibration.caveat,
         drivers=_drivers(rows, fitted, passed),
