@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Floats, check_column, check_whole
-from auucmax.data.batches import Batch, RowSource, Sample
 from auucmax.evaluation.histogram import ScoreHistogram
+from auucmax.rows import Batch, Rows, Sample
 
 __all__ = ["N_BINS", "score_edges", "score_histogram", "score_histograms"]
 
@@ -61,7 +61,7 @@ def _around(values: Floats, alone: Floats) -> Floats:
 
 
 def score_histogram(
-    rows: RowSource, model: Any, *, n_bins: int = N_BINS, keep: Keep | None = None
+    rows: Rows, model: Any, *, n_bins: int = N_BINS, keep: Keep | None = None
 ) -> ScoreHistogram:
     """Histogram of the scores of all rows, in two readings: a sample for the edges, then the sums.
 
@@ -74,7 +74,7 @@ def score_histogram(
 
     The evaluation is honest only if the score was not fitted on these rows.
     """
-    predict = NamedPredict(model, rows.feature_names) if hasattr(model, "predict") else model
+    predict = NamedPredict(model, rows.names) if hasattr(model, "predict") else model
     (histogram,) = score_histograms(rows, [predict], n_bins=n_bins, keep=keep)
     return histogram
 
@@ -93,7 +93,7 @@ class NamedPredict:
 
 
 def score_histograms(
-    rows: RowSource,
+    rows: Rows,
     predicts: Sequence[Predict],
     *,
     n_bins: int = N_BINS,

@@ -1,0 +1,29 @@
+"""Rows of a trial, wherever they are: read batch by batch, summed up, and never copied whole."""
+
+from auucmax.rows.base import (
+    ArrayRows,
+    Batch,
+    Extremes,
+    Part,
+    Question,
+    Rows,
+    Sample,
+    Share,
+    ask,
+    part_of,
+    together,
+)
+
+__all__ = [
+    "ArrayRows",
+    "Batch",
+    "Extremes",
+    "Part",
+    "Question",
+    "Rows",
+    "Sample",
+    "Share",
+    "ask",
+    "part_of",
+    "together",
+]
