@@ -66,7 +66,7 @@ _HOME = {
     "certify": "bounds",
     "compare": "compare",
 }
-_MODULES = ("bounds", "data", "estimators", "evaluation", "pairs", "selection", "solvers")
+_MODULES = ("bounds", "data", "estimators", "evaluation", "pairs", "rows", "selection", "solvers")
 
 
 def __getattr__(name: str) -> Any:

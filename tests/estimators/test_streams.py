@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from tests.batches_in_memory import ListedRows
 
 from auucmax import AUUCMax, load_hillstrom, make_trial
-from auucmax.data.stream import stream_table
-from auucmax.estimators.scaling import SCALES
 from auucmax.estimators.learning_rows import LearningRows
+from auucmax.estimators.scaling import SCALES
 from auucmax.pairs import get_surrogate
-from auucmax.rows import ArrayRows, ask
+from auucmax.rows import ArrayRows, ask, stream_table
 
 
 @pytest.fixture(scope="module")

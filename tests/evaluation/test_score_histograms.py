@@ -7,20 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax.data.batches import Batch, RowSource
 from auucmax.evaluation import ScoreHistogram, auuc_inference, score_edges, score_histogram
+from auucmax.rows import Batch, Rows
 
 quick = settings(deadline=None, max_examples=60)
 
 
-class Batches(list):
+class Batches(Rows):
     """Rows in memory, as a source of batches."""
 
-    feature_names = ("x",)
+    names = ("x",)
+
+    def __init__(self, batches):
+        self.listed = list(batches)
 
     def total(self, *summaries):
         copies = [pickle.loads(pickle.dumps(summary)) for summary in summaries]
-        return [reduce(add, [copy(batch) for batch in self]) for copy in copies]
+        return [reduce(add, [copy(batch) for batch in self.listed]) for copy in copies]
 
 
 def first_column(X):
@@ -79,7 +82,7 @@ def test_a_source_is_read_twice(keep):
     score, treated = rng.normal(size=n).round(2), np.arange(n) > 800  # batches of one arm
     y = (rng.random(n) < 0.3).astype(float)
     source = as_batches(y, score, treated, [0, 1, 700, 700, 1500])
-    assert isinstance(source, RowSource)
+    assert isinstance(source, Rows)
     histogram = score_histogram(source, first_column, keep=keep)
     kept = np.arange(n) % 2 == 1 if keep else np.full(n, True)
     exact = auuc_inference(y[kept], score[kept], treatment=treated[kept])

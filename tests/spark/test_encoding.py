@@ -11,10 +11,10 @@ from hypothesis.extra.numpy import arrays
 from tests.spark.cases import MARKS
 
 from auucmax import spark as on_spark
-from auucmax.data.batches import Batch
 from auucmax.data.table_errors import TableError
 from auucmax.estimators.auucmax import AUUCMax
 from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.rows import Batch
 from auucmax.spark import encoding
 from auucmax.spark.encoding import (
     RawValues,
@@ -25,8 +25,8 @@ from auucmax.spark.encoding import (
     _place_counts,
     fit_encoder,
 )
-from auucmax.spark.frame import arrow_rows
-from auucmax.spark.rows import MadeRows, SparkRows
+from auucmax.spark.frame import arrow_columns
+from auucmax.spark.rows import SparkRows, TableRows
 
 FLOATS = st.one_of(
     st.floats(allow_infinity=False, width=32),
@@ -130,17 +130,13 @@ def test_levels_and_rows_are_of_the_arms_that_are_named(spark, kind):
     given = [(towns[k], arms[k], i % 3 % 2) for i in range(40) for k in range(4)]
     df = spark.createDataFrame(given, f"town string, t {kind}, y int").coalesce(2)
     for label_treated, label_control in labels:
-        rows = arrow_rows(df, ["y"], "t", "y", label_treated, label_control)
-        raw = MadeRows(rows, ("town",), _no_features, ())
+        rows = arrow_columns(df, ["y"], "t", "y", label_treated, label_control)
+        raw = TableRows(rows, ("town",))
         (column,) = fit_encoder(SparkRows(df, raw), TableEncoder(min_level_rows=1)).columns_
         assert column.levels == ("Oslo", "Rome")
     named = {"treated": labels[0][0], "control": labels[0][1]}
     found = on_spark.evaluate(df, treatment="t", outcome="y", score="y", **named)  # y is its score
     assert found.n_rows == 80
-
-
-def _no_features(frame):
-    return np.empty((len(frame), 0))
 
 
 @with_spark

@@ -18,9 +18,9 @@ from tests.spark.cases import MARKS, partitions
 from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_inference, make_trial
 from auucmax import spark as on_spark
 from auucmax.bounds.held_out import candidates_compared
-from auucmax.data.batches import part_of
 from auucmax.data.table_errors import TableError
 from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.rows import part_of
 from auucmax.trial_model import fit_trial_model
 
 pytestmark = MARKS

@@ -7,7 +7,6 @@ from auucmax.data.checks import RandomisationReport, check_randomisation
 from auucmax.data.fetch import fetch_criteo, fetch_ihdp, fetch_jobs, fetch_social_pressure
 from auucmax.data.hillstrom import load_hillstrom
 from auucmax.data.splits import TrialKFold
-from auucmax.data.stream import stream_table
 from auucmax.data.synthetic import SyntheticTrial, make_trial
 from auucmax.data.trial import Trial
 
@@ -24,5 +23,4 @@ __all__ = [
     "fetch_social_pressure",
     "load_hillstrom",
     "make_trial",
-    "stream_table",
 ]

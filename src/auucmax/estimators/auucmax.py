@@ -133,7 +133,7 @@ class AUUCMax(UpliftEstimator):
         Parameters
         ----------
         X : (n, d) features, array or frame of numbers; or rows of
-            :func:`auucmax.data.stream_table`, which bring outcome and treatment with them, need
+            :func:`auucmax.rows.stream_table`, which bring outcome and treatment with them, need
             memory for a few batches only and give the same coefficients to 1e-6; to 1e-5 where rows
             hardly determine one (a column that differs in one row only, a fit that warns). Folds
             and halves of such rows are drawn by a hash of the row's number, so a *choice* may
@@ -233,7 +233,9 @@ class AUUCMax(UpliftEstimator):
             get_surrogate(self.surrogate), self.weights, scaling, self.solver, self.random_state
         )
         apart = None if held_out is None else held_out.scaled(scaling)
-        with rows.at_most(SEARCH_ROWS, self.random_state) as few:
+        # Without a search there is nothing to spare: a start from 0 takes as many steps.
+        most = SEARCH_ROWS if self.selection else rows.n_rows
+        with rows.at_most(most, self.random_state) as few:
             self.search_rows_ = few.n_rows
             questions: list[Question[Any]] = [self._search(path).choose(few, apart)]
             if few is rows:

@@ -1,5 +1,6 @@
 """Rows of a trial, wherever they are: read batch by batch, summed up, and never copied whole."""
 
+from auucmax.rows.arrow import ArrowRows, stream_table
 from auucmax.rows.base import (
     ArrayRows,
     Batch,
@@ -16,6 +17,7 @@ from auucmax.rows.base import (
 
 __all__ = [
     "ArrayRows",
+    "ArrowRows",
     "Batch",
     "Extremes",
     "Part",
@@ -25,5 +27,6 @@ __all__ = [
     "Share",
     "ask",
     "part_of",
+    "stream_table",
     "together",
 ]

@@ -36,6 +36,7 @@ Step = Callable[["Batch"], "Batch"]
 Question = Generator[list[tuple["Rows", Sequence[Summary]]], list[list[Any]], T]
 
 MAX_BYTES = 2**25  #: of a summary, unless the rows say that it should be smaller
+_HASHED = 2**14  # keys whose hashes are made in the cache of the processor
 _CACHED_ROWS = 2**17  # of a batch that is read from the cache
 
 
@@ -100,7 +101,7 @@ class Rows:
             for sums in _in_order(pool, work, self.batches(), n_threads + 1):
                 totals = sums if totals is None else plus(totals, sums)
         if totals is None:
-            raise ValueError("rows should hold at least one row, got none. Check their source.")
+            raise self.without_rows()
         return totals
 
     def map(self, transform: Callable[[Any], Any], names: Sequence[str] | None = None) -> Rows:
@@ -119,6 +120,10 @@ class Rows:
 
     def keep_order(self) -> None:
         """Rows are told by their keys from now on: those that cannot promise them should check."""
+
+    def without_rows(self) -> ValueError:
+        """What is said where there is no row."""
+        return ValueError("rows should hold at least one row, got none. Check their source.")
 
 
 class _View(Rows):
@@ -287,7 +292,10 @@ def part_of(keys: Keys, n_parts: int, seed: int) -> NDArray[np.int64]:
 def hash_keys(keys: Keys, seed: int) -> Keys:
     """64 well-mixed bits of each key and the seed."""
     start = mix_bits(np.array([seed], dtype=np.int64).view(np.uint64))
-    return mix_bits(mix_bits(keys ^ start))
+    found = np.empty_like(keys)
+    for k in range(0, len(keys), _HASHED):
+        found[k : k + _HASHED] = mix_bits(mix_bits(keys[k : k + _HASHED] ^ start))
+    return found
 
 
 # What adds

@@ -7,7 +7,7 @@ middle one is cut again, until it holds a single value.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +16,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._validation import Floats
-from auucmax.data.batches import Batch
 from auucmax.data.level_texts import arm_text, places_of, texts_of
 from auucmax.data.table_errors import TableError
 from auucmax.data.text_types import MISSING_TEXTS
 from auucmax.estimators.column_kinds import numbers_of
 from auucmax.estimators.column_summary import ColumnSummary
 from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.rows import Batch, Rows
 from auucmax.spark.frame import quoted
-from auucmax.spark.rows import MAX_BYTES, MadeRows, SparkRows
+from auucmax.spark.rows import MAX_BYTES, SparkRows, TableRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -69,12 +69,12 @@ def fit_encoder(rows: SparkRows, encoder: TableEncoder) -> TableEncoder:
     the medians of numbers.
     """
     reading = rows.reading
-    if not isinstance(reading, MadeRows):
+    if not isinstance(reading, TableRows) or not reading.raw:
         raise TypeError("the rows should have raw columns, got columns of features.")
     kinds = _kinds(rows.frame, reading.raw)
     levels = _levels(_of_arms(rows.frame, reading), kinds, encoder)
     values = RawValues(kinds, levels)
-    source = SparkRows(rows.frame, replace(reading, make=values, features=tuple(kinds)))
+    source = rows.map(values, tuple(kinds))
     numbers = [k for k, kind in enumerate(kinds.values()) if kind != "category"]
     (places, counts) = source.total(
         partial(_place_counts, n_places=2 + max(map(len, levels.values()), default=0)),
@@ -98,12 +98,12 @@ def fit_encoder(rows: SparkRows, encoder: TableEncoder) -> TableEncoder:
     return encoder.fit_summaries(summaries)
 
 
-def _of_arms(frame: DataFrame, reading: MadeRows) -> DataFrame:
+def _of_arms(frame: DataFrame, reading: TableRows) -> DataFrame:
     """The rows of the two arms, by the values that have their texts: one job."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import FloatType
 
-    arms = reading.arms
+    arms = reading.of_arms
     if arms.treated is None:
         return frame
     column = frame.select(F.col(quoted(arms.treatment)).alias("arm"))
@@ -236,7 +236,7 @@ class _KeyCounts:
         return low, high, -1 if low == high else before
 
 
-def _medians(source: SparkRows, columns: Sequence[int], counts: _KeyCounts) -> list[float | None]:
+def _medians(source: Rows, columns: Sequence[int], counts: _KeyCounts) -> list[float | None]:
     """Median of each column; None where all is missing."""
     medians: list[float | None] = [None] * len(columns)
     n_present = counts.counts.sum(axis=1)

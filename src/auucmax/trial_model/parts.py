@@ -23,9 +23,9 @@ from auucmax._optional import import_optional
 from auucmax._validation import Bools, Floats
 from auucmax.data import Trial
 from auucmax.data.pieces import PiecedTable, sampled
-from auucmax.data.stream import RowStream, stream_table
 from auucmax.data.table_errors import TableError
 from auucmax.estimators.table_encoder import TableEncoder
+from auucmax.rows import ArrowRows, stream_table
 from auucmax.trial_model.dealing import Dealer, deal
 from auucmax.trial_model.marks import PARTS, TRAIN, RowMarks, TableMarks
 from auucmax.trial_model.model import JudgedRows
@@ -100,7 +100,7 @@ class MemoryPart(NamedTuple):
 class DiskPart(NamedTuple):
     """Encoded rows of one part, in a file."""
 
-    stream: RowStream
+    stream: ArrowRows
 
     def fit(self, estimator: Any) -> Any:
         """The estimator, fitted on them."""
