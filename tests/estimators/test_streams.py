@@ -244,13 +244,52 @@ def test_short_numbers_in_rows_of_unit_norm(tmp_path, kinds):
 
 
 @pytest.mark.parametrize(
-    ("selection", "most"), [(None, 10), ("bound", 40), ("certificate", 50), ("cv", 250)]
+    ("selection", "most"), [(None, 5), ("bound", 10), ("certificate", 13), ("cv", 14)]
 )
 def test_how_many_readings_a_fit_takes(selection, most):
+    """Folds and norms share them: five folds of four norms take a few more than one fit."""
     trial = make_trial(3000, n_features=4, random_state=0)
     rows = ListedRows(trial.X.to_numpy(), trial.y, trial.treatment, [1000])
     AUUCMax(selection=selection, random_state=0).fit(rows)
     assert 3 < rows.n_readings <= most
+
+
+@pytest.fixture
+def small_search(monkeypatch):
+    monkeypatch.setattr("auucmax.estimators.auucmax.SEARCH_ROWS", 8000)
+    monkeypatch.setattr("auucmax.estimators.learning_rows.RARE_ROWS", 150)
+
+
+@pytest.mark.parametrize("selection", ["bound", "certificate", "cv"])
+def test_a_norm_is_searched_on_a_part_and_fitted_on_all(hillstrom, small_search, selection):
+    model = AUUCMax(selection=selection, random_state=0)
+    model.fit(hillstrom.X, hillstrom.y, treatment=hillstrom.treatment)
+    assert 7500 < model.search_rows_ < 8500
+    assert model.residual_ < 1e-6
+    assert model.converged_
+    assert (model.selection_path_["norm"] == model.norm_).any()
+    if selection != "certificate":
+        once = AUUCMax(selection=None, norm=model.norm_)
+        once.fit(hillstrom.X, hillstrom.y, treatment=hillstrom.treatment)
+        size = np.abs(once.coef_).max()
+        np.testing.assert_allclose(model.coef_, once.coef_, atol=1e-6 * size)
+        assert model.radius_ == once.radius_
+        assert model.training_record_ == once.training_record_
+    rows = streamed(hillstrom)
+    stream = AUUCMax(selection=selection, random_state=0).fit(rows)
+    assert 7500 < stream.search_rows_ < 8500
+    assert stream.residual_ < 1e-6
+    assert rows.n_readings <= 14
+    if selection == "bound":  # no folds, no halves: the same part, and the same choice
+        assert stream.search_rows_ == model.search_rows_
+        size = np.abs(model.coef_).max()
+        np.testing.assert_allclose(stream.coef_, model.coef_, atol=1e-6 * size)
+
+
+def test_rare_outcomes_are_searched_on_more_rows(hillstrom, small_search, monkeypatch):
+    monkeypatch.setattr("auucmax.estimators.learning_rows.RARE_ROWS", 10**6)
+    model = AUUCMax(selection="bound").fit(streamed(hillstrom))
+    assert model.search_rows_ == hillstrom.n_rows
 
 
 def test_summaries_of_a_certificate_are_as_small_as_the_source_asks():

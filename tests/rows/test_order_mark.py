@@ -27,7 +27,9 @@ def test_the_rows_of_a_mark_count_and_do_not_depend_on_the_batches():
         assert (order_mark(batch._replace(X=X)) != whole) == is_marked(place)
     assert sum(map(is_marked, places)) == 6
     some = batch.take(rng.random(n) < 0.5)  # rows of other arms are left out
-    halves = [Batch(*(column[part] for column in some)) for part in (slice(7000), slice(7000, n))]
+    halves = [
+        Batch(*(column[part] for column in some[:4])) for part in (slice(7000), slice(7000, n))
+    ]
     assert sum(map(order_mark, halves)) % 2**64 == order_mark(some) != whole
     negative, zero = (batch._replace(y=np.full(n, value)) for value in (-0.0, 0.0))
     assert order_mark(negative) == order_mark(zero)

@@ -55,7 +55,9 @@ class AUUCMax(UpliftEstimator):
         because the guarantee would not survive it; nor does it pay for a search around this model,
         such as GridSearchCV), or None (``norm`` is used).
     grid : "relative" (.03, .1, .3, 1 of the norm of the unconstrained minimiser), "paper" (.5, .8,
-        1), or norms.
+        1), or norms. Of more than a million rows a random million is searched (more, where an
+        outcome is so rare that an arm would have fewer than 1,000 rows of it), and the chosen norm
+        is then fitted once on all.
     scale : "min-max", "column-l2" (columns of unit norm), "unit-rows" or "none". Part of the model.
     solver : "auto" (Newton; L-BFGS for more than 500 features; projected gradient if s is not
         convex), one of these, or "adam" (the paper's: batches of 1000 rows, at most 200 epochs,
@@ -71,11 +73,13 @@ class AUUCMax(UpliftEstimator):
         normalised rows.)
     scaled_coef_ : (d,) w, the coefficients of the scaled features, ||w|| <= norm_.
     norm_ : chosen Lambda. radius_ : R, the largest norm of a scaled training row.
-    paper_bound_ : what Theorem 1 prints for this model on its training rows. NOT a guarantee. None
-        with ``selection=None``: :func:`auucmax.bounds.paper_bound` computes it.
+    search_rows_ : how many rows the norm was searched on; all, up to a million.
+    paper_bound_ : what Theorem 1 prints for the chosen norm on the rows that were searched. NOT a
+        guarantee. None with ``selection=None``: :func:`auucmax.bounds.paper_bound` computes it.
     certificate_ : :class:`auucmax.bounds.Certificate` of the chosen score, with
         ``selection="certificate"``.
-    selection_path_ : frame with a row for each candidate; ``seconds`` is the mean over the path.
+    selection_path_ : frame with a row for each candidate on the rows that were searched;
+        ``seconds`` is the mean over the path.
     converged_, residual_ : whether, and how well, the optimality conditions hold.
     n_parameters_ : d + 1.
 

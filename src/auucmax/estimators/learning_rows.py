@@ -27,6 +27,7 @@ from auucmax.pairs.streamed import ClassSums, class_sums
 from auucmax.rows import ArrayRows, Batch, Extremes, Part, Question, Rows, Sample, Share
 
 N_FOLDS = 5
+RARE_ROWS = 1000  #: of each outcome and arm, on average, that a part of the rows should hold
 _BINS = 16_384  # of the histograms that compare candidates on all rows: an error of about 1e-6
 _FOLD_BINS = 4096  # on a fold: far below the differences that folds show
 
@@ -243,13 +244,18 @@ class LearningRows:
 
     @contextmanager
     def at_most(self, n_rows: int, random_state: int | None) -> Iterator[LearningRows]:
-        """These rows, or about ``n_rows`` random ones of them, where they are read fast."""
-        if self.n_rows <= n_rows:
+        """These rows, or about ``n_rows`` random ones of them, where they are read fast.
+
+        More, where an outcome is so rare that fewer than ``RARE_ROWS`` of an arm would have it.
+        """
+        share = 1.0
+        if self.n_rows > n_rows:
+            share = max(n_rows / self.n_rows, RARE_ROWS / max(min(self.class_counts()), 1))
+        if share >= 1:
             yield self
             return
         # A seed of its own: folds of the rows that are drawn should not follow from the draw.
-        part = Share(n_rows / self.n_rows, seed_of(random_state) ^ 1)
-        with self.rows.part(part).cached() as few:
+        with self.rows.part(Share(share, seed_of(random_state) ^ 1)).cached() as few:
             yield LearningRows(few)
 
 
