@@ -1,7 +1,8 @@
 """One fit, by time and memory, from 100 thousand rows to more than fit into memory, and on Spark.
 
-fit     AUUC-max in memory and from Parquet files; two logistic regressions (scikit-learn) and two
-        boosted models (LightGBM); CausalML's uplift forest where it takes less than minutes
+fit     AUUC-max in memory and from Parquet files, without a choice of the norm and as it comes;
+        two logistic regressions (scikit-learn) and two boosted models (LightGBM); CausalML's uplift
+        forest where it takes less than minutes
 pass    one reading of the files, alone and with what is summed; histograms take two
 stream  AUUC-max, and the AUUC with its certificate, of 100 million rows that stay on the disk
 spark   AUUC-max and Spark ML's two logistic regressions, on two worker processes of one core each,
@@ -41,7 +42,9 @@ REFERENCES = {
 PASSES = ("reading", "first look", "gradient", "histogram")
 LIBRARIES = {
     "auucmax": "memory_auucmax",
+    "auucmax as it comes": "memory_searched",
     "auucmax from Parquet": "stream_auucmax",
+    "auucmax as it comes, from Parquet": "stream_searched",
     "TM scikit-learn": "memory_logistic",
     "TM LightGBM": "memory_lightgbm",
 }
@@ -65,6 +68,7 @@ def cases(*, quick: bool = False) -> list[Case]:
     for rows in spark:
         found += [
             _case("spark", "auucmax on Spark", rows, "spark_auucmax"),
+            _case("spark", "auucmax as it comes, on Spark", rows, "spark_searched"),
             _case("spark", "TM Spark ML", rows, "spark_logistic"),
             _case("spark", "TM Spark ML, assembled", rows, "spark_logistic", assembled=True),
         ]
@@ -89,6 +93,13 @@ def memory_auucmax(rows: int) -> Callable[[], Any]:
 
     X, y, treatment = in_memory(rows)
     return lambda: AUUCMax(selection=None).fit(X, y, treatment=treatment)
+
+
+def memory_searched(rows: int) -> Callable[[], Any]:
+    from auucmax import AUUCMax
+
+    X, y, treatment = in_memory(rows)
+    return lambda: AUUCMax(random_state=0).fit(X, y, treatment=treatment)
 
 
 def memory_logistic(rows: int) -> Callable[[], Any]:
@@ -132,24 +143,34 @@ def in_memory(rows: int) -> tuple[Any, Any, Any]:
 
 
 def stream_auucmax(rows: int) -> Callable[[], Any]:
-    return _CountedFit(streamed(rows))
+    return _CountedFit(streamed(rows), selection=None)
+
+
+def stream_searched(rows: int) -> Callable[[], Any]:
+    return _CountedFit(streamed(rows), random_state=0)
 
 
 class _CountedFit:
-    """A fit that knows how often it has read the rows."""
+    """A fit that knows how often it has read all rows."""
 
-    def __init__(self, stream: Any) -> None:
-        self.stream, self.feature_names, self.n_readings = stream, stream.feature_names, 0
-
-    def total(self, *summaries: Any) -> Any:
-        self.n_readings += 1
-        return self.stream.total(*summaries)
+    def __init__(self, stream: Any, **settings: Any) -> None:
+        self.stream, self.settings, self.n_readings = stream, settings, 0
 
     def __call__(self) -> Any:
         from auucmax import AUUCMax
+        from auucmax.rows import Rows
+
+        counted, stream = self, self.stream
+
+        class Counted(Rows):
+            names = stream.names
+
+            def batches(self) -> Any:
+                counted.n_readings += 1
+                return stream.batches()
 
         self.n_readings = 0
-        return AUUCMax(selection=None).fit(self)
+        return AUUCMax(**self.settings).fit(Counted())
 
     def facts(self) -> dict[str, Any]:
         return {"readings": self.n_readings}
@@ -158,19 +179,19 @@ class _CountedFit:
 def one_pass(rows: int, kind: str) -> Callable[[], Any]:
     """One reading of the files, with nothing, or with one summary, of every batch."""
     from auucmax import AUUCMax
-    from auucmax.estimators.training_rows import StreamedRows
+    from auucmax.estimators.learning_rows import LearningRows
     from auucmax.pairs import StreamedObjective
 
     stream = streamed(rows)
     if kind == "reading":
         return lambda: stream.total(_n_rows)
     if kind == "first look":
-        return lambda: StreamedRows(stream).first_look
+        return lambda: LearningRows(stream).look
     if kind == "histogram":
         model = AUUCMax(selection=None).fit(streamed(SIZES[0]))
         return partial(score_histogram_pass, stream, model)
     w = AUUCMax(selection=None).fit(streamed(SIZES[0])).coef_
-    return _Gradient(StreamedObjective(stream, known=StreamedRows(stream).first_look.sums), w)
+    return _Gradient(StreamedObjective(stream, known=LearningRows(stream).sums), w)
 
 
 class _Gradient:
@@ -184,7 +205,7 @@ class _Gradient:
         return self.objective.value_and_gradient(self.w * (1 + 1e-3 * self.n_calls))
 
     def facts(self) -> dict[str, Any]:
-        summary = self.objective._field_at(self.w).summary
+        summary = self.objective._run(self.objective._field_at(self.w)).summary
         return {"bins": summary.bins.size, "bytes": len(pickle.dumps(summary))}
 
 
@@ -212,7 +233,7 @@ def stream_evaluation(rows: int) -> Callable[[], Any]:
 
 
 def streamed(rows: int) -> Any:
-    from auucmax.data import stream_table
+    from auucmax.rows import stream_table
 
     return stream_table(parquet_rows(rows), treatment="treatment", outcome="visit")
 
@@ -248,6 +269,13 @@ def spark_auucmax(rows: int) -> Callable[[], Any]:
     frame = _spark_frame(rows)
     model = AUUCMax(selection=None)
     return lambda: spark.fit(frame, treatment="treatment", outcome="visit", model=model)
+
+
+def spark_searched(rows: int) -> Callable[[], Any]:
+    from auucmax import spark
+
+    frame = _spark_frame(rows)
+    return lambda: spark.fit(frame, treatment="treatment", outcome="visit")
 
 
 def spark_logistic(rows: int, assembled: bool = False) -> Callable[[], Any]:

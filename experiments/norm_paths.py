@@ -16,10 +16,11 @@ import numpy as np
 
 from auucmax import Trial, TrialKFold, auuc_score
 from auucmax.bounds.paper import paper_bound
-from auucmax.estimators.linear_path import LinearPath
+from auucmax.estimators.learning_rows import LearningRows
+from auucmax.estimators.norm_search import LinearPath
 from auucmax.estimators.scaling import fit_scaling, scaled_radius
-from auucmax.estimators.training_rows import TrainingRows
 from auucmax.pairs import s_poly
+from auucmax.rows import ArrayRows, ask
 from auucmax.selection import choose_by_cv
 from experiments.harness import Line, Task
 from experiments.models import rounded, start_line
@@ -129,19 +130,21 @@ def path_line(task: Task, train: Trial, test: Trial) -> Line:
     """Fit the path of a family on the training rows and on its folds; evaluate on the test rows."""
     family, start = FAMILIES[task.model], time.perf_counter()
     X = train.X.to_numpy()
-    rows = TrainingRows(X, train.y.astype(np.float64), train.treated, None)
+    rows = ArrayRows(X, train.y.astype(np.float64), train.treated)
     scaling = fit_scaling(X, family.scale)
     linear = LinearPath(s_poly(MU), family.weights, scaling, "auto", task.split)
-    free = linear.free_fit(rows)
+    free = ask(linear.top_fit(LearningRows(rows)))
     norms = [part * free.norm for part in RELATIVE_PARTS]
     if family.scale == "column-l2":
         norms += [norm * factor for factor in (MU, 1.0) for norm in PAPER_NORMS]
     grid = [(norm, None) for norm in norms]
-    candidates = linear.fit(rows, grid, free)
+    candidates = ask(linear.fit(LearningRows(rows), grid, free))
     folds = TrialKFold(5, random_state=task.split).split(X, rows.y, treatment=rows.treated)
     selection = choose_by_cv(
-        lambda index: linear.fit(rows.take(index), grid),
-        lambda fitted, index: rows.take(index).auucs([c.coef for c in fitted], "joint"),
+        lambda index: ask(linear.fit(LearningRows(rows.take(index)), grid)),
+        lambda fitted, index: ask(
+            LearningRows(rows.take(index)).auucs([c.coef for c in fitted], "joint")
+        ),
         folds,
     )
     seconds = time.perf_counter() - start
@@ -167,7 +170,7 @@ def path_line(task: Task, train: Trial, test: Trial) -> Line:
             for c in candidates
         ]
     head = start_line(task, path_parameters(task.model))
-    return rounded(head | {"fit_seconds": seconds, "free_norm": free, "path": path})
+    return rounded(head | {"fit_seconds": seconds, "free_norm": free.norm, "path": path})
 
 
 def _place(path: dict[str, list[Any]], kind: str, value: float) -> int:

@@ -7,24 +7,23 @@ from itertools import pairwise
 
 import numpy as np
 
-from auucmax.data.batches import Batch
+from auucmax.rows import Batch, Rows
 
 
-class ListedRows:
+class ListedRows(Rows):
     """Every summary is pickled and loaded before it is used, as on its way to another machine."""
 
     def __init__(self, X, y, treatment, edges=(), names=None):
         X, y, treated = np.asarray(X), np.asarray(y, dtype=float), np.asarray(treatment) == 1
         keys = np.arange(len(y), dtype=np.uint64)
         cuts = [0, *sorted(edges), len(y)]
-        self.batches = [Batch(X[a:b], y[a:b], treated[a:b], keys[a:b]) for a, b in pairwise(cuts)]
-        self.feature_names = tuple(names or (f"x{k}" for k in range(X.shape[1])))
+        self._batches = [Batch(X[a:b], y[a:b], treated[a:b], keys[a:b]) for a, b in pairwise(cuts)]
+        self.names = tuple(names or (f"x{k}" for k in range(X.shape[1])))
         self.n_readings = 0
 
-    def total(self, *summaries):
+    def batches(self):
         self.n_readings += 1
-        summaries = pickle.loads(pickle.dumps(summaries))
-        totals = [summary(self.batches[0]) for summary in summaries]
-        for batch in self.batches[1:]:
-            totals = [t + s(batch) for t, s in zip(totals, summaries, strict=True)]
-        return totals
+        yield from self._batches
+
+    def total(self, *summaries):
+        return super().total(*pickle.loads(pickle.dumps(summaries)))

@@ -2,14 +2,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
 from auucmax.solvers import (
     METHODS,
+    Answer,
     adam_over_ball,
-    ball_path,
     kkt_residual,
     minimise_over_ball,
     project,
+    solver,
 )
 
 CONVEX = ["newton", "lbfgs", "projected"]
@@ -124,17 +126,59 @@ def test_not_convex_ends_at_a_stationary_point_no_worse_than_the_start(start):
     assert solution.value <= f.value_and_gradient(project(np.array(start), 1.2))[0]
 
 
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 40), st.integers(0, 10**6), st.floats(0.0, 3.0))
+def test_lbfgs_comes_to_where_scipys_does(d, seed, away):
+    f = Logistic(n=300, d=max(d, 3), seed=seed)
+    start = away * np.random.default_rng(seed).normal(size=f.X.shape[1])
+    options = {"gtol": 1e-9, "ftol": 0.0, "maxiter": 2000, "maxfun": 10_000}
+    theirs = minimize(f.value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
+    ours = minimise_over_ball(f, np.inf, start=start, method="lbfgs", max_steps=2000)
+    assert ours.converged
+    assert ours.value == pytest.approx(theirs.fun, abs=1e-10)
+    assert ours.n_evaluations <= 3 * theirs.nfev + 20
+
+
+def driven(solvers, objectives):
+    """Many at once, a point of each in turn."""
+    solutions, asked = [None] * len(solvers), {k: next(s) for k, s in enumerate(solvers)}
+    while asked:
+        for k, (w, hessian) in list(asked.items()):
+            f = objectives[k]
+            answer = Answer(*f.value_and_gradient(w), f.hessian(w) if hessian else None)
+            try:
+                asked[k] = solvers[k].send(answer)
+            except StopIteration as stop:
+                solutions[k] = stop.value
+                del asked[k]
+    return solutions
+
+
 @pytest.mark.parametrize("method", CONVEX)
-def test_a_path_equals_its_points(method):
+def test_many_solvers_can_be_answered_in_turn(method):
+    fs = [Logistic(seed=k) for k in range(3)]
+    alone = [minimise_over_ball(f, 0.3, start=np.zeros(6), method=method) for f in fs]
+    together = driven([solver(0.3, start=np.zeros(6), method=method) for _ in fs], fs)
+    for one, other in zip(together, alone, strict=True):
+        assert np.array_equal(one.w, other.w)
+        assert one.n_evaluations == other.n_evaluations
+
+
+def test_what_is_known_is_not_asked_for():
     f = Logistic()
-    radii = [0.05, 10.0, 0.2, 20.0]
-    path = ball_path(f, radii, start=np.zeros(6), method=method, max_steps=500)
-    for radius, on_path in zip(radii, path, strict=True):
-        alone = minimise_over_ball(f, radius, start=np.zeros(6), method=method, max_steps=500)
-        assert on_path.radius == radius
-        assert on_path.converged
-        assert on_path.value == pytest.approx(alone.value, abs=1e-8)
-    assert path[1].n_evaluations == 0  # inside the ball of radius 20, so solved with it
+    free = minimise_over_ball(f, np.inf, start=np.zeros(6))
+    at_zero = Answer(*f.value_and_gradient(np.zeros(6)), f.hessian(np.zeros(6)))
+    (told,) = driven([solver(np.inf, start=np.zeros(6), known=at_zero)], [f])
+    assert np.array_equal(told.w, free.w)
+    again = solver(
+        np.inf, start=free.w, hessian=free.hessian, scale=np.linalg.norm(at_zero.gradient)
+    )
+    (again,) = driven([again], [f])
+    assert again.n_evaluations == 1
+    assert np.array_equal(again.w, free.w)
+    (near,) = driven([solver(np.inf, start=free.w * 1.001, hessian=free.hessian)], [f])
+    assert near.value == pytest.approx(free.value, abs=1e-12)
+    assert near.n_evaluations <= 5
 
 
 def test_zero_gradient_at_zero():

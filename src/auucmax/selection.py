@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["Selection", "choose_by_bound", "choose_by_cv", "choose_by_held_out"]
-
 R = TypeVar("R")
 
 
@@ -71,7 +69,16 @@ def choose_by_cv(
     >>> choose_by_cv(lambda rows: [1.0, 5.0], lambda fitted, rows: fitted, folds).table[1]
     {'cv': 5.0, 'cv_standard_error': 0.0}
     """
-    scores = np.array([evaluate_all(fit_all(train), test) for train, test in folds])
+    return best_over_folds([evaluate_all(fit_all(train), test) for train, test in folds])
+
+
+def best_over_folds(values: Sequence[Sequence[float]]) -> Selection:
+    """The candidate with the largest mean; a row of ``values`` for each fold.
+
+    >>> best_over_folds([[1.0, 5.0], [2.0, 3.0]]).best
+    1
+    """
+    scores = np.array(values)
     mean, error = scores.mean(axis=0), scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
     table = [
         {"cv": float(m), "cv_standard_error": float(e)} for m, e in zip(mean, error, strict=True)

@@ -1,7 +1,10 @@
 """Minimise a function over a ball, ||w|| <= radius. Knows nothing of uplift.
 
-Three methods, one contract: an object with ``value_and_gradient(w)`` (and, for Newton,
-``hessian(w)``), a radius, and a solution that carries its own certificate, the residual of the
+A solver *asks*: it is a generator that yields points at which it wants the value, the gradient and
+sometimes the Hessian (:class:`Ask`), and is sent them (:class:`Answer`). So whoever drives it may
+answer many solvers in one reading of the rows. :func:`minimise_over_ball` drives a single one.
+
+Three methods, one contract, and a solution that carries its own certificate, the residual of the
 optimality conditions. At a minimiser there is a multiplier nu >= 0 with
 
     gradient + nu w = 0,    nu (||w|| - radius) = 0,    ||w|| <= radius.
@@ -20,40 +23,43 @@ optimality conditions. At a minimiser there is a multiplier nu >= 0 with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.random import Generator
-from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize
+from scipy.optimize import brentq
 
-__all__ = [
-    "BallSolution",
-    "adam_over_ball",
-    "ball_path",
-    "kkt_residual",
-    "minimise_over_ball",
-    "project",
-]
-
-Floats = NDArray[np.float64]
+from auucmax._validation import Floats
 
 METHODS = ("newton", "lbfgs", "projected")
+TOLERANCE = 1e-6  #: of the residual, relative to the gradient at 0
 _FLAT = 1e-10  # eigenvalues below this part of the largest count as flat
+_MEMORY = 10  # pairs of steps and turns that L-BFGS keeps, and values that projected gradient does
+
+
+class Ask(NamedTuple):
+    """A point at which value and gradient are wanted, and perhaps the Hessian."""
+
+    w: Floats
+    hessian: bool = False
+
+
+class Answer(NamedTuple):
+    """Value, gradient (d,) and, where it was asked for, Hessian (d, d) at a point."""
+
+    value: float
+    gradient: Floats
+    hessian: Floats | None = None
+
+
+Solver = Generator[Ask, Answer, "BallSolution"]
 
 
 class Objective(Protocol):
-    """What a method needs of a function."""
+    """A function that can be asked at once; ``hessian(w)`` only for Newton's method."""
 
     def value_and_gradient(self, w: Floats, /) -> tuple[float, Floats]: ...
-
-
-class SmoothObjective(Objective, Protocol):
-    """What Newton's method needs."""
-
-    def hessian(self, w: Floats, /) -> Floats: ...
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,8 @@ class BallSolution:
     """A minimiser and how well it satisfies the optimality conditions.
 
     ``residual`` is ||gradient + multiplier w|| relative to the gradient at 0; ``converged`` says
-    whether it is within the tolerance.
+    whether it is within the tolerance. ``hessian`` is what Newton's method knows of it in the end,
+    good enough to start another fit with.
     """
 
     w: Floats
@@ -72,18 +79,18 @@ class BallSolution:
     n_steps: int
     n_evaluations: int
     radius: float
+    hessian: Floats | None = field(default=None, repr=False)
+
+    def is_inside(self, radius: float) -> bool:
+        """Whether it minimises over that ball, too: it lies in it, and no ball held it back."""
+        # A radius that was meant to be the norm itself may be smaller by a rounding.
+        return self.multiplier == 0 and float(np.linalg.norm(self.w)) <= radius * (1 + 1e-12)
 
 
 def minimise_over_ball(
-    objective: Objective,
-    radius: float,
-    *,
-    start: Floats,
-    method: str = "newton",
-    tolerance: float = 1e-6,
-    max_steps: int = 200,
+    objective: Objective, radius: float, *, start: Floats, method: str = "newton", **options: Any
 ) -> BallSolution:
-    """Minimise ``objective`` over ||w|| <= radius (infinite: no constraint) from ``start``.
+    """Minimise ``objective`` over ||w|| <= radius from ``start``; ``options`` as in :func:`solver`.
 
     Examples
     --------
@@ -97,61 +104,95 @@ def minimise_over_ball(
     >>> solution.w.round(6).tolist(), round(solution.multiplier, 6), solution.converged
     ([0.6, 0.8], 4.0, True)
     """
+    asking = solver(radius, start=start, method=method, **options)
+    try:
+        asked = next(asking)
+        while True:
+            answer = Answer(*objective.value_and_gradient(asked.w))
+            if asked.hessian:  # only objectives that have one are minimised by Newton's method
+                answer = answer._replace(hessian=objective.hessian(asked.w))  # type: ignore[attr-defined]
+            asked = asking.send(answer)
+    except StopIteration as stop:
+        solution: BallSolution = stop.value
+        return solution
+
+
+def solver(
+    radius: float,
+    *,
+    start: Floats,
+    method: str = "newton",
+    tolerance: float = TOLERANCE,
+    max_steps: int = 200,
+    known: Answer | None = None,
+    hessian: Floats | None = None,
+    scale: float | None = None,
+) -> Solver:
+    """The generator that minimises over ||w|| <= radius (infinite: no constraint) from ``start``.
+
+    ``known`` is the answer at the start, if somebody has it; ``hessian`` what Newton's method may
+    take for the Hessian there; ``scale`` the norm of the gradient at 0, which is asked for
+    otherwise.
+    """
     if method not in METHODS:
         raise ValueError(f"method should be one of {', '.join(METHODS)}, got {method!r}.")
     if not radius > 0:
         raise ValueError(f"radius should be positive, got {radius!r}. Infinity: no constraint.")
-    counted = _Counted(objective)
-    scale = float(np.linalg.norm(counted.value_and_gradient(np.zeros(len(start)))[1]))
+    begin = project(np.asarray(start, dtype=np.float64), radius)
+    n_evaluations = 0
+    if scale is None:
+        zero = np.zeros(len(begin))
+        at_zero = known if known is not None and not begin.any() else (yield Ask(zero))
+        n_evaluations = 1
+        scale = float(np.linalg.norm(at_zero.gradient))
+        if not begin.any():
+            known = at_zero
     if scale == 0:  # 0 is a minimiser of a convex function, and a stationary point of any
         scale = 1.0
-    begin = project(np.asarray(start, dtype=np.float64), radius)
-    run = {"newton": _newton, "lbfgs": _lbfgs, "projected": _projected}[method]
-    w, value, gradient, n_steps = run(counted, radius, begin, tolerance * scale, max_steps)
-    multiplier, residual = kkt_residual(w, gradient, radius)
+    if known is None:
+        known, n_evaluations = (yield Ask(begin)), n_evaluations + 1
+    point = _Point(begin, known.value, known.gradient)
+    hessian = hessian if known.hessian is None else known.hessian
+    if method == "newton":
+        steps = _newton(point, radius, tolerance * scale, max_steps, hessian)
+    elif method == "lbfgs":
+        steps = _lbfgs(point, radius, tolerance * scale, max_steps)
+    else:
+        steps = _projected(point, radius, tolerance * scale, max_steps)
+    answer: Answer | None = None
+    while True:
+        try:
+            asked = steps.send(answer)  # type: ignore[arg-type]
+        except StopIteration as stop:
+            point, n_steps, hessian = stop.value
+            break
+        n_evaluations += not asked.hessian  # which is asked for where value and gradient were
+        answer = yield asked
+    multiplier, residual = kkt_residual(point.w, point.gradient, radius)
     return BallSolution(
-        w=w,
-        value=value,
+        w=point.w,
+        value=point.value,
         multiplier=multiplier,
         residual=residual / scale,
         converged=bool(residual <= tolerance * scale),
         n_steps=n_steps,
-        n_evaluations=counted.n_calls,
+        n_evaluations=n_evaluations,
         radius=radius,
+        hessian=hessian,
     )
 
 
-def ball_path(
-    objective: Objective,
-    radii: Sequence[float],
-    *,
-    start: Floats,
-    method: str = "newton",
-    tolerance: float = 1e-6,
-    max_steps: int = 200,
-    free: BallSolution | None = None,
-) -> list[BallSolution]:
-    """Solutions for several radii, from the largest down, each started at the last one.
+def start_between(at_zero: Answer, solution: BallSolution, radius: float) -> dict[str, Any]:
+    """Where to start on a smaller ball than that of a solution, and with which Hessian.
 
-    Once a minimiser lies strictly inside a ball it is that of every larger ball, so solutions that
-    do not touch the sphere are not computed twice. Returned in the order of ``radii``. ``free`` is
-    the unconstrained minimiser, if it is known.
+    Between 0 and the solution the Hessian is taken to change in proportion to the norm.
     """
-    solved: dict[float, BallSolution] = {}
-    previous: BallSolution | None = free
-    for radius in sorted(set(radii), reverse=True):
-        if previous is not None and previous.converged and _is_inside(previous, radius):
-            solved[radius] = previous = _with_radius(previous, radius)
-            continue
-        solved[radius] = previous = minimise_over_ball(
-            objective,
-            radius,
-            start=start if previous is None else previous.w,
-            method=method,
-            tolerance=tolerance,
-            max_steps=max_steps,
-        )
-    return [solved[radius] for radius in radii]
+    first, last = at_zero.hessian, solution.hessian
+    if first is None or last is None:
+        return {"start": solution.w}
+    t = min(radius / max(float(np.linalg.norm(solution.w)), 1e-300), 1.0)
+    start = _minimise_quadratic((1 - t / 2) * first + t / 2 * last, at_zero.gradient, radius)
+    return {"start": start, "hessian": (1 - t) * first + t * last}
 
 
 def project(w: Floats, radius: float) -> Floats:
@@ -168,49 +209,42 @@ def kkt_residual(w: Floats, gradient: Floats, radius: float) -> tuple[float, flo
     return multiplier, float(np.linalg.norm(gradient + multiplier * w))
 
 
-class _Counted:
-    """Counts calls, for honest cost figures, and makes none twice in a row."""
-
-    def __init__(self, objective: Objective) -> None:
-        self.objective, self.n_calls = objective, 0
-        self._last: tuple[Floats, tuple[float, Floats]] | None = None
-
-    def value_and_gradient(self, w: Floats) -> tuple[float, Floats]:
-        if self._last is None or not np.array_equal(self._last[0], w):
-            self.n_calls += 1
-            self._last = (w.copy(), self.objective.value_and_gradient(w))
-        value, gradient = self._last[1]
-        return value, gradient.copy()
+class _Point(NamedTuple):
+    w: Floats
+    value: float
+    gradient: Floats
 
 
-_Run = tuple[Floats, float, Floats, int]
+#: Where a method ends, after how many steps, and what it knows of the Hessian there.
+_Steps = Generator[Ask, Answer, tuple[_Point, int, Floats | None]]
 
 
-def _newton(f: _Counted, radius: float, w: Floats, tolerance: float, max_steps: int) -> _Run:
-    value, gradient = f.value_and_gradient(w)
-    residual = kkt_residual(w, gradient, radius)[1]
-    matrix: Floats | None = None
-    is_exact = False
+def _newton(
+    at: _Point, radius: float, tolerance: float, max_steps: int, matrix: Floats | None
+) -> _Steps:
+    residual = kkt_residual(at.w, at.gradient, radius)[1]
+    is_exact, latest = False, matrix
     for step in range(max_steps):
         if residual <= tolerance:
-            return w, value, gradient, step
+            return at, step, latest
         if matrix is None:
-            # Newton is for objectives that have a Hessian; the others' contract does without.
-            matrix, is_exact = f.objective.hessian(w), True  # type: ignore[attr-defined]
-        target = _minimise_quadratic(matrix, gradient - matrix @ w, radius)
-        found = _search(f, w, value, gradient, target - w)
+            matrix, is_exact = (yield Ask(at.w, hessian=True)).hessian, True
+        assert matrix is not None  # it was asked for
+        target = _minimise_quadratic(matrix, at.gradient - matrix @ at.w, radius)
+        found = yield from _search(at, target - at.w)
         if found is None:
             if is_exact:  # no descent left at this precision
-                return w, value, gradient, step
+                return at, step, latest
             matrix = None
             continue
-        moved, turned, before = found[0] - w, found[2] - gradient, residual
-        w, value, gradient = found
-        residual = kkt_residual(w, gradient, radius)[1]
+        moved, turned, before = found.w - at.w, found.gradient - at.gradient, residual
+        at = found
+        residual = kkt_residual(at.w, at.gradient, radius)[1]
         # While steps are as good as this, a gradient teaches enough: a Hessian costs three.
-        matrix = _updated(matrix, moved, turned) if residual < 0.1 * before else None
-        is_exact = False
-    return w, value, gradient, max_steps
+        updated = _updated(matrix, moved, turned)
+        latest = matrix if updated is None else updated
+        matrix, is_exact = updated if residual < 0.1 * before else None, False
+    return at, max_steps, latest
 
 
 def _updated(matrix: Floats, moved: Floats, turned: Floats) -> Floats | None:
@@ -251,62 +285,104 @@ def _minimise_quadratic(matrix: Floats, linear: Floats, radius: float) -> Floats
     return np.asarray(vectors @ (-c / (values + nu)))
 
 
-def _search(
-    f: _Counted, w: Floats, value: float, gradient: Floats, step: Floats
-) -> tuple[Floats, float, Floats] | None:
+def _search(at: _Point, step: Floats) -> Generator[Ask, Answer, _Point | None]:
     """Backtrack from w + step until the function has fallen enough; None if it never does."""
-    slope = float(gradient @ step)
+    slope = float(at.gradient @ step)
     size = 1.0
-    noise = 1e-14 * max(abs(value), 1e-300)
+    noise = 1e-14 * max(abs(at.value), 1e-300)
     for _ in range(40):
-        there = w + size * step
-        new_value, new_gradient = f.value_and_gradient(there)
-        if new_value <= value + 1e-4 * size * slope + noise:
-            return (there, new_value, new_gradient) if slope < 0 else None
+        there = at.w + size * step
+        value, gradient, _ = yield Ask(there)
+        if value <= at.value + 1e-4 * size * slope + noise:
+            return _Point(there, value, gradient) if slope < 0 else None
         size /= 2
     return None
 
 
-def _lbfgs(f: _Counted, radius: float, w: Floats, tolerance: float, max_steps: int) -> _Run:
-    options = {"maxiter": max_steps, "gtol": tolerance / 10 / len(w) ** 0.5, "ftol": 0.0}
-    done = minimize(f.value_and_gradient, w, jac=True, method="L-BFGS-B", options=options)
-    if np.linalg.norm(done.x) <= radius:
-        value, gradient = f.value_and_gradient(done.x)
-        return np.asarray(done.x), value, gradient, int(done.nit)
-    w, value, gradient, n_steps = _projected(
-        f, radius, project(done.x, radius), tolerance, max_steps
-    )
-    return w, value, gradient, int(done.nit) + n_steps
+def _lbfgs(at: _Point, radius: float, tolerance: float, max_steps: int) -> _Steps:
+    """L-BFGS (Nocedal 1980) with a bisection for the weak Wolfe conditions, then the ball."""
+    moves: list[tuple[Floats, Floats]] = []
+    n_steps = 0
+    # Without the constraint it is left well inside the tolerance: flat directions take their time.
+    while n_steps < max_steps and np.abs(at.gradient).max() > 0.1 * tolerance / len(at.w) ** 0.5:
+        n_steps += 1
+        found = yield from _wolfe(at, -_two_loops(moves, at.gradient))
+        if found is None:
+            break
+        moved, turned = found.w - at.w, found.gradient - at.gradient
+        at = found
+        if moved @ turned > 0:
+            moves = [*moves, (moved, turned)][-_MEMORY:]
+    if np.linalg.norm(at.w) <= radius:
+        return at, n_steps, None
+    inside = project(at.w, radius)
+    start = _Point(inside, *(yield Ask(inside))[:2])
+    at, more, _ = yield from _projected(start, radius, tolerance, max_steps)
+    return at, n_steps + more, None
 
 
-def _projected(f: _Counted, radius: float, w: Floats, tolerance: float, max_steps: int) -> _Run:
+def _two_loops(moves: list[tuple[Floats, Floats]], gradient: Floats) -> Floats:
+    """The inverse Hessian that the last moves tell of, times the gradient; no matrix is made."""
+    product, parts = gradient.copy(), []
+    for moved, turned in reversed(moves):
+        parts.append(float(moved @ product) / float(moved @ turned))
+        product -= parts[-1] * turned
+    if moves:
+        moved, turned = moves[-1]
+        product *= float(moved @ turned) / float(turned @ turned)
+    else:
+        product /= max(float(np.linalg.norm(gradient)), 1e-300)
+    for (moved, turned), part in zip(moves, reversed(parts), strict=True):
+        product += (part - float(turned @ product) / float(moved @ turned)) * moved
+    return product
+
+
+def _wolfe(at: _Point, step: Floats) -> Generator[Ask, Answer, _Point | None]:
+    """A point along the step that is lower, and where the slope is less steep; None if none is."""
+    slope = float(at.gradient @ step)
+    low, high, size = 0.0, np.inf, 1.0
+    best: _Point | None = None
+    for _ in range(40):
+        there = at.w + size * step
+        value, gradient, _ = yield Ask(there)
+        if not value < at.value + 1e-4 * size * slope:
+            high = size
+        else:
+            best = _Point(there, value, gradient)
+            if float(gradient @ step) >= 0.9 * slope:
+                return best
+            low = size
+        size = (low + high) / 2 if np.isfinite(high) else 2 * size
+    return best
+
+
+def _projected(at: _Point, radius: float, tolerance: float, max_steps: int) -> _Steps:
     """Spectral projected gradient (Birgin, Martinez, Raydan 2000), with a memory of 10 values."""
-    value, gradient = f.value_and_gradient(w)
-    recent = [value]
-    length = 1.0 / max(float(np.linalg.norm(gradient)), 1e-300)
+    recent = [at.value]
+    length = 1.0 / max(float(np.linalg.norm(at.gradient)), 1e-300)
     for step in range(max_steps):
-        if kkt_residual(w, gradient, radius)[1] <= tolerance:
-            return w, value, gradient, step
-        direction = project(w - length * gradient, radius) - w
-        slope, size = float(gradient @ direction), 1.0
+        if kkt_residual(at.w, at.gradient, radius)[1] <= tolerance:
+            return at, step, None
+        direction = project(at.w - length * at.gradient, radius) - at.w
+        slope, size = float(at.gradient @ direction), 1.0
         while True:
-            there = w + size * direction
-            new_value, new_gradient = f.value_and_gradient(there)
-            if new_value <= max(recent[-10:]) + 1e-4 * size * slope or size < 1e-12:
+            there = at.w + size * direction
+            value, gradient, _ = yield Ask(there)
+            if value <= max(recent[-_MEMORY:]) + 1e-4 * size * slope:
                 break
             size /= 2
-        if size < 1e-12:
-            return w, value, gradient, step
-        moved, turned = there - w, new_gradient - gradient
+            if size < 1e-12:
+                return at, step, None
+        moved, turned = there - at.w, gradient - at.gradient
         curvature = float(moved @ turned)
         length = float(moved @ moved) / curvature if curvature > 0 else length * 4
-        w, value, gradient = there, new_value, new_gradient
+        at = _Point(there, value, gradient)
         recent.append(value)
-    return w, value, gradient, max_steps
+    return at, max_steps, None
 
 
 def adam_over_ball(
-    epoch: Callable[[Generator], Iterator[Callable[[Floats], Floats]]],
+    epoch: Callable[[np.random.Generator], Iterator[Callable[[Floats], Floats]]],
     validation_loss: Callable[[Floats], float],
     radius: float,
     *,
@@ -315,7 +391,7 @@ def adam_over_ball(
     max_epochs: int = 200,
     patience: int = 10,
     halve_every: int = 20,
-    random_state: int | Generator | None = None,
+    random_state: int | np.random.Generator | None = None,
 ) -> tuple[Floats, int]:
     """Adam with a halving step and early stopping, projected on the ball after each step.
 
@@ -344,12 +420,3 @@ def adam_over_ball(
             if since >= patience:
                 return best, number + 1
     return best, max_epochs
-
-
-def _is_inside(solution: BallSolution, radius: float) -> bool:
-    # A radius that was meant to be the norm itself may be smaller by a rounding.
-    return solution.multiplier == 0 and float(np.linalg.norm(solution.w)) <= radius * (1 + 1e-12)
-
-
-def _with_radius(solution: BallSolution, radius: float) -> BallSolution:
-    return replace(solution, radius=radius, n_steps=0, n_evaluations=0)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.batches_in_memory import ListedRows
 
 from auucmax import AUUCMax, load_hillstrom, make_trial
-from auucmax.data.stream import stream_table
+from auucmax.estimators.learning_rows import LearningRows
 from auucmax.estimators.scaling import SCALES
-from auucmax.estimators.training_rows import StreamedRows, TrainingRows
 from auucmax.pairs import get_surrogate
+from auucmax.rows import ArrayRows, ask, stream_table
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ class FewReadings(ListedRows):
     """A solver that digits have left without descent would go on reading."""
 
     def total(self, *summaries):
-        assert self.n_readings < 200
+        assert self.n_readings < 100
         return super().total(*summaries)
 
 
@@ -106,7 +106,7 @@ def test_one_more_reading_where_a_column_lies_far_from_zero_and_only_there(scale
     for distance in (0.0, 1e5):
         X = trial.X.to_numpy(np.float64) + distance * np.eye(4)[0]
         source = ListedRows(X, trial.y, trial.treatment, [300])
-        rows = StreamedRows(source)
+        rows = LearningRows(source)
         rows.scaled(rows.scaling(scale)).objective(get_surrogate("s_log"), "lambda")
         readings.append(source.n_readings)
     assert readings == [1, 2]
@@ -145,22 +145,23 @@ def test_choice_by_folds_of_a_stream(hillstrom):
 
 
 def test_folds_are_those_rows_and_no_others(hillstrom):
-    rows = StreamedRows(streamed(hillstrom))
-    counts = np.array([fold[1].class_counts() for fold in rows.folds(0)])
+    rows = LearningRows(streamed(hillstrom))
+    folds = ask(rows.folds(0))
+    counts = np.array([fold.test().class_counts() for fold in folds])
     np.testing.assert_array_equal(counts.sum(axis=0), rows.class_counts())
-    for train, test in rows.folds(0):
-        together = np.add(train.class_counts(), test.class_counts())
+    for train, test in folds:
+        together = np.add(train().class_counts(), test().class_counts())
         np.testing.assert_array_equal(together, rows.class_counts())
 
 
 def test_auuc_of_a_fold_is_that_of_its_rows(hillstrom):
     coef = np.linspace(-1, 1, hillstrom.X.shape[1])
     X = hillstrom.X.to_numpy(np.float64)
-    memory = TrainingRows(X, hillstrom.y.astype(float), hillstrom.treatment == 1, None)
-    rows = StreamedRows(ListedRows(X, hillstrom.y, hillstrom.treatment, [500]))
+    memory = LearningRows(ArrayRows(X, hillstrom.y.astype(float), hillstrom.treatment == 1))
+    rows = LearningRows(ListedRows(X, hillstrom.y, hillstrom.treatment, [500]))
     for ranking in ("joint", "separate"):
-        expected = memory.auucs([coef, -coef], ranking)
-        assert rows.auucs([coef, -coef], ranking) == pytest.approx(expected, abs=1e-5)
+        expected = ask(memory.auucs([coef, -coef], ranking))
+        assert ask(rows.auucs([coef, -coef], ranking)) == pytest.approx(expected, abs=1e-5)
 
 
 def test_certificate_of_a_stream(hillstrom):
@@ -218,7 +219,7 @@ def test_what_a_stream_cannot_do_is_said(hillstrom, call, said):
 
 def test_a_frame_with_columns_of_such_names_is_a_frame():
     trial = make_trial(2000, random_state=0)
-    X = trial.X.rename(columns={"x0": "total", "x1": "feature_names"})
+    X = trial.X.rename(columns={"x0": "total", "x1": "names"})
     model = AUUCMax(selection=None).fit(X, trial.y, treatment=trial.treatment)
     assert model.converged_
 
@@ -243,13 +244,52 @@ def test_short_numbers_in_rows_of_unit_norm(tmp_path, kinds):
 
 
 @pytest.mark.parametrize(
-    ("selection", "most"), [(None, 10), ("bound", 40), ("certificate", 50), ("cv", 250)]
+    ("selection", "most"), [(None, 5), ("bound", 10), ("certificate", 13), ("cv", 14)]
 )
 def test_how_many_readings_a_fit_takes(selection, most):
+    """Folds and norms share them: five folds of four norms take a few more than one fit."""
     trial = make_trial(3000, n_features=4, random_state=0)
     rows = ListedRows(trial.X.to_numpy(), trial.y, trial.treatment, [1000])
     AUUCMax(selection=selection, random_state=0).fit(rows)
     assert 3 < rows.n_readings <= most
+
+
+@pytest.fixture
+def small_search(monkeypatch):
+    monkeypatch.setattr("auucmax.estimators.auucmax.SEARCH_ROWS", 8000)
+    monkeypatch.setattr("auucmax.estimators.learning_rows.RARE_ROWS", 150)
+
+
+@pytest.mark.parametrize("selection", ["bound", "certificate", "cv"])
+def test_a_norm_is_searched_on_a_part_and_fitted_on_all(hillstrom, small_search, selection):
+    model = AUUCMax(selection=selection, random_state=0)
+    model.fit(hillstrom.X, hillstrom.y, treatment=hillstrom.treatment)
+    assert 7500 < model.search_rows_ < 8500
+    assert model.residual_ < 1e-6
+    assert model.converged_
+    assert (model.selection_path_["norm"] == model.norm_).any()
+    if selection != "certificate":
+        once = AUUCMax(selection=None, norm=model.norm_)
+        once.fit(hillstrom.X, hillstrom.y, treatment=hillstrom.treatment)
+        size = np.abs(once.coef_).max()
+        np.testing.assert_allclose(model.coef_, once.coef_, atol=1e-6 * size)
+        assert model.radius_ == once.radius_
+        assert model.training_record_ == once.training_record_
+    rows = streamed(hillstrom)
+    stream = AUUCMax(selection=selection, random_state=0).fit(rows)
+    assert 7500 < stream.search_rows_ < 8500
+    assert stream.residual_ < 1e-6
+    assert rows.n_readings <= 14
+    if selection == "bound":  # no folds, no halves: the same part, and the same choice
+        assert stream.search_rows_ == model.search_rows_
+        size = np.abs(model.coef_).max()
+        np.testing.assert_allclose(stream.coef_, model.coef_, atol=1e-6 * size)
+
+
+def test_rare_outcomes_are_searched_on_more_rows(hillstrom, small_search, monkeypatch):
+    monkeypatch.setattr("auucmax.estimators.learning_rows.RARE_ROWS", 10**6)
+    model = AUUCMax(selection="bound").fit(streamed(hillstrom))
+    assert model.search_rows_ == hillstrom.n_rows
 
 
 def test_summaries_of_a_certificate_are_as_small_as_the_source_asks():

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy.stats import t as student_t
 from tests.strategies import binned_trials, small_trials
 
-from auucmax.data.batches import Batch, RowSource
 from auucmax.evaluation import (
     BinnedLevels,
     Levels,
@@ -21,6 +20,7 @@ from auucmax.evaluation import (
     score_levels,
     uplift_curve,
 )
+from auucmax.rows import Batch, Rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:score should tell rows apart")
 quick = settings(deadline=None, max_examples=60)
@@ -189,14 +189,17 @@ def test_what_is_refused():
         assert BinnedLevels.of(*rows, []).inference().gain == 0
 
 
-class Batches(list):
+class Batches(Rows):
     """Rows in memory, as a source of batches."""
 
-    feature_names = ("x",)
+    names = ("x",)
+
+    def __init__(self, batches):
+        self.listed = list(batches)
 
     def total(self, *summaries):
         copies = [pickle.loads(pickle.dumps(summary)) for summary in summaries]
-        return [reduce(add, [copy(batch) for batch in self]) for copy in copies]
+        return [reduce(add, [copy(batch) for batch in self.listed]) for copy in copies]
 
 
 def first_column(X):
@@ -255,7 +258,7 @@ def test_a_source_is_read_twice(keep):
     score, treated = rng.normal(size=n).round(2), np.arange(n) > 800  # batches of one arm
     y = (rng.random(n) < 0.3).astype(float)
     source = as_batches(y, score, treated, [0, 1, 700, 700, 1500])
-    assert isinstance(source, RowSource)
+    assert isinstance(source, Rows)
     levels = score_levels(source, first_column, keep=keep)
     kept = np.arange(n) % 2 == 1 if keep else np.full(n, True)
     exact = auuc_inference(y[kept], score[kept], treatment=treated[kept])

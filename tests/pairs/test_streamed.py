@@ -19,7 +19,7 @@ from auucmax.pairs import (
     s_log,
     s_poly,
 )
-from auucmax.pairs.streamed import StreamedObjective, class_sums, pair_rows
+from auucmax.pairs.streamed import StreamedObjective, class_sums
 
 
 @settings(deadline=None, max_examples=40)
@@ -37,7 +37,8 @@ def test_value_gradient_and_hessian(rows, surrogate, edges, scale, max_bytes):
     w = scale * np.array([0.7, -0.4])
     memory = PairObjective(X, rows.y, treatment=rows.treatment, surrogate=surrogate)
     source = ListedRows(X, rows.y, rows.treatment, edges)
-    streamed = StreamedObjective(source, surrogate=surrogate, max_bytes=max_bytes)
+    source.max_bytes = max_bytes
+    streamed = StreamedObjective(source, surrogate=surrogate)
     value, gradient = memory.value_and_gradient(w)
     found, slope = streamed.value_and_gradient(w)
     size = max(np.abs(gradient).max(), 1e-3)
@@ -121,8 +122,8 @@ def test_vector_moments_in_coarser_bins():
 
 def test_sums_by_class_are_what_they_say():
     X, y, treatment, _, _ = trial(200)
-    (batch,) = ListedRows(X, y, treatment).batches
-    sums = class_sums(pair_rows(batch))
+    (batch,) = ListedRows(X, y, treatment).batches()
+    sums = class_sums(batch)
     ones = np.column_stack([np.ones(200), X])
     for c, code in enumerate([(1, 1), (1, 0), (0, 0), (0, 1)]):
         own = ones[(treatment == code[0]) & (y == code[1])]

@@ -13,7 +13,7 @@ from auucmax.encoding import TableEncoder
 from auucmax.estimators.auucmax import AUUCMax
 from auucmax.spark import encoding
 from auucmax.spark.encoding import _medians, _summaries, fit_encoder
-from auucmax.spark.frame import arrow_rows
+from auucmax.spark.frame import arrow_columns
 
 
 def with_spark(test):
@@ -43,7 +43,7 @@ def test_levels_and_rows_are_of_the_arms_that_are_named(spark, kind):
     given = [(towns[k], arms[k], i % 3 % 2) for i in range(40) for k in range(4)]
     df = spark.createDataFrame(given, f"town string, t {kind}, y int").coalesce(2)
     for label_treated, label_control in labels:
-        rows = arrow_rows(df, ["y"], "t", "y", label_treated, label_control)
+        rows = arrow_columns(df, ["y"], "t", "y", label_treated, label_control)
         (column,) = fit_encoder(df, ["town"], TableEncoder(min_level_rows=1), rows).columns_
         assert column.levels == ("Oslo", "Rome")
     named = {"treated": labels[0][0], "control": labels[0][1]}
@@ -82,7 +82,7 @@ def test_columns_of_every_type_are_learnt_as_in_memory(spark, min_level_rows):
     memory = pd.DataFrame(frame).assign(moment=pd.Series(moments).dt.tz_localize("UTC"))
     with pytest.warns(UserWarning, match="columns should tell rows apart"):
         expected = TableEncoder(min_level_rows=min_level_rows).fit(memory[names])
-    rows = arrow_rows(df, ["y"], "t", "y")
+    rows = arrow_columns(df, ["y"], "t", "y")
     with pytest.warns(UserWarning, match="columns should tell rows apart"):
         found = fit_encoder(df, names, TableEncoder(min_level_rows=min_level_rows), rows)
     assert found.columns_ == expected.columns_
@@ -127,7 +127,7 @@ class _Summary:
 @with_spark
 def test_infinite_numbers_and_no_rows_are_told(spark):
     df = spark.createDataFrame([(1.0, 0, 1), (float("-inf"), 1, 0)], "x double, t int, y int")
-    rows = arrow_rows(df, ["x"], "t", "y")
+    rows = arrow_columns(df, ["x"], "t", "y")
     with pytest.raises(ValueError, match="column 'x' should hold finite numbers, got 1 infinite"):
         fit_encoder(df, ["x"], TableEncoder(), rows)
     with pytest.raises(TableError, match="should have rows of the two arms, got none"):

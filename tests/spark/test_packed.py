@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax.data.arrow_rows import ArrowRows
-from auucmax.spark import packed as module
-from auucmax.spark.packed import PackedRows
-from auucmax.spark.rows import NumberRows
+from auucmax.rows.columns import ArrowColumns
+from auucmax.spark import rows as module
+from auucmax.spark.rows import PackedRows, TableRows
 
 
 def tables(n, sizes, dtype, seed):
@@ -38,7 +37,7 @@ def joined(batches):
     st.integers(0, 9),
 )
 def test_packed_and_unpacked_rows_are_the_rows(n, sizes, dtype, large, seed):
-    reading = NumberRows(ArrowRows(("a", "b"), "y", "t", dtype))
+    reading = TableRows(ArrowColumns(("a", "b"), "y", "t", dtype))
     rows = PackedRows(("a", "b"), dtype)
     given_ = tables(n, sizes, dtype, seed)
     values = sent([rows.values(batch) for batch in reading.batches(iter(given_), 7)], large)
@@ -57,9 +56,9 @@ def sent(values, large):
 
 def test_values_and_blocks_are_small(monkeypatch):
     monkeypatch.setattr(module, "VALUE_BYTES", 100)
-    monkeypatch.setattr(module, "BLOCK_ROWS", 40)
-    reading, rows = NumberRows(ArrowRows(("a", "b"), "y", "t")), PackedRows(("a", "b"), "float32")
+    reading, rows = TableRows(ArrowColumns(("a", "b"), "y", "t")), PackedRows(("a", "b"), "float32")
     (batch,) = reading.batches(iter(tables(100, [100], "float32", 0)), 0)
+    monkeypatch.setattr(module, "BLOCK_ROWS", 40)
     values = rows.values(batch)
     assert {len(value) for value in values.to_pylist()} == {96, 48}  # 8 rows, and 4
     found = rows.batches(iter(sent([values], False)), 0)
@@ -67,7 +66,7 @@ def test_values_and_blocks_are_small(monkeypatch):
 
 
 def test_other_outcomes_are_not_packed():
-    reading, rows = NumberRows(ArrowRows(("a", "b"), "y", "t")), PackedRows(("a", "b"), "float32")
+    reading, rows = TableRows(ArrowColumns(("a", "b"), "y", "t")), PackedRows(("a", "b"), "float32")
     (table,) = tables(4, [4], "float32", 0)
     (batch,) = reading.batches(iter([table.set_column(2, "y", pa.array([0.0, 1, 0.5, 0]))]), 0)
     with pytest.raises(ValueError, match="outcomes should be 0 or 1"):
@@ -75,12 +74,12 @@ def test_other_outcomes_are_not_packed():
 
 
 def test_rows_of_other_arms_do_not_change_the_keys():
-    reading = NumberRows(ArrowRows(("a", "b"), "y", "t", "float64", "1", "0"))
+    reading = TableRows(ArrowColumns(("a", "b"), "y", "t", "float64", "1", "0"))
     arms = pa.array([1, 7, 0, 1, 7, 0])
     given_ = [batch.set_column(3, "t", arms) for batch in tables(6, [6], "float64", 0)]
     rows = PackedRows(("a", "b"), "float64")
     (batch,) = reading.batches(iter(given_), 3)
     assert batch.keys.tolist() == [3, 4, 5, 6]
     again = joined(rows.batches(iter(sent([rows.values(batch)], False)), 3))
-    for one, other in zip(again, batch, strict=True):
+    for one, other in zip(again, batch[:4], strict=True):
         np.testing.assert_array_equal(one, other)

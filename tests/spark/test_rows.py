@@ -6,13 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from auucmax.data.arrow_rows import ArrowRows
-from auucmax.data.batches import RowSource
 from auucmax.data.table_errors import TableError
+from auucmax.rows import Rows, Share
+from auucmax.rows.base import Mapped
+from auucmax.rows.columns import ArrowColumns
 from auucmax.spark import rows as module
-from auucmax.spark.rows import MadeRows, NumberRows, SparkRows
+from auucmax.spark.rows import SparkRows, TableRows
 
-COLUMNS = NumberRows(ArrowRows(("x",), "y", "t", "float64"))
+COLUMNS = TableRows(ArrowColumns(("x",), "y", "t", "float64"))
 
 
 class Partitions:
@@ -69,7 +70,7 @@ def listed(batch):
 def test_rows_are_added_in_the_order_of_the_partitions(in_executors, n_parts):
     parts = [table([10 * k + i for i in range(k % 5)]) for k in range(1, n_parts + 1)]
     rows = SparkRows(Partitions(parts), COLUMNS)
-    assert isinstance(rows, RowSource)
+    assert isinstance(rows, Rows)
     found = [rows.total(listed, len_of)[0] for _ in range(2)]  # the second knows how many there are
     expected = [
         (float(10 * k + i), ((k - 1) << 40) + i)
@@ -107,16 +108,30 @@ def test_no_rows_at_all(in_executors):
         SparkRows(Partitions([table([])]), COLUMNS).total(len_of)
 
 
-def test_features_are_made_of_the_rows_of_the_two_arms():
-    arms = ArrowRows((), "y", "t", treated="b", control="a")
-    made = MadeRows(arms, ("x",), lambda frame: 2 * frame[["x"]].to_numpy(), ("twice",))
+def test_raw_rows_are_frames_of_the_rows_of_the_two_arms():
+    arms = ArrowColumns((), "y", "t", treated="b", control="a")
+    raw = TableRows(arms, ("x",))
     given = pa.table({"x": [1.0, 2.0, 3.0], "y": [0, 1, 1], "t": ["a", "other", "b"]})
-    (batch,) = made.batches(iter(given.to_batches()), 5)
-    assert batch.X.tolist() == [[2.0], [6.0]]
+    (batch,) = raw.batches(iter(given.to_batches()), 5)
+    assert batch.X["x"].tolist() == [1.0, 3.0]
     assert batch.keys.tolist() == [5, 6]  # as packed rows have them
     assert batch.treated.tolist() == [False, True]
-    (empty,) = made.batches(iter(given.slice(1, 1).to_batches()), 6)
-    assert empty.X.shape == (0, 1)
+    (empty,) = raw.batches(iter(given.slice(1, 1).to_batches()), 6)
+    assert Mapped(lambda frame: frame.to_numpy(), 1)(empty).X.shape == (0, 1)
+
+
+def test_a_view_is_made_where_the_rows_are(in_executors):
+    rows = SparkRows(Partitions([table(range(50)), table(range(50, 80))]), COLUMNS)
+    doubled = rows.part(Share(0.5, seed=3)).map(twice, ("twice",))
+    (found,) = doubled.total(listed)
+    whole = {key: x for x, key in rows.total(listed)[0]}
+    assert 20 < len(found) < 60
+    assert all(x == 2 * whole[key] for x, key in found)
+    assert doubled.names == ("twice",)
+
+
+def twice(X):
+    return 2 * X
 
 
 def test_another_number_of_rows_is_an_error(in_executors):
@@ -133,8 +148,8 @@ def test_blocks_of_wide_rows_are_short(monkeypatch):
         {f"x{k}": np.zeros(10) for k in range(4)} | {"y": np.zeros(10), "t": [0, 1] * 5}
     )
     raw = tuple(f"x{k}" for k in range(4))
-    made = MadeRows(ArrowRows((), "y", "t"), raw, lambda frame: frame.to_numpy()[:, :1], ("score",))
-    assert [len(b.y) for b in made.batches(iter(given.to_batches()), 0)] == [3, 3, 3, 1]
+    rows = TableRows(ArrowColumns((), "y", "t"), raw)
+    assert [len(b.y) for b in rows.batches(iter(given.to_batches()), 0)] == [3, 3, 3, 1]
 
 
 def test_an_error_travels():

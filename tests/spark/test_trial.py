@@ -18,9 +18,9 @@ from tests.spark.cases import MARKS, partitions
 from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_inference, make_trial
 from auucmax import spark as on_spark
 from auucmax.bounds.held_out import candidates_compared
-from auucmax.data.batches import part_of
 from auucmax.data.table_errors import TableError
 from auucmax.encoding import TableEncoder
+from auucmax.rows import part_of
 from auucmax.trial_model import fit_trial_model
 
 pytestmark = MARKS
@@ -80,6 +80,23 @@ def test_partitions_of_all_kinds(spark, frame, model, case):
     df = partitions(spark, rows, sizes[case])
     found = on_spark.fit(df, **COLUMNS, model=AUUCMax(selection=None, norm=0.5))
     assert distance(found, model) < 1e-6
+
+
+@pytest.mark.parametrize("search_rows", [10**6, 2500])
+def test_a_fit_as_it_comes_takes_few_jobs(spark, even, trial, search_rows, monkeypatch):
+    """Folds and norms share them; of many rows a part is searched, which the executors keep."""
+    monkeypatch.setattr("auucmax.estimators.auucmax.SEARCH_ROWS", search_rows)
+    monkeypatch.setattr("auucmax.estimators.learning_rows.RARE_ROWS", 150)
+    context = spark.sparkContext
+    context.setJobGroup(f"fit {search_rows}", "")
+    found = on_spark.fit(even, **COLUMNS, model=AUUCMax(random_state=0))
+    context.setLocalProperty("spark.jobGroup.id", None)
+    assert 5 < len(context.statusTracker().getJobIdsForGroup(f"fit {search_rows}")) <= 25
+    assert found.selection_path_["cv"].notna().all()
+    assert found.search_rows_ == N_ROWS if search_rows > N_ROWS else found.search_rows_ < 3000
+    expected = AUUCMax(selection=None, norm=found.norm_)
+    expected.fit(trial.X, trial.y, treatment=trial.treatment)
+    assert distance(found, expected) < 1e-6
 
 
 def test_more_partitions_than_rows(spark, frame):

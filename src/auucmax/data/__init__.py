@@ -12,7 +12,6 @@ from auucmax.data.fetch import (
 from auucmax.data.hillstrom import load_hillstrom
 from auucmax.data.randomisation import RandomisationReport, check_randomisation
 from auucmax.data.splits import TrialKFold
-from auucmax.data.stream import stream_table
 from auucmax.data.synthetic import SyntheticTrial, make_trial
 from auucmax.data.trial import Trial
 
@@ -29,5 +28,4 @@ __all__ = [
     "fetch_social_pressure",
     "load_hillstrom",
     "make_trial",
-    "stream_table",
 ]

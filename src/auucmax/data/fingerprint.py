@@ -17,8 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Bools, Floats, check_labels
 
-__all__ = ["Fingerprint", "TrainingRecord", "fingerprint", "hash_ids", "hash_rows_slow", "mix_bits"]
-
 Hashes = NDArray[np.uint64]
 
 _NONE = np.empty(0, dtype=np.uint64)
@@ -98,7 +96,7 @@ def fingerprint(X: Any, y: Floats, treated: Bools) -> Fingerprint:
     >>> fingerprint(X, y, t) == fingerprint(X, 1 - y, t)
     False
     """
-    matrix = _numbers(X)
+    matrix = numbers_for(X)
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64)
     hash_rows = hash_rows_slow
@@ -117,7 +115,7 @@ def fingerprint(X: Any, y: Floats, treated: Bools) -> Fingerprint:
     return Fingerprint(len(y), total, tuple(sample.tolist()))
 
 
-def _numbers(X: Any) -> NDArray[Any]:
+def numbers_for(X: Any) -> NDArray[Any]:
     """X itself if it holds numbers; in a frame of other things, hashes stand for their values."""
     values = np.asarray(X)
     if values.dtype.kind in "biuf":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,23 +12,22 @@ from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
 from auucmax.bounds.certify import certify
-from auucmax.data.batches import RowSource, is_source
 from auucmax.data.fingerprint import TrainingRecord
-from auucmax.data.splits import TrialKFold
 from auucmax.estimators.base import SetAside, UpliftEstimator
-from auucmax.estimators.linear_path import LinearPath, warn_of_failure
-from auucmax.estimators.norm_search import NormSearch
+from auucmax.estimators.learning_rows import LearningRows
+from auucmax.estimators.norm_search import LinearPath, NormSearch, warn_of_failure
 from auucmax.estimators.scaling import SCALES, warn_of_ranges
-from auucmax.estimators.training_rows import LearningRows, StreamedRows, TrainingRows
 from auucmax.evaluation.bins import N_BINS, score_levels
 from auucmax.pairs import Surrogate, get_surrogate, scores
-
-__all__ = ["AUUCMax"]
+from auucmax.rows import ArrayRows, Question, Rows, ask, together
+from auucmax.solvers import TOLERANCE
 
 SELECTIONS = ("bound", "cv", "certificate", None)
 SOLVERS = ("auto", "newton", "lbfgs", "projected", "adam")
 PAPER_GRID = (0.5, 0.8, 1.0)
 RELATIVE_GRID = (0.03, 0.1, 0.3, 1.0)
+SEARCH_ROWS = 1_000_000  #: random rows that are enough to choose a norm by
+REFIT_TOLERANCE = 1e-7  #: of the fit on all rows, which begins near its end
 
 
 class AUUCMax(UpliftEstimator):
@@ -55,7 +55,9 @@ class AUUCMax(UpliftEstimator):
         because the guarantee would not survive it; nor does it pay for a search around this model,
         such as GridSearchCV), or None (``norm`` is used).
     grid : "relative" (.03, .1, .3, 1 of the norm of the unconstrained minimiser), "paper" (.5, .8,
-        1), or norms.
+        1), or norms. Of more than a million rows a random million is searched (more, where an
+        outcome is so rare that an arm would have fewer than 1,000 rows of it), and the chosen norm
+        is then fitted once on all.
     scale : "min-max", "column-l2" (columns of unit norm), "unit-rows" or "none". Part of the model.
     solver : "auto" (Newton; L-BFGS for more than 500 features; projected gradient if s is not
         convex), one of these, or "adam" (the paper's: batches of 1000 rows, at most 200 epochs,
@@ -71,11 +73,13 @@ class AUUCMax(UpliftEstimator):
         normalised rows.)
     scaled_coef_ : (d,) w, the coefficients of the scaled features, ||w|| <= norm_.
     norm_ : chosen Lambda. radius_ : R, the largest norm of a scaled training row.
-    paper_bound_ : what Theorem 1 prints for this model on its training rows. NOT a guarantee. None
-        with ``selection=None``: :func:`auucmax.bounds.paper_bound` computes it.
+    search_rows_ : how many rows the norm was searched on; all, up to a million.
+    paper_bound_ : what Theorem 1 prints for the chosen norm on the rows that were searched. NOT a
+        guarantee. None with ``selection=None``: :func:`auucmax.bounds.paper_bound` computes it.
     certificate_ : :class:`auucmax.bounds.Certificate` of the chosen score, with
         ``selection="certificate"``.
-    selection_path_ : frame with a row for each candidate; ``seconds`` is the mean over the path.
+    selection_path_ : frame with a row for each candidate on the rows that were searched;
+        ``seconds`` is the mean over the path.
     converged_, residual_ : whether, and how well, the optimality conditions hold.
     n_parameters_ : d + 1.
 
@@ -133,21 +137,25 @@ class AUUCMax(UpliftEstimator):
         Parameters
         ----------
         X : (n, d) features, array or frame of numbers; or rows of
-            :func:`auucmax.data.stream_table`, which bring outcome and treatment with them, need
+            :func:`auucmax.rows.stream_table`, which bring outcome and treatment with them, need
             memory for a few batches only and give the same coefficients to 1e-6; to 1e-5 where rows
             hardly determine one (a column that differs in one row only, a fit that warns). Folds
             and halves of such rows are drawn by a hash of the row's number, so a *choice* may
             differ.
         y, treatment, sample_weight, ids : as for every model; see :class:`UpliftEstimator`.
         """
-        if is_source(X):
+        if isinstance(X, Rows):
             given = {"y": y, "treatment": treatment, "sample_weight": sample_weight, "ids": ids}
             if named := [name for name, value in given.items() if value is not None]:
                 raise ValueError(
                     f"{named[0]} should be left out with rows that are read batch by batch, which "
                     f"bring it with them; got one. Call fit(rows)."
                 )
-            return self._fit_stream(X)
+            self.n_features_in_ = len(X.names)
+            self.feature_names_in_ = np.array(X.names, dtype=object)
+            learn, kept = self._fit_rows(X)
+            self.training_record_ = _record(learn, kept, len(self.selection_path_))
+            return self
         if y is None or treatment is None:
             raise TypeError(
                 f"{'y' if y is None else 'treatment'} should be given with X, got none. Call "
@@ -167,93 +175,92 @@ class AUUCMax(UpliftEstimator):
 
         Of these it is right to :meth:`auucmax.evaluation.BinnedLevels.auuc_error`.
         """
-        if is_source(X):
+        if isinstance(X, Rows):
             return score_levels(X, self).auuc()
         if y is None or treatment is None:
             raise TypeError("y and treatment should be given with X, got none. Pass both.")
         return super().score(X, y, treatment=treatment, sample_weight=sample_weight)
 
-    def _fit_stream(self, source: RowSource) -> Self:
-        self._check_parameters()
-        self.__dict__.pop("certificate_", None)  # of an earlier fit
-        rows = StreamedRows(source)
-        self.n_features_in_ = rows.n_features
-        self.feature_names_in_ = np.array(source.feature_names, dtype=object)
-        with threadpool_limits(limits=1, user_api="blas"):
-            if self.selection != "certificate":
-                self._fit_path(rows)
-                given = rows.first_look.rows
-                self.training_record_ = TrainingRecord(given, learnt=given)
-                return self
-            learn, kept = rows.halves(self.random_state)
-            self._fit_path(learn, kept)
-        n_candidates = len(self.selection_path_)
-        n_bins = min(N_BINS, kept.most_bins)
-        (histogram,) = kept.scaled(self.scaling_).histograms([self.coef_], n_bins)
-        self.certificate_ = certify(histogram, delta=self.delta, n_candidates=n_candidates)
-        learnt, apart = learn.first_look.rows, kept.first_look.rows
-        self.training_record_ = TrainingRecord(
-            learnt + apart, learnt=learnt, set_aside=apart, n_candidates=n_candidates
-        )
-        return self
-
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> SetAside | None:
+        if self.selection == "certificate":
+            if sample_weight is not None and np.ptp(sample_weight) > 0:
+                raise ValueError(
+                    "sample_weight should be equal for all rows with selection='certificate', got "
+                    "different weights: certificates are for unweighted rows. Use selection='cv'."
+                )
+            sample_weight = None
+        _, kept = self._fit_rows(ArrayRows(X, y, treated, sample_weight))
+        if kept is None:
+            return None
+        assert isinstance(kept.rows, ArrayRows)  # a half of them
+        return SetAside(kept.rows.keys.astype(np.intp), len(self.selection_path_))
+
+    def _fit_rows(self, rows: Rows) -> tuple[LearningRows, LearningRows | None]:
+        """The one way to fit, wherever the rows are; returns those learnt from and those kept."""
         self._check_parameters()
         self.__dict__.pop("certificate_", None)  # of an earlier fit
+        learn, kept = LearningRows(rows), None
         # On small matrices a second BLAS thread waits more than it works.
         with threadpool_limits(limits=1, user_api="blas"):
             if self.selection == "certificate":
-                return self._fit_and_certify(X, y, treated, sample_weight)
-            self._fit_path(TrainingRows(X, y, treated, sample_weight))
-            return None
+                learn, kept = learn.halves(self.random_state)
+                _check_half(learn)
+            self._fit_path(learn, kept)
+        if kept is not None:
+            self._certify(kept)
+        return learn, kept
 
-    def _fit_and_certify(
-        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
-    ) -> SetAside:
-        """Learn from half of the rows; choose, and certify, with the other half."""
-        if sample_weight is not None and np.ptp(sample_weight) > 0:
-            raise ValueError(
-                "sample_weight should be equal for all rows with selection='certificate', got "
-                "different weights: certificates are for unweighted rows. Use selection='cv'."
-            )
-        given = TrainingRows(X, y, treated, None)
-        halves = TrialKFold(2, random_state=self.random_state)
-        learn, kept = next(iter(halves.split(X, y, treatment=treated)))
-        _check_half(given.take(learn))
-        held_out = given.take(kept)
-        self._fit_path(given.take(learn), held_out)
-        n_candidates = len(self.selection_path_)
-        self.certificate_ = certify(
-            self._predict(held_out.X),
-            y=held_out.y,
-            treatment=held_out.treated,
-            delta=self.delta,
-            n_candidates=n_candidates,
-        )
-        return SetAside(kept, n_candidates)
+    def _certify(self, kept: LearningRows) -> None:
+        """On the half of the rows that was kept apart, with which the candidates were compared."""
+        options: dict[str, Any] = {
+            "delta": self.delta,
+            "n_candidates": len(self.selection_path_),
+        }
+        rows = kept.rows
+        if isinstance(rows, ArrayRows):
+            score = self._predict(rows.X)
+            self.certificate_ = certify(score, y=rows.y, treatment=rows.treated, **options)
+            return
+        n_bins = min(N_BINS, rows.max_bytes // 256)
+        predict = partial(scores, w=self.coef_)
+        levels = score_levels(kept.scaled(self.scaling_).rows, predict, n_bins=n_bins)
+        self.certificate_ = certify(levels, **options)
 
     def _fit_path(self, given: LearningRows, held_out: LearningRows | None = None) -> None:
         scaling = given.scaling(self.scale)
         if self.scale == "none":
             warn_of_ranges(*given.column_range())
-        rows, radius = given.scaled(scaling), given.radius(scaling)
+        rows = given.scaled(scaling)
         path = LinearPath(
             get_surrogate(self.surrogate), self.weights, scaling, self.solver, self.random_state
         )
-        best, bound, table = self._search(path, radius).choose(rows, held_out)
+        apart = None if held_out is None else held_out.scaled(scaling)
+        # Without a search there is nothing to spare: a start from 0 takes as many steps.
+        most = SEARCH_ROWS if self.selection else rows.n_rows
+        with rows.at_most(most, self.random_state) as few:
+            self.search_rows_ = few.n_rows
+            questions: list[Question[Any]] = [self._search(path).choose(few, apart)]
+            if few is rows:
+                questions.append(given.radius(scaling))
+            (best, bound, table, top), *radius = ask(together(*questions))
+        if few is not rows:  # once on all rows, from where a part of them led
+            (best,), *radius = ask(
+                together(path.refit(rows, [best], top, REFIT_TOLERANCE), given.radius(scaling))
+            )
         self.scaled_coef_ = best.w
         self.coef_ = best.coef
         self.intercept_ = -float(best.coef @ scaling.shift)
-        self.scaling_, self.norm_, self.radius_ = scaling, best.norm, radius()
+        self.scaling_, self.norm_, self.radius_ = scaling, best.norm, radius[0]
         self.paper_bound_ = bound
-        self.converged_, self.residual_ = best.converged, best.residual
+        self.residual_ = best.solution.residual
+        self.converged_ = best.solution.residual <= TOLERANCE
         self.n_parameters_ = given.n_features + 1
         self.selection_path_ = table
         warn_of_failure(best, self.solver)
 
-    def _search(self, path: LinearPath, radius: Callable[[], float]) -> NormSearch:
+    def _search(self, path: LinearPath) -> NormSearch:
         """Norms, from small to large, and learning rates, as the parameters ask for them."""
         relative = False
         norms: Sequence[float]
@@ -267,7 +274,7 @@ class AUUCMax(UpliftEstimator):
         rates: Sequence[float | None] = [None]
         if self.solver == "adam":  # the first rate, where nothing is to be selected
             rates = list(self.learning_rates)[: None if self.selection else 1]
-        return NormSearch(path, radius, norms, relative, rates, self.selection, self.delta)
+        return NormSearch(path, norms, relative, rates, self.selection, self.delta)
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         return scores(self.scaling_.rows(X), self.coef_) + self.intercept_
@@ -306,11 +313,21 @@ def _check_positive(value: Any, name: str, expected: str, scalar: bool = False) 
         raise ValueError(f"{name} should be {expected}, got {value!r}.")
 
 
-def _check_half(rows: TrainingRows) -> None:
-    for arm in (True, False):
-        if len(np.unique(rows.y[rows.treated == arm])) < 2:
+def _record(learn: LearningRows, kept: LearningRows | None, n_candidates: int) -> TrainingRecord:
+    """What a model remembers of rows that are not in memory."""
+    learnt = learn.look.rows
+    if kept is None:
+        return TrainingRecord(learnt, learnt=learnt)
+    apart = kept.look.rows
+    return TrainingRecord(learnt + apart, learnt=learnt, set_aside=apart, n_candidates=n_candidates)
+
+
+def _check_half(rows: LearningRows) -> None:
+    counts = rows.class_counts()
+    for arm, own in (("treated", counts[:2]), ("control", counts[2:])):
+        if not min(own):
             raise ValueError(
                 f"each arm should have both outcomes in the half that is learnt from, got one in "
-                f"the {'treated' if arm else 'control'} arm. There are too few rows to keep half "
+                f"the {arm} arm. There are too few rows to keep half "
                 f"apart: use selection='cv' or 'bound'."
             )

@@ -1,21 +1,277 @@
-"""Algorithm 1 for a linear score: a candidate for each norm of a grid, and the choice of one."""
+"""Algorithm 1 for a linear score: a candidate for each norm of a grid, and the choice of one.
+
+Everything here is a question (:mod:`auucmax.rows`): solvers of all norms, and of all folds, share
+the readings of the rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.random import Generator
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
+from auucmax._validation import Floats
+from auucmax._warnings import level_of_caller
 from auucmax.bounds.lower_bound import LowerBound
 from auucmax.bounds.paper import paper_gap
-from auucmax.estimators.linear_path import Candidate, FreeFit, LinearPath
-from auucmax.estimators.training_rows import LearningRows
-from auucmax.selection import Selection, choose_by_bound, choose_by_cv, choose_by_held_out
+from auucmax.estimators.learning_rows import _FOLD_BINS, Fold, LearningRows
+from auucmax.estimators.scaling import Scaling
+from auucmax.pairs import PairObjective, StreamedObjective, Surrogate, TooManyBinsError, s_poly
+from auucmax.rows import ArrayRows, Question, ask, together
+from auucmax.selection import Selection, best_over_folds, choose_by_bound, choose_by_held_out
+from auucmax.solvers import (
+    TOLERANCE,
+    Answer,
+    BallSolution,
+    Solver,
+    adam_over_ball,
+    kkt_residual,
+    solver,
+    start_between,
+)
 
-__all__ = ["Choice", "NormSearch"]
+Grid = list[tuple[float, float | None]]  #: norms and learning rates
+
+FOLD_TOLERANCE = 1e-4  #: of the fits that are only compared
+_MANY_FEATURES = 500  # above this a Hessian costs more than it gives
+_BATCH = 1000
+_VALIDATION_PART = 5
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A fitted linear score: ``solution.w`` of the scaled features, ``coef`` of those given."""
+
+    solution: BallSolution
+    coef: Floats
+    learning_rate: float | None
+    seconds: float
+
+    @property
+    def norm(self) -> float:
+        return self.solution.radius
+
+    @property
+    def w(self) -> Floats:
+        return self.solution.w
+
+
+class TopFit(NamedTuple):
+    """The minimiser over the largest ball of a grid, or over no ball, and what was met at 0."""
+
+    at_zero: Answer
+    solution: BallSolution
+    level: int
+
+    @property
+    def norm(self) -> float:
+        return float(np.linalg.norm(self.solution.w))
+
+    @property
+    def scale(self) -> float:
+        return float(np.linalg.norm(self.at_zero.gradient))
+
+
+@dataclass(frozen=True)
+class LinearPath:
+    """Fits a linear score for each (norm, learning rate)."""
+
+    surrogate: Surrogate
+    weights: str | tuple[float, float]
+    scaling: Scaling
+    solver: str
+    random_state: int | None = None
+
+    def top_fit(self, rows: LearningRows, radius: float = np.inf) -> Question[TopFit]:
+        """The minimiser over the largest ball (of s_poly, where the surrogate is not convex)."""
+        convex = self.surrogate if self.surrogate.convex else s_poly(1.0)
+        method = self._method(convex, rows.n_features)
+        objective, zero = self._objective(rows, convex), np.zeros(rows.n_features)
+        at_zero = yield from objective.answer(zero, method == "newton")
+        found = yield from objective.answers(
+            solver(radius, start=zero, method=method, known=at_zero)
+        )
+        return TopFit(at_zero, found, objective.level)
+
+    def fit(
+        self, rows: LearningRows, grid: Grid, top: TopFit | None = None
+    ) -> Question[list[Candidate]]:
+        """One candidate for each (norm, learning rate) of the grid, in its order.
+
+        ``top`` is that of the same rows, if it is known.
+        """
+        if self.solver == "adam":
+            return [self._fit_adam(rows, norm, rate or 1e-3) for norm, rate in grid]
+        begin, norms = time.perf_counter(), [norm for norm, _ in grid]
+        if self.surrogate.convex:
+            if top is None:
+                top = yield from self.top_fit(rows, max(norms))
+            fits = [self._smaller(rows, norm, top) for norm in norms]
+        else:
+            fits = [self._from_convex(rows, norm) for norm in norms]
+        solutions = yield from together(*fits)
+        seconds = (time.perf_counter() - begin) / len(norms)
+        return [self._candidate(solution, None, seconds) for solution in solutions]
+
+    def refit(
+        self, rows: LearningRows, near: Sequence[Candidate], top: TopFit | None, tolerance: float
+    ) -> Question[list[Candidate]]:
+        """Candidates of the same norms on other rows that resemble those of ``near``."""
+        if self.solver == "adam" or top is None or not self.surrogate.convex:
+            return (yield from self.fit(rows, [(c.norm, c.learning_rate) for c in near]))
+        fits = [
+            self._minimise(
+                rows,
+                candidate.norm,
+                top.level,
+                start=candidate.w,
+                hessian=candidate.solution.hessian,
+                scale=top.scale,
+                tolerance=tolerance,
+            )
+            for candidate in near
+        ]
+        begin = time.perf_counter()
+        solutions = yield from together(*fits)
+        seconds = (time.perf_counter() - begin) / len(near)
+        return [self._candidate(solution, None, seconds) for solution in solutions]
+
+    def _smaller(self, rows: LearningRows, radius: float, top: TopFit) -> Question[BallSolution]:
+        """From the minimiser over a larger ball; itself, if it lies inside."""
+        if top.solution.radius == radius:
+            return top.solution
+        if top.solution.converged and top.solution.is_inside(radius):
+            return replace(top.solution, radius=radius, n_steps=0, n_evaluations=0)
+        start = start_between(top.at_zero, top.solution, radius)
+        return (yield from self._minimise(rows, radius, top.level, scale=top.scale, **start))
+
+    def _minimise(
+        self, rows: LearningRows, radius: float, level: int, **how: object
+    ) -> Question[BallSolution]:
+        objective = self._objective(rows, self.surrogate, level)
+        method = self._method(self.surrogate, rows.n_features)
+        return (yield from objective.answers(solver(radius, method=method, **how)))  # type: ignore[arg-type]
+
+    def _objective(self, rows: LearningRows, surrogate: Surrogate, level: int = 0) -> _Rescaled:
+        return _Rescaled(rows.objective(surrogate, self.weights, level), self.scaling.factor)
+
+    def _method(self, surrogate: Surrogate, n_features: int) -> str:
+        if self.solver not in ("auto", "adam"):
+            return self.solver
+        if not surrogate.convex:
+            return "projected"
+        return "newton" if n_features <= _MANY_FEATURES else "lbfgs"
+
+    def _from_convex(self, rows: LearningRows, norm: float) -> Question[BallSolution]:
+        """Start at the direction of the s_poly solution, on the sphere."""
+        convex, zero = s_poly(1.0), np.zeros(rows.n_features)
+        method = self._method(convex, len(zero)) if self.solver == "auto" else "newton"
+        first = yield from self._objective(rows, convex).answers(
+            solver(norm, start=zero, method=method)
+        )
+        length = float(np.linalg.norm(first.w))
+        start = first.w * (norm / length) if length > 0 and np.isfinite(norm) else first.w
+        return (yield from self._minimise(rows, norm, 0, start=start, max_steps=500))
+
+    def _fit_adam(self, given: LearningRows, norm: float, rate: float) -> Candidate:
+        rows = given.rows
+        if not isinstance(rows, ArrayRows):
+            raise ValueError(
+                "solver='adam' should have all rows in memory, got rows that are read batch by "
+                "batch. Use solver='auto'."
+            )
+        begin = time.perf_counter()
+        rng = np.random.default_rng(self.random_state)
+        held_out = np.zeros(len(rows.y), dtype=bool)
+        for code in np.unique(_strata(rows)):  # both outcomes of both arms in both parts
+            members = rng.permutation(np.flatnonzero(_strata(rows) == code))
+            held_out[members[: max(1, len(members) // _VALIDATION_PART)]] = True
+        train = rows.take(np.flatnonzero(~held_out))
+        judge = self._objective(LearningRows(rows.take(np.flatnonzero(held_out))), self.surrogate)
+        w, n_epochs = adam_over_ball(
+            lambda generator: self._batches(train, generator),
+            lambda w: ask(judge.answer(w)).value,
+            norm,
+            start=np.zeros(given.n_features),
+            learning_rate=rate,
+            random_state=rng,
+        )
+        whole = self._objective(given, self.surrogate)
+        loss, gradient, _ = ask(whole.answer(w))
+        multiplier, residual = kkt_residual(w, gradient, norm)
+        scale = float(np.linalg.norm(ask(whole.answer(np.zeros(len(w)))).gradient)) or 1.0
+        solution = BallSolution(
+            w=w,
+            value=loss,
+            multiplier=multiplier,
+            residual=residual / scale,
+            converged=residual / scale <= TOLERANCE,
+            n_steps=n_epochs,
+            n_evaluations=n_epochs,
+            radius=norm,
+        )
+        return self._candidate(solution, rate, time.perf_counter() - begin)
+
+    def _batches(self, rows: ArrayRows, rng: Generator) -> Iterator[Callable[[Floats], Floats]]:
+        """Gradients of batches of rows that hold a pair to rank in each arm."""
+        order = rng.permutation(len(rows.y))
+        n_batches = max(1, len(order) // _BATCH)
+        for index in np.array_split(order, n_batches):
+            batch = rows.take(index)
+            if len(np.unique(_strata(batch))) == 4:
+                yield partial(_gradient, self._objective(LearningRows(batch), self.surrogate))
+
+    def _candidate(self, solution: BallSolution, rate: float | None, seconds: float) -> Candidate:
+        return Candidate(solution, solution.w * self.scaling.factor, rate, seconds)
+
+
+@dataclass(frozen=True)
+class _Rescaled:
+    """The objective as a function of w, the coefficients of the scaled columns.
+
+    Scaling the columns of X by a factor is scaling the coefficients, so X is not copied: gradient
+    and Hessian follow by the chain rule. Shifts of columns cancel in differences of scores.
+    """
+
+    objective: PairObjective | StreamedObjective
+    factor: Floats
+
+    @property
+    def level(self) -> int:
+        return self.objective.level
+
+    def answer(self, w: Floats, hessian: bool = False) -> Question[Answer]:
+        """What a solver asks for at a point."""
+        try:
+            value, gradient, bend = yield from self.objective.reply(w * self.factor, hessian)
+        except TooManyBinsError:
+            # A trial step so long that it cannot be the minimum: let the solver step back.
+            return Answer(np.inf, np.zeros_like(w))
+        bend = None if bend is None else bend * np.outer(self.factor, self.factor)
+        return Answer(value, gradient * self.factor, bend)
+
+    def answers(self, asking: Solver) -> Question[BallSolution]:
+        """What a solver comes to that is answered."""
+        try:
+            asked = next(asking)
+            while True:
+                asked = asking.send((yield from self.answer(*asked)))
+        except StopIteration as stop:
+            solution: BallSolution = stop.value
+            return solution
+
+
+def _gradient(objective: _Rescaled, w: Floats) -> Floats:
+    return ask(objective.answer(w)).gradient
 
 
 class Choice(NamedTuple):
@@ -24,6 +280,7 @@ class Choice(NamedTuple):
     best: Candidate
     paper_bound: LowerBound | None
     table: pd.DataFrame
+    top: TopFit | None
 
 
 @dataclass(frozen=True)
@@ -35,71 +292,110 @@ class NormSearch:
     """
 
     path: LinearPath
-    radius: Callable[[], float]
     norms: Sequence[float]
     relative: bool
     learning_rates: Sequence[float | None]
     selection: str | None
     delta: float
 
-    def choose(self, rows: LearningRows, held_out: LearningRows | None = None) -> Choice:
+    def choose(self, rows: LearningRows, held_out: LearningRows | None = None) -> Question[Choice]:
         """Fit all on the rows, which are scaled, and choose on them or on those held out."""
-        free = self.path.free_fit(rows) if self.relative else None
-        grid = self._grid(free)
-        candidates = self.path.fit(rows, grid, free)
-        bounds: list[LowerBound | None] = [None]  # nothing to choose: spare the sort
-        if len(candidates) > 1 or self.selection is not None:
-            bounds = self._paper_bounds(candidates, rows)
-        if held_out is None:
-            selection = self._select(grid, rows, bounds)
+        by_folds = self.selection == "cv" and len(self.norms) * len(self.learning_rates) > 1
+        top, folds = yield from together(
+            self._top(rows), rows.folds(self.path.random_state) if by_folds else _nothing()
+        )
+        grid = self._grid(top)
+        candidates = yield from self.path.fit(rows, grid, top)
+        if len(grid) == 1 and self.selection is None:  # nothing to choose: spare the sort
+            table = _path_table(candidates, [None], Selection(0, [{}]))
+            return Choice(candidates[0], None, table, top)
+        bounds, judged, held = yield from together(
+            self._paper_bounds(candidates, rows),
+            together(*(self._judge(fold, candidates, top) for fold in folds or [])),
+            _nothing()
+            if held_out is None
+            else held_out.auucs([c.coef for c in candidates], "joint"),
+        )
+        if held_out is not None:
+            selection = choose_by_held_out(candidates, lambda _: held)
+        elif by_folds:
+            selection = best_over_folds(judged)
+        elif len(grid) == 1:
+            selection = Selection(0, [{}])
         else:
-            apart = held_out.scaled(self.path.scaling)
-            selection = choose_by_held_out(
-                candidates, lambda fitted: apart.auucs([c.coef for c in fitted], "joint")
-            )
+            selection = choose_by_bound(bounds, lambda bound: {"bound": bound.lower})
         best = selection.best
-        return Choice(candidates[best], bounds[best], _path_table(candidates, bounds, selection))
+        table = _path_table(candidates, bounds, selection)
+        return Choice(candidates[best], bounds[best], table, top)
 
-    def _grid(self, free: FreeFit | None) -> list[tuple[float, float | None]]:
+    def _top(self, rows: LearningRows) -> Question[TopFit | None]:
+        """None where it would be of no use: of the first candidate nothing follows for others."""
+        convex = self.path.surrogate.convex and self.path.solver != "adam"
+        if not (convex or self.relative):
+            return None
+        radius = np.inf if self.relative else max(self.norms)
+        return (yield from self.path.top_fit(rows, radius))
+
+    def _grid(self, top: TopFit | None) -> Grid:
         norms = self.norms
-        if free is not None:
+        if self.relative and top is not None:
             # A trial in which no feature tells anything has a free norm of 0.
-            norms = [(free.norm or 1.0) * part for part in norms]
+            norms = [(top.norm or 1.0) * part for part in norms]
         return [(norm, rate) for norm in norms for rate in self.learning_rates]
 
-    def _select(
-        self,
-        grid: list[tuple[float, float | None]],
-        rows: LearningRows,
-        bounds: list[LowerBound | None],
-    ) -> Selection:
-        if self.selection == "cv" and len(grid) > 1:
-            return choose_by_cv(
-                lambda train: self.path.fit(train, grid),
-                lambda fitted, test: test.auucs([c.coef for c in fitted], "joint"),
-                rows.folds(self.path.random_state),
-            )
-        if len(grid) == 1:
-            return Selection(0, [{}])
-        return choose_by_bound(bounds, lambda bound: {"bound": bound.lower})
+    def _judge(
+        self, fold: Fold, candidates: Sequence[Candidate], top: TopFit | None
+    ) -> Question[list[float]]:
+        """AUUC of the candidates' norms in a fold, of scores that learnt from the other folds."""
+        fitted = yield from self.path.refit(fold.train(), candidates, top, FOLD_TOLERANCE)
+        return (yield from fold.test().auucs([c.coef for c in fitted], "joint", _FOLD_BINS))
 
     def _paper_bounds(
         self, candidates: Sequence[Candidate], rows: LearningRows
-    ) -> list[LowerBound | None]:
-        auucs = rows.auucs([c.coef for c in candidates], "separate")
-        counts = rows.class_counts()
-        bounds: list[LowerBound | None] = []
+    ) -> Question[list[LowerBound]]:
+        radius, auucs = yield from together(
+            rows.radius(self.path.scaling), rows.auucs([c.coef for c in candidates], "separate")
+        )
+        bounds = []
         for candidate, auuc in zip(candidates, auucs, strict=True):
             # Without a constraint the norm that was reached stands for Lambda.
             reached = float(np.linalg.norm(candidate.w))
             norm = candidate.norm if np.isfinite(candidate.norm) else reached
-            gap = paper_gap(*counts, norm=norm, radius=self.radius(), delta=self.delta)
+            gap = paper_gap(*rows.class_counts(), norm=norm, radius=radius, delta=self.delta)
             bounds.append(LowerBound("paper", lower=auuc - gap, estimate=auuc, delta=self.delta))
         return bounds
 
 
+def warn_of_failure(best: Candidate, solver: str) -> None:
+    """Where the chosen candidate is no minimiser; for the caller's ``fit``."""
+    if solver == "adam":
+        if not best.w.any():
+            warnings.warn(
+                "adam should leave w = 0, got no epoch that improved the validation loss: all "
+                "scores are equal. Try another learning rate, or solver='auto'.",
+                ConvergenceWarning,
+                stacklevel=level_of_caller(),
+            )
+    elif not best.solution.residual <= TOLERANCE:
+        warnings.warn(
+            f"the solver should reach a residual of 1e-6, got {best.solution.residual:.1g}. The "
+            f"scores may still be useful; scale the features, or try another solver.",
+            ConvergenceWarning,
+            stacklevel=level_of_caller(),
+        )
+
+
+def _nothing() -> Question[None]:
+    """A question that asks nothing."""
+    yield from ()
+
+
+def _strata(rows: ArrayRows) -> NDArray[np.int64]:
+    return np.asarray(2 * rows.treated + (rows.y > 0), dtype=np.int64)
+
+
 def _path_table(
-    candidates: list[Candidate], bounds: list[LowerBound | None], selection: Selection
+    candidates: Sequence[Candidate], bounds: Sequence[LowerBound | None], selection: Selection
 ) -> pd.DataFrame:
     """A row for each candidate: what it is, what it reached, and what it was chosen by."""
     table = [
@@ -107,12 +403,12 @@ def _path_table(
             "norm": c.norm,
             "learning_rate": c.learning_rate,
             "norm_reached": float(np.linalg.norm(c.w)),
-            "loss": c.loss,
+            "loss": c.solution.value,
             "train_auuc": np.nan if bound is None else bound.estimate,
             "paper_bound": np.nan if bound is None else bound.lower,
-            "converged": c.converged,
-            "residual": c.residual,
-            "evaluations": c.n_evaluations,
+            "converged": c.solution.converged,
+            "residual": c.solution.residual,
+            "evaluations": c.solution.n_evaluations,
             "seconds": c.seconds,
             **{k: v for k, v in chosen_by.items() if k != "bound"},
             "chosen": number == selection.best,

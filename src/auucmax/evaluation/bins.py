@@ -24,10 +24,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Bools, Floats, check_choice, check_column, check_mask, check_whole
-from auucmax.data.batches import Batch, RowSource, Sample
 from auucmax.evaluation.inference import AUUCInference
 from auucmax.evaluation.levels import Levels
 from auucmax.evaluation.ranking import RANKINGS, RankedRows, Ranking, RankingKind, rank_rows
+from auucmax.rows import Batch, Rows, Sample
 
 Predict = Callable[[NDArray[Any]], Floats]
 Keep = Callable[[Batch], Batch]
@@ -378,7 +378,7 @@ def _around(values: Floats, alone: Floats) -> Floats:
 
 
 def score_levels(
-    rows: RowSource, model: Any, *, n_bins: int = N_BINS, keep: Keep | None = None
+    rows: Rows, model: Any, *, n_bins: int = N_BINS, keep: Keep | None = None
 ) -> BinnedLevels:
     """Levels of the scores of all rows, in two readings: a sample for the edges, then the sums.
 
@@ -391,7 +391,7 @@ def score_levels(
 
     The evaluation is honest only if the score was not fitted on these rows.
     """
-    predict = NamedPredict(model, rows.feature_names) if hasattr(model, "predict") else model
+    predict = NamedPredict(model, rows.names) if hasattr(model, "predict") else model
     return score_levels_each(rows, [predict], n_bins=n_bins, keep=keep)[0]
 
 
@@ -409,7 +409,7 @@ class NamedPredict:
 
 
 def score_levels_each(
-    rows: RowSource,
+    rows: Rows,
     predicts: Sequence[Predict],
     *,
     n_bins: int = N_BINS,

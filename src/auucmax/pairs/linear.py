@@ -7,7 +7,7 @@ over rows that are read batch by batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -22,16 +22,19 @@ from auucmax.pairs.passes import Bins, PairRows
 from auucmax.pairs.polynomial import PolynomialPairs
 from auucmax.pairs.summary import PairSummary, box_range
 from auucmax.pairs.surrogates import PolynomialSurrogate
-
-__all__ = ["Last", "LinearPairs", "PairObjective"]
+from auucmax.rows import Extremes, Question
 
 Floats = NDArray[np.float64]
-Sum = Callable[[PairRows], Any]
 T = TypeVar("T")
+Sum = Callable[[PairRows], Any]
+#: Yields functions of rows and is sent their sums over all rows.
+Asking = Generator[tuple[Sum, ...], list[Any], T]
+#: Value, gradient (d,) and perhaps Hessian (d, d) at a point.
+PointValues = tuple[float, Floats, Floats | None]
 
 HESSIAN_DEGREE = 3  #: of the polynomials in the Hessian; its error is about 1e-5 of its size
 ROUGH_ROWS = 2**20  #: that a rough Hessian is made from
-_HESSIAN_BINS = 256  # for a surrogate with a knot
+HESSIAN_BINS = 256  #: for a surrogate with a knot
 
 
 class Last(Generic[T]):
@@ -40,16 +43,17 @@ class Last(Generic[T]):
     def __init__(self) -> None:
         self._kept: tuple[Floats, T] | None = None
 
-    def of(self, w: Floats, make: Callable[[Floats], T]) -> T:
+    def of(self, w: Floats, make: Callable[[Floats], Asking[T]]) -> Asking[T]:
         if self._kept is None or not np.array_equal(self._kept[0], w):
-            self._kept = (w.copy(), make(w))
+            self._kept = (w.copy(), (yield from make(w)))
         return self._kept[1]
 
 
 class LinearPairs(Pairs):
-    """The objective of x.w, from sums over rows. A subclass says how rows are summed.
+    """The objective of x.w, from sums over rows. A subclass says who sums.
 
-    ``low`` and ``high`` (d,) are the columns' extremes.
+    What is asked of the rows is written once, in generators that yield functions of rows and are
+    sent their sums over all rows. ``low`` and ``high`` (d,) are the columns' extremes.
     """
 
     low: Floats
@@ -57,27 +61,24 @@ class LinearPairs(Pairs):
 
     def __init__(self, totals: Floats, n_rows: int, **options: Any) -> None:
         super().__init__(totals, n_rows, **options)
+        self._last_field: Last[PairField | None] = Last()
         self._last_coarse: Last[PairField] = Last()
 
     @property
     def n_features(self) -> int:
         return len(self.low)
 
-    def _sum(self, *sums: Sum) -> list[Any]:
-        """Each function of the rows, summed over all rows; reads them once."""
-        raise NotImplementedError
-
-    def _score_range(self, w: Floats) -> tuple[float, float]:
-        """Smallest and largest score."""
+    def _run(self, asking: Asking[T]) -> T:
+        """What a generator comes to."""
         raise NotImplementedError
 
     def value(self, w: ArrayLike) -> float:
         """The objective at w; one pass over X."""
-        return self._value(self._check_w(w))
+        return self._run(self._value(self._check_w(w)))
 
     def value_and_gradient(self, w: ArrayLike) -> tuple[float, Floats]:
         """Objective and its gradient (d,) at w; two passes over X."""
-        return self._value_and_gradient(self._check_w(w))
+        return self._run(self._value_and_gradient(self._check_w(w)))
 
     def hessian(self, w: ArrayLike) -> Floats:
         """Hessian (d, d) at w, for steps rather than for statements; two passes beyond those of w.
@@ -88,11 +89,7 @@ class LinearPairs(Pairs):
         sum over pairs of s''(z_ij) (x_i - x_j)(x_i - x_j)', with the same polynomial for s'' in
         all its parts: a direction in which all rows agree (one-hot blocks) is null to rounding.
         """
-        return self._hessian(self._check_w(w))
-
-    def rough_hessian(self, w: ArrayLike) -> Floats:
-        """Good enough to choose a step by: of very many rows in memory, some stand for all."""
-        return self.hessian(w)
+        return self._run(self._hessian(self._check_w(w)))
 
     def value_gradient_hessian(self, w: ArrayLike) -> tuple[float, Floats, Floats]:
         """Objective, gradient (d,) and Hessian (d, d) at w; what a Newton step needs."""
@@ -100,71 +97,90 @@ class LinearPairs(Pairs):
 
     def hessian_vector(self, w: ArrayLike, v: ArrayLike) -> Floats:
         """Hessian at w times v, (d,), without the matrix; two passes over X."""
-        w, v = self._check_w(w), self._check_w(v, "v")
-        field = self._hessian_field(w)
-        (both,) = self._sum(partial(passes.moments, w=w, bins=field.bins, v=v))
-        coupled, bend = field.coupled_coefficients(both[1]), field.coefficients(2)
-        (product,) = self._sum(
-            partial(
-                passes.weighted_sum, w=w, bins=field.bins, coefficients=coupled, v=v, slopes=bend
-            )
-        )
-        return np.asarray(product)
+        return self._run(self._hessian_vector(self._check_w(w), self._check_w(v, "v")))
 
-    def _field_at(self, w: Floats) -> PairField | None:
+    def _value(self, w: Floats) -> Asking[float]:
+        field = yield from self._field_at(w)
+        assert field is not None  # None: only where rows are at hand, which then know better
+        return field.value
+
+    def _value_and_gradient(self, w: Floats) -> Asking[tuple[float, Floats]]:
+        raise NotImplementedError
+
+    def _field_at(self, w: Floats) -> Asking[PairField | None]:
         """The field of the scores X w; None, only with a knot, if sorting alone is accurate."""
-        raise NotImplementedError
+        return (yield from self._last_field.of(w, self._accurate_field))
 
-    def _value(self, w: Floats) -> float:
-        raise NotImplementedError
+    def _accurate_field(self, w: Floats) -> Asking[PairField | None]:
+        span = yield from self._range(w)
+        for bins in self._bins(span):
+            field = self._field_of((yield from self._summarise(w, bins)))
+            if self._is_accurate(field):
+                return field
+        return None
 
-    def _value_and_gradient(self, w: Floats) -> tuple[float, Floats]:
-        raise NotImplementedError
-
-    def _gradient_of(self, field: PairField, w: Floats) -> Floats:
-        (gradient,) = self._sum(
-            partial(passes.weighted_sum, w=w, bins=field.bins, coefficients=field.coefficients(1))
+    def _gradient_of(self, field: PairField, w: Floats) -> Asking[Floats]:
+        (gradient,) = yield (
+            partial(passes.weighted_sum, w=w, bins=field.bins, coefficients=field.coefficients(1)),
         )
         return np.asarray(gradient)
 
-    def _hessian(self, w: Floats) -> Floats:
-        return self._hessian_of(self._hessian_field(w), w, self._sum)
+    def _hessian(self, w: Floats) -> Asking[Floats]:
+        return (yield from self._hessian_of((yield from self._hessian_field(w)), w))
 
-    def _hessian_of(
-        self, field: PairField, w: Floats, sums: Callable[..., list[Any]], repeat: float = 1.0
-    ) -> Floats:
-        """From sums over rows, each of which stands for ``repeat`` ones."""
+    def _hessian_of(self, field: PairField, w: Floats) -> Asking[Floats]:
         bend = field.coefficients(2, HESSIAN_DEGREE)
-        vectors, gram = sums(
+        vectors, gram = yield (
             partial(passes.vector_moments, w=w, bins=field.bins, degree=HESSIAN_DEGREE),
             partial(passes.weighted_gram, w=w, bins=field.bins, coefficients=bend),
         )
-        cross = field.cross(repeat * vectors[..., :-1])
-        return np.asarray(repeat * gram - (cross + cross.T))
+        cross = field.cross(vectors[..., :-1])
+        return np.asarray(gram - (cross + cross.T))
 
-    def _hessian_field(self, w: Floats) -> PairField:
-        if self.surrogate.knot is None and (field := self._field_at(w)) is not None:
-            return field
+    def _hessian_vector(self, w: Floats, v: Floats) -> Asking[Floats]:
+        field = yield from self._hessian_field(w)
+        (both,) = yield (partial(passes.moments, w=w, bins=field.bins, v=v),)
+        coupled, bend = field.coupled_coefficients(both[1]), field.coefficients(2)
+        (product,) = yield (
+            partial(
+                passes.weighted_sum, w=w, bins=field.bins, coefficients=coupled, v=v, slopes=bend
+            ),
+        )
+        return np.asarray(product)
+
+    def _hessian_field(self, w: Floats) -> Asking[PairField]:
+        if self.surrogate.knot is None:
+            field = yield from self._field_at(w)
+            if field is not None:
+                return field
         if self.surrogate.n_derivatives < 1:
             raise ValueError(
                 f"the surrogate should have a second derivative, got {self.surrogate}, which has a "
                 f"kink. Use s_poly(mu, p=2) or s_poly(mu, p=3)."
             )
-        return self._last_coarse.of(w, self._coarse_field)
+        return (yield from self._last_coarse.of(w, self._coarse_field))
 
-    def _coarse_field(self, w: Floats) -> PairField:
-        return self._field_of(self._summarise(w, self._coarse_bins(w)))
+    def _coarse_field(self, w: Floats) -> Asking[PairField]:
+        span = yield from self._range(w)
+        width = self._dividing_width(span, HESSIAN_BINS)
+        bins = self._at_most(Bins.covering(span.low, span.high, width))
+        return self._field_of((yield from self._summarise(w, bins)))
 
-    def _coarse_bins(self, w: Floats) -> Bins:
-        span = self._range(w)
-        return self._at_most(span.bins(self._dividing_width(span, _HESSIAN_BINS), self.max_bins))
-
-    def _summarise(self, w: Floats, bins: Bins) -> PairSummary:
-        (summary,) = self._sum(partial(PairSummary.from_rows, w=w, bins=bins))
+    def _summarise(self, w: Floats, bins: Bins) -> Asking[PairSummary]:
+        (summary,) = yield (partial(PairSummary.from_rows, w=w, bins=bins),)
         return summary
 
-    def _range(self, w: Floats) -> ScoreRange:
-        return ScoreRange(*box_range(self.low, self.high, w), lambda: self._score_range(w))
+    def _range(self, w: Floats) -> Asking[ScoreRange]:
+        """Bounds on the scores; the exact range only where bounds ask for too many bins."""
+        span = ScoreRange(*box_range(self.low, self.high, w))
+        width, most = next(self._widths(span), (self._dividing_width(span, HESSIAN_BINS), 2**30))
+        if Bins.covering(span.low, span.high, width).size > most:
+            span = yield from self._exact_range(w)
+        return span
+
+    def _exact_range(self, w: Floats) -> Asking[ScoreRange]:
+        (extremes,) = yield (partial(_score_extremes, w=w),)
+        return ScoreRange(float(extremes.low), float(extremes.high))
 
     def _check_w(self, w: ArrayLike, name: str = "w") -> Floats:
         w = np.ascontiguousarray(w, dtype=np.float64)
@@ -224,8 +240,7 @@ class PairObjective(ArrayPairs, LinearPairs):
         super().__init__(y, treatment=treatment, sample_weight=sample_weight, **options)
         self.rows = PairRows(matrix, self.codes, self.sample_weight)
         self.low, self.high = _column_range(matrix)
-        self._last_field: Last[PairField | None] = Last()
-        self._last_scores: Last[Floats] = Last()
+        self._last_scores: tuple[Floats, Floats] | None = None
         self._polynomial: PolynomialPairs | None = None
         if (
             isinstance(self.surrogate, PolynomialSurrogate)
@@ -238,33 +253,50 @@ class PairObjective(ArrayPairs, LinearPairs):
         """X w in float64, (n,)."""
         return passes.scores(self.rows.X, self._check_w(w))
 
-    def _sum(self, *sums: Sum) -> list[Any]:
-        return [one(self.rows) for one in sums]
+    def reply(self, w: Floats, hessian: bool = False) -> Question[PointValues]:
+        """Value, gradient and, if it is asked for, a rough Hessian; as of rows elsewhere.
 
-    def _field_at(self, w: Floats) -> PairField | None:
-        return self._last_field.of(
-            w, lambda w: self._field(partial(self._summarise, w), self._range(w))
-        )
+        The Hessian is good enough to choose a step by: of more than two million rows, a million
+        that are spread over all stand for them.
+        """
+        yield from ()
+        value, gradient = self.value_and_gradient(w)
+        return value, gradient, self.rough_hessian(w) if hessian else None
 
-    def _value(self, w: Floats) -> float:
+    def _run(self, asking: Asking[T]) -> T:
+        return self._run_on(self.rows, asking)
+
+    def _run_on(self, rows: PairRows, asking: Asking[T], repeat: float = 1.0) -> T:
+        """With sums over some rows, each of which stands for ``repeat`` ones."""
+        try:
+            sums = next(asking)
+            while True:
+                sums = asking.send(
+                    [repeat * one(rows) if repeat > 1 else one(rows) for one in sums]
+                )
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    def _value(self, w: Floats) -> Asking[float]:
         if (exact := self._as_polynomial(w)) is not None:
             return exact[0].value_and_gradient(exact[1])[0]
-        field = self._field_at(w)
+        field = yield from self._field_at(w)
         return self._sorted(self.scores(w))[0] if field is None else field.value
 
-    def _value_and_gradient(self, w: Floats) -> tuple[float, Floats]:
+    def _value_and_gradient(self, w: Floats) -> Asking[tuple[float, Floats]]:
         if (exact := self._as_polynomial(w)) is not None:
             return exact[0].value_and_gradient(exact[1])
-        field = self._field_at(w)
+        field = yield from self._field_at(w)
         if field is None:
             value, slopes, _ = self._sorted(self.scores(w))
             return value, passes.transposed_product(self.rows.X, slopes)
-        return field.value, self._gradient_of(field, w)
+        return field.value, (yield from self._gradient_of(field, w))
 
-    def _hessian(self, w: Floats) -> Floats:
+    def _hessian(self, w: Floats) -> Asking[Floats]:
         if (exact := self._as_polynomial(w)) is not None:
             return exact[0].hessian(exact[1])
-        return super()._hessian(w)
+        return (yield from super()._hessian(w))
 
     def rough_hessian(self, w: ArrayLike) -> Floats:
         """As ``hessian``; from a million rows spread over all, where there are more than twice."""
@@ -273,24 +305,29 @@ class PairObjective(ArrayPairs, LinearPairs):
             return self.hessian(w)
         w, (X, codes, weight) = self._check_w(w), self.rows
         few = PairRows(X[::step], codes[::step], None if weight is None else weight[::step])
-        field, repeat = self._hessian_field(w), len(codes) / len(few.codes)
-        return self._hessian_of(field, w, lambda *sums: [one(few) for one in sums], repeat)
+        field = self._run(self._hessian_field(w))
+        return self._run_on(few, self._hessian_of(field, w), len(codes) / len(few.codes))
 
     def _as_polynomial(self, w: Floats) -> tuple[PolynomialPairs, Floats] | None:
         """The path without bins and its scores, where no pair reaches the knot."""
         if self._polynomial is None:
             return None
-        score = self._last_scores.of(w, self._polynomial.scores)
+        if self._last_scores is None or not np.array_equal(self._last_scores[0], w):
+            self._last_scores = w.copy(), self._polynomial.scores(w)
+        score = self._last_scores[1]
         return (self._polynomial, score) if self._polynomial.holds(score) else None
 
-    def _score_range(self, w: Floats) -> tuple[float, float]:
-        score = self.scores(w)
-        return float(score.min()), float(score.max())
-
-    def _range(self, w: Floats) -> ScoreRange:
+    def _range(self, w: Floats) -> Asking[ScoreRange]:
         if self.surrogate.knot is not None and self.n_rows < passes.COMPILE_ROWS:
-            return ScoreRange(*self._score_range(w))  # cheap here, and a tight range: finer bins
-        return super()._range(w)
+            # Cheap here, and a tight range: finer bins.
+            return (yield from self._exact_range(w))
+        return (yield from super()._range(w))
+
+
+def _score_extremes(rows: PairRows, w: Floats) -> Extremes:
+    score = passes.scores(rows.X, w) if len(rows.codes) else np.empty(0)
+    low, high = np.min(score, initial=np.inf), np.max(score, initial=-np.inf)
+    return Extremes(np.asarray(low), np.asarray(high))
 
 
 def _check_matrix(X: ArrayLike, n_rows: int) -> NDArray[Any]:

@@ -9,7 +9,7 @@ again and again: a call is one or two passes over the rows. That of a linear sco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,15 +24,6 @@ from auucmax.pairs.summary import PairSummary, code_rows
 from auucmax.pairs.surrogates import PolynomialSurrogate, Surrogate, get_surrogate
 from auucmax.pairs.table import bins_per_length
 from auucmax.pairs.weights import group_weights, pair_multipliers
-
-__all__ = [
-    "ArrayPairs",
-    "Pairs",
-    "RowDerivatives",
-    "ScoreObjective",
-    "ScoreRange",
-    "TooManyBinsError",
-]
 
 Floats = NDArray[np.float64]
 
@@ -51,22 +42,11 @@ class RowDerivatives(NamedTuple):
     curvature: Floats
 
 
-class ScoreRange:
-    """Bounds on the scores; the exact range is found only when the bounds ask for too many bins."""
+class ScoreRange(NamedTuple):
+    """Bounds on the scores."""
 
-    def __init__(
-        self, low: float, high: float, exact: Callable[[], tuple[float, float]] | None = None
-    ) -> None:
-        self.low, self.high, self._exact = low, high, exact
-
-    def bins(self, width: float, most: int) -> Bins:
-        """Bins of this width that hold every score."""
-        bins = Bins.covering(self.low, self.high, width)
-        if bins.size > most and self._exact is not None:
-            self.low, self.high = self._exact()
-            self._exact = None
-            bins = Bins.covering(self.low, self.high, width)
-        return bins
+    low: float
+    high: float
 
 
 class Pairs:
@@ -81,48 +61,45 @@ class Pairs:
         weights: str | tuple[float, float] = "lambda",
         accuracy: float = 1e-8,
         max_bins: int = 32_768,
+        few_bins: int = _FIRST_BINS,
+        level: int = 0,
     ) -> None:
         self.surrogate = get_surrogate(surrogate)
         self.accuracy, self.max_bins = accuracy, max_bins
         self.totals, self.n_rows = totals, n_rows
         self.weights = group_weights(weights, self.totals)
         self.multipliers = pair_multipliers(self.weights, self.totals)
-        self._level = 0
+        self.few_bins, self.level = few_bins, level
 
-    def _field(
-        self, summarise: Callable[[Bins], PairSummary], span: ScoreRange
-    ) -> PairField | None:
-        """The field of the scores, or None if only sorting is accurate enough."""
-        fields = self._fields(summarise, span)
-        return next((field for field in fields if self._is_accurate(field)), None)
+    def _widths(self, span: ScoreRange) -> Iterator[tuple[float, int]]:
+        """Widths of bins to try, coarse to fine, and the most bins that are tried.
 
-    def _fields(
-        self, summarise: Callable[[Bins], PairSummary], span: ScoreRange
-    ) -> Iterator[PairField]:
-        """Fields to try, coarse to fine; without a knot the first is accurate."""
+        Without a knot there is one, and it is accurate. With one they are few against the rows, and
+        the search begins where the last one ended: neighbouring points need similar bins. There is
+        none for a kink in s or s' (hinge, s_poly with p = 2).
+        """
         if self.surrogate.knot is None:
-            width = self.surrogate.length / bins_per_length(self.surrogate, self.accuracy)
-            yield self._field_of(summarise(self._at_most(span.bins(width, self.max_bins))))
-        elif self.surrogate.n_derivatives >= 2:  # not hinge, s_poly with p = 2: a kink in s or s'
-            for bins in self._finer_and_finer(span):
-                yield self._field_of(summarise(bins))
+            per_length = bins_per_length(self.surrogate, self.accuracy)
+            yield self.surrogate.length / per_length, self.max_bins
+        elif self.surrogate.n_derivatives >= 2:
+            most = min(self.max_bins, max(self.few_bins, self.n_rows // 16))
+            while True:
+                yield self._dividing_width(span, _FIRST_BINS * 4**self.level), most
+                if _FIRST_BINS * 4 ** (self.level + 1) > most:
+                    return
+                self.level += 1
+
+    def _bins(self, span: ScoreRange) -> Iterator[Bins]:
+        """Bins to try, coarse to fine."""
+        for width, most in self._widths(span):
+            bins = Bins.covering(span.low, span.high, width)
+            if self.surrogate.knot is None:
+                yield self._at_most(bins)
+            elif bins.size <= most:
+                yield bins
 
     def _field_of(self, summary: PairSummary) -> PairField:
         return PairField(summary, self.surrogate, self.multipliers)
-
-    def _finer_and_finer(self, span: ScoreRange) -> Iterator[Bins]:
-        """Bins to try, coarse to fine, while they are few against the rows.
-
-        The search begins where the last one ended: neighbouring points need similar bins.
-        """
-        most = min(self.max_bins, max(_FIRST_BINS, self.n_rows // 16))
-        while True:
-            bins = span.bins(self._dividing_width(span, _FIRST_BINS * 4**self._level), most)
-            if bins.size <= most:
-                yield bins
-            if _FIRST_BINS * 4 ** (self._level + 1) > most:
-                return
-            self._level += 1
 
     def _dividing_width(self, span: ScoreRange, target: int) -> float:
         """The surrogate's length over a power of two, for at most ``target`` bins if it can be.
@@ -213,7 +190,8 @@ class ScoreObjective(ArrayPairs):
         score = check_column(score, "score", len(self.codes))
         rows, one = PairRows.of_scores(score, self.codes, self.sample_weight), np.ones(1)
         span = ScoreRange(float(score.min()), float(score.max()))
-        field = self._field(lambda bins: PairSummary.from_rows(rows, one, bins), span)
+        fields = (self._field_of(PairSummary.from_rows(rows, one, b)) for b in self._bins(span))
+        field = next(filter(self._is_accurate, fields), None)
         if field is None or (
             self.surrogate.knot is not None and field.error_bound(2) > 1e-4 * field.largest(2)
         ):

@@ -5,35 +5,37 @@ Readings are what costs, so as much as can be is taken from each:
 * the first gives numbers, sums and products of the columns by class, of which value, gradient and
   Hessian at w = 0 (where every solver starts) follow without another;
 * value and gradient at any other w come from one reading, with moments of r^p x beside those of
-  r^p, while these fit into ``max_bytes`` (otherwise from two);
+  r^p, while these fit into the rows' ``max_bytes`` (otherwise from two);
 * the Hessian takes one more reading than the gradient.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from auucmax.data.batches import Batch, Extremes, RowSource
+from auucmax._validation import Floats
 from auucmax.pairs import passes
 from auucmax.pairs.field import PairField
-from auucmax.pairs.linear import HESSIAN_DEGREE, Last, LinearPairs, Sum
-from auucmax.pairs.objective import ScoreRange
+from auucmax.pairs.linear import (
+    HESSIAN_BINS,
+    HESSIAN_DEGREE,
+    Asking,
+    LinearPairs,
+    PointValues,
+    Sum,
+    T,
+)
 from auucmax.pairs.passes import DEGREE, Bins, PairRows
 from auucmax.pairs.summary import PairSummary
-
-__all__ = ["ClassSums", "StreamedObjective", "class_sums", "pair_rows"]
-
-Floats = NDArray[np.float64]
-Prepare = Callable[[Batch], Batch]
+from auucmax.rows import Batch, Extremes, Question, Rows, ask
+from auucmax.rows.base import Totals
 
 MAX_PRODUCTS = 500  #: columns, up to which all their products are summed
-MAX_BYTES = 2**25  #: of the vector moments of one summary
+MOST_BINS = 16_384  #: that are tried of few rows; in memory they would be sorted
 
 
 class StreamedObjective(LinearPairs):
@@ -41,66 +43,65 @@ class StreamedObjective(LinearPairs):
 
     Parameters
     ----------
-    rows : the source. Outcomes 0/1.
-    prepare : applied to every batch before anything else: a part of the rows, another scale.
-    known : the sums of ``class_sums`` over the prepared rows, if somebody has them already.
-    max_bytes : how large a summary of the rows may be. Summaries that travel should be small.
+    rows : outcomes 0/1, all of weight 1. Their ``max_bytes`` says how large a summary may be.
+    known : the sums of ``class_sums`` over the rows, if somebody has them already.
     options : surrogate, weights, accuracy, max_bins as in :class:`PairObjective`. A surrogate with
         a kink (hinge, s_poly with p = 2) needs all scores at once and is refused; where bins do not
         reach the accuracy asked for, the finest are used.
     """
 
-    def __init__(
-        self,
-        rows: RowSource,
-        *,
-        prepare: Prepare | None = None,
-        max_bytes: int = MAX_BYTES,
-        known: ClassSums | None = None,
-        **options: Any,
-    ) -> None:
-        self.source, self.prepare, self.max_bytes = rows, prepare, max_bytes
+    def __init__(self, rows: Rows, *, known: ClassSums | None = None, **options: Any) -> None:
+        self.source = rows
         if known is None:
-            (known,) = self._sum(class_sums)
+            (known,) = rows.total(class_sums)
         self.sums, self.low, self.high = known.products, known.extremes.low, known.extremes.high
         counts = self.sums[:, 0, 0]
-        super().__init__(counts, int(counts.sum()), **options)
+        super().__init__(counts, int(counts.sum()), few_bins=MOST_BINS, **options)
         if self.surrogate.knot is not None and self.surrogate.n_derivatives < 2:
             raise ValueError(
                 f"the surrogate should be smooth for rows that are read batch by batch, got "
                 f"{self.surrogate}, which has a kink. Use s_poly(mu, p=3) or s_log."
             )
-        self._last_field: Last[PairField] = Last()
 
     @property
     def has_products(self) -> bool:
         return bool(self.sums.shape[1] > 1)
 
-    def _sum(self, *sums: Sum) -> list[Any]:
-        (added,) = self.source.total(_Summaries(sums, self.prepare))
-        return list(added.values)
+    def reply(self, w: Floats, hessian: bool = False) -> Question[PointValues]:
+        """Value, gradient and, if it is asked for, Hessian."""
+        w = self._check_w(w)
+        value, gradient = yield from self._question(self._value_and_gradient(w))
+        return value, gradient, (yield from self._question(self._hessian(w))) if hessian else None
 
-    def _score_range(self, w: Floats) -> tuple[float, float]:
-        (extremes,) = self._sum(partial(_score_extremes, w=w))
-        return float(extremes.low), float(extremes.high)
+    def _run(self, asking: Asking[T]) -> T:
+        return ask(self._question(asking))
 
-    def _value(self, w: Floats) -> float:
-        return self._field_at(w).value
+    def _question(self, asking: Asking[T]) -> Question[T]:
+        """What is asked of the pair rows of each batch, asked of the rows."""
+        try:
+            sums = next(asking)
+            while True:
+                ((totals,),) = yield [(self.source, (_PairSums(sums),))]
+                sums = asking.send(totals.values)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
 
-    def _value_and_gradient(self, w: Floats) -> tuple[float, Floats]:
-        field = self._field_at(w)
+    def _value_and_gradient(self, w: Floats) -> Asking[tuple[float, Floats]]:
+        field = yield from self._field_at(w)
+        assert field is not None  # the finest that was tried is taken
         if field.summary.vectors is not None:
             return field.value, field.gradient()
-        return field.value, self._gradient_of(field, w)
+        return field.value, (yield from self._gradient_of(field, w))
 
-    def _hessian(self, w: Floats) -> Floats:
-        field = self._hessian_field(w)
+    def _hessian(self, w: Floats) -> Asking[Floats]:
+        field = yield from self._hessian_field(w)
         if field.summary.vectors is None or not (w.any() or self.has_products):
-            return super()._hessian(w)
+            return (yield from super()._hessian(w))
         bend = field.coefficients(2, HESSIAN_DEGREE)
         if w.any():
-            (gram,) = self._sum(
-                partial(passes.weighted_gram, w=w, bins=field.bins, coefficients=bend)
+            (gram,) = yield (
+                partial(passes.weighted_gram, w=w, bins=field.bins, coefficients=bend),
             )
         else:
             curvature = bend[:, 0] @ (-0.5) ** np.arange(bend.shape[2])
@@ -108,37 +109,32 @@ class StreamedObjective(LinearPairs):
         cross = field.cross(field.summary.vectors[:, :, : HESSIAN_DEGREE + 1])
         return np.asarray(gram - (cross + cross.T))
 
-    def _coarse_field(self, w: Floats) -> PairField:
+    def _coarse_field(self, w: Floats) -> Asking[PairField]:
         """From the summary of the gradient, which was asked for before, where its bins divide."""
-        fine, width = self._field_at(w).summary, self._coarse_bins(w).width
+        field, span = (yield from self._field_at(w)), (yield from self._range(w))
+        assert field is not None
+        fine, width = field.summary, self._dividing_width(span, HESSIAN_BINS)
         if fine.vectors is None or fine.bins.width > width:
-            return super()._coarse_field(w)
+            return (yield from super()._coarse_field(w))
         return self._field_of(fine.coarsened(round(width / fine.bins.width)))
 
-    def _range(self, w: Floats) -> ScoreRange:
-        if self.surrogate.knot is not None and self.n_rows < passes.COMPILE_ROWS:
-            return ScoreRange(*self._score_range(w))  # as for few rows in memory: the same bins
-        return super()._range(w)
-
-    def _field_at(self, w: Floats) -> PairField:
-        return self._last_field.of(w, self._finest_field)
-
-    def _finest_field(self, w: Floats) -> PairField:
+    def _accurate_field(self, w: Floats) -> Asking[PairField]:
         """The first that is accurate, otherwise the finest that was tried."""
         field: PairField | None = None
-        for field in self._fields(partial(self._summarise, w), self._range(w)):
+        span = yield from self._range(w)
+        for bins in self._bins(span):
+            field = self._field_of((yield from self._summarise(w, bins)))
             if self._is_accurate(field):
                 break
         # Scores that are spread too widely for any that is tried: bins as wide as can be.
-        return super()._coarse_field(w) if field is None else field
+        return (yield from super()._coarse_field(w)) if field is None else field
 
-    def _summarise(self, w: Floats, bins: Bins) -> PairSummary:
+    def _summarise(self, w: Floats, bins: Bins) -> Asking[PairSummary]:
         if not w.any():
             return self._at_zero(bins.width)
         n_bytes = 8 * 4 * bins.size * (DEGREE + 1) * (self.n_features + 1)
-        (summary,) = self._sum(
-            partial(PairSummary.from_rows, w=w, bins=bins, vectors=n_bytes <= self.max_bytes)
-        )
+        vectors = n_bytes <= self.source.max_bytes
+        (summary,) = yield (partial(PairSummary.from_rows, w=w, bins=bins, vectors=vectors),)
         return summary
 
     def _at_zero(self, width: float) -> PairSummary:
@@ -149,23 +145,14 @@ class StreamedObjective(LinearPairs):
 
 
 @dataclass(frozen=True)
-class _Summaries:
+class _PairSums:
     """Several functions of the pair rows of a batch, as one."""
 
     sums: tuple[Sum, ...]
-    prepare: Prepare | None
 
-    def __call__(self, batch: Batch) -> _Added:
-        rows = pair_rows(batch if self.prepare is None else self.prepare(batch))
-        return _Added([one(rows) for one in self.sums])
-
-
-@dataclass(frozen=True, eq=False)
-class _Added:
-    values: list[Any]
-
-    def __add__(self, other: _Added) -> _Added:
-        return _Added([a + b for a, b in zip(self.values, other.values, strict=True)])
+    def __call__(self, batch: Batch) -> Totals:
+        rows = pair_rows(batch)
+        return Totals([one(rows) for one in self.sums])
 
 
 def pair_rows(batch: Batch) -> PairRows:
@@ -187,8 +174,14 @@ class ClassSums:
     def __add__(self, other: ClassSums) -> ClassSums:
         return ClassSums(self.products + other.products, self.extremes + other.extremes)
 
+    def without(self, some: ClassSums) -> ClassSums:
+        """Of the rows that are not among some of them; of the same extremes, which bound theirs."""
+        return ClassSums(self.products - some.products, self.extremes)
 
-def class_sums(rows: PairRows) -> ClassSums:
+
+def class_sums(batch: Batch) -> ClassSums:
+    """The sums of the rows of a batch."""
+    rows = pair_rows(batch)
     n, d = rows.X.shape
     all_products = d <= MAX_PRODUCTS
     sums = np.zeros((4, d + 1 if all_products else 1, d + 1))
@@ -202,9 +195,3 @@ def class_sums(rows: PairRows) -> ClassSums:
     if not n:
         return ClassSums(sums, Extremes(np.full(d, np.inf), np.full(d, -np.inf)))
     return ClassSums(sums, Extremes(*passes.column_range(rows.X)))
-
-
-def _score_extremes(rows: PairRows, w: Floats) -> Extremes:
-    score = passes.scores(rows.X, w) if len(rows.codes) else np.empty(0)
-    low, high = np.min(score, initial=np.inf), np.max(score, initial=-np.inf)
-    return Extremes(np.asarray(low), np.asarray(high))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from auucmax.data.arrow_rows import CHECK_ARMS, ArrowRows
 from auucmax.data.table_errors import TableError
 from auucmax.encoding.encoder import Column, TableEncoder
 from auucmax.encoding.kinds import infinite_numbers
 from auucmax.encoding.texts import END_ZEROS, MISSING_TEXTS, arm_text, other_spellings
+from auucmax.rows.columns import CHECK_ARMS, ArrowColumns
 from auucmax.spark.frame import NAME, quoted
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _kinds(df: DataFrame, columns: Sequence[str]) -> dict[str, str]:
 
 
 def fit_encoder(
-    df: DataFrame, columns: Sequence[str], encoder: TableEncoder, arms: ArrowRows
+    df: DataFrame, columns: Sequence[str], encoder: TableEncoder, arms: ArrowColumns
 ) -> TableEncoder:
     """The encoder, fitted to the columns of the rows of both arms: equal to one fitted in memory.
 
@@ -94,7 +94,7 @@ def fit_encoder(
     return encoder.fit_columns([learnt[name] for name in kinds])
 
 
-def _rows_of_arms(df: DataFrame, arms: ArrowRows) -> DataFrame:
+def _rows_of_arms(df: DataFrame, arms: ArrowColumns) -> DataFrame:
     """The rows of the two arms, by the values that have their texts: one job."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import FloatType

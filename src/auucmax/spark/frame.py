@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from auucmax._optional import import_optional
 from auucmax._validation import listed
-from auucmax.data.arrow_rows import ArrowRows
 from auucmax.data.table_errors import TableError, feature_columns
+from auucmax.rows.columns import ArrowColumns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-__all__ = ["NAME", "arrow_rows", "check_frame", "check_free", "check_names", "quoted"]
 
 NAME = "the DataFrame"  #: in messages
 
@@ -56,17 +54,17 @@ def _spelling(frame: DataFrame) -> Callable[[str], str]:
     return str if exact else str.casefold
 
 
-def arrow_rows(
+def arrow_columns(
     frame: DataFrame,
     features: Sequence[str],
     treatment: str,
     outcome: str,
     treated: Any = None,
     control: Any = None,
-) -> ArrowRows:
-    """As :meth:`ArrowRows.of`, of a DataFrame."""
+) -> ArrowColumns:
+    """As :meth:`ArrowColumns.of`, of a DataFrame."""
     schema = arrow_schema(frame, list(dict.fromkeys([*features, outcome, treatment])))
-    return ArrowRows.of(
+    return ArrowColumns.of(
         schema, features, outcome, treatment, treated=treated, control=control, name=NAME
     )
 

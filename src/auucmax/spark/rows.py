@@ -8,29 +8,28 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from math import ceil, isqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from auucmax.data.arrow_rows import CHECK_ARMS, ArrowRows
-from auucmax.data.batches import Batch
-from auucmax.data.order_mark import FIRST_KEY, order_mark
 from auucmax.data.table_errors import TableError, changed_message
-from auucmax.spark.frame import NAME, arrow_rows, check_frame, quoted
-from auucmax.spark.packed import BLOCK_ROWS, PackedRows, Reading
+from auucmax.rows import Batch, Rows
+from auucmax.rows.base import Mapped, Step, Summary, plus
+from auucmax.rows.columns import CHECK_ARMS, ArrowColumns
+from auucmax.rows.order_mark import FIRST_KEY, order_mark
+from auucmax.spark.frame import NAME, arrow_columns, check_frame, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["MadeRows", "NumberRows", "SparkRows"]
-
 BLOCK_BYTES = 2**25  #: of the features of rows that are worked on at a time
+BLOCK_ROWS = 2**18  #: that are worked on at a time: Arrow batches are too small for the kernels
+VALUE_BYTES = 2**10  #: of a packed value, about; Spark sends 10,000 of them at a time: 10 MB
 MAX_BYTES = 2**22  #: of a summary that travels
 _FEW = 16  # partitions whose summaries the driver adds by itself
 _BRANCH = 64  # summaries added by one task, while the number of partitions is not known
@@ -38,53 +37,95 @@ _SCHEMA = "branch bigint, part bigint, summary binary"
 
 
 @dataclass(frozen=True)
-class NumberRows:
-    """Rows whose features are columns of numbers, as they are."""
+class TableRows:
+    """Rows of columns: of numbers as they are, or, if ``raw`` names some, frames of these."""
 
-    rows: ArrowRows
+    of_arms: ArrowColumns
+    raw: tuple[str, ...] = ()
 
     @property
-    def features(self) -> tuple[str, ...]:
-        return self.rows.features
+    def names(self) -> tuple[str, ...]:
+        return self.raw or self.of_arms.features
+
+    @property
+    def dtype(self) -> str:
+        return self.of_arms.dtype
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return self.rows.columns
+        return (*self.raw, *self.of_arms.columns)
 
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
-        """Blocks of rows of a partition."""
-        yield from _numbered(self.rows.batch, tables, len(self.features), first_key)
+        """Blocks of rows of a partition, whose keys count the rows that are kept."""
+        for table in _blocks(tables, len(self.names)):
+            batch = self._batch(table)
+            keys = np.arange(first_key, first_key := first_key + len(batch.y), dtype=np.uint64)
+            yield batch._replace(keys=keys)
+
+    def _batch(self, table: Any) -> Batch:
+        places = np.arange(table.num_rows, dtype=np.uint64)
+        rows = self.of_arms.batch(table, places)
+        if not self.raw:
+            return rows
+        frame = table.select(list(self.raw)).to_pandas()
+        if len(rows.y) < len(frame):  # rows of other arms are left out
+            frame = frame.iloc[rows.keys.astype(np.intp)]
+        return rows._replace(X=frame)
 
 
 @dataclass(frozen=True)
-class MadeRows:
-    """Rows whose features are made from the columns ``raw``, by an encoder or by a fitted model."""
+class PackedRows:
+    """Rows with outcomes 0/1, packed: m of them are an (m, d + 1) matrix of dtype in one value.
 
-    arms: ArrowRows  # without features: outcome and treatment
-    raw: tuple[str, ...]
-    make: Callable[[pd.DataFrame], NDArray[Any]]
-    features: tuple[str, ...]
+    After the d features comes outcome + 2 treatment. A missing value holds no rows. A pass over
+    columns spends its time in Spark's conversion of every single number to Arrow; one over packed
+    values only moves bytes.
+    """
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (*self.raw, *self.arms.columns)
+    names: tuple[str, ...]
+    dtype: str
+    columns: tuple[str, ...] = ("rows",)
 
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
         """Blocks of rows of a partition."""
-        width = max(len(self.raw), len(self.features))
-        yield from _numbered(self._batch, tables, width, first_key)
+        for table in tables:
+            matrix = self._matrix(table.column(0))
+            for start in range(0, len(matrix), BLOCK_ROWS):
+                rows = matrix[start : start + BLOCK_ROWS]
+                keys = np.arange(first_key, first_key := first_key + len(rows), dtype=np.uint64)
+                labels = rows[:, -1]
+                y = (labels % 2).astype(np.float64)
+                yield Batch(rows[:, :-1], y, labels >= 2, keys)
 
-    def _batch(self, table: Any, keys: NDArray[np.uint64]) -> Batch:
-        rows = self.arms.batch(table, keys)
-        frame = table.select(list(self.raw)).to_pandas()
-        if len(rows.y) < len(frame):  # rows of other arms are left out
-            frame = frame.iloc[np.flatnonzero(np.isin(keys, rows.keys))]
-        made = self.make(frame) if len(frame) else np.empty(0)
-        return rows._replace(X=np.asarray(made).reshape(len(frame), len(self.features)))
+    def _matrix(self, column: Any) -> NDArray[Any]:
+        """All rows of an Arrow column of packed values, which lie one after the other: no copy."""
+        import pyarrow as pa
+
+        _, offsets, data = column.buffers()
+        kind = np.int64 if pa.types.is_large_binary(column.type) else np.int32
+        ends = np.frombuffer(offsets, dtype=kind)[column.offset : column.offset + len(column) + 1]
+        values = np.frombuffer(data, dtype=np.uint8)[ends[0] : ends[-1]]
+        return values.view(self.dtype).reshape(-1, len(self.names) + 1)
+
+    def values(self, batch: Batch) -> Any:
+        """The rows of a block, at least one, as an Arrow array of packed values."""
+        import pyarrow as pa
+
+        if not ((batch.y == 0) | (batch.y == 1)).all():
+            raise ValueError(
+                "outcomes should be 0 or 1 to be packed, got others. Do not pack them."
+            )
+        rows = np.empty((len(batch.y), len(self.names) + 1), dtype=self.dtype)
+        rows[:, :-1] = batch.X
+        rows[:, -1] = batch.y + 2 * batch.treated
+        step = max(VALUE_BYTES // rows[:1].nbytes, 1) * rows[:1].nbytes
+        ends = np.append(np.arange(0, rows.nbytes, step), rows.nbytes).astype(np.int32)
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(rows)]
+        return pa.Array.from_buffers(pa.binary(), len(ends) - 1, buffers)
 
 
-class SparkRows:
-    """A :class:`auucmax.data.batches.RowSource` over a Spark DataFrame.
+class SparkRows(Rows):
+    """Rows of a trial in a Spark DataFrame; every reading is one job.
 
     :meth:`auucmax.AUUCMax.fit`, ``score`` and :func:`auucmax.evaluation.score_levels` take it in
     the place of arrays; :func:`fit` and :func:`evaluate` make it themselves.
@@ -92,10 +133,11 @@ class SparkRows:
 
     max_bytes = MAX_BYTES
 
-    def __init__(self, frame: DataFrame, reading: Reading) -> None:
+    def __init__(self, frame: DataFrame, reading: TableRows | PackedRows) -> None:
         # A column may be asked for twice: a score that is evaluated as the outcome of itself, say.
         columns = dict.fromkeys(reading.columns)
         self.frame, self.reading = frame.select(*map(quoted, columns)), reading
+        self.names = reading.names
         self._n_partitions: int | None = None  # that had rows, known after the first reading
         self._seen = _Seen()
 
@@ -112,24 +154,24 @@ class SparkRows:
     ) -> SparkRows:
         """Rows with features that are numbers; arguments as in :func:`fit`."""
         features = check_frame(frame, features, treatment, outcome)
-        rows = arrow_rows(frame, features, treatment, outcome, treated, control)
-        return cls(frame, NumberRows(rows))
+        columns = arrow_columns(frame, features, treatment, outcome, treated, control)
+        return cls(frame, TableRows(columns))
+
+    def cached(self) -> AbstractContextManager[Rows]:
+        """The same rows, packed and kept in the executors' memory (or disks) meanwhile."""
+        return self.cached_view((), self.names)
 
     @contextmanager
-    def packed(self, dtype: str) -> Iterator[SparkRows]:
-        """The same rows, made once and kept in the executors' memory (or disks) meanwhile.
-
-        ``dtype`` is one that holds the features.
-        """
-        rows = _PackingRows(self, dtype)
+    def cached_view(self, steps: tuple[Step, ...], names: tuple[str, ...]) -> Iterator[Rows]:
+        """The rows of a view, made once and kept by the executors meanwhile."""
+        mapped = any(isinstance(step, Mapped) for step in steps)
+        rows = _PackingRows(
+            self, steps, PackedRows(names, "float64" if mapped else self.reading.dtype)
+        )
         try:
             yield rows
         finally:
             rows.forget()
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return self.reading.features
 
     def keep_order(self) -> None:
         """From now on, rows that come in another order than before are an error.
@@ -139,18 +181,18 @@ class SparkRows:
         """
         self._seen.order_matters = True
 
-    def total(self, *summaries: Callable[[Batch], Any]) -> list[Any]:
+    def total(self, *summaries: Summary) -> list[Any]:
         """Each summary of every block of rows, added up in the order of the partitions; one job."""
         marks = (_n_rows, order_mark) if self._seen.order_matters else (_n_rows,)
         answers = self._total((*marks, *summaries))
         self._seen.check(*answers[: len(marks)])
         return answers[len(marks) :]
 
-    def _total(self, summaries: Sequence[Callable[[Batch], Any]]) -> list[Any]:
+    def _total(self, summaries: Sequence[Summary]) -> list[Any]:
         reading, branch = self.reading, self._branch
 
         def summarise(batches: Iterator[Any]) -> Iterator[Any]:
-            return _summarise(batches, reading, summaries, branch)
+            return _summarise(batches, reading, (), summaries, branch)
 
         return self._added_up(self.frame.mapInArrow(summarise, _SCHEMA))
 
@@ -199,25 +241,25 @@ def _n_rows(batch: Batch) -> int:
 
 
 class _PackingRows(SparkRows):
-    """Rows that are packed and kept by their first reading, and read as such from then on."""
+    """Rows of a view that are packed and kept by their first reading, and read as such then."""
 
-    def __init__(self, rows: SparkRows, dtype: str) -> None:
+    def __init__(self, rows: SparkRows, steps: tuple[Step, ...], packed: PackedRows) -> None:
         super().__init__(rows.frame, rows.reading)
-        self._dtype = dtype
+        self.names, self._n_partitions = packed.names, rows._n_partitions
+        self._steps, self._packed = steps, packed
         self._kept: DataFrame | None = None
 
-    def _total(self, summaries: Sequence[Callable[[Batch], Any]]) -> list[Any]:
+    def _total(self, summaries: Sequence[Summary]) -> list[Any]:
         """As that of all rows; the first one packs them."""
-        if isinstance(self.reading, PackedRows):
+        if self._kept is not None:
             return super()._total(summaries)
-        reading, branch = self.reading, self._branch
-        packed = PackedRows(reading.features, self._dtype)
+        reading, steps, branch, packed = self.reading, self._steps, self._branch, self._packed
 
         def pack(batches: Iterator[Any]) -> Iterator[Any]:
-            return _summarise(batches, reading, summaries, branch, packed)
+            return _summarise(batches, reading, steps, summaries, branch, packed)
 
-        kept = self.frame.mapInArrow(pack, f"{_SCHEMA}, rows binary").cache()
-        self.frame, self.reading, self._kept = kept.select("rows"), packed, kept
+        kept = self._kept = self.frame.mapInArrow(pack, f"{_SCHEMA}, rows binary").cache()
+        self.frame, self.reading = kept.select("rows"), packed
         return self._added_up(kept.where("summary is not null").drop("rows"))
 
     def forget(self) -> None:
@@ -228,8 +270,9 @@ class _PackingRows(SparkRows):
 
 def _summarise(
     batches: Iterator[Any],
-    reading: Reading,
-    summaries: Sequence[Callable[[Batch], Any]],
+    reading: TableRows | PackedRows,
+    steps: tuple[Step, ...],
+    summaries: Sequence[Summary],
     branch: int,
     packed: PackedRows | None = None,
 ) -> Iterator[Any]:
@@ -242,18 +285,26 @@ def _summarise(
     if "numba" not in sys.modules:  # a task has cores of its own, not all of the machine's
         os.environ.setdefault("NUMBA_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
     part = TaskContext.get().partitionId()  # type: ignore[union-attr]
-    totals: list[Any] | ValueError | None = None
+    first_key, n_kept = part << FIRST_KEY, 0
+    totals: list[Any] | None = None
+    found: list[Any] | ValueError | None
     try:
-        for batch in reading.batches(batches, part << FIRST_KEY):
-            if len(batch.y):
-                sums = [summary(batch) for summary in summaries]
-                totals = sums if totals is None else _plus(totals, sums)
-                if packed is not None:
-                    yield _packed_rows(packed.values(batch))
+        for batch in reading.batches(batches, first_key):
+            for step in steps:
+                batch = step(batch)
+            if not len(batch.y):
+                continue
+            if packed is not None:  # what is read of packed rows counts them, so count them here
+                keys = np.arange(len(batch.y), dtype=np.uint64) + np.uint64(first_key + n_kept)
+                batch, n_kept = batch._replace(keys=keys), n_kept + len(batch.y)
+                yield _packed_rows(packed.values(batch))
+            sums = [summary(batch) for summary in summaries]
+            totals = sums if totals is None else plus(totals, sums)
+        found = totals
     except ValueError as error:  # what is wrong with the rows: the driver tells it in its one line
-        totals = error
-    if totals is not None:
-        row = _row(part // branch, part, totals)
+        found = error
+    if found is not None:
+        row = _row(part // branch, part, found)
         yield row if packed is None else row.append_column("rows", _no_rows(1))
 
 
@@ -270,19 +321,6 @@ def _no_rows(n: int) -> Any:
     import pyarrow as pa
 
     return pa.nulls(n, pa.binary())
-
-
-def _numbered(
-    make: Callable[[Any, NDArray[np.uint64]], Batch],
-    tables: Iterator[Any],
-    width: int,
-    first_key: int,
-) -> Iterator[Batch]:
-    """Blocks of the rows that are kept, which are counted: packed rows have the same keys."""
-    for table in _blocks(tables, width):
-        batch = make(table, np.arange(table.num_rows, dtype=np.uint64))
-        keys = np.arange(first_key, first_key := first_key + len(batch.y), dtype=np.uint64)
-        yield batch._replace(keys=keys)
 
 
 def _blocks(batches: Iterator[Any], width: int) -> Iterator[Any]:
@@ -322,12 +360,8 @@ def _added(pickles: Sequence[bytes]) -> list[Any] | ValueError:
         sums = pickle.loads(data)  # made by this module, in the user's own executors
         if isinstance(sums, ValueError):
             return sums
-        totals = sums if totals is None else _plus(totals, sums)
+        totals = sums if totals is None else plus(totals, sums)
     return totals or []
-
-
-def _plus(one: Any, other: Any) -> list[Any]:
-    return [a + b for a, b in zip(one, other, strict=True)]
 
 
 def _row(branch: int, part: int, totals: Any) -> Any:

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from auucmax._progress import track
 from auucmax._validation import Bools, Floats
 from auucmax.data.pieces import PiecedTable, sampled
-from auucmax.data.stream import stream_table
 from auucmax.data.table_errors import TableError, changed_message
 from auucmax.encoding import TableEncoder
+from auucmax.rows import stream_table
 from auucmax.trial_model.columns import ColumnNames
 from auucmax.trial_model.evidence import is_binary, ranks_within
 from auucmax.trial_model.rows import Hashes, TrialRows, trial_pieces

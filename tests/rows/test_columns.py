@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from auucmax.data.arrow_rows import ArrowRows
 from auucmax.data.table_errors import TableError
 from auucmax.encoding.texts import arm_text
+from auucmax.rows.columns import ArrowColumns
 
 X, Y = pa.array([1.0, 2.0, 3.0, 4.0]), pa.array([0, 1, 1, 0])
 DAYS = [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2), None, datetime.date(2024, 1, 3)]
@@ -22,8 +22,8 @@ def table(arms: pa.Array, outcome: pa.Array = Y) -> pa.Table:
     return pa.table({"x": X, "y": outcome, "t": arms})
 
 
-def rows_of(given: pa.Table, **arms) -> ArrowRows:
-    return ArrowRows.of(given.schema, ["x"], "y", "t", **arms)
+def rows_of(given: pa.Table, **arms) -> ArrowColumns:
+    return ArrowColumns.of(given.schema, ["x"], "y", "t", **arms)
 
 
 def treated_and_keys(given: pa.Table, **arms) -> tuple[list[bool], list[int]]:
@@ -182,15 +182,15 @@ def test_arms_are_single_values(arms, named):
 def test_treatment_and_outcome_are_two_columns():
     given = table(pa.array([0, 1, 1, 0]))
     with pytest.raises(TableError, match="should be two columns, got 't' for both"):
-        ArrowRows.of(given.schema, ["x"], "t", "t")
-    score = ArrowRows.of(given.schema, ["y"], "y", "t")  # evaluated as the outcome of itself
+        ArrowColumns.of(given.schema, ["x"], "t", "t")
+    score = ArrowColumns.of(given.schema, ["y"], "y", "t")  # evaluated as the outcome of itself
     assert score.columns == ("y", "y", "t")
 
 
 def test_arms_in_short_decimals():
     arms = pa.array([Decimal("1.00"), Decimal("0.00"), None], pa.decimal128(5, 2))
     table = pa.table({"x": [0.0, 1, 2], "y": [0, 1, 0], "t": arms.cast(pa.decimal64(5, 2))})
-    rows = ArrowRows.of(table.schema, ["x"], "y", "t", treated=1, control="0")
+    rows = ArrowColumns.of(table.schema, ["x"], "y", "t", treated=1, control="0")
     found = rows.batch(table, np.arange(3, dtype=np.uint64))
     assert found.treated.tolist() == [True, False]
     assert found.keys.tolist() == [0, 1]

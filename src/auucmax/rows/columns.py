@@ -10,17 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools
-from auucmax.data.batches import Batch
 from auucmax.data.table_errors import TableError, check_two
 from auucmax.encoding.texts import arm_text
-
-__all__ = ["CHECK_ARMS", "ArrowRows"]
+from auucmax.rows.base import Batch
 
 CHECK_ARMS = "Check the values of the treatment, and what treated= and control= name."
 
 
 @dataclass(frozen=True)
-class ArrowRows:
+class ArrowColumns:
     """Which columns are features (numbers), outcome and treatment, and what its two arms are.
 
     ``treated`` and ``control`` None: treatment is 0/1 or boolean. Otherwise they are its two
@@ -46,7 +44,7 @@ class ArrowRows:
         treated: Any = None,
         control: Any = None,
         name: str = "the table",
-    ) -> ArrowRows:
+    ) -> ArrowColumns:
         """Checked against an Arrow schema; float32 where the same columns in memory are.
 
         Outcomes are numbers, booleans or decimals, which may be a feature, too (a score may be

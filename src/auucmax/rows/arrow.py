@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import check_whole
-from auucmax.data.arrow_rows import CHECK_ARMS, ArrowRows
-from auucmax.data.batches import Batch
 from auucmax.data.databases import connect, duckdb_select, quoted
-from auucmax.data.order_mark import order_mark
 from auucmax.data.reading import check_no_query, locate_files
 from auucmax.data.table_errors import (
     TableError,
@@ -27,8 +21,9 @@ from auucmax.data.table_errors import (
     feature_columns,
     one_line,
 )
-
-__all__ = ["RowStream", "stream_table"]
+from auucmax.rows.base import Batch, Rows, Summary
+from auucmax.rows.columns import CHECK_ARMS, ArrowColumns
+from auucmax.rows.order_mark import order_mark
 
 BATCH_BYTES = 2**24  #: of the features of a batch
 MAX_BATCH_ROWS = 2**18
@@ -112,15 +107,15 @@ class _Query:
 
 
 @dataclass(frozen=True)
-class RowStream:
-    """A :class:`auucmax.data.batches.RowSource` over a table; made by :func:`stream_table`.
+class ArrowRows(Rows):
+    """Rows of a table that stays where it is; made by :func:`stream_table`.
 
     Batches come in the order of the table, so a row keeps its number when it is read again. A
     reading that gives other rows than the first one is an error at its end.
     """
 
     reader: _Reader
-    rows: ArrowRows
+    columns: ArrowColumns
     name: str
     batch_rows: int
     # The mark of the first reading that came to its end, once there was one.
@@ -129,13 +124,13 @@ class RowStream:
     )
 
     @property
-    def feature_names(self) -> tuple[str, ...]:
-        return self.rows.features
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.columns.features
 
     def batches(self) -> Generator[Batch, None, None]:
         """All rows, once."""
         n_rows, total = 0, 0
-        with closing(self.reader.batches(self.rows.columns, self.batch_rows)) as tables:
+        with closing(self.reader.batches(self.columns.columns, self.batch_rows)) as tables:
             for table in tables:
                 keys = np.arange(n_rows, n_rows := n_rows + table.num_rows, dtype=np.uint64)
                 if len((batch := self._batch(table, keys)).y):
@@ -147,7 +142,7 @@ class RowStream:
 
     def _batch(self, table: Any, keys: NDArray[np.uint64]) -> Batch:
         try:
-            return self.rows.batch(table, keys)
+            return self.columns.batch(table, keys)
         except TableError:
             raise
         except (KeyError, TypeError, ValueError) as error:
@@ -157,32 +152,19 @@ class RowStream:
             # Columns and types were checked before: they are others now.
             raise TableError(changed_message(self.name)) from error
 
-    def total(self, *summaries: Callable[[Batch], Any]) -> list[Any]:
+    def total(self, *summaries: Summary) -> list[Any]:
         """Each summary of every batch, added up in the order of the batches; one reading."""
-
-        def work(batch: Batch) -> list[Any]:
-            return [_arm_counts(batch), *(summary(batch) for summary in summaries)]
-
-        totals: list[Any] | None = None
-        with ThreadPoolExecutor(n_threads := _n_threads()) as pool:
-            # One batch more than threads: it is read while the others are worked on.
-            for parts in _in_order(pool, work, self.batches(), n_threads + 1):
-                if totals is None:
-                    totals = parts
-                else:
-                    totals = [a + b for a, b in zip(totals, parts, strict=True)]
-        if totals is None:
-            raise TableError(f"{self.name} should have {self.rows.wanted}, got none. {CHECK_ARMS}")
-        self._check_arms(*totals[0].tolist())
-        return totals[1:]
-
-    def _check_arms(self, n_control: int, n_treated: int) -> None:
+        (n_control, n_treated), *totals = super().total(_arm_counts, *summaries)
         if not n_control or not n_treated:
             raise TableError(
-                f"the column {self.rows.treatment!r} of {self.name} should hold both arms, treated "
-                f"and control; all {n_control + n_treated:,} rows are "
+                f"the column {self.columns.treatment!r} of {self.name} should hold both arms, "
+                f"treated and control; all {n_control + n_treated:,} rows are "
                 f"{'treated' if n_treated else 'control'}. An effect needs both arms."
             )
+        return totals
+
+    def without_rows(self) -> TableError:
+        return TableError(f"{self.name} should have {self.columns.wanted}, got none. {CHECK_ARMS}")
 
 
 def _arm_counts(batch: Batch) -> NDArray[np.int64]:
@@ -191,32 +173,7 @@ def _arm_counts(batch: Batch) -> NDArray[np.int64]:
     return np.array([len(batch.y) - n_treated, n_treated])
 
 
-def _in_order(
-    pool: ThreadPoolExecutor,
-    work: Callable[[Batch], list[Any]],
-    batches: Generator[Batch, None, None],
-    n_waiting: int,
-) -> Iterator[list[Any]]:
-    """Results in the order of the batches, of which few are held at a time."""
-    waiting: deque[Future[list[Any]]] = deque()
-    with closing(batches):
-        for batch in batches:
-            waiting.append(pool.submit(work, batch))
-            if len(waiting) == n_waiting:
-                yield waiting.popleft().result()
-    while waiting:
-        yield waiting.popleft().result()
-
-
-def _n_threads() -> int:
-    """As many as numba would take: NUMBA_NUM_THREADS, which joblib lowers in its workers."""
-    import joblib
-
-    asked = os.environ.get("NUMBA_NUM_THREADS", "")
-    return max(int(asked) if asked.isdecimal() else joblib.cpu_count(), 1)
-
-
-def _usual_rows(rows: ArrowRows) -> int:
+def _usual_rows(rows: ArrowColumns) -> int:
     """Rows of a batch, if nobody asks for another number."""
     width = np.dtype(rows.dtype).itemsize * len(rows.features)
     return int(np.clip(BATCH_BYTES // width, 1, MAX_BATCH_ROWS))
@@ -232,7 +189,7 @@ def stream_table(
     treated: Any = None,
     control: Any = None,
     batch_rows: int | None = None,
-) -> RowStream:
+) -> ArrowRows:
     """Rows of Parquet files, or of a DuckDB query, to be read batch by batch.
 
     :meth:`auucmax.AUUCMax.fit`, ``score`` and :func:`auucmax.evaluation.score_levels` take it
@@ -290,7 +247,7 @@ def stream_table(
     if len(set(schema.names)) < len(schema.names):
         check_different(schema.names, name)
     chosen = feature_columns(features, treatment, outcome, schema.names, name)
-    rows = ArrowRows.of(
+    columns = ArrowColumns.of(
         schema, chosen, outcome, treatment, treated=treated, control=control, name=name
     )
-    return RowStream(reader, rows, name, batch_rows or _usual_rows(rows))
+    return ArrowRows(reader, columns, name, batch_rows or _usual_rows(columns))

@@ -7,10 +7,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from auucmax.data.batches import Batch
-from auucmax.data.fingerprint import mix_bits
-
-__all__ = ["FIRST_KEY", "order_mark"]
+from auucmax.data.fingerprint import mix_bits, numbers_for
+from auucmax.rows.base import Batch
 
 FIRST_KEY = 40  #: bits of the place of a row in its partition; those above are the partition's
 _BLOCK = 32  # rows that lie together
@@ -45,7 +43,10 @@ def order_mark(batch: Batch) -> int:
         return 0
     values = np.empty((batch.X.shape[1] + 2, len(places)), dtype=np.float32)
     with np.errstate(over="ignore"):
-        values[:-2] = batch.X.T.take(places, axis=1)
+        if isinstance(batch.X, np.ndarray):
+            values[:-2] = batch.X.T.take(places, axis=1)
+        else:  # hashes stand for what is not a number
+            values[:-2] = numbers_for(batch.X.iloc[places]).T
         values[-2], values[-1] = batch.y[places], batch.treated[places]
     values += np.float32(0)  # 0.0 and -0.0 are one number
     factors = _factors(len(values) + 1)

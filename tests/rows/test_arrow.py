@@ -17,9 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auucmax import AUUCMax
-from auucmax.data import stream_table
-from auucmax.data.batches import Batch, Extremes, Part, RowSource, Sample, part_of
 from auucmax.data.reading import TableError
+from auucmax.rows import Batch, Extremes, Part, Rows, Sample, part_of, stream_table
 
 
 def frame(n_rows: int = 50, seed: int = 0) -> pd.DataFrame:
@@ -38,7 +37,8 @@ def frame(n_rows: int = 50, seed: int = 0) -> pd.DataFrame:
 
 def gathered(rows) -> Batch:
     batches = list(rows.batches())
-    return Batch(*(np.concatenate(column) for column in zip(*batches, strict=True)))
+    columns = [column for column in zip(*batches, strict=True) if column[0] is not None]
+    return Batch(*map(np.concatenate, columns))
 
 
 @pytest.mark.parametrize("batch_rows", [1, 7, 1000])
@@ -59,8 +59,8 @@ def test_parquet_folder_database_and_pattern_give_the_same_rows(tmp_path, batch_
         (tmp_path / "d.duckdb", "SELECT * FROM rows"),
     ):
         rows = stream_table(source, query=query, **columns)
-        assert isinstance(rows, RowSource)
-        assert rows.feature_names == ("b", "a")
+        assert isinstance(rows, Rows)
+        assert rows.names == ("b", "a")
         found = gathered(rows)
         np.testing.assert_array_equal(found.X, table[["b", "a"]].to_numpy(np.float32))
         assert found.X.dtype == np.float32  # both columns are exact in it
@@ -415,7 +415,7 @@ def test_features_by_any_list_of_names(tmp_path):
     frame().to_parquet(file := tmp_path / "r.parquet")
     names = pd.Index(["a"])
     for features in (names, names.to_numpy(), (name for name in names)):
-        assert stream_table(file, **columns() | {"features": features}).feature_names == ("a",)
+        assert stream_table(file, **columns() | {"features": features}).names == ("a",)
     cases = [([], "should be columns, got none"), (["a", None], "named by texts, got None")]
     for features, message in cases:
         with pytest.raises(TableError, match=message):

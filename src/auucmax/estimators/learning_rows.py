@@ -1,0 +1,306 @@
+"""What fitting and choosing a linear score asks of its rows, in memory or elsewhere.
+
+In memory answers are exact and cost no reading: folds are dealt by stratum, AUUC is that of the
+ranks. Of other rows one look tells what is needed to start with, folds are drawn by a hash, and
+AUUC comes from histograms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from auucmax._validation import Floats
+from auucmax.data.fingerprint import Fingerprint, fingerprint
+from auucmax.data.splits import TrialKFold
+from auucmax.estimators.scaling import Scaling, fit_scaling, scaled_radius, scaling_of, unit_rows
+from auucmax.evaluation.bins import BinnedLevels, score_edges
+from auucmax.evaluation.metrics import auuc_score
+from auucmax.evaluation.ranking import RankingKind
+from auucmax.pairs import PairObjective, StreamedObjective, Surrogate, column_range, scores
+from auucmax.pairs.streamed import ClassSums, class_sums
+from auucmax.rows import ArrayRows, Batch, Extremes, Part, Question, Rows, Sample, Share
+
+N_FOLDS = 5
+RARE_ROWS = 1000  #: of each outcome and arm, on average, that a part of the rows should hold
+_BINS = 16_384  # of the histograms that compare candidates on all rows: an error of about 1e-6
+_FOLD_BINS = 4096  # on a fold: far below the differences that folds show
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one reading tells: sums by class, sums of squares of the columns, who the rows are."""
+
+    sums: ClassSums
+    squares: Floats
+    rows: Fingerprint
+
+    def __add__(self, other: Look) -> Look:
+        return Look(self.sums + other.sums, self.squares + other.squares, self.rows + other.rows)
+
+    def check(self, names: Sequence[str]) -> None:
+        """ValueError for features that are missing or infinite, or rows of one arm only."""
+        low, high = self.sums.extremes.low, self.sums.extremes.high
+        bad = np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high))
+        if len(bad) and self.rows.n_rows:
+            raise ValueError(
+                f"features should be finite numbers, got a missing or infinite one in "
+                f"{names[bad[0]]!r}. Fill it in, or leave the column out."
+            )
+        n_treated = int(self.sums.products[:2, 0, 0].sum())
+        if self.rows.n_rows and n_treated in (0, self.rows.n_rows):
+            raise ValueError(
+                f"treatment should have two levels, treated and control; all "
+                f"{self.rows.n_rows:,} rows are {'treated' if n_treated else 'control'}. An effect "
+                f"needs both arms."
+            )
+
+
+class Fold(NamedTuple):
+    """Rows to learn from and rows to judge by; taken when they are asked for."""
+
+    train: Callable[[], LearningRows]
+    test: Callable[[], LearningRows]
+
+
+@dataclass(frozen=True)
+class LearningRows:
+    """Rows that a linear score learns from. ``known``: their sums, where somebody has them."""
+
+    rows: Rows
+    known: ClassSums | None = None
+    _made: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def n_features(self) -> int:
+        return len(self.rows.names)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.rows.y) if isinstance(self.rows, ArrayRows) else int(self._totals.sum())
+
+    @cached_property
+    def look(self) -> Look:
+        """Of rows that are not in memory: one reading, in which they are checked."""
+        (found,) = self.rows.total(_look)
+        found.check(self.rows.names)
+        return found
+
+    @property
+    def sums(self) -> ClassSums:
+        return self.look.sums if self.known is None else self.known
+
+    @property
+    def _totals(self) -> Floats:
+        return self.sums.products[:, 0, 0]
+
+    def class_counts(self) -> tuple[float, float, float, float]:
+        """Weight of treated responders and others, control responders and others."""
+        if not isinstance(self.rows, ArrayRows):
+            counts = self._totals
+            return float(counts[0]), float(counts[1]), float(counts[3]), float(counts[2])
+        y, treated, weight = self.rows.y == 1, self.rows.treated, self.rows.weight
+        masks = (treated & y, treated & ~y, ~treated & y, ~treated & ~y)
+        a, b, c, d = (
+            float(np.count_nonzero(mask) if weight is None else weight[mask].sum())
+            for mask in masks
+        )
+        return a, b, c, d
+
+    def column_range(self) -> tuple[Floats, Floats]:
+        """Smallest and largest value of each column."""
+        if isinstance(self.rows, ArrayRows):
+            return column_range(self.rows.X)
+        return self.sums.extremes.low, self.sums.extremes.high
+
+    def scaling(self, kind: str) -> Scaling:
+        """Learnt from these rows."""
+        if isinstance(self.rows, ArrayRows):
+            return fit_scaling(self.rows.X, kind, self.rows.weight)
+        rows = self._unit if kind == "unit-rows" else self
+        return scaling_of(kind, *rows.column_range(), squares=rows.look.squares)
+
+    def scaled(self, scaling: Scaling) -> LearningRows:
+        """With X as the objective takes it: scaled by row; columns are scaled in the factors."""
+        if scaling.offset is not None:
+            return LearningRows(self.rows.map(scaling.training_rows))
+        return self._unit if scaling.kind == "unit-rows" else self
+
+    @cached_property
+    def _unit(self) -> LearningRows:
+        return LearningRows(self.rows.map(unit_rows))
+
+    def radius(self, scaling: Scaling) -> Question[float]:
+        """R, the largest norm of a row that a scaling makes of these."""
+        if isinstance(self.rows, ArrayRows):
+            return scaled_radius(self.rows.X, scaling)
+        ((found,),) = yield [(self.rows, (partial(_largest_norm, scaling=scaling),))]
+        return float(found.high)
+
+    def objective(
+        self, surrogate: Surrogate, weights: str | tuple[float, float], level: int = 0
+    ) -> PairObjective | StreamedObjective:
+        """What is minimised; ``level`` is that of an objective of similar rows."""
+        if not isinstance(self.rows, ArrayRows):
+            # One for each solver: it remembers the last point, and solvers take turns.
+            known = self.sums
+            return StreamedObjective(
+                self.rows, known=known, surrogate=surrogate, weights=weights, level=level
+            )
+        key = (surrogate, weights)
+        if self._made.get("key") != key:
+            X, y, treated, _, weight = self.rows.batch
+            self._made["objective"] = PairObjective(
+                X, y, treatment=treated, sample_weight=weight, surrogate=surrogate, weights=weights
+            )
+            self._made["key"] = key
+        made: PairObjective = self._made["objective"]
+        return made
+
+    def auucs(
+        self, coefs: Sequence[Floats], ranking: RankingKind, n_bins: int = _BINS
+    ) -> Question[list[float]]:
+        """AUUC of the scores X coef, for each; two readings of rows that are not in memory."""
+        if isinstance(self.rows, ArrayRows):
+            X, y, treated, _, weight = self.rows.batch
+            how: dict[str, Any] = {
+                "treatment": treated,
+                "ranking": ranking,
+                "sample_weight": weight,
+            }
+            return [auuc_score(y, scores(X, coef), **how) for coef in coefs]
+        n_bins = min(n_bins, self.rows.max_bytes // 256)  # 16 scores of 16 bytes a bin
+        (samples,) = yield [
+            (self.rows, [partial(_sample, coef=coef, size=16 * n_bins) for coef in coefs])
+        ]
+        edges = [score_edges(sample.values, n_bins) for sample in samples]
+        (histograms,) = yield [
+            (
+                self.rows,
+                [partial(_histogram, coef=c, edges=e) for c, e in zip(coefs, edges, strict=True)],
+            )
+        ]
+        return [histogram.auuc(ranking) for histogram in histograms]
+
+    def folds(self, random_state: int | None) -> Question[list[Fold]]:
+        """In memory by treatment, and where an outcome is rare by outcome too and in fewer folds.
+
+        Elsewhere by a hash of the row's key; arms and outcomes are left to chance, there are many.
+        """
+        if isinstance(self.rows, ArrayRows):
+            return self._strata_folds(self.rows, random_state)
+        fewest = int(min(self.class_counts()))
+        _check_fewest(fewest)
+        if fewest < 20 * N_FOLDS:
+            raise ValueError(
+                f"each arm should have at least {20 * N_FOLDS} rows of each outcome for "
+                f"selection='cv' of rows that are read batch by batch, got {fewest} in one. Use "
+                f"selection='bound' or None, or read them into memory."
+            )
+        seed, parts = seed_of(random_state), range(N_FOLDS)
+        tests = [self.rows.part(Part(N_FOLDS, (k,), seed)) for k in parts]
+        rests = [
+            self.rows.part(Part(N_FOLDS, tuple(j for j in parts if j != k), seed)) for k in parts
+        ]
+        sums = yield [(test, (class_sums,)) for test in tests]
+        return [
+            Fold(
+                partial(LearningRows, rest, self.sums.without(own)),
+                partial(LearningRows, test, own),
+            )
+            for test, rest, (own,) in zip(tests, rests, sums, strict=True)
+        ]
+
+    @staticmethod
+    def _strata_folds(rows: ArrayRows, random_state: int | None) -> list[Fold]:
+        unweighted = LearningRows(ArrayRows(rows.X, rows.y, rows.treated))
+        fewest = int(min(unweighted.class_counts()))
+        _check_fewest(fewest)
+        folds = TrialKFold(
+            min(N_FOLDS, fewest),
+            by="treatment-outcome" if fewest < 4 * N_FOLDS else "treatment",
+            random_state=random_state,
+        )
+        return [
+            Fold(*(partial(_taken, rows, places) for places in both))
+            for both in folds.split(rows.X, rows.y, treatment=rows.treated)
+        ]
+
+    def halves(self, random_state: int | None) -> tuple[LearningRows, LearningRows]:
+        """Rows to learn from, and rows kept apart."""
+        rows = self.rows
+        if isinstance(rows, ArrayRows):
+            halves = TrialKFold(2, random_state=random_state)
+            learn, kept = next(iter(halves.split(rows.X, rows.y, treatment=rows.treated)))
+            return _taken(rows, learn), _taken(rows, kept)
+        seed = seed_of(random_state)
+        learnt, apart = (rows.part(Part(2, (k,), seed)) for k in (0, 1))
+        return LearningRows(learnt), LearningRows(apart)
+
+    @contextmanager
+    def at_most(self, n_rows: int, random_state: int | None) -> Iterator[LearningRows]:
+        """These rows, or about ``n_rows`` random ones of them, where they are read fast.
+
+        More, where an outcome is so rare that fewer than ``RARE_ROWS`` of an arm would have it.
+        """
+        share = 1.0
+        if self.n_rows > n_rows:
+            share = max(n_rows / self.n_rows, RARE_ROWS / max(min(self.class_counts()), 1))
+        if share >= 1:
+            yield self
+            return
+        # A seed of its own: folds of the rows that are drawn should not follow from the draw.
+        with self.rows.part(Share(share, seed_of(random_state) ^ 1)).cached() as few:
+            yield LearningRows(few)
+
+
+def seed_of(random_state: int | None) -> int:
+    """Of the hash that draws parts."""
+    return int(np.random.default_rng(random_state).integers(2**62))
+
+
+def _taken(rows: ArrayRows, places: Any) -> LearningRows:
+    return LearningRows(rows.take(places))
+
+
+def _check_fewest(fewest: int) -> None:
+    if fewest < 2:
+        raise ValueError(
+            f"each arm should have at least 2 rows of each outcome for selection='cv', got "
+            f"{fewest} in one. Use selection='bound' or selection=None."
+        )
+
+
+def _look(batch: Batch) -> Look:
+    binary = (batch.y == 0) | (batch.y == 1)
+    if not binary.all():
+        raise ValueError(
+            f"y should be 0 or 1 for this model, got {batch.y[~binary][0]:g}. Cut the outcome at a "
+            f"threshold first."
+        )
+    return Look(
+        class_sums(batch),
+        np.einsum("ij,ij->j", batch.X, batch.X, dtype=np.float64),
+        fingerprint(batch.X, batch.y, batch.treated),
+    )
+
+
+def _largest_norm(batch: Batch, scaling: Scaling) -> Extremes:
+    return Extremes(np.zeros(()), np.asarray(scaled_radius(batch.X, scaling)))
+
+
+def _sample(batch: Batch, coef: Floats, size: int) -> Sample:
+    return Sample.of(_scores(batch, coef), batch.keys, size)
+
+
+def _histogram(batch: Batch, coef: Floats, edges: Floats) -> BinnedLevels:
+    return BinnedLevels.of(batch.y, _scores(batch, coef), batch.treated, edges)
+
+
+def _scores(batch: Batch, coef: Floats) -> Floats:
+    return scores(batch.X, coef) if len(batch.y) else np.zeros(0)

@@ -1,0 +1,489 @@
+"""Rows of a trial that can be read again and again, wherever they are.
+
+All that is ever asked of rows is a *summary*: a function of a batch of rows whose results add up.
+An array, :class:`Extremes`, a histogram of scores are summaries, and :meth:`Rows.total` answers any
+number of them in one reading. Encoding, scaling and folds are views (:meth:`Rows.map`,
+:meth:`Rows.part`): they change each batch on its way and copy nothing.
+
+An algorithm that needs several readings is written as a generator, a *question*: it yields the rows
+that it asks with the summaries that it wants of them, and is sent their totals. :func:`together`
+makes one question of several, which then share their readings; :func:`ask` answers one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auucmax._validation import Bools, Floats
+from auucmax.data.fingerprint import mix_bits
+
+T = TypeVar("T")
+Keys = NDArray[np.uint64]
+Summary = Callable[["Batch"], Any]
+Step = Callable[["Batch"], "Batch"]
+#: Yields rows to read, with the summaries that are wanted of each, and is sent lists of totals.
+Question = Generator[list[tuple["Rows", Sequence[Summary]]], list[list[Any]], T]
+
+MAX_BYTES = 2**25  #: of a summary, unless the rows say that it should be smaller
+_HASHED = 2**14  # keys whose hashes are made in the cache of the processor
+_CACHED_ROWS = 2**17  # of a batch that is read from the cache
+
+
+class Batch(NamedTuple):
+    """Some rows: features, outcome, arm, and the rows' names.
+
+    ``X`` (m, d) holds floats of any width and strides; of raw rows, whose features are not numbers
+    yet, it is a DataFrame. ``keys`` (m,) are whole numbers that no other row has and that a row
+    keeps when it is read again: parts are drawn by them. ``weight`` (m,): None if all weigh 1.
+    """
+
+    X: Any
+    y: Floats
+    treated: Bools
+    keys: Keys
+    weight: Floats | None = None
+
+    def take(self, kept: NDArray[Any]) -> Batch:
+        """The rows at these places, or where this mask says so."""
+        X = self.X[kept] if isinstance(self.X, np.ndarray) else self.X.iloc[kept]
+        weight = None if self.weight is None else self.weight[kept]
+        return Batch(X, self.y[kept], self.treated[kept], self.keys[kept], weight)
+
+
+class Rows:
+    """Rows of a trial. A subclass has ``names`` and ``batches``; everything else follows.
+
+    >>> class Ten(Rows):
+    ...     names = ("x",)
+    ...     def batches(self):
+    ...         for keys in (np.arange(4), np.arange(4, 10)):
+    ...             yield Batch(keys[:, None] * 1.0, keys % 2.0, keys < 5, keys.astype(np.uint64))
+    >>> Ten().total(lambda batch: len(batch.y), lambda batch: batch.X.sum())
+    [10, np.float64(45.0)]
+    >>> half = Ten().part(Part(2, (0,), seed=1)).map(lambda X: 2 * X)
+    >>> half.total(lambda batch: batch.X.sum())
+    [np.float64(46.0)]
+    """
+
+    #: Names of the columns of X.
+    names: tuple[str, ...]
+    #: How large a summary may be: small, where summaries travel.
+    max_bytes: int = MAX_BYTES
+
+    def batches(self) -> Iterator[Batch]:
+        """All rows, once, always in the same order; there is at least one."""
+        raise NotImplementedError
+
+    def total(self, *summaries: Summary) -> list[Any]:
+        """Each summary of every batch, added up in the order of the batches, in one reading.
+
+        Summaries are functions that can be pickled, of batches that may be empty. The result does
+        not depend on the number of threads.
+        """
+
+        def work(batch: Batch) -> list[Any]:
+            return [summary(batch) for summary in summaries]
+
+        totals: list[Any] | None = None
+        with ThreadPoolExecutor(n_threads := _n_threads()) as pool:
+            # One batch more than threads: it is read while the others are worked on.
+            for sums in _in_order(pool, work, self.batches(), n_threads + 1):
+                totals = sums if totals is None else plus(totals, sums)
+        if totals is None:
+            raise self.without_rows()
+        return totals
+
+    def map(self, transform: Callable[[Any], Any], names: Sequence[str] | None = None) -> Rows:
+        """A view with ``transform(X)`` for X: an encoder, a scaling. ``names``: if others."""
+        names = self.names if names is None else tuple(names)
+        return _View(self, (Mapped(transform, len(names)),), names)
+
+    def part(self, part: Step) -> Rows:
+        """A view of some rows: a :class:`Part` (a fold), a :class:`Share`."""
+        self.keep_order()
+        return _View(self, (part,), self.names)
+
+    def cached(self) -> AbstractContextManager[Rows]:
+        """The same rows, numbers all of them, where reading them again is cheap."""
+        return _on_disk(self)
+
+    def keep_order(self) -> None:
+        """Rows are told by their keys from now on: those that cannot promise them should check."""
+
+    def without_rows(self) -> ValueError:
+        """What is said where there is no row."""
+        return ValueError("rows should hold at least one row, got none. Check their source.")
+
+
+class _View(Rows):
+    """Other rows, changed batch by batch."""
+
+    def __init__(self, rows: Rows, steps: tuple[Step, ...], names: tuple[str, ...]) -> None:
+        self.source: Rows = rows.source if isinstance(rows, _View) else rows
+        self.steps: tuple[Step, ...] = (*(rows.steps if isinstance(rows, _View) else ()), *steps)
+        self.names, self.max_bytes = names, rows.max_bytes
+
+    def batches(self) -> Iterator[Batch]:
+        for batch in self.source.batches():
+            for step in self.steps:
+                batch = step(batch)
+            yield batch
+
+    def total(self, *summaries: Summary) -> list[Any]:
+        (totals,) = self.source.total(_Viewed(self.steps, summaries))
+        return list(totals.values)
+
+    def cached(self) -> AbstractContextManager[Rows]:
+        own = getattr(self.source, "cached_view", None)  # rows that only summaries can leave
+        return _on_disk(self) if own is None else own(self.steps, self.names)
+
+    def keep_order(self) -> None:
+        self.source.keep_order()
+
+
+@dataclass(frozen=True)
+class _Viewed:
+    """Summaries of the rows that some steps make of a batch; the steps are taken once."""
+
+    steps: tuple[Step, ...]
+    summaries: Sequence[Summary]
+
+    def __call__(self, batch: Batch) -> Totals:
+        for step in self.steps:
+            batch = step(batch)
+        return Totals([summary(batch) for summary in self.summaries])
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """Several totals as one."""
+
+    values: list[Any]
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(plus(self.values, other.values))
+
+
+def plus(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
+    """Two lists of totals, added up."""
+    return [a + b for a, b in zip(one, other, strict=True)]
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A step of a view: other features."""
+
+    transform: Callable[[Any], Any]
+    n_columns: int
+
+    def __call__(self, batch: Batch) -> Batch:
+        # An encoder need not know what to make of a frame without rows.
+        X = self.transform(batch.X) if len(batch.y) else np.empty((0, self.n_columns))
+        return batch._replace(X=X)
+
+
+# Questions
+
+
+def ask(question: Question[T]) -> T:
+    """The answer to a question.
+
+    >>> def mean(rows):
+    ...     ((n, total),) = yield [(rows, (lambda b: len(b.y), lambda b: b.X.sum()))]
+    ...     return float(total / n)
+    >>> rows = ArrayRows(np.arange(6.0)[:, None], np.zeros(6), np.arange(6) < 3)
+    >>> ask(mean(rows)), ask(together(mean(rows), mean(rows.map(np.square))))
+    (2.5, [2.5, 9.166666666666666])
+    """
+    try:
+        asked = next(question)
+        while True:
+            asked = question.send(_totals(asked))
+    except StopIteration as stop:
+        answer: T = stop.value
+        return answer
+
+
+def together(*questions: Question[Any]) -> Question[list[Any]]:
+    """Several questions as one: as many readings as the longest takes, not as all of them."""
+    answers: list[Any] = [None] * len(questions)
+    replies: dict[int, list[list[Any]] | None] = dict.fromkeys(range(len(questions)))
+    while True:
+        asked = {}
+        for number, reply in replies.items():
+            try:
+                asked[number] = questions[number].send(reply)  # type: ignore[arg-type]
+            except StopIteration as stop:
+                answers[number] = stop.value
+        if not asked:
+            return answers
+        totals = iter((yield [one for own in asked.values() for one in own]))
+        replies = {number: [next(totals) for _ in own] for number, own in asked.items()}
+
+
+def _totals(asked: list[tuple[Rows, Sequence[Summary]]]) -> list[list[Any]]:
+    """One reading of each source, one walk along each view of it."""
+    sources: dict[int, tuple[Rows, dict[tuple[Step, ...], list[int]]]] = {}
+    for number, (rows, _) in enumerate(asked):
+        source, steps = (rows.source, rows.steps) if isinstance(rows, _View) else (rows, ())
+        views = sources.setdefault(id(source), (source, {}))[1]
+        views.setdefault(steps, []).append(number)
+    answers: list[list[Any]] = [[]] * len(asked)
+    for source, views in sources.values():
+        viewed = [
+            _Viewed(steps, [summary for number in numbers for summary in asked[number][1]])
+            for steps, numbers in views.items()
+        ]
+        for numbers, totals in zip(views.values(), source.total(*viewed), strict=True):
+            left = iter(totals.values)
+            for number in numbers:
+                answers[number] = [next(left) for _ in asked[number][1]]
+    return answers
+
+
+# Parts
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of some parts out of ``n_parts`` equally likely ones, drawn by a seeded hash."""
+
+    n_parts: int
+    members: tuple[int, ...]
+    seed: int
+
+    def __call__(self, batch: Batch) -> Batch:
+        return batch.take(np.isin(part_of(batch.keys, self.n_parts, self.seed), self.members))
+
+
+@dataclass(frozen=True)
+class Share:
+    """A random share of the rows, drawn by a seeded hash.
+
+    >>> batch = Batch(np.zeros((9, 1)), np.zeros(9), np.zeros(9) > 0, np.arange(9, dtype=np.uint64))
+    >>> len(Share(0.5, seed=1)(batch).y), len(Share(1.0, seed=1)(batch).y)
+    (5, 9)
+    """
+
+    share: float
+    seed: int
+
+    def __call__(self, batch: Batch) -> Batch:
+        most = np.uint64(min(int(self.share * 2.0**64), 2**64 - 1))
+        return batch.take(np.flatnonzero(hash_keys(batch.keys, self.seed) <= most))
+
+
+def part_of(keys: Keys, n_parts: int, seed: int) -> NDArray[np.int64]:
+    """Which of ``n_parts`` parts each row is in; (m,) numbers from 0."""
+    return (hash_keys(keys, seed) % np.uint64(n_parts)).astype(np.int64)
+
+
+def hash_keys(keys: Keys, seed: int) -> Keys:
+    """64 well-mixed bits of each key and the seed."""
+    start = mix_bits(np.array([seed], dtype=np.int64).view(np.uint64))
+    found = np.empty_like(keys)
+    for k in range(0, len(keys), _HASHED):
+        found[k : k + _HASHED] = mix_bits(mix_bits(keys[k : k + _HASHED] ^ start))
+    return found
+
+
+# What adds
+
+
+@dataclass(frozen=True, eq=False)
+class Extremes:
+    """Smallest and largest values; adding keeps the extreme ones.
+
+    >>> both = Extremes(np.array([1.0]), np.array([2.0])) + Extremes(np.zeros(1), np.ones(1))
+    >>> both.low, both.high
+    (array([0.]), array([2.]))
+    """
+
+    low: Floats
+    high: Floats
+
+    def __add__(self, other: Extremes) -> Extremes:
+        return Extremes(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """At most ``size`` values, those of the rows with the smallest hashes: a random sample.
+
+    Adding keeps the smallest of both, so the sample is the same whatever the batches.
+
+    >>> halves = [Sample.of(np.arange(4.0)[h], np.arange(4, dtype=np.uint64)[h], size=2)
+    ...           for h in (slice(0, 2), slice(2, 4))]
+    >>> whole = Sample.of(np.arange(4.0), np.arange(4, dtype=np.uint64), size=2)
+    >>> sorted((halves[0] + halves[1]).values) == sorted(whole.values)
+    True
+    """
+
+    values: Floats
+    hashes: Keys
+    size: int
+
+    @classmethod
+    def of(cls, values: Floats, keys: Keys, size: int, seed: int = 0) -> Sample:
+        return cls(values, hash_keys(keys, seed), size)._smallest()
+
+    def __add__(self, other: Sample) -> Sample:
+        both = np.concatenate([self.values, other.values])
+        return Sample(both, np.concatenate([self.hashes, other.hashes]), self.size)._smallest()
+
+    def _smallest(self) -> Sample:
+        if len(self.values) <= self.size:
+            return self
+        kept = np.argpartition(self.hashes, self.size - 1)[: self.size]
+        return Sample(self.values[kept], self.hashes[kept], self.size)
+
+
+# In memory
+
+
+class ArrayRows(Rows):
+    """Rows in memory: arrays, or a frame as X. Views of it are taken at once.
+
+    ``keys`` name the rows; default: their places.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Floats,
+        treated: Bools,
+        weight: Floats | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        keys: Keys | None = None,
+    ) -> None:
+        if names is None:
+            names = getattr(X, "columns", None)
+        if names is None:
+            names = [f"x{k}" for k in range(X.shape[1])]
+        self.names = tuple(map(str, names))
+        self.X, self.y, self.treated, self.weight = X, y, treated, weight
+        self._keys = keys
+
+    @property
+    def keys(self) -> Keys:
+        return np.arange(len(self.y), dtype=np.uint64) if self._keys is None else self._keys
+
+    @property
+    def batch(self) -> Batch:
+        """All rows."""
+        return Batch(self.X, self.y, self.treated, self.keys, self.weight)
+
+    def batches(self) -> Iterator[Batch]:
+        yield self.batch
+
+    def total(self, *summaries: Summary) -> list[Any]:
+        return [summary(self.batch) for summary in summaries]
+
+    def take(self, places: NDArray[Any]) -> ArrayRows:
+        """The rows at these places."""
+        return self._of(self.batch.take(places), self.names)
+
+    def map(self, transform: Callable[[Any], Any], names: Sequence[str] | None = None) -> ArrayRows:
+        names = self.names if names is None else tuple(names)
+        return self._of(Mapped(transform, len(names))(self.batch), names)
+
+    def part(self, part: Step) -> ArrayRows:
+        return self._of(part(self.batch), self.names)
+
+    @staticmethod
+    def _of(batch: Batch, names: Sequence[str]) -> ArrayRows:
+        X, y, treated, keys, weight = batch
+        return ArrayRows(X, y, treated, weight, names=names, keys=keys)
+
+    @contextmanager
+    def cached(self) -> Iterator[ArrayRows]:
+        yield self
+
+
+# On the disk, and in threads
+
+
+class _DiskRows(Rows):
+    """Rows of numbers in one Parquet file that :func:`_on_disk` has written."""
+
+    def __init__(self, file: Path, rows: Rows, dtype: Any) -> None:
+        self.file, self.names, self.max_bytes, self.dtype = file, rows.names, rows.max_bytes, dtype
+
+    def batches(self) -> Iterator[Batch]:
+        import pyarrow.parquet
+
+        with closing(pyarrow.parquet.ParquetFile(self.file, pre_buffer=False)) as table:
+            for part in table.iter_batches(_CACHED_ROWS, use_threads=False):
+                *columns, y, treated, keys, weight = (
+                    column.to_numpy(zero_copy_only=False) for column in part.columns
+                )
+                X = np.empty((len(columns), part.num_rows), dtype=self.dtype)
+                for place, column in zip(X, columns, strict=True):
+                    place[:] = column
+                yield Batch(X.T, y, treated, keys, None if np.isnan(weight).any() else weight)
+
+
+@contextmanager
+def _on_disk(rows: Rows) -> Iterator[Rows]:
+    """Written to a temporary Parquet file in one reading; where nothing is left, as they were."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    writer, dtype = None, np.dtype(np.float64)
+    with TemporaryDirectory(prefix="auucmax-") as folder:
+        file = Path(folder) / "rows.parquet"
+        try:
+            for X, y, treated, keys, weight in rows.batches():
+                own = np.full(len(y), np.nan) if weight is None else weight
+                arrays = [*map(pa.array, np.asarray(X).T), *map(pa.array, (y, treated, keys, own))]
+                table = pa.table(arrays, names=[str(k) for k in range(len(arrays))])
+                if writer is None:
+                    dtype = np.asarray(X).dtype
+                    writer = pa.parquet.ParquetWriter(
+                        file, table.schema, compression="none", use_dictionary=False
+                    )
+                writer.write_table(table)
+        finally:
+            if writer is not None:
+                writer.close()
+        yield rows if writer is None else _DiskRows(file, rows, dtype)
+
+
+def _in_order(
+    pool: ThreadPoolExecutor,
+    work: Callable[[Batch], list[Any]],
+    batches: Iterator[Batch],
+    n_waiting: int,
+) -> Iterator[list[Any]]:
+    """Results in the order of the batches, of which few are held at a time."""
+    waiting: deque[Future[list[Any]]] = deque()
+    try:
+        for batch in batches:
+            waiting.append(pool.submit(work, batch))
+            if len(waiting) == n_waiting:
+                yield waiting.popleft().result()
+    finally:
+        if isinstance(batches, Generator):
+            batches.close()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def _n_threads() -> int:
+    """As many as numba would take: NUMBA_NUM_THREADS, which joblib lowers in its workers."""
+    import joblib
+
+    asked = os.environ.get("NUMBA_NUM_THREADS", "")
+    return max(int(asked) if asked.isdecimal() else joblib.cpu_count(), 1)
