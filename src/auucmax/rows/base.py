@@ -73,7 +73,7 @@ class Rows:
     [10, np.float64(45.0)]
     >>> half = Ten().part(Part(2, (0,), seed=1)).map(lambda X: 2 * X)
     >>> half.total(lambda batch: batch.X.sum())
-    [np.float64(46.0)]
+    [np.float64(12.0)]
     """
 
     #: Names of the columns of X.
@@ -446,6 +446,8 @@ def _on_disk(rows: Rows) -> Iterator[Rows]:
         file = Path(folder) / "rows.parquet"
         try:
             for X, y, treated, keys, weight in rows.batches():
+                if not len(y):
+                    continue
                 own = np.full(len(y), np.nan) if weight is None else weight
                 arrays = [*map(pa.array, np.asarray(X).T), *map(pa.array, (y, treated, keys, own))]
                 table = pa.table(arrays, names=[str(k) for k in range(len(arrays))])

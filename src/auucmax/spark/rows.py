@@ -297,9 +297,10 @@ def _summarise(
             if packed is not None:  # what is read of packed rows counts them, so count them here
                 keys = np.arange(len(batch.y), dtype=np.uint64) + np.uint64(first_key + n_kept)
                 batch, n_kept = batch._replace(keys=keys), n_kept + len(batch.y)
-                yield _packed_rows(packed.values(batch))
             sums = [summary(batch) for summary in summaries]
             totals = sums if totals is None else plus(totals, sums)
+            if packed is not None:
+                yield _packed_rows(packed.values(batch))
         found = totals
     except ValueError as error:  # what is wrong with the rows: the driver tells it in its one line
         found = error
