@@ -8,10 +8,7 @@ are chunks in an order: model k has learnt from the chunks before k and is bet o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +20,10 @@ from auucmax._validation import Bools, Floats
 from auucmax.data.pieces import PiecedTable, sampled
 from auucmax.data.table_errors import TableError, changed_message
 from auucmax.encoding import TableEncoder
-from auucmax.rows import stream_table
+from auucmax.rows import ArrayRows, Batch, Rows
 from auucmax.trial_model.columns import ColumnNames
 from auucmax.trial_model.evidence import is_binary, ranks_within
-from auucmax.trial_model.rows import Hashes, TrialRows, trial_pieces
+from auucmax.trial_model.rows import Hashes, joined, trial_pieces
 
 LEAST = 20  #: rows with the outcome, and without it, of each arm, that a model is fitted on
 MANY_ROWS = 1_000_000  #: above, two folds are enough
@@ -50,108 +47,116 @@ class Fitted(NamedTuple):
 class TableRows:
     """The rows of two arms of a table: outcomes and hashes in memory, raw columns where they are.
 
-    ``y``, ``treated`` and ``keys`` (hashes of ids, or of places) are (n,). ``sample`` has raw rows:
-    all of a frame; of a table that is read in pieces, as many as an encoder needs.
+    ``rows`` are :class:`auucmax.rows.Rows` with frames as X and hashes of ids, or of places, as
+    keys. ``y``, ``treated`` and ``keys`` are (n,). ``sample`` has raw rows: all of a frame; of a
+    table that is read in pieces, as many as an encoder needs, at the places ``sampled``.
     """
 
     def __init__(self, table: pd.DataFrame | PiecedTable, columns: ColumnNames, key: str) -> None:
-        self.table, self.columns, self.key = table, columns, key
-        self.is_frame = isinstance(table, pd.DataFrame)
-        pieces, sample, starts = [], [], []
+        self.table, self.columns = table, columns
         self.left_out: dict[str, int] = {}
-        for rows in trial_pieces(table, columns, check=True):
+        pieces, sample, places = [], [], []
+        for piece in trial_pieces(table, columns, check=True):
+            some = np.arange(len(piece.y))
             if isinstance(table, PiecedTable):
-                some = sampled(rows.positions, table.sample_rows, table.n_rows)
-                sample.append(rows.take(some))
-                starts.append(rows.first + np.flatnonzero(some))
-            else:
-                sample.append(rows)
-            pieces.append((rows.y, rows.treated, rows.keys(key)))
-            for label, n in rows.left_out.items():
+                some = np.flatnonzero(sampled(piece.positions, table.sample_rows, table.n_rows))
+            sample.append(piece.take(some))
+            places.append(piece.first + some)
+            pieces.append((piece.y, piece.treated, piece.keys(key)))
+            for label, n in piece.left_out.items():
                 self.left_out[label] = self.left_out.get(label, 0) + n
-        self.y: Floats
-        self.treated: Bools
-        self.keys: Hashes
-        self.y, self.treated, self.keys = map(np.concatenate, zip(*pieces, strict=True))
-        self.sample = sample[0] if len(sample) == 1 else _joined(sample)
-        # Places of the sample among the rows; all of a frame.
-        self.sampled = np.concatenate(starts) if starts else np.arange(len(self.y))
+        y, treated, keys = zip(*pieces, strict=True)
+        self.y, self.treated, self.keys = map(np.concatenate, (y, treated, keys))
+        self.sample, self.sampled = joined(sample), np.concatenate(places)
+        self.rows: Rows
+        if isinstance(table, PiecedTable):
+            self.rows = PiecedRows(table, columns, self.y, self.treated, self.keys)
+        else:
+            self.rows = ArrayRows(self.features, self.y, self.treated, keys=self.keys)
+
+    @property
+    def features(self) -> pd.DataFrame:
+        """The raw features of the sample."""
+        return self.sample.frame[list(self.columns.features)]
+
+    @property
+    def in_memory(self) -> bool:
+        return isinstance(self.rows, ArrayRows)
 
     @property
     def n_given(self) -> int:
         """Rows of the table, those of other arms included."""
         return len(self.table) if isinstance(self.table, pd.DataFrame) else self.table.n_rows
 
-    def batches(self) -> Iterator[tuple[slice, pd.DataFrame]]:
-        """Which rows, and their raw columns; all of a frame at once."""
-        features = list(self.columns.features)
-        if self.is_frame:
-            yield slice(0, len(self.y)), self.sample.frame[features]
-            return
-        start = 0
-        for rows in trial_pieces(self.table, self.columns):
-            own = slice(start, start := start + len(rows.y))
-            same = np.array_equal(rows.y, self.y[own]) and np.array_equal(
-                rows.treated, self.treated[own]
-            )
-            if not same:
-                raise TableError(changed_message(self.table.name))
-            yield own, rows.frame[features]
-        if start != len(self.y):
-            raise TableError(changed_message(self.table.name))
-
-    def fit(self, estimators: Mapping[str, Any], some: Bools) -> Fitted:
+    def fit(self, estimators: Mapping[str, Any], keep: Chosen) -> Fitted:
         """An encoder and estimators, fitted on some of the rows."""
-        features = self.sample.frame[list(self.columns.features)]
-        encoder = TableEncoder().fit(features[some[self.sampled]])
-        if self.is_frame:
-            X = encoder.accept(features).transform(features[some])
-            y, treated = self.y[some], self.treated[some]
+        features = self.features
+        encoder = TableEncoder().fit(features[keep(self.keys[self.sampled])]).accept(features)
+        names = tuple(map(str, encoder.get_feature_names_out()))
+        encoded = self.rows.part(Some(keep)).map(Encoded(encoder), names)
+        with encoded.cached() as ready:
             for one in estimators.values():
-                one.fit(X, y, treatment=treated)
-            return Fitted(encoder, dict(estimators))
-        with self._encoded(encoder, some) as file:
-            for one in estimators.values():
-                one.fit(stream_table(file, treatment="treated", outcome="y"))
-                del one.feature_names_in_  # those of the file are of no use
+                if isinstance(ready, ArrayRows):
+                    one.fit(ready.X, ready.y, treatment=ready.treated)
+                else:
+                    one.fit(ready)
+                    del one.feature_names_in_  # it gets arrays later
         return Fitted(encoder, dict(estimators))
 
-    def scores(self, fitted: Fitted, some: Bools) -> Floats:
+    def scores(self, fitted: Fitted, keep: Chosen) -> Floats:
         """Scores of some of the rows, in their order, by each estimator: (estimators, rows)."""
-        found = [
-            fitted.predict(frame[some[own]]) for own, frame in self.batches() if some[own].any()
-        ]
+        found = []
+        for batch in self.rows.part(Some(keep)).batches():
+            if len(batch.y):
+                fitted.encoder.accept(batch.X)
+                found.append(fitted.predict(batch.X))
         return np.concatenate(found, axis=1)
 
-    @contextmanager
-    def _encoded(self, encoder: TableEncoder, some: Bools) -> Iterator[Path]:
-        """A temporary Parquet file of encoded rows: a model reads them several times."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
 
-        number, truth = pa.float64(), pa.int8()  # terms other than values are 0 or 1
-        kinds = [number if term.kind == "value" else truth for term in encoder.terms_]
-        fields = [(f"x{k}", kind) for k, kind in enumerate(kinds)]
-        schema = pa.schema([*fields, ("y", number), ("treated", truth)])
-        with TemporaryDirectory(prefix="auucmax-") as folder:
-            file = Path(folder) / "rows.parquet"
-            try:
-                with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-                    for own, frame in self.batches():
-                        kept = some[own]
-                        X = encoder.accept(frame).transform(frame[kept])
-                        columns = [*X.T, self.y[own][kept], self.treated[own][kept]]
-                        arrays = [
-                            pa.array(column.astype(kind.to_pandas_dtype()))
-                            for column, kind in zip(columns, schema.types, strict=True)
-                        ]
-                        writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-            except OSError as error:
-                raise TableError(
-                    f"the folder for temporary files, {gettempdir()}, should have room for the "
-                    f"encoded rows, got: {error}. Set TMPDIR to another."
-                ) from error
-            yield file
+Chosen = Callable[[Hashes], Bools]
+
+
+@dataclass(frozen=True)
+class Some:
+    """A part of rows: those whose keys are chosen."""
+
+    keep: Chosen
+
+    def __call__(self, batch: Batch) -> Batch:
+        return batch.take(self.keep(batch.keys))
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Encodes raw rows; a level that only rows of other folds have is no error."""
+
+    encoder: TableEncoder
+
+    def __call__(self, frame: pd.DataFrame) -> Floats:
+        return self.encoder.accept(frame).transform(frame)
+
+
+class PiecedRows(Rows):
+    """Raw rows of a table that is read in pieces: the same ones every time, or an error."""
+
+    def __init__(
+        self, table: PiecedTable, columns: ColumnNames, y: Floats, treated: Bools, keys: Hashes
+    ) -> None:
+        self.table, self.columns, self.names = table, columns, columns.features
+        self.y, self.treated, self.keys = y, treated, keys
+
+    def batches(self) -> Iterator[Batch]:
+        """All rows, piece by piece."""
+        start = 0
+        for piece in trial_pieces(self.table, self.columns):
+            own = slice(start, start := start + len(piece.y))
+            known = self.y[own], self.treated[own], self.keys[own]
+            same = np.array_equal(piece.y, known[0]) and np.array_equal(piece.treated, known[1])
+            if not same:
+                raise TableError(changed_message(self.table.name))
+            yield Batch(piece.frame[list(self.names)], *known)
+        if start != len(self.y):
+            raise TableError(changed_message(self.table.name))
 
 
 @dataclass(frozen=True)
@@ -171,6 +176,18 @@ class Recipe:
     def folds(self, keys: Hashes) -> Codes:
         """(n,) the fold of each row."""
         return (_places(keys) * self.n_folds).astype(np.int64)
+
+    def inside(self, *folds: int) -> Chosen:
+        """The rows of some folds."""
+        return lambda keys: np.isin(self.folds(keys), folds)
+
+    def outside(self, fold: int) -> Chosen:
+        """The rows of all other folds."""
+        return lambda keys: self.folds(keys) != fold
+
+    def before(self, fold: int) -> Chosen:
+        """The rows of the folds before one."""
+        return lambda keys: self.folds(keys) < fold
 
     def held_out(self, keys: Hashes) -> Bools:
         """(n,) the rows that are set aside."""
@@ -195,16 +212,18 @@ def cross_fit(
 ) -> OutOfFold:
     """Fit models for each fold and, of the first kind, for each chunk of the certificate."""
     fold = recipe.folds(rows.keys)
-    parts = [(fold != k, fold == k) for k in range(recipe.n_folds) if (fold == k).any()]
     score = np.empty((len(makes), len(rows.y)))
-    for others, inside in track(parts, len(parts), f"fitting {', '.join(makes)}"):
-        fitted = rows.fit({name: make() for name, make in makes.items()}, others)
-        score[:, inside] = rows.scores(fitted, inside)
+    for k in track(range(recipe.n_folds), recipe.n_folds, f"fitting {', '.join(makes)}"):
+        inside = fold == k
+        if inside.any():
+            fitted = rows.fit({name: make() for name, make in makes.items()}, recipe.outside(k))
+            score[:, inside] = rows.scores(fitted, recipe.inside(k))
     ranks = {name: ranks_within(own, fold) for name, own in zip(makes, score, strict=True)}
     if not with_chunks:
         return OutOfFold(ranks, fold, [])
-    n_chunks = min(N_CHUNKS, recipe.n_folds)
-    chunk = fold * n_chunks // recipe.n_folds
+    # Chunks are folds, or several of them together.
+    per_chunk = -(-recipe.n_folds // N_CHUNKS)
+    chunk, n_chunks = fold // per_chunk, recipe.n_folds // per_chunk
     start = first_chunk(rows, chunk, n_chunks)
     chunks: list[tuple[Floats, Floats | None, Bools]] = []
     if start < n_chunks:
@@ -215,7 +234,8 @@ def cross_fit(
         # The last model of as many chunks as folds is that of the last fold.
         own = score[0, inside]
         if k < n_chunks - 1 or n_chunks < recipe.n_folds:
-            own = rows.scores(rows.fit({name: make()}, chunk < k), inside)[0]
+            fitted = rows.fit({name: make()}, recipe.before(k * per_chunk))
+            own = rows.scores(fitted, recipe.inside(*range(k * per_chunk, (k + 1) * per_chunk)))[0]
         chunks.append((rows.y[inside], own, rows.treated[inside]))
     return OutOfFold(ranks, fold, chunks)
 
@@ -261,16 +281,3 @@ def fewest_rows(y: Floats, treated: Bools, some: Bools) -> int:
 def _places(keys: Hashes) -> Floats:
     """Places of hashes between 0 and 1, less than 1."""
     return np.asarray((keys >> np.uint64(11)).astype(np.float64) / 2.0**53)
-
-
-def _joined(pieces: list[TrialRows]) -> TrialRows:
-    """The rows of several pieces of one table."""
-    frames, ys, treated, ids, positions, *_ = zip(*pieces, strict=True)
-    return TrialRows(
-        pd.concat(frames),
-        np.concatenate(ys),
-        np.concatenate(treated),
-        None if ids[0] is None else np.concatenate(ids),
-        np.concatenate(positions),
-        {},
-    )

@@ -197,9 +197,9 @@ def _cross_fitted(rows: TableRows, recipe: Recipe) -> _Found:
     everyone = np.ones(len(rows.y), dtype=bool)
     binary = is_binary(rows.y)
     # Two plain models are the rival that a user would ask for; from a disk they do not learn.
-    names = dict.fromkeys([recipe.model, *(["tm"] if rows.is_frame else [])])
+    names = dict.fromkeys([recipe.model, *(["tm"] if rows.in_memory else [])])
     apart = cross_fit(rows, makers(names, recipe.seed), recipe, with_chunks=binary)
-    fitted = rows.fit({recipe.model: MODELS[recipe.model](recipe.seed)}, everyone)
+    fitted = rows.fit({recipe.model: MODELS[recipe.model](recipe.seed)}, _all)
     passed = _pass(rows, fitted)
     ranks = dict(apart.ranks)
     judged = Judged(rows.y, ranks.pop(recipe.model), rows.treated)
@@ -240,7 +240,8 @@ def _hold_out(rows: TableRows, recipe: Recipe) -> _Found:
             f"arms to judge on; got {recipe.hold_out:g} of {len(rows.y):,} rows. Collect more "
             f"rows, or leave hold_out out."
         )
-    fitted = rows.fit({recipe.model: MODELS[recipe.model](recipe.seed)}, ~held_out)
+    learnt = {recipe.model: MODELS[recipe.model](recipe.seed)}
+    fitted = rows.fit(learnt, lambda keys: ~recipe.held_out(keys))
     passed = _pass(rows, fitted)
     judged = Judged(rows.y[held_out], passed.score[held_out], rows.treated[held_out])
     calibration = calibrate(judged.y, judged.score, treatment=judged.treated)
@@ -273,11 +274,11 @@ def _pass(rows: TableRows, fitted: Fitted) -> _Pass:
     centre: Any = None  # keeps the squares from cancelling
     sums = np.zeros((2, len(fitted.encoder.terms_)))
     (estimator,) = fitted.estimators.values()
-    for own, frame in rows.batches():
-        X = fitted.encoder.transform(frame)
+    for frame, y, treated, *_ in rows.rows.batches():
+        X = fitted.encoder.accept(frame).transform(frame)
         scores.append(np.asarray(estimator.predict(X), dtype=np.float64))
         for digits, hashes in contents.items():
-            hashes.append(content_hashes(X, rows.y[own], rows.treated[own], digits))
+            hashes.append(content_hashes(X, y, treated, digits))
         centre = X[:1] if centre is None else centre
         sums += (X - centre).sum(axis=0), ((X - centre) ** 2).sum(axis=0)
     mean, square = sums / len(rows.y)
@@ -313,9 +314,7 @@ def _in_scores(calibration: Calibration, scores: ScoreQuantiles) -> Calibration:
 
 
 def _drivers(rows: TableRows, fitted: Fitted, passed: _Pass) -> dict[str, Any]:
-    features = rows.sample.frame[list(rows.columns.features)]
-    score = passed.score[rows.sampled]
-    found = describe_drivers(features, score, share=DRIVER_SHARE)
+    found = describe_drivers(rows.features, passed.score[rows.sampled], share=DRIVER_SHARE)
     names = list(map(str, fitted.encoder.get_feature_names_out()))
     (estimator,) = fitted.estimators.values()
     return found | {"linear": _linear(estimator, names, passed.deviation)}
@@ -330,6 +329,10 @@ def _linear(estimator: Any, names: list[str], deviation: Floats) -> list[dict[st
     if len(formula.parts) != 1 or formula.parts[0].link != "identity":
         return None
     return linear_weights(formula.parts[0].weight * formula.parts[0].coef, names, deviation)
+
+
+def _all(keys: Hashes) -> Bools:
+    return np.ones(len(keys), dtype=bool)
 
 
 def makers(names: Iterable[str], seed: int) -> dict[str, Callable[[], Any]]:

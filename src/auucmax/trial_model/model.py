@@ -80,13 +80,12 @@ class TrialModel:
                 f"{int(judged.treated.sum())} treated of {len(judged.y)} rows that are new to it, "
                 f"of {len(rows.y)} in the table. Pass new rows of both arms."
             )
-        features = rows.sample.frame[list(self.columns.features)]
         can_certify = verdict.is_sure and is_binary(judged.y)
         return evidence_of(
             judged,
             predicted=self.calibration(judged.score),
             caveat=self.calibration.caveat,
-            drivers=describe_drivers(features, score[rows.sampled], share=0.3)
+            drivers=describe_drivers(rows.features, score[rows.sampled], share=0.3)
             | {"linear": self.evidence["drivers"]["linear"]},
             certificate=certify(judged.score, y=judged.y, treatment=judged.treated)
             if can_certify
@@ -110,10 +109,9 @@ class TrialModel:
     def _scored(self, rows: TableRows) -> tuple[Floats, Verdict]:
         """Scores of all rows, and which of them are new to the model."""
         scores, contents = [], []
-        for own, frame in rows.batches():
+        for frame, y, treated, *_ in rows.rows.batches():
             X = self.encoder.transform(frame)
             scores.append(np.asarray(self.estimator.predict(X), dtype=np.float64))
-            y, treated = rows.y[own], rows.treated[own]
             contents.append(content_hashes(X, y, treated, self.seen.digits))
         ids = None if self.columns.id is None else rows.keys
         verdict = self.seen.judge(np.concatenate(contents), ids)

@@ -44,11 +44,10 @@ def with_rivals(
     others = [name for name in dict.fromkeys(names) if name != recipe.model]
     makes = makers([recipe.model, *others], recipe.seed)
     if recipe.hold_out:
+        made = {name: make() for name, make in makes.items()}
+        fitted = rows.fit(made, lambda keys: ~recipe.held_out(keys))
+        ranks = dict(zip(makes, rows.scores(fitted, recipe.held_out), strict=True))
         apart = recipe.held_out(rows.keys)
-        scores = rows.scores(
-            rows.fit({name: make() for name, make in makes.items()}, ~apart), apart
-        )
-        ranks = dict(zip(makes, scores, strict=True))
         y, treated = rows.y[apart], rows.treated[apart]
     else:
         ranks = cross_fit(rows, makes, recipe, with_chunks=False).ranks

@@ -53,11 +53,28 @@ class TrialRows(NamedTuple):
             arm_names=(columns.control, columns.treated),
         )
 
-    def take(self, rows: Bools) -> TrialRows:
-        """Some of the rows."""
+    def take(self, rows: NDArray[np.intp]) -> TrialRows:
+        """The rows at some places."""
+        if len(rows) == len(self.y):
+            return self
         ids = None if self.ids is None else self.ids[rows]
-        kept = self.frame[rows], self.y[rows], self.treated[rows], ids, self.positions[rows]
+        kept = self.frame.iloc[rows], self.y[rows], self.treated[rows], ids, self.positions[rows]
         return TrialRows(*kept, self.left_out, self.first)
+
+
+def joined(pieces: list[TrialRows]) -> TrialRows:
+    """The rows of several pieces of one table as one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    frames, ys, treated, ids, positions, *_ = zip(*pieces, strict=True)
+    return TrialRows(
+        pd.concat(frames),
+        np.concatenate(ys),
+        np.concatenate(treated),
+        None if ids[0] is None else np.concatenate(ids),
+        np.concatenate(positions),
+        {},
+    )
 
 
 def trial_rows(frame: pd.DataFrame, columns: ColumnNames) -> TrialRows:
