@@ -196,7 +196,8 @@ class Expectation:
     ) -> Self:
         """From the band of some rows."""
         widest = int(band.standard_error.argmax())
-        one = (band.upper - band.uplift)[widest] / band.standard_error[widest]
+        error = band.standard_error[widest]  # 0 where no outcome varies: any multiple covers then
+        one = (band.upper - band.uplift)[widest] / error if error > 0 else band.critical
         return cls(
             share=band.share,
             uplift=band.uplift,
@@ -387,10 +388,10 @@ class Plan:
         )
         return (
             f"People and cost are those of {who}. Effects are those of the trial's people above "
-            f"the same threshold, from {self.n_rows:,} held-out rows: they carry over as far as "
-            f"the people treated are like those. Intervals have level {self.level:.0%} for all "
-            f"shares together and allow for chance in the trial, not for a cohort that is "
-            f"different."
+            f"the same threshold, from {self.n_rows:,} rows that were not learnt from: they carry "
+            f"over as far as the people treated are like those. Intervals have level "
+            f"{self.level:.0%} for all shares together and allow for chance in the trial, not for "
+            f"a cohort that is different."
         )
 
     def __str__(self) -> str:

@@ -320,8 +320,8 @@ def ratio_intervals(band: UpliftBand) -> list[tuple[float, float, float] | None]
     intervals hold at all shares of the band together.
     """
     whole, c = float(band.uplift[-1]), band.covariance
-    multiple = _ratio_multiple(band) if band.lower[-1] > 0 else math.inf
-    if not whole > multiple * band.standard_error[-1]:
+    multiple = _ratio_multiple(band) if band.lower[-1] > 0 else None
+    if multiple is None or whole <= multiple * band.standard_error[-1]:
         return [None] * len(band.share)
     quadratic = whole**2 - multiple**2 * c[-1, -1]
     found: list[tuple[float, float, float] | None] = []
