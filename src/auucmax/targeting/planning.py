@@ -39,6 +39,7 @@ from auucmax.evaluation.bands import UpliftBand, uplift_band
 from auucmax.evaluation.inference import with_weight
 from auucmax.targeting.policy import Selection, check_money, rounding_of
 
+LARGEST_NUMBER = 1e200  #: of a file: products of some of them are finite still
 EVERY_PERCENT = np.linspace(0, 1, 101)
 # The normal approximation is poor at smaller shares; nobody (share 0) is exact.
 SHARES = np.concatenate([[0.0], np.arange(5, 101) / 100])
@@ -194,7 +195,12 @@ class Expectation:
     def of_band(
         cls, band: UpliftBand, reliable: ArrayLike, scores: ScoreQuantiles, n_rows: int
     ) -> Self:
-        """From the band of some rows."""
+        """From the band of some rows; ValueError if there are too few for an error."""
+        if not np.isfinite(band.standard_error).all():
+            raise ValueError(
+                "a plan should have at least two rows (with groups, two clusters) of each arm, got "
+                "one in an arm. Pass more rows."
+            )
         widest = int(band.standard_error.argmax())
         error = band.standard_error[widest]  # 0 where no outcome varies: any multiple covers then
         one = (band.upper - band.uplift)[widest] / error if error > 0 else band.critical
@@ -297,20 +303,26 @@ class Expectation:
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """What :meth:`to_dict` wrote; ValueError for anything that it cannot have written."""
         arrays = {name: check_column(plain[name], name) for name in _NUMBERS}
-        numbers = {name: float(plain[name]) for name in ("pointwise", "critical", "level")}
+        numbers = {name: plain[name] for name in ("pointwise", "critical", "level")}
         reliable = np.array(plain["reliable"])
         share, score = arrays["share"], arrays["score"]
         same = {len(share), len(arrays["uplift"]), len(arrays["standard_error"]), len(reliable)}
         right = (
             len(same) == 1
             and reliable.dtype == bool
+            and reliable.ndim == 1
             and len({len(score), len(arrays["above"]), len(arrays["reach"])}) == 1
             and (np.diff(share) > 0).all()
             and (share[0], share[-1]) == (0, 1)
             and (np.diff(score) < 0).all()
             and (arrays["standard_error"] >= 0).all()
-            and (np.diff(np.column_stack([arrays["above"], arrays["reach"]]).ravel()) >= 0).all()
-            and all(np.isfinite(value) and value >= 0 for value in numbers.values())
+            and (arrays["above"][0], arrays["reach"][-1]) == (0, 1)
+            and (arrays["above"] < arrays["reach"]).all()
+            and (arrays["reach"][:-1] <= arrays["above"][1:]).all()
+            and all(np.abs(array).max() <= LARGEST_NUMBER for array in arrays.values())
+            and all(type(value) in (int, float) for value in numbers.values())
+            and 0 < numbers["level"] < 1
+            and all(0 <= value <= LARGEST_NUMBER for value in numbers.values())
         )
         if not right:
             raise ValueError("an expectation should have shares, a curve and scores, got others.")
@@ -526,11 +538,6 @@ def expect(
         # The multiple of the grid itself, so that one share more changes no other interval.
         multiple = uplift_band(outcome, score, shares=own, **given_band).critical
         band = replace(band, critical=multiple)
-    if not np.isfinite(band.standard_error).all():
-        raise ValueError(
-            "a plan should have at least two rows (with groups, two clusters) of each arm, got one "
-            "in an arm. Hold out more rows."
-        )
     rows, _ = with_weight(check_rows(outcome, score, **given), None)
     return Expectation.of_band(
         band,
