@@ -208,4 +208,13 @@ def _encoded(name: str, value: Any) -> bytes:
 def _decoded(name: str, content: bytes) -> Any:
     if name.endswith(".npy"):
         return array_of(name, content)
-    return json.loads(content) if name.endswith(".json") else content
+    if name.endswith(".json"):
+        return json.loads(content, parse_constant=_finite, parse_float=_finite)
+    return content
+
+
+def _finite(text: str) -> float:
+    """The number of a text; a file that was written whole has neither NaN nor infinities."""
+    if math.isfinite(value := float(text)):
+        return value
+    raise ValueError(f"{text[:50]} is no finite number")

@@ -10,6 +10,7 @@ from tests.report.hostile import HOSTILE
 from auucmax import certify, check_randomisation, make_trial
 from auucmax.report import Economy, Names, summarise
 from auucmax.targeting import calibrate
+from auucmax.trial_model.drivers import linear_weights
 
 
 class Material:
@@ -43,7 +44,9 @@ def summary(material):
         features=m.features,
         rivals=m.rivals,
         calibration=calibrate(other.y, other.score, treatment=other.treatment),
-        linear=([0.5, -1.0, 0.0, 2.0], m.trial.X),
+        linear=linear_weights(
+            np.array([0.5, -1.0, 0.0, 2.0]), list(m.trial.X), m.trial.X.std(ddof=0).to_numpy()
+        ),
         names=Names(outcome="visit", treated="e-mail", control="none", model="AUUC-max"),
         economy=Economy(cohort=20_000, cost=0.1, value=4.0, currency="EUR"),
         certificate=certify(m.score, y=m.y, treatment=m.treatment),
@@ -66,6 +69,6 @@ def hostile_summary(material):
         rivals={HOSTILE[3]: m.score, HOSTILE[4]: -m.score, "R" * 3000: m.rivals["random"]},
         names=Names(HOSTILE[1], HOSTILE[2], HOSTILE[3], HOSTILE[4], HOSTILE[5], HOSTILE[0]),
         economy=Economy(cost=0.1, value=4.0, currency=HOSTILE[1]),
-        linear=([1.0], m.trial.X.iloc[:, :1].set_axis([HOSTILE[4]], axis=1)),
+        linear=linear_weights(np.ones(1), [HOSTILE[4]], np.ones(1)),
         notes=HOSTILE,
     )

@@ -8,8 +8,10 @@ from importlib.resources import files
 import pytest
 from tests.report.hostile import HOSTILE
 
-from auucmax.report import render, summarise, write_report
+from auucmax import make_trial
+from auucmax.report import render, summarise, summarise_model, write_report
 from auucmax.report.page import embedded_json
+from auucmax.trial_model import fit_trial_model
 
 VOID = {"meta", "input", "br", "link", "img", "hr"}
 SELF_CLOSED = {"line", "circle", "path", "rect"}
@@ -146,6 +148,30 @@ def test_pages_without_the_optional_parts(material):
     assert "not checked" in parsed.text
     real = render(summarise(material.y * 3.5, material.score, treatment=material.treatment))
     assert 'id="risk"' not in real
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # few rows
+@pytest.mark.parametrize(
+    ("n_rows", "hold_out", "title", "part"),
+    [
+        (1_500, 0, "Tenths of the people", "tenth"),
+        (300, 0, r"\d equal parts of the people", "part"),
+        (120, 0.4, "All people", "part"),
+    ],
+)
+def test_a_page_from_the_model_alone(n_rows, hold_out, title, part):
+    trial = make_trial(n_rows, base_rate=0.4, random_state=0)
+    table = trial.X.assign(visit=trial.y, mail=trial.treatment)
+    model = fit_trial_model(table, treatment="mail", outcome="visit", model="tm", hold_out=hold_out)
+    text = render(summarise_model(model))
+    Page(text)
+    assert re.search(f">{title}: predicted against actual</h2>", text)
+    assert f'<th scope="col">{part}</th>' in text
+    assert f">{part} of the people, highest score first<" in text
+    assert "rows, each ranked by a model that was not fitted on it" in text
+    assert ("held-out" in text) == (hold_out > 0)  # in the words of the certificate
+    assert ("The model that is kept learnt from all of them." in text) == (hold_out == 0)
+    assert ("this model has not seen them" in text) == (hold_out > 0)
 
 
 def test_other_dictionaries_are_refused(summary):

@@ -164,7 +164,6 @@ def test_same_seed_same_summary_and_row_order_does_not_matter(material):
         ({"rivals": {"short": [1.0, 2.0]}}, r"rivals\['short'\] should have as many rows"),
         ({"economy": Economy(cost=-1.0)}, "cost should be"),
         ({"economy": Economy(cohort=0)}, "n_people should be"),
-        ({"linear": ([1.0], pd.DataFrame({"a": [1.0], "b": [1.0]}))}, "coef should have a number"),
     ],
 )
 def test_bad_input_is_refused_in_words(material, change, message):

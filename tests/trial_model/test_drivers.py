@@ -1,8 +1,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from auucmax.report.drivers import MOST_DRIVERS, describe_drivers, linear_weights
 from scipy.stats import spearmanr
+
+from auucmax.trial_model.drivers import MOST_DRIVERS, describe_drivers, linear_weights
 
 
 @pytest.fixture
@@ -68,8 +69,8 @@ def test_many_features_are_cut_and_useless_ones_are_named():
 
 
 def test_linear_weights_do_not_depend_on_the_units():
-    frame = pd.DataFrame({"a": [0.0, 1.0, 5.0], "b": [2.0, 2.0, 3.0]})
-    first = linear_weights([1.0, 3.0], frame)
-    second = linear_weights([0.01, 3.0], frame.assign(a=100 * frame["a"]))
+    deviation = pd.DataFrame({"a": [0.0, 1.0, 5.0], "b": [2.0, 2.0, 3.0]}).std(ddof=0).to_numpy()
+    first = linear_weights(np.array([1.0, 3.0]), ["a", "b"], deviation)
+    second = linear_weights(np.array([0.01, 3.0]), ["a", "b"], deviation * [100, 1])
     assert [t["name"] for t in first] == ["a", "b"]
     assert [t["weight"] for t in first] == pytest.approx([t["weight"] for t in second])

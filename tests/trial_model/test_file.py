@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from tests.trial_model.trial_table import NAMES, trial_table
 
+from auucmax import _archive
+from auucmax._archive import array_bytes
 from auucmax.trial_model import MODELS, ModelFileError, fit_trial_model, load_model, save_model
 from auucmax.trial_model import file as model_file
 
@@ -23,6 +25,11 @@ def fit(name, rows=1_500, **options):
         warnings.simplefilter("ignore", UserWarning)  # few rows
         options = NAMES | {"id": "person", "model": name} | options
         return fit_trial_model(trial_table(rows), **options)
+
+
+def new_rows(n):
+    """Rows that are new to the models, and so are their ids."""
+    return trial_table(n, random_state=4).assign(person=[f"new{k}" for k in range(n)])
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +59,15 @@ def archive(parts, compression=zipfile.ZIP_STORED):
 def rewrite(path, change=None, estimator=None, **more):
     """A file whose checks of wholeness pass, with other contents."""
     parts = members(path.read_bytes())
-    plain = json.loads(parts["model.json"])
+    plain = json.loads(parts["header.json"])
     parts |= more
     if estimator is not None:
         parts["estimator.skops"] = estimator
     plain["estimator_hash"] = model_file._digest(parts["estimator.skops"])
     if change is not None:
         change(plain)
-    if "model.json" not in more:
-        parts["model.json"] = json.dumps(plain).encode()
+    if "header.json" not in more:
+        parts["header.json"] = json.dumps(plain).encode()
     path.write_bytes(archive({name: data for name, data in parts.items() if data is not None}))
 
 
@@ -96,42 +103,87 @@ def test_round_trip(name, tmp_path):
     assert again.calibration == model.calibration
     assert again.encoder.terms_ == model.encoder.terms_
     assert again.model_name == name
-    for loaded, kept in zip(again.test_rows, model.test_rows, strict=True):
-        np.testing.assert_array_equal(loaded, kept)
-        assert loaded.dtype == kept.dtype
-    fitted_on = trial_table(1_500)
-    np.testing.assert_array_equal(
-        again.held_out(fitted_on).positions, model.held_out(fitted_on).positions
-    )
+    assert again.recipe == model.recipe
+    assert again.evidence.to_dict() == model.evidence.to_dict()
+    assert again.judge(trial_table(1_500)) is again.evidence  # it knows its own rows
+    np.testing.assert_equal(again.judge(new_rows(700)).facts, model.judge(new_rows(700)).facts)
     # Saved again, the same plain data: no clock, no chance. (skops names arrays as it likes.)
     save_model(again, tmp_path / "n")
     first, second = (
-        json.loads(members((tmp_path / file).read_bytes())["model.json"]) | {"estimator_hash": ""}
+        json.loads(members((tmp_path / file).read_bytes())["header.json"]) | {"estimator_hash": ""}
         for file in ("m", "n")
     )
     assert first == second
 
 
-def test_without_ids_and_calibration(tmp_path):
-    model = fit("tm", id=None, features=["age", "town"], calibration_share=0)
+@pytest.mark.parametrize("options", [{"id": None}, {"hold_out": 0.3}, {"forget_rows": True}])
+def test_round_trip_of_other_ways_to_fit(options, tmp_path):
+    model = fit("tm", features=["age", "town", "spent"], **options)
     save_model(model, tmp_path / "m")
     again = load_model(tmp_path / "m")
-    assert again.calibration is None
-    table = trial_table(1_500)
-    np.testing.assert_array_equal(again.held_out(table).positions, model.held_out(table).positions)
+    assert again.evidence.to_dict() == model.evidence.to_dict()
+    assert again.judge(trial_table(1_500)) is again.evidence
+    found, expected = (one.judge(new_rows(700)) for one in (again, model))
+    np.testing.assert_equal(found.to_dict(), expected.to_dict())
+    assert (found["doubt"] is not None) == ("forget_rows" in options)
+    filters = {"contents.npy"} | ({"ids.npy"} if "id" not in options else set())
+    kept = set() if "forget_rows" in options else filters
+    assert set(members((tmp_path / "m").read_bytes())) == {"header.json", "estimator.skops"} | kept
 
 
-def test_rows_of_people_are_not_in_the_file(model, path):
-    parts = members(path.read_bytes())
-    assert set(parts) == {
-        "model.json", "ids.npy", "rows.npy", "some.npy", "others.npy", "strata.npy", "test.npy",
-        "estimator.skops",
-    }  # fmt: skip
-    names = members(parts["estimator.skops"])
-    text = parts["model.json"].decode() + names["schema.json"].decode()
-    for unwanted in ("training_record_", "selection_path_", "p123"):
-        assert unwanted not in text
-    json.loads(parts["model.json"])
+def inside(tree, kinds):
+    """Every value of some kinds in a JSON tree."""
+    if isinstance(tree, kinds) and not isinstance(tree, bool):
+        yield tree
+    if isinstance(tree, dict | list):
+        for value in tree.values() if isinstance(tree, dict) else tree:
+            yield from inside(value, kinds)
+
+
+@pytest.mark.parametrize(("name", "options"), [("mom", {}), ("tm", {"hold_out": 0.3})])
+def test_no_row_of_a_person_is_in_the_file(name, options, tmp_path):
+    """Neither ids, nor outcomes, nor features; the digits of a number tell whose it is."""
+    rng = np.random.default_rng(0)
+    table = trial_table(2_000).assign(
+        person=[f"id-{k:x}" for k in rng.integers(2**60, size=2_000)],
+        visit=lambda t: np.where(t["visit"] == 1, rng.gamma(2, 30, 2_000), 0),
+    )
+    model = fit_trial_model(table, **NAMES, id="person", model=name, **options)
+    save_model(model, tmp_path / "m")
+    parts = members((tmp_path / "m").read_bytes())
+    assert set(parts) == {"header.json", "ids.npy", "contents.npy", "estimator.skops"}
+    text = parts["header.json"] + members(parts["estimator.skops"])["schema.json"]
+    for unwanted in ("training_record_", "selection_path_", *table["person"]):
+        assert unwanted.encode() not in text
+    header = json.loads(parts["header.json"])
+    kept = set(inside(header, (int, float)))
+    assert len(kept) > 100
+    assert not kept & (set(table["visit"]) - {0})
+    fills = {column.get("fill") for column in header["encoder"]["columns"]}  # medians
+    assert not kept & set(table["spent"]) - fills
+    # No list is nearly as long as the rows are many.
+    assert max(map(len, inside(header, list))) <= 102
+
+
+def test_between_two_numbers_lie_twenty_rows_of_each_arm(model):
+    facts, share = model.evidence.facts, model.evidence.expected.share
+    assert np.diff(share).min() * facts["rows"]["n_rows"] >= 40
+    tenths = facts["deciles"]
+    assert min(tenths["treated"] + tenths["control"]) >= 20
+
+
+@pytest.mark.parametrize("n_rows", [1_500, 30_000])
+def test_files_are_small(n_rows, tmp_path):
+    """At most 100 kB beside the estimator, and two bytes for each row that was learnt from."""
+    for options in ({}, {"id": None}, {"hold_out": 0.3}, {"forget_rows": True}):
+        model = fit("tm", n_rows, **options)
+        save_model(model, tmp_path / "m")
+        parts = members((tmp_path / "m").read_bytes())
+        filters = sum(len(data) for name, data in parts.items() if name.endswith(".npy"))
+        n_learnt = 0 if "forget_rows" in options else model.summary["table"]["learnt"]
+        assert 2 * n_learnt <= filters <= 2 * n_learnt + 300
+        beside = (tmp_path / "m").stat().st_size - len(parts["estimator.skops"]) - filters
+        assert beside <= 100_000
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_rest(model, path, monkeypatch):
@@ -155,26 +207,35 @@ def test_files_of_other_kinds(path, tmp_path, monkeypatch):
     for content in (b"", b"text", whole[: len(whole) // 2], whole[:-30], b"PK\x03\x04" + bytes(99)):
         path.write_bytes(content)
         refused(path, "should be a whole model file")
-    path.write_bytes(archive({"model.json": "{}"}))
-    refused(path, "its members are model.json")
+    path.write_bytes(archive({"header.json": "{}"}))
+    refused(path, "it is not marked as auucmax model")
     path.write_bytes(whole)
-    monkeypatch.setattr(model_file, "LARGEST_FILE", 1000)
+    monkeypatch.setattr(_archive, "LARGEST_FILE", 1000)
     refused(path, "of at most 1,000 bytes, got")
 
 
-def test_a_newer_version(path):
-    rewrite(path, lambda plain: plain.update(version=2, something="new"))
-    refused(path, "should have a format of version 1 or older, got 2.*upgrade auucmax")
-
-
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_a_newer_version_in_another_form(path, compression):
+def test_a_newer_version(path, compression):
     parts = members(path.read_bytes())
-    plain = json.loads(parts["model.json"]) | {"version": 2}
-    parts |= {"model.json": json.dumps(plain).encode(), "new.npy": b"x"}
-    del parts["rows.npy"]
+    plain = json.loads(parts["header.json"]) | {"version": 3, "something": "new"}
+    parts |= {"header.json": json.dumps(plain).encode(), "new.npy": b"x"}
+    del parts["contents.npy"]
     path.write_bytes(archive(parts, compression))
-    refused(path, "should have a format of version 1 or older, got 2.*upgrade auucmax")
+    refused(path, "of version 2, got version 3. A newer auucmax wrote it: upgrade auucmax")
+
+
+def test_a_file_of_version_1_says_to_fit_again(path):
+    """Its members had other names, and there were more of them."""
+    fields = ("model_name", "encoder", "columns", "split", "calibration", "summary")
+    plain = {"format": "auucmax model", "version": 1, "auucmax": "0.1", "estimator_hash": "0" * 32}
+    arrays = ("ids", "rows", "some", "others", "strata", "test")
+    parts = {"model.json": json.dumps(plain | dict.fromkeys(fields)).encode()}
+    parts |= {f"{name}.npy": array_bytes(np.zeros((3, 40))) for name in arrays}
+    path.write_bytes(archive(parts | {"estimator.skops": archive({"schema.json": b"{}"})}))
+    assert refused(path) == (
+        "trial.model should be a model file of version 2, got version 1. An older auucmax wrote "
+        "it: fit the model again."
+    )
 
 
 @pytest.mark.parametrize(
@@ -184,9 +245,16 @@ def test_a_newer_version_in_another_form(path, compression):
         lambda d: d.update(version="1"),
         lambda d: d.update(version=0),
         lambda d: d.update(version=True),
-        lambda d: d.update(model_name="tm"),
-        lambda d: d.update(model_name="os.system"),
-        lambda d: d.update(model_name=["auucmax"]),
+        lambda d: d["recipe"].update(model="tm"),
+        lambda d: d["recipe"].update(model="os.system"),
+        lambda d: d["recipe"].update(model=["auucmax"]),
+        lambda d: d["recipe"].update(key="short"),
+        lambda d: d["recipe"].update(n_folds=0),
+        lambda d: d["recipe"].update(n_folds=10**9),
+        lambda d: d["recipe"].update(hold_out=1.0),
+        lambda d: d["recipe"].update(seed=-1),
+        lambda d: d["recipe"].update(more=1),
+        lambda d: d.update(recipe=None),
         lambda d: d.update(more=1),
         lambda d: d.pop("summary"),
         lambda d: d.update(summary=[]),
@@ -197,8 +265,12 @@ def test_a_newer_version_in_another_form(path, compression):
         lambda d: d["encoder"]["columns"][0].update(name="other"),
         lambda d: d["columns"].update(features=["age"]),
         lambda d: d.update(columns=[]),
-        lambda d: d["split"].update(key="short"),
-        lambda d: d["split"].update(chance=None),
+        lambda d: d["seen"].update(n_rows=0),
+        lambda d: d["seen"].update(total=7),
+        lambda d: d["seen"].update(repeats=2),
+        lambda d: d["seen"].update(digits=4),
+        lambda d: d.update(seen=None),
+        lambda d: d.update(evidence=None),
         lambda d: d.update(estimator_hash="0" * 32),
     ],
 )
@@ -209,24 +281,58 @@ def test_contents_that_no_model_wrote(path, change):
     refused(path, "should be a whole model file")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda e: e.update(facts={}),
+        lambda e: e["facts"].update(level="high"),
+        lambda e: e["facts"].update(level=7),
+        lambda e: e["facts"].update(certificate={}),
+        lambda e: e["facts"]["certificate"].update(text=["x"]),
+        lambda e: e["facts"]["certificate"].update(gain_lower_bound="x"),
+        lambda e: e["facts"].update(randomisation={}),
+        lambda e: e["facts"]["randomisation"].update(tests=[{}]),
+        lambda e: e["facts"]["randomisation"]["tests"][0].update(adjusted_p_value="x"),
+        lambda e: e["facts"]["auuc"].update(estimate=None),
+        lambda e: e["facts"]["effect"].update(lower=None),
+        lambda e: e["facts"]["rows"].update(n_rows=0),
+        lambda e: e["facts"]["rivals"][0].update(verdict="splendid"),
+        lambda e: e["facts"]["risk"].pop(),
+        lambda e: e["facts"]["deciles"]["rows"].pop(),
+        lambda e: e["facts"]["deciles"]["bin"].__setitem__(0, 5),
+        lambda e: e["facts"].update(ratio=[[1.0]] * len(e["facts"]["ratio"])),
+        lambda e: e["facts"].update(notes="none"),
+        lambda e: e["expected"].update(share=[1, 0]),
+        lambda e: e["expected"].update(share=None),
+        lambda e: e["expected"]["uplift"].pop(),
+        lambda e: e["expected"].update(critical="2"),
+        lambda e: e["expected"].update(n_rows=-3),
+        lambda e: e["expected"].update(score=[]),
+    ],
+)
+def test_evidence_that_no_model_wrote(path, change):
+    rewrite(path, lambda plain: change(plain["evidence"]))
+    refused(path, "should be a whole model file")
+
+
 def test_json_that_is_none_or_too_deep(path):
     original = path.read_bytes()
     for text in (b"[" * 100_000, b"[1, 2]", b"\xff\xfe", b"9" * 10_000):
         path.write_bytes(original)
-        rewrite(path, **{"model.json": text})
+        rewrite(path, **{"header.json": text})
         refused(path, "should be a whole model file")
 
 
 def test_archives_that_are_bombs_or_have_odd_members(path):
     parts = members(path.read_bytes())
     bomb = b"[" + b" " * 50_000_000 + b"]"
-    path.write_bytes(archive(parts | {"model.json": bomb}, zipfile.ZIP_DEFLATED))
+    path.write_bytes(archive(parts | {"header.json": bomb}, zipfile.ZIP_DEFLATED))
     tracemalloc.start()
     refused(path, "compressed")
     assert tracemalloc.get_traced_memory()[1] < 5_000_000
     tracemalloc.stop()
     path.write_bytes(archive(parts | {"../../etc/passwd": "x"}))
-    refused(path, "its members are")
+    refused(path, "its members differ in ../../etc/passwd")
     path.write_bytes(archive(parts))
     inner = members(parts["estimator.skops"])
     rewrite(path, estimator=archive(inner | {"../up.npy": b"x"}))
@@ -239,7 +345,7 @@ def test_archives_that_are_bombs_or_have_odd_members(path):
         warnings.simplefilter("ignore")
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as twice:
-            for name, content in [*parts.items(), ("model.json", b"{}")]:
+            for name, content in [*parts.items(), ("contents.npy", b"x")]:
                 twice.writestr(name, content)
     path.write_bytes(buffer.getvalue())
     refused(path, "equal names")
@@ -275,7 +381,7 @@ def with_parts(path, nodes, **more):
 
 
 def test_one_array_that_is_named_many_times(path):
-    big = model_file._array_bytes(np.zeros(200_000))
+    big = array_bytes(np.zeros(200_000))
     with_parts(path, [array_node("big.npy", 1000 + k) for k in range(100)], **{"big.npy": big})
     tracemalloc.start()
     refused(path, "names an array more than once")
@@ -403,24 +509,22 @@ def test_numbers_that_give_no_scores(path):
     refused(path)
 
 
+@pytest.mark.parametrize("name", ["ids.npy", "contents.npy"])
 @pytest.mark.parametrize(
-    "rows",
+    "bits",
     [
-        np.zeros((3, 4)),
-        np.ones((2, 4)),
-        np.ones(3),
-        np.array([[0, np.nan], [0, 1], [0, 1]]),
-        np.array([[0, 1], [0, 1], [0, 2]], dtype=np.float64),
-        np.array([[0, 1], [0, 1], [0, 1]], dtype=np.int64),
+        np.zeros((4, 4), dtype=np.uint8),
+        np.zeros(100),
+        np.zeros(7, dtype=np.uint8),
+        np.array(3, dtype=np.uint8),
     ],
 )
-def test_test_rows_that_are_none(path, rows):
-    rewrite(path, **{"test.npy": model_file._array_bytes(rows)})
-    refused(path, r"the test rows|test\.npy has values that are not finite")
+def test_filters_that_are_none(path, name, bits):
+    rewrite(path, **{name: array_bytes(bits)})
+    refused(path, "the rows that were seen should be as a fit writes them")
 
 
 def test_a_list_of_types_that_skops_has_changed_would_be_noticed(model):
-    content = model_file.import_optional("skops.io", extra="tables").dumps(
-        model_file._trimmed(model.estimator)
-    )
-    model_file._check_nodes(content)
+    import skops.io
+
+    model_file._check_nodes(skops.io.dumps(model_file._trimmed(model.estimator)))

@@ -117,16 +117,17 @@ def uplift_figure(summary: Mapping[str, Any], *, width: int = WIDE) -> Markup:
 
 
 def decile_figure(summary: Mapping[str, Any], *, width: int = WIDE) -> Markup:
-    """Actual effect of each tenth with its interval, and the predicted one beside it."""
+    """Actual effect of each tenth (of few rows: part) with its interval, and the predicted one."""
     deciles, scale = summary["deciles"], summary["unit"]["scale"]
     bins, predicted = deciles["bin"], deciles["predicted"]
+    part = "tenth" if len(bins) == 10 else "part"
     shown = [deciles["uplift"], deciles["lower"], deciles["upper"], predicted or []]
     values = [v * scale for column in shown for v in column if v is not None] + [0.0]
     axes = Axes(width, 280, (0.5, len(bins) + 0.5), _around(values), bottom=46)
     parts = [
         axes.frame(
             [(b, str(b)) for b in bins],
-            "tenth of the people, highest score first",
+            f"{part} of the people, highest score first",
             f"effect {summary['unit']['per']}",
         )
     ]
@@ -149,7 +150,7 @@ def decile_figure(summary: Mapping[str, Any], *, width: int = WIDE) -> Markup:
             diamond = Markup('<path class="predicted" d="M{0} {1}l5.5 5.5l-5.5 5.5l-5.5 -5.5z"/>')
             parts.append(diamond.format(x, round(y - 5.5, 2)))
     label = (
-        "Effect in each tenth of the people, with intervals. The numbers are in the table below."
+        f"Effect in each {part} of the people, with intervals. The numbers are in the table below."
     )
     return _svg(axes, "deciles", label, parts, scale)
 

@@ -37,6 +37,7 @@ from auucmax.evaluation.curves import UpliftBand
 from auucmax.evaluation.levels import Levels
 from auucmax.targeting.policy import Selection, check_money, rounding_of
 
+LARGEST_NUMBER = 1e200  #: of a file: products of some of them are finite still
 EVERY_PERCENT = np.linspace(0, 1, 101)
 # The normal approximation is poor at smaller shares; nobody (share 0) is exact.
 SHARES = np.concatenate([[0.0], np.arange(5, 101) / 100])
@@ -202,9 +203,18 @@ class Expectation:
     def of_band(
         cls, band: UpliftBand, levels: Levels, scores: ScoreQuantiles | None = None
     ) -> Self:
-        """From the band of some rows, sorted; ``scores``: others than those of the rows."""
+        """From the band of some rows, sorted; ``scores``: others than those of the rows.
+
+        ValueError if there are too few rows for an error.
+        """
+        if not np.isfinite(band.standard_error).all():
+            raise ValueError(
+                "a plan should have at least two rows (with groups, two clusters) of each arm, got "
+                "one in an arm. Pass more rows."
+            )
         widest = int(band.standard_error.argmax())
-        one = (band.upper - band.uplift)[widest] / band.standard_error[widest]
+        error = band.standard_error[widest]  # 0 where no outcome varies: any multiple covers then
+        one = (band.upper - band.uplift)[widest] / error if error > 0 else band.critical
         return cls(
             share=band.share,
             uplift=band.uplift,
@@ -304,20 +314,26 @@ class Expectation:
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """What :meth:`to_dict` wrote; ValueError for anything that it cannot have written."""
         arrays = {name: check_column(plain[name], name) for name in _NUMBERS}
-        numbers = {name: float(plain[name]) for name in ("pointwise", "critical", "level")}
+        numbers = {name: plain[name] for name in ("pointwise", "critical", "level")}
         reliable = np.array(plain["reliable"])
         share, score = arrays["share"], arrays["score"]
         same = {len(share), len(arrays["uplift"]), len(arrays["standard_error"]), len(reliable)}
         right = (
             len(same) == 1
             and reliable.dtype == bool
+            and reliable.ndim == 1
             and len({len(score), len(arrays["above"]), len(arrays["reach"])}) == 1
             and (np.diff(share) > 0).all()
             and (share[0], share[-1]) == (0, 1)
             and (np.diff(score) < 0).all()
             and (arrays["standard_error"] >= 0).all()
-            and (np.diff(np.column_stack([arrays["above"], arrays["reach"]]).ravel()) >= 0).all()
-            and all(np.isfinite(value) and value >= 0 for value in numbers.values())
+            and (arrays["above"][0], arrays["reach"][-1]) == (0, 1)
+            and (arrays["above"] < arrays["reach"]).all()
+            and (arrays["reach"][:-1] <= arrays["above"][1:]).all()
+            and all(np.abs(array).max() <= LARGEST_NUMBER for array in arrays.values())
+            and all(type(value) in (int, float) for value in numbers.values())
+            and 0 < numbers["level"] < 1
+            and all(0 <= value <= LARGEST_NUMBER for value in numbers.values())
         )
         if not right:
             raise ValueError("an expectation should have shares, a curve and scores, got others.")
@@ -395,10 +411,10 @@ class Plan:
         )
         return (
             f"People and cost are those of {who}. Effects are those of the trial's people above "
-            f"the same threshold, from {self.n_rows:,} held-out rows: they carry over as far as "
-            f"the people treated are like those. Intervals have level {self.level:.0%} for all "
-            f"shares together and allow for chance in the trial, not for a cohort that is "
-            f"different."
+            f"the same threshold, from {self.n_rows:,} rows that were not learnt from: they carry "
+            f"over as far as the people treated are like those. Intervals have level "
+            f"{self.level:.0%} for all shares together and allow for chance in the trial, not for "
+            f"a cohort that is different."
         )
 
     def __str__(self) -> str:
@@ -538,11 +554,6 @@ def expect(
         # The multiple of the grid itself, so that one share more changes no other interval.
         multiple = levels.band(own, level=level, random_state=random_state).critical
         band = replace(band, critical=multiple)
-    if not np.isfinite(band.standard_error).all():
-        raise ValueError(
-            "a plan should have at least two rows (with groups, two clusters) of each arm, got one "
-            "in an arm. Hold out more rows."
-        )
     return Expectation.of_band(band, levels)
 
 

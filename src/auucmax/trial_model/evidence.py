@@ -23,8 +23,15 @@ from auucmax._json import plain, short
 from auucmax._validation import Bools, Floats, check_column
 from auucmax.data import RandomisationReport
 from auucmax.evaluation import Levels, UpliftBand
-from auucmax.targeting.planning import EVERY_PERCENT, Expectation, ScoreQuantiles
+from auucmax.targeting.planning import (
+    EVERY_PERCENT,
+    LARGEST_NUMBER,
+    Expectation,
+    ScoreQuantiles,
+)
 
+#: What is said of a rival.
+VERDICTS = ("worse", "better", "not told apart")
 LEAST_ROWS = 20  #: of each arm between two shares whose numbers are kept
 MOST_DIFFERENCES = 20
 _N_DRAWS = 10_000
@@ -81,16 +88,25 @@ class Evidence:
         """What ``to_dict`` wrote; ValueError for anything that it cannot have written."""
         expected, facts = Expectation.from_dict(values["expected"]), values["facts"]
         _check_like(facts, _FACTS, "evidence")
-        n_shares = len(expected.share)
-        for name in ("ratio", "risk"):
-            if facts[name] is not None and len(facts[name]) != n_shares:
-                raise ValueError(f"{name} should have a number for each of {n_shares} shares.")
-        for rival in facts["rivals"]:
-            if len(rival["uplift"]) != n_shares:
-                raise ValueError("a rival should have a number for each share, got others.")
-        lengths = {len(column) for column in facts["deciles"].values() if isinstance(column, list)}
-        if len(lengths) != 1:
-            raise ValueError("columns of the tenths should be equally long.")
+        rows, bins, rivals = facts["rows"], facts["deciles"]["bin"], facts["rivals"]
+        curves = [facts["ratio"], *(rival["uplift"] for rival in rivals)]
+        curves += [] if facts["risk"] is None else [facts["risk"]]
+        tenths = [column for column in facts["deciles"].values() if isinstance(column, list)]
+        arms = (rows["treated"], rows["control"])
+        right = (
+            facts["level"] == expected.level
+            and rows["n_rows"] == sum(arms) == expected.n_rows
+            and min(arms) >= 1
+            and _all_or_none(rows["events_treated"], rows["events_control"])
+            and _all_or_none(rows["groups"], rows["groups_treated"], rows["groups_control"])
+            and all(len(curve) == len(expected.share) for curve in curves)
+            and all(ratio is None or len(ratio) == 3 for ratio in facts["ratio"])
+            and bins == list(range(1, len(bins) + 1)) != []
+            and all(len(column) == len(bins) for column in tenths)
+            and all(rival["verdict"] in VERDICTS for rival in rivals)
+        )
+        if not right:
+            raise ValueError("evidence should have numbers that belong together, got others.")
         return cls(expected, dict(facts))
 
 
@@ -256,7 +272,7 @@ def _rival(
     other = Levels.of(rows.y, checked, treatment=rows.treated, groups=rows.groups)
     found = levels.difference(other, level)
     lower, upper = found.interval
-    verdict = "worse" if lower > 0 else "better" if upper < 0 else "not told apart"
+    verdict = VERDICTS[0 if lower > 0 else 1 if upper < 0 else 2]
     return {
         "name": short(name),
         "uplift": np.interp(grid, *other.curve()),
@@ -296,8 +312,8 @@ def ratio_intervals(band: UpliftBand) -> list[tuple[float, float, float] | None]
     intervals hold at all shares of the band together.
     """
     whole, c = float(band.uplift[-1]), band.covariance
-    multiple = _ratio_multiple(band) if band.lower[-1] > 0 else math.inf
-    if not whole > multiple * band.standard_error[-1]:
+    multiple = _ratio_multiple(band) if band.lower[-1] > 0 else None
+    if multiple is None or whole <= multiple * band.standard_error[-1]:
         return [None] * len(band.share)
     quadratic = whole**2 - multiple**2 * c[-1, -1]
     found: list[tuple[float, float, float] | None] = []
@@ -331,11 +347,12 @@ def _ratio_multiple(band: UpliftBand) -> float:
     return float(one * max(largest / ndtri((1 + band.level) / 2), 1.0))
 
 
-# What a file may hold: a type, a list of one kind, entries by name, or several of these.
+# What a file may hold: a type, a list of one kind, entries by name (with ... among them: and any
+# others), or one of several. Numbers are such that sums and products of some of them are finite.
 _NUMBER, _MAYBE = (int, float), (int, float, type(None))
 _MAYBE_TEXT = (str, type(None))
 _AUUC = dict.fromkeys(
-    ("estimate", "lower", "upper", "gain", "gain_lower", "gain_upper", "p_value"), _MAYBE
+    ("estimate", "lower", "upper", "gain", "gain_lower", "gain_upper", "p_value"), _NUMBER
 )
 _FACTS: dict[str, Any] = {
     "level": _NUMBER,
@@ -344,7 +361,8 @@ _FACTS: dict[str, Any] = {
         **{f"{what}{arm}": kind for arm in ("treated", "control") for what, kind in (
             ("", int), ("mean_", _NUMBER), ("events_", _MAYBE), ("groups_", _MAYBE))},
     },
-    "effect": dict.fromkeys(("estimate", "standard_error", "lower", "upper", "detectable"), _MAYBE),
+    "effect": dict.fromkeys(
+        ("estimate", "standard_error", "lower", "upper", "detectable"), _NUMBER),
     "auuc": _AUUC,
     "qini": _NUMBER,
     "ratio": [(type(None), [_NUMBER])],
@@ -364,26 +382,37 @@ _FACTS: dict[str, Any] = {
     },
     "rivals": [{
         "name": str, "uplift": [_NUMBER], "auuc": _AUUC, "verdict": str,
-        "difference": dict.fromkeys(("estimate", "lower", "upper", "p_value"), _MAYBE),
+        "difference": dict.fromkeys(("estimate", "lower", "upper", "p_value"), _NUMBER),
     }],
-    "certificate": (type(None), dict),
-    "randomisation": (type(None), dict),
+    "certificate": (type(None), {"text": str, "gain_lower_bound": _NUMBER, ...: ...}),
+    "randomisation": (type(None), {
+        "ok": bool, "verdict": str, "advice": [str], "alpha": _NUMBER, "notes": [str],
+        "tests": [{"name": str, "arm": str, "adjusted_p_value": _NUMBER, "detail": str, ...: ...}],
+        ...: ...,
+    }),
     "doubt": _MAYBE_TEXT,
     "notes": [str],
 }  # fmt: skip
 
 
+def _all_or_none(*values: Any) -> bool:
+    return len({value is None for value in values}) == 1
+
+
 def _check_like(value: Any, kind: Any, name: str) -> None:
     """ValueError unless a value of JSON is of a kind, all through."""
-    if isinstance(kind, tuple) and any(isinstance(one, list) for one in kind):
+    if isinstance(kind, tuple) and isinstance(kind[-1], list | dict):
         if value is None:
             return
         kind = kind[-1]
     if isinstance(kind, dict):
-        right = isinstance(value, dict) and set(value) == set(kind)
+        named = set(kind) - {...}
+        right = isinstance(value, dict) and (
+            set(value) >= named if ... in kind else set(value) == named
+        )
         if right:
-            for key, own in kind.items():
-                _check_like(value[key], own, key)
+            for key in named:
+                _check_like(value[key], kind[key], key)
     elif isinstance(kind, list):
         right = isinstance(value, list)
         if right:
@@ -392,5 +421,6 @@ def _check_like(value: Any, kind: Any, name: str) -> None:
     else:
         kinds = kind if isinstance(kind, tuple) else (kind,)
         right = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+        right = right and (not isinstance(value, int | float) or abs(value) <= LARGEST_NUMBER)
     if not right:
         raise ValueError(f"{name[:50]} should be as a fit writes it, got something else.")

@@ -157,6 +157,7 @@ def _recipe(plain: Mapping[str, Any]) -> Recipe:
         and recipe.model in MODELS
         and len(recipe.key) == 16
         and recipe.key.isascii()
+        and 0 <= recipe.seed < 2**31
         and 0 <= recipe.hold_out < 1
         and 1 <= recipe.n_folds <= 100
     )

@@ -1,9 +1,11 @@
+"""The part of the whole effect that a share gives, with its interval."""
+
 import numpy as np
 import pytest
-from auucmax.report.shares import GRID, ratio_interval, reliable_shares
 
-from auucmax._validation import check_rows
 from auucmax.evaluation import uplift_band
+from auucmax.targeting.planning import EVERY_PERCENT
+from auucmax.trial_model.evidence import ratio_intervals
 
 
 def constant_effect_rows(n, rng, effect=0.3):
@@ -15,7 +17,7 @@ def constant_effect_rows(n, rng, effect=0.3):
 def test_ends_of_the_ratio_lie_where_the_difference_is_just_significant():
     y, score, t = constant_effect_rows(3000, np.random.default_rng(0))
     band = uplift_band(y, score, treatment=t, shares=[0.3, 1.0])
-    ratio, lower, upper = ratio_interval(band, 0)
+    ratio, lower, upper = ratio_intervals(band)[0]
     assert ratio == pytest.approx(band.uplift[0] / band.uplift[1])
     # There is one ratio only, 30% to all, so the largest is no larger than one.
     multiple = (band.upper[1] - band.uplift[1]) / band.standard_error[1]
@@ -24,20 +26,20 @@ def test_ends_of_the_ratio_lie_where_the_difference_is_just_significant():
         error = np.sqrt(weights @ band.covariance @ weights)
         assert abs(band.uplift @ weights) == pytest.approx(multiple * error, rel=0.02)
     assert lower < ratio < upper
-    wide = uplift_band(y, score, treatment=t, shares=GRID)
-    assert ratio_interval(wide, 30)[1] < lower - 0.1 * (upper - lower)
+    wide = uplift_band(y, score, treatment=t, shares=EVERY_PERCENT)
+    assert ratio_intervals(wide)[30][1] < lower - 0.1 * (upper - lower)
 
 
 def test_whole_share_has_the_whole_effect_exactly():
     y, score, t = constant_effect_rows(500, np.random.default_rng(0))
-    band = uplift_band(y, score, treatment=t, shares=GRID)
-    assert ratio_interval(band, 100) == pytest.approx((1, 1, 1), abs=1e-6)
+    band = uplift_band(y, score, treatment=t, shares=EVERY_PERCENT)
+    assert ratio_intervals(band)[100] == pytest.approx((1, 1, 1), abs=1e-6)
 
 
 def test_no_ratio_unless_the_effect_is_above_zero():
     y, score, t = constant_effect_rows(500, np.random.default_rng(0), effect=0.0)
     band = uplift_band(y, score, treatment=t, shares=[0.3, 1.0])
-    assert ratio_interval(band, 0) is None
+    assert ratio_intervals(band) == [None, None]
 
 
 @pytest.mark.gate
@@ -46,9 +48,8 @@ def test_ratio_interval_covers():
     rng, covered, runs = np.random.default_rng(0), 0, 600
     for _ in range(runs):
         y, score, t = constant_effect_rows(1500, rng)
-        _, lower, upper = ratio_interval(
-            uplift_band(y, score, treatment=t, shares=[0.3, 1.0], random_state=0), 0
-        )
+        band = uplift_band(y, score, treatment=t, shares=[0.3, 1.0], random_state=0)
+        _, lower, upper = ratio_intervals(band)[0]
         covered += lower <= 0.3 <= upper
     assert abs(covered / runs - 0.95) < 3 * np.sqrt(0.95 * 0.05 / runs)
 
@@ -60,27 +61,6 @@ def test_ratio_intervals_cover_at_all_shares_together():
     for _ in range(runs):
         y, score, t = constant_effect_rows(1500, rng)
         band = uplift_band(y, score, treatment=t, shares=shares, random_state=0)
-        ends = np.array([ratio_interval(band, k)[1:] for k in range(len(shares) - 1)])
+        ends = np.array(ratio_intervals(band))[:-1, 1:]
         covered += bool(((ends[:, 0] <= shares[:-1]) & (shares[:-1] <= ends[:, 1])).all())
     assert abs(covered / runs - 0.95) < 3.5 * np.sqrt(0.95 * 0.05 / runs)
-
-
-@pytest.mark.parametrize("binary", [True, False])
-def test_reliable_shares_count_the_rows_of_each_cell(binary):
-    y, score, t = constant_effect_rows(400, np.random.default_rng(1))
-    if not binary:
-        y = y + 0.5
-    rows = check_rows(y, score, treatment=t)
-    order = np.argsort(-score)
-    expected = []
-    for share in GRID:
-        top = order[: int(share * 400 + 1e-9)]
-        cells = [y[top][t[top] == arm] for arm in (0, 1)]
-        if binary:
-            enough = all(min((c == 1).sum(), (c == 0).sum()) >= 10 for c in cells)
-        else:
-            enough = all(len(c) >= 30 for c in cells)
-        expected.append(enough)
-    assert reliable_shares(rows, GRID, binary=binary) == expected
-    assert not expected[0]
-    assert expected[-1]
