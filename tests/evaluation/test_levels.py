@@ -62,7 +62,7 @@ def test_one_sort_answers_what_the_functions_answer(rows, weighted, clustered):
         same(getattr(levels, name)(**asked), expected)
     assert levels.scores.tolist() == np.unique(rows.score).tolist()
     assert levels.arm_rows == (np.sum(~rows.treated), np.sum(rows.treated))
-    assert levels.auuc_error() == levels.curve_error() == levels.rank_error() == 0
+    assert levels.inference().bin_error == 0
     other = Levels.of(rows.y, -np.abs(rows.score), groups=groups, **options)
     expected = auuc_difference(rows.y, rows.score, -np.abs(rows.score), groups=groups, **options)
     same(levels.difference(other), expected)

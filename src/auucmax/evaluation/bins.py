@@ -289,11 +289,11 @@ class BinnedLevels(Levels):
         """
         return self._inference(level, ranking, stacklevel=3)
 
-    def _standard_error_cost(self, ranking: RankingKind) -> float:
-        """What bins can change in the standard errors: the norm of the c_i of :meth:`inference`."""
+    def _bin_costs(self, ranking: RankingKind) -> tuple[float, float]:
+        """:meth:`auuc_error`, and for standard errors the norm of the c_i of :meth:`inference`."""
         ranked, totals, arms = self._sizes(ranking)
         if arms.min() < 2:
-            return float("nan")
+            return self.auuc_error(ranking), float("nan")
         rows, _, square, size = np.moveaxis(self.sums, 2, 0)
         terms = size / arms
         if ranking == "joint":
@@ -301,7 +301,8 @@ class BinnedLevels(Levels):
         own, curve = np.maximum(ranked - 1, 0.0) / (2 * totals * arms), terms / (2 * totals)
         squares = own**2 * square + 2 * own * curve * size + curve**2 * rows
         squares = (squares * self._mixed).sum(axis=1, keepdims=True)
-        return float(np.sqrt((squares * arms / (arms - 1)).sum()))
+        norm = float(np.sqrt((squares * arms / (arms - 1)).sum()))
+        return self.auuc_error(ranking), norm
 
     def _first_above_zero(self) -> int:
         if ((self.low <= 0) & (self.high > 0)).any():

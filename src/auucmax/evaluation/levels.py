@@ -27,28 +27,9 @@ from auucmax._validation import (
     check_shares,
     check_whole,
 )
-from auucmax.evaluation.curves import (
-    ArmSweep,
-    PolicyRiskInference,
-    Stretches,
-    UpliftBand,
-    band_of,
-    decile_table,
-    policy_risk_table,
-    policy_risks,
-)
-from auucmax.evaluation.inference import (
-    AUUCDifference,
-    AUUCInference,
-    Clusters,
-    Units,
-    interval_around,
-    p_value_of,
-    part_errors,
-    row_terms,
-    some_rows,
-    with_weight,
-)
+from auucmax.evaluation import curves, inference
+from auucmax.evaluation.curves import ArmSweep, PolicyRiskInference, Stretches, UpliftBand
+from auucmax.evaluation.inference import AUUCDifference, AUUCInference, Clusters, Units
 from auucmax.evaluation.ranking import RankedRows, RankingKind, sorted_rows
 
 _SHARES_AT_ONCE = 128
@@ -111,13 +92,13 @@ class Levels:
         clusters = None if groups is None else check_groups(groups, len(rows.y))
         if randomised is not None:
             kept = check_mask(randomised, "randomised", len(rows.y))
-            rows, clusters = some_rows(rows, clusters, kept)
+            rows, clusters = inference.some_rows(rows, clusters, kept)
         return cls.of_rows(rows, clusters)
 
     @classmethod
     def of_rows(cls, rows: Rows, clusters: Clusters | None = None) -> Levels:
         """Sort rows that have been checked."""
-        rows, clusters = with_weight(rows, clusters)
+        rows, clusters = inference.with_weight(rows, clusters)
         ranked = sorted_rows(rows)
         return cls(ranked, rows.score, None if clusters is None else clusters[ranked.index])
 
@@ -176,18 +157,19 @@ class Levels:
         estimate = float(sum(part.area() for part in parts))
         gain = estimate - 0.5 * sum(part.effect() for part in parts)
         if self.units is None:
-            error, gain_error = part_errors(parts)
+            error, gain_error = inference.part_errors(parts)
         else:
-            psi, half_effect = row_terms(self.ranked, ranking)
+            psi, half_effect = inference.row_terms(self.ranked, ranking)
             error, gain_error = self.units.error(psi), self.units.error(psi - half_effect)
         if constant:  # by definition, and not only up to rounding
             gain, gain_error = 0.0, 0.0 * gain_error
-        bin_error, more = self.auuc_error(ranking), self._standard_error_cost(ranking)
+        bin_error, more = self._bin_costs(ranking)
 
         def widened(value: float, error: float) -> tuple[float, float]:
-            low, high = interval_around(value, error + more, level, self._degrees)
+            low, high = inference.interval_around(value, error + more, level, self._degrees)
             return low - bin_error, high + bin_error
 
+        sure = max(abs(gain) - bin_error, 0.0)
         return AUUCInference(
             estimate=estimate,
             standard_error=error,
@@ -195,7 +177,7 @@ class Levels:
             gain=gain,
             gain_standard_error=gain_error,
             gain_interval=widened(gain, gain_error),
-            p_value=p_value_of(max(abs(gain) - bin_error, 0.0), gain_error + more, self._degrees),
+            p_value=inference.p_value_of(sure, gain_error + more, self._degrees),
             level=level,
             n_rows=self.n_rows,
             bin_error=bin_error,
@@ -212,10 +194,10 @@ class Levels:
                     f"a difference should be of two scores of the same rows in memory, got {self} "
                     f"and {other}. Make both from the same rows with Levels.of."
                 )
-        psi, _ = row_terms(other.ranked, ranking)
-        in_row_order = np.empty(len(psi))
-        in_row_order[other.ranked.index] = psi
-        psi = row_terms(self.ranked, ranking)[0] - in_row_order.take(self.ranked.index)
+        theirs = np.empty(self.n_rows)
+        theirs[other.ranked.index] = inference.row_terms(other.ranked, ranking)[0]
+        psi = inference.row_terms(self.ranked, ranking)[0]
+        psi -= theirs.take(self.ranked.index)
         estimate = self.auuc(ranking) - other.auuc(ranking)
         if self.units is None:
             error = float(np.sqrt(self.ranked.sum_variance(psi)))
@@ -224,8 +206,8 @@ class Levels:
         return AUUCDifference(
             estimate=estimate,
             standard_error=error,
-            interval=interval_around(estimate, error, level, self._degrees),
-            p_value=p_value_of(estimate, error, self._degrees),
+            interval=inference.interval_around(estimate, error, level, self._degrees),
+            p_value=inference.p_value_of(estimate, error, self._degrees),
             level=level,
             n_rows=self.n_rows,
         )
@@ -272,7 +254,7 @@ class Levels:
     def deciles(self, bins: int = 10, level: float = 0.95) -> pd.DataFrame:
         """:func:`uplift_by_decile`: the average effect in each tenth of the people."""
         check_level(level)
-        return decile_table(self.ranked, check_whole(bins, "bins", 1), level)
+        return curves.decile_table(self.ranked, check_whole(bins, "bins", 1), level)
 
     def band(
         self,
@@ -284,12 +266,12 @@ class Levels:
         """:func:`uplift_band`: the curve with pointwise and simultaneous intervals."""
         check_level(level)
         grid = check_shares(np.linspace(0.05, 1, 39) if shares is None else shares)
-        return band_of(self.ranked.parts(ranking), grid, self.units, level, random_state)
+        return curves.band_of(self.ranked.parts(ranking), grid, self.units, level, random_state)
 
     def policy_risk(self, share: float | ArrayLike | None = None) -> float | Floats:
         """:func:`policy_risk` of treating the top share, or everyone with a score above 0."""
         sweep = ArmSweep.of(self.ranked)
-        risk = policy_risks(sweep, self._rule(share, sweep))
+        risk = curves.policy_risks(sweep, self._rule(share, sweep))
         return float(risk[0]) if share is None or np.ndim(share) == 0 else risk
 
     def policy_risk_inference(
@@ -301,7 +283,7 @@ class Levels:
         shares = self._rule(share, sweep)
         tables = [
             # A few shares at a time: tables are quadratic in their number.
-            policy_risk_table(
+            curves.policy_risk_table(
                 Stretches.of(self.ranked, some, sweep), self.units, level, fixed_cut=share is None
             )
             for some in np.array_split(shares, -(-len(shares) // _SHARES_AT_ONCE))
@@ -321,20 +303,9 @@ class Levels:
         """The number of levels with scores of at most 0."""
         return int(np.searchsorted(self.scores, 0.0, side="right"))
 
-    def auuc_error(self, ranking: RankingKind = "joint") -> float:
-        """Largest possible difference between :meth:`auuc` and AUUC of the exact scores: 0."""
-        return 0.0
-
-    def rank_error(self) -> float:
-        """Largest possible change of a row's share of rows below it: 0, scores are exact."""
-        return 0.0
-
-    def curve_error(self) -> float:
-        """Largest possible distance of the exact curve from :meth:`curve`: 0, it is exact."""
-        return 0.0
-
-    def _standard_error_cost(self, ranking: RankingKind) -> float:
-        return 0.0
+    def _bin_costs(self, ranking: RankingKind) -> tuple[float, float]:
+        """What bins can change in AUUC, and in its standard error: nothing, scores are exact."""
+        return 0.0, 0.0
 
 
 def adjusted_outcome(y: ArrayLike, outcome_model: ArrayLike | None) -> ArrayLike:

@@ -38,15 +38,13 @@ class Ranking:
     order: Indices
     starts: Indices | None
 
-    def level_sums(self, values: Floats) -> Floats:
-        """Sum of the sorted rows' ``values`` in each level."""
-        return values if self.starts is None else np.add.reduceat(values, self.starts)
-
-    def level_sizes(self) -> Floats:
-        """Number of rows of each level."""
+    def level_sums(self, values: Floats | None) -> Floats:
+        """Sum of the sorted rows' ``values`` (None: ones) in each level."""
         if self.starts is None:
-            return np.ones(len(self.order))
-        return np.diff(self.starts, append=len(self.order)).astype(np.float64)
+            return np.ones(len(self.order)) if values is None else values
+        if values is None:
+            return np.diff(self.starts, append=len(self.order)).astype(np.float64)
+        return np.add.reduceat(values, self.starts)
 
     def spread(self, per_level: Floats) -> Floats:
         """Each sorted row's value of its level."""
@@ -58,14 +56,14 @@ class Ranking:
         """For each sorted row the sum of ``values`` (None: ones) below it, plus half its level."""
         if values is None and self.starts is None:
             return np.arange(0.5, len(self.order))
-        sums = self.level_sizes() if values is None else self.level_sums(values)
+        sums = self.level_sums(values)
         below = np.cumsum(sums)
         below -= 0.5 * sums
         return self.spread(below)
 
     def from_top(self, values: Floats | None) -> Floats:
         """Sums of ``values`` (None: ones) over the highest 0, 1, 2, ... levels."""
-        sums = self.level_sizes() if values is None else self.level_sums(values)
+        sums = self.level_sums(values)
         total = np.empty(len(sums) + 1)
         total[0] = 0.0
         np.cumsum(sums[::-1], out=total[1:])
@@ -301,16 +299,14 @@ class RankedRows:
 
     def only(self, treated: bool) -> RankedRows:
         """The rows of an arm, ranked on their own: what is sorted together is sorted apart."""
-        own = self.treated if treated else ~self.treated
-        kept = np.flatnonzero(own)
+        kept = np.flatnonzero(self.treated == treated)  # much faster than taking by a mask
         columns = (self.arm_weight, self.rows, self.squares)
         arm_weight, rows, squares = (None if c is None else c.take(kept) for c in columns)
-        starts = self.ranking.starts
+        index, starts = self.index.take(kept), self.ranking.starts
         if starts is not None:
             sizes = np.diff(np.searchsorted(kept, starts), append=len(kept))
             sizes = sizes[sizes > 0]
             starts = None if len(sizes) == len(kept) else np.cumsum(sizes) - sizes
-        index = self.index.take(kept)
         return RankedRows(
             ranking=Ranking(index, starts),
             index=index,
