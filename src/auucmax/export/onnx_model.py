@@ -10,8 +10,7 @@ import numpy as np
 from auucmax._validation import Floats
 from auucmax.estimators.formula import Formula, FormulaError
 from auucmax.estimators.lambdamart import UpliftLambdaMART
-from auucmax.estimators.networks.layers import layers_of
-from auucmax.estimators.networks.network import Network
+from auucmax.estimators.networks.network import Network, layers_of
 from auucmax.estimators.table_encoder import TableEncoder
 from auucmax.export.onnx_graph import Graph, linear_in_features
 from auucmax.export.raw_formula import checked_formula, knots_of
