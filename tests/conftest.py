@@ -28,7 +28,7 @@ GATE = (
 KEPT = (
     "tests/estimators/test_networks.py::test_parameter_counts",
     "tests/estimators/test_network_files.py::test_saved_and_loaded[TARNet]",
-    "tests/experiments/test_experiments.py",
+    "tests/experiments/test_experiments.py::test_the_page_that_is_kept",
     "tests/fuzz/test_feeding.py",
 )
 
