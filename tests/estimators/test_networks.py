@@ -19,13 +19,12 @@ from auucmax.estimators.networks import (
     GANITE,
     CFRNet,
     TARNet,
-    ipm,
-    layers,
+    network,
     save_network,
     training,
 )
 from auucmax.estimators.networks.network import fit_scales
-from auucmax.estimators.networks.rows import NetworkRows, split_rows
+from auucmax.estimators.networks.training import NetworkRows, split_rows
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'auucmax[deep]'")
 
@@ -86,28 +85,28 @@ def test_score_is_the_difference_of_the_heads():
 
 def test_one_head_is_fed_with_the_treatment():
     rng = np.random.default_rng(0)
-    weights = layers.initialise(layers.one_headed(3, (5,), (4,)), rng)
+    weights = network.initialise(network.one_headed(3, (5,), (4,)), rng)
     weights = {name: rng.normal(size=array.shape) for name, array in weights.items()}
-    phi = layers.represent(weights, rng.normal(size=(7, 3)))
+    phi = network.represent(weights, rng.normal(size=(7, 3)))
     for arm, t in (("control", 0.0), ("treated", 1.0)):
         inputs = np.column_stack([phi, np.full(7, t)])
         hidden = np.maximum(inputs @ weights["head.0.weight"] + weights["head.0.bias"], 0)
         expected = hidden @ weights["head.1.weight"] + weights["head.1.bias"]
-        assert layers.head(weights, phi, arm) == pytest.approx(expected[:, 0])
+        assert network.head(weights, phi, arm) == pytest.approx(expected[:, 0])
 
 
-@pytest.mark.parametrize("shapes", [layers.two_headed, layers.one_headed])
+@pytest.mark.parametrize("shapes", [network.two_headed, network.one_headed])
 @pytest.mark.parametrize("normalise", [False, True])
 def test_numpy_and_torch_compute_the_same(shapes, normalise):
     rng = np.random.default_rng(1)
-    weights = layers.initialise(shapes(6, (8, 8), (8,)), rng)
+    weights = network.initialise(shapes(6, (8, 8), (8,)), rng)
     x = rng.normal(size=(20, 6)).astype(np.float32)
     tensors = {name: torch.from_numpy(array) for name, array in weights.items()}
-    there = layers.both_arms(tensors, torch.from_numpy(x), normalise=normalise)
-    here = layers.both_arms(weights, x, normalise=normalise)
+    there = network.both_arms(tensors, torch.from_numpy(x), normalise=normalise)
+    here = network.both_arms(weights, x, normalise=normalise)
     for a, b in zip(here, there, strict=True):
         assert a == pytest.approx(b.numpy(), abs=1e-6)
-    norms = np.linalg.norm(layers.represent(weights, x, normalise=True), axis=1)
+    norms = np.linalg.norm(network.represent(weights, x, normalise=True), axis=1)
     assert norms == pytest.approx(1.0, abs=1e-6)
 
 
@@ -126,7 +125,7 @@ def as_tensors(arrays):
 def test_mmd_linear_is_the_distance_of_means(arms):
     treated, control, w_t, w_c = arms
     means = np.average(treated, 0, w_t) - np.average(control, 0, w_c)
-    value = ipm.mmd_linear(*as_tensors(arms))
+    value = training.mmd_linear(*as_tensors(arms))
     assert float(value.detach()) == pytest.approx(np.sqrt((means**2).sum()))
 
 
@@ -148,10 +147,10 @@ def test_mmd_rbf_is_the_sum_over_pairs(arms):
         + mean_kernel(control, control, w_c, w_c, True)
         - 2 * mean_kernel(treated, control, w_t, w_c, False)
     )
-    value = ipm.mmd_rbf(*as_tensors(arms))
+    value = training.mmd_rbf(*as_tensors(arms))
     assert float(value.detach()) == pytest.approx(expected)
     tensors = as_tensors(arms)
-    bigger = ipm.mmd_rbf(tensors[0] * 100, tensors[1] * 100, *tensors[2:])
+    bigger = training.mmd_rbf(tensors[0] * 100, tensors[1] * 100, *tensors[2:])
     assert float(bigger.detach()) == pytest.approx(expected)  # units do not matter
 
 
@@ -170,15 +169,15 @@ def exact_transport(treated, control, w_t, w_c):
 
 def test_wasserstein_comes_to_the_exact_transport(arms):
     exact = exact_transport(*arms)
-    sharp = ipm.wasserstein(*as_tensors(arms), strength=200.0, iterations=5000)
+    sharp = training.wasserstein(*as_tensors(arms), strength=200.0, iterations=5000)
     assert float(sharp.detach()) == pytest.approx(exact, rel=1e-3)
     # With the defaults the plan is smoother, so it costs more, by a little.
-    default = float(ipm.wasserstein(*as_tensors(arms)).detach())
+    default = float(training.wasserstein(*as_tensors(arms)).detach())
     assert exact * 0.98 < default < exact * 1.25
     equal = [arms[0][:5], arms[1], np.ones(5), np.ones(5)]
     cost = cdist(equal[0], equal[1])
     matched = cost[linear_sum_assignment(cost)].mean()
-    sharp = ipm.wasserstein(*as_tensors(equal), strength=200.0, iterations=5000)
+    sharp = training.wasserstein(*as_tensors(equal), strength=200.0, iterations=5000)
     assert float(sharp.detach()) == pytest.approx(matched, rel=5e-3)
 
 
@@ -186,31 +185,31 @@ def test_wasserstein_survives_an_outlier(arms):
     treated = arms[0].astype(np.float32).copy()
     treated[0] += 1e4
     tensors = as_tensors([treated, *(a.astype(np.float32) for a in arms[1:])])
-    value = ipm.wasserstein(*tensors)
+    value = training.wasserstein(*tensors)
     value.backward()
     assert np.isfinite(float(value.detach()))
     assert np.isfinite(tensors[0].grad.numpy()).all()
 
 
-@pytest.mark.parametrize("name", ipm.IPMS)
+@pytest.mark.parametrize("name", training.IPMS)
 def test_equal_arms_have_a_small_distance_and_gradients_pull_together(name):
     rng = np.random.default_rng(3)
     weight = np.ones(300)
     arms = [rng.normal(size=(300, 2)), rng.normal(size=(300, 2)), weight, weight]
-    near = float(ipm.IPMS[name](*as_tensors(arms)).detach())
+    near = float(training.IPMS[name](*as_tensors(arms)).detach())
     arms[0] = arms[0] + [3.0, 0.0]
     tensors = as_tensors(arms)
-    far = ipm.IPMS[name](*tensors)
+    far = training.IPMS[name](*tensors)
     assert float(far.detach()) > 5 * abs(near)
     far.backward()
     # A step down the gradient moves treated rows towards the control rows.
     assert tensors[0].grad[:, 0].sum() > 0 > tensors[1].grad[:, 0].sum()
 
 
-@pytest.mark.parametrize("name", ipm.IPMS)
+@pytest.mark.parametrize("name", training.IPMS)
 def test_representations_that_are_all_the_same(name):
     same = [torch.ones(4, 2, requires_grad=True), torch.ones(3, 2), torch.ones(4), torch.ones(3)]
-    value = ipm.IPMS[name](*same)
+    value = training.IPMS[name](*same)
     value.backward()
     assert float(value.detach()) == pytest.approx(0.0, abs=1e-5)
     assert np.isfinite(same[0].grad.numpy()).all()
@@ -218,7 +217,7 @@ def test_representations_that_are_all_the_same(name):
 
 def test_adam_is_that_of_torch():
     rng = np.random.default_rng(4)
-    start = layers.initialise(layers.chain("net", [3, 4, 1]), rng)
+    start = network.initialise(network.chain("net", [3, 4, 1]), rng)
     own = training.Parameters(torch, {name: array.copy() for name, array in start.items()})
     theirs = {
         name: torch.from_numpy(array.copy()).requires_grad_() for name, array in start.items()
@@ -231,9 +230,11 @@ def test_adam_is_that_of_torch():
     settings = training.Settings(0.01, 0.1, None, 1, 1)
     x = torch.from_numpy(rng.normal(size=(10, 3)).astype(np.float32))
     for _ in range(20):
-        own.descend((layers.output(layers.layers_of(own.weights, "net"), x) ** 2).mean(), settings)
+        own.descend(
+            (network.output(network.layers_of(own.weights, "net"), x) ** 2).mean(), settings
+        )
         adam.zero_grad()
-        (layers.output(layers.layers_of(theirs, "net"), x) ** 2).mean().backward()
+        (network.output(network.layers_of(theirs, "net"), x) ** 2).mean().backward()
         adam.step()
     for name, array in own.arrays().items():
         assert array == pytest.approx(theirs[name].detach().numpy(), abs=1e-5)
@@ -496,7 +497,7 @@ def test_history_and_attributes(quick):
 def test_alpha_0_is_tarnet():
     trial = small_trial()
     tarnet = fitted(clone(QUICK["TARNet"]), trial).predict(trial.X)
-    for name in ipm.IPMS:
+    for name in training.IPMS:
         model = CFRNet(ipm=name, alpha=0, **SMALL, max_epochs=3, random_state=0)
         assert (fitted(model, trial).predict(trial.X) == tarnet).all()
 
@@ -534,10 +535,10 @@ def test_penalty_brings_the_arms_together():
     def distance(model):
         model.fit(X, y, treatment=t)
         x = model.network_.scales.features(X)
-        phi = layers.represent(model.weights_, x, normalise=True)
+        phi = network.represent(model.weights_, x, normalise=True)
         return np.linalg.norm(phi[t == 1].mean(0) - phi[t == 0].mean(0))
 
-    for name in ipm.IPMS:
+    for name in training.IPMS:
         options = {"normalise": True, **SMALL, "max_epochs": 10, "random_state": 0}
         free = distance(CFRNet(ipm=name, alpha=0, **options))
         assert distance(CFRNet(ipm=name, alpha=5, **options)) < 0.5 * free

@@ -11,8 +11,7 @@ from auucmax._validation import Floats
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.formula import Formula, FormulaError
 from auucmax.estimators.lambdamart import UpliftLambdaMART
-from auucmax.estimators.networks.layers import layers_of
-from auucmax.estimators.networks.network import Network
+from auucmax.estimators.networks.network import Network, layers_of
 from auucmax.export.onnx_graph import Graph, linear_in_features
 from auucmax.export.raw_formula import checked_formula, knots_of
 from auucmax.export.trees import Trees, trees_of

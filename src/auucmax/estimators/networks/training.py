@@ -1,4 +1,4 @@
-"""Training: the only file that uses torch, and only once a network is fitted.
+"""Training: rows in batches, distances of the arms, descent. The only file that uses torch.
 
 Weights start from, and batches are drawn by, a numpy generator; torch's own generators are never
 used. Training runs on one thread, whatever torch is set to: the networks are too small to gain
@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 
 from auucmax._optional import import_optional
 from auucmax._progress import is_quiet
-from auucmax.estimators.networks.ipm import IPMS
-from auucmax.estimators.networks.layers import (
+from auucmax._validation import Bools, Floats
+from auucmax.data.splits import deal, make_strata
+from auucmax.estimators.networks.network import (
+    Scales,
     Weights,
     both_arms,
     head,
@@ -30,9 +32,6 @@ from auucmax.estimators.networks.layers import (
     output,
     represent,
 )
-from auucmax.estimators.networks.rows import NetworkRows
-
-__all__ = ["Fitted", "HeadsTask", "Settings", "train_ganite", "train_heads"]
 
 Tensor = Any
 Arrays = dict[str, NDArray[np.float32]]
@@ -41,6 +40,162 @@ BETAS = (0.9, 0.999)  # of Adam
 DISCRIMINATOR_STEPS = 2  # for each of the generator
 _BLOCK = 8_192  # rows at once where nothing is learned
 _PATIENT_SECONDS = 3.0  # before a progress bar is shown
+STRENGTH = 10.0  # of Sinkhorn: the kernel falls by a factor of e over a tenth of the mean distance
+ITERATIONS = 10  # of Sinkhorn
+
+
+# Rows
+
+
+@dataclass(frozen=True)
+class NetworkRows:
+    """Scaled rows, the treated ones first; ``weight`` has mean 1."""
+
+    x: NDArray[np.float32]
+    y: NDArray[np.float32]
+    weight: NDArray[np.float32]
+    n_treated: int
+
+    def batches(
+        self, size: int | None, rng: np.random.Generator | None
+    ) -> Iterator[tuple[NDArray[np.intp], int]]:
+        """Positions of the rows of each batch, treated first, and how many are treated.
+
+        Each arm is dealt to the batches in equal parts, so all have the same share of treated.
+        """
+        n = len(self.y)
+        arms = np.arange(self.n_treated), np.arange(self.n_treated, n)
+        if rng is not None:
+            arms = rng.permutation(arms[0]), rng.permutation(arms[1])
+        parts = (np.array_split(arm, self._n_batches(size)) for arm in arms)
+        for treated, control in zip(*parts, strict=True):
+            yield np.concatenate([treated, control]), len(treated)
+
+    def fewest_of_an_arm(self, size: int | None) -> int:
+        """Rows of the smaller arm in the batch that has fewest of them."""
+        return min(self.n_treated, len(self.y) - self.n_treated) // self._n_batches(size)
+
+    def _n_batches(self, size: int | None) -> int:
+        return 1 if size is None else -(-len(self.y) // size)
+
+
+def split_rows(
+    X: NDArray[Any],
+    y: Floats,
+    treated: Bools,
+    weight: Floats | None,
+    scales: Scales,
+    *,
+    validation_share: float,
+    balanced: bool,
+    rng: np.random.Generator,
+) -> tuple[NetworkRows, NetworkRows | None]:
+    """Training rows, and validation rows drawn from each arm and level of the outcome.
+
+    There are no validation rows if the share is 0, or if there are too few rows for both arms to
+    be in both parts. ``balanced``: both arms have the same sum of weights.
+    """
+
+    def rows(mask: Bools) -> NetworkRows:
+        index = np.concatenate([np.flatnonzero(mask & treated), np.flatnonzero(mask & ~treated)])
+        n_treated = int(np.sum(mask & treated))
+        own = np.ones(len(index)) if weight is None else weight[index]
+        arms = (slice(n_treated), slice(n_treated, None)) if balanced else (slice(None),)
+        scaled = np.empty(len(index))
+        for arm in arms:
+            scaled[arm] = own[arm] * (len(index) / len(arms) / own[arm].sum())
+        target = (y[index] - scales.y_mean) / scales.y_scale
+        return NetworkRows(
+            scales.features(X, index),
+            target.astype(np.float32),
+            scaled.astype(np.float32),
+            n_treated,
+        )
+
+    strata = make_strata(treated, y, by="treatment-outcome").codes
+    taken = np.floor(validation_share * np.bincount(strata))
+    held = deal(strata, rng) < taken[strata]
+    if not ((held & treated).any() and (held & ~treated).any()):
+        return rows(np.ones(len(y), dtype=bool)), None
+    return rows(~held), rows(held)
+
+
+# Distances between the representations of treated and control rows (Shalit et al. 2017).
+#
+# Each takes torch tensors ``treated`` (n_t, k) and ``control`` (n_c, k) and the weights of their
+# rows, and returns a scalar with a gradient. All are 0 in expectation for arms with the same
+# distribution, or as the rows grow in number. The reference code of the paper multiplies the arms
+# by their shares in the trial; here both count one half, so that equal distributions have distance
+# 0 whatever the shares.
+# """
+
+
+def mmd_linear(treated: Tensor, control: Tensor, w_t: Tensor, w_c: Tensor) -> Tensor:
+    """Distance of the means, || mean of treated - mean of control ||."""
+    a, b = w_t / w_t.sum(), w_c / w_c.sum()
+    return (a @ treated - b @ control).norm()
+
+
+def mmd_rbf(treated: Tensor, control: Tensor, w_t: Tensor, w_c: Tensor) -> Tensor:
+    """Squared maximum mean discrepancy of the kernel exp(-||a - b||^2 / sigma^2), unbiased.
+
+        mean of k over treated pairs + the same of control pairs - 2 mean of k between the arms
+
+    over pairs of distinct rows. sigma^2 is the mean squared distance between the arms (no gradient
+    passes through it), so the units of the representation do not matter.
+    """
+    a, b = w_t / w_t.sum(), w_c / w_c.sum()
+    between = _squared_distances(treated, control)
+    scale = (a @ between.detach() @ b).clip(min=1e-12)
+
+    def within(rows: Tensor, weight: Tensor) -> Tensor:
+        kernel = (-_squared_distances(rows, rows) / scale).exp()
+        same = (weight * weight * kernel.diagonal()).sum()
+        return (weight @ kernel @ weight - same) / (1 - (weight * weight).sum())
+
+    return within(treated, a) + within(control, b) - 2 * (a @ (-between / scale).exp() @ b)
+
+
+def wasserstein(
+    treated: Tensor,
+    control: Tensor,
+    w_t: Tensor,
+    w_c: Tensor,
+    *,
+    strength: float = STRENGTH,
+    iterations: int = ITERATIONS,
+) -> Tensor:
+    """Earth mover's distance, sum of plan * distance, with the plan of Sinkhorn's iterations.
+
+    The plan is diag(u) exp(-strength * distance / mean distance) diag(v), scaled in turn to the
+    marginals; the gradient passes through the distances only.
+    """
+    distance = (_squared_distances(treated, control) + 1e-12) ** 0.5
+    a, b = w_t / w_t.sum(), w_c / w_c.sum()
+    cost = distance.detach()
+    cost = strength * cost / cost.mean()
+    # u and v absorb what is subtracted here; each row and column keeps an entry of 1, so that no
+    # sum underflows.
+    cost = cost - cost.min(1, keepdim=True).values
+    cost = cost - cost.min(0, keepdim=True).values
+    kernel = (-cost).exp()
+    u = a
+    for _ in range(iterations):
+        v = b / (u @ kernel)
+        u = a / (kernel @ v)
+    return (u[:, None] * kernel * v * distance).sum()
+
+
+def _squared_distances(a: Tensor, b: Tensor) -> Tensor:
+    squares = (a * a).sum(1)[:, None] + (b * b).sum(1)
+    return (squares - 2 * a @ b.T).clip(min=0)
+
+
+#: By the name that ``CFRNet`` takes.
+IPMS = {"mmd-linear": mmd_linear, "mmd-rbf": mmd_rbf, "wasserstein": wasserstein}
+
+
+# Descent
 
 
 @dataclass(frozen=True)
