@@ -12,12 +12,13 @@ from auucmax.bounds.betting import (
     AIM,
     HEDGE,
     LARGEST_LOSS,
-    _Game,
+    Game,
     betting_bound,
+    betting_bounds,
     betting_difference_bound,
     hedged_wealth_slow,
 )
-from auucmax.bounds.blocks import BlockDesign, Units, deal
+from auucmax.bounds.blocks import CENTRES, BlockDesign, Units, deal, deviations
 
 
 def _rows(n=1500, seed=0, effect=0.3, levels=None, share=0.5):
@@ -51,9 +52,9 @@ def test_wealth_agrees_with_its_twin(seed, theta, n_blocks):
     )
     slow = hedged_wealth_slow(w, superblocks, deviation, theta, 0.6, 0.05)
     assert out[0] == pytest.approx(slow, rel=1e-9)
-    kernels.fixed_wealth(w, superblocks, 0.3, np.array([theta]), out)
+    fixed = kernels.log_wealth(w, superblocks, theta, 0.3)
     parts = np.split(1 + 0.3 * (w - theta), superblocks[:-1])
-    assert out[0] == pytest.approx(np.prod([p.prod(axis=0).mean() for p in parts]))
+    assert fixed == pytest.approx(np.log(np.prod([p.prod(axis=0).mean() for p in parts])))
 
 
 @pytest.mark.parametrize("bets", ["hedged", "fixed"])
@@ -84,7 +85,7 @@ def test_exact_probability_of_a_miss(n_rows, n_treated, delta, centre, bets):
 
     blocks = n_rows - n_treated
     ends = np.array([np.rint(np.arange(1, blocks + 1) * n / blocks) for n in (n_treated, blocks)])
-    design = BlockDesign(ends.astype(np.int64), np.arange(2, blocks + 1), n_redealings=3)
+    design = BlockDesign(ends.astype(np.int64), np.arange(2, blocks + 1), 3, n_pilot=2)
     shift, units = 0.3, Units.of(treated)
     floor = design.floor(centre, (shift, shift))
     grid = np.arange(-floor + 0.05, 0.6, 0.05)
@@ -95,7 +96,8 @@ def test_exact_probability_of_a_miss(n_rows, n_treated, delta, centre, bets):
         score, y = kinds[sample].T
         ranks, residual = score[None].astype(np.int32), y.astype(float)
         for seed in np.random.SeedSequence(1).spawn(2):
-            w = deal(ranks, np.ones(1), residual, shift, units, design, centre, seed).w
+            w = deal(ranks, np.ones(1), residual, shift, units, design, seed)
+            w = w[CENTRES.index(centre)]
             out = np.empty(len(grid))
             if bets == "hedged":
                 aim = 1 / (AIM * delta)
@@ -103,7 +105,8 @@ def test_exact_probability_of_a_miss(n_rows, n_treated, delta, centre, bets):
                     w, design.superblocks, deviation, grid, floor, LARGEST_LOSS, aim, HEDGE, out
                 )
             else:
-                kernels.fixed_wealth(w, design.superblocks, 0.8, grid, out)
+                ends = design.superblocks
+                out = np.exp([kernels.log_wealth(w, ends, value, 0.7) for value in grid])
             wealth[number] += out / 2
     expected = chance @ wealth
     at_truth = int(np.flatnonzero(grid == truth)[0])
@@ -143,13 +146,15 @@ def test_expected_wealth_at_the_truth(centre, kind):
             value = float(np.mean((rate[1] - rate[0]) * (mid + centre - 0.5)))
         rows = check_rows(y, scores[0], treatment=t)
         used = 0.5 if kind == "difference" else centre
-        game = _Game.of(rows, scores, used, (0, 1), model, None, groups)
-        (dealing,), floor, _ = game.deal(1, number, map)
+        game = Game.of(rows, scores, (0, 1), model, None, groups)
+        (dealing,), design, shift = game.deal(1, number, map)
+        w = dealing[CENTRES.index(used)]
+        floor = game.floor(design, used, game.adjustment or (shift, shift))
         out = np.empty(1)
         kernels.hedged_wealth(
-            dealing.w,
-            dealing.design.superblocks,
-            dealing.deviations(used),
+            w,
+            design.superblocks,
+            deviations(w, design, used),
             np.array([value]),
             floor,
             LARGEST_LOSS,
@@ -157,7 +162,7 @@ def test_expected_wealth_at_the_truth(centre, kind):
             HEDGE,
             out,
         )
-        assert dealing.w.min() >= -floor - 1e-12
+        assert w.min() >= -floor - 1e-12
         wealth.append(out[0])
     error = np.std(wealth, ddof=1) / np.sqrt(len(wealth))
     assert abs(np.mean(wealth) - 1) < 4 * error
@@ -196,6 +201,16 @@ def test_same_seed_same_bound_and_more_candidates_are_wider():
     assert betting_bound(y, score, treatment=t, random_state=1).lower != first.lower
     assert betting_bound(y, score, treatment=t, n_candidates=20).lower < first.lower
     assert betting_bound(y, score, treatment=t, delta=0.5).lower > first.lower
+
+
+def test_one_dealing_serves_both_targets():
+    y, score, t = _rows(4000)
+    auuc, gain = betting_bounds(y, score, treatment=t)
+    assert auuc == betting_bound(y, score, treatment=t, target="auuc")
+    assert gain == betting_bound(y, score, treatment=t, target="gain")
+    # The estimates are those of the centred outcome.
+    centred = auuc_inference(y - y.mean(), score, treatment=t)
+    assert gain.estimate == pytest.approx(centred.gain, abs=0.1 * centred.gain_standard_error)
 
 
 def test_outcome_range_scales():

@@ -6,7 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auucmax.bounds import kernels
-from auucmax.bounds.blocks import BlockDesign, Units, block_floor, block_statistics_slow, deal
+from auucmax.bounds.blocks import (
+    CENTRES,
+    BlockDesign,
+    Units,
+    block_floor,
+    block_statistics_slow,
+    deal,
+)
 
 
 def _blocks(rng, n_blocks, largest=4):
@@ -25,19 +32,21 @@ def test_kernel_agrees_with_the_definition(seed, n_blocks, levels):
     treated, control = rows[:n_treated], rows[n_treated:]
     scores = rng.integers(levels, size=(2, len(rows)))
     residual = np.where(rng.random(len(rows)) < 0.4, 0.0, rng.normal(size=len(rows)))
-    centre, shift = rng.choice([0.0, 0.5]), rng.choice([0.0, 0.3])
+    shift = rng.choice([0.0, 0.3])
     slow = [
-        block_statistics_slow(f.astype(float), residual - shift, centre, treated, control, ends)
+        [
+            block_statistics_slow(f.astype(float), residual - shift, centre, treated, control, ends)
+            for centre in CENTRES
+        ]
         for f in scores
     ]
     for signs in ([1.0], [1.0, -1.0]):
-        out = np.empty(n_blocks)
+        out = np.empty((2, n_blocks))
         kernels.block_statistics(
             scores[: len(signs)].astype(np.int32),
             np.array(signs),
             residual,
             shift,
-            centre,
             treated,
             control,
             ends,
@@ -45,7 +54,7 @@ def test_kernel_agrees_with_the_definition(seed, n_blocks, levels):
             n_blocks,
             out,
         )
-        expected = sum(s * w for s, w in zip(signs, slow, strict=False))
+        expected = sum(s * np.array(w) for s, w in zip(signs, slow, strict=False))
         np.testing.assert_allclose(out, expected, atol=1e-13)
 
 
@@ -66,10 +75,11 @@ def test_floor_is_the_smallest_statistic(a, b, centre, adjustment):
     assert block_floor(a, b, centre, adjustment) == pytest.approx(-smallest)
 
 
-@given(n_treated=st.integers(1, 3000), n_control=st.integers(1, 3000))
+@given(n_treated=st.integers(1, 3000), n_control=st.integers(1, 3000), pilot=st.booleans())
 @settings(deadline=None)
-def test_design_uses_every_row_once(n_treated, n_control):
-    design = BlockDesign.of(n_treated, n_control)
+def test_design_uses_every_row_once(n_treated, n_control, pilot):
+    design = BlockDesign.of(n_treated, n_control, pilot=pilot)
+    assert design.n_pilot == (design.superblocks[0] if pilot else 0)
     most = 200 * min(n_treated, n_control)
     assert tuple(design.ends[:, -1]) == (min(n_treated, most), min(n_control, most))
     sizes = np.diff(design.ends, axis=1, prepend=0)
@@ -133,7 +143,8 @@ def test_blocks_are_unbiased(centre, clustered):
         design = design or BlockDesign.of(len(units.treated), len(units.control))
         seed = np.random.SeedSequence([trial, 1])
         ranks = score[None].astype(np.int32)
-        means.append(deal(ranks, np.ones(1), y, 0.3, units, design, centre, seed).w.mean())
+        w = deal(ranks, np.ones(1), y, 0.3, units, design, seed)[CENTRES.index(centre)]
+        means.append(w.mean())
     error = np.std(means, ddof=1) / np.sqrt(len(means))
     assert abs(np.mean(means) - truth) < 4 * error
     assert error < 0.01

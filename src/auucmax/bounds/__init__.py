@@ -7,7 +7,12 @@ assumptions, its formula, and whether it holds; docs/guarantees.md has the proof
 from __future__ import annotations
 
 from auucmax.bounds.bernstein import block_bernstein_bound, dkw_bernstein_bound
-from auucmax.bounds.betting import BETTING_BOUNDS, betting_bound, betting_difference_bound
+from auucmax.bounds.betting import (
+    BETTING_BOUNDS,
+    betting_bound,
+    betting_bounds,
+    betting_difference_bound,
+)
 from auucmax.bounds.binned import binned_dkw_bernstein_bound, binned_mcdiarmid_bound
 from auucmax.bounds.certificate import Certificate
 from auucmax.bounds.certify import certify, certify_difference, certify_thresholds
@@ -31,6 +36,7 @@ from auucmax.bounds.pac_bayes import (
     pac_bayes_bound,
 )
 from auucmax.bounds.paper import PAPER_BOUNDS, paper_bound, paper_gap
+from auucmax.bounds.progressive import ProgressiveCertificate, progressive_certificate
 from auucmax.bounds.registry import Bound
 from auucmax.bounds.threshold_band import threshold_band_bound
 from auucmax.bounds.training import (
@@ -58,10 +64,12 @@ __all__ = [
     "Bound",
     "Certificate",
     "LowerBound",
+    "ProgressiveCertificate",
     "agarwal_fixed_bound",
     "agarwal_uniform_bound",
     "asymptotic_bound",
     "betting_bound",
+    "betting_bounds",
     "betting_difference_bound",
     "binned_dkw_bernstein_bound",
     "binned_mcdiarmid_bound",
@@ -82,6 +90,7 @@ __all__ = [
     "paper_bound",
     "paper_gap",
     "per_class_bound",
+    "progressive_certificate",
     "threshold_band_bound",
     "usunier_bound",
 ]

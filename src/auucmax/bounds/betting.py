@@ -18,7 +18,8 @@ about sqrt(2 ln(1/delta)) / z, but rejection is monotone in theta and there is n
 
 **Dealings.** One dealing of rows into blocks leaves luck in the bound, and with it a temptation to
 try seeds. So wealth is averaged over ``n_dealings`` dealings, which keeps its expectation at most
-1; hedges aim at 1 / (.75 delta) so that a few unlucky dealings do not matter.
+1; hedges aim at 1 / (.75 delta) so that a few unlucky dealings do not matter. Of very many rows
+there are fewer dealings: luck is small beside what they would cost.
 
 The proofs, and what is assumed, are in docs/guarantees.md.
 """
@@ -26,18 +27,19 @@ The proofs, and what is assumed, are in docs/guarantees.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri_exp
+from scipy.special import logsumexp, ndtri_exp
 
 from auucmax._progress import track
 from auucmax._validation import (
+    Bools,
     Floats,
     Rows,
     check_choice,
@@ -47,15 +49,12 @@ from auucmax._validation import (
     check_rows,
     check_whole,
 )
-from auucmax.bounds.blocks import BlockDesign, Dealing, Units, deal
+from auucmax.bounds.blocks import CENTRES, BlockDesign, Units, deal, deviations
 from auucmax.bounds.lower_bound import LowerBound
 from auucmax.bounds.registry import Bound
-from auucmax.evaluation.auuc import auuc_score
 from auucmax.evaluation.ranking import rank_rows
 
-__all__ = ["BETTING_BOUNDS", "betting_bound", "betting_difference_bound", "hedged_wealth_slow"]
-
-TARGETS = {"auuc": 0.0, "gain": 0.5}
+TARGETS = {"auuc": 0, "gain": 1}  #: place of the target in ``blocks.CENTRES``
 LARGEST_LOSS = 0.9  #: share of the wealth that one block may cost
 AIM = 0.75  #: hedges aim at 1 / (AIM delta)
 GRID_STEP = 0.04  #: in standard deviations of the whole estimate
@@ -63,12 +62,12 @@ GRID_REACH = 6  #: how far below the pilot the grid starts, in its standard devi
 _CHUNK = 16  # thetas that are tried together
 
 
-def betting_bound(
+def betting_bounds(
     y: ArrayLike,
     score: ArrayLike,
     *,
     treatment: ArrayLike,
-    target: str = "gain",
+    targets: Sequence[str] = ("auuc", "gain"),
     delta: float = 0.05,
     bets: str = "hedged",
     outcome_range: tuple[float, float] = (0.0, 1.0),
@@ -76,19 +75,20 @@ def betting_bound(
     outcome_model_range: tuple[float, float] | None = None,
     groups: ArrayLike | None = None,
     n_candidates: int = 1,
-    n_dealings: int = 20,
+    n_dealings: int | None = None,
     random_state: int = 0,
     control: Any = None,
-) -> LowerBound:
-    """Lower bound on the population AUUC, or on the gain over random, by betting on blocks.
+) -> tuple[LowerBound, ...]:
+    """Lower bounds on the population AUUC and on the gain over random, by betting on blocks.
 
-    ``estimate`` is that of the outcome minus its mean in the pilot (or minus ``outcome_model``):
-    the same target as :func:`auucmax.auuc_score`, with less noise.
+    Each holds with probability 1 - delta. ``estimate`` is that of the outcome minus its mean in the
+    pilot (or minus ``outcome_model``): the same target as :func:`auucmax.auuc_score`, with less
+    noise. One dealing of rows into blocks serves all targets.
 
     Parameters
     ----------
     y, score, treatment : (n,) held-out rows; the score must not have been fitted on them.
-    target : "gain" (AUUC - ATE/2) or "auuc".
+    targets : among "auuc" and "gain" (AUUC - ATE/2).
     bets : "hedged", or "fixed".
     outcome_range : lowest and highest possible outcome, known beforehand.
     outcome_model : (n,) predictions of y, whatever the arm, by a model fitted on other rows; makes
@@ -97,30 +97,32 @@ def betting_bound(
     groups : (n,) cluster of each row; clusters lie in one arm and count equally, whatever their
         size: the target is that of a random member of a random cluster.
     n_candidates : how many scores this one was chosen from on these rows.
-    n_dealings, random_state : of rows into blocks.
+    n_dealings : of rows into blocks (default: 20 up to 250 thousand rows, then fewer, and 5 from a
+        million on).
+    random_state : of the dealings.
 
     Examples
     --------
     >>> from auucmax import load_hillstrom
     >>> trial = load_hillstrom()
-    >>> bound = betting_bound(trial.y, trial.X["womens"], treatment=trial.treatment)
-    >>> bool(0.005 < bound.lower < bound.estimate < 0.008)
+    >>> auuc, gain = betting_bounds(trial.y, trial.X["womens"], treatment=trial.treatment)
+    >>> bool(0.005 < gain.lower < gain.estimate < 0.008 < 0.02 < auuc.lower < auuc.estimate)
     True
     """
-    check_choice(target, "target", TARGETS)
+    for target in targets:
+        check_choice(target, "target", TARGETS)
     rows = check_rows(y, score, treatment=treatment, control=control)
-    game = _Game.of(
-        rows,
-        [rows.score],
-        TARGETS[target],
-        outcome_range,
-        outcome_model,
-        outcome_model_range,
-        groups,
-    )
-    lower, shift = game.play(_level(delta, n_candidates), bets, n_dealings, random_state)
-    estimate = _estimate(rows, game, shift, TARGETS[target])
-    return LowerBound("betting", lower=lower, estimate=estimate, delta=delta)
+    options = (outcome_range, outcome_model, outcome_model_range, groups)
+    game = Game.of(rows, [rows.score], *options)
+    wanted = [TARGETS[target] for target in targets]
+    return game.bounds(wanted, delta, n_candidates, bets, n_dealings, random_state)
+
+
+def betting_bound(
+    y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike, target: str = "gain", **options: Any
+) -> LowerBound:
+    """Lower bound on one target, "gain" or "auuc"; options as in :func:`betting_bounds`."""
+    return betting_bounds(y, score, treatment=treatment, targets=(target,), **options)[0]
 
 
 def betting_difference_bound(
@@ -134,11 +136,13 @@ def betting_difference_bound(
     outcome_range: tuple[float, float] = (0.0, 1.0),
     groups: ArrayLike | None = None,
     n_candidates: int = 1,
-    n_dealings: int = 20,
+    n_dealings: int | None = None,
     random_state: int = 0,
     control: Any = None,
 ) -> LowerBound:
-    """Lower bound on the population AUUC of score a minus that of score b; arguments as above.
+    """Lower bound on the population AUUC of score a minus that of score b.
+
+    Arguments as in :func:`betting_bounds`.
 
     Examples
     --------
@@ -151,61 +155,41 @@ def betting_difference_bound(
     """
     rows = check_rows(y, score_a, treatment=treatment, control=control, score_name="score_a")
     other = check_rows(y, score_b, treatment=treatment, control=control, score_name="score_b")
-    scores = [rows.score, other.score]
+    game = Game.of(rows, [rows.score, other.score], outcome_range, None, None, groups)
     # The centre cancels in the difference; around 1/2 the two floors are smallest.
-    game = _Game.of(rows, scores, 0.5, outcome_range, None, None, groups)
-    lower, shift = game.play(_level(delta, n_candidates), bets, n_dealings, random_state)
-    estimate = _estimate(rows, game, shift, 0.5) - _estimate(other, game, shift, 0.5)
-    return LowerBound("betting-difference", lower=lower, estimate=estimate, delta=delta)
-
-
-def _level(delta: float, n_candidates: int) -> float:
-    check_level(delta, "delta")
-    return delta / check_whole(n_candidates, "n_candidates", 1)
-
-
-def _estimate(rows: Rows, game: _Game, shift: float, centre: float) -> float:
-    """AUUC minus ``centre`` times ATE of what was bet on; each cluster has a total weight of 1."""
-    weight = None
-    if game.clusters is not None:
-        weight = 1 / np.bincount(game.clusters)[game.clusters]
-    y = (game.residual - shift) * game.unit
-    auuc = auuc_score(y, rows.score, treatment=rows.treated, sample_weight=weight)
-    # A constant score has exactly ATE/2.
-    half = auuc_score(y, np.zeros(len(y)), treatment=rows.treated, sample_weight=weight)
-    return auuc - 2 * centre * half
+    price = delta, n_candidates, bets, n_dealings, random_state
+    return replace(game.bounds([TARGETS["gain"]], *price)[0], name="betting-difference")
 
 
 @dataclass(frozen=True)
-class _Game:
-    """Everything that is known before the first bet."""
+class Game:
+    """Everything that is known before the first bet.
+
+    ``ranks`` (scores, n): one score, or two whose difference is bet on. ``residual`` (n,): outcomes
+    in [0, 1], minus the outcome model if there is one, whose range is ``adjustment``. ``unit``:
+    what 1 is in the units of y.
+    """
 
     ranks: NDArray[np.int32]
     residual: Floats
+    treated: Bools
     units: Units
-    clusters: NDArray[np.intp] | None
-    centre: float
-    adjustment: tuple[float, float] | None
-    unit: float
+    clusters: NDArray[np.intp] | None = None
+    adjustment: tuple[float, float] | None = None
+    unit: float = 1.0
 
     @classmethod
     def of(
         cls,
         rows: Rows,
         scores: list[Floats],
-        centre: float,
         outcome_range: tuple[float, float],
         outcome_model: ArrayLike | None,
         model_range: tuple[float, float] | None,
         groups: ArrayLike | None,
-    ) -> _Game:
-        low, high = _check_range(outcome_range, "outcome_range")
-        if rows.y.min() < low or rows.y.max() > high:
-            raise ValueError(
-                f"y should lie in the range that is known beforehand, {low:g} to {high:g}; got "
-                f"{rows.y.min():g} to {rows.y.max():g}. Pass outcome_range=(lowest, highest) as "
-                f"they are possible, not as they came out, or use method='asymptotic'."
-            )
+    ) -> Game:
+        low, high = check_range(outcome_range, "outcome_range")
+        check_outcomes(rows.y, low, high)
         unit = high - low
         residual, adjustment = (rows.y - low) / unit, None
         if outcome_model is None and model_range is not None:
@@ -215,7 +199,7 @@ class _Game:
             )
         if outcome_model is not None:
             given = (low, high) if model_range is None else model_range
-            clip = _check_range(given, "outcome_model_range")
+            clip = check_range(given, "outcome_model_range")
             clip = max(clip[0], low), min(clip[1], high)
             if clip[0] > clip[1]:
                 raise ValueError(
@@ -226,66 +210,98 @@ class _Game:
             residual = residual - (np.clip(predicted, *clip) - low) / unit
             adjustment = (clip[0] - low) / unit, (clip[1] - low) / unit
         clusters = None if groups is None else check_groups(groups, len(rows.y))
-        ranks = np.array([_dense_ranks(score) for score in scores], dtype=np.int32)
+        ranks = np.array([dense_ranks(score) for score in scores], dtype=np.int32)
         units = Units.of(rows.treated, clusters)
-        return cls(ranks, residual, units, clusters, centre, adjustment, unit)
+        return cls(ranks, residual, rows.treated, units, clusters, adjustment, unit)
 
-    def floor(self, design: BlockDesign, adjustment: tuple[float, float]) -> float:
+    def bounds(
+        self,
+        targets: Sequence[int],
+        delta: float,
+        n_candidates: int = 1,
+        bets: str = "hedged",
+        n_dealings: int | None = None,
+        random_state: int = 0,
+    ) -> tuple[LowerBound, ...]:
+        """A bound for each target, all from the same dealings."""
+        check_level(delta, "delta")
+        level = delta / check_whole(n_candidates, "n_candidates", 1)
+        check_choice(bets, "bets", ("hedged", "fixed"))
+        if n_dealings is None:
+            n_dealings = int(np.clip(5e6 / len(self.residual), 5, 20))
+        n_dealings = check_whole(n_dealings, "n_dealings", 1)
+        random_state = check_whole(random_state, "random_state", 0)
+        search = _climb if bets == "hedged" else _bisect
+        with ThreadPoolExecutor(min(n_dealings, os.cpu_count() or 1)) as pool:
+            dealings, design, shift = self.deal(n_dealings, random_state, pool.map)
+            adjustment = (shift, shift) if self.adjustment is None else self.adjustment
+            result = []
+            for target in targets:
+                w = [dealing[target] for dealing in dealings]
+                floor = self.floor(design, CENTRES[target], adjustment)
+                lower = search(w, design, floor, level, CENTRES[target], pool.map) * self.unit
+                estimate = self.estimate(shift, CENTRES[target])
+                result.append(LowerBound("betting", lower=lower, estimate=estimate, delta=delta))
+        return tuple(result)
+
+    def floor(self, design: BlockDesign, centre: float, adjustment: tuple[float, float]) -> float:
         """No block statistic is below minus this; for a difference, the two floors together."""
-        floor = design.floor(self.centre, adjustment)
+        floor = design.floor(centre, adjustment)
         if len(self.ranks) == 2:  # minus the statistic is that with the arms swapped
-            swapped = BlockDesign(design.ends[::-1], design.superblocks, design.n_redealings)
-            floor += swapped.floor(self.centre, adjustment)
+            floor += replace(design, ends=design.ends[::-1]).floor(centre, adjustment)
         return floor
 
-    def play(
-        self, delta: float, bets: str, n_dealings: int, random_state: int | None
-    ) -> tuple[float, float]:
-        """The bound, in the units of y, and what was taken off the residuals."""
-        check_choice(bets, "bets", ("hedged", "fixed"))
-        n_dealings = check_whole(n_dealings, "n_dealings", 1)
-        if random_state is not None:
-            random_state = check_whole(random_state, "random_state", 0)
-        with ThreadPoolExecutor(min(n_dealings, os.cpu_count() or 1)) as pool:
-            dealings, floor, shift = self.deal(n_dealings, random_state, pool.map)
-            search = _climb if bets == "hedged" else _bisect
-            lower = search(dealings, floor, delta, self.centre, pool.map)
-        return lower * self.unit, shift
-
     def deal(
-        self, n_dealings: int, random_state: int | None, parallel: Callable[..., Any]
-    ) -> tuple[list[Dealing], float, float]:
-        """All dealings, their floor, and the shift of the residuals."""
+        self, n_dealings: int, random_state: int, parallel: Callable[..., Any]
+    ) -> tuple[list[Floats], BlockDesign, float]:
+        """The statistics of all dealings, their design, and what was taken off the residuals."""
         design = BlockDesign.of(len(self.units.treated), len(self.units.control))
         first, *others = np.random.SeedSequence(random_state).spawn(n_dealings + 1)
         units = self.units.shuffled(first)
         signs = np.array([1.0, -1.0])[: len(self.ranks)]
-        shift, adjustment = 0.0, self.adjustment
-        if adjustment is None:  # the simplest model of the outcome: its mean in the pilot
+        shift = 0.0
+        if self.adjustment is None:  # the simplest model of the outcome: its mean in the pilot
             shift = float(self.residual[units.rows_of_first(*design.pilot_units())].mean())
-            adjustment = shift, shift
 
-        def one(seed: np.random.SeedSequence) -> Dealing:
-            return deal(self.ranks, signs, self.residual, shift, units, design, self.centre, seed)
+        def one(seed: np.random.SeedSequence) -> Floats:
+            return deal(self.ranks, signs, self.residual, shift, units, design, seed)
 
         dealt = track(parallel(one, others), n_dealings, "dealing rows into blocks")
-        return list(dealt), self.floor(design, adjustment), shift
+        return list(dealt), design, shift
+
+    def estimate(self, shift: float, centre: float) -> float:
+        """AUUC minus ``centre`` times ATE of what was bet on; clusters weigh 1 each."""
+        weight = np.ones(len(self.residual))
+        if self.clusters is not None:
+            weight = 1 / np.bincount(self.clusters)[self.clusters]
+        result = 0.0
+        for ranks, sign in zip(self.ranks, (1, -1), strict=False):
+            levels = np.bincount(ranks, weight)
+            mid = (np.cumsum(levels) - levels / 2) / weight.sum() - centre
+            terms = (self.residual - shift) * mid[ranks]
+            arms = (np.average(terms[t], weights=weight[t]) for t in (self.treated, ~self.treated))
+            result += sign * float(next(arms) - next(arms)) * self.unit
+        return result
 
 
 def _climb(
-    dealings: list[Dealing], floor: float, delta: float, centre: float, parallel: Callable[..., Any]
+    dealings: list[Floats],
+    design: BlockDesign,
+    floor: float,
+    delta: float,
+    centre: float,
+    parallel: Callable[..., Any],
 ) -> float:
     """The largest grid value rejected together with all smaller ones, or minus the floor."""
     from auucmax.bounds import kernels
 
-    design = dealings[0].design
-    n_pilot, n_blocks = int(design.superblocks[0]), design.ends.shape[1]
+    n_pilot, n_blocks = design.n_pilot, design.n_blocks
     if n_blocks == n_pilot:
         return -floor
-    deviations = [dealing.deviations(centre) for dealing in dealings]
+    spread = [deviations(w, design, centre) for w in dealings]
     # The grid may depend on the pilot, which is not bet on.
-    pilot = float(np.mean([dealing.pilot().mean() for dealing in dealings]))
-    deviation = float(np.mean([of_dealing[1] for of_dealing in deviations]))
+    pilot = float(np.mean([w[:n_pilot].mean() for w in dealings]))
+    deviation = float(np.mean([of_dealing[1] for of_dealing in spread]))
     step = GRID_STEP * deviation / np.sqrt(n_blocks)
     start = pilot - GRID_REACH * deviation / np.sqrt(n_pilot)
     start = max(start, -floor + step)
@@ -293,9 +309,9 @@ def _climb(
     def wealth(theta: Floats, number: int) -> Floats:
         out = np.empty_like(theta)
         kernels.hedged_wealth(
-            dealings[number].w,
+            dealings[number],
             design.superblocks,
-            deviations[number],
+            spread[number],
             theta,
             floor,
             LARGEST_LOSS,
@@ -319,28 +335,28 @@ def _climb(
 
 
 def _bisect(
-    dealings: list[Dealing], floor: float, delta: float, centre: float, parallel: Callable[..., Any]
+    dealings: list[Floats],
+    design: BlockDesign,
+    floor: float,
+    delta: float,
+    centre: float,
+    parallel: Callable[..., Any],
 ) -> float:
     """The value at which the wealth of a bet of one size falls to 1/delta: it falls with theta."""
     from auucmax.bounds import kernels
 
-    design = dealings[0].design
-    n_pilot, n_blocks = int(design.superblocks[0]), design.ends.shape[1]
-    if n_blocks == n_pilot:
+    n_pilot = design.n_pilot
+    n_bets = design.n_blocks - n_pilot
+    if n_bets == 0:
         return -floor
-    deviation = float(np.mean([dealing.deviations(centre)[1] for dealing in dealings]))
-    size = np.sqrt(2 * np.log(1 / delta) / (n_blocks - n_pilot)) / deviation
+    deviation = float(np.mean([deviations(w, design, centre)[1] for w in dealings]))
+    size = np.sqrt(2 * np.log(1 / delta) / n_bets) / deviation
     bet = min(size, LARGEST_LOSS / (floor + 1))
+    ends = design.superblocks[1:] - n_pilot
 
     def rejected(theta: float) -> bool:
-        def wealth(dealing: Dealing) -> float:
-            out = np.empty(1)
-            kernels.fixed_wealth(
-                dealing.w[n_pilot:], design.superblocks[1:] - n_pilot, bet, np.array([theta]), out
-            )
-            return float(out[0])
-
-        return float(np.mean(list(parallel(wealth, dealings)))) >= 1 / delta
+        logs = parallel(lambda w: kernels.log_wealth(w[n_pilot:], ends, theta, bet), dealings)
+        return float(logsumexp(list(logs)) - np.log(len(dealings))) >= -np.log(delta)
 
     low, high = -floor, 1.0
     for _ in range(40):
@@ -383,7 +399,7 @@ def _hedge_table() -> Floats:
 HEDGE = _hedge_table()
 
 
-def _dense_ranks(score: Floats) -> NDArray[np.int32]:
+def dense_ranks(score: Floats) -> NDArray[np.int32]:
     """0, 1, ... from the lowest score; equal scores share one."""
     ranking = rank_rows(score)
     levels = np.arange(len(score) if ranking.starts is None else len(ranking.starts))
@@ -392,7 +408,17 @@ def _dense_ranks(score: Floats) -> NDArray[np.int32]:
     return ranks
 
 
-def _check_range(value: Any, name: str) -> tuple[float, float]:
+def check_outcomes(y: Floats, low: float, high: float) -> None:
+    """An error for outcomes outside the range that is said to be known."""
+    if y.min() < low or y.max() > high:
+        raise ValueError(
+            f"y should lie in the range that is known beforehand, {low:g} to {high:g}; got "
+            f"{y.min():g} to {y.max():g}. Pass outcome_range=(lowest, highest) as they are "
+            f"possible, not as they came out, or use method='asymptotic'."
+        )
+
+
+def check_range(value: Any, name: str) -> tuple[float, float]:
     try:
         low, high = (float(v) for v in value)
     except (TypeError, ValueError):

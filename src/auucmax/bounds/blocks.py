@@ -9,7 +9,8 @@ With M = a + b, for a row i of the block
 r_i = y_i - m(x_i), y in [0, 1], m any function that was fixed beforehand (0 without adjustment).
 The expectation of w given the treatments is AUUC for c = 0, and AUUC - ATE/2, the gain over random
 targeting, for c = 1/2; and w is never below -phi(a, b) of :func:`block_floor`. docs/guarantees.md
-has the proofs.
+has the proofs. One dealing gives w for both centres: they differ by half the difference of the
+arms' mean outcomes in the block.
 
 Rows are *dealt* into blocks at random, and blocks are grouped into superblocks, within which rows
 are re-dealt many times: the average over re-dealings compares nearly all pairs of rows in a
@@ -27,15 +28,15 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats
 
-__all__ = ["BlockDesign", "Dealing", "Units", "block_floor", "block_statistics_slow", "deal"]
-
 Indices = NDArray[np.int64]
 
 PILOT_BLOCKS = 10  #: not bet on: they set the grid and the first guess of a block's deviation
 LARGEST_PART = 200  #: rows of one arm in a block
 SUPERBLOCK = 0.08  #: share of the blocks left that make the next superblock
+EVEN_SUPERBLOCK = 40  #: blocks of a superblock where bets have one size
 _CAUTIOUS_VARIANCE = 0.1  #: of an outcome, before any is seen; counts as much as 3 blocks
 _CAUTIOUS_BLOCKS = 3
+CENTRES = (0.0, 0.5)  #: of AUUC and of the gain; the first axis of the statistics
 
 
 class Units(NamedTuple):
@@ -81,33 +82,45 @@ class BlockDesign:
     """Sizes that depend on the numbers of treated and control units only.
 
     ``ends`` (2, blocks): how many treated and control units the blocks up to this one hold.
-    ``superblocks``: how many blocks the superblocks up to this one hold; the first is the pilot.
+    ``superblocks``: how many blocks the superblocks up to this one hold; ``n_pilot``: how many
+    blocks the pilot holds, which is the first superblock if there is one.
     """
 
     ends: Indices
     superblocks: Indices
     n_redealings: int
+    n_pilot: int
 
     @classmethod
-    def of(cls, n_treated: int, n_control: int, superblock: float = SUPERBLOCK) -> BlockDesign:
+    def of(
+        cls, n_treated: int, n_control: int, *, size: float | None = None, pilot: bool = True
+    ) -> BlockDesign:
+        """``size``: rows of a block; without a pilot, superblocks are of equal size."""
         n_units = n_treated + n_control
-        # Small blocks keep the floor small beside a block's deviation, which shrinks as the root of
-        # its size; large ones are quicker. In between: a size that grows with the root of n.
-        size = max(4 if n_units < 5000 else 6, np.sqrt(n_units) / 50)
+        size = block_size(n_units) if size is None else size
         n_blocks = max(1, int(min(n_units / size, n_treated, n_control)))
         places = np.arange(1, n_blocks + 1)
         # Beyond so many rows of the larger arm the noise is that of the other one, and time grows
         # as the square: each dealing then takes some of them only.
         used = [min(n, LARGEST_PART * n_blocks) for n in (n_treated, n_control)]
         ends = np.array([np.rint(places * n / n_blocks) for n in used], np.int64)
-        # Noise of the average over re-dealings falls as their number times the size of a block.
-        redealings = 240 / (sum(used) / n_blocks)
-        redealings = int(np.clip(redealings, 8, max(16, 4e7 / n_units)))
-        return cls(ends, _superblocks(n_blocks, superblock), redealings)
+        # Noise of the average over re-dealings falls as their number times the size of a block. Of
+        # very many rows it is small beside what they would cost.
+        most = max(2.0, 2e6 / n_units)
+        n_redealings = int(np.clip(240 * n_blocks / sum(used), min(8.0, most), most))
+        if not pilot:
+            shared = np.rint(np.linspace(0, n_blocks, max(1, n_blocks // EVEN_SUPERBLOCK) + 1))
+            return cls(ends, shared[1:].astype(np.int64), n_redealings, 0)
+        superblocks = _superblocks(n_blocks)
+        return cls(ends, superblocks, n_redealings, int(superblocks[0]))
+
+    @property
+    def n_blocks(self) -> int:
+        return self.ends.shape[1]
 
     def pilot_units(self) -> tuple[int, int]:
         """How many treated and control units the pilot has."""
-        treated, control = self.ends[:, self.superblocks[0] - 1]
+        treated, control = self.ends[:, self.n_pilot - 1] if self.n_pilot else (0, 0)
         return int(treated), int(control)
 
     def shapes(self) -> Indices:
@@ -125,12 +138,21 @@ class BlockDesign:
         return float(_CAUTIOUS_VARIANCE * spread * (1 / sizes).sum(axis=0).mean())
 
 
-def _superblocks(n_blocks: int, share: float) -> Indices:
+def block_size(n_units: int) -> float:
+    """How many rows a block should have.
+
+    Small blocks keep the floor small beside a block's deviation, which shrinks as the root of its
+    size; large ones are quicker. In between: a size that grows with the root of n.
+    """
+    return max(4 if n_units < 5000 else 6, np.sqrt(n_units) / 50)
+
+
+def _superblocks(n_blocks: int) -> Indices:
     """The pilot, then superblocks that first double, then take a share of what is left."""
     ends = [min(PILOT_BLOCKS, max(1, n_blocks // 5))]
     while ends[-1] < n_blocks:
         done = ends[-1]
-        ends.append(done + max(1, min(done, int(share * (n_blocks - done)))))
+        ends.append(done + max(1, min(done, int(SUPERBLOCK * (n_blocks - done)))))
     return np.array(ends)
 
 
@@ -154,38 +176,25 @@ def block_floor(
     return float(treated.sum() + largest.sum())
 
 
-@dataclass(frozen=True)
-class Dealing:
-    """Block statistics of one dealing: ``w`` (blocks, re-dealings)."""
+def deviations(w: Floats, design: BlockDesign, centre: float) -> Floats:
+    """A block's standard deviation as the blocks before each superblock show it; pilot: 0.
 
-    w: Floats
-    design: BlockDesign
-
-    def pilot(self) -> Floats:
-        return self.w[: self.design.superblocks[0]]
-
-    def deviations(self, centre: float) -> Floats:
-        """A block's standard deviation as the blocks before each superblock show it; pilot: 0.
-
-        The average over re-dealings varies less than a single one, by the variance over
-        re-dealings of a superblock's sum: that is taken off.
-        """
-        ends = self.design.superblocks
-        starts = np.concatenate([[0], ends[:-1]])
-        sizes = ends - starts
-        by_block = self.w.mean(axis=1)
-        mean = np.cumsum(np.add.reduceat(by_block, starts)) / ends
-        squares = np.add.reduceat(np.einsum("ij,ij->i", self.w, self.w), starts)
-        squares /= self.w.shape[1]
-        sums = np.add.reduceat(self.w, starts, axis=0)
-        around = squares - 2 * mean * sums.mean(axis=1) + sizes * mean**2
-        if self.w.shape[1] > 1:
-            around -= np.where(sizes > 1, sums.var(axis=1, ddof=1), 0.0)
-        around = np.maximum(around, 0.05 * squares)
-        guess = _CAUTIOUS_BLOCKS * self.design.cautious_variance(centre)
-        before = np.cumsum(around)[:-1] + guess
-        deviation = np.sqrt(before / (ends[:-1] + _CAUTIOUS_BLOCKS))
-        return np.concatenate([[0.0], deviation])
+    ``w`` (blocks, re-dealings). The average over re-dealings varies less than a single one, by the
+    variance over re-dealings of a superblock's sum: that is taken off.
+    """
+    ends = design.superblocks
+    starts = np.concatenate([[0], ends[:-1]])
+    sizes = ends - starts
+    mean = np.cumsum(np.add.reduceat(w.mean(axis=1), starts)) / ends
+    squares = np.add.reduceat(np.einsum("ij,ij->i", w, w), starts) / w.shape[1]
+    sums = np.add.reduceat(w, starts, axis=0)
+    around = squares - 2 * mean * sums.mean(axis=1) + sizes * mean**2
+    if w.shape[1] > 1:
+        around -= np.where(sizes > 1, sums.var(axis=1, ddof=1), 0.0)
+    around = np.maximum(around, 0.05 * squares)
+    guess = _CAUTIOUS_BLOCKS * design.cautious_variance(centre)
+    before = np.cumsum(around)[:-1] + guess
+    return np.concatenate([[0.0], np.sqrt(before / (ends[:-1] + _CAUTIOUS_BLOCKS))])
 
 
 def deal(
@@ -195,15 +204,14 @@ def deal(
     shift: float,
     units: Units,
     design: BlockDesign,
-    centre: float,
     seed: np.random.SeedSequence,
-) -> Dealing:
+) -> Floats:
     """Deal units into blocks, re-deal them within superblocks, and compute every w.
 
-    r = ``residual`` - ``shift``.
-
     ``ranks`` (scores, n), integers in the order of the scores; the statistic is the sum over scores
-    of sign times w, so that signs (1, -1) compare two.
+    of sign times w, so that signs (1, -1) compare two. r = ``residual`` - ``shift``.
+
+    Returns (2, blocks, re-dealings): around each of ``CENTRES``.
     """
     from auucmax.bounds import kernels
 
@@ -221,13 +229,12 @@ def deal(
         members = np.arange(len(order), dtype=np.int32)
         starts = np.arange(len(order) + 1, dtype=np.int32)
         dealt = np.split(members.copy(), [len(dealt[0])])
-    w = np.empty((design.ends.shape[1], design.n_redealings))
+    w = np.empty((2, design.n_blocks, design.n_redealings))
     kernels.deal_statistics(
         ranks,
         signs,
         residual,
         shift,
-        centre,
         *dealt,
         starts,
         members,
@@ -236,7 +243,7 @@ def deal(
         state,
         w,
     )
-    return Dealing(w, design)
+    return w
 
 
 def block_statistics_slow(

@@ -45,10 +45,11 @@ def redeal(units, start, stop, starts, members, state, rows):
 
 
 @_kernel
-def block_statistics(
-    ranks, signs, residual, shift, centre, treated, control, ends, first, last, out
-):
+def block_statistics(ranks, signs, residual, shift, treated, control, ends, first, last, out):
     """w of the blocks ``first`` to ``last`` (see ``blocks.py``), summed over scores with signs.
+
+    ``out`` (2, blocks): around 0 (AUUC) and around 1/2 (gain). A centre c takes c times the
+    difference of the arms' mean outcomes off, so both come from the same comparisons.
 
     r = ``residual`` - ``shift``. What the shift takes off depends on the comparisons between the
     arms alone, so rows whose residual is 0 need no rank of their own.
@@ -60,7 +61,7 @@ def block_statistics(
     local = np.empty(0, np.int32)
     for j in range(first, last):
         a, b = ends[0, j] - start_a, ends[1, j] - start_b
-        size, w = a + b, 0.0
+        size, w, effect = a + b, 0.0, 0.0
         if size > len(local):
             local = np.empty(2 * size, np.int32)
         for s in range(len(signs)):
@@ -75,47 +76,36 @@ def block_statistics(
                 own, twice = local[i], 0
                 for k in range(size):  # itself counts once in <=
                     twice += (local[k] < own) + (local[k] <= own)
-                v = (twice - 1) / (2.0 * (size - 1)) - centre
-                w += signs[s] * outcome * v / (a if i < a else -b)
+                part = signs[s] * outcome / (a if i < a else -b)
+                w += part * (twice - 1) / (2.0 * (size - 1))
+                effect += part
             if shift != 0.0:
                 above = 0
                 for i in range(a):
                     for k in range(a, size):
                         above += (local[k] < local[i]) + (local[k] <= local[i])
-                sum_v = (a * (a - 1) + above) / (2.0 * (size - 1)) - a * centre  # of treated rows
-                sum_all = size * (0.5 - centre)
-                w -= signs[s] * shift * (sum_v / a - (sum_all - sum_v) / b)
-        out[j] = w
+                sum_v = (a * (a - 1) + above) / (2.0 * (size - 1))  # of treated rows
+                w -= signs[s] * shift * (sum_v / a - (0.5 * size - sum_v) / b)
+        out[0, j] = w
+        out[1, j] = w - 0.5 * effect
         start_a, start_b = ends[0, j], ends[1, j]
 
 
 @_kernel
 def deal_statistics(
-    ranks,
-    signs,
-    residual,
-    shift,
-    centre,
-    treated,
-    control,
-    starts,
-    members,
-    ends,
-    superblocks,
-    state,
-    w,
+    ranks, signs, residual, shift, treated, control, starts, members, ends, superblocks, state, w
 ):
-    """Fill ``w`` (blocks, re-dealings): each superblock is re-dealt while its rows are at hand."""
+    """Fill ``w`` (2, blocks, re-dealings), superblock by superblock: its rows stay at hand."""
     rows_a, rows_b = np.empty_like(treated), np.empty_like(control)
     first = 0
     for last in superblocks:
         a0, b0 = (ends[0, first - 1], ends[1, first - 1]) if first > 0 else (0, 0)
         a1, b1 = ends[0, last - 1], ends[1, last - 1]
-        for p in range(w.shape[1]):
+        for p in range(w.shape[2]):
             redeal(treated, a0, a1, starts, members, state, rows_a)
             redeal(control, b0, b1, starts, members, state, rows_b)
             block_statistics(
-                ranks, signs, residual, shift, centre, rows_a, rows_b, ends, first, last, w[:, p]
+                ranks, signs, residual, shift, rows_a, rows_b, ends, first, last, w[:, :, p]
             )
         first = last
 
@@ -148,15 +138,14 @@ def hedged_wealth(w, ends, deviation, theta, floor, largest, target, hedge, out)
 
 
 @_kernel
-def fixed_wealth(w, ends, bet, theta, out):
-    """Wealth at the end of a bet of one size, for each theta."""
+def log_wealth(w, ends, theta, bet):
+    """Logarithm of the wealth at the end of a bet of one size; ``w`` (blocks, re-dealings)."""
     product = np.empty(w.shape[1])
-    for g in range(len(theta)):
-        wealth, start = 1.0, 0
-        for end in ends:
-            wealth *= _step(w, start, end, theta[g], bet, product)
-            start = end
-        out[g] = wealth
+    result, start = 0.0, 0
+    for end in ends:
+        result += np.log(_step(w, start, end, theta, bet, product))
+        start = end
+    return result
 
 
 @_part

@@ -1,0 +1,325 @@
+"""Progressive validation: a certificate from rows that models learn from, one chunk after another.
+
+Rows are dealt at random into chunks. Model k has learnt from the chunks before chunk k and is
+judged on chunk k, so every row but those of the first chunk is bet on, and every model may be as
+greedy as it likes. What is certified is the mean of theta_k, the AUUC (or the gain) of model k,
+over the N blocks of all chunks. With one value theta_0 and one size of bet lambda, both fixed on
+chunk 0, and W = product over blocks of 1 + lambda (w - theta_0),
+
+    mean theta_k >= theta_0 + (ln W - ln(1/delta)) / (lambda N)    with probability 1 - delta.
+
+1 + x <= exp(x) turns each factor's mean, 1 + lambda (theta_k - theta_0), into a power whose
+exponents add up to lambda N (mean theta_k - theta_0): W over that power is a supermartingale, and
+Markov's inequality does the rest. The proof in full is in docs/guarantees.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+
+from auucmax._validation import (
+    Bools,
+    Floats,
+    check_column,
+    check_labels,
+    check_level,
+    check_whole,
+)
+from auucmax.bounds.betting import LARGEST_LOSS, check_outcomes, check_range, dense_ranks
+from auucmax.bounds.blocks import CENTRES, BlockDesign, Units, block_size, deal
+
+Chunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]
+
+#: AUUC and gain of any score are at least minus these: ranks are uniform, outcomes in [0, 1].
+_LEAST = (-0.5, -0.25)
+_PRIOR_ROWS, _PRIOR_VARIANCE = 3, 0.1
+
+
+@dataclass(frozen=True)
+class ProgressiveCertificate:
+    """Lower bounds on the mean AUUC and the mean gain of models that learnt from ever more rows.
+
+    ``lower_bound`` (AUUC) and ``gain_lower_bound`` (AUUC - ATE/2) hold *each* with probability
+    1 - ``delta``; both at once only if ``joint``. ``n_rows`` were bet on; ``n_models`` models were
+    judged, which had learnt from the shares ``learnt`` (lowest, highest) of all rows.
+    """
+
+    lower_bound: float
+    gain_lower_bound: float
+    delta: float
+    joint: bool
+    n_rows: int
+    n_models: int
+    learnt: tuple[float, float]
+    assumptions: tuple[str, ...]
+    n_candidates: int = 1
+    method: str = "progressive betting"
+
+    def __str__(self) -> str:
+        chance = f"{1 - self.delta:.4g}" if self.delta > 1e-4 else f"1 - {self.delta:.1g}"
+        low, high = (f"{share:.0%}" for share in self.learnt)
+        models = f"the {self.n_models} models that learnt from {low} to {high} of the rows"
+        if self.n_models == 1:
+            models = f"the model that learnt from {high} of the rows"
+        among = f", each the best of {self.n_candidates}," if self.n_candidates > 1 else ""
+        together = "both at once" if self.joint else "each statement by itself"
+        return (
+            f"With probability {chance}, {models}{among} gain on average at least "
+            f"{self.gain_lower_bound:+.5f} over a random order, and their AUUC is on average at "
+            f"least {self.lower_bound:.5f}, {together}. This is certified for models that learnt "
+            f"from fewer rows than this one, by {self.method} on {self.n_rows:,} rows, if "
+            f"{'; '.join(self.assumptions)}."
+        )
+
+
+def progressive_certificate(
+    chunks: Sequence[Chunk],
+    *,
+    delta: float = 0.05,
+    joint: bool = False,
+    n_candidates: int = 1,
+    outcome_range: tuple[float, float] | None = None,
+    groups: Sequence[ArrayLike] | None = None,
+    n_dealings: int = 20,
+    random_state: int = 0,
+) -> ProgressiveCertificate:
+    """Certify the models of progressive validation: how good are they at least, on average?
+
+    Parameters
+    ----------
+    chunks : (y, score, treated) of each chunk, rows dealt into chunks at random. The first chunk
+        has no score (None) and is not bet on; the scores of chunk k come from a model, with all
+        its choices, that has learnt from the chunks before it.
+    delta : probability with which a bound may fail; ``joint``: both bounds at once, at delta/2.
+    n_candidates : how many ways of making the models this one was chosen from on these very rows.
+    outcome_range : lowest and highest possible outcome, known beforehand; outcomes that are not
+        0/1 cannot do without it.
+    groups : cluster of each row, an array for each chunk; clusters lie in one chunk and one arm,
+        and count equally whatever their size.
+    n_dealings, random_state : of rows into blocks.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> trial = load_hillstrom()
+    >>> chunk = np.random.default_rng(0).integers(5, size=trial.n_rows)
+    >>> rows = [(trial.y[chunk == k], trial.treated[chunk == k]) for k in range(5)]
+    >>> women = [trial.X["womens"][chunk == k] for k in range(5)]  # in place of four models
+    >>> chunks = [(y, women[k] if k else None, t) for k, (y, t) in enumerate(rows)]
+    >>> progressive_certificate(chunks).gain_lower_bound > 0.003
+    True
+    """
+    check_level(delta, "delta")
+    n_candidates = check_whole(n_candidates, "n_candidates", 1)
+    n_dealings = check_whole(n_dealings, "n_dealings", 1)
+    random_state = check_whole(random_state, "random_state", 0)
+    rows = _checked(chunks, groups)
+    low, high = _range_of(rows, outcome_range)
+    rows = [part._replace(y=(part.y - low) / (high - low)) for part in rows]
+    first, later = rows[0], rows[1:]
+    units = [Units.of(part.treated, part.clusters) for part in later]
+    judged = [k for k, u in enumerate(units) if len(u.treated) and len(u.control)]
+    level = delta / (2 if joint else 1) / n_candidates
+    bet_on = [later[k] for k in judged], [units[k] for k in judged]
+    bounds = _bounds(first, *bet_on, level, n_dealings, random_state)
+    before = np.cumsum([len(part.y) for part in rows])
+    shares = [float(before[k] / before[-1]) for k in judged] or [0.0]
+    return ProgressiveCertificate(
+        lower_bound=bounds[0] * (high - low),
+        gain_lower_bound=bounds[1] * (high - low),
+        delta=delta,
+        joint=joint,
+        n_rows=sum(len(later[k].y) for k in judged),
+        n_models=len(judged),
+        learnt=(shares[0], shares[-1]),
+        assumptions=_assumptions(low, high, n_candidates, groups is not None),
+        n_candidates=n_candidates,
+    )
+
+
+class _Rows(NamedTuple):
+    """The checked rows of a chunk; ``score`` is empty in the first."""
+
+    y: Floats
+    score: Floats
+    treated: Bools
+    clusters: NDArray[np.intp] | None
+
+
+class _Pilot(NamedTuple):
+    """What chunk 0 tells before the first bet; its models have not been fitted yet."""
+
+    mean: float
+    effect: float
+    variances: tuple[float, float]
+
+    @classmethod
+    def of(cls, rows: _Rows) -> _Pilot:
+        # A prior of a few rows keeps the guesses sane if the chunk has hardly any.
+        mean = float((rows.y.sum() + 0.5) / (len(rows.y) + 1))
+        arms = rows.y[rows.treated], rows.y[~rows.treated]
+        variances = [
+            (float(((y - mean) ** 2).sum()) + _PRIOR_ROWS * _PRIOR_VARIANCE)
+            / (len(y) + _PRIOR_ROWS)
+            for y in arms
+        ]
+        effect = float(arms[0].mean() - arms[1].mean()) if len(arms[0]) and len(arms[1]) else 0.0
+        return cls(mean, effect, (variances[0], variances[1]))
+
+    def deviation(self, designs: list[BlockDesign], centre: float) -> float:
+        """Guess of a block's standard deviation: of outcomes times ranks that know nothing."""
+        sizes = np.hstack([np.diff(design.ends, axis=1, prepend=0) for design in designs])
+        spread = 1 / 12 + (0.5 - centre) ** 2  # mean square of a uniform rank around the centre
+        return float(np.sqrt(spread * (np.array(self.variances) @ (1 / sizes)).mean()))
+
+
+def _bounds(
+    first: _Rows,
+    later: list[_Rows],
+    units: list[Units],
+    level: float,
+    n_dealings: int,
+    random_state: int,
+) -> list[float]:
+    """The two bounds, of outcomes in [0, 1]; every chunk in ``later`` has both arms."""
+    from auucmax.bounds import kernels
+
+    if not later:
+        return list(_LEAST)
+    # One size for all chunks, so that the mean over blocks is that over rows.
+    size = block_size(sum(len(u.starts) - 1 for u in units))
+    designs = [
+        BlockDesign.of(len(u.treated), len(u.control), size=size, pilot=False) for u in units
+    ]
+    n_blocks = sum(design.n_blocks for design in designs)
+    pilot = _Pilot.of(first)
+    ranks = [dense_ranks(part.score)[None] for part in later]
+    jobs = [
+        (k, seed)
+        for seeds in np.random.SeedSequence(random_state).spawn(n_dealings)
+        for k, seed in enumerate(seeds.spawn(len(later)))
+    ]
+
+    def play(job: tuple[int, np.random.SeedSequence]) -> list[float]:
+        k, seed = job
+        design = designs[k]
+        w = deal(ranks[k], np.ones(1), later[k].y, pilot.mean, units[k], design, seed)
+        return [
+            float(kernels.log_wealth(w[c], design.superblocks, values[c], bets[c]))
+            for c in range(2)
+        ]
+
+    # What a random order has: the factors differ little from 1 at any small distance from it.
+    values = [max(pilot.effect / 2, -0.25), 0.0]
+    bets = []
+    for centre, value in zip(CENTRES, values, strict=True):
+        deviation = pilot.deviation(designs, centre)
+        floor = max(design.floor(centre, (pilot.mean, pilot.mean)) for design in designs)
+        best = np.sqrt(2 * np.log(1 / level) / n_blocks) / deviation
+        bets.append(min(best, LARGEST_LOSS / (floor + value)))
+    with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1)) as pool:
+        logs = np.array(list(pool.map(play, jobs)))
+    # Of one dealing: the product over chunks. Then the mean over dealings.
+    by_dealing = logs.reshape(n_dealings, len(later), 2).sum(axis=1)
+    wealth = logsumexp(by_dealing, axis=0) - np.log(n_dealings)
+    return [
+        max(least, float(value + (log_w + np.log(level)) / (bet * n_blocks)))
+        for least, value, log_w, bet in zip(_LEAST, values, wealth, bets, strict=True)
+    ]
+
+
+def _checked(chunks: Sequence[Chunk], groups: Sequence[ArrayLike] | None) -> list[_Rows]:
+    """The chunks as arrays; a chunk may be empty or lack an arm, and is then not bet on."""
+    if len(chunks) < 2:
+        raise ValueError(
+            f"chunks should hold at least two, the first of which is only learnt from; got "
+            f"{len(chunks)}. Deal the rows into more chunks."
+        )
+    if groups is not None and len(groups) != len(chunks):
+        raise ValueError(
+            f"groups should be one array for each of the {len(chunks)} chunks, got {len(groups)}. "
+            f"Cut the column of clusters as the rows were cut."
+        )
+    rows = []
+    for k, (y, score, treated) in enumerate(chunks):
+        if (score is None) != (k == 0):
+            raise ValueError(
+                f"score should be None in chunk 0, before any model is fitted, and given in all "
+                f"others; got {'none' if score is None else 'scores'} in chunk {k}. Score chunk k "
+                f"with the model of the chunks before it."
+            )
+        n_rows = np.size(y)
+        arms = np.asarray(treated)
+        if arms.shape != (n_rows,) or not np.isin(arms, (0, 1)).all():
+            raise ValueError(
+                f"treated should be True or 1 for treated and False or 0 for control rows, one a "
+                f"row of y; got {arms.dtype} values of shape {arms.shape} in chunk {k}, which has "
+                f"{n_rows} rows. Pass the column trial.treated of the chunk."
+            )
+        if n_rows == 0:
+            rows.append(_Rows(np.empty(0), np.empty(0), np.empty(0, bool), None))
+            continue
+        clusters = None
+        if groups is not None:
+            labels = check_labels(groups[k], "groups", n_rows)
+            clusters = np.unique(labels, return_inverse=True)[1]
+        rows.append(
+            _Rows(
+                check_column(y, "y"),
+                np.empty(0) if score is None else check_column(score, "score", n_rows),
+                arms.astype(bool),
+                clusters,
+            )
+        )
+    _check_groups_apart(groups)
+    return rows
+
+
+def _check_groups_apart(groups: Sequence[ArrayLike] | None) -> None:
+    labels = [np.unique(np.asarray(g)) for g in groups or ()]
+    if labels:
+        names, counts = np.unique(np.concatenate(labels), return_counts=True)
+        if (counts > 1).any():
+            raise ValueError(
+                f"a cluster should lie in one chunk, got {int((counts > 1).sum())} that reach into "
+                f"another, such as {names[counts > 1][0]!r}: its rows depend on those that models "
+                f"learnt from. Deal whole clusters into chunks."
+            )
+
+
+def _range_of(rows: list[_Rows], outcome_range: tuple[float, float] | None) -> tuple[float, float]:
+    y = np.concatenate([part.y for part in rows])
+    if outcome_range is None:
+        if not np.isin(y, (0, 1)).all():
+            raise ValueError(
+                f"outcomes should be 0/1, or come with outcome_range=(lowest, highest), as they "
+                f"are possible, to get a guarantee; got outcomes from {y.min():g} to {y.max():g} "
+                f"and no range. Pass it, or be content with the interval of auuc_inference."
+            )
+        return 0.0, 1.0
+    low, high = check_range(outcome_range, "outcome_range")
+    check_outcomes(y, low, high)
+    return low, high
+
+
+def _assumptions(low: float, high: float, n_candidates: int, clustered: bool) -> tuple[str, ...]:
+    units = "clusters" if clustered else "rows"
+    own = [
+        f"{units} are independent, and treatment was randomised with the same chance for all",
+        f"outcomes lie in [{low:g}, {high:g}]",
+        "rows were dealt into chunks at random, and each model, with all its choices, comes from "
+        "the chunks before the one that it is judged on",
+    ]
+    if n_candidates > 1:
+        own.append(f"the {n_candidates} ways of making models were fixed without looking at them")
+    if clustered:
+        own.append("people are counted so that every cluster weighs the same")
+    return tuple(own)
