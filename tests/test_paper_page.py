@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from experiments.__main__ import NAMES
+from experiments.rival_bounds.cover import proposition2_printed
 from scipy.optimize import minimize_scalar
 
 from auucmax import AUUCMax, auuc_score, load_hillstrom
 from auucmax.bounds import paper_gap
-from auucmax.bounds.cover import proposition2_printed
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "paper.md").read_text()

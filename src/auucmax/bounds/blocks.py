@@ -74,7 +74,8 @@ class Units(NamedTuple):
     def rows_of_first(self, n_treated: int, n_control: int) -> Indices:
         """Rows of the first units of each arm."""
         units = np.concatenate([self.treated[:n_treated], self.control[:n_control]])
-        return np.concatenate([self.members[self.starts[u] : self.starts[u + 1]] for u in units])
+        rows = [self.members[self.starts[u] : self.starts[u + 1]] for u in units]
+        return np.concatenate(rows) if rows else np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class BlockDesign:
         ends = np.array([np.rint(places * n / n_blocks) for n in used], np.int64)
         # Noise of the average over re-dealings falls as their number times the size of a block. Of
         # very many rows it is small beside what they would cost.
-        most = max(2.0, 2e6 / n_units)
+        most = max(2.0, 2e12 / n_units**2)
         n_redealings = int(np.clip(240 * n_blocks / sum(used), min(8.0, most), most))
         if not pilot:
             shared = np.rint(np.linspace(0, n_blocks, max(1, n_blocks // EVEN_SUPERBLOCK) + 1))
@@ -145,6 +146,11 @@ def block_size(n_units: int) -> float:
     size; large ones are quicker. In between: a size that grows with the root of n.
     """
     return max(4 if n_units < 5000 else 6, np.sqrt(n_units) / 50)
+
+
+def n_dealings_of(n_rows: int) -> int:
+    """How many dealings are worth their time: 20 up to 250 thousand rows, 5 from a million on."""
+    return int(np.clip(5e6 / n_rows, 5, 20))
 
 
 def _superblocks(n_blocks: int) -> Indices:
@@ -205,13 +211,18 @@ def deal(
     units: Units,
     design: BlockDesign,
     seed: np.random.SeedSequence,
+    mixed: Bools | None = None,
 ) -> Floats:
     """Deal units into blocks, re-deal them within superblocks, and compute every w.
 
     ``ranks`` (scores, n), integers in the order of the scores; the statistic is the sum over scores
     of sign times w, so that signs (1, -1) compare two. r = ``residual`` - ``shift``.
 
-    Returns (2, blocks, re-dealings): around each of ``CENTRES``.
+    ``mixed`` (levels,): where rows of equal rank may differ in score, every pair of them is taken
+    to be in the worse order.
+
+    Returns (2, blocks, re-dealings): around each of ``CENTRES``; with ``mixed`` a third row, what
+    the worse orders took off.
     """
     from auucmax.bounds import kernels
 
@@ -229,12 +240,13 @@ def deal(
         members = np.arange(len(order), dtype=np.int32)
         starts = np.arange(len(order) + 1, dtype=np.int32)
         dealt = np.split(members.copy(), [len(dealt[0])])
-    w = np.empty((2, design.n_blocks, design.n_redealings))
+    w = np.empty((2 if mixed is None else 3, design.n_blocks, design.n_redealings))
     kernels.deal_statistics(
         ranks,
         signs,
         residual,
         shift,
+        np.empty(0, bool) if mixed is None else mixed,
         *dealt,
         starts,
         members,
@@ -254,7 +266,7 @@ def block_statistics_slow(
     control: Indices,
     ends: Indices,
 ) -> Floats:
-    """The statistics of one dealing of one score, by their definition."""
+    """The statistics of one dealing of one score, by their definition; the kernel's slow twin."""
     result = []
     for j in range(ends.shape[1]):
         start = ends[:, j - 1] if j else (0, 0)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from auucmax.bounds.lower_bound import LowerBound
+from auucmax.bounds.bound import LowerBound
 from auucmax.bounds.paper import paper_gap
 from auucmax.estimators.linear_path import Candidate, FreeFit, LinearPath
 from auucmax.estimators.training_rows import LearningRows
