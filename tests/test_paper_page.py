@@ -22,12 +22,14 @@ ROWS = [line.strip("| ").split(" | ") for line in MAPPING.splitlines()]
 ROWS = [cells for cells in ROWS if len(cells) > 1 and cells[0] != "in the paper"]
 QUOTED = re.findall(r"`([^`\n]+)`", PAGE)
 TESTS = sorted({token for token in QUOTED if "::" in token})
-PACKAGES = "bounds|data|estimators|evaluation|pairs|selection|solvers"
+PACKAGES = "bounds|experiments|data|estimators|evaluation|pairs|selection|solvers"
 
 
 def resolve(name):
-    """auucmax.a.b.C.d: modules as far as they go, attributes from there."""
+    """auucmax.a.b.C.d, or experiments.a.b.C.d: modules as far as they go, attributes from there."""
     parts, module = name.split("."), "auucmax"
+    if parts[0] == "experiments":
+        parts, module = parts[1:], parts[0]
     for used, part in enumerate(parts):
         try:
             importlib.import_module(f"{module}.{part}")

@@ -52,10 +52,10 @@ def test_counts_say_what_the_rows_say(trial, score, target):
     rows = betting_bounds(trial.y, rounded, treatment=trial.treatment, bets="fixed")
     assert bin_gap == 0
     # Other draws of the pilot and of the blocks.
-    assert bounds[target].gap == pytest.approx(rows[target].gap, rel=0.1)
+    assert bounds[target].gap == pytest.approx(rows[target].gap, rel=0.25)
     result = auuc_inference(trial.y - trial.y.mean(), rounded, treatment=trial.treatment)
-    estimates = (result.estimate, result.gain)
-    assert bounds[target].estimate == pytest.approx(estimates[target], abs=0.3 * rows[target].gap)
+    estimate = result.gain if target else result.estimate
+    assert bounds[target].estimate == pytest.approx(estimate, abs=0.3 * rows[target].gap)
     assert histogram_betting_bounds(histogram) == (*bounds, 0)
 
 
@@ -83,7 +83,7 @@ def test_many_rows_are_drawn_in_batches(trial, score, most, monkeypatch):
     monkeypatch.setattr(fixed_bets, "MOST_ROWS", most)
     _, batched, bin_gap = histogram_betting_bounds(histogram)
     if most > trial.n_rows:
-        assert batched.gap == pytest.approx(whole.gap, rel=0.1)
+        assert batched.gap == pytest.approx(whole.gap, rel=0.25)
     else:  # the estimate of the drawn rows is off by a standard error or so, gap / 2.4
         expected = whole.gap * np.sqrt(trial.n_rows / most)
         assert batched.gap == pytest.approx(expected, rel=0.8)

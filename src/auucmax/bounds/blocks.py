@@ -21,14 +21,14 @@ whole, and each dealing lets one member of each cluster, drawn at random, stand 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats
 
-Indices = NDArray[np.int64]
+Indices = NDArray[np.integer[Any]]
 
 PILOT_BLOCKS = 10  #: not bet on: they set the grid and the first guess of a block's deviation
 LARGEST_PART = 200  #: rows of one arm in a block
@@ -40,18 +40,22 @@ CENTRES = (0.0, 0.5)  #: of AUUC and of the gain; the first axis of the statisti
 
 
 class Units(NamedTuple):
-    """What is dealt: rows or clusters. Unit u owns ``members[starts[u]:starts[u + 1]]``."""
+    """What is dealt: numbers of rows, or of clusters.
+
+    Cluster u owns the rows ``members[starts[u]:starts[u + 1]]``; None: units are rows.
+    """
 
     treated: Indices
     control: Indices
-    starts: Indices
-    members: Indices
+    starts: Indices | None = None
+    members: Indices | None = None
 
     @classmethod
     def of(cls, treated: Bools, clusters: NDArray[np.intp] | None = None) -> Units:
         if clusters is None:
-            n_rows = np.arange(len(treated) + 1)
-            return cls(np.flatnonzero(treated), np.flatnonzero(~treated), n_rows, n_rows[:-1])
+            # Half the bytes: dealing many rows is a matter of memory.
+            arms = (np.flatnonzero(arm).astype(np.int32) for arm in (treated, ~treated))
+            return cls(*arms)
         members = np.argsort(clusters, kind="stable")
         starts = np.flatnonzero(np.diff(clusters[members], prepend=-1, append=len(members)))
         n_treated = np.add.reduceat(treated[members].astype(np.int64), starts[:-1])
@@ -74,6 +78,8 @@ class Units(NamedTuple):
     def rows_of_first(self, n_treated: int, n_control: int) -> Indices:
         """Rows of the first units of each arm."""
         units = np.concatenate([self.treated[:n_treated], self.control[:n_control]])
+        if self.starts is None or self.members is None:
+            return units
         rows = [self.members[self.starts[u] : self.starts[u + 1]] for u in units]
         return np.concatenate(rows) if rows else np.empty(0, np.int64)
 
@@ -149,13 +155,16 @@ def block_size(n_units: int) -> float:
 
 
 def n_dealings_of(n_rows: int) -> int:
-    """How many dealings are worth their time: 20 up to 250 thousand rows, 5 from a million on."""
-    return int(np.clip(5e6 / n_rows, 5, 20))
+    """How many dealings are worth their time: 20 up to 250 thousand rows, 5 at a million, 2 at least."""
+    return int(np.clip(5e6 / n_rows, 2, 20))
 
 
 def _superblocks(n_blocks: int) -> Indices:
     """The pilot, then superblocks that first double, then take a share of what is left."""
-    ends = [min(PILOT_BLOCKS, max(1, n_blocks // 5))]
+    # The grid of values that are tried starts far below the pilot's estimate: a larger pilot makes
+    # it shorter where blocks are many.
+    pilot = PILOT_BLOCKS * max(1.0, (n_blocks / 20_000) ** 2)
+    ends = [int(min(pilot, max(PILOT_BLOCKS, n_blocks // 100), max(1, n_blocks // 5)))]
     while ends[-1] < n_blocks:
         done = ends[-1]
         ends.append(done + max(1, min(done, int(SUPERBLOCK * (n_blocks - done)))))
@@ -234,11 +243,11 @@ def deal(
         for part, n in zip((units.treated, units.control), pilot, strict=True)
     ]
     starts, members = units.starts, units.members
-    if len(members) == len(starts) - 1:  # units are rows: keep those of a superblock together
-        order = members[np.concatenate(dealt)]
-        ranks, residual = np.ascontiguousarray(ranks[:, order]), residual[order]
-        members = np.arange(len(order), dtype=np.int32)
+    if starts is None:  # units are rows: bring those of a superblock together
+        order = np.concatenate(dealt)
+        ranks, residual = np.take(ranks, order, axis=1), residual[order]
         starts = np.arange(len(order) + 1, dtype=np.int32)
+        members = starts[:-1]
         dealt = np.split(members.copy(), [len(dealt[0])])
     w = np.empty((2 if mixed is None else 3, design.n_blocks, design.n_redealings))
     kernels.deal_statistics(

@@ -170,7 +170,7 @@ def histogram_betting_bounds(
     >>> histogram = ScoreHistogram.of(trial.y, score, trial.treatment, score_edges(score, 1000))
     >>> auuc, gain, bin_gap = histogram_betting_bounds(histogram)
     >>> round(gain.gap, 4), round(bin_gap, 6)
-    (0.0025, 0.000136)
+    (0.0025, 0.000141)
     """
     check_level(delta, "delta")
     level = delta / check_whole(n_candidates, "n_candidates", 1)
@@ -218,8 +218,8 @@ def histogram_betting_bounds(
 
 
 def pilot_rows(n_treated: int, n_control: int) -> tuple[int, int]:
-    """How many units of each arm the pilot takes: 2%, some 20 at least, and half at most."""
-    share = min(0.5, max(0.02, 20 / (n_treated + n_control)))
+    """How many units of each arm the pilot takes: 1%, some 20 at least, and half at most."""
+    share = min(0.5, max(0.01, 20 / (n_treated + n_control)))
     return min(1000, int(share * n_treated)), min(1000, int(share * n_control))
 
 

@@ -148,7 +148,7 @@ def _bounds(
     if not judged:
         return list(LEAST), judged
     # One size for all chunks, so that the mean over blocks is that over rows.
-    size = block_size(sum(len(units[k].starts) - 1 for k in judged))
+    size = block_size(sum(len(units[k].treated) + len(units[k].control) for k in judged))
     designs = [
         BlockDesign.of(len(units[k].treated), len(units[k].control), size=size, pilot=False)
         for k in judged
