@@ -32,6 +32,7 @@ NAMES = (
     "bounds-figure",
     "tightness",
     "coverage",
+    "progressive",
 )
 #: Experiment -> the module that draws its lines, and the file.
 PICTURES = {

@@ -17,17 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from auucmax import AUUCMax, Trial, auuc_inference, auuc_score
-from auucmax.bounds import (
-    agarwal_uniform_bound,
-    betting_bound,
-    chromatic_pac_bayes_bound,
-    freund_bound,
-    margin_bound,
-    pac_bayes_bound,
-    paper_bound,
-    usunier_bound,
-)
-from auucmax.bounds.holdout import HOLDOUT_BOUNDS
+from auucmax.bounds import betting_bound, paper_bound
 from auucmax.estimators.scaling import Scaling, fit_scaling, scaled_radius
 from experiments import page
 from experiments.bounds_gap import explanation
@@ -35,6 +25,15 @@ from experiments.coverage import betting_constants
 from experiments.harness import Line, Task
 from experiments.hillstrom_linear import AS_PAPER
 from experiments.models import describe, rounded, start_line
+from experiments.rival_bounds import (
+    HELD_OUT_BOUNDS,
+    agarwal_uniform_bound,
+    chromatic_pac_bayes_bound,
+    freund_bound,
+    margin_bound,
+    pac_bayes_bound,
+    usunier_bound,
+)
 from experiments.trials import load_split, load_trial
 
 NAME = "bounds-figure"
@@ -175,7 +174,7 @@ def _gibbs_bounds(model: AUUCMax, train: Trial, seed: int) -> dict[str, float]:
 
 def _held_out_bounds(test: Trial, score: NDArray[np.float64]) -> dict[str, float]:
     given: Any = {"treatment": test.treatment, "target": "auuc", "delta": DELTA}
-    functions: dict[str, Callable[..., Any]] = {b.name: b.function for b in HOLDOUT_BOUNDS}
+    functions: dict[str, Callable[..., Any]] = {b.name: b.function for b in HELD_OUT_BOUNDS}
     return {name: bound(test.y, score, **given).lower for name, bound in functions.items()}
 
 

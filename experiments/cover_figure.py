@@ -2,7 +2,7 @@
 
 The example of the paper's appendix: two positive and three negative rows make six pairs. An edge
 joins pairs that share a row, for these depend on each other. The cover of
-:func:`auucmax.bounds.cover.fractional_cover` divides the pairs into sets without an edge.
+:func:`experiments.rival_bounds.cover.fractional_cover` divides the pairs into sets without an edge.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
-from auucmax.bounds.cover import FractionalCover, fractional_chromatic_number, fractional_cover
+from experiments.rival_bounds.cover import (
+    FractionalCover,
+    fractional_chromatic_number,
+    fractional_cover,
+)
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "cover.png"
 N_POSITIVE, N_NEGATIVE = 2, 3

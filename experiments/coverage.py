@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from auucmax import auuc_score
-from auucmax.bounds import ALL_BOUNDS, betting, betting_bound, blocks, margin_bound, paper_bound
-from auucmax.bounds.holdout import HOLDOUT_BOUNDS
+from auucmax.bounds import betting, betting_bound, blocks, paper_bound
 from experiments import page
 from experiments.harness import Line, Task
 from experiments.known_populations import POPULATIONS, Truth
 from experiments.models import rounded, start_line
+from experiments.rival_bounds import ALL_BOUNDS, HELD_OUT_BOUNDS, margin_bound
 
 NAME = "coverage"
 DELTA = 0.05
@@ -49,7 +49,7 @@ COMPETITORS = {
     ),
 } | {
     entry.name: Competitor(entry.function, has_dealing=entry.name == "block-bernstein")
-    for entry in HOLDOUT_BOUNDS
+    for entry in HELD_OUT_BOUNDS
 }
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from experiments.__main__ import NAMES
+from experiments.rival_bounds.cover import proposition2_printed
 from scipy.optimize import minimize_scalar
 
 from auucmax import AUUCMax, auuc_score, load_hillstrom
 from auucmax.bounds import paper_gap
-from auucmax.bounds.cover import proposition2_printed
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "paper.md").read_text()
@@ -22,12 +22,14 @@ ROWS = [line.strip("| ").split(" | ") for line in MAPPING.splitlines()]
 ROWS = [cells for cells in ROWS if len(cells) > 1 and cells[0] != "in the paper"]
 QUOTED = re.findall(r"`([^`\n]+)`", PAGE)
 TESTS = sorted({token for token in QUOTED if "::" in token})
-PACKAGES = "bounds|data|estimators|evaluation|pairs|selection|solvers"
+PACKAGES = "bounds|experiments|data|estimators|evaluation|pairs|selection|solvers"
 
 
 def resolve(name):
-    """auucmax.a.b.C.d: modules as far as they go, attributes from there."""
+    """auucmax.a.b.C.d, or experiments.a.b.C.d: modules as far as they go, attributes from there."""
     parts, module = name.split("."), "auucmax"
+    if parts[0] == "experiments":
+        parts, module = parts[1:], parts[0]
     for used, part in enumerate(parts):
         try:
             importlib.import_module(f"{module}.{part}")

@@ -47,6 +47,7 @@ def test_kernel_agrees_with_the_definition(seed, n_blocks, levels):
             np.array(signs),
             residual,
             shift,
+            np.empty(0, bool),
             treated,
             control,
             ends,
@@ -56,6 +57,52 @@ def test_kernel_agrees_with_the_definition(seed, n_blocks, levels):
         )
         expected = sum(s * np.array(w) for s, w in zip(signs, slow, strict=False))
         np.testing.assert_allclose(out, expected, atol=1e-13)
+
+
+@given(seed=st.integers(0, 10_000), n_blocks=st.integers(1, 6), width=st.integers(1, 9))
+@settings(deadline=None, max_examples=60)
+def test_bins_are_ranked_in_the_worst_order(seed, n_blocks, width):
+    """No refinement of the bins has a lower statistic; the worst of pairs in a bin is reached."""
+    rng = np.random.default_rng(seed)
+    ends = _blocks(rng, n_blocks)
+    n_treated, n_rows = ends[0, -1], ends[:, -1].sum()
+    rows = rng.permutation(n_rows)
+    treated, control = rows[:n_treated], rows[n_treated:]
+    score, shift = rng.integers(20, size=n_rows), 0.2
+    bins = (score // width).astype(np.int32)
+    residual = rng.integers(2, size=n_rows).astype(float)
+    mixed = np.array([len(set(score[bins == k])) > 1 for k in range(20)])
+
+    def exact(scores, centre):
+        return block_statistics_slow(scores, residual - shift, centre, treated, control, ends)
+
+    out = np.empty((3, n_blocks))
+    kernels.block_statistics(
+        bins[None], np.ones(1), residual, shift, mixed, treated, control, ends, 0, n_blocks, out
+    )
+    for number, centre in enumerate(CENTRES):
+        assert (out[number] <= exact(score.astype(float), centre) + 1e-12).all()
+        tied = exact(bins.astype(float), centre)
+        np.testing.assert_allclose(out[number], tied - out[2], atol=1e-12)
+    if width == 1:
+        assert not out[2].any()
+    # Six rows in three bins of two: each bin has two orders.
+    pairs, one, y = np.repeat(np.arange(3), 2), np.array([[3], [3]]), residual[:6].copy()
+    if len(y) == 6:
+        out = np.empty((3, 1))
+        kernels.block_statistics(
+            pairs[None].astype(np.int32), np.ones(1), y, shift, np.ones(3, bool),
+            np.arange(0, 6, 2), np.arange(1, 6, 2), one, 0, 1, out,
+        )  # fmt: skip
+        orders = itertools.product((-0.1, 0.1), repeat=3)
+        worst = min(
+            block_statistics_slow(
+                pairs + np.repeat(o, 2) * np.tile([1, -1], 3), y - shift, 0.0,
+                np.arange(0, 6, 2), np.arange(1, 6, 2), one,
+            )[0]
+            for o in orders
+        )  # fmt: skip
+        assert out[0, 0] == pytest.approx(worst)
 
 
 @pytest.mark.parametrize("adjustment", [(0.0, 0.0), (0.2, 0.6)])

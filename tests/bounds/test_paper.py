@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
+from experiments.rival_bounds.training import margin_bound
 
 from auucmax import auuc_score, load_hillstrom
 from auucmax.bounds import paper_bound, paper_gap
-from auucmax.bounds.training import margin_bound
 
 HILLSTROM = (3238, 18149, 2262, 19044)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from auucmax.bounds import progressive_certificate
-from auucmax.bounds.progressive import _LEAST
+from auucmax.bounds.fixed_bets import LEAST
 
 
 def _chunks(n=2000, n_chunks=4, seed=0, effect=0.4, share=0.5):
@@ -74,12 +74,12 @@ def test_bounds_are_below_the_truth_and_near_it():
 
 def test_one_size_of_bet_by_its_definition(monkeypatch):
     """From the statistics of each chunk's blocks, in one line of plain arithmetic."""
-    from auucmax.bounds import progressive
+    from auucmax.bounds import fixed_bets
 
     dealt, chunks = [], _chunks(300)
-    real = progressive.deal
+    real = fixed_bets.deal
     monkeypatch.setattr(
-        progressive, "deal", lambda *args: dealt.append(real(*args)[:, :, :1]) or dealt[-1]
+        fixed_bets, "deal", lambda *args: dealt.append(real(*args)[:, :, :1]) or dealt[-1]
     )
     level, found = 0.1, progressive_certificate(chunks, delta=0.1, n_dealings=1)
     w = np.concatenate(dealt, axis=1)[:, :, 0]
@@ -102,12 +102,12 @@ def test_small_chunks_are_no_error():
     one = np.array([1.0]), np.array([0.5]), np.array([True])
     empty = np.empty(0), np.empty(0), np.empty(0, bool)
     found = progressive_certificate([(one[0], None, one[2]), one, empty])
-    assert (found.lower_bound, found.gain_lower_bound) == _LEAST
+    assert (found.lower_bound, found.gain_lower_bound) == LEAST
     assert (found.n_rows, found.n_models) == (0, 0)
     both = np.array([1.0, 0.0]), np.array([0.1, 0.2]), np.array([True, False])
     found = progressive_certificate([(np.empty(0), None, np.empty(0, bool)), one, both])
     assert (found.n_rows, found.n_models) == (2, 1)
-    assert found.gain_lower_bound == _LEAST[1]
+    assert found.gain_lower_bound == LEAST[1]
     assert "the model that learnt" in str(found)
 
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from experiments import cover_figure
 from experiments.cover_figure import draw, edges, pairs_of
+from experiments.rival_bounds.cover import fractional_cover
 from matplotlib.colors import to_hex
-
-from auucmax.bounds.cover import fractional_cover
 
 
 def test_the_graph_of_the_paper():

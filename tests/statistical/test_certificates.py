@@ -8,15 +8,15 @@ from functools import cache
 import numpy as np
 import pytest
 from experiments.known_populations import POPULATIONS
+from experiments.rival_bounds import HELD_OUT_BOUNDS
 
 from auucmax.bounds import betting_bound
-from auucmax.bounds.holdout import HOLDOUT_BOUNDS
 
 pytestmark = pytest.mark.gate
 N_TRIALS, N_ROWS, DELTA = 1200, 120, 0.05
 TARGETS = ("auuc", "gain")
 CONDITIONAL = ("mcdiarmid-conditional", "agarwal-fixed")
-OTHERS = {entry.name: entry.function for entry in HOLDOUT_BOUNDS}
+OTHERS = {entry.name: entry.function for entry in HELD_OUT_BOUNDS}
 
 
 def allowed(delta, trials):

@@ -2,16 +2,14 @@
 
 import numpy as np
 import pytest
-
-from auucmax.bounds.holdout import HOLDOUT_BOUNDS
-from auucmax.bounds.threshold_band import threshold_band_bound
+from experiments.rival_bounds import HELD_OUT_BOUNDS, threshold_band_bound
 
 pytestmark = pytest.mark.gate
 N_TRIALS, N_ROWS = 1000, 600
 TARGETS = ("auuc", "gain")
 CONDITIONAL = ("mcdiarmid-conditional", "agarwal-fixed")
 UNBIASED = ("mcdiarmid", "block-bernstein")
-PROVEN = [entry for entry in HOLDOUT_BOUNDS if entry.name != "asymptotic"]
+PROVEN = [entry for entry in HELD_OUT_BOUNDS if entry.name != "asymptotic"]
 
 
 def allowed(delta):
@@ -96,7 +94,7 @@ def test_misses(entry, population, target):
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_normal_limit_misses_when_outcomes_are_rare_and_not_when_they_are_common(target):
     """So the simulation can tell; and the name asymptotic is earned."""
-    (entry,) = (entry for entry in HOLDOUT_BOUNDS if entry.name == "asymptotic")
+    (entry,) = (entry for entry in HELD_OUT_BOUNDS if entry.name == "asymptotic")
     lower, _, truth = simulate(entry, POPULATIONS["continuous"], target, 0.05, 2)
     assert np.mean(lower > truth) <= allowed(0.05)
     if target == "auuc":

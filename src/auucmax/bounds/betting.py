@@ -6,15 +6,14 @@ seen. If the truth is at most theta, wealth does not grow on average whatever la
 Markov it reaches 1/delta with probability at most delta; theta is *rejected* when it does. The
 bound is the largest value of a grid that is rejected together with all smaller ones.
 
-**Bets.** ``"hedged"``: the bets that replicate a digital option, which pays 1/delta exactly when
-the sum of the blocks ends above its 1 - delta quantile. With progress q = delta wealth, z its
-normal quantile, s the deviation of a block and R the number of blocks left,
+**Bets.** Those that replicate a digital option, which pays 1/delta exactly when the sum of the
+blocks ends above its 1 - delta quantile. With progress q = delta wealth, z its normal quantile, s
+the deviation of a block and R the number of blocks left,
 
     lambda = normal density(z) / (q s sqrt(R)).
 
-Its width comes to that of the normal interval, and the proof uses neither normality nor s.
-``"fixed"``: one lambda for all blocks, sqrt(2 ln(1/delta) / (s^2 K)), s from the pilot; wider by
-about sqrt(2 ln(1/delta)) / z, but rejection is monotone in theta and there is no grid.
+The width comes to that of the normal interval, and the proof uses neither normality nor s. Bets of
+one size, which are wider and simpler, are in ``fixed_bets.py``.
 
 **Dealings.** One dealing of rows into blocks leaves luck in the bound, and with it a temptation to
 try seeds. So wealth is averaged over ``n_dealings`` dealings, which keeps its expectation at most
@@ -35,7 +34,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp, ndtri_exp
+from scipy.special import ndtri_exp
 
 from auucmax._progress import track
 from auucmax._validation import (
@@ -49,13 +48,20 @@ from auucmax._validation import (
     check_rows,
     check_whole,
 )
-from auucmax.bounds.blocks import CENTRES, BlockDesign, Units, deal, deviations
-from auucmax.bounds.lower_bound import LowerBound
-from auucmax.bounds.registry import Bound
+from auucmax.bounds.blocks import (
+    CENTRES,
+    BlockDesign,
+    Units,
+    block_size,
+    deal,
+    deviations,
+    n_dealings_of,
+)
+from auucmax.bounds.bound import Bound, LowerBound
+from auucmax.bounds.fixed_bets import LARGEST_LOSS, Part, Pilot, one_size_bounds, pilot_rows
 from auucmax.evaluation.ranking import rank_rows
 
 TARGETS = {"auuc": 0, "gain": 1}  #: place of the target in ``blocks.CENTRES``
-LARGEST_LOSS = 0.9  #: share of the wealth that one block may cost
 AIM = 0.75  #: hedges aim at 1 / (AIM delta)
 GRID_STEP = 0.04  #: in standard deviations of the whole estimate
 GRID_REACH = 6  #: how far below the pilot the grid starts, in its standard deviations
@@ -97,8 +103,8 @@ def betting_bounds(
     groups : (n,) cluster of each row; clusters lie in one arm and count equally, whatever their
         size: the target is that of a random member of a random cluster.
     n_candidates : how many scores this one was chosen from on these rows.
-    n_dealings : of rows into blocks (default: 20 up to 250 thousand rows, then fewer, and 5 from a
-        million on).
+    n_dealings : of rows into blocks (default: 20 up to 250 thousand rows, then fewer, 5 at a
+        million, 2 at least).
     random_state : of the dealings.
 
     Examples
@@ -132,7 +138,6 @@ def betting_difference_bound(
     *,
     treatment: ArrayLike,
     delta: float = 0.05,
-    bets: str = "hedged",
     outcome_range: tuple[float, float] = (0.0, 1.0),
     groups: ArrayLike | None = None,
     n_candidates: int = 1,
@@ -157,7 +162,7 @@ def betting_difference_bound(
     other = check_rows(y, score_b, treatment=treatment, control=control, score_name="score_b")
     game = Game.of(rows, [rows.score, other.score], outcome_range, None, None, groups)
     # The centre cancels in the difference; around 1/2 the two floors are smallest.
-    price = delta, n_candidates, bets, n_dealings, random_state
+    price = delta, n_candidates, "hedged", n_dealings, random_state
     return replace(game.bounds([TARGETS["gain"]], *price)[0], name="betting-difference")
 
 
@@ -228,21 +233,56 @@ class Game:
         level = delta / check_whole(n_candidates, "n_candidates", 1)
         check_choice(bets, "bets", ("hedged", "fixed"))
         if n_dealings is None:
-            n_dealings = int(np.clip(5e6 / len(self.residual), 5, 20))
+            n_dealings = n_dealings_of(len(self.residual))
         n_dealings = check_whole(n_dealings, "n_dealings", 1)
         random_state = check_whole(random_state, "random_state", 0)
-        search = _climb if bets == "hedged" else _bisect
+        if bets == "fixed":
+            lower, shift = self._fixed(level, n_dealings, random_state)
+        else:
+            lower, shift = self._hedged(targets, level, n_dealings, random_state)
+        estimates = self.estimates(shift)
+        return tuple(
+            LowerBound(
+                "betting" if bets == "hedged" else "betting-fixed",
+                lower=lower[target] * self.unit,
+                estimate=estimates[target],
+                delta=delta,
+            )
+            for target in targets
+        )
+
+    def _hedged(
+        self, targets: Sequence[int], level: float, n_dealings: int, random_state: int
+    ) -> tuple[dict[int, float], float]:
+        """Bounds by target, and what was taken off the residuals."""
         with ThreadPoolExecutor(min(n_dealings, os.cpu_count() or 1)) as pool:
             dealings, design, shift = self.deal(n_dealings, random_state, pool.map)
             adjustment = (shift, shift) if self.adjustment is None else self.adjustment
-            result = []
+            lower = {}
             for target in targets:
                 w = [dealing[target] for dealing in dealings]
                 floor = self.floor(design, CENTRES[target], adjustment)
-                lower = search(w, design, floor, level, CENTRES[target], pool.map) * self.unit
-                estimate = self.estimate(shift, CENTRES[target])
-                result.append(LowerBound("betting", lower=lower, estimate=estimate, delta=delta))
-        return tuple(result)
+                lower[target] = _climb(w, design, floor, level, CENTRES[target], pool.map)
+        return lower, shift
+
+    def _fixed(
+        self, level: float, n_dealings: int, random_state: int
+    ) -> tuple[dict[int, float], float]:
+        """The same, by bets of one size."""
+        first, then = np.random.SeedSequence(random_state).spawn(2)
+        units = self.units.shuffled(first)
+        n_pilot = pilot_rows(len(units.treated), len(units.control))
+        known = units.rows_of_first(*n_pilot)
+        pilot = Pilot.of(self.residual[known], self.treated[known], self.adjustment)
+        units = units._replace(
+            treated=units.treated[n_pilot[0] :], control=units.control[n_pilot[1] :]
+        )
+        n_treated, n_control = len(units.treated), len(units.control)
+        size = block_size(n_treated + n_control)
+        design = BlockDesign.of(n_treated, n_control, size=size, pilot=False)
+        part = Part(self.ranks, self.residual, units)
+        bounds, _ = one_size_bounds(pilot, [design], lambda _: [part], level, n_dealings, then)
+        return dict(enumerate(bounds)), pilot.shift
 
     def floor(self, design: BlockDesign, centre: float, adjustment: tuple[float, float]) -> float:
         """No block statistic is below minus this; for a difference, the two floors together."""
@@ -269,19 +309,22 @@ class Game:
         dealt = track(parallel(one, others), n_dealings, "dealing rows into blocks")
         return list(dealt), design, shift
 
-    def estimate(self, shift: float, centre: float) -> float:
-        """AUUC minus ``centre`` times ATE of what was bet on; clusters weigh 1 each."""
-        weight = np.ones(len(self.residual))
+    def estimates(self, shift: float) -> tuple[float, float]:
+        """AUUC and gain of what was bet on; clusters weigh 1 each."""
+        weight = None
         if self.clusters is not None:
             weight = 1 / np.bincount(self.clusters)[self.clusters]
-        result = 0.0
+        arms = np.bincount(self.treated, weight, minlength=2)
+        terms = (self.residual - shift) * np.array([-1.0, 1.0])[self.treated.astype(np.int8)]
+        terms /= arms[self.treated.astype(np.int8)]
+        if weight is not None:
+            terms *= weight
+        auuc, effect = 0.0, 0.0
         for ranks, sign in zip(self.ranks, (1, -1), strict=False):
-            levels = np.bincount(ranks, weight)
-            mid = (np.cumsum(levels) - levels / 2) / weight.sum() - centre
-            terms = (self.residual - shift) * mid[ranks]
-            arms = (np.average(terms[t], weights=weight[t]) for t in (self.treated, ~self.treated))
-            result += sign * float(next(arms) - next(arms)) * self.unit
-        return result
+            rows, sums = np.bincount(ranks, weight), np.bincount(ranks, terms)
+            auuc += sign * float(sums @ (np.cumsum(rows) - rows / 2)) / arms.sum()
+            effect += sign * float(sums.sum())
+        return self.unit * auuc, self.unit * (auuc - effect / 2)
 
 
 def _climb(
@@ -332,37 +375,6 @@ def _climb(
         if n_passed < _CHUNK:
             return rejected
         start = start + step * _CHUNK
-
-
-def _bisect(
-    dealings: list[Floats],
-    design: BlockDesign,
-    floor: float,
-    delta: float,
-    centre: float,
-    parallel: Callable[..., Any],
-) -> float:
-    """The value at which the wealth of a bet of one size falls to 1/delta: it falls with theta."""
-    from auucmax.bounds import kernels
-
-    n_pilot = design.n_pilot
-    n_bets = design.n_blocks - n_pilot
-    if n_bets == 0:
-        return -floor
-    deviation = float(np.mean([deviations(w, design, centre)[1] for w in dealings]))
-    size = np.sqrt(2 * np.log(1 / delta) / n_bets) / deviation
-    bet = min(size, LARGEST_LOSS / (floor + 1))
-    ends = design.superblocks[1:] - n_pilot
-
-    def rejected(theta: float) -> bool:
-        logs = parallel(lambda w: kernels.log_wealth(w[n_pilot:], ends, theta, bet), dealings)
-        return float(logsumexp(list(logs)) - np.log(len(dealings))) >= -np.log(delta)
-
-    low, high = -floor, 1.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if rejected(middle) else (low, middle)
-    return low
 
 
 def hedged_wealth_slow(
@@ -435,6 +447,15 @@ _ASSUMPTIONS = (
     "randomised trial; rows (or clusters) independent; score fixed before (or one of n_candidates);"
     " y in a known range"
 )
+#: What the betting bounds take.
+BETTING_OPTIONS = (
+    "outcome_range",
+    "outcome_model",
+    "outcome_model_range",
+    "groups",
+    "n_dealings",
+    "random_state",
+)
 BETTING_BOUNDS = (
     Bound(
         name="betting",
@@ -449,6 +470,21 @@ BETTING_BOUNDS = (
         reference="proved in docs/guarantees.md; betting: Waudby-Smith and Ramdas 2024; hedged "
         "bets: after Voracek and Orabona 2025, arXiv 2505.22422",
         validity="holds for every n",
+        words="hedged block betting",
+        options=BETTING_OPTIONS,
+    ),
+    Bound(
+        name="betting-fixed",
+        function=partial(betting_bound, bets="fixed"),
+        target="AUUC, or gain over random, of the population",
+        ranking="joint",
+        rows="held out",
+        assumptions=_ASSUMPTIONS,
+        formula="theta_0 + (ln W - ln(1/delta)) / (lambda N), W as for betting with one lambda",
+        reference="proved in docs/guarantees.md",
+        validity="holds for every n",
+        words="block betting at one size",
+        options=BETTING_OPTIONS,
     ),
     Bound(
         name="betting-difference",

@@ -21,14 +21,14 @@ whole, and each dealing lets one member of each cluster, drawn at random, stand 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats
 
-Indices = NDArray[np.int64]
+Indices = NDArray[np.integer[Any]]
 
 PILOT_BLOCKS = 10  #: not bet on: they set the grid and the first guess of a block's deviation
 LARGEST_PART = 200  #: rows of one arm in a block
@@ -40,18 +40,22 @@ CENTRES = (0.0, 0.5)  #: of AUUC and of the gain; the first axis of the statisti
 
 
 class Units(NamedTuple):
-    """What is dealt: rows or clusters. Unit u owns ``members[starts[u]:starts[u + 1]]``."""
+    """What is dealt: numbers of rows, or of clusters.
+
+    Cluster u owns the rows ``members[starts[u]:starts[u + 1]]``; None: units are rows.
+    """
 
     treated: Indices
     control: Indices
-    starts: Indices
-    members: Indices
+    starts: Indices | None = None
+    members: Indices | None = None
 
     @classmethod
     def of(cls, treated: Bools, clusters: NDArray[np.intp] | None = None) -> Units:
         if clusters is None:
-            n_rows = np.arange(len(treated) + 1)
-            return cls(np.flatnonzero(treated), np.flatnonzero(~treated), n_rows, n_rows[:-1])
+            # Half the bytes: dealing many rows is a matter of memory.
+            arms = (np.flatnonzero(arm).astype(np.int32) for arm in (treated, ~treated))
+            return cls(*arms)
         members = np.argsort(clusters, kind="stable")
         starts = np.flatnonzero(np.diff(clusters[members], prepend=-1, append=len(members)))
         n_treated = np.add.reduceat(treated[members].astype(np.int64), starts[:-1])
@@ -74,7 +78,10 @@ class Units(NamedTuple):
     def rows_of_first(self, n_treated: int, n_control: int) -> Indices:
         """Rows of the first units of each arm."""
         units = np.concatenate([self.treated[:n_treated], self.control[:n_control]])
-        return np.concatenate([self.members[self.starts[u] : self.starts[u + 1]] for u in units])
+        if self.starts is None or self.members is None:
+            return units
+        rows = [self.members[self.starts[u] : self.starts[u + 1]] for u in units]
+        return np.concatenate(rows) if rows else np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,7 @@ class BlockDesign:
         ends = np.array([np.rint(places * n / n_blocks) for n in used], np.int64)
         # Noise of the average over re-dealings falls as their number times the size of a block. Of
         # very many rows it is small beside what they would cost.
-        most = max(2.0, 2e6 / n_units)
+        most = max(2.0, 2e12 / n_units**2)
         n_redealings = int(np.clip(240 * n_blocks / sum(used), min(8.0, most), most))
         if not pilot:
             shared = np.rint(np.linspace(0, n_blocks, max(1, n_blocks // EVEN_SUPERBLOCK) + 1))
@@ -147,9 +154,17 @@ def block_size(n_units: int) -> float:
     return max(4 if n_units < 5000 else 6, np.sqrt(n_units) / 50)
 
 
+def n_dealings_of(n_rows: int) -> int:
+    """How many dealings are worth their time: 20 of 250 thousand rows, 5 of a million."""
+    return int(np.clip(5e6 / n_rows, 2, 20))
+
+
 def _superblocks(n_blocks: int) -> Indices:
     """The pilot, then superblocks that first double, then take a share of what is left."""
-    ends = [min(PILOT_BLOCKS, max(1, n_blocks // 5))]
+    # The grid of values that are tried starts far below the pilot's estimate: a larger pilot makes
+    # it shorter where blocks are many.
+    pilot = PILOT_BLOCKS * max(1.0, (n_blocks / 20_000) ** 2)
+    ends = [int(min(pilot, max(PILOT_BLOCKS, n_blocks // 100), max(1, n_blocks // 5)))]
     while ends[-1] < n_blocks:
         done = ends[-1]
         ends.append(done + max(1, min(done, int(SUPERBLOCK * (n_blocks - done)))))
@@ -205,13 +220,18 @@ def deal(
     units: Units,
     design: BlockDesign,
     seed: np.random.SeedSequence,
+    mixed: Bools | None = None,
 ) -> Floats:
     """Deal units into blocks, re-deal them within superblocks, and compute every w.
 
     ``ranks`` (scores, n), integers in the order of the scores; the statistic is the sum over scores
     of sign times w, so that signs (1, -1) compare two. r = ``residual`` - ``shift``.
 
-    Returns (2, blocks, re-dealings): around each of ``CENTRES``.
+    ``mixed`` (levels,): where rows of equal rank may differ in score, every pair of them is taken
+    to be in the worse order.
+
+    Returns (2, blocks, re-dealings): around each of ``CENTRES``; with ``mixed`` a third row, what
+    the worse orders took off.
     """
     from auucmax.bounds import kernels
 
@@ -223,18 +243,19 @@ def deal(
         for part, n in zip((units.treated, units.control), pilot, strict=True)
     ]
     starts, members = units.starts, units.members
-    if len(members) == len(starts) - 1:  # units are rows: keep those of a superblock together
-        order = members[np.concatenate(dealt)]
-        ranks, residual = np.ascontiguousarray(ranks[:, order]), residual[order]
-        members = np.arange(len(order), dtype=np.int32)
+    if starts is None:  # units are rows: bring those of a superblock together
+        order = np.concatenate(dealt)
+        ranks, residual = np.take(ranks, order, axis=1), residual[order]
         starts = np.arange(len(order) + 1, dtype=np.int32)
+        members = starts[:-1]
         dealt = np.split(members.copy(), [len(dealt[0])])
-    w = np.empty((2, design.n_blocks, design.n_redealings))
+    w = np.empty((2 if mixed is None else 3, design.n_blocks, design.n_redealings))
     kernels.deal_statistics(
         ranks,
         signs,
         residual,
         shift,
+        np.empty(0, bool) if mixed is None else mixed,
         *dealt,
         starts,
         members,
@@ -254,7 +275,7 @@ def block_statistics_slow(
     control: Indices,
     ends: Indices,
 ) -> Floats:
-    """The statistics of one dealing of one score, by their definition."""
+    """The statistics of one dealing of one score, by their definition; the kernel's slow twin."""
     result = []
     for j in range(ends.shape[1]):
         start = ends[:, j - 1] if j else (0, 0)

@@ -2,29 +2,97 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from auucmax._validation import Floats, check_choice, check_column, check_level, check_whole
-from auucmax.bounds.betting import betting_bound, betting_difference_bound
-from auucmax.bounds.certificate import Certificate, assumptions_of
-from auucmax.bounds.certify_histogram import check_no_rows, histogram_bounds
-from auucmax.bounds.cross_fitted import over_folds
-from auucmax.bounds.held_out import HeldOut, predicted_outcome
-from auucmax.bounds.lower_bound import LowerBound
-from auucmax.bounds.methods import (
-    BETTING_OPTIONS,
-    METHODS,
-    auto_method,
-    check_names,
-    check_options,
+from auucmax._validation import (
+    Bools,
+    Floats,
+    check_choice,
+    check_column,
+    check_labels,
+    check_level,
+    check_whole,
+    listed,
 )
+from auucmax.bounds.betting import (
+    BETTING_BOUNDS,
+    BETTING_OPTIONS,
+    betting_bound,
+    betting_bounds,
+    betting_difference_bound,
+)
+from auucmax.bounds.bound import Bound, LowerBound
+from auucmax.bounds.classical import CLASSICAL_BOUNDS, binned_dkw_bernstein_bound
+from auucmax.bounds.fixed_bets import histogram_betting_bounds
+from auucmax.bounds.held_out import HeldOut, predicted_outcome
 from auucmax.evaluation.bins import BinnedLevels
 
-__all__ = ["certify", "certify_difference", "certify_thresholds"]
+#: What certify chooses from.
+METHODS = {bound.name: bound for bound in (*BETTING_BOUNDS, *CLASSICAL_BOUNDS) if bound.words}
+#: The methods that counts in bins of scores are enough for.
+HISTOGRAM_METHODS = ("betting-fixed", "dkw-bernstein")
+_RANDOMISED = "{rows} are independent, and treatment was randomised with the same chance for all"
+_BEFORE = "the score was fixed without looking at them, or at rows that depend on them"
+_CANDIDATES = (
+    "the {n} candidates were fixed without looking at them, or at rows that depend on them"
+)
+
+Both = tuple[LowerBound, LowerBound]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Lower bounds on AUUC and on the gain over random targeting, and what they rest on.
+
+    ``lower_bound`` (AUUC) and ``gain_lower_bound`` (AUUC - ATE/2) hold *each* with probability
+    1 - ``delta``; both at once only if ``joint``. ``estimate`` and ``gain_estimate`` are what the
+    rows show, ``gap`` and ``gain_gap`` the differences, ``bin_gap`` the part of them that pays for
+    the bins of a histogram.
+    """
+
+    lower_bound: float
+    gain_lower_bound: float
+    estimate: float
+    gain_estimate: float
+    delta: float
+    joint: bool
+    method: str
+    assumptions: tuple[str, ...]
+    n_rows: int
+    n_candidates: int = 1
+    bin_gap: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        return self.estimate - self.lower_bound
+
+    @property
+    def gain_gap(self) -> float:
+        return self.gain_estimate - self.gain_lower_bound
+
+    def __str__(self) -> str:
+        chance = f"{1 - self.delta:.4g}" if self.delta > 1e-4 else f"1 - {self.delta:.1g}"
+        verdict = "is not shown to beat random targeting: it gains at least"
+        if self.gain_lower_bound > 0:
+            verdict = "beats random targeting: it gains at least"
+        together = "both at once" if self.joint else "each statement by itself"
+        bins = f" in bins of scores, which cost {self.bin_gap:.2g}" if self.bin_gap > 0 else ""
+        among = f", the best of {self.n_candidates}," if self.n_candidates > 1 else ""
+        return (
+            f"With probability {chance}, this ranking{among} {verdict} "
+            f"{self.gain_lower_bound:+.5f} over random "
+            f"(estimate {self.gain_estimate:+.5f}), and its AUUC is at least "
+            f"{self.lower_bound:.5f} (estimate {self.estimate:.5f}), {together}: by "
+            f"{METHODS[self.method].words} on {self.n_rows:,} held-out rows{bins}, if "
+            f"{'; '.join(self.assumptions)}."
+        )
 
 
 def certify(
@@ -50,7 +118,8 @@ def certify(
         inside a Pipeline or a search) remembers a fingerprint of its rows: certifying it on them,
         or on a part of them, is an error, as far as they can be told from new rows with equal
         values. Of scores nothing is known. Or the :class:`BinnedLevels` of rows that are too many
-        for memory: then X, y and treatment stay out, and "auto" is "dkw-bernstein".
+        for memory: then X, y and treatment stay out, and "auto" is "betting-fixed" if outcomes are
+        0/1, otherwise "dkw-bernstein". What is certified is the ranking by the exact scores.
     X : (n, d) features of the held-out rows; needed for a model only.
     y, treatment : (n,) outcome and treatment of these rows.
     delta : probability with which a bound may fail.
@@ -80,23 +149,32 @@ def certify(
     check_level(delta, "delta")
     check_choice(method, "method", ("auto", *METHODS))
     n_candidates = check_whole(n_candidates, "n_candidates", 1)
-    share = delta / (2 if joint else 1)
+    price: dict[str, Any] = {"delta": delta / (2 if joint else 1)}
     if isinstance(model_or_score, BinnedLevels):
         own = {"X": X, "y": y, "treatment": treatment, "folds": folds, "ids": ids}
-        check_no_rows(own | {"control": control} | options)
+        price["n_candidates"] = n_candidates
+        given = own | {"control": control} | options
+        chosen, (auuc, gain), bin_gap = _histogram_bounds(model_or_score, method, price, given)
         options = {name: value for name, value in options.items() if value is not None}
-        price = {"delta": share, "n_candidates": n_candidates}
-        chosen, auuc, gain, bin_gap = histogram_bounds(model_or_score, method, price | options)
         n_rows = model_or_score.n_rows
     else:
         control = getattr(model_or_score, "control", None) if control is None else control
         rows = HeldOut.of(X, y, treatment, ids, control)
         score = rows.scores(model_or_score)
         n_candidates *= rows.candidates_of(model_or_score)
-        _check_folds(folds, model_or_score)
+        if folds is not None and hasattr(model_or_score, "predict"):
+            raise ValueError(
+                "folds should come with cross-fitted scores, got a single model, whose scores do "
+                "not come from the other folds. Pass scores, or leave folds out."
+            )
         options = predicted_outcome(options, X)
-        price = {"delta": share, "n_candidates": n_candidates}
-        chosen, auuc, gain = _row_bounds(rows, score, method, folds, price, options)
+        price["n_candidates"] = n_candidates
+        # By what is known of the outcome; never by comparing bounds on the data.
+        bounded = "outcome_range" in options or bool(np.isin(rows.y, (0, 1)).all())
+        chosen = method if method != "auto" else "betting" if bounded else "asymptotic"
+        _check_options(options, chosen, method)
+        data = rows.y, score, rows.treated
+        auuc, gain = _over_folds(_both(chosen), data, folds, options=options, **price)
         n_rows, bin_gap = len(rows.y), 0.0
     return Certificate(
         lower_bound=auuc.lower,
@@ -106,46 +184,11 @@ def certify(
         delta=delta,
         joint=joint,
         method=chosen,
-        assumptions=assumptions_of(
-            METHODS[chosen], n_candidates, options, cross_fitted=folds is not None
-        ),
+        assumptions=_assumptions_of(METHODS[chosen], n_candidates, options, folds is not None),
         n_rows=n_rows,
         n_candidates=n_candidates,
         bin_gap=bin_gap,
     )
-
-
-def _row_bounds(
-    rows: HeldOut,
-    score: Floats,
-    method: str,
-    folds: ArrayLike | None,
-    price: dict[str, Any],
-    options: dict[str, Any],
-) -> tuple[str, LowerBound, LowerBound]:
-    """The method chosen, and its bounds of AUUC and gain."""
-    chosen = auto_method(rows.y, options) if method == "auto" else method
-    check_options(options, chosen, method)
-    auuc, gain = (
-        over_folds(
-            METHODS[chosen].function,
-            (rows.y, score, rows.treated),
-            folds,
-            target=target,
-            **price,
-            **options,
-        )
-        for target in ("auuc", "gain")
-    )
-    return chosen, auuc, gain
-
-
-def _check_folds(folds: ArrayLike | None, model_or_score: Any) -> None:
-    if folds is not None and hasattr(model_or_score, "predict"):
-        raise ValueError(
-            "folds should come with cross-fitted scores, got a single model, whose scores do not "
-            "come from the other folds. Pass scores, or leave folds out."
-        )
 
 
 def certify_difference(
@@ -174,7 +217,7 @@ def certify_difference(
     >>> certify_difference(a, b, y=trial.y, treatment=trial.treatment).lower > 0
     True
     """
-    check_names(options, ("outcome_range", "groups", "n_dealings", "random_state"))
+    _check_names(options, ("outcome_range", "groups", "n_dealings", "random_state"))
     n_candidates = check_whole(n_candidates, "n_candidates", 1)
     rows = HeldOut.of(X, y, treatment, ids, control)
     scores = [rows.scores(model, mixed=True) for model in (first, second)]
@@ -223,7 +266,7 @@ def certify_thresholds(
        threshold  share  estimate  lower_bound
     0        0.5   0.55      0.02         0.01
     """
-    check_names(options, BETTING_OPTIONS)
+    _check_names(options, BETTING_OPTIONS)
     control = getattr(model_or_score, "control", None) if control is None else control
     rows = HeldOut.of(X, y, treatment, ids, control)
     score = rows.scores(model_or_score)
@@ -244,3 +287,184 @@ def certify_thresholds(
         )
         table.append((value, above.mean(), 2 * bound.estimate, 2 * bound.lower))
     return pd.DataFrame(table, columns=["threshold", "share", "estimate", "lower_bound"])
+
+
+def _both(method: str) -> Callable[..., Both]:
+    """The bounds of AUUC and gain by a method; bets on both come from one dealing."""
+    if method.startswith("betting"):
+        bets = "fixed" if method == "betting-fixed" else "hedged"
+        return partial(betting_bounds, bets=bets)  # type: ignore[return-value]
+    function: Callable[..., Any] = METHODS[method].function
+
+    def both(*rows: Any, **options: Any) -> Both:
+        return function(*rows, target="auuc", **options), function(*rows, target="gain", **options)
+
+    return both
+
+
+def _over_folds(
+    both: Callable[..., Both],
+    rows: tuple[Floats, Floats, Bools],
+    folds: ArrayLike | None,
+    *,
+    delta: float,
+    n_candidates: int,
+    options: dict[str, Any],
+) -> Both:
+    """The bounds; with folds, the means of theirs, each at its part of delta."""
+    y, score, treated = rows
+    if folds is None:
+        price: dict[str, Any] = {"delta": delta, "n_candidates": n_candidates}
+        return both(y, score, treatment=treated, **price, **options)
+    labels, fold = np.unique(check_labels(folds, "folds", len(y)), return_inverse=True)
+    by_row = {
+        name: check_labels(options[name], name, len(y))
+        for name in ("groups", "outcome_model")
+        if options.get(name) is not None
+    }
+    if "groups" in by_row:
+        _check_whole_clusters(by_row["groups"], fold)
+    price = {"delta": delta, "n_candidates": n_candidates * len(labels)}
+    results = []
+    for number, label in enumerate(labels.tolist()):
+        inside = fold == number
+        if treated[inside].all() or not treated[inside].any():
+            raise ValueError(
+                f"each fold should have both arms, got one in fold {label!r}. Make folds by "
+                f"treatment, with TrialKFold."
+            )
+        own = options | {name: column[inside] for name, column in by_row.items()}
+        results.append(both(y[inside], score[inside], treatment=treated[inside], **price, **own))
+    share = np.bincount(fold) / len(fold)
+    auuc, gain = (
+        replace(
+            of_folds[0],
+            lower=float(share @ [bound.lower for bound in of_folds]),
+            estimate=float(share @ [bound.estimate for bound in of_folds]),
+        )
+        for of_folds in zip(*results, strict=True)
+    )
+    return auuc, gain
+
+
+def _check_whole_clusters(groups: Any, fold: Any) -> None:
+    """An error for a cluster that is not in one fold."""
+    codes = pd.factorize(groups)[0]
+    n_pairs = len(np.unique(codes.astype(np.int64) * (fold.max() + 1) + fold))
+    if n_pairs > codes.max() + 1:
+        raise ValueError(
+            f"a cluster should lie in one fold, got {n_pairs - codes.max() - 1} that reach into "
+            f"another: its rows depend on those that the fold's model was fitted on. Make folds of "
+            f"whole clusters."
+        )
+
+
+def check_histogram_method(method: str) -> None:
+    """An error for a method that needs the rows themselves."""
+    if method not in ("auto", *HISTOGRAM_METHODS):
+        raise ValueError(
+            f"method should be one of {listed(HISTOGRAM_METHODS)} for a histogram, got {method!r}, "
+            f"which needs the rows. The asymptotic interval is histogram.inference()."
+        )
+
+
+def _histogram_bounds(
+    histogram: BinnedLevels, method: str, price: dict[str, Any], given: dict[str, Any]
+) -> tuple[str, Both, float]:
+    """The method chosen, its bounds of AUUC and gain, and what the bins cost.
+
+    A histogram stands for all the rows: nothing else that was ``given`` may speak of them.
+    """
+    options = {name: value for name, value in given.items() if value is not None}
+    for name in options:
+        if name not in ("outcome_range", "n_dealings", "random_state"):
+            raise ValueError(
+                f"a histogram should be certified without {name}, got it: the histogram stands for "
+                f"all rows, and they are no longer there. Leave {name} out, or certify the scores "
+                f"of the rows themselves."
+            )
+    check_histogram_method(method)
+    chosen = method
+    if method == "auto":
+        chosen = "betting-fixed" if histogram.binary else "dkw-bernstein"
+        if not (histogram.binary or "outcome_range" in options):
+            raise ValueError(
+                f"outcomes should be 0/1, or come with outcome_range=(lowest, highest), as they "
+                f"are possible, to get a guarantee; got outcomes from {histogram.outcome_low:g} to "
+                f"{histogram.outcome_high:g} and no range. Pass it, or take the asymptotic "
+                f"interval, histogram.inference()."
+            )
+    if chosen == "betting-fixed":
+        known = tuple(float(v) for v in options.pop("outcome_range", (0, 1)))
+        if not histogram.binary or known != (0, 1):
+            raise ValueError(
+                f"outcomes should be 0/1 to bet on the counts of a histogram, got "
+                f"{histogram.outcome_low:g} to {histogram.outcome_high:g} in the range {known}. "
+                f"Use method='dkw-bernstein', or certify the scores of the rows themselves."
+            )
+        auuc, gain, bin_gap = histogram_betting_bounds(histogram, **price, **options)
+        return chosen, (auuc, gain), bin_gap
+    for name in ("n_dealings", "random_state"):
+        options.pop(name, None)
+    price |= options
+    auuc = binned_dkw_bernstein_bound(histogram, target="auuc", **price)
+    gain = binned_dkw_bernstein_bound(histogram, target="gain", **price)
+    # The same rows with one score a bin: what is left of the gap is what bins cost.
+    tied = binned_dkw_bernstein_bound(replace(histogram, low=histogram.high), **price)
+    return chosen, (auuc, gain), max(auuc.gap - tied.gap, 0.0) if histogram.rank_error() else 0.0
+
+
+def _check_options(options: dict[str, Any], method: str, asked: str) -> None:
+    """An error for an option that the method does not take; ``asked``: the user's own choice."""
+    known = METHODS[method].options
+    for name in options:
+        if name in known:
+            continue
+        others = [m for m, call in METHODS.items() if name in call.options]
+        if asked == "auto" and method == "asymptotic" and name in BETTING_OPTIONS:
+            hint = (
+                "It was chosen because y is not 0/1: pass outcome_range=(lowest, highest), as they "
+                "are possible, to get a guarantee."
+            )
+        elif others:
+            hint = f"Use one of the methods {', '.join(others)}."
+        else:
+            hint = "Check its spelling."
+        raise ValueError(
+            f"options should be those of method={method!r}, got {name!r}, which it does not take. "
+            f"{hint}"
+        )
+
+
+def _check_names(options: dict[str, Any], known: tuple[str, ...]) -> None:
+    """An error for an option with another name."""
+    for name in options:
+        if name not in known:
+            raise ValueError(
+                f"options should be among {', '.join(known)}, got {name!r}. Leave it out."
+            )
+
+
+def _assumptions_of(
+    entry: Bound, n_candidates: int, options: dict[str, Any], cross_fitted: bool
+) -> tuple[str, ...]:
+    """What a certificate rests on, a sentence each."""
+    clustered = options.get("groups") is not None
+    own = [_RANDOMISED.format(rows="clusters" if clustered else "rows")]
+    if "outcome_range" in entry.options:
+        low, high = (float(v) for v in options.get("outcome_range", (0, 1)))
+        own.append(f"outcomes lie in [{low:g}, {high:g}]")
+    if entry.proviso:
+        own.append(entry.proviso)
+    if cross_fitted:
+        own.append(
+            "each fold's scores come from a model fitted on the others; the bounds are for the "
+            "mean over these models"
+        )
+    else:
+        own.append(_BEFORE if n_candidates == 1 else _CANDIDATES.format(n=n_candidates))
+    if options.get("outcome_model") is not None:
+        own.append("the outcome model, and the choice to use it, come from other rows")
+    if clustered and entry.name != "asymptotic":
+        own.append("people are counted so that every cluster weighs the same")
+    return tuple(own)

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike
 from auucmax._validation import Bools, Floats, check_column, check_treatment
 from auucmax.data.fingerprint import Fingerprint, TrainingRecord, fingerprint, hash_ids
 
-__all__ = ["HeldOut", "SeenRows", "candidates_compared", "predicted_outcome", "record_of"]
-
 
 class HeldOut(NamedTuple):
     """The checked rows of a certificate."""

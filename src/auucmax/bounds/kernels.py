@@ -45,7 +45,9 @@ def redeal(units, start, stop, starts, members, state, rows):
 
 
 @_kernel
-def block_statistics(ranks, signs, residual, shift, treated, control, ends, first, last, out):
+def block_statistics(
+    ranks, signs, residual, shift, mixed, treated, control, ends, first, last, out
+):
     """w of the blocks ``first`` to ``last`` (see ``blocks.py``), summed over scores with signs.
 
     ``out`` (2, blocks): around 0 (AUUC) and around 1/2 (gain). A centre c takes c times the
@@ -55,7 +57,9 @@ def block_statistics(ranks, signs, residual, shift, treated, control, ends, firs
     arms alone, so rows whose residual is 0 need no rank of their own.
 
     ``treated``, ``control``: row numbers by place; block j has the places up to ``ends[g, j]``.
-    ``ranks`` (scores, n) integers in the order of the scores.
+    ``ranks`` (scores, n) integers in the order of the scores. ``mixed`` (levels,): whether rows of
+    equal rank may differ in score; then w is that of the worst order of each pair of them, and
+    ``out`` has a third row, for what that took off. Empty: no.
     """
     start_a, start_b = (ends[0, first - 1], ends[1, first - 1]) if first > 0 else (0, 0)
     local = np.empty(0, np.int32)
@@ -86,6 +90,19 @@ def block_statistics(ranks, signs, residual, shift, treated, control, ends, firs
                         above += (local[k] < local[i]) + (local[k] <= local[i])
                 sum_v = (a * (a - 1) + above) / (2.0 * (size - 1))  # of treated rows
                 w -= signs[s] * shift * (sum_v / a - (0.5 * size - sum_v) / b)
+        if len(mixed) > 0:
+            lost = 0.0
+            for i in range(size):
+                if not mixed[local[i]]:
+                    continue
+                row = treated[start_a + i] if i < a else control[start_b + i - a]
+                own = (residual[row] - shift) / (a if i < a else -b)
+                for k in range(i + 1, size):
+                    if local[k] == local[i]:
+                        other = treated[start_a + k] if k < a else control[start_b + k - a]
+                        lost += abs(own - (residual[other] - shift) / (a if k < a else -b))
+            out[2, j] = lost / (2.0 * (size - 1))
+            w -= out[2, j]
         out[0, j] = w
         out[1, j] = w - 0.5 * effect
         start_a, start_b = ends[0, j], ends[1, j]
@@ -93,9 +110,21 @@ def block_statistics(ranks, signs, residual, shift, treated, control, ends, firs
 
 @_kernel
 def deal_statistics(
-    ranks, signs, residual, shift, treated, control, starts, members, ends, superblocks, state, w
+    ranks,
+    signs,
+    residual,
+    shift,
+    mixed,
+    treated,
+    control,
+    starts,
+    members,
+    ends,
+    superblocks,
+    state,
+    w,
 ):
-    """Fill ``w`` (2, blocks, re-dealings), superblock by superblock: its rows stay at hand."""
+    """Fill ``w`` (2 or 3, blocks, re-dealings), superblock by superblock: its rows stay at hand."""
     rows_a, rows_b = np.empty_like(treated), np.empty_like(control)
     first = 0
     for last in superblocks:
@@ -105,7 +134,7 @@ def deal_statistics(
             redeal(treated, a0, a1, starts, members, state, rows_a)
             redeal(control, b0, b1, starts, members, state, rows_b)
             block_statistics(
-                ranks, signs, residual, shift, rows_a, rows_b, ends, first, last, w[:, :, p]
+                ranks, signs, residual, shift, mixed, rows_a, rows_b, ends, first, last, w[:, :, p]
             )
         first = last
 

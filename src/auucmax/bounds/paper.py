@@ -32,11 +32,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from auucmax._validation import check_choice, check_level, check_rows
-from auucmax.bounds.lower_bound import LowerBound
-from auucmax.bounds.registry import Bound
+from auucmax.bounds.bound import Bound, LowerBound
 from auucmax.evaluation.metrics import auuc_score
-
-__all__ = ["PAPER_BOUNDS", "paper_bound", "paper_gap"]
 
 CONTROL_COUNTS = ("rarer", "printed")
 

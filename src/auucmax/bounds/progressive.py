@@ -3,27 +3,19 @@
 Rows are dealt at random into chunks. Model k has learnt from the chunks before chunk k and is
 judged on chunk k, so every row but those of the first chunk is bet on, and every model may be as
 greedy as it likes. What is certified is the mean of theta_k, the AUUC (or the gain) of model k,
-over the N blocks of all chunks. With one value theta_0 and one size of bet lambda, both fixed on
-chunk 0, and W = product over blocks of 1 + lambda (w - theta_0),
-
-    mean theta_k >= theta_0 + (ln W - ln(1/delta)) / (lambda N)    with probability 1 - delta.
-
-1 + x <= exp(x) turns each factor's mean, 1 + lambda (theta_k - theta_0), into a power whose
-exponents add up to lambda N (mean theta_k - theta_0): W over that power is a supermartingale, and
-Markov's inequality does the rest. The proof in full is in docs/guarantees.md.
+over the blocks of all chunks, by bets of one size (``fixed_bets.py``) that chunk 0 decides: 1 + x
+<= exp(x) turns the mean of each factor, 1 + lambda (theta_k - theta_0), into a power whose
+exponents add up, whatever the models. The proof is in docs/guarantees.md.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from auucmax._validation import (
     Bools,
@@ -33,14 +25,11 @@ from auucmax._validation import (
     check_level,
     check_whole,
 )
-from auucmax.bounds.betting import LARGEST_LOSS, check_outcomes, check_range, dense_ranks
-from auucmax.bounds.blocks import CENTRES, BlockDesign, Units, block_size, deal
+from auucmax.bounds.betting import check_outcomes, check_range, dense_ranks
+from auucmax.bounds.blocks import BlockDesign, Units, block_size
+from auucmax.bounds.fixed_bets import LEAST, Part, Pilot, one_size_bounds
 
 Chunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]
-
-#: AUUC and gain of any score are at least minus these: ranks are uniform, outcomes in [0, 1].
-_LEAST = (-0.5, -0.25)
-_PRIOR_ROWS, _PRIOR_VARIANCE = 3, 0.1
 
 
 @dataclass(frozen=True)
@@ -124,12 +113,8 @@ def progressive_certificate(
     rows = _checked(chunks, groups)
     low, high = _range_of(rows, outcome_range)
     rows = [part._replace(y=(part.y - low) / (high - low)) for part in rows]
-    first, later = rows[0], rows[1:]
-    units = [Units.of(part.treated, part.clusters) for part in later]
-    judged = [k for k, u in enumerate(units) if len(u.treated) and len(u.control)]
     level = delta / (2 if joint else 1) / n_candidates
-    bet_on = [later[k] for k in judged], [units[k] for k in judged]
-    bounds = _bounds(first, *bet_on, level, n_dealings, random_state)
+    bounds, judged = _bounds(rows[0], rows[1:], level, n_dealings, random_state)
     before = np.cumsum([len(part.y) for part in rows])
     shares = [float(before[k] / before[-1]) for k in judged] or [0.0]
     return ProgressiveCertificate(
@@ -137,7 +122,7 @@ def progressive_certificate(
         gain_lower_bound=bounds[1] * (high - low),
         delta=delta,
         joint=joint,
-        n_rows=sum(len(later[k].y) for k in judged),
+        n_rows=sum(len(rows[k + 1].y) for k in judged),
         n_models=len(judged),
         learnt=(shares[0], shares[-1]),
         assumptions=_assumptions(low, high, n_candidates, groups is not None),
@@ -154,86 +139,24 @@ class _Rows(NamedTuple):
     clusters: NDArray[np.intp] | None
 
 
-class _Pilot(NamedTuple):
-    """What chunk 0 tells before the first bet; its models have not been fitted yet."""
-
-    mean: float
-    effect: float
-    variances: tuple[float, float]
-
-    @classmethod
-    def of(cls, rows: _Rows) -> _Pilot:
-        # A prior of a few rows keeps the guesses sane if the chunk has hardly any.
-        mean = float((rows.y.sum() + 0.5) / (len(rows.y) + 1))
-        arms = rows.y[rows.treated], rows.y[~rows.treated]
-        variances = [
-            (float(((y - mean) ** 2).sum()) + _PRIOR_ROWS * _PRIOR_VARIANCE)
-            / (len(y) + _PRIOR_ROWS)
-            for y in arms
-        ]
-        effect = float(arms[0].mean() - arms[1].mean()) if len(arms[0]) and len(arms[1]) else 0.0
-        return cls(mean, effect, (variances[0], variances[1]))
-
-    def deviation(self, designs: list[BlockDesign], centre: float) -> float:
-        """Guess of a block's standard deviation: of outcomes times ranks that know nothing."""
-        sizes = np.hstack([np.diff(design.ends, axis=1, prepend=0) for design in designs])
-        spread = 1 / 12 + (0.5 - centre) ** 2  # mean square of a uniform rank around the centre
-        return float(np.sqrt(spread * (np.array(self.variances) @ (1 / sizes)).mean()))
-
-
 def _bounds(
-    first: _Rows,
-    later: list[_Rows],
-    units: list[Units],
-    level: float,
-    n_dealings: int,
-    random_state: int,
-) -> list[float]:
-    """The two bounds, of outcomes in [0, 1]; every chunk in ``later`` has both arms."""
-    from auucmax.bounds import kernels
-
-    if not later:
-        return list(_LEAST)
+    first: _Rows, later: list[_Rows], level: float, n_dealings: int, random_state: int
+) -> tuple[list[float], list[int]]:
+    """The two bounds, of outcomes in [0, 1], and which of the later chunks were bet on."""
+    units = [Units.of(part.treated, part.clusters) for part in later]
+    judged = [k for k, own in enumerate(units) if len(own.treated) and len(own.control)]
+    if not judged:
+        return list(LEAST), judged
     # One size for all chunks, so that the mean over blocks is that over rows.
-    size = block_size(sum(len(u.starts) - 1 for u in units))
+    size = block_size(sum(len(units[k].treated) + len(units[k].control) for k in judged))
     designs = [
-        BlockDesign.of(len(u.treated), len(u.control), size=size, pilot=False) for u in units
+        BlockDesign.of(len(units[k].treated), len(units[k].control), size=size, pilot=False)
+        for k in judged
     ]
-    n_blocks = sum(design.n_blocks for design in designs)
-    pilot = _Pilot.of(first)
-    ranks = [dense_ranks(part.score)[None] for part in later]
-    jobs = [
-        (k, seed)
-        for seeds in np.random.SeedSequence(random_state).spawn(n_dealings)
-        for k, seed in enumerate(seeds.spawn(len(later)))
-    ]
-
-    def play(job: tuple[int, np.random.SeedSequence]) -> list[float]:
-        k, seed = job
-        design = designs[k]
-        w = deal(ranks[k], np.ones(1), later[k].y, pilot.mean, units[k], design, seed)
-        return [
-            float(kernels.log_wealth(w[c], design.superblocks, values[c], bets[c]))
-            for c in range(2)
-        ]
-
-    # What a random order has: the factors differ little from 1 at any small distance from it.
-    values = [max(pilot.effect / 2, -0.25), 0.0]
-    bets = []
-    for centre, value in zip(CENTRES, values, strict=True):
-        deviation = pilot.deviation(designs, centre)
-        floor = max(design.floor(centre, (pilot.mean, pilot.mean)) for design in designs)
-        best = np.sqrt(2 * np.log(1 / level) / n_blocks) / deviation
-        bets.append(min(best, LARGEST_LOSS / (floor + value)))
-    with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1)) as pool:
-        logs = np.array(list(pool.map(play, jobs)))
-    # Of one dealing: the product over chunks. Then the mean over dealings.
-    by_dealing = logs.reshape(n_dealings, len(later), 2).sum(axis=1)
-    wealth = logsumexp(by_dealing, axis=0) - np.log(n_dealings)
-    return [
-        max(least, float(value + (log_w + np.log(level)) / (bet * n_blocks)))
-        for least, value, log_w, bet in zip(_LEAST, values, wealth, bets, strict=True)
-    ]
+    parts = [Part(dense_ranks(later[k].score)[None], later[k].y, units[k]) for k in judged]
+    pilot, seed = Pilot.of(first.y, first.treated), np.random.SeedSequence(random_state)
+    bounds, _ = one_size_bounds(pilot, designs, lambda _: parts, level, n_dealings, seed)
+    return bounds, judged
 
 
 def _checked(chunks: Sequence[Chunk], groups: Sequence[ArrayLike] | None) -> list[_Rows]:

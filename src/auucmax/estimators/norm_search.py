@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from auucmax._validation import Floats
 from auucmax._warnings import level_of_caller
-from auucmax.bounds.lower_bound import LowerBound
+from auucmax.bounds.bound import LowerBound
 from auucmax.bounds.paper import paper_gap
 from auucmax.estimators.learning_rows import _FOLD_BINS, Fold, LearningRows
 from auucmax.estimators.scaling import Scaling

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from auucmax import bounds
 from auucmax._validation import Floats, check_choice, check_level, check_whole
-from auucmax.bounds.certify_histogram import binned_method
+from auucmax.bounds.certify import check_histogram_method
 from auucmax.bounds.held_out import candidates_compared, record_of
 from auucmax.data.fingerprint import Fingerprint, fingerprint
 from auucmax.data.table_errors import TableError, check_columns
@@ -175,7 +175,7 @@ def certify(
     rest as in :func:`evaluate`.
     """
     check_level(delta, "delta")
-    binned_method(options.get("method", "auto"))
+    check_histogram_method(options.get("method", "auto"))
     arms = _arms(df, treatment, outcome, treated, control)
     n_candidates = check_whole(options.pop("n_candidates", 1), "n_candidates", 1)
     n_candidates *= _candidates_of(score, df, arms, features)

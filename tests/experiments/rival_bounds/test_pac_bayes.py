@@ -1,20 +1,19 @@
 import numpy as np
 import pytest
-from scipy.special import kl_div, ndtr
-from scipy.stats import binom
-
-from auucmax import AUUCMax, load_hillstrom
-from auucmax.bounds.arms import Arm, auuc_of_risks
-from auucmax.bounds.gibbs import auuc_of_aucs, gibbs_auc, linear_rows
-from auucmax.bounds.pac_bayes import (
+from experiments.rival_bounds.arms import Arm, auuc_of_risks
+from experiments.rival_bounds.gibbs import auuc_of_aucs, gibbs_auc, gibbs_auuc_slow, linear_rows
+from experiments.rival_bounds.pac_bayes import (
     PAC_BAYES_BOUNDS,
     _log_xi,
     _variation,
     chromatic_pac_bayes_bound,
-    gibbs_auuc_slow,
     kl_inverse,
     pac_bayes_bound,
 )
+from scipy.special import kl_div, ndtr
+from scipy.stats import binom
+
+from auucmax import AUUCMax, load_hillstrom
 
 
 @pytest.fixture(scope="module")

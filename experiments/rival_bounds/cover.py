@@ -31,17 +31,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Floats, check_choice, check_level, check_whole
-from auucmax.bounds.arms import ArmRows, binary_rows, check_features, check_size, class_rows
-
-__all__ = [
-    "FractionalCover",
-    "RademacherEstimate",
-    "fractional_chromatic_number",
-    "fractional_cover",
-    "local_fractional_rademacher",
-    "proposition2_corrected",
-    "proposition2_printed",
-]
+from experiments.rival_bounds.arms import (
+    ArmRows,
+    binary_rows,
+    check_features,
+    check_size,
+    class_rows,
+)
 
 
 class FractionalCover(NamedTuple):

@@ -1,10 +1,16 @@
 import numpy as np
 import pytest
+from experiments.rival_bounds.arms import (
+    Arm,
+    auuc_of_risks,
+    binary_rows,
+    check_features,
+    class_rows,
+)
 from hypothesis import given, settings
 from tests.strategies import small_trials
 
 from auucmax import auuc_score
-from auucmax.bounds.arms import Arm, auuc_of_risks, binary_rows, check_features, class_rows
 
 
 def auc(first, last):

@@ -2,25 +2,24 @@ from itertools import product
 
 import numpy as np
 import pytest
+from experiments.rival_bounds import HELD_OUT_BOUNDS, agarwal_fixed_bound
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
-from tests.strategies import small_trials
+from tests.strategies import binned_trials, small_trials
 
 from auucmax import TwoModels, auuc_inference, auuc_score, load_hillstrom
-from auucmax.bounds.holdout import (
-    HOLDOUT_BOUNDS,
-    agarwal_fixed_bound,
+from auucmax.bounds import (
     asymptotic_bound,
+    binned_dkw_bernstein_bound,
+    dkw_bernstein_bound,
     mcdiarmid_bound,
     mcdiarmid_conditional_bound,
-    per_class_bound,
 )
-from auucmax.bounds.setting import rate_limits
+from auucmax.evaluation import BinnedLevels
 
 quick = settings(deadline=None, max_examples=100)
 TARGETS = ["auuc", "gain"]
-FUNCTIONS = {entry.name: entry.function for entry in HOLDOUT_BOUNDS}
+FUNCTIONS = {entry.name: entry.function for entry in HELD_OUT_BOUNDS}
 RANGED = ["mcdiarmid", "dkw-bernstein", "block-bernstein"]
 BINARY = ["mcdiarmid-conditional", "agarwal-fixed", "per-class"]
 
@@ -183,43 +182,6 @@ def test_conditional_gaps_by_class_counts():
     assert agarwal_fixed_bound(y, score, **given).gap == pytest.approx(agarwal)
 
 
-@pytest.mark.parametrize("n_candidates", [1, 5])
-@pytest.mark.parametrize("reverse", [1, -1])
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("flip", [False, True])
-def test_per_class_is_the_worst_case_within_its_limits(target, flip, reverse, n_candidates):
-    y, score, t = trial_rows(share=0.7)
-    y, score = (1 - y if flip else y), reverse * score
-    parts = 4 if target == "auuc" else 8
-    sides = []
-    for arm, (_, inverse), sign in zip((t, ~t), class_terms(y, t), (1, -1), strict=True):
-        error = np.sqrt(inverse * np.log(4 * n_candidates / 0.05) / 2)
-        above = np.sign(score[arm][y[arm] == 1][:, None] - score[arm][y[arm] == 0]) / 2 + 0.5
-        auc = np.clip(above.mean() - sign * error, 0, 1)
-        p = np.linspace(*rate_limits(y[arm].sum(), arm.sum(), 0.05 / parts), 2001)
-        theta = p * (1 - p) * auc + p**2 / 2 - (p / 2 if target == "gain" else 0)
-        sides.append(np.min(sign * theta))
-    bound = per_class_bound(y, score, treatment=t, target=target, n_candidates=n_candidates)
-    assert bound.lower == pytest.approx(sum(sides), abs=1e-7)
-
-
-@pytest.mark.parametrize(("hits", "n"), [(0, 7), (3, 7), (7, 7), (40, 90)])
-def test_rate_limits_are_those_of_clopper_and_pearson(hits, n):
-    low, high = rate_limits(hits, n, 0.03)
-    assert (low == 0) if hits == 0 else binom.sf(hits - 1, n, low) == pytest.approx(0.03)
-    assert (high == 1) if hits == n else binom.cdf(hits, n, high) == pytest.approx(0.03)
-
-
-def test_an_arm_of_one_class_says_nothing_of_auc():
-    t, score = np.arange(8) < 4, np.arange(8.0)
-    nobody = np.where(t, 0.0, score % 2)
-    bound = per_class_bound(nobody, score, treatment=t)
-    assert bound.lower <= -0.5 * rate_limits(2, 4, 0.05 / 4)[1] ** 2
-    assert mcdiarmid_conditional_bound(nobody, score, treatment=t).gap == pytest.approx(
-        np.sqrt(0.25 / 4 * np.log(20) / 2)
-    )
-
-
 @pytest.mark.parametrize("target", TARGETS)
 def test_asymptotic_is_one_side_of_the_interval(target):
     y, score, t = trial_rows()
@@ -234,7 +196,7 @@ def test_asymptotic_is_one_side_of_the_interval(target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("entry", HOLDOUT_BOUNDS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", HELD_OUT_BOUNDS, ids=lambda entry: entry.name)
 def test_every_bound(entry, target):
     y, score, t = trial_rows(share=0.7)
     bound = entry.function(y, score, treatment=t, target=target)
@@ -258,7 +220,7 @@ def test_every_bound(entry, target):
         assert again.lower == pytest.approx(bound.lower, abs=1e-12)
 
 
-@pytest.mark.parametrize("entry", HOLDOUT_BOUNDS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", HELD_OUT_BOUNDS, ids=lambda entry: entry.name)
 def test_four_times_the_rows_at_least_halve_the_gap(entry):
     gaps = []
     for n in (2000, 8000):
@@ -280,15 +242,15 @@ def test_outcome_range_shifts_and_scales(name, target):
 
 
 def test_registry_entries_say_what_they_are():
-    names = [entry.name for entry in HOLDOUT_BOUNDS]
+    names = [entry.name for entry in HELD_OUT_BOUNDS]
     assert len(set(names)) == len(names) == 7
-    for entry in HOLDOUT_BOUNDS:
+    for entry in HELD_OUT_BOUNDS:
         assert entry.rows == "held out"
         assert entry.validity.startswith("no guarantee" if entry.name == "asymptotic" else "holds")
         assert entry.ranking in ("joint", "separate")
 
 
-@pytest.mark.parametrize("entry", HOLDOUT_BOUNDS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", HELD_OUT_BOUNDS, ids=lambda entry: entry.name)
 @pytest.mark.parametrize(
     ("option", "message"),
     [
@@ -321,3 +283,102 @@ def test_bad_ranges_and_too_few_rows(name):
             FUNCTIONS[name](y, score, treatment=t, outcome_range=outcome_range)
     with pytest.raises(ValueError, match="each arm should have at least two rows, got 1 treated"):
         FUNCTIONS[name](y, score, treatment=np.arange(40) == 3)
+
+
+@quick
+@given(
+    small_trials(min_arm=2, outcomes=("binary",)),
+    st.sampled_from(["auuc", "gain"]),
+    st.integers(1, 9),
+)
+def test_dkw_bernstein_by_its_formula(rows, target, n_candidates):
+    y, score, n = rows.y, rows.score, len(rows.y)
+    d = 0.1 / n_candidates
+    eps, log_term = np.sqrt(np.log(2 / (0.2 * d)) / (2 * n)), np.log(2 / (0.8 * d))
+    below = [np.mean(score < s) + np.mean(score == s) / 2 for s in score]
+    z = y * (np.array(below) - (0.5 if target == "gain" else 0.0))
+    arms = [rows.treated, ~rows.treated]
+    gap = eps * sum(y[g].mean() for g in arms)
+    gap += np.sqrt(2 * log_term * sum(z[g].var(ddof=1) / g.sum() for g in arms))
+    gap += eps * np.sqrt(2 * log_term * sum(np.mean(y[g] ** 2) / (g.sum() - 1) for g in arms))
+    gap += 7 * log_term / (3 * (min(g.sum() for g in arms) - 1))
+    bound = dkw_bernstein_bound(
+        y, score, treatment=rows.treated, target=target, delta=0.1, n_candidates=n_candidates
+    )
+    assert bound.estimate == pytest.approx(z[arms[0]].mean() - z[arms[1]].mean(), abs=1e-12)
+    assert bound.gap == pytest.approx(gap)
+
+
+@settings(deadline=None, max_examples=40)
+@given(small_trials(min_arm=2, max_rows=12), st.integers(0, 10**6))
+def test_the_variance_of_two_samples_bounds_itself(rows, number):
+    """What the proof uses: W falls by (z_k - mean of the others)^2 / n_g^2 and no further."""
+    rng = np.random.default_rng(number)
+    z = rng.random(len(rows.y))
+    arms = [rows.treated, ~rows.treated]
+
+    def variance(values):
+        return sum(values[g].var(ddof=1) / g.sum() for g in arms)
+
+    drops, smallest = [], min(g.sum() for g in arms)
+    for k in range(len(z)):
+        own = rows.treated == rows.treated[k]
+        others = own & (np.arange(len(z)) != k)
+        lowest = min(
+            variance(np.where(np.arange(len(z)) == k, value, z))
+            for value in (z[others].mean(), *np.linspace(0, 1, 5))
+        )
+        drops.append(variance(z) - lowest)
+        assert drops[-1] == pytest.approx((z[k] - z[others].mean()) ** 2 / own.sum() ** 2)
+    scaled = smallest**2 * np.array(drops)
+    assert scaled.max() <= 1
+    limit = smallest / (smallest - 1) * smallest**2 * variance(z)
+    assert np.sum(scaled**2) <= limit + 1e-12
+
+
+OUTCOMES = {(0, 1): ("binary",), (-40, 50): ("real",)}
+
+
+@st.composite
+def cases(draw):
+    outcome_range = draw(st.sampled_from(list(OUTCOMES)))
+    return outcome_range, *draw(binned_trials(min_arm=2, outcomes=OUTCOMES[outcome_range]))
+
+
+@quick
+@given(cases(), st.sampled_from(TARGETS), st.integers(1, 9))
+def test_one_score_a_bin_is_the_bound_of_the_rows(case, target, n_candidates):
+    outcome_range, rows, edges, number = case
+    histogram = BinnedLevels.of(rows.y, number, rows.treated, np.arange(len(edges)) + 0.5)
+    options = {"target": target, "n_candidates": n_candidates, "outcome_range": outcome_range}
+    found = binned_dkw_bernstein_bound(histogram, **options)
+    expected = dkw_bernstein_bound(rows.y, number, treatment=rows.treated, **options)
+    assert found.name == expected.name == "dkw-bernstein"
+    assert found.estimate == pytest.approx(expected.estimate, abs=1e-12 * np.ptp(outcome_range))
+    assert found.lower == pytest.approx(expected.lower, rel=1e-12)
+
+
+@quick
+@given(cases(), st.sampled_from(TARGETS))
+def test_bins_only_lower_the_bound(case, target):
+    """Whatever they hide, the bound of the exact scores is at least as high."""
+    outcome_range, rows, edges, _ = case
+    histogram = BinnedLevels.of(rows.y, rows.score, rows.treated, edges)
+    options = {"target": target, "outcome_range": outcome_range}
+    found = binned_dkw_bernstein_bound(histogram, **options)
+    expected = dkw_bernstein_bound(rows.y, rows.score, treatment=rows.treated, **options)
+    assert found.lower <= expected.lower + 1e-9
+
+
+def test_the_band_is_wider_by_the_largest_bin():
+    rng = np.random.default_rng(0)
+    y, treated = (rng.random(60) < 0.4).astype(float), np.arange(60) % 3 == 0
+    score = np.arange(60.0)
+    edges = [9.5, 29.5]  # 10, 20 and 30 rows
+    histogram = BinnedLevels.of(y, score, treated, edges)
+    flat = BinnedLevels.of(y, np.searchsorted(edges, score), treated, [0.5, 1.5])
+    assert histogram.rank_error() == 29 / 120
+    found, tied = binned_dkw_bernstein_bound(histogram), binned_dkw_bernstein_bound(flat)
+    root = np.sqrt(sum(y[g].mean() / (g.sum() - 1) for g in (treated, ~treated)))
+    more = y[treated].mean() + y[~treated].mean() + np.sqrt(2 * np.log(2 / 0.04)) * root
+    assert found.gap - tied.gap == pytest.approx(29 / 120 * more)

@@ -1,12 +1,7 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as npst
-
-from auucmax import auuc_score, load_hillstrom
-from auucmax.bounds.arms import Arm, auuc_of_risks
-from auucmax.bounds.training import (
+from experiments.rival_bounds.arms import Arm, auuc_of_risks
+from experiments.rival_bounds.training import (
     TRAINING_BOUNDS,
     _mean_squared_distance,
     agarwal_uniform_bound,
@@ -19,6 +14,11 @@ from auucmax.bounds.training import (
     usunier_bound,
     usunier_penalty,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from auucmax import auuc_score, load_hillstrom
 
 HILLSTROM = Arm(3238, 18149), Arm(2262, 19044)
 MARGIN = {"norm": 1.0, "rho": 0.5, "radius": 1.0}

@@ -1,10 +1,7 @@
 import numpy as np
 import pytest
-from scipy.special import ndtr
-
-from auucmax import auuc_score
-from auucmax.bounds.arms import Arm
-from auucmax.bounds.gibbs import (
+from experiments.rival_bounds.arms import Arm
+from experiments.rival_bounds.gibbs import (
     GibbsAUC,
     _aucs_of_draw,
     auuc_of_aucs,
@@ -12,6 +9,9 @@ from auucmax.bounds.gibbs import (
     gibbs_auuc_slow,
     linear_rows,
 )
+from scipy.special import ndtr
+
+from auucmax import auuc_score
 
 
 def trial(rng, n=120, d=3, levels=3):

@@ -1,9 +1,9 @@
 """Bounds that read the training rows of a linear score and hold for every w at once.
 
-All speak of the conditional AUUC (:mod:`auucmax.bounds.arms`): given treatments and outcomes the x
+All speak of the conditional AUUC (``arms.py``): given treatments and outcomes the x
 of a class are independent and alike. On real trials they are far too wide to be of use; they show
 what a correct version of the paper's theorem costs. Hold rows out, or use
-:func:`auucmax.bounds.pac_bayes.pac_bayes_bound`, for a bound that says something.
+:func:`experiments.rival_bounds.pac_bayes.pac_bayes_bound`, for a bound that says something.
 
 **Margin bound.** The ramp phi(u) = min(1, max(0, 1 - u / rho)) lies above the ranking loss of a
 pair with margin u and has slope at most 1 / rho. Let R^_g be the mean of phi over the pairs of arm
@@ -51,7 +51,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from auucmax._validation import Floats, Rows, check_level, check_whole
-from auucmax.bounds.arms import (
+from auucmax.bounds.bound import Bound, LowerBound
+from auucmax.evaluation.metrics import auuc_score
+from experiments.rival_bounds.arms import (
     Arm,
     auuc_of_risks,
     binary_rows,
@@ -59,22 +61,6 @@ from auucmax.bounds.arms import (
     check_size,
     class_rows,
 )
-from auucmax.bounds.lower_bound import LowerBound
-from auucmax.bounds.registry import Bound
-from auucmax.evaluation.metrics import auuc_score
-
-__all__ = [
-    "TRAINING_BOUNDS",
-    "agarwal_uniform_bound",
-    "agarwal_uniform_gap",
-    "freund_bound",
-    "freund_gap",
-    "margin_bound",
-    "ramp_risk",
-    "ramp_risk_slow",
-    "usunier_bound",
-    "usunier_penalty",
-]
 
 
 def margin_bound(
@@ -377,8 +363,8 @@ TRAINING_BOUNDS = (
         "beforehand, scaling of the features too",
         formula="gamma - sum lam_g R^_g,rho - (2 norm/rho) sum lam_g sqrt(D_g/m_g) "
         "- sqrt(V ln(1/delta)/2), or 3 sqrt(V ln(2/delta)/2) with D_g from the rows",
-        reference="derived in auucmax.bounds.training; the tools are those of Usunier, Amini and "
-        "Gallinari (2005) and of Bartlett and Mendelson (2002)",
+        reference="derived in experiments/rival_bounds/training.py; the tools are those of "
+        "Usunier, Amini and Gallinari (2005) and of Bartlett and Mendelson (2002)",
         validity="holds; vacuous on real trials, where pair margins are tiny",
     ),
     Bound(
@@ -404,7 +390,7 @@ TRAINING_BOUNDS = (
         assumptions=f"{_INDEPENDENT}; the score is linear in so many features fixed beforehand",
         formula="AUUC - sum lam_g sqrt(8 (1/m_g+ + 1/m_g-) (d ln(8 e m_g+ m_g-/d) + ln(8/delta)))",
         reference="Agarwal, Graepel, Herbrich, Har-Peled and Roth (2005), uniform bound; constants "
-        "recalled and not re-read there, but proved in auucmax.bounds.training",
+        "recalled and not re-read there, but proved in experiments.rival_bounds.training",
         validity="holds; vacuous on real trials",
     ),
     Bound(

@@ -30,16 +30,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Floats, Rows, check_rows
 
-__all__ = [
-    "Arm",
-    "ArmRows",
-    "auuc_of_risks",
-    "binary_rows",
-    "check_features",
-    "check_size",
-    "class_rows",
-]
-
 
 @dataclass(frozen=True)
 class Arm:

@@ -6,13 +6,13 @@ how closely the draws follow the trained direction w^, and KL(Q, P) = mu^2 / 2. 
 for this randomised (Gibbs) scorer**, the expectation of AUUC over Q, not for w^ itself. The scaling
 of the features must be fixed beforehand (known ranges, say): it decides what N(0, I) means.
 
-How E_Q, the expectation over Q, is computed: :mod:`auucmax.bounds.gibbs`.
+How E_Q, the expectation over Q, is computed: :mod:`experiments.rival_bounds.gibbs`.
 
 **The bound on AUUC.** Z(w) is the AUUC on the rows minus its target. For fixed w and sigma > 0
 
     E exp(sigma Z(w) - sigma^2 V / 8) <= 1,                                                    (1)
 
-* target "conditional" (given treatments and outcomes, :mod:`auucmax.bounds.arms`): each arm's AUC
+* target "conditional" (given treatments and outcomes, ``arms.py``): each arm's AUC
   is unbiased, and McDiarmid's martingale, whose steps lie in intervals of length c_i, gives (1) by
   Hoeffding's lemma with V = sum c_i^2 = lam_T / n_T + lam_C / n_C;
 * target "population" (given treatments): an arm's estimate is the mean over ordered pairs of
@@ -31,7 +31,7 @@ be fixed beforehand. To each of K values of mu belongs its best sigma; a union o
     E_Q AUUC >= E_Q AUUC^ - sqrt(V (mu^2 / 2 + ln(K / delta)) / 2).
 
 **The chromatic bound, arm by arm.** With m = min(m+, m-), R the ranking risk and R^ its value on
-the rows, R^(w) is an average over the sets of the fractional cover (:mod:`auucmax.bounds.cover`) of
+the rows, R^(w) is an average over the sets of the fractional cover (``cover.py``) of
 means of m independent losses. exp(m kl) is convex in R^, so E exp(m kl(R^(w), R(w))) <= xi(m) =
 sum_k binom(m, k) (k/m)^k (1 - k/m)^(m-k), the value for m independent 0/1 losses (for losses in
 [0, 1] it is no larger, again by convexity). As above, with probability at least 1 - delta, for all
@@ -58,19 +58,9 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, kl_div, xlogy
 
 from auucmax._validation import Floats, check_choice, check_level
-from auucmax.bounds.arms import Arm, auuc_of_risks
-from auucmax.bounds.gibbs import auuc_of_aucs, gibbs_auc, gibbs_auuc_slow, linear_rows
-from auucmax.bounds.lower_bound import LowerBound
-from auucmax.bounds.registry import Bound
-
-__all__ = [
-    "PAC_BAYES_BOUNDS",
-    "GibbsLowerBound",
-    "chromatic_pac_bayes_bound",
-    "gibbs_auuc_slow",
-    "kl_inverse",
-    "pac_bayes_bound",
-]
+from auucmax.bounds.bound import Bound, LowerBound
+from experiments.rival_bounds.arms import Arm, auuc_of_risks
+from experiments.rival_bounds.gibbs import auuc_of_aucs, gibbs_auc, linear_rows
 
 DEFAULT_MU = (1.0, 2.0, 4.0, 8.0)
 TARGETS = ("conditional", "population")
@@ -243,8 +233,8 @@ PAC_BAYES_BOUNDS = (
         "and alike (conditional), or given treatment the rows of an arm are (population)",
         formula="E_Q AUUC - sqrt(V (mu^2/2 + ln(K/delta)) / 2), V = lam_T/n_T + lam_C/n_C "
         "(conditional) or 1/n_T + 1/n_C (population)",
-        reference="derived in auucmax.bounds.pac_bayes, from the inequalities of McDiarmid, of "
-        "Hoeffding and of Donsker and Varadhan",
+        reference="derived in experiments/rival_bounds/pac_bayes.py, from the inequalities of "
+        "McDiarmid, of Hoeffding and of Donsker and Varadhan",
         validity="holds, for the randomised scorer only",
     ),
     Bound(
@@ -257,7 +247,7 @@ PAC_BAYES_BOUNDS = (
         + "given treatment and outcome the x of a class are independent and alike",
         formula="gamma - sum lam_g kl_inverse(E_Q R^_g, (mu^2/2 + ln(2 xi(m_g)/delta)) / m_g)",
         reference="Ralaivola, Szafranski and Stempfel (2010), with m + 1 for xi(m): recalled, not "
-        "re-read; proved in auucmax.bounds.pac_bayes",
+        "re-read; proved in experiments.rival_bounds.pac_bayes",
         validity="holds, for the randomised scorer only",
     ),
 )

@@ -2,12 +2,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.optimize import linprog, minimize
-
-from auucmax import load_hillstrom
-from auucmax.bounds.cover import (
+from experiments.rival_bounds.cover import (
     _sup_over_ball_and_ellipsoid,
     fractional_chromatic_number,
     fractional_cover,
@@ -15,6 +10,11 @@ from auucmax.bounds.cover import (
     proposition2_corrected,
     proposition2_printed,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog, minimize
+
+from auucmax import load_hillstrom
 
 SMALL = [(1, 1), (1, 4), (4, 1), (2, 2), (2, 3), (3, 3), (4, 2)]
 

@@ -24,10 +24,8 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from auucmax._validation import Floats, Rows, check_choice, check_column, check_whole
-from auucmax.bounds.arms import Arm, binary_rows, check_features, check_size, class_rows
 from auucmax.evaluation.ranking import ranked_parts
-
-__all__ = ["GibbsAUC", "LinearRows", "auuc_of_aucs", "gibbs_auc", "gibbs_auuc_slow", "linear_rows"]
+from experiments.rival_bounds.arms import Arm, binary_rows, check_features, check_size, class_rows
 
 N_SAMPLES = {"pairs": 1_000_000, "draws": 1000, "exact": 0}
 _BLOCK = 8192  # pairs whose differences stay in the cache

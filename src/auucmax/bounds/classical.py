@@ -1,0 +1,508 @@
+"""Classical lower bounds on AUUC and on the gain over random, for a score fixed before.
+
+McDiarmid's inequality, a DKW band with an empirical Bernstein bound (also from bins of scores), and
+the normal approximation. Betting (``betting.py``) is narrower than the first two, and holds.
+
+Given who was treated, the rows should be independent, those of an arm alike, and x of the same law
+in both arms: a randomised trial, the held-out rows split off at random or by treatment (not by
+outcome: class counts must be left to chance). With G(s) = P(f < s) + P(f = s) / 2 in the
+population and a centre c of 0 for AUUC, 1/2 for the gain over random, AUUC - ATE/2, all but the
+conditional bounds speak of
+
+    theta = theta_T - theta_C,    theta_g = E[Y (G(f) - c) | arm g].
+
+*Conditional* bounds take the class counts as given: theta_g = lam_g A_g + p_g^2 / 2 - c p_g with
+the sample's rate p_g and lam_g = p_g (1 - p_g), and the population's AUC A_g, the probability that
+a responder of the arm ranks above a non-responder. They say nothing of the error of the rates.
+
+Choosing the best of ``n_candidates`` scores on these rows is allowed: delta is divided among them,
+so that all their bounds hold together. Each ``estimate`` is the one that the bound subtracts from;
+for large n they are all ``auuc_score``. Bounds with a proof have no condition on n.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from auucmax._validation import (
+    Floats,
+    Rows,
+    check_choice,
+    check_groups,
+    check_level,
+    check_rows,
+    check_treatment,
+    check_whole,
+)
+from auucmax.bounds.betting import check_range
+from auucmax.bounds.blocks import CENTRES
+from auucmax.bounds.bound import Bound, LowerBound, Target
+from auucmax.evaluation.bins import BinnedLevels
+from auucmax.evaluation.inference import Units, interval_around
+from auucmax.evaluation.metrics import auuc_inference
+from auucmax.evaluation.ranking import RankedRows, ranked_parts
+
+DKW_SHARE = 0.2  # of delta, for the band of G; the rest goes to the means
+
+
+def mcdiarmid_bound(
+    y: ArrayLike,
+    score: ArrayLike,
+    *,
+    treatment: ArrayLike,
+    target: Target = "auuc",
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    outcome_range: tuple[float, float] = (0.0, 1.0),
+    control: Any = None,
+) -> LowerBound:
+    """Population AUUC, or gain, by bounded differences: the simplest bound that holds.
+
+    With h_ij = 1 if f_i > f_j, 1/2 if they tie and 0 otherwise, the estimate of theta_g is
+
+        sum over i != j in arm g of y_i (h_ij - c) / (n_g (n_g - 1)),
+
+    and gap = (range of y) sqrt((1/n_T + 1/n_C) ln(n_candidates / delta) / 2).
+
+    *Proof*, y in [0, 1]. Given row i, h_ij has mean G(f_i) for every other row j, so the estimate
+    is unbiased. Replacing row k changes the n_g - 1 sums y_k (h_kj - c) + y_j (h_jk - c); as
+    h_jk = 1 - h_kj, each is a mixture of y_k and y_j (c = 0) or (y_k - y_j)(h_kj - 1/2) (c = 1/2),
+    which for a given row j lies in an interval of length 1. So the estimate moves by at most 1/n_g,
+    the squares sum to 1/n_T + 1/n_C, and McDiarmid's inequality gives the gap.
+
+    Ranks are taken inside the arms for this reason: with all rows ranked together a row also moves
+    the ranks of the other arm, up to 1/n_g + 1/(n - 1) in all, half as much again when arms are
+    balanced. A row is compared with others only: counting its own rank as half, as AUUC on a
+    sample does, would bias the estimate by the gain over n.
+
+    Parameters
+    ----------
+    y : (n,) outcomes in ``outcome_range``, the range that was known before the rows.
+    score : (n,) scores fixed before these rows; treatment : (n,) as in ``auuc_score``.
+    target : ``"auuc"`` or ``"gain"`` (over random).
+    delta : allowed probability that ``lower`` exceeds the target.
+    n_candidates : number of scores from which this one was chosen by looking at these rows.
+
+    Examples
+    --------
+    >>> y, score, treatment = [1, 1, 0, 1, 0, 0], [6, 5, 4, 3, 2, 1], [1, 1, 1, 0, 0, 0]
+    >>> bound = mcdiarmid_bound(y, score, treatment=treatment)
+    >>> round(bound.estimate, 4), round(bound.gap, 4)
+    (0.1667, 0.9993)
+    """
+    centre = centre_of(target)
+    rows, scale = held_out_rows(
+        y, score, treatment=treatment, control=control, outcome_range=outcome_range
+    )
+    log_term = log_inverse(delta, n_candidates)
+    treated, untreated = separate_arms(rows)
+    estimate = treated.unbiased_area(centre) - untreated.unbiased_area(centre)
+    gap = np.sqrt((1 / treated.n_rows + 1 / untreated.n_rows) * log_term / 2)
+    return lower_bound("mcdiarmid", scale * estimate, scale * gap, delta)
+
+
+def mcdiarmid_conditional_bound(
+    y: ArrayLike,
+    score: ArrayLike,
+    *,
+    treatment: ArrayLike,
+    target: Target = "auuc",
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    control: Any = None,
+) -> LowerBound:
+    """AUUC, or gain, given the class counts, by bounded differences; y is 0 or 1.
+
+    The estimate is that of ``auuc_score(..., ranking="separate")`` (Proposition 1 of the paper) and
+    gap = sqrt(V ln(n_candidates / delta) / 2), V = lam_T / n_T + lam_C / n_C.
+
+    *Proof.* Given t and y the x are independent, and an arm's AUC is a mean over pairs of a
+    responder and a non-responder, m_g+ m_g- of them, so it is unbiased. Replacing the x of a
+    responder moves it by at most 1/m_g+, of a non-responder 1/m_g-; times lam_g = m_g+ m_g- / n_g^2
+    the squares sum to lam_g^2 (1/m_g+ + 1/m_g-) = lam_g / n_g. McDiarmid's inequality.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> trial = load_hillstrom()
+    >>> score = trial.X["womens"]
+    >>> bound = mcdiarmid_conditional_bound(trial.y, score, treatment=trial.treatment)
+    >>> round(bound.gap, 5), round(bound.lower, 4)
+    (0.00396, 0.0263)
+    """
+    centre, log_term = centre_of(target), log_inverse(delta, n_candidates)
+    arms = binary_arms(y, score, treatment=treatment, control=control)
+    gap = np.sqrt(sum(arm.spread / arm.n_rows for arm in arms) * log_term / 2)
+    estimate = arms[0].centred_area(centre) - arms[1].centred_area(centre)
+    return lower_bound("mcdiarmid-conditional", estimate, gap, delta)
+
+
+def dkw_bernstein_bound(
+    y: ArrayLike,
+    score: ArrayLike,
+    *,
+    treatment: ArrayLike,
+    target: Target = "auuc",
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    outcome_range: tuple[float, float] = (0.0, 1.0),
+    control: Any = None,
+) -> LowerBound:
+    """Population AUUC, or gain: a band for G from all rows, an empirical Bernstein bound for means.
+
+    With y scaled to [0, 1], G_n the share of all rows below (ties and the row itself half), z_i =
+    y_i (G_n(f_i) - c), s_g^2 its sample variance in an arm, K = min(n_T, n_C), d = delta /
+    n_candidates, eps = sqrt(ln(2 / .2d) / (2n)) and L = ln(2 / .8d), the estimate is mean(z | T) -
+    mean(z | C) and
+
+        gap = eps (mean(y | T) + mean(y | C)) + 7 L / (3 (K - 1))
+              + sqrt(2L) [ sqrt(s_T^2/n_T + s_C^2/n_C)
+                           + eps sqrt(mean(y^2 | T)/(n_T - 1) + mean(y^2 | C)/(n_C - 1)) ].
+
+    *Proof.* All rows have one law of f, so |G_n - G| <= eps everywhere with probability 1 - .2d
+    (Dvoretzky, Kiefer, Wolfowitz, Massart; G is the mean of a distribution function and its left
+    limit). Then means of z differ from those with G by at most eps mean(y), and sqrt(W), W =
+    s_T^2/n_T + s_C^2/n_C, being a seminorm, by at most the last term. With G the z are independent,
+    in an interval of length 1, and the theorem of Maurer and Pontil (2009) extends from one sample
+    to two: Bernstein's inequality gives theta >= estimate - sqrt(2 L E[W]) - L / (3K) with error
+    .4d; replacing row k of arm g by the mean of its arm's others lowers W by (z_k - mean)^2 / n_g^2
+    <= 1/K^2, and these sum to at most K/(K-1) W, so K^2 W is self-bounding and sqrt(E[W]) <=
+    sqrt(W) + sqrt(2 L / (K (K-1))) with error .4d.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> trial = load_hillstrom()
+    >>> score = trial.X["womens"]
+    >>> round(dkw_bernstein_bound(trial.y, score, treatment=trial.treatment, target="gain").gap, 4)
+    0.0049
+    """
+    centre = centre_of(target)
+    rows, scale = held_out_rows(
+        y, score, treatment=treatment, control=control, outcome_range=outcome_range
+    )
+    n_rows = len(rows.y)
+    (part,) = ranked_parts(rows, "joint")
+    z = part.y * (part.ranking.mid_cumsum(None) / n_rows - centre)
+    treated, untreated = (
+        _ArmMeans.of(z[part.treated == arm], part.y[part.treated == arm]) for arm in (True, False)
+    )
+    return _dkw_bernstein(treated, untreated, scale, delta, n_candidates)
+
+
+def binned_dkw_bernstein_bound(
+    histogram: BinnedLevels,
+    *,
+    target: Target = "auuc",
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    outcome_range: tuple[float, float] = (0.0, 1.0),
+) -> LowerBound:
+    """:func:`dkw_bernstein_bound` from a histogram: a wider band for G, and nothing else.
+
+    The share of rows below a row, G_n, is replaced by that of its bin, half of the bin included,
+    and eps by eps + max (n_b - 1) / (2n) over bins with more than one score.
+
+    *Proof.* The two shares of a row differ by at most (n_b - 1) / (2n), always, and not at all in
+    a bin with one score. So the bin's is within the wider eps of G at the score of every row, which
+    is all that the proof there asks of G_n.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> from auucmax.bounds import dkw_bernstein_bound
+    >>> from auucmax.evaluation import BinnedLevels, score_edges
+    >>> trial = load_hillstrom()
+    >>> score = trial.X["history"]
+    >>> histogram = BinnedLevels.of(trial.y, score, trial.treatment, score_edges(score, 1000))
+    >>> bound = binned_dkw_bernstein_bound(histogram, target="gain")
+    >>> exact = dkw_bernstein_bound(trial.y, score, treatment=trial.treatment, target="gain")
+    >>> round(bound.gap, 4), round(exact.gap, 4)
+    (0.0055, 0.0054)
+    """
+    centre = centre_of(target)
+    seen = histogram.outcome_low, histogram.outcome_high
+    low, high = check_setting(outcome_range, seen, histogram.arm_rows)
+    # Rows, sum of y scaled to [0, 1], and its squares about its mean, by arm and bin.
+    rows, outcome, square = (histogram.sums[:, :, k] for k in range(3))
+    within = np.maximum(square - outcome**2 / np.maximum(rows, 1), 0.0) / (high - low) ** 2
+    scaled = (outcome - low * rows) / (high - low)
+    offsets = histogram.below() - centre
+    control, treated = map(_ArmMeans.of_bins, rows, scaled, within, offsets)
+    rank_error = histogram.rank_error()
+    return _dkw_bernstein(treated, control, high - low, delta, n_candidates, rank_error)
+
+
+class _ArmMeans(NamedTuple):
+    """What the bound needs of an arm: its rows, and mean(z), var(z), mean(y) and mean(y^2)."""
+
+    n_rows: int
+    z: float
+    z_variance: float
+    y: float
+    y_square: float
+
+    @classmethod
+    def of(cls, z: Floats, y: Floats) -> _ArmMeans:
+        means = float(z.mean()), float(z.var(ddof=1)), float(y.mean()), float(np.mean(y**2))
+        return cls(len(z), *means)
+
+    @classmethod
+    def of_bins(cls, rows: Floats, y: Floats, within: Floats, offset: Floats) -> _ArmMeans:
+        """From the rows, sums and squares of bins; z = y offset."""
+        n_rows, level = rows.sum(), y / np.maximum(rows, 1)
+        mean = (y * offset).sum() / n_rows
+        squares = rows * (level * offset - mean) ** 2 + within * offset**2
+        return cls(
+            n_rows=int(n_rows),
+            z=float(mean),
+            z_variance=float(squares.sum() / (n_rows - 1)),
+            y=float(y.sum() / n_rows),
+            y_square=float((within + y * level).sum() / n_rows),
+        )
+
+
+def _dkw_bernstein(
+    treated: _ArmMeans,
+    control: _ArmMeans,
+    scale: float,
+    delta: float,
+    n_candidates: int,
+    rank_error: float = 0.0,
+) -> LowerBound:
+    """The bound from the means of the arms; ``rank_error`` widens the band of G."""
+    band_log = log_inverse(delta, n_candidates, parts=2 / DKW_SHARE)
+    log_term = log_inverse(delta, n_candidates, parts=2 / (1 - DKW_SHARE))
+    eps = np.sqrt(band_log / (2 * (treated.n_rows + control.n_rows))) + rank_error
+    arms = treated, control
+    estimate = treated.z - control.z
+    outcome = sum(arm.y for arm in arms)
+    variance = sum(arm.z_variance / arm.n_rows for arm in arms)
+    square = sum(arm.y_square / (arm.n_rows - 1) for arm in arms)
+    smallest = min(arm.n_rows for arm in arms)
+    gap = eps * outcome + 7 * log_term / (3 * (smallest - 1))
+    gap += np.sqrt(2 * log_term) * (np.sqrt(variance) + eps * np.sqrt(square))
+    return lower_bound("dkw-bernstein", scale * estimate, scale * gap, delta)
+
+
+def asymptotic_bound(
+    y: ArrayLike,
+    score: ArrayLike,
+    *,
+    treatment: ArrayLike,
+    target: Target = "auuc",
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    outcome_model: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    control: Any = None,
+) -> LowerBound:
+    """One-sided limit from the standard error of ``auuc_inference``: **no guarantee** for any n.
+
+    gap = t(1 - delta / n_candidates) standard errors, Student's t with one degree less than the
+    rows (or clusters) of the rarer arm. Narrowest of all, and right as n grows; with few rows or
+    rare outcomes it misses far more often than delta says.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> trial = load_hillstrom()
+    >>> score = trial.X["womens"]
+    >>> round(asymptotic_bound(trial.y, score, treatment=trial.treatment, target="gain").gap, 4)
+    0.0014
+    """
+    centre_of(target)
+    check_level(delta, "delta")
+    level = 1 - 2 * delta / check_whole(n_candidates, "n_candidates", 1)
+    treated = check_treatment(treatment, control=control)
+    result = auuc_inference(y, score, treatment=treated, outcome_model=outcome_model, groups=groups)
+    estimate, error = result.estimate, result.standard_error
+    if target == "gain":
+        estimate, error = result.gain, result.gain_standard_error
+    clusters = None if groups is None else check_groups(groups, len(treated))
+    degrees = Units.of(treated, clusters).degrees
+    if degrees < 1:
+        raise ValueError(
+            f"each arm should have at least 2 rows (or clusters) for a standard error, got "
+            f"{degrees + 1} in one. Collect more, or use method='betting'."
+        )
+    low, _ = interval_around(estimate, error, level, degrees)
+    return LowerBound("asymptotic", lower=low, estimate=estimate, delta=delta)
+
+
+def centre_of(target: str) -> float:
+    """0 for AUUC, 1/2 for the gain over random."""
+    check_choice(target, "target", ("auuc", "gain"))
+    return CENTRES[target == "gain"]
+
+
+class ArmArea(NamedTuple):
+    """One arm ranked on its own: ``total`` of y, ``area`` = mean(y u), u the share ranked below."""
+
+    n_rows: int
+    total: float
+    area: float
+
+    @classmethod
+    def of(cls, part: RankedRows) -> ArmArea:
+        n = len(part.y)
+        below = part.ranking.mid_cumsum(None)
+        return cls(n, float(part.y.sum()), float((below * part.y).sum()) / n**2)
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.n_rows
+
+    @property
+    def spread(self) -> float:
+        """p (1 - p), of a 0/1 outcome."""
+        return self.mean * (1 - self.mean)
+
+    @property
+    def auc(self) -> float:
+        """Of a 0/1 outcome, from area = spread AUC + mean^2 / 2; 1/2 if there are no pairs."""
+        return (self.area - self.mean**2 / 2) / self.spread if self.spread else 0.5
+
+    def centred_area(self, centre: float) -> float:
+        """mean(y (u - centre)), a row counting half of itself as below."""
+        return self.area - centre * self.mean
+
+    def unbiased_area(self, centre: float) -> float:
+        """mean(y (v - centre)), v the share of the *other* rows below."""
+        others = (self.n_rows * self.area - self.mean / 2) / (self.n_rows - 1)
+        return others - centre * self.mean
+
+
+def held_out_rows(
+    y: ArrayLike,
+    score: ArrayLike,
+    *,
+    treatment: ArrayLike,
+    control: Any,
+    outcome_range: tuple[float, float],
+) -> tuple[Rows, float]:
+    """Rows with y scaled to [0, 1], at least two an arm; and the length of the outcome range."""
+    rows = check_rows(y, score, treatment=treatment, control=control)
+    n_treated = int(rows.treated.sum())
+    low, high = check_setting(
+        outcome_range, (rows.y.min(), rows.y.max()), (len(rows.y) - n_treated, n_treated)
+    )
+    return rows._replace(y=(rows.y - low) / (high - low)), high - low
+
+
+def check_setting(
+    outcome_range: tuple[float, float], seen: tuple[float, float], arm_rows: tuple[int, int]
+) -> tuple[float, float]:
+    """The ends of the outcome range, if it holds what was seen and each arm has two rows."""
+    low, high = check_range(outcome_range, "outcome_range")
+    if seen[0] < low or seen[1] > high:
+        raise ValueError(
+            f"y should lie in outcome_range, {low:g} to {high:g}; got values from "
+            f"{seen[0]:g} to {seen[1]:g}. Pass the range that y was known to have before "
+            f"the rows were seen, outcome_range=(lowest, highest)."
+        )
+    if min(arm_rows) < 2:
+        raise ValueError(
+            f"each arm should have at least two rows, got {arm_rows[1]} treated and "
+            f"{arm_rows[0]} control. A bound needs more held-out rows."
+        )
+    return low, high
+
+
+def binary_arms(
+    y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike, control: Any
+) -> tuple[ArmArea, ArmArea]:
+    """Treated and control arm of rows with a 0/1 outcome."""
+    rows = check_rows(y, score, treatment=treatment, control=control)
+    check_binary(rows.y)
+    return separate_arms(rows)
+
+
+def check_binary(y: Floats) -> None:
+    """Every outcome is 0 or 1."""
+    if not np.array_equal(y, y.astype(bool)):
+        raise ValueError(
+            "y should be 0 or 1 for this bound, got other values. Use a binary outcome, or a bound "
+            "that takes an outcome_range."
+        )
+
+
+def separate_arms(rows: Rows) -> tuple[ArmArea, ArmArea]:
+    """Treated and control arm, each ranked on its own."""
+    treated, untreated = ranked_parts(rows, "separate")
+    return ArmArea.of(treated), ArmArea.of(untreated)
+
+
+def log_inverse(delta: float, n_candidates: int, parts: float = 1) -> float:
+    """ln(parts n_candidates / delta): delta shared by candidates, and by parts of a proof."""
+    check_level(delta, "delta")
+    return float(np.log(parts * check_whole(n_candidates, "n_candidates", 1) / delta))
+
+
+def lower_bound(name: str, estimate: float, gap: float, delta: float) -> LowerBound:
+    """The result, as plain numbers."""
+    return LowerBound(name, lower=float(estimate - gap), estimate=float(estimate), delta=delta)
+
+
+_RANDOMISED = "randomised trial, independent rows, score fixed before (or one of n_candidates)"
+_POPULATION = "AUUC, or gain over random, of the population"
+_CONDITIONAL = "AUUC, or gain over random, at the sample's class counts and the population's AUCs"
+_HOLDS = "holds for every n"
+CLASSICAL_BOUNDS = (
+    Bound(
+        name="mcdiarmid",
+        function=mcdiarmid_bound,
+        rows="held out",
+        target=_POPULATION,
+        ranking="separate",
+        assumptions=f"{_RANDOMISED}; y in a known range",
+        formula="range(y) sqrt((1/n_T + 1/n_C) ln(M/delta) / 2)",
+        reference="McDiarmid 1989",
+        validity=_HOLDS,
+        words="McDiarmid's inequality",
+        options=("outcome_range",),
+    ),
+    Bound(
+        name="mcdiarmid-conditional",
+        function=mcdiarmid_conditional_bound,
+        rows="held out",
+        target=_CONDITIONAL,
+        ranking="separate",
+        assumptions=f"{_RANDOMISED}; y 0/1",
+        formula="sqrt((lam_T/n_T + lam_C/n_C) ln(M/delta) / 2)",
+        reference="McDiarmid 1989",
+        validity=f"{_HOLDS}, given the class counts",
+        words="McDiarmid's inequality, given the numbers of responders",
+        proviso="it speaks of AUUC at the response rates of these rows, each arm ranked on its own",
+    ),
+    Bound(
+        name="dkw-bernstein",
+        function=dkw_bernstein_bound,
+        rows="held out",
+        target=_POPULATION,
+        ranking="joint",
+        assumptions=f"{_RANDOMISED}; y in a known range",
+        formula="eps (p_T + p_C) + sqrt(2L) (sd + eps rms) + 7L / (3(K-1))",
+        reference="Massart 1990; Maurer and Pontil 2009",
+        validity=_HOLDS,
+        words="a DKW band and empirical Bernstein",
+        options=("outcome_range",),
+    ),
+    Bound(
+        name="asymptotic",
+        function=asymptotic_bound,
+        rows="held out",
+        target=_POPULATION,
+        ranking="joint",
+        assumptions=f"{_RANDOMISED}; many rows and outcomes that are not rare",
+        formula="t(1 - delta/M) standard errors",
+        reference="Hajek projection of a U-statistic",
+        validity="no guarantee: holds as n grows, misses too often with rare outcomes",
+        words="the normal approximation (not a guarantee)",
+        options=("outcome_model", "groups"),
+        proviso="there are enough rows for the normal approximation",
+    ),
+)
