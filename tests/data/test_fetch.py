@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import gc
 import gzip
 import http.server
 import os
@@ -25,6 +26,10 @@ from auucmax.data.fetch import (
     fetch_social_pressure,
 )
 
+# requests leaves the socket of an answer that failed to the garbage collector, which complains.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
+)
 DATA = os.environ.get("AUUCMAX_DATA")
 CUT_ARCHIVE = gzip.compress(bytes(9999), mtime=0)[:-9]  # no clock: part of a name of a test
 
@@ -58,6 +63,7 @@ def shelf(tmp_path):
         yield folder, f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
+    gc.collect()  # here, not in a later test
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
