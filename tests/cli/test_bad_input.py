@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import sys
+import zipfile
 from contextlib import contextmanager
 
 import numpy as np
@@ -17,7 +18,7 @@ NAMED = "-t arm -y visit --treated mail --control none"
 
 # What is wrong, the command, and words of the line that tells it.
 CASES = {
-    "no such file": ("fit {bad}/no.csv {fit} -o {out}.model", "got nothing at"),
+    "no such file": ("fit {bad}/no.csv {fit} -o {out}.model", "which is not there. Check the path"),
     "a name that is near": ("fit {trial} -t arn -y visit -o {out}.model", "Did you mean 'arm'?"),
     "an outcome that is near": ("check {trial} -t arm -y visits", "Did you mean 'visit'?"),
     "one arm twice": (
@@ -47,7 +48,18 @@ CASES = {
         "127.0.0.1/shop should be a PostgreSQL database",
     ),
     "an unknown model": ("fit {trial} {named} -m best -o {out}.model", "should be one of"),
-    "a share of rows": ("fit {trial} {fit} --test-share 2 -o {out}.model", "--test-share should"),
+    "a share of rows": ("fit {trial} {fit} --hold-out 2 -o {out}.model", "--hold-out should"),
+    "a share that is gone": (
+        "fit {trial} {fit} --test-share .2 -o {out}.model",
+        "--test-share should be left out, got .2: every row is learnt from and judged now. "
+        "--hold-out 0.3 sets rows aside as before.",
+    ),
+    "another that is gone": (
+        "fit {trial} {fit} --calibration-share 0 -o {out}.model",
+        "--calibration-share should be left out, got 0: every row is learnt from and judged now. "
+        "--hold-out 0.3 sets rows aside as before.",
+    ),
+    "too few rows": ("fit {bad}/few.csv {fit} -o {out}.model", "There are too few rows: collect"),
     "an ignored column": ("fit {trial} {fit} --ignore agee -o {out}.model", "Did you mean 'age'?"),
     "a new category": (
         "target {model} {bad}/town.csv -s .3 -o {out}.csv",
@@ -68,12 +80,28 @@ CASES = {
     "no such model": ("evaluate {bad}/no.model {trial}", "No such file"),
     "no such folder": ("target {model} {new} -s .3 -o {tmp}/no/list.csv", "should exist"),
     "a folder as output": ("fit {trial} {fit} -o {tmp}", "got the folder"),
-    "a device as output": ("report {model} {trial} -o /dev/null", "a device"),
+    "a device as output": ("report {model} -o /dev/null", "a device"),
     "an unknown kind of list": ("target {model} {new} -s .3 -o {out}.xls", ".csv or .parquet"),
     "the input as output": ("target {model} {out}.csv -s .3 -o {out}.csv", "another file than"),
     "the data as output": ("fit {out}.csv {fit} -o {out}.csv", "another file than the input"),
     "a model as output": ("export {out}.model --to json -o {out}.model", "another file than"),
-    "one file of two": ("evaluate {model}", "Name both files."),
+    "too many files": ("evaluate {model} {trial} {trial}", "Name two at most."),
+    "rivals without rows": (
+        "report {model} --rivals tm -o {out}.html", "--rivals should come with the DATA of the fit",
+    ),
+    "rivals on other rows": (
+        "report {model} {bad}/other.csv --rivals tm -o {out}.html",
+        "should be the one that the model was fitted on, got another. Pass the file of the fit.",
+    ),
+    "a comparison on other rows": (
+        "compare {bad}/other.csv --against {model}", "should be the one that the model was fitted",
+    ),
+    "an old model": (
+        "target {bad}/old.model {new} -s .3 -o {out}.csv",
+        "old.model should be a model file of version 2, got version 1. An older auucmax wrote it: "
+        "fit the model again.",
+    ),
+    "a report of an old model": ("report {bad}/old.model -o {out}.html", "fit the model again."),
     "compare what": ("compare {trial}", "no --treatment or no --outcome"),
     "an unknown rival": ("compare {trial} --against {model} --models best", "--models should be"),
     "another treatment": (
@@ -89,6 +117,7 @@ CASES = {
     ),
     "ignored by no model": ("compare {trial} --against {model} --ignore age", "--ignore should be"),
     "splits of a model": ("compare {trial} --against {model} --splits -3", "got --splits -3"),
+    "a seed of a model": ("compare {trial} --against {model} --seed 3", "got --seed 3"),
     "jobs of a model": ("compare {trial} --against {model} --jobs 2", "without --against"),
     "levels of splits": (
         "compare {trial} {named} --new-levels other", "--new-levels should come with --against",
@@ -98,7 +127,7 @@ CASES = {
     ),
     "unknown levels": ("evaluate {model} {trial} --new-levels any", "--new-levels should be"),
     "no splits": ("compare {trial} {named} --splits 0", "at least 1, got 0"),
-    "a cohort of nobody": ("report {model} {trial} --cohort 0 -o {out}.html", "--cohort should"),
+    "a cohort of nobody": ("report {model} --cohort 0 -o {out}.html", "--cohort should"),
     "ONNX on the screen": ("export {model} --to onnx", "should go to a file"),
     "an unknown format": ("export {model} --to pmml", "--to should be one of"),
     "no such command": ("predict {model}", "No such command 'predict'. See: auucmax --help"),
@@ -133,6 +162,13 @@ def bad(files, tmp_path_factory):
     town.to_csv(folder / "town.csv", index=False)
     new.drop(columns="age").to_csv(folder / "ageless.csv", index=False)
     new.assign(age="old").to_csv(folder / "words.csv", index=False)
+    table.head(120).to_csv(folder / "few.csv", index=False)
+    trial_table(900, random_state=9).assign(person=range(900)).to_csv(
+        folder / "other.csv", index=False
+    )
+    with zipfile.ZipFile(folder / "old.model", "w") as old:  # as the first format had it
+        old.writestr("model.json", json.dumps({"format": "auucmax model", "version": 1}))
+        old.writestr("test.npy", b"")
     return folder
 
 
@@ -174,7 +210,7 @@ WRITERS = {
     "fit": "fit {trial} {fit} --id person -o {out}.model",
     "target": "target {model} {new} -s .3 --all -o {out}.csv",
     "target to Parquet": "target {model} {new} -s .3 --all -o {out}.parquet",
-    "report": "report {model} {trial} --rivals= -o {out}.html",
+    "report": "report {model} -o {out}.html",
     "export": "export {model} --to json -o {out}.json",
 }
 
@@ -289,10 +325,15 @@ def test_options_that_agree_with_the_model_pass(files):
     assert run(f"evaluate {files.model} {files.trial} {NAMED}").exit_code == 0
 
 
-def test_the_seed_reaches_the_rivals(files):
-    line = f"compare {files.trial} --against {files.model} --models mml --json"
-    first, again, other = (run(f"{line} --seed {seed}").stdout for seed in (1, 1, 2))
-    assert first == again != other
+def test_the_seed_of_the_model_reaches_the_rivals(files, tmp_path):
+    lines = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        model = tmp_path / name
+        fitted = run(f"fit {files.trial} {FIT} --id person --seed {seed} -o {model}")
+        assert fitted.exit_code == 0
+        compared = run(f"compare {files.trial} --against {model} --models mml --json")
+        lines.append(json.loads(compared.stdout)["models"]["mml"])
+    assert lines[0] == lines[1] != lines[2]
 
 
 def test_names_with_commas(files, tmp_path):

@@ -25,7 +25,7 @@ for seed in (0, 1):
     model = fit_trial_model(
         table, treatment="mail", outcome="visit", model="tm", random_state=seed
     )
-    people, summary = target(model, trial.X, share=0.5).people, summarise_model(model, table)
+    people, summary = target(model, trial.X, share=0.5).people, summarise_model(model)
     writers["m.model"].append(lambda path, model=model: save_model(model, path))
     writers["list.csv"].append(lambda path, people=people: write_frame(people, path))
     writers["r.html"].append(lambda path, summary=summary: write_report(summary, path))
@@ -34,7 +34,7 @@ for seed in (0, 1):
 
 def content(path):
     # Two files of one model differ in some bytes; its key tells whose it is.
-    return load_model(path).split.key if path.suffix == ".model" else path.read_bytes()
+    return load_model(path).recipe.key if path.suffix == ".model" else path.read_bytes()
 
 
 whole = {}

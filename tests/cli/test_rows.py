@@ -5,11 +5,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from auucmax.trial_model.dealing import deal
-from tests.cli.commands import run
+from tests.cli.commands import FIT, run
+from tests.trial_model.trial_table import trial_table
 
-from auucmax.data.reading import read_table
-from auucmax.trial_model import PARTS, load_model, trial_rows
+from auucmax.trial_model import load_model
 
 
 def numbers(line):
@@ -23,54 +22,59 @@ def model(request, files):
     return getattr(files, request.param)
 
 
-def parts_of(model, frame):
-    """The part of each row, dealt again from what the model file keeps."""
-    rows = trial_rows(frame, model.columns)
-    split = model.split
-    _, parts = deal(
-        rows.marks(model.columns.features),
-        test_share=split.test_share,
-        calibration_share=split.calibration_share,
-        key=split.key,
+def test_the_file_of_the_fit_shows_what_was_found_then(files, model, tmp_path):
+    """Every row judges, and none was ranked by a model that had learnt from it."""
+    facts = load_model(model).evidence.facts
+    two_arms = pd.read_csv(files.trial)["arm"].isin(["mail", "none"]).sum()
+    assert facts["rows"]["n_rows"] == load_model(model).summary["table"]["learnt"] == two_arms
+    assert numbers(f"evaluate {model}") == numbers(f"evaluate {model} {files.trial}") == facts
+    alone, given = (
+        numbers(f"report {model} {data} -o {tmp_path}/r.html") for data in ("", files.trial)
     )
-    return rows, parts
-
-
-def test_the_file_of_the_fit_is_judged_on_test_rows_only(files, model, tmp_path):
-    counts = load_model(model).summary["rows"]["parts"]["test"]
-    n_test = sum(counts.values())
-    evaluated = numbers(f"evaluate {model} {files.trial}")
-    assert evaluated["auuc"]["n_rows"] == n_test
-    assert evaluated["auuc"]["estimate"] == load_model(model).summary["test"]["estimate"]
-    reported = numbers(f"report {model} {files.trial} -o {tmp_path}/r.html")
-    assert reported["rows"]["n_rows"] == n_test
-    compared = numbers(f"compare {files.trial} --against {model} --models tm")
-    said = f"{n_test:,} of 2,7"  # of the two arms
-    for note in (evaluated["note"], compared["note"]):
-        assert note.startswith(said)
-        assert "the others are rows that the model was fitted or calibrated on" in note
+    assert alone == given
+    assert alone["rows"]["n_rows"] == two_arms
+    compared = numbers(f"compare {files.trial} --against {model} --models cvt")
+    assert compared["models"][str(model)]["auuc"] == facts["auuc"]
+    assert compared["notes"] == facts["notes"]
+    said = "Every row was ranked by a model that had not seen it: one of 5, each of which learnt"
+    assert facts["notes"][0].startswith(said)
     screens = [
-        run(f"evaluate {model} {files.trial}").stdout,
-        run(f"compare {files.trial} --against {model} --models tm").stdout,
+        run(f"evaluate {model}").stdout,
+        run(f"compare {files.trial} --against {model} --models cvt").stdout,
         (tmp_path / "r.html").read_text(),
     ]
-    assert all("which are no evidence" in screen for screen in screens)
     assert all(said in screen for screen in screens)
 
 
-def test_the_parts_have_no_row_in_common(files, model):
-    fitted, frame = load_model(model), read_table(files.trial)
-    rows, parts = parts_of(fitted, frame)
-    held_out, learnt = fitted.held_out(frame), fitted.learnt(frame)
-    assert np.array_equal(held_out.positions, rows.positions[parts == PARTS.index("test")])
-    assert not set(held_out.positions) & set(learnt.positions)
-    assert len(held_out.positions) + len(learnt.positions) == len(rows.y)
-    for k, name in enumerate(PARTS):
-        counted = fitted.summary["rows"]["parts"][name]
-        assert counted["treated"] == int(rows.treated[parts == k].sum()) > 0
-        assert counted["control"] == int((~rows.treated[parts == k]).sum()) > 0
-    # Evidence in the model file is of those rows.
-    assert np.array_equal(fitted.test_rows.score, fitted.predict(held_out.frame))
+def test_no_data_of_the_trial_is_needed_afterwards(files, model, tmp_path):
+    """A model file alone, in a folder of its own: evidence, page and list."""
+    moved = tmp_path / "alone.model"
+    moved.write_bytes(model.read_bytes())
+    new = tmp_path / "new.csv"
+    new.write_bytes(files.new.read_bytes())
+    assert run(f"evaluate {moved}").exit_code == 0
+    assert run(f"report {moved} -o {tmp_path}/r.html --cost 1 --value 9").exit_code == 0
+    assert run(f"target {moved} {new} --share .3 -o {tmp_path}/list.csv").exit_code == 0
+    assert len(pd.read_csv(tmp_path / "list.csv")) == 300
+
+
+def test_a_hold_out_is_judged_by_the_model_itself(files, tmp_path):
+    path = tmp_path / "m.model"
+    found = numbers(f"fit {files.trial} {FIT} --id person --hold-out .3 -o {path}")
+    n_judged, table = found["rows"]["n_rows"], found["table"]
+    assert n_judged + table["learnt"] == table["used"]
+    assert n_judged == pytest.approx(0.3 * table["used"], rel=0.15)
+    assert found["notes"] == [
+        f"Judged on {n_judged:,} rows that were set aside: this model has not seen them."
+    ]
+    assert "betting" in found["certificate"]["text"]
+    assert "fewer rows than this one" not in found["certificate"]["text"]
+    assert numbers(f"evaluate {path} {files.trial}") == numbers(f"evaluate {path}")
+    # Of an extract, rows that were not learnt from may judge.
+    pd.read_csv(files.trial).head(1_500).to_csv(tmp_path / "some.csv", index=False)
+    some = numbers(f"evaluate {path} {tmp_path}/some.csv")
+    assert 0.2 * 1_350 < some["rows"]["n_rows"] < 0.4 * 1_350
+    assert "the others are rows that the model learnt from" in some["notes"][0]
 
 
 @pytest.fixture(scope="module")
@@ -80,32 +84,22 @@ def reordered(files, tmp_path_factory):
     return path
 
 
-def test_a_reordered_file_without_ids_is_refused(files, reordered, tmp_path):
-    model = files.model_without_id
+def test_a_reordered_file_is_the_same_file(model, reordered):
+    assert numbers(f"evaluate {model} {reordered}") == numbers(f"evaluate {model}")
+
+
+def test_an_extract_is_refused_for_the_model_has_learnt_from_it(files, model, reordered, tmp_path):
+    pd.read_csv(reordered).head(1_500).to_csv(tmp_path / "some.csv", index=False)
     for line in (
-        f"evaluate {model} {reordered}",
-        f"report {model} {reordered} -o {tmp_path}/r.html",
-        f"compare {reordered} --against {model}",
+        f"evaluate {model} {tmp_path}/some.csv",
+        f"report {model} {tmp_path}/some.csv -o {tmp_path}/r.html",
     ):
         result = run(line)
         assert result.exit_code == 2
-        assert "there are no ids, so the others cannot be told" in result.stderr
-        assert "fit the model with an id column" in result.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_with_ids_any_order_and_any_extract_will_do(files, reordered, tmp_path):
-    first = numbers(f"evaluate {files.model} {files.trial}")
-    again = numbers(f"evaluate {files.model} {reordered}")
-    assert again["auuc"]["n_rows"] == first["auuc"]["n_rows"]
-    assert again["auuc"]["estimate"] == pytest.approx(first["auuc"]["estimate"], rel=1e-12)
-    assert again["note"] == first["note"]
-    pd.read_csv(reordered).head(1_500).to_csv(tmp_path / "some.csv", index=False)
-    some = numbers(f"evaluate {files.model} {tmp_path}/some.csv")
-    assert 0 < some["auuc"]["n_rows"] < first["auuc"]["n_rows"]
-
-
-ALIKE = "-t arm -y visit --treated mail --control none -m tm"
+        with_ids = "rows that it learnt from. What they show was found when it was fitted"
+        without = "there are no ids, so the others cannot be told"
+        assert (with_ids if model == files.model else without) in result.stderr
+    assert not (tmp_path / "r.html").exists()
 
 
 def alike_table(n=6_000):
@@ -123,41 +117,37 @@ def alike_table(n=6_000):
 
 
 def judged(model, data, folder):
-    """The three commands that judge a model."""
-    return (
-        f"evaluate {model} {data}",
-        f"report {model} {data} --rivals= -o {folder}/r.html",
-        f"compare {data} --against {model} --models tm",
-    )
+    """The two commands that judge a model on data."""
+    return f"evaluate {model} {data}", f"report {model} {data} -o {folder}/r.html"
 
 
-def test_ids_that_are_written_in_another_way(tmp_path):
-    table, model, padded = alike_table(), tmp_path / "m.model", tmp_path / "padded.csv"
+def test_ids_that_are_written_in_another_way(files, tmp_path):
+    table = pd.read_csv(files.trial).iloc[:-3]
+    table.assign(person="x" + table["person"]).to_csv(tmp_path / "padded.csv", index=False)
+    for line in judged(files.model, tmp_path / "padded.csv", tmp_path):
+        result = run(line)
+        assert result.exit_code == 2
+        assert "look like rows that it learnt from" in result.stderr
+        assert "write the ids as the file of the fit has them" in result.stderr
+
+
+@pytest.mark.parametrize("forget", ["", "--forget-rows"])
+def test_nothing_is_certified_where_it_cannot_be_told_which_rows_are_new(tmp_path, forget):
+    """Rows look alike, or the model was told to forget them."""
+    table = alike_table().drop(columns="pid")
+    if forget:
+        table["spent"] = np.random.default_rng(0).random(len(table))
+    model, some = tmp_path / "m.model", tmp_path / "s.csv"
     table.to_csv(tmp_path / "t.csv", index=False)
-    assert run(f"fit {tmp_path}/t.csv {ALIKE} --id pid -o {model}").exit_code == 0
-    for rows, words in ((table, "these rows under other ids"), (table[:-3], "outcomes agree")):
-        rows = rows.assign(pid="p" + rows["pid"].map("{:07d}".format))
-        rows.to_csv(padded, index=False)
-        for line in judged(model, padded, tmp_path):
-            result = run(line)
-            assert result.exit_code == 2
-            assert words in result.stderr
-            assert "write the ids as they are written there" in result.stderr
-
-
-def test_nothing_is_certified_where_it_cannot_be_told_which_rows_are_new(tmp_path):
-    table, model, some = alike_table().drop(columns="pid"), tmp_path / "m.model", tmp_path / "s.csv"
-    table.to_csv(tmp_path / "t.csv", index=False)
-    assert run(f"fit {tmp_path}/t.csv {ALIKE} -o {model}").exit_code == 0
+    assert run(f"fit {tmp_path}/t.csv {FIT} {forget} -o {model}").exit_code == 0
     assert numbers(f"evaluate {model} {tmp_path}/t.csv")["certificate"] is not None
-    table[:-1].to_csv(some, index=False)
-    for line in judged(model, some, tmp_path):
-        assert "outcomes agree" in run(line).stderr
-    table[:300].to_csv(some, index=False)  # so few that nothing can be seen
-    evaluate, report, _ = judged(model, some, tmp_path)
+    table[:300].to_csv(some, index=False)
+    evaluate, report = judged(model, some, tmp_path)
     found = numbers(evaluate)
     assert found["certificate"] is None
-    assert "look too much alike" in found["note"]
+    words = "was told to forget its rows" if forget else "look too much alike"
+    assert words in found["notes"][0]
+    assert words in found["doubt"]
     assert "none, for the model may have learnt from these rows" in run(evaluate).stdout
     found = numbers(report)
     assert found["certificate"] is None
@@ -165,19 +155,41 @@ def test_nothing_is_certified_where_it_cannot_be_told_which_rows_are_new(tmp_pat
     assert caveat["severity"] == "problem"
     page = (tmp_path / "r.html").read_text()
     assert "rows that it may have been fitted on" in page
-    assert "rows that it was not fitted on" not in page
+    assert "each ranked by a model that was not fitted on it" not in page
+
+
+def test_a_model_that_forgets_its_rows_still_knows_its_file(files, tmp_path):
+    path = tmp_path / "m.model"
+    line = f"fit {files.trial} {FIT} --id person -o {path}"
+    assert run(f"{line} --forget-rows").exit_code == 0
+    small = path.stat().st_size
+    assert numbers(f"evaluate {path} {files.trial}") == numbers(f"evaluate {path}")
+    assert run(line).exit_code == 0
+    n_learnt = load_model(path).summary["table"]["learnt"]
+    assert 2 * n_learnt < path.stat().st_size - small < 2 * n_learnt + 1_000
 
 
 def test_rows_that_are_new_are_all_used_and_have_no_rivals(files, tmp_path):
-    new = pd.read_csv(files.new)
-    rng = np.random.default_rng(0)
-    arm = rng.choice(["mail", "none"], len(new))
-    new.assign(arm=arm, visit=rng.integers(0, 2, len(new))).to_csv(tmp_path / "t.csv", index=False)
+    table = trial_table(1_000, random_state=9).assign(person=range(1_000))
+    table = table[table["arm"] != "phone"]
+    table.to_csv(tmp_path / "t.csv", index=False)
     found = numbers(f"evaluate {files.model} {tmp_path}/t.csv")
-    assert found["note"] == "All 1,000 rows are new to the model."
+    n_known = len(table) - found["rows"]["n_rows"]  # by chance, of a filter of their ids
+    assert 0 <= n_known <= 0.03 * len(table)
+    assert found["notes"][0].startswith(f"All {len(table):,} rows")
+    assert "none was recognised as one that the model learnt from." in found["notes"][0]
+    assert found["certificate"] is not None
     report = numbers(f"report {files.model} {tmp_path}/t.csv -o {tmp_path}/r.html")
     assert report["rivals"] == []
-    assert report["rows"]["n_rows"] == 1_000
-    asked = run(f"report {files.model} {tmp_path}/t.csv --rivals tm -o {tmp_path}/r.html")
-    assert asked.exit_code == 2
-    assert "Pass the file of the fit, or no rivals." in asked.stderr
+    assert report["rows"]["n_rows"] == found["rows"]["n_rows"]
+    assert report["auuc"]["estimate"] == found["auuc"]["estimate"]
+
+
+def test_rivals_are_drawn_on_the_rows_of_the_fit(files, model, tmp_path):
+    page = tmp_path / "r.html"
+    found = numbers(f"report {model} {files.trial} --rivals cvt,mom -o {page}")
+    assert [rival["name"] for rival in found["rivals"]] == ["cvt", "mom"]
+    compared = numbers(f"compare {files.trial} --against {model} --models cvt,mom")
+    for rival in found["rivals"]:
+        assert rival["difference"] == compared["models"][rival["name"]]["difference"]
+    assert "mom" in page.read_text()

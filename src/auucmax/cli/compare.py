@@ -61,8 +61,8 @@ def compare(
 ) -> None:  # fmt: skip
     """Compare models on the same rows: by many random splits, or against a fitted model.
 
-    A MODEL decides on columns and arms. --new-levels is for it; in random splits, texts that
-    training rows do not have count to no level.
+    A MODEL decides on columns, arms, folds and seed. --new-levels is for it; in random splits,
+    texts that training rows do not have count to no level.
     """
     from auucmax._validation import check_choice
     from auucmax.trial_model import MODELS
@@ -73,7 +73,7 @@ def compare(
     columns = {"treatment": treatment, "outcome": outcome, "treated": treated, "control": control,
                "id": id, "features": features, "ignore": ignore}  # fmt: skip
     if against is not None:
-        _check_unused("without --against", splits=splits, jobs=jobs)
+        _check_unused("without --against", splits=splits, jobs=jobs, seed=seed or None)
         _against(against, data, query, memory, names, new_levels, columns, as_json)
         return
     _check_unused("with --against", new_levels=None if new_levels == "error" else new_levels)

@@ -107,12 +107,10 @@ def _one_line(error: BaseException) -> str:
 def as_options(message: str) -> str:
     """A message of the library, with options in place of parameters.
 
-    >>> as_options("test_share should be below 1, got 2. Pass treated=... and control='no'.")
-    '--test-share should be below 1, got 2. Pass --treated ... and --control no.'
+    >>> as_options("hold_out should be below 1, got 2. Pass treated=... and control='no'.")
+    '--hold-out should be below 1, got 2. Pass --treated ... and --control no.'
     """
-    message = message.replace(
-        "Lower min_rows, or hold out more rows.", "Pass a larger --calibration-share."
-    )
+    message = message.replace("Lower min_rows, or hold out more rows.", "Collect more rows.")
     message = _VALUES.sub(lambda found: f"--{found[1].replace('_', '-')} {found[3]}", message)
     return re.sub(rf"\b({'|'.join(_NAMES)})\b", lambda found: _NAMES[found[0]], message)
 

@@ -26,6 +26,7 @@ from auucmax.trial_model.evidence import is_binary, ranks_within
 from auucmax.trial_model.rows import Hashes, joined, trial_pieces
 
 LEAST = 20  #: rows with the outcome, and without it, of each arm, that a model is fitted on
+LEAST_IN_PIECES = 100  #: of a table in pieces: the search deals its rows into five folds
 MANY_ROWS = 1_000_000  #: above, two folds are enough
 N_CHUNKS = 5
 
@@ -82,6 +83,11 @@ class TableRows:
     @property
     def in_memory(self) -> bool:
         return isinstance(self.rows, ArrayRows)
+
+    @property
+    def least(self) -> int:
+        """Rows of each outcome and arm that a model needs."""
+        return LEAST if self.is_frame else LEAST_IN_PIECES
 
     @property
     def n_given(self) -> int:
@@ -243,7 +249,7 @@ def cross_fit(
 def first_chunk(rows: TableRows, chunk: Codes, n_chunks: int) -> int:
     """The first chunk before which there are rows enough to learn from, or ``n_chunks``."""
     for k in range(1, n_chunks):
-        if fewest_rows(rows.y, rows.treated, chunk < k) >= LEAST and (chunk == k).any():
+        if fewest_rows(rows.y, rows.treated, chunk < k) >= rows.least and (chunk == k).any():
             return k
     return n_chunks
 
@@ -258,11 +264,11 @@ def number_of_folds(rows: TableRows, key: str) -> int:
     for n_folds in (5, 10, 20):
         fold = Recipe("", key, 0, 0.0, n_folds).folds(rows.keys)
         least = min(fewest_rows(rows.y, rows.treated, fold != k) for k in range(n_folds))
-        if least >= LEAST:
+        if least >= rows.least:
             return n_folds
-    what = f"{LEAST} rows with the outcome and {LEAST} without it" if is_binary(rows.y) else (
-        f"{LEAST} rows"
-    )  # fmt: skip
+    what = f"{rows.least} rows"
+    if is_binary(rows.y):
+        what = f"{what} with the outcome and {rows.least} without it"
     raise ValueError(
         f"each arm should have at least {what} in every part that a model learns from, got {least} "
         f"of one kind. There are too few rows: collect more."

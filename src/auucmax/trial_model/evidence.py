@@ -421,6 +421,8 @@ def _check_like(value: Any, kind: Any, name: str) -> None:
     else:
         kinds = kind if isinstance(kind, tuple) else (kind,)
         right = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
-        right = right and (not isinstance(value, int | float) or abs(value) <= LARGEST_NUMBER)
+        if right and isinstance(value, int | float):
+            # A larger integer is no number to numpy.
+            right = abs(value) <= (2**53 if isinstance(value, int) else LARGEST_NUMBER)
     if not right:
         raise ValueError(f"{name[:50]} should be as a fit writes it, got something else.")
