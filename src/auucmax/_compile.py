@@ -7,8 +7,6 @@ from typing import Any
 
 import numba
 
-__all__ = ["compiled"]
-
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Compile on first use, and keep the result on disk where a folder can be written."""

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["plain"]
-
 
 def plain(value: Any) -> Any:
     """Dictionaries, lists, text, numbers and None only; None where a number is not finite.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["import_optional"]
-
 
 def import_optional(name: str, *, extra: str) -> Any:
     """The module ``name``, or an error that says what to install.

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-__all__ = ["is_quiet", "quiet", "track"]
-
 Item = TypeVar("Item")
 
 PATIENCE = 2.0  #: seconds without a bar

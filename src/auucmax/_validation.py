@@ -14,25 +14,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "Rows",
-    "check_choice",
-    "check_column",
-    "check_groups",
-    "check_labels",
-    "check_level",
-    "check_mask",
-    "check_one_dimensional",
-    "check_rows",
-    "check_shares",
-    "check_treatment",
-    "check_weight",
-    "check_whole",
-    "listed",
-    "missing_message",
-    "unknown_columns_message",
-]
-
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 

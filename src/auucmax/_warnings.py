@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["level_of_caller"]
-
 
 def level_of_caller() -> int:
     """``stacklevel`` of the nearest frame outside this package, for a warning of the caller.

@@ -15,8 +15,6 @@ from typer.core import TyperGroup
 
 from auucmax._files import check_source
 
-__all__ = ["BAD_INPUT", "INTERRUPTED", "OneLineGroup", "tells_failures"]
-
 BAD_INPUT = 2
 INTERRUPTED = 130
 

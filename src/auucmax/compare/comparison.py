@@ -16,7 +16,6 @@ from auucmax.evaluation.inference import interval_around, p_value_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Comparison"]
 
 _BLUE, _GREY = "#1f5a99", "#777777"
 _BESIDE: dict[str, Any] = {

@@ -20,8 +20,6 @@ from auucmax.data.trial import Trial
 from auucmax.estimators.inner import count_parameters, fit_rows, free_random_states
 from auucmax.evaluation.metrics import auuc_inference
 
-__all__ = ["MEASURED", "RESULT", "Done", "Result", "Task", "do", "do_all"]
-
 Result = dict[str, Any]  #: what was measured, None where it was not, by the names in RESULT
 
 MEASURED = ("auuc", "standard_error", "gain", "gain_standard_error", "fit_seconds", "n_parameters")

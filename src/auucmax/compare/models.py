@@ -9,8 +9,6 @@ from typing import Any
 
 from auucmax._validation import listed
 
-__all__ = ["Models", "name_models"]
-
 Models = Sequence[Any] | Mapping[str, Any]
 
 

@@ -18,8 +18,6 @@ from auucmax.compare.models import Models, name_models
 from auucmax.compare.store import PathLike, open_store
 from auucmax.data.trial import Trial
 
-__all__ = ["compare"]
-
 
 def compare(
     models: Models,

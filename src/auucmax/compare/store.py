@@ -18,8 +18,6 @@ from sklearn.base import clone
 from auucmax.compare.fit import RESULT, Done, Result
 from auucmax.data.trial import Trial
 
-__all__ = ["PathLike", "open_store"]
-
 PathLike = str | os.PathLike[str]
 Key = tuple[str, float, int, str]  # hash of the trial, test size, seed of the split, hash of model
 

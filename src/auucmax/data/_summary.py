@@ -12,8 +12,6 @@ from scipy.special import stdtr, stdtrit
 if TYPE_CHECKING:
     from auucmax.data.trial import Trial
 
-__all__ = ["ArmSummary", "EffectSummary", "TrialSummary", "summarise"]
-
 
 @dataclass(frozen=True)
 class ArmSummary:

@@ -12,8 +12,6 @@ import pandas as pd
 from auucmax._validation import check_choice
 from auucmax.data.trial import Trial
 
-__all__ = ["load_hillstrom"]
-
 CONTROL = "No E-Mail"
 ARMS = {"womens": "Womens E-Mail", "mens": "Mens E-Mail"}
 OUTCOMES = ("visit", "conversion", "spend")

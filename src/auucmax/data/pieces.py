@@ -32,8 +32,6 @@ from auucmax.data.reading import (
 )
 from auucmax.data.table_errors import check_columns, one_line
 
-__all__ = ["PiecedTable", "free_memory", "open_table", "pieces_of", "sampled"]
-
 PIECE_ROWS = 2**17
 #: Bytes that the rows of a fit take at their peak, for a byte of the frame of them: in a frame of
 #: float32, which are encoded as float64, about so many; in others fewer.

@@ -17,8 +17,6 @@ from scipy.special import expit
 
 from auucmax._validation import check_choice, check_column, check_level, check_whole
 
-__all__ = ["Population"]
-
 Floats = NDArray[np.float64]
 
 OUTCOMES = ("binary", "continuous")

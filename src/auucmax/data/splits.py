@@ -17,8 +17,6 @@ from auucmax._validation import (
     check_one_dimensional,
 )
 
-__all__ = ["Strata", "TrialKFold", "deal", "make_strata"]
-
 BY = ("treatment", "treatment-outcome")
 
 

@@ -13,8 +13,6 @@ from auucmax._validation import check_choice, check_level, check_whole
 from auucmax.data.population import BLOCK, Population
 from auucmax.data.trial import Trial
 
-__all__ = ["PRESETS", "SyntheticTrial", "make_trial"]
-
 # Rows, shares and rates are the published ones; signal and heterogeneity are chosen by us.
 PRESETS: dict[str, dict[str, Any]] = {
     "hillstrom": {

@@ -20,8 +20,6 @@ from auucmax._validation import (
 from auucmax.data._summary import TrialSummary, summarise
 from auucmax.data.splits import deal, make_strata
 
-__all__ = ["Trial"]
-
 PER_ROW = ("y", "treatment", "sample_weight", "id", "effect", "randomised")
 
 

@@ -11,8 +11,6 @@ from sklearn.utils import _safe_indexing
 
 from auucmax._validation import Bools, Floats
 
-__all__ = ["ArmRows", "Part", "array_of", "stratified_gain"]
-
 
 class Part(NamedTuple):
     """The rows of one arm and of the control."""

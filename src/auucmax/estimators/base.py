@@ -21,8 +21,6 @@ from auucmax._validation import (
 from auucmax.data.fingerprint import TrainingRecord, fingerprint, hash_ids
 from auucmax.evaluation.metrics import auuc_score
 
-__all__ = ["SetAside", "UpliftEstimator"]
-
 
 class SetAside(NamedTuple):
     """Rows that a model did not learn from, and among how many candidates it chose with them."""

@@ -25,8 +25,6 @@ from auucmax.estimators.mml import MinimaxLinear
 from auucmax.estimators.representation import SharedDataRepresentation
 from auucmax.estimators.svm_dp import SVMDifferentialPrediction
 
-__all__ = ["Formula", "FormulaError", "Part", "formula_of"]
-
 LINKS = ("identity", "sigmoid")
 _N_CHECKS = 16
 

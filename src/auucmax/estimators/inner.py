@@ -8,8 +8,6 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.utils.metadata_routing import MetadataRouter, get_routing_for_object
 
-__all__ = ["copy_with", "count_parameters", "fit_rows", "free_random_states"]
-
 
 def fit_rows(model: Any, X: Any, y: Any, **rows: Any) -> Any:
     """``model.fit(X, y, **rows)``; pipelines and searches hand treatment, weights and ids on.

@@ -18,8 +18,6 @@ from auucmax.estimators.lightgbm_names import main_names
 from auucmax.estimators.promoted_gain import PromotedGainObjective
 from auucmax.evaluation.metrics import auuc_score
 
-__all__ = ["UpliftLambdaMART"]
-
 GAINS = ("pcg", "ndcg")
 N_FOLDS = 5
 LARGEST_GROUP = 10_000  # what LightGBM's ranker accepts

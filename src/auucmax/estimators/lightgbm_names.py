@@ -7,8 +7,6 @@ from typing import Any
 
 from auucmax._validation import listed
 
-__all__ = ["ALIASES", "UNUSED", "main_names"]
-
 #: Other names that LightGBM has for what is set here. It would prefer ours to a user's alias.
 ALIASES = {
     "num_leaves": ("num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes"),

@@ -28,8 +28,6 @@ from sklearn.utils.validation import validate_data
 from auucmax._validation import Bools, Floats, check_choice, check_level
 from auucmax.estimators.base import UpliftEstimator
 
-__all__ = ["ClassTransformation", "TransformedOutcome", "TwoModels"]
-
 
 class OverBaseModel(BaseEstimator):
     """What the reductions share: their ``estimator``, what it may be fed, how it is fitted."""

@@ -19,8 +19,6 @@ from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.scaling import SCALES, fit_scaling
 from auucmax.pairs import scores
 
-__all__ = ["MinimaxLinear", "MinimaxSolution", "SeparateLabels", "minimax_linear"]
-
 DESIGNS = ("pure-arms", "tilted", "joint")
 N_FOLDS = 5
 

@@ -28,8 +28,6 @@ from auucmax.estimators.inner import copy_with, count_parameters, fit_rows, free
 from auucmax.evaluation.metrics import auuc_inference, auuc_score
 from auucmax.evaluation.ranking import rank_rows
 
-__all__ = ["MultiArm"]
-
 N_FOLDS = 5
 
 

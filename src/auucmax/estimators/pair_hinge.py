@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Floats
 
-__all__ = ["ArmPairs", "HingeSolution", "minimise_pair_hinge"]
-
 _FIRST_WIDTH, _LAST_WIDTH, _SHRINK = 0.5, 1e-7, 8.0
 
 

@@ -30,8 +30,6 @@ from scipy.stats import rankdata
 from auucmax._validation import Bools, Floats, check_rows
 from auucmax.evaluation.ranking import Ranking, rank_rows
 
-__all__ = ["PromotedGainObjective", "pair_gradients_slow", "promoted_cumulative_gain"]
-
 _STEEPEST = 300.0  # scores further than this from their middle are cut: exp must not overflow
 
 

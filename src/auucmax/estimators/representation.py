@@ -24,8 +24,6 @@ from auucmax.estimators.meta import (
     row_weights,
 )
 
-__all__ = ["DependentDataRepresentation", "SharedDataRepresentation"]
-
 ORDERS = ("control-first", "treatment-first")
 
 

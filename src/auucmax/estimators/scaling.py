@@ -23,16 +23,6 @@ from auucmax._validation import Floats
 from auucmax._warnings import level_of_caller
 from auucmax.pairs import column_range
 
-__all__ = [
-    "SCALES",
-    "Scaling",
-    "fit_scaling",
-    "scaled_radius",
-    "scaling_of",
-    "unit_rows",
-    "warn_of_ranges",
-]
-
 SCALES = ("min-max", "column-l2", "unit-rows", "none")
 _FAR = 1e3  # ranges from 0
 _BLOCK = 16_384  # rows whose float64 copy stays in the cache

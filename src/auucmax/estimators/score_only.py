@@ -17,8 +17,6 @@ from auucmax.data.fingerprint import TrainingRecord, fingerprint, hash_ids
 from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.inner import count_parameters
 
-__all__ = ["ScoreOnly"]
-
 
 class ScoreOnly(UpliftEstimator):
     """A scorer from elsewhere: it ranks, is evaluated and compared like our own estimators.

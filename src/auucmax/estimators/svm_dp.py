@@ -17,8 +17,6 @@ from auucmax.estimators.pair_hinge import ArmPairs, HingeSolution, minimise_pair
 from auucmax.estimators.scaling import SCALES, Scaling, fit_scaling
 from auucmax.pairs import code_rows, group_weights, scores
 
-__all__ = ["SVMDifferentialPrediction"]
-
 
 class SVMDifferentialPrediction(UpliftEstimator):
     """Support vector machine for differential prediction (Kuusisto et al., ECML 2014).

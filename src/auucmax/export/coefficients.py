@@ -8,8 +8,6 @@ from typing import Any
 from auucmax.encoding import TableEncoder
 from auucmax.export.raw_formula import Effect, RawPart, knots_of, raw_formula
 
-__all__ = ["FORMAT", "VERSION", "to_json"]
-
 FORMAT = "auucmax score"
 VERSION = 1
 

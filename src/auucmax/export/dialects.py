@@ -13,8 +13,6 @@ from types import MappingProxyType
 
 from auucmax._validation import check_choice
 
-__all__ = ["DIALECTS", "Dialect", "dialect_named"]
-
 _DAY = 86_400
 # Characters that would end a line, or that cannot be seen, in a text with backslash escapes.
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}

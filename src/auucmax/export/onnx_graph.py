@@ -17,8 +17,6 @@ from auucmax._validation import Floats
 from auucmax.encoding.encoder import Column, TableEncoder, Term
 from auucmax.encoding.texts import MISSING_TEXTS, other_spellings
 
-__all__ = ["Graph", "linear_in_features"]
-
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # what runtimes since 2022 read
 
 

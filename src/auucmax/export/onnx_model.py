@@ -16,8 +16,6 @@ from auucmax.export.onnx_graph import Graph, linear_in_features
 from auucmax.export.raw_formula import checked_formula, knots_of
 from auucmax.export.trees import Trees, trees_of
 
-__all__ = ["to_onnx"]
-
 #: (p, K) coefficients and (K,) shifts -> name of the (rows, K) values.
 Linear = Callable[[Floats, Floats], str]
 

@@ -17,8 +17,6 @@ from auucmax.encoding.encoder import Column, TableEncoder, Term
 from auucmax.encoding.texts import other_spellings
 from auucmax.estimators.formula import LINKS, Formula, formula_of
 
-__all__ = ["Effect", "RawFormula", "RawPart", "checked_formula", "knots_of", "raw_formula"]
-
 
 @dataclass(frozen=True)
 class Effect:

@@ -12,8 +12,6 @@ from auucmax.encoding.texts import BOOLEAN_TEXTS, END_ZEROS, MISSING_TEXTS
 from auucmax.export.dialects import Dialect, dialect_named
 from auucmax.export.raw_formula import Effect, RawFormula, RawPart, knots_of, raw_formula
 
-__all__ = ["to_sql"]
-
 _BREAK = "\n    "
 # exp of more leaves the range of doubles, which PostgreSQL takes for an error.
 _STEEPEST = "500e0"

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Floats
 
-__all__ = ["NodeArrays", "Trees", "trees_of"]
-
 
 class NodeArrays(Protocol):
     """Trees that share arrays of nodes, as a model file has them; a leaf is its own child."""

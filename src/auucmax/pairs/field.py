@@ -16,8 +16,6 @@ from auucmax.pairs.passes import DEGREE, Bins, PairRows, weighted_gram
 from auucmax.pairs.summary import PairSummary
 from auucmax.pairs.surrogates import Surrogate
 
-__all__ = ["PairField"]
-
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 

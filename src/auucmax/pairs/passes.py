@@ -25,19 +25,6 @@ from numpy.typing import NDArray
 
 from auucmax.pairs import kernels_numpy
 
-__all__ = [
-    "Bins",
-    "PairRows",
-    "column_range",
-    "moments",
-    "row_values",
-    "scores",
-    "transposed_product",
-    "vector_moments",
-    "weighted_gram",
-    "weighted_sum",
-]
-
 Floats = NDArray[np.float64]
 
 DEGREE = 5  #: of the polynomial in r that describes a bin; moments go from 0 to DEGREE

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from auucmax.pairs.passes import PairRows
 from auucmax.pairs.surrogates import PolynomialSurrogate
 
-__all__ = ["PolynomialPairs"]
-
 Floats = NDArray[np.float64]
 
 _CHUNK = 4096  # rows of a Gram product, so that the weighted rows stay in the cache

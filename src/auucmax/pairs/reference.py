@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from auucmax.pairs.surrogates import Surrogate
 
-__all__ = ["PairSums", "pair_hessian", "pair_sums"]
-
 Floats = NDArray[np.float64]
 
 

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from auucmax.pairs.reference import PairSums
 from auucmax.pairs.surrogates import PolynomialSurrogate
 
-__all__ = ["sorted_pair_sums"]
-
 Floats = NDArray[np.float64]
 
 

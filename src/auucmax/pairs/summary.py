@@ -62,8 +62,6 @@ from auucmax._validation import check_column, check_treatment
 from auucmax.pairs import passes
 from auucmax.pairs.passes import Bins, PairRows
 
-__all__ = ["CLASSES", "PairSummary", "box_range", "code_rows"]
-
 Floats = NDArray[np.float64]
 
 #: What class codes 0 to 3 mean. Even codes win over the odd code that follows.

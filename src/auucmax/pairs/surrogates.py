@@ -16,19 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-__all__ = [
-    "ALL_SURROGATES",
-    "LogisticSurrogate",
-    "PolynomialSurrogate",
-    "SigmoidSurrogate",
-    "Surrogate",
-    "get_surrogate",
-    "hinge",
-    "s_log",
-    "s_poly",
-    "sigmoid",
-]
-
 Floats = NDArray[np.float64]
 
 

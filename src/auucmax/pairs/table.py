@@ -17,8 +17,6 @@ from scipy.fft import rfft
 from auucmax.pairs.passes import DEGREE
 from auucmax.pairs.surrogates import Surrogate
 
-__all__ = ["bins_per_length", "cell_errors", "cell_polynomials", "spectrum"]
-
 Floats = NDArray[np.float64]
 
 _CHECKS = np.linspace(-1.0, 1.0, 65)  # where the error of a cell is measured

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from auucmax.pairs.summary import CLASSES
 
-__all__ = ["group_weights", "pair_multipliers"]
-
 Floats = NDArray[np.float64]
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from auucmax.report.plain import short_list
 from auucmax.report.sentences import rate
 
-__all__ = ["caveats_of"]
-
 Summary = Mapping[str, Any]
 
 FEW_EVENTS = 100  # of an arm: below, a rate is known to some 10% of itself at best

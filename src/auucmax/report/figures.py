@@ -12,8 +12,6 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-__all__ = ["bar", "decile_figure", "swatch", "ticks", "uplift_figure"]
-
 WIDE, NARROW = 720, 360
 MOST_STYLES = 5  # rivals beyond these share the last style
 

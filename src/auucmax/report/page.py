@@ -24,8 +24,6 @@ from auucmax.report.figures import NARROW, bar, decile_figure, swatch, uplift_fi
 from auucmax.report.plain import digits_for
 from auucmax.report.summary import VERSION
 
-__all__ = ["embedded_json", "render", "write_report"]
-
 VERDICTS = {
     "worse": "ranks worse, beyond chance",
     "better": "ranks better, beyond chance",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["effect_sentence", "headline_sentence", "ranking_sentence", "rate", "trial_sentence"]
-
 Summary = Mapping[str, Any]
 
 _KIND = "for all shares at once"  # as those of the curve and of the plan

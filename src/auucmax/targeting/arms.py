@@ -19,8 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from auucmax._validation import Floats
 from auucmax.targeting.policy import TieRule, check_money, rounding_of, tie_keys
 
-__all__ = ["ArmChoice", "choose_arms"]
-
 
 @dataclass(frozen=True)
 class ArmChoice:

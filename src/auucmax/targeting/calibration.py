@@ -31,8 +31,6 @@ from auucmax.evaluation.inference import with_weight
 from auucmax.evaluation.metrics import uplift_by_decile
 from auucmax.evaluation.ranking import RankedRows, rank_rows, ranked_parts
 
-__all__ = ["Calibration", "calibrate", "calibration_table"]
-
 # In simulated trials of 4,000 to 40,000 rows 3 to 8 bins come closest to the true effects, 8 to 12
 # have the least bias at the ends;
 # with 20 the ends are already too extreme.

@@ -18,8 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Bools, Floats, check_choice, check_column, check_shares
 
-__all__ = ["Selection", "top_share", "within_budget", "worth_treating"]
-
 TieRule = Literal["row", "random"]
 TIE_RULES = ("row", "random")
 

@@ -87,7 +87,7 @@ class TableRows:
     @property
     def least(self) -> int:
         """Rows of each outcome and arm that a model needs."""
-        return LEAST if self.is_frame else LEAST_IN_PIECES
+        return LEAST if self.in_memory else LEAST_IN_PIECES
 
     @property
     def n_given(self) -> int:

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Floats
 
-__all__ = ["TreeScores", "trees_of"]
-
 _BLOCK = 8_192  # rows whose nodes stay in the cache
 
 
