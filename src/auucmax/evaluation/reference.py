@@ -68,6 +68,7 @@ def bootstrap(
 
     Examples
     --------
+    >>> from auucmax.evaluation import auuc_score, policy_risk
     >>> y, treatment = [1, 1, 0], [1, 1, 0]
     >>> bootstrap(auuc_score, y, [1, 1, 1], treatment=treatment, n_draws=2, random_state=0)
     array([0.5, 0.5])
