@@ -139,35 +139,20 @@ def solver(
     if not radius > 0:
         raise ValueError(f"radius should be positive, got {radius!r}. Infinity: no constraint.")
     begin = project(np.asarray(start, dtype=np.float64), radius)
-    n_evaluations = 0
+    n_first = (known is None) + (scale is None and bool(begin.any()))
+    if known is None:
+        known = yield Ask(begin)
     if scale is None:
-        zero = np.zeros(len(begin))
-        at_zero = known if known is not None and not begin.any() else (yield Ask(zero))
-        n_evaluations = 1
+        at_zero = (yield Ask(np.zeros(len(begin)))) if begin.any() else known
         scale = float(np.linalg.norm(at_zero.gradient))
-        if not begin.any():
-            known = at_zero
     if scale == 0:  # 0 is a minimiser of a convex function, and a stationary point of any
         scale = 1.0
-    if known is None:
-        known, n_evaluations = (yield Ask(begin)), n_evaluations + 1
-    point = _Point(begin, known.value, known.gradient)
-    hessian = hessian if known.hessian is None else known.hessian
+    how = _Point(begin, known.value, known.gradient), radius, tolerance * scale, max_steps
     if method == "newton":
-        steps = _newton(point, radius, tolerance * scale, max_steps, hessian)
-    elif method == "lbfgs":
-        steps = _lbfgs(point, radius, tolerance * scale, max_steps)
+        steps = _newton(*how, hessian if known.hessian is None else known.hessian)
     else:
-        steps = _projected(point, radius, tolerance * scale, max_steps)
-    answer: Answer | None = None
-    while True:
-        try:
-            asked = steps.send(answer)  # type: ignore[arg-type]
-        except StopIteration as stop:
-            point, n_steps, hessian = stop.value
-            break
-        n_evaluations += not asked.hessian  # which is asked for where value and gradient were
-        answer = yield asked
+        steps = (_lbfgs if method == "lbfgs" else _projected)(*how)
+    (point, n_steps, hessian), n_evaluations = yield from _counted(steps)
     multiplier, residual = kkt_residual(point.w, point.gradient, radius)
     return BallSolution(
         w=point.w,
@@ -176,7 +161,7 @@ def solver(
         residual=residual / scale,
         converged=bool(residual <= tolerance * scale),
         n_steps=n_steps,
-        n_evaluations=n_evaluations,
+        n_evaluations=n_first + n_evaluations,
         radius=radius,
         hessian=hessian,
     )
@@ -217,6 +202,21 @@ class _Point(NamedTuple):
 
 #: Where a method ends, after how many steps, and what it knows of the Hessian there.
 _Steps = Generator[Ask, Answer, tuple[_Point, int, Floats | None]]
+
+
+def _counted(
+    steps: _Steps,
+) -> Generator[Ask, Answer, tuple[tuple[_Point, int, Floats | None], int]]:
+    """What a method comes to, and of how many values and gradients."""
+    answer: Answer | None = None
+    n_evaluations = 0
+    while True:
+        try:
+            asked = steps.send(answer)  # type: ignore[arg-type]
+        except StopIteration as stop:
+            return stop.value, n_evaluations
+        n_evaluations += not asked.hessian  # asked for where value and gradient are known
+        answer = yield asked
 
 
 def _newton(

@@ -148,19 +148,15 @@ class LearningRows:
         """What is minimised; ``level`` is that of an objective of similar rows."""
         if not isinstance(self.rows, ArrayRows):
             # One for each solver: it remembers the last point, and solvers take turns.
-            known = self.sums
             return StreamedObjective(
-                self.rows, known=known, surrogate=surrogate, weights=weights, level=level
+                self.rows, known=self.sums, surrogate=surrogate, weights=weights, level=level
             )
-        key = (surrogate, weights)
-        if self._made.get("key") != key:
+        how = {"surrogate": surrogate, "weights": weights}
+        if self._made.get("how") != how:  # in memory solvers do not, and one is enough
             X, y, treated, _, weight = self.rows.batch
-            self._made["objective"] = PairObjective(
-                X, y, treatment=treated, sample_weight=weight, surrogate=surrogate, weights=weights
-            )
-            self._made["key"] = key
-        made: PairObjective = self._made["objective"]
-        return made
+            made = PairObjective(X, y, treatment=treated, sample_weight=weight, **how)
+            self._made.update(how=how, objective=made)
+        return self._made["objective"]
 
     def auucs(
         self, coefs: Sequence[Floats], ranking: RankingKind, n_bins: int = _BINS
@@ -277,6 +273,11 @@ def _check_fewest(fewest: int) -> None:
 
 
 def _look(batch: Batch) -> Look:
+    if batch.weight is not None:
+        raise ValueError(
+            "rows that are read batch by batch should all weigh 1, got weights. Fit on arrays with "
+            "sample_weight."
+        )
     binary = (batch.y == 0) | (batch.y == 1)
     if not binary.all():
         raise ValueError(

@@ -61,6 +61,11 @@ def test_coefficients_equal_those_of_the_rows_in_memory(hillstrom, options):
         np.testing.assert_allclose(*bounds, atol=1e-6)
 
 
+class Weighted(ListedRows):
+    def batches(self):
+        return (batch._replace(weight=batch.y + 1) for batch in super().batches())
+
+
 class FewReadings(ListedRows):
     """A solver that digits have left without descent would go on reading."""
 
@@ -198,6 +203,7 @@ def test_columns_in_another_order_are_refused(hillstrom):
         (lambda m, rows, t: m.fit(t.X, t.y), "treatment should be given"),
         (lambda m, rows, t: m.fit(t.X, treatment=t.treatment), "y should be given"),
         (lambda m, rows, t: m.set_params(solver="adam").fit(rows), "all rows in memory"),
+        (lambda m, rows, t: m.fit(Weighted(t.X, t.y, t.treatment)), "all weigh 1, got weights"),
         (lambda m, rows, t: m.set_params(surrogate="hinge").fit(rows), "should be smooth"),
         (lambda m, rows, t: m.fit(ListedRows(t.X, t.y * 2, t.treatment)), "y should be 0 or 1"),
         (
