@@ -27,7 +27,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from auucmax import ClassTransformation, Trial, TrialKFold, TwoModels, auuc_inference, make_trial
 from auucmax._progress import is_quiet
 from auucmax.compare import Comparison, compare, fit
-from auucmax.compare.models import name_models
+from auucmax.compare.run import name_models
 from auucmax.estimators import MinimaxLinear, TARNet, TransformedOutcome, UpliftLambdaMART
 from auucmax.estimators.score_only import ScoreOnly
 

@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 
 from auucmax import auuc_inference, auuc_score, make_trial
-from auucmax.estimators.lambdamart import UpliftLambdaMART, _groups, _Rows, _start_ndcg
-from auucmax.estimators.lightgbm_names import ALIASES, UNUSED
+from auucmax.estimators.lambdamart import (
+    ALIASES,
+    UNUSED,
+    UpliftLambdaMART,
+    _groups,
+    _Rows,
+    _start_ndcg,
+)
 
 pytest.importorskip("lightgbm", reason="needs the extra trees")
 

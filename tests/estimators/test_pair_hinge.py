@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad, minimize
 
-from auucmax.estimators.pair_hinge import ArmPairs, _Smoothed, minimise_pair_hinge
+from auucmax.estimators.svm_dp import ArmPairs, _Smoothed, minimise_pair_hinge
 
 WIDTHS = [0.5, 0.03]
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auucmax import auuc_score
-from auucmax.estimators.promoted_gain import (
+from auucmax.estimators.lambdamart import (
     PromotedGainObjective,
     pair_gradients_slow,
     promoted_cumulative_gain,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 from tests.export.cases import HOSTILE_LEVELS, HOSTILE_NAMES
 
-from auucmax.export.dialects import DIALECTS, dialect_named
+from auucmax.export.sql import DIALECTS, dialect_named
 
 TEXTS = st.sampled_from(HOSTILE_LEVELS + HOSTILE_NAMES) | st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8

@@ -19,7 +19,7 @@ from tests.postgres_server import postgres_server
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.formula import Formula, Part
 from auucmax.export import to_sql
-from auucmax.export.dialects import DIALECTS
+from auucmax.export.sql import DIALECTS
 
 pytestmark = pytest.mark.gate
 TYPES = {

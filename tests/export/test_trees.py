@@ -4,7 +4,7 @@ import lightgbm
 import numpy as np
 import pytest
 
-from auucmax.export.trees import trees_of
+from auucmax.export.onnx_model import trees_of
 from auucmax.trial_model.trees import trees_of as arrays_of
 
 

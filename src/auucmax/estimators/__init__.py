@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from auucmax.estimators.auucmax import AUUCMax
-from auucmax.estimators.lambdamart import UpliftLambdaMART
+from auucmax.estimators.lambdamart import UpliftLambdaMART, promoted_cumulative_gain
 from auucmax.estimators.meta import ClassTransformation, TransformedOutcome, TwoModels
 from auucmax.estimators.mml import MinimaxLinear
 from auucmax.estimators.multi_arm import MultiArm
 from auucmax.estimators.networks import GANITE, CFRNet, TARNet, load_network, save_network
-from auucmax.estimators.promoted_gain import promoted_cumulative_gain
 from auucmax.estimators.representation import (
     DependentDataRepresentation,
     SharedDataRepresentation,

@@ -1,10 +1,29 @@
-"""SVM-DP: a ranking support vector machine for both arms at once."""
+"""SVM-DP: a ranking support vector machine for both arms at once.
+
+Minimise |w|^2 / 2 + C (mean hinge over pairs) exactly, with a duality gap as the proof.
+
+The hinge max(0, 1 - z) of a pair is the largest of a (1 - z) over 0 <= a <= 1. So any choice of an
+a for each pair gives a lower bound of the minimum over w,
+
+    D(a) = C sum m a - |C v|^2 / 2,    v = sum m a (x_i - x_j),
+
+m the weight of a pair, and the objective at any w minus any D(a) bounds the error of w. The kink
+is rounded over a width h, a = clip((1 - z) / h, 0, 1), which gives a smooth function (gradient
+w - C v) that Newton's method minimises, and a D(a) at every point. Then h shrinks. Where many pairs
+lie at the kink the minimiser moves in proportion to h, so two of them are extrapolated to h = 0.
+
+No sum runs over pairs: with the losers' scores sorted, the pairs of a winner with 0 < 1 - z < h
+are a stretch of losers, found by two binary searches; sums over stretches are differences of
+running sums. One evaluation is O(n log n + n d), a Hessian O(n d^2).
+"""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +32,254 @@ from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_choice, check_level, check_whole
 from auucmax.estimators.base import UpliftEstimator
-from auucmax.estimators.pair_hinge import ArmPairs, HingeSolution, minimise_pair_hinge
 from auucmax.estimators.scaling import SCALES, Scaling, fit_scaling
 from auucmax.pairs import code_rows, group_weights, scores
+
+_FIRST_WIDTH, _LAST_WIDTH, _SHRINK = 0.5, 1e-7, 8.0
+
+
+class ArmPairs(NamedTuple):
+    """Rows of one arm that should rank high and low, their weights, and the weight of a pair."""
+
+    winners: Floats
+    losers: Floats
+    winner_weight: Floats
+    loser_weight: Floats
+    multiplier: float
+
+
+@dataclass(frozen=True)
+class HingeSolution:
+    """The best w found, its objective, and a proven lower bound of the minimum."""
+
+    w: Floats
+    objective: float
+    lower: float
+    n_steps: int
+
+    @property
+    def gap(self) -> float:
+        """The largest possible excess of the objective over the minimum, as a part of it."""
+        return max(self.objective - self.lower, 0.0) / self.objective
+
+
+def minimise_pair_hinge(
+    arms: list[ArmPairs], C: float, *, tolerance: float = 1e-6, max_steps: int = 300
+) -> HingeSolution:
+    """Minimise |w|^2 / 2 + C sum over arms of multiplier sum over pairs of max(0, 1 - z).
+
+    z = w.(x_winner - x_loser); a pair counts the product of its rows' weights. Stops when the gap
+    is at most ``tolerance`` times the objective, or after ``max_steps`` Newton steps.
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> pair = ArmPairs(np.array([[1.0, 0.0]]), np.array([[0.0, 0.0]]), one, one, 1.0)
+    >>> solution = minimise_pair_hinge([pair], C=0.25)  # below 1 the hinge is not yet met
+    >>> solution.w.tolist(), solution.objective, solution.gap
+    ([0.25, 0.0], 0.21875, 0.0)
+    >>> minimise_pair_hinge([pair], C=10.0).w.round(5).tolist()
+    [1.0, 0.0]
+    """
+    w, width, previous = np.zeros(arms[0].winners.shape[1]), _FIRST_WIDTH, None
+    best = _Best()
+    while width > _LAST_WIDTH and best.n_steps < max_steps:
+        smooth = _Smoothed(arms, C, width)
+        w = _newton(smooth, w, best, tolerance, max_steps)
+        if not best.is_within(tolerance) and previous is not None:
+            best.learn(smooth.at(w + (w - previous) / (_SHRINK - 1)))
+        if best.is_within(tolerance):
+            break
+        previous, width = w, width / _SHRINK
+    return HingeSolution(best.w, best.objective, best.lower, best.n_steps)
+
+
+class _Best:
+    """The lowest objective and the highest lower bound so far: they need not be of one point."""
+
+    def __init__(self) -> None:
+        self.w, self.objective, self.lower, self.n_steps = np.zeros(0), np.inf, -np.inf, 0
+
+    @property
+    def gap(self) -> float:
+        return max(self.objective - self.lower, 0.0)
+
+    def is_within(self, tolerance: float) -> bool:
+        return self.gap <= tolerance * self.objective
+
+    def learn(self, point: _Point) -> None:
+        self.lower = max(self.lower, point.lower)
+        if point.objective < self.objective:
+            self.w, self.objective = point.w, point.objective
+
+
+def _newton(smooth: _Smoothed, w: Floats, best: _Best, tolerance: float, max_steps: int) -> Floats:
+    """The minimiser of the smoothed function, to a fraction of what the kink still costs."""
+    point = smooth.at(w)
+    best.learn(point)
+    while not best.is_within(tolerance) and best.n_steps < max_steps:
+        # The squared gradient is twice what it adds to the gap of its point.
+        if np.linalg.norm(point.gradient) <= 1e-2 * np.sqrt(2 * best.gap):
+            break
+        step = np.asarray(np.linalg.solve(point.hessian, -point.gradient), dtype=np.float64)
+        there = _search(smooth, point, step)
+        best.n_steps += 1
+        best.learn(there)
+        if np.array_equal(there.w, point.w):  # no descent left at this precision
+            break
+        point = there
+    return point.w
+
+
+def _search(smooth: _Smoothed, point: _Point, step: Floats) -> _Point:
+    """A point along the step where the slope is less than a third of what it was.
+
+    The function is convex, so its slope along the step rises and the secant brackets its zero.
+    """
+    slope = float(point.gradient @ step)
+    low, slope_low, high, slope_high = 0.0, slope, np.inf, np.inf
+    size, there = 1.0, point
+    for _ in range(20):
+        there = smooth.at(point.w + size * step)
+        slope_there = float(there.gradient @ step)
+        if abs(slope_there) <= abs(slope) / 3:
+            break
+        if slope_there > 0:
+            high, slope_high = size, slope_there
+        else:
+            low, slope_low = size, slope_there
+        if np.isinf(high):
+            size *= 2
+        else:
+            part = -slope_low / (slope_high - slope_low)
+            size = low + (high - low) * min(max(part, 0.1), 0.9)
+    return there
+
+
+@dataclass(frozen=True)
+class _Smoothed:
+    """The objective with kinks rounded over ``width``."""
+
+    arms: list[ArmPairs]
+    C: float
+    width: float
+
+    def at(self, w: Floats) -> _Point:
+        return _Point(self.C, w, [_ArmPoint(arm, w, self.width) for arm in self.arms])
+
+
+@dataclass(frozen=True)
+class _Point:
+    """Objective and lower bound (of the hinge itself), gradient and Hessian (smoothed) at w."""
+
+    C: float
+    w: Floats
+    arms: list[_ArmPoint]
+
+    @cached_property
+    def objective(self) -> float:
+        return float(self.w @ self.w / 2 + self.C * sum(arm.hinge for arm in self.arms))
+
+    @cached_property
+    def lower(self) -> float:
+        v = self.C * self._v
+        return float(self.C * sum(arm.total for arm in self.arms) - v @ v / 2)
+
+    @cached_property
+    def gradient(self) -> Floats:
+        return np.asarray(self.w - self.C * self._v)
+
+    @cached_property
+    def hessian(self) -> Floats:
+        return np.asarray(np.eye(len(self.w)) + self.C * sum(arm.hessian for arm in self.arms))
+
+    @cached_property
+    def _v(self) -> Floats:
+        return np.asarray(sum(arm.v for arm in self.arms))
+
+
+@dataclass
+class _ArmPoint:
+    """Sums over the pairs of one arm at w, each times the multiplier."""
+
+    arm: ArmPairs
+    w: Floats
+    width: float
+    hinge: float = field(init=False)
+    total: float = field(init=False)  # sum of a
+    v: Floats = field(init=False)  # sum of a (x_i - x_j)
+
+    def __post_init__(self) -> None:
+        winners, losers, u, v, m = self.arm
+        gap, score = 1.0 - winners @ self.w, losers @ self.w  # 1 - z = gap_i + score_j
+        # Winners are sorted for the sake of the searches alone: neighbours look at the same places.
+        high, low = np.argsort(gap), np.argsort(score)
+        gap, u, score, v = gap[high], u[high], score[low], v[low]
+        # The losers of i with 0 < 1 - z are first_i, ...; those with 1 - z > width last_i, ...
+        first = np.searchsorted(score, -gap, side="right")
+        last = np.searchsorted(score, self.width - gap, side="right")
+        count, moment = _running(v), _running(v * score)
+        beyond = count[-1] - count
+        inside = count[last] - count[first]
+        per_winner = beyond[last] + (gap * inside + moment[last] - moment[first]) / self.width
+        # The same stretches seen from the losers: which winners' stretches hold j, or lie before.
+        covered = _covering(first, last, u, len(score))
+        before = np.cumsum(np.bincount(last, u, len(score) + 1))[:-1]
+        covered_gap = _covering(first, last, u * gap, len(score))
+        per_loser = before + (covered_gap + score * covered) / self.width
+        self.hinge = m * float(u @ (gap * beyond[first] + moment[-1] - moment[first]))
+        self.total = m * float(u @ per_winner)
+        self.v = m * (
+            _unsorted(u * per_winner, high) @ winners - _unsorted(v * per_loser, low) @ losers
+        )
+        self._stretches = _Stretches(high, low, first, last, u * inside, v * covered)
+
+    @property
+    def hessian(self) -> Floats:
+        """m / width times the sum of (x_i - x_j)(x_i - x_j)' over pairs with 0 < 1 - z < width."""
+        winners, losers, u, v, m = self.arm
+        high, low, first, last, per_winner, per_loser = self._stretches
+        some = np.flatnonzero(per_winner)  # winners with a pair at the kink; often few, or none
+        if not len(some):
+            return np.zeros((losers.shape[1], losers.shape[1]))
+        # Beyond the stretches of these no loser is at the kink.
+        start, stop = int(first[some].min()), int(last[some].max())
+        low, per_loser = low[start:stop], per_loser[start:stop]
+        near_winners, near = winners[high[some]], losers[low]
+        running = np.zeros((len(low) + 1, losers.shape[1]))
+        np.cumsum(near * v[low, None], axis=0, out=running[1:])
+        sums = running[last[some] - start] - running[first[some] - start]
+        cross = (near_winners * u[high[some], None]).T @ sums
+        square = (near_winners.T * per_winner[some]) @ near_winners + (near.T * per_loser) @ near
+        return np.asarray((m / self.width) * (square - cross - cross.T))
+
+
+class _Stretches(NamedTuple):
+    """Of the sorted winners, the stretches of sorted losers at the kink, and their weights."""
+
+    high: NDArray[np.intp]
+    low: NDArray[np.intp]
+    first: NDArray[np.intp]
+    last: NDArray[np.intp]
+    per_winner: Floats
+    per_loser: Floats
+
+
+def _unsorted(values: Floats, order: NDArray[np.intp]) -> Floats:
+    result = np.empty_like(values)
+    result[order] = values
+    return result
+
+
+def _running(values: Floats) -> Floats:
+    """Sums of the first 0, 1, 2, ... values."""
+    return np.append(0.0, np.cumsum(values))
+
+
+def _covering(first: NDArray[np.intp], last: NDArray[np.intp], weight: Floats, size: int) -> Floats:
+    """For each j < size the weight of the stretches first, ..., last - 1 that hold it."""
+    change = np.bincount(first, weight, size + 1) - np.bincount(last, weight, size + 1)
+    return np.asarray(np.cumsum(change)[:-1])
 
 
 class SVMDifferentialPrediction(UpliftEstimator):
