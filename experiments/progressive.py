@@ -229,8 +229,8 @@ def _title(trial: str, lines: Sequence[Line]) -> str:
     return (
         f"### {trial}, {MODEL}: {len(lines)} orders of {lines[0]['rows']:,} rows\n\n"
         f"Two logistic models. Progressive: {N_CHUNKS} chunks; certified is the mean of the models "
-        f"that learnt from 20% to 80% of the rows, and the gap is to the mean of their estimates (of outcomes minus "
-        f"their mean, as `certify` prints them). "
+        f"that learnt from 20% to 80% of the rows, and the gap is to the mean of their estimates "
+        f"(of outcomes minus their mean, as `certify` prints them). "
         f"Hold-out: one model that learnt from {1 - HOLD_OUT:.0%}, certified on the other "
         f"{HOLD_OUT:.0%}; normal is no guarantee. Means over orders, which share their rows.\n"
     )
