@@ -1,7 +1,8 @@
 """Certificates of 100 thousand to 5 million rows, against one `auuc_score` of the same rows.
 
-`certify` is what users call, bounds of AUUC and gain by hedged bets; `betting-fixed` the same by bets of
-one size, `histogram` from counts in 65,536 bins of scores; `mcdiarmid` and `dkw-bernstein` sort and add.
+`certify` is what users call, bounds of AUUC and gain by hedged bets; `betting-fixed` the same by
+bets of one size, `histogram` from counts in 65,536 bins of scores; `mcdiarmid` and `dkw-bernstein`
+sort and add.
 `progressive` certifies four scores on four fifths of the rows.
 """
 

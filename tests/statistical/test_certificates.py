@@ -7,10 +7,12 @@ from functools import cache
 
 import numpy as np
 import pytest
+from experiments import progressive
 from experiments.known_populations import POPULATIONS
 from experiments.rival_bounds import HELD_OUT_BOUNDS
 
-from auucmax.bounds import betting_bound
+from auucmax.bounds import betting_bound, histogram_betting_bounds
+from auucmax.evaluation import ScoreHistogram
 
 pytestmark = pytest.mark.gate
 N_TRIALS, N_ROWS, DELTA = 1200, 120, 0.05
@@ -83,6 +85,33 @@ def test_betting_with_dealings_and_with_fixed_bets_misses_at_most_delta(name):
 def test_other_proven_bounds_miss_at_most_delta(bound, name):
     share = misses(name, OTHERS[bound], conditional=bound in CONDITIONAL)
     assert share <= allowed(DELTA, N_TRIALS)
+
+
+@pytest.mark.parametrize("name", POPULATIONS)
+def test_counts_in_bins_of_the_very_scores_miss_at_most_delta(name):
+    """Edges are quantiles of the certified scores; what is bounded is the exact ranking."""
+    wrong = []
+    for number, y, score, treated, truth in trials(name)[::8]:
+        edges = np.unique(np.quantile(score, np.arange(1, 12) / 12))
+        histogram = ScoreHistogram.of(y, score, treated, edges)
+        options = {"n_dealings": 2, "random_state": number}
+        *bounds, _ = histogram_betting_bounds(histogram, delta=DELTA, **options)
+        pairs = zip(bounds, TARGETS, strict=True)
+        wrong.append([bound.lower > truth.value(target) for bound, target in pairs])
+    assert (np.mean(wrong, axis=0) <= allowed(DELTA, len(wrong))).all()
+
+
+@pytest.mark.parametrize("n_rows", [600, 3000])
+@pytest.mark.parametrize("name", progressive.POPULATIONS)
+def test_progressive_certificates_miss_at_most_delta(name, n_rows):
+    population, n_trials = progressive.POPULATIONS[name], 100
+    rng = np.random.default_rng(n_rows)
+    found = [
+        progressive.simulated_trial(population, n_rows, rng, n_dealings=1) for _ in range(n_trials)
+    ]
+    bounds, truths = np.array(found).transpose(1, 0, 2)
+    assert (np.mean(bounds > truths, axis=0) <= allowed(DELTA, n_trials)).all()
+    assert (truths.mean(axis=0) - bounds.mean(axis=0) < 0.25).all()  # it says something
 
 
 def test_the_simulation_can_tell():

@@ -155,7 +155,7 @@ def block_size(n_units: int) -> float:
 
 
 def n_dealings_of(n_rows: int) -> int:
-    """How many dealings are worth their time: 20 of 250 thousand rows, 5 of a million."""
+    """How many dealings are worth their time: 20 up to 250 thousand rows, 2 at least."""
     return int(np.clip(5e6 / n_rows, 2, 20))
 
 

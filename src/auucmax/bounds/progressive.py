@@ -26,7 +26,7 @@ from auucmax._validation import (
     check_whole,
 )
 from auucmax.bounds.betting import check_outcomes, check_range, dense_ranks
-from auucmax.bounds.blocks import BlockDesign, Units, block_size
+from auucmax.bounds.blocks import BlockDesign, Units, block_size, n_dealings_of
 from auucmax.bounds.fixed_bets import LEAST, Part, Pilot, one_size_bounds
 
 Chunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]
@@ -77,7 +77,7 @@ def progressive_certificate(
     n_candidates: int = 1,
     outcome_range: tuple[float, float] | None = None,
     groups: Sequence[ArrayLike] | None = None,
-    n_dealings: int = 20,
+    n_dealings: int | None = None,
     random_state: int = 0,
 ) -> ProgressiveCertificate:
     """Certify the models of progressive validation: how good are they at least, on average?
@@ -93,7 +93,8 @@ def progressive_certificate(
         0/1 cannot do without it.
     groups : cluster of each row, an array for each chunk; clusters lie in one chunk and one arm,
         and count equally whatever their size.
-    n_dealings, random_state : of rows into blocks.
+    n_dealings : of rows into blocks (default: 20 up to 250 thousand rows, then fewer, 2 at least).
+    random_state : of the dealings.
 
     Examples
     --------
@@ -108,11 +109,13 @@ def progressive_certificate(
     """
     check_level(delta, "delta")
     n_candidates = check_whole(n_candidates, "n_candidates", 1)
-    n_dealings = check_whole(n_dealings, "n_dealings", 1)
     random_state = check_whole(random_state, "random_state", 0)
     rows = _checked(chunks, groups)
     low, high = _range_of(rows, outcome_range)
     rows = [part._replace(y=(part.y - low) / (high - low)) for part in rows]
+    if n_dealings is None:
+        n_dealings = n_dealings_of(sum(len(part.y) for part in rows) + 1)
+    n_dealings = check_whole(n_dealings, "n_dealings", 1)
     level = delta / (2 if joint else 1) / n_candidates
     bounds, judged = _bounds(rows[0], rows[1:], level, n_dealings, random_state)
     before = np.cumsum([len(part.y) for part in rows])
