@@ -370,8 +370,7 @@ def fitted_inside(kind, frame):
     X, y, t = frame.drop(columns=["y", "t"]), frame["y"], frame["t"]
     inner = AUUCMax(selection=None, norm=0.5)
     if kind == "trial model":
-        how = {"test_share": 0.01, "calibration_share": 0, "model": "tm"}
-        return fit_trial_model(frame, **COLUMNS, **how)
+        return fit_trial_model(frame, **COLUMNS, model="tm")
     if kind == "raw columns":
         trees = HistGradientBoostingClassifier(max_iter=3)
         places = make_column_transformer((OneHotEncoder(), ["place"]), remainder="passthrough")
@@ -403,9 +402,8 @@ def test_training_rows_are_known_wherever_the_model_hides(spark, frame, kind, mo
     with pytest.raises(ValueError, match=r"of which (100|99)% are rows that it was fitted on"):
         on_spark.certify(df, **COLUMNS, score=model)
     ((record, rows),) = looked_at
-    if kind != "trial model":  # which has test rows
-        assert rows == record.given
-        assert rows.sample == record.given.sample
+    assert rows == record.given
+    assert rows.sample == record.given.sample
     new = make_trial(800, n_features=5, random_state=1)
     rows = spark.createDataFrame(change(new.X.assign(y=new.y, t=new.treatment)))
     certificate = on_spark.certify(rows, **COLUMNS, score=model)
