@@ -29,8 +29,8 @@ from auucmax.estimators import (
     TransformedOutcome,
     TwoModels,
 )
+from auucmax.estimators.base import fit_rows
 from auucmax.estimators.formula import Formula, FormulaError, Part, formula_of
-from auucmax.estimators.inner import fit_rows
 
 SCALERS = {
     "standard": StandardScaler(),

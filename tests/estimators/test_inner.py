@@ -6,7 +6,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import RobustScaler
 
 from auucmax import TrialKFold, TwoModels, make_trial
-from auucmax.estimators.inner import copy_with, count_parameters, fit_rows, free_random_states
+from auucmax.estimators.base import copy_with, count_parameters, fit_rows, free_random_states
 from auucmax.estimators.score_only import ScoreOnly
 
 TRIAL = make_trial(300, n_features=4, random_state=0)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from auucmax._json import plain
-from auucmax.report.plain import short_list
+from auucmax.report.sentences import short_list
 
 
 def test_plain_takes_what_numpy_and_pandas_give():

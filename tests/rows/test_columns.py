@@ -11,7 +11,7 @@ import pytest
 
 from auucmax.data.table_errors import TableError
 from auucmax.encoding.texts import arm_text
-from auucmax.rows.columns import ArrowColumns
+from auucmax.rows.arrow import ArrowColumns
 
 X, Y = pa.array([1.0, 2.0, 3.0, 4.0]), pa.array([0, 1, 1, 0])
 DAYS = [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2), None, datetime.date(2024, 1, 3)]

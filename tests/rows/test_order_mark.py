@@ -3,7 +3,7 @@ from itertools import pairwise
 import numpy as np
 
 from auucmax.rows import Batch
-from auucmax.rows.order_mark import FIRST_KEY, order_mark
+from auucmax.rows.base import FIRST_KEY, order_mark
 
 
 def is_marked(place: int) -> bool:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from auucmax.data.table_errors import TableError
 from auucmax.rows import Rows, Share
+from auucmax.rows.arrow import ArrowColumns
 from auucmax.rows.base import Mapped
-from auucmax.rows.columns import ArrowColumns
 from auucmax.spark import rows as module
 from auucmax.spark.rows import PackedRows, SparkRows, TableRows
 

@@ -12,9 +12,9 @@ from auucmax import auuc_inference, certify
 from auucmax.evaluation import auuc_score
 from auucmax.targeting import calibrate
 from auucmax.trial_model import MODELS, fit_trial_model
-from auucmax.trial_model.columns import _arm_labels as arm_labels
 from auucmax.trial_model.crossfit import TableRows, cross_fit
 from auucmax.trial_model.fitting import makers
+from auucmax.trial_model.rows import _arm_labels as arm_labels
 
 
 def fit(frame, **options):

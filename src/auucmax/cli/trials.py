@@ -105,7 +105,7 @@ def column_options(
     **named: Any,
 ) -> dict[str, Any]:
     """Columns to learn from, as a list, of which ``ignore`` takes some out; labels as they are."""
-    from auucmax.trial_model.columns import check_names
+    from auucmax.trial_model.rows import check_names
 
     _check_parts(named)
     known = {str(name) for name in table.columns}
@@ -144,7 +144,7 @@ def arm_labels(
 ) -> dict[str, str | None]:
     """Labels of the arms as the table spells them: blanks around them are hard to see."""
     from auucmax.encoding.texts import level_text
-    from auucmax.trial_model.columns import different_values
+    from auucmax.trial_model.rows import different_values
 
     given = {"treated": treated, "control": control}
     if treatment not in table.columns or not any(given.values()):

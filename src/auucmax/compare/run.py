@@ -28,7 +28,7 @@ from auucmax._validation import check_whole, listed
 from auucmax.compare.comparison import Comparison
 from auucmax.compare.store import PathLike, open_store
 from auucmax.data.trial import Trial
-from auucmax.estimators.inner import count_parameters, fit_rows, free_random_states
+from auucmax.estimators.base import count_parameters, fit_rows, free_random_states
 from auucmax.evaluation.metrics import auuc_inference
 
 Result = dict[str, Any]  #: what was measured, None where it was not, by the names in RESULT

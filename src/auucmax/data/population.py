@@ -15,9 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from auucmax._validation import check_choice, check_column, check_level, check_whole
-
-Floats = NDArray[np.float64]
+from auucmax._validation import Floats, check_choice, check_column, check_level, check_whole
 
 OUTCOMES = ("binary", "continuous")
 # Rows handled at a time: the float64 copy of a block stays in cache, whatever the trial's size.

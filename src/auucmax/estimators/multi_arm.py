@@ -27,8 +27,13 @@ from auucmax._validation import (
     listed,
 )
 from auucmax.data.splits import TrialKFold, make_strata
-from auucmax.estimators.base import UpliftEstimator
-from auucmax.estimators.inner import copy_with, count_parameters, fit_rows, free_random_states
+from auucmax.estimators.base import (
+    UpliftEstimator,
+    copy_with,
+    count_parameters,
+    fit_rows,
+    free_random_states,
+)
 from auucmax.evaluation.metrics import auuc_inference, auuc_score
 from auucmax.evaluation.ranking import rank_rows
 

@@ -14,8 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from auucmax._validation import Floats, check_column, check_treatment, check_weight
 from auucmax.data.fingerprint import TrainingRecord, fingerprint, hash_ids
-from auucmax.estimators.base import UpliftEstimator
-from auucmax.estimators.inner import count_parameters
+from auucmax.estimators.base import UpliftEstimator, count_parameters
 
 
 class ScoreOnly(UpliftEstimator):

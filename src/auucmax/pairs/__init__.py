@@ -17,7 +17,7 @@ streamed           ``StreamedObjective`` (of w, of rows that are read batch by b
 
 from auucmax.pairs.field import PairField
 from auucmax.pairs.linear import PairObjective
-from auucmax.pairs.objective import RowDerivatives, ScoreObjective, TooManyBinsError
+from auucmax.pairs.objective import RowDerivatives, ScoreObjective, TooManyBinsError, group_weights
 from auucmax.pairs.passes import Bins, PairRows, column_range, scores
 from auucmax.pairs.streamed import StreamedObjective
 from auucmax.pairs.summary import CLASSES, PairSummary, box_range, code_rows
@@ -31,7 +31,6 @@ from auucmax.pairs.surrogates import (
     sigmoid,
 )
 from auucmax.pairs.table import bins_per_length
-from auucmax.pairs.weights import group_weights
 
 __all__ = [
     "ALL_SURROGATES",

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
 
+from auucmax._validation import Floats
 from auucmax.pairs import table
 from auucmax.pairs.passes import DEGREE, Bins, PairRows, weighted_gram
 from auucmax.pairs.summary import PairSummary
 from auucmax.pairs.surrogates import Surrogate
 
-Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-Floats = NDArray[np.float64]
+from auucmax._validation import Floats
 
 CHUNK = 16_384  # rows at a time, so that temporaries stay in the cache
 

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from auucmax._validation import check_column
+from auucmax._validation import Floats, check_column
 from auucmax.pairs import passes
 from auucmax.pairs.field import PairField
 from auucmax.pairs.objective import ArrayPairs, Pairs, ScoreRange
@@ -24,7 +24,6 @@ from auucmax.pairs.summary import PairSummary, box_range
 from auucmax.pairs.surrogates import PolynomialSurrogate
 from auucmax.rows import Extremes, Question
 
-Floats = NDArray[np.float64]
 T = TypeVar("T")
 Sum = Callable[[PairRows], Any]
 #: Yields functions of rows and is sent their sums over all rows.

@@ -23,9 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from auucmax._validation import Floats
 from auucmax.pairs import kernels_numpy
-
-Floats = NDArray[np.float64]
 
 DEGREE = 5  #: of the polynomial in r that describes a bin; moments go from 0 to DEGREE
 COMPILE_ROWS = 200_000  #: from this many rows on, numba

@@ -15,12 +15,10 @@ from math import comb, factorial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from auucmax._validation import Floats
 from auucmax.pairs.passes import PairRows
 from auucmax.pairs.surrogates import PolynomialSurrogate
-
-Floats = NDArray[np.float64]
 
 _CHUNK = 4096  # rows of a Gram product, so that the weighted rows stay in the cache
 

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from auucmax._validation import Floats
 from auucmax.pairs.surrogates import Surrogate
-
-Floats = NDArray[np.float64]
 
 
 class PairSums(NamedTuple):

@@ -17,10 +17,9 @@ from math import comb, perm
 import numpy as np
 from numpy.typing import NDArray
 
+from auucmax._validation import Floats
 from auucmax.pairs.reference import PairSums
 from auucmax.pairs.surrogates import PolynomialSurrogate
-
-Floats = NDArray[np.float64]
 
 
 def sorted_pair_sums(

@@ -58,11 +58,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from auucmax._validation import check_column, check_treatment
+from auucmax._validation import Floats, check_column, check_treatment
 from auucmax.pairs import passes
 from auucmax.pairs.passes import Bins, PairRows
-
-Floats = NDArray[np.float64]
 
 #: What class codes 0 to 3 mean. Even codes win over the odd code that follows.
 CLASSES = (

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
-Floats = NDArray[np.float64]
+from auucmax._validation import Floats
 
 
 class Surrogate:

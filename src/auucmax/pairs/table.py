@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import rfft
 
+from auucmax._validation import Floats
 from auucmax.pairs.passes import DEGREE
 from auucmax.pairs.surrogates import Surrogate
-
-Floats = NDArray[np.float64]
 
 _CHECKS = np.linspace(-1.0, 1.0, 65)  # where the error of a cell is measured
 

@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from auucmax._files import whole_file
 from auucmax.report.figures import NARROW, bar, decile_figure, swatch, uplift_figure
-from auucmax.report.plain import digits_for
+from auucmax.report.sentences import digits_for
 from auucmax.report.summary import VERSION
 
 VERDICTS = {

@@ -16,8 +16,7 @@ from auucmax._validation import Floats, check_groups, check_rows, check_shares
 from auucmax.bounds import Certificate
 from auucmax.data import RandomisationReport
 from auucmax.report import sentences
-from auucmax.report.caveats import caveats_of
-from auucmax.report.plain import digits_for
+from auucmax.report.sentences import caveats_of, digits_for
 from auucmax.targeting import Calibration, Plan
 from auucmax.targeting.planning import EVERY_PERCENT, Expectation
 from auucmax.trial_model import ColumnNames, Evidence, Judged, TrialModel, evidence_of

@@ -11,7 +11,7 @@ from auucmax.data.table_errors import TableError
 from auucmax.encoding.encoder import Column, TableEncoder
 from auucmax.encoding.kinds import infinite_numbers
 from auucmax.encoding.texts import END_ZEROS, MISSING_TEXTS, arm_text, other_spellings
-from auucmax.rows.columns import CHECK_ARMS, ArrowColumns
+from auucmax.rows.arrow import CHECK_ARMS, ArrowColumns
 from auucmax.spark.frame import NAME, quoted
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from auucmax._optional import import_optional
 from auucmax._validation import listed
 from auucmax.data.table_errors import TableError, feature_columns
-from auucmax.rows.columns import ArrowColumns
+from auucmax.rows.arrow import ArrowColumns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from auucmax.data.table_errors import TableError, changed_message
 from auucmax.rows import Batch, Rows
-from auucmax.rows.base import Mapped, Step, Summary, plus
-from auucmax.rows.columns import CHECK_ARMS, ArrowColumns
-from auucmax.rows.order_mark import FIRST_KEY, order_mark
+from auucmax.rows.arrow import CHECK_ARMS, ArrowColumns
+from auucmax.rows.base import FIRST_KEY, Mapped, Step, Summary, order_mark, plus
 from auucmax.spark.frame import NAME, arrow_columns, check_frame, quoted
 
 if TYPE_CHECKING:

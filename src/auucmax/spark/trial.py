@@ -25,7 +25,7 @@ from auucmax.evaluation.bins import BinnedLevels, score_levels
 from auucmax.evaluation.inference import AUUCInference
 from auucmax.evaluation.ranking import RANKINGS, RankingKind
 from auucmax.rows import Batch, Rows
-from auucmax.rows.columns import ArrowColumns
+from auucmax.rows.arrow import ArrowColumns
 from auucmax.spark.encoding import fit_encoder, needs_encoder
 from auucmax.spark.frame import NAME, arrow_columns, check_frame, check_free, check_names
 from auucmax.spark.rows import SparkRows, TableRows

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from auucmax._archive import ModelFileError
 from auucmax.trial_model.choosing import Targeting, target
-from auucmax.trial_model.columns import ColumnNames, name_columns
 from auucmax.trial_model.crossfit import Recipe
 from auucmax.trial_model.evidence import Evidence, Judged, evidence_of
 from auucmax.trial_model.file import load_model, save_model
-from auucmax.trial_model.fitting import MODELS, fit_trial_model
+from auucmax.trial_model.fitting import MODELS, fit_trial_model, with_rivals
 from auucmax.trial_model.model import TrialModel
-from auucmax.trial_model.rivals import with_rivals
-from auucmax.trial_model.rows import TrialRows, trial_rows
+from auucmax.trial_model.rows import ColumnNames, TrialRows, name_columns, trial_rows
 from auucmax.trial_model.seen import SeenRows
 
 __all__ = [

@@ -21,9 +21,8 @@ from auucmax.data.pieces import PiecedTable, sampled
 from auucmax.data.table_errors import TableError, changed_message
 from auucmax.encoding import TableEncoder
 from auucmax.rows import ArrayRows, Batch, Rows
-from auucmax.trial_model.columns import ColumnNames
 from auucmax.trial_model.evidence import is_binary, ranks_within
-from auucmax.trial_model.rows import Hashes, joined, trial_pieces
+from auucmax.trial_model.rows import ColumnNames, Hashes, joined, trial_pieces
 
 LEAST = 20  #: rows with the outcome, and without it, of each arm, that a model is fitted on
 LEAST_IN_PIECES = 100  #: of a table in pieces: the search deals its rows into five folds

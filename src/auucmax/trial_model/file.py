@@ -29,11 +29,11 @@ from auucmax._version import __version__
 from auucmax.encoding import TableEncoder
 from auucmax.estimators import UpliftLambdaMART
 from auucmax.targeting import Calibration
-from auucmax.trial_model.columns import ColumnNames
 from auucmax.trial_model.crossfit import Recipe
 from auucmax.trial_model.evidence import Evidence
 from auucmax.trial_model.fitting import MODELS
 from auucmax.trial_model.model import TrialModel
+from auucmax.trial_model.rows import ColumnNames
 from auucmax.trial_model.seen import SeenRows
 from auucmax.trial_model.trees import TreeScores, trees_of
 
