@@ -225,8 +225,6 @@ def _of_certificate(summary: Summary) -> Found:
         )
 
 
-Summary = Mapping[str, Any]
-
 _KIND = "for all shares at once"  # as those of the curve and of the plan
 
 
