@@ -101,3 +101,10 @@ def test_every_estimator_is_on_the_models_page():
     page = (ROOT / "docs" / "models.md").read_text()
     for estimator in auucmax.estimators.ALL_ESTIMATORS:
         assert f"`{estimator.__name__}`" in page
+
+
+def test_files_that_the_architecture_page_names_are_there():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)*/[a-z_]+\.py)`", page))
+    assert len(named) > 50
+    assert [name for name in sorted(named) if not (ROOT / "src" / "auucmax" / name).is_file()] == []
