@@ -15,7 +15,7 @@ from typing import Any
 import joblib
 from sklearn.base import clone
 
-from auucmax.compare.run import RESULT, Done, Result
+from auucmax.compare.fit import RESULT, Done, Result
 from auucmax.data.trial import Trial
 
 PathLike = str | os.PathLike[str]
