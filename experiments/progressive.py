@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from auucmax import TwoModels, auuc_inference
 from auucmax.bounds import certify, progressive_certificate
 from experiments import page
-from experiments.harness import Line, Task
+from experiments.harness import Line, Task, task_of
 from experiments.models import rounded, start_line
 from experiments.searched import MeanLogistic
 from experiments.trials import load_trial
@@ -187,6 +187,8 @@ def render(lines: list[Line]) -> str:
         "## progressive: models that are judged on rows that later ones learn from\n",
         page.made_by(NAME, lines, "fitting and certifying"),
     ]
+    places = {task: place for place, task in enumerate(tasks())}  # lines may come in any order
+    lines = sorted(lines, key=lambda line: places[task_of(line)])
     simulated = [line for line in lines if line["model"] == SIMULATION]
     if simulated:
         parts += [_said_of_simulation(), _coverage(simulated)]
