@@ -153,7 +153,7 @@ class LearningRows:
             )
         how = {"surrogate": surrogate, "weights": weights}
         if self._made.get("how") != how:  # in memory solvers do not, and one is enough
-            X, y, treated, _, weight = self.rows.batch
+            X, y, treated, weight = self.rows.columns
             made = PairObjective(X, y, treatment=treated, sample_weight=weight, **how)
             self._made.update(how=how, objective=made)
         return self._made["objective"]
@@ -163,7 +163,7 @@ class LearningRows:
     ) -> Question[list[float]]:
         """AUUC of the scores X coef, for each; two readings of rows that are not in memory."""
         if isinstance(self.rows, ArrayRows):
-            X, y, treated, _, weight = self.rows.batch
+            X, y, treated, weight = self.rows.columns
             how: dict[str, Any] = {
                 "treatment": treated,
                 "ranking": ranking,

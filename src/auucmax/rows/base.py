@@ -434,6 +434,11 @@ class ArrayRows(Rows):
         return np.arange(len(self.y), dtype=np.uint64) if self._keys is None else self._keys
 
     @property
+    def columns(self) -> tuple[Any, Floats, Bools, Floats | None]:
+        """X, outcome, arm and weight of all rows: keys are made only where somebody asks."""
+        return self.X, self.y, self.treated, self.weight
+
+    @property
     def batch(self) -> Batch:
         """All rows."""
         return Batch(self.X, self.y, self.treated, self.keys, self.weight)
