@@ -18,7 +18,7 @@ NAMED = "-t arm -y visit --treated mail --control none"
 
 # What is wrong, the command, and words of the line that tells it.
 CASES = {
-    "no such file": ("fit {bad}/no.csv {fit} -o {out}.model", "which is not there. Check the path"),
+    "no such file": ("fit {bad}/no.csv {fit} -o {out}.model", "got nothing at"),
     "a name that is near": ("fit {trial} -t arn -y visit -o {out}.model", "Did you mean 'arm'?"),
     "an outcome that is near": ("check {trial} -t arm -y visits", "Did you mean 'visit'?"),
     "one arm twice": (

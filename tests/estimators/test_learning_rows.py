@@ -173,7 +173,7 @@ def test_certificate_of_a_stream(hillstrom):
     rows = streamed(hillstrom)
     model = AUUCMax(selection="certificate", random_state=0).fit(rows)
     assert model.certificate_.n_candidates == 4
-    assert model.certificate_.method == "dkw-bernstein"
+    assert model.certificate_.method == "betting-fixed"
     assert model.certificate_.lower_bound > 0
     record = model.training_record_
     assert record.given.n_rows == hillstrom.n_rows

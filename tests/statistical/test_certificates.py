@@ -12,7 +12,7 @@ from experiments.known_populations import POPULATIONS
 from experiments.rival_bounds import HELD_OUT_BOUNDS
 
 from auucmax.bounds import betting_bound, histogram_betting_bounds
-from auucmax.evaluation import ScoreHistogram
+from auucmax.evaluation import BinnedLevels
 
 pytestmark = pytest.mark.gate
 N_TRIALS, N_ROWS, DELTA = 1200, 120, 0.05
@@ -93,7 +93,7 @@ def test_counts_in_bins_of_the_very_scores_miss_at_most_delta(name):
     wrong = []
     for number, y, score, treated, truth in trials(name)[::8]:
         edges = np.unique(np.quantile(score, np.arange(1, 12) / 12))
-        histogram = ScoreHistogram.of(y, score, treated, edges)
+        histogram = BinnedLevels.of(y, score, treated, edges)
         options = {"n_dealings": 2, "random_state": number}
         *bounds, _ = histogram_betting_bounds(histogram, delta=DELTA, **options)
         pairs = zip(bounds, TARGETS, strict=True)

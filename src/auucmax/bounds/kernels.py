@@ -103,8 +103,7 @@ def block_statistics(
                         lost += abs(own - (residual[other] - shift) / (a if k < a else -b))
             out[2, j] = lost / (2.0 * (size - 1))
             w -= out[2, j]
-        out[0, j] = w
-        out[1, j] = w - 0.5 * effect
+        out[0, j], out[1, j] = w, w - 0.5 * effect
         start_a, start_b = ends[0, j], ends[1, j]
 
 

@@ -205,28 +205,33 @@ def fit_trial_model(
             forget=forget_rows,
         )
     encoder, (estimator,) = found.model.encoder, found.model.estimators.values()
-    summary = {
+    summary = _summary(rows, recipe, found) | {"warnings": messages}
+    return TrialModel(
+        encoder, estimator, recipe, columns, found.calibration, found.evidence, seen, plain(summary)
+    )
+
+
+def _summary(rows: TableRows, recipe: Recipe, found: _Found) -> dict[str, Any]:
+    """What was fitted on which rows."""
+    encoder = found.model.encoder
+    return {
         "auucmax": __version__,
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "model": model,
+        "model": recipe.model,
         "table": {
             "given": rows.n_given,
             "used": len(rows.y),
             "learnt": int((~found.held_out).sum()),
             "left_out": rows.left_out,
         },
-        "folds": None if hold_out else recipe.n_folds,
-        "hold_out": hold_out or None,
+        "folds": None if recipe.hold_out else recipe.n_folds,
+        "hold_out": recipe.hold_out or None,
         "features": {
             "columns": len(encoder.columns_),
             "terms": len(encoder.terms_),
             "dropped": dict(encoder.dropped_),
         },
-        "warnings": messages,
     }
-    return TrialModel(
-        encoder, estimator, recipe, columns, found.calibration, found.evidence, seen, plain(summary)
-    )
 
 
 class _Found(NamedTuple):
