@@ -6,8 +6,7 @@ import pytest
 from scipy.special import logit, ndtr
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from auucmax.data.population import Population, _rank_covariance
-from auucmax.data.synthetic import PRESETS, SyntheticTrial, make_trial
+from auucmax.data.synthetic import PRESETS, Population, SyntheticTrial, _rank_covariance, make_trial
 from auucmax.data.trial import Trial
 from auucmax.evaluation.metrics import auuc_inference
 

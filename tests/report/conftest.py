@@ -10,7 +10,7 @@ from tests.report.hostile import HOSTILE
 from auucmax import certify, check_randomisation, make_trial
 from auucmax.report import Economy, Names, summarise
 from auucmax.targeting import calibrate
-from auucmax.trial_model.drivers import linear_weights
+from auucmax.trial_model.evidence import linear_weights
 
 
 class Material:

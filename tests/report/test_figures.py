@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auucmax.report import summarise
-from auucmax.report.figures import NARROW, bar, decile_figure, swatch, ticks, uplift_figure
+from auucmax.report.page import NARROW, bar, decile_figure, swatch, ticks, uplift_figure
 
 
 @settings(deadline=None)

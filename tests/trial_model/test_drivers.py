@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from auucmax.trial_model.drivers import MOST_DRIVERS, describe_drivers, linear_weights
+from auucmax.trial_model.evidence import MOST_DRIVERS, describe_drivers, linear_weights
 
 
 @pytest.fixture

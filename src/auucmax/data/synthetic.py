@@ -1,17 +1,391 @@
-"""Synthetic trials whose true effects, and so whose population AUUC, are known."""
+"""Synthetic trials whose true effects, and so whose population AUUC, are known.
+
+The law behind a synthetic trial: its true effects, and the AUUC of any score in it.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import expit
 
-from auucmax._validation import check_choice, check_level, check_whole
-from auucmax.data.population import BLOCK, Population
+from auucmax._validation import Floats, check_choice, check_column, check_level, check_whole
 from auucmax.data.trial import Trial
+
+OUTCOMES = ("binary", "continuous")
+# Rows handled at a time: the float64 copy of a block stays in cache, whatever the trial's size.
+BLOCK = 2**16
+# A list cannot collide with an integer seed, so no trial shares its rows with the evaluation.
+EVALUATION_SEED = [20121, 9897]
+FIRST_EVALUATION = 2**17
+LARGEST_EVALUATION = 2**24
+
+
+@dataclass(frozen=True)
+class Population:
+    """Independent standard normal features, and outcomes whose true effect is known.
+
+    Two indices of a row, prognosis ``z`` and responsiveness ``v``, carry all that the features
+    say about the outcome; in the population they are independent standard normals. With a binary
+    outcome the log-odds are
+
+        control: a0 + signal z          treated: a1 + signal z + heterogeneity v
+
+    and the intercepts are solved for, so that the mean outcome of the control is ``base_rate`` and
+    the average effect is ``ate``. With a continuous outcome the same lines, without the sigmoid,
+    are the means of y, and y scatters around them with standard deviation 1.
+
+    ``z = z'x_A + z''h(x_B)`` uses every informative feature. ``h`` maps a pair of features (r, t)
+    in polar coordinates to (r, 2t): again two independent standard normals, but even in x, hence
+    uncorrelated with every linear function. So ``nonlinearity`` changes what a model has to learn
+    and leaves the law of the effects, and with it ``best_auuc``, as it is. At 0 a logistic
+    regression in each arm is the true model; at 1 no linear score beats a random one.
+
+    Parameters
+    ----------
+    n_features, n_noise : int
+        Columns of X, and how many of them (the last ones) have no bearing on the outcome.
+    base_rate, ate : float
+        Mean outcome of the control, and average effect.
+    signal, heterogeneity : float
+        Standard deviation of the log-odds in the control, and of the effect on them. In the units
+        of y if the outcome is continuous.
+    nonlinearity : float in [0, 1]
+        Share of the variance of z and of v that goes through h.
+    outcome : {"binary", "continuous"}
+
+    Examples
+    --------
+    >>> from auucmax.data.synthetic import Population
+    >>> population = Population(base_rate=0.1, ate=0.03)
+    >>> print(f"{population.best_auuc:.4f}")
+    0.0248
+    >>> print(f"{population.auuc(lambda X: X['x0']):.4f}")
+    0.0205
+    >>> population.auuc(lambda X: 0 * X["x0"]) == 0.03 / 2
+    True
+    """
+
+    n_features: int = 10
+    n_noise: int = 2
+    base_rate: float = 0.1
+    ate: float = 0.03
+    signal: float = 0.5
+    heterogeneity: float = 0.3
+    nonlinearity: float = 0.0
+    outcome: str = "binary"
+
+    def __post_init__(self) -> None:
+        check_choice(self.outcome, "outcome", OUTCOMES)
+        for name in ("n_features", "n_noise"):
+            object.__setattr__(self, name, check_whole(getattr(self, name), name, 0))
+        _check_features(self.n_features, self.n_noise, self.nonlinearity)
+        for name in ("signal", "heterogeneity"):
+            value = getattr(self, name)
+            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
+                raise ValueError(
+                    f"{name} should be a standard deviation, 0 or more, got {value!r}. "
+                    f"0.3 is usual."
+                )
+        if self.outcome == "binary":
+            check_level(self.base_rate, "base_rate")
+            check_level(self.base_rate + self.ate, "base_rate + ate")
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The columns of X: x0, x1, ..., the noise features last."""
+        return tuple(f"x{j}" for j in range(self.n_features))
+
+    def outcome_mean(self, X: ArrayLike | pd.DataFrame, treated: ArrayLike) -> Floats:
+        """E[y | x] of these rows when treated or not; ``treated`` is one flag, or one a row."""
+        rows, flags = self._rows(X), np.asarray(treated, dtype=bool)
+        if flags.ndim and flags.shape != (len(rows),):
+            raise ValueError(
+                f"treated should be one flag, or one for each of the {len(rows)} rows; got an "
+                f"array of shape {flags.shape}. Pass True, False or the treatment column."
+            )
+        out = np.empty(len(rows))
+        for start in range(0, len(rows), BLOCK):
+            part = slice(start, start + BLOCK)
+            control, arm = self.potential_means(rows[part])
+            out[part] = np.where(flags[part] if flags.ndim else flags, arm, control)
+        return out
+
+    def outcome_probability(self, X: ArrayLike | pd.DataFrame, treated: ArrayLike) -> Floats:
+        """P(y = 1 | x) of these rows when treated or not, for a binary outcome."""
+        if self.outcome != "binary":
+            raise ValueError(
+                f"outcome_probability needs a binary outcome, got a {self.outcome} one. "
+                f"Use outcome_mean."
+            )
+        return self.outcome_mean(X, treated)
+
+    def uplift(self, X: ArrayLike | pd.DataFrame) -> Floats:
+        """The true effect tau(x) = E[y | x, treated] - E[y | x, control], of shape (n,)."""
+        rows = self._rows(X)
+        out = np.empty(len(rows))
+        for start in range(0, len(rows), BLOCK):
+            part = slice(start, start + BLOCK)
+            control, treated = self.potential_means(rows[part])
+            np.subtract(treated, control, out=out[part])
+        return out
+
+    def potential_means(self, block: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Mean outcomes without and with treatment of one block of rows, an array (m, d)."""
+        return self._means(*self._indices(block))
+
+    @cached_property
+    def best_auuc(self) -> float:
+        """The AUUC of the true effect, which no score exceeds; integrated to about 1e-6.
+
+        The effect depends on a row through z and v alone, so E[tau G(tau)], G the mid-distribution
+        function, is an integral over the plane. The trapezoid rule on a grid of normal density
+        gives the means to machine precision and the ranks with an error of the squared step.
+        """
+        if self.outcome == "continuous":
+            return float(self.ate / 2 + self.heterogeneity / (2 * np.sqrt(np.pi)))
+        z, weight = _normal_grid(801)
+        control, treated = self._means(z[:, None], z)
+        tau, weight = (treated - control).ravel(), np.outer(weight, weight).ravel()
+        order = np.argsort(tau)
+        tau, weight = tau[order], weight[order]
+        below = np.cumsum(weight) - weight / 2
+        return float(self.ate / 2 + np.sum(weight * (tau - self.ate) * (below - 0.5)))
+
+    def auuc(self, score: Any, *, tolerance: float = 1e-4) -> float:
+        """The AUUC of a score over the whole population, see :meth:`auuc_with_error`.
+
+        The default ``tolerance`` may be out of reach when the effects scatter by more than about
+        0.3 (a continuous outcome with such a ``heterogeneity``); then a UserWarning says so.
+        """
+        return self.auuc_with_error(score, tolerance=tolerance)[0]
+
+    def auuc_with_error(self, score: Any, *, tolerance: float = 1e-4) -> tuple[float, float]:
+        """The AUUC of a score over the whole population, and the standard error of the number.
+
+            AUUC(f) = E[tau(X) G(f(X))] = ate/2 + Cov(tau(X), G(f(X)))
+
+        with G the mid-distribution function of f(X): the limit of the joint and of the separate
+        AUUC as the trial grows. The covariance is taken over a fixed sample of rows with their
+        true effects, so the outcomes add no noise; its error is reduced by that of the true effect
+        as a score, whose AUUC is known. The sample grows until four standard errors are below
+        ``tolerance``, or to 2^24 (16.8 million) rows.
+
+        A score that knows nothing of the effect needs about (1.16 sd / tolerance)^2 rows, sd the
+        standard deviation of the effects, and a good one far fewer. So 1e-4 is always reached
+        while sd is below about 0.25, and not for every score beyond 0.3: a binary outcome with
+        very large effects, or a continuous one with ``heterogeneity`` above that. The value at
+        2^24 rows is then returned with a UserWarning; ask for a ``tolerance`` in proportion to sd.
+
+        Parameters
+        ----------
+        score : callable or fitted model
+            ``score(X)`` or ``score.predict(X)``: a number for each row of a frame with the columns
+            ``feature_names`` (an array for a model that was fitted on one). It has to be a
+            function of the row: it is called on one block of rows after another.
+        tolerance : float, default 1e-4
+            Wanted absolute error, four standard errors.
+
+        Returns
+        -------
+        value, standard_error : float
+        """
+        if not tolerance > 0:
+            raise ValueError(f"tolerance should be positive, got {tolerance!r}. 1e-4 is usual.")
+        function, n_rows = _score_function(score), FIRST_EVALUATION
+        while True:
+            value, error = self._estimate(function, n_rows)
+            if 4 * error <= tolerance:
+                return value, error
+            if n_rows == LARGEST_EVALUATION:
+                warnings.warn(
+                    f"The AUUC was wanted to {tolerance:g}; {n_rows:,} rows give a standard error "
+                    f"of {error:.1g}. Ask for a larger tolerance, or read auuc_with_error.",
+                    stacklevel=2,
+                )
+                return value, error
+            wanted = n_rows * max(2.0, 1.1 * (4 * error / tolerance) ** 2)
+            n_rows = int(min(LARGEST_EVALUATION, wanted))
+
+    def _estimate(
+        self, score: Callable[[pd.DataFrame], ArrayLike], n_rows: int
+    ) -> tuple[float, float]:
+        rng = np.random.default_rng(EVALUATION_SEED)
+        tau, values = np.empty(n_rows), np.empty(n_rows)
+        for start in range(0, n_rows, FIRST_EVALUATION):
+            part = slice(start, min(start + FIRST_EVALUATION, n_rows))
+            X = rng.standard_normal((part.stop - start, self.n_features))
+            tau[part] = self.uplift(X)
+            frame = pd.DataFrame(X, columns=list(self.feature_names), copy=False)
+            values[part] = check_column(score(frame), "score", len(X))
+        covariance, influence = _rank_covariance(tau, values)
+        best, control = _rank_covariance(tau, tau)
+        # Plain sums: the threads of a BLAS dot cost more than the product, on a busy machine.
+        spread = np.sum(control * control)
+        slope = np.sum(influence * control) / spread if spread > 0 else 0.0
+        error = np.std(influence - slope * control) / np.sqrt(n_rows)
+        known = self.best_auuc - self.ate / 2
+        return float(self.ate / 2 + covariance - slope * (best - known)), float(error)
+
+    @cached_property
+    def _intercepts(self) -> tuple[float, float]:
+        if self.outcome == "continuous":
+            return self.base_rate, self.base_rate + self.ate
+        spread = np.hypot(self.signal, self.heterogeneity)
+        return (
+            _logit_intercept(self.base_rate, self.signal),
+            _logit_intercept(self.base_rate + self.ate, spread),
+        )
+
+    @cached_property
+    def _directions(self) -> tuple[int, int, Floats]:
+        """Informative features, how many of the last go through h, and the weights (2, k)."""
+        n_used = self.n_features - self.n_noise
+        n_doubled = 2 * _n_doubled_pairs(n_used, self.nonlinearity)
+        n_linear = n_used - n_doubled
+        weights = np.hstack(
+            [
+                np.sqrt(1 - self.nonlinearity) * _orthonormal_pair(n_linear),
+                np.sqrt(self.nonlinearity) * _orthonormal_pair(n_doubled),
+            ]
+        )
+        return n_used, n_doubled, weights
+
+    def _indices(self, block: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Prognosis z and responsiveness v of a block of rows."""
+        n_used, n_doubled, weights = self._directions
+        x = block[:, :n_used].astype(np.float64)
+        if n_doubled:
+            x[:, n_used - n_doubled :] = _double_angles(x[:, n_used - n_doubled :])
+        z, v = weights @ x.T
+        return z, v
+
+    def _means(self, z: Floats, v: Floats) -> tuple[Floats, Floats]:
+        """Mean outcome without and with treatment."""
+        a0, a1 = self._intercepts
+        control = a0 + self.signal * z
+        treated = a1 + self.signal * z + self.heterogeneity * v
+        return (
+            (control, treated) if self.outcome == "continuous" else (expit(control), expit(treated))
+        )
+
+    def _rows(self, X: ArrayLike | pd.DataFrame) -> NDArray[Any]:
+        names = list(self.feature_names)
+        if isinstance(X, pd.DataFrame):
+            missing = [name for name in names if name not in X.columns]
+            if missing:
+                raise ValueError(
+                    f"X should have the columns {names[0]} to {names[-1]}, got a frame without "
+                    f"{', '.join(missing[:6])}. Pass the features of a trial of this population."
+                )
+            X = X if list(X.columns) == names else X[names]
+        rows = np.asarray(X)
+        if rows.ndim != 2 or rows.shape[1] != self.n_features:
+            raise ValueError(
+                f"X should have {self.n_features} columns, got an array of shape {rows.shape}. "
+                f"Pass the features of a trial of this population."
+            )
+        return rows
+
+
+def _check_features(n_features: int, n_noise: int, nonlinearity: float) -> None:
+    if not 0 <= nonlinearity <= 1:
+        raise ValueError(
+            f"nonlinearity should be a share between 0 and 1, got {nonlinearity!r}. "
+            f"0 makes logistic regression the true model."
+        )
+    n_used = n_features - n_noise
+    least = 4 if 0 < nonlinearity < 1 else 2
+    if n_noise < 0 or n_used < least:
+        raise ValueError(
+            f"n_features - n_noise should be at least {least}, the features that bear on the "
+            f"outcome; got {n_features} - {n_noise}. Ask for more features."
+        )
+    if nonlinearity == 1 and n_used % 2:
+        raise ValueError(
+            f"n_features - n_noise should be even when nonlinearity is 1, since the features go "
+            f"in pairs; got {n_used}. Add or drop a feature."
+        )
+
+
+def _n_doubled_pairs(n_used: int, nonlinearity: float) -> int:
+    """Every informative feature has a weight: pairs on both sides unless the share is 0 or 1."""
+    if nonlinearity in (0, 1):
+        return int(nonlinearity) * n_used // 2
+    most = n_used // 2 - (n_used % 2 == 0)
+    return int(np.clip(round(nonlinearity * n_used / 2), 1, most))
+
+
+def _orthonormal_pair(size: int) -> Floats:
+    """Two orthogonal unit vectors, of shape (2, size): equal weights, and a cosine."""
+    angles = np.pi * (np.arange(size) + 0.5) / max(size, 1)
+    pair = np.vstack([np.ones(size), np.cos(angles)])
+    return pair / np.linalg.norm(pair, axis=1, keepdims=True) if size else pair
+
+
+def _double_angles(x: Floats) -> Floats:
+    """Each pair of columns at (r, t) in polar coordinates moves to (r, 2t)."""
+    pair = x[:, 0::2] + 1j * x[:, 1::2]
+    radius = np.abs(pair)
+    doubled = pair * pair / np.where(radius > 0, radius, 1.0)
+    return np.stack([doubled.real, doubled.imag], axis=2).reshape(x.shape)
+
+
+def _normal_grid(size: int) -> tuple[Floats, Floats]:
+    """Points and weights of the trapezoid rule for a standard normal density."""
+    z = np.linspace(-8.5, 8.5, size)
+    weight = np.exp(-0.5 * z * z)
+    return z, weight / weight.sum()
+
+
+def _logit_intercept(mean: float, spread: float) -> float:
+    """The a with E[sigmoid(a + spread N(0, 1))] = mean."""
+    z, weight = _normal_grid(2001)
+    reach = 40 + 9 * spread
+    return float(brentq(lambda a: weight @ expit(a + spread * z) - mean, -reach, reach, xtol=1e-14))
+
+
+def _rank_covariance(tau: Floats, score: Floats) -> tuple[float, Floats]:
+    """Cov(tau, G(score)) of a sample, G the mid-distribution function, and its influence values.
+
+    The covariance is a U-statistic of order two, so with tau centred its influence at row i is
+    tau_i (G_i - 1/2) + mean(tau_j 1[score_j > score_i]) - 2 Cov, ties counted half.
+    """
+    n = len(tau)
+    order = np.argsort(score, kind="stable")
+    ranked, centred = score[order], (tau - tau.mean())[order]
+    first = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))
+    size = np.diff(np.append(first, n))
+    below = np.repeat((first + size / 2) / n, size)
+    total = np.add.reduceat(centred, first)
+    above = np.repeat((total / 2 - np.cumsum(total)) / n, size)
+    covariance = float(np.mean(centred * (below - 0.5)))
+    influence = np.empty(n)
+    influence[order] = centred * (below - 0.5) + above - 2 * covariance
+    return covariance, influence
+
+
+def _score_function(score: Any) -> Callable[[pd.DataFrame], ArrayLike]:
+    if hasattr(score, "predict"):
+        if hasattr(score, "n_features_in_") and not hasattr(score, "feature_names_in_"):
+            return lambda X: score.predict(X.to_numpy())
+        return lambda X: score.predict(X)
+    if callable(score):
+        return lambda X: score(X)
+    raise ValueError(
+        f"score should be a function of X or a fitted model with predict, got "
+        f"{type(score).__name__}. For scores of given rows use auuc_score with their outcomes."
+    )
+
 
 # Rows, shares and rates are the published ones; signal and heterogeneity are chosen by us.
 PRESETS: dict[str, dict[str, Any]] = {
@@ -64,7 +438,7 @@ class SyntheticTrial(Trial):
     """A trial drawn from a known population: ``effect`` holds the true effect of each row.
 
     ``population`` knows the rest: ``population.uplift(X)``, ``population.best_auuc`` and
-    ``population.auuc(score)``, see :class:`~auucmax.data.population.Population`.
+    ``population.auuc(score)``, see :class:`~auucmax.data.synthetic.Population`.
     """
 
     population: Population = field(kw_only=True)

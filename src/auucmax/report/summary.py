@@ -20,7 +20,7 @@ from auucmax.report.sentences import caveats_of, digits_for
 from auucmax.targeting import Calibration, Plan
 from auucmax.targeting.planning import EVERY_PERCENT, Expectation
 from auucmax.trial_model import ColumnNames, Evidence, Judged, TrialModel, evidence_of
-from auucmax.trial_model.drivers import describe_drivers
+from auucmax.trial_model.evidence import describe_drivers
 
 VERSION = 2
 

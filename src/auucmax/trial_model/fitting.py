@@ -49,12 +49,13 @@ from auucmax.trial_model.crossfit import (
     fewest_rows,
     number_of_folds,
 )
-from auucmax.trial_model.drivers import describe_drivers, linear_weights
 from auucmax.trial_model.evidence import (
     Evidence,
     Judged,
+    describe_drivers,
     evidence_of,
     is_binary,
+    linear_weights,
 )
 from auucmax.trial_model.model import TrialModel
 from auucmax.trial_model.rows import name_columns

@@ -15,8 +15,7 @@ from auucmax.data.pieces import PiecedTable
 from auucmax.encoding import TableEncoder
 from auucmax.targeting import Calibration
 from auucmax.trial_model.crossfit import Recipe, TableRows
-from auucmax.trial_model.drivers import describe_drivers
-from auucmax.trial_model.evidence import Evidence, Judged, evidence_of, is_binary
+from auucmax.trial_model.evidence import Evidence, Judged, describe_drivers, evidence_of, is_binary
 from auucmax.trial_model.rows import ColumnNames
 from auucmax.trial_model.seen import SeenRows, Verdict, content_hashes
 
