@@ -82,11 +82,11 @@ class Calibration:
     @property
     def caveat(self) -> str:
         """What the numbers mean, and what they do not, in plain words."""
-        rows = f"{self.n_rows:,} rows that the model was not fitted on"
+        rows = f"{self.n_rows:,} rows, each scored by a model that was not fitted on it"
         if len(self.score) == 1:
             return (
-                f"{rows[0].upper()}{rows[1:]} are too few, or their scores too much alike, to say "
-                f"who gains more: everybody gets the average effect, {self.average_effect:.4g}."
+                f"{rows} are too few, or their scores too much alike, to say who gains "
+                f"more: everybody gets the average effect, {self.average_effect:.4g}."
             )
         if self.n_values == 1:
             return (

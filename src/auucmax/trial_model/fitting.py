@@ -255,7 +255,8 @@ def _cross_fitted(rows: TableRows, recipe: Recipe) -> _Found:
     passed = _pass(rows, fitted)
     ranks = dict(apart.ranks)
     judged = Judged(rows.y, ranks.pop(recipe.model), rows.treated)
-    calibration = calibrate(judged.y, judged.score, treatment=judged.treated)
+    scores = ScoreQuantiles.of(passed.score)
+    calibration = _in_scores(calibrate(judged.y, judged.score, treatment=judged.treated), scores)
     certificate = progressive_certificate(apart.chunks) if apart.chunks else None
     notes = [
         f"Every row was ranked by a model that had not seen it: one of {recipe.n_folds}, each of "
@@ -266,7 +267,6 @@ def _cross_fitted(rows: TableRows, recipe: Recipe) -> _Found:
         why = "outcomes are not 0/1, and no range of them is known"
         why = "too few rows to learn from a part of them" if binary else why
         notes.append(f"There is no certificate: {why}.")
-    scores = ScoreQuantiles.of(passed.score)
     evidence = evidence_of(
         judged,
         scores=scores,
@@ -278,7 +278,7 @@ def _cross_fitted(rows: TableRows, recipe: Recipe) -> _Found:
         rivals=ranks,
         notes=notes,
     )
-    return _Found(fitted, passed, _in_scores(calibration, scores), evidence, ~everyone)
+    return _Found(fitted, passed, calibration, evidence, ~everyone)
 
 
 def _hold_out(rows: TableRows, recipe: Recipe) -> _Found:
