@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from auucmax._files import whole_file
 
 LARGEST_FILE = 2**31  #: bytes
+DEEPEST = 50  #: entries in entries of a JSON member
 HEADER = "header.json"
 _FIRST_HEADER = "model.json"  # where trial models of version 1 had it: they are told to be old
 _LARGEST_COMPRESSED = 2**20  # bytes of a header that are read, if another version compressed it
@@ -209,8 +210,21 @@ def _decoded(name: str, content: bytes) -> Any:
     if name.endswith(".npy"):
         return array_of(name, content)
     if name.endswith(".json"):
-        return json.loads(content, parse_constant=_finite, parse_float=_finite)
+        value = json.loads(content, parse_constant=_finite, parse_float=_finite)
+        _check_depth(value)
+        return value
     return content
+
+
+def _check_depth(value: Any) -> None:
+    """ValueError for lists in lists, and so on, that functions could not walk through."""
+    level, depth = [value], 0
+    while level:
+        if depth > DEEPEST:
+            raise ValueError(f"its entries are nested more than {DEEPEST} deep")
+        inner = [one.values() if isinstance(one, dict) else one for one in level
+                 if isinstance(one, dict | list)]  # fmt: skip
+        level, depth = [item for items in inner for item in items], depth + 1
 
 
 def _finite(text: str) -> float:

@@ -33,6 +33,14 @@ def check_source(source: str, kind: type[ValueError] = ValueError) -> None:
         )
 
 
+def _files_of(source: str | os.PathLike[str]) -> list[str]:
+    """The file itself, those that match a pattern, or all that are in a folder."""
+    found = files_at(os.fspath(source))
+    if len(found) == 1 and os.path.isdir(found[0]):
+        return [str(file) for file in Path(found[0]).rglob("*")]
+    return found
+
+
 def check_target(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) -> Path:
     """``path`` as a place where a file can be put; told before the work is done.
 
@@ -54,7 +62,7 @@ def check_target(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) 
             f"the folder of the output should be one that you may write to, got {target}. Name a "
             f"file elsewhere."
         )
-    for given in inputs:
+    for given in [file for source in inputs for file in _files_of(source)]:
         if target.exists() and os.path.exists(given) and target.samefile(given):
             raise ValueError(
                 f"the output should be another file than the input, got {target} for both. Name "

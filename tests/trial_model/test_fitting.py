@@ -64,7 +64,8 @@ def test_evidence_is_that_of_models_that_had_not_seen_the_rows(table, model):
     expected = auuc_inference(rows.y, ranks, treatment=rows.treated)
     facts = model.evidence
     assert facts["auuc"]["estimate"] == pytest.approx(expected.estimate)
-    assert facts["auuc"]["gain_lower"] == pytest.approx(expected.gain_interval[0])
+    half = np.sqrt(2) * (expected.gain - expected.gain_interval[0])  # folds learn from each other
+    assert facts["auuc"]["gain_lower"] == pytest.approx(expected.gain - half)
     # Ranks within folds, taken together: the mean over folds but for their sizes.
     by_fold = [
         (inside.mean(), auuc_score(rows.y[inside], ranks[inside], treatment=rows.treated[inside]))
@@ -132,7 +133,7 @@ def test_a_hold_out_is_judged_by_the_very_model(table):
 
 def test_a_hold_out_that_leaves_too_little(table):
     few = table[table["arm"] != "phone"].groupby("arm").head(12)
-    with pytest.raises(ValueError, match=r"hold_out should leave both arms.*Collect more"):
+    with pytest.raises(ValueError, match=r"hold_out should leave at least 20 rows.*Collect more"):
         fit(few, hold_out=0.97)
 
 

@@ -12,6 +12,7 @@ from auucmax.trial_model.seen import (
     SeenRows,
     content_hashes,
     rounded,
+    row_total,
 )
 
 
@@ -22,7 +23,15 @@ def hashes(start, n):
 def seen(contents, ids=None, learnt=None, **options):
     learnt = np.ones(len(contents), dtype=bool) if learnt is None else learnt
     options = {"forget": False} | options
-    return SeenRows.of({3: contents, 6: contents}, ids, learnt, **options)
+    return SeenRows.of({3: contents, 6: contents}, total_of(contents), ids, learnt, **options)
+
+
+def total_of(contents):
+    return int(contents.sum(dtype=np.uint64))
+
+
+def judge(found, contents, ids=None):
+    return found.judge(contents, total_of(contents), ids)
 
 
 def place_by_place(found, value):
@@ -64,12 +73,12 @@ def test_two_bytes_a_row():
 def test_the_own_rows_in_any_order():
     own = hashes(0, 1_000)
     found = seen(own, learnt=np.arange(1_000) < 700)
-    assert found.judge(own[::-1], None).is_own
-    assert not found.judge(hashes(1_000, 1_000), None).is_own
+    assert judge(found, own[::-1], None).is_own
+    assert not judge(found, hashes(1_000, 1_000), None).is_own
 
 
 def test_new_rows_are_new_and_that_is_sure():
-    verdict = seen(hashes(0, 5_000)).judge(hashes(10_000, 3_000), None)
+    verdict = judge(seen(hashes(0, 5_000)), hashes(10_000, 3_000))
     assert verdict.new.all()
     assert verdict.is_sure
     assert verdict.note == (
@@ -82,7 +91,7 @@ def test_learnt_rows_among_new_ones_without_ids_are_refused(n_known):
     found = seen(hashes(0, 5_000))
     mixed = np.concatenate([hashes(0, n_known), hashes(10_000, 2_000 - n_known)])
     with pytest.raises(ValueError, match=r"look like rows that it learnt from.*there are no ids"):
-        found.judge(mixed, None)
+        judge(found, mixed, None)
 
 
 def test_with_ids_learnt_rows_are_left_out_one_by_one():
@@ -92,22 +101,22 @@ def test_with_ids_learnt_rows_are_left_out_one_by_one():
     mixed = [
         np.concatenate([mine[:300], other]) for mine, other in zip((own, ids), new, strict=True)
     ]
-    verdict = found.judge(*mixed)
+    verdict = judge(found, *mixed)
     assert not verdict.new[:300].any()
     assert verdict.new[300:].mean() > 0.97
     assert "the others are rows that the model learnt from, which are no evidence" in verdict.note
-    alone = found.judge(*new)
+    alone = judge(found, *new)
     assert alone.new.mean() > 0.97
     assert alone.note.endswith("none was recognised as one that the model learnt from.")
     with pytest.raises(ValueError, match="300 rows that it learnt from"):
-        found.judge(own[:300], ids[:300])
+        judge(found, own[:300], ids[:300])
 
 
 def test_the_rows_of_the_fit_under_other_ids_are_refused():
     own = hashes(0, 5_000)
     found = seen(own, hashes(10**6, 5_000))
     with pytest.raises(ValueError, match=r"their ids are new.*write the ids as the file"):
-        found.judge(own[:2_000], hashes(3 * 10**6, 2_000))
+        judge(found, own[:2_000], hashes(3 * 10**6, 2_000))
 
 
 def test_rows_that_repeat_each_other_are_compared_with_what_chance_explains():
@@ -115,7 +124,7 @@ def test_rows_that_repeat_each_other_are_compared_with_what_chance_explains():
     kinds = hashes(0, 3_000)
     found = seen(rng.choice(kinds, 5_000))
     assert 0.5 < found.repeats < 0.95
-    verdict = found.judge(rng.choice(kinds, 1_000), None)
+    verdict = judge(found, rng.choice(kinds, 1_000), None)
     assert not verdict.is_sure
     assert "look too much alike" in verdict.note
 
@@ -127,7 +136,7 @@ def test_new_trials_are_refused_rarely():
     for _ in range(200):
         found = seen(mix_bits(rng.integers(0, 40_000, 4_000).astype(np.uint64)))
         try:
-            found.judge(mix_bits(rng.integers(0, 40_000, 1_000).astype(np.uint64)), None)
+            judge(found, mix_bits(rng.integers(0, 40_000, 1_000).astype(np.uint64)), None)
         except ValueError:
             refused += 1
     assert refused <= 1
@@ -136,7 +145,7 @@ def test_new_trials_are_refused_rarely():
 def test_a_forgetful_model_cannot_tell():
     found = seen(hashes(0, 1_000), forget=True)
     assert found.arrays() == {}
-    verdict = found.judge(hashes(0, 500), None)
+    verdict = judge(found, hashes(0, 500), None)
     assert verdict.new.all()
     assert not verdict.is_sure
     assert "was told to forget its rows" in verdict.note
@@ -149,7 +158,7 @@ def test_json_and_back():
         assert again.to_dict() == found.to_dict()
         new = hashes(5_000, 300)
         given = None if ids is None else new
-        assert again.judge(new, given).note == found.judge(new, given).note
+        assert judge(again, new, given).note == judge(found, new, given).note
     for change in ({"n_rows": 0}, {"repeats": 2}, {"digits": 4}, {"total": 3}, {"more": 1}):
         with pytest.raises(ValueError, match="as a fit writes them"):
             SeenRows.from_dict(found.to_dict() | change, {})
@@ -158,27 +167,26 @@ def test_json_and_back():
 
 
 def test_contents_are_known_again_after_rounding_and_in_other_types():
+    X = np.random.default_rng(0).lognormal(size=(500, 6))
+    exact = content_hashes(X, 3)
+    assert (content_hashes(X.astype(np.float32), 3) == exact).all()
+    short = np.array([[float(f"{value:.5g}") for value in row] for row in X])
+    assert (content_hashes(short, 3) == exact).mean() > 0.95
+    assert (content_hashes(-X, 3) != exact).all()
+
+
+def test_totals_know_outcome_and_arm_and_filters_do_not():
     rng = np.random.default_rng(0)
-    X, y = rng.lognormal(size=(500, 6)), rng.integers(0, 2, 500).astype(float)
-    treated = rng.random(500) < 0.5
-    exact = content_hashes(X, y, treated, 3)
-    assert (content_hashes(X.astype(np.float32), y, treated, 3) == exact).all()
-    nearly = content_hashes(
-        np.array([[float(f"{v:.5g}") for v in row] for row in X]), y, treated, 3
-    )
-    assert (nearly == exact).mean() > 0.95
-    assert (content_hashes(X, 1 - y, treated, 3) != exact).all()
-    assert (content_hashes(X, y, ~treated, 3) != exact).all()
-    assert (content_hashes(-X, y, treated, 3) != exact).all()
+    X, y, treated = rng.random((50, 2)), np.zeros(50), rng.random(50) < 0.5
+    total = row_total(X, y, treated)
+    assert row_total(X[::-1], y[::-1], treated[::-1]) == total
+    assert row_total(X, 1 - y, treated) != total
+    assert row_total(X, y, ~treated) != total
 
 
 def test_compiled_and_plain_hashes_agree():
-    rng = np.random.default_rng(0)
-    n = COMPILE_ROWS
-    X, y, treated = rng.random((n, 2)), np.zeros(n), rng.random(n) < 0.5
-    whole = content_hashes(X, y, treated, 6)
-    some = content_hashes(X[:1000], y[:1000], treated[:1000], 6)
-    assert (whole[:1000] == some).all()
+    X = np.random.default_rng(0).random((COMPILE_ROWS, 2))
+    assert (content_hashes(X, 6)[:1000] == content_hashes(X[:1000], 6)).all()
 
 
 @pytest.mark.parametrize(
@@ -193,5 +201,5 @@ def test_significant_digits(number, digits, expected):
 def test_digits_are_as_few_as_tell_rows_apart():
     coarse, fine = hashes(0, 100)[np.zeros(1_000, dtype=int)], hashes(0, 1_000)
     everyone = np.ones(1_000, dtype=bool)
-    assert SeenRows.of({3: coarse, 6: fine}, None, everyone, forget=False).digits == 6
-    assert SeenRows.of({3: fine, 6: fine}, None, everyone, forget=False).digits == 3
+    assert SeenRows.of({3: coarse, 6: fine}, 0, None, everyone, forget=False).digits == 6
+    assert SeenRows.of({3: fine, 6: fine}, 0, None, everyone, forget=False).digits == 3

@@ -122,7 +122,9 @@ def _told(found: dict[str, Any], outcome: str) -> dict[str, str]:
     }
     for rival in found["rivals"]:
         difference = between(rival["difference"], "estimate", "lower", "upper", 5, sign=True)
-        told[f"difference in AUUC to {rival['name']}"] = f"{difference}: {rival['verdict']}"
+        verdict = rival["verdict"]
+        words = verdict if verdict == "not told apart" else f"{rival['name']} ranks {verdict}"
+        told[f"difference in AUUC to {rival['name']}"] = f"{difference}: {words}"
     if left_out := found["table"]["left_out"]:
         named = ", ".join(f"{name} {count:,}" for name, count in left_out.items())
         told["rows of other arms, left out"] = named

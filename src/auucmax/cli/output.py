@@ -25,6 +25,17 @@ def print_json(values: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(plain(values), allow_nan=False, default=str))
 
 
+def visible(text: str) -> str:
+    """Without the control characters by which a text from a file could steer a terminal.
+
+    >>> visible("fine\x1b[2J")
+    'fine�[2J'
+    """
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+
+
 def print_rows(title: str, rows: Mapping[str, str], notes: tuple[str, ...] = ()) -> None:
     """A table of names and values, and what has to be known with it."""
     from rich.console import Console
@@ -36,11 +47,11 @@ def print_rows(title: str, rows: Mapping[str, str], notes: tuple[str, ...] = ())
     table.add_column(overflow="fold")
     table.add_column(overflow="fold")
     for name, value in rows.items():
-        table.add_row(escape(name), escape(value))
+        table.add_row(escape(visible(name)), escape(visible(value)))
     console.print(table)
     for note in notes:
         # A name of a file that is broken in two is of no use to a script.
-        console.print(escape(note), highlight=False, soft_wrap=not console.is_terminal)
+        console.print(escape(visible(note)), highlight=False, soft_wrap=not console.is_terminal)
 
 
 def between(

@@ -9,7 +9,7 @@ import typer
 
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import AsJson, Cost, Memory, Model, NewLevels, Query, Value, listed
-from auucmax.cli.output import print_json, working
+from auucmax.cli.output import print_json, visible, working
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +83,7 @@ def report(
     if as_json:
         print_json(summary)
         return
-    typer.echo(f"{summary['headline']['text']}\nWritten to {output}.")
+    typer.echo(f"{visible(summary['headline']['text'])}\nWritten to {output}.")
 
 
 def _evidence(fitted: TrialModel, table: pd.DataFrame | PiecedTable, names: list[str]) -> Evidence:

@@ -259,6 +259,18 @@ def band_of(
     degrees = min(sum(p.arm_rows(arm) for p in parts) for arm in (True, False)) - 1
     if units is not None:
         covariance, degrees = (totals.T * units.corrections()) @ totals, units.degrees
+    return band_around(grid, uplift, covariance, degrees, level, random_state)
+
+
+def band_around(
+    grid: Floats,
+    uplift: Floats,
+    covariance: Floats,
+    degrees: int,
+    level: float,
+    random_state: int | Generator | None,
+) -> UpliftBand:
+    """Both bands of a curve whose estimates have this covariance, (J, J)."""
     error = np.sqrt(np.maximum(np.diag(covariance), 0))
     pointwise = interval_around(0.0, 1.0, level, degrees)[1]
     multiple = _simultaneous_multiple(covariance, error, level, degrees, random_state)

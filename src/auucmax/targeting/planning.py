@@ -95,7 +95,7 @@ class ScoreQuantiles:
     ``score`` (K,) decreases; ``above`` (K,) is the share of people with a higher score, ``reach``
     (K,) that of people with at least this one. Between two scores the share is a straight line:
     with every score of the trial among them nothing lies between, and from some of them
-    (:meth:`thinned`) shares are right to the distance of the two. ``n_rows`` is the number of rows
+    (:meth:`smoothed`) shares are right to the distance of the two. ``n_rows`` is the number of rows
     behind, less if their weights differ.
 
     >>> found = ScoreQuantiles.of(np.array([3.0, 1.0, 1.0, 2.0]))
@@ -128,11 +128,30 @@ class ScoreQuantiles:
         above = np.concatenate([[0.0], reached[:-1]])
         return cls(score, above / reached[-1], reached / reached[-1], n_rows)
 
-    def thinned(self, share: Floats) -> Self:
-        """The scores that cut off the given shares, the highest and the lowest."""
-        inside = np.searchsorted(self.reach, np.minimum(share, self.reach[-1]) - 1e-10)
-        kept = np.unique(np.concatenate([[0], inside, [len(self.score) - 1]]))
-        return replace(self, score=self.score[kept], above=self.above[kept], reach=self.reach[kept])
+    def smoothed(self, least: int) -> Self:
+        """Fewer of them, none of which is the score of fewer than ``least`` people.
+
+        Levels of so many people are kept; otherwise the mean score of so many around each per cent,
+        or around shares that have so many between them.
+        """
+        counts = (self.reach - self.above) * self.n_rows
+        places = np.concatenate([[0.0], self.reach * self.n_rows])
+        sums = np.concatenate([[0.0], np.cumsum(self.score * counts)])
+        wide = min(float(least), self.n_rows)
+        share = np.linspace(0, 1, int(np.clip(self.n_rows // least, 1, 100)) + 1)
+        start = np.clip(share * self.n_rows - wide / 2, 0, self.n_rows - wide)
+        mean = (np.interp(start + wide, places, sums) - np.interp(start, places, sums)) / wide
+        large = counts >= least - 1e-6
+        above = np.concatenate([share, self.above[large]])
+        reach = np.concatenate([share, self.reach[large]])
+        score = np.concatenate([mean, self.score[large]])
+        # A per cent inside a large level is that level.
+        inside = (share[:, None] >= self.above[large]) & (share[:, None] <= self.reach[large])
+        kept = np.concatenate([~inside.any(axis=1), np.ones(int(large.sum()), dtype=bool)])
+        order = np.flatnonzero(kept)[np.lexsort((-score[kept], above[kept]))]
+        lowest = np.minimum.accumulate(score[order])
+        order = order[np.concatenate([[True], score[order][1:] < lowest[:-1]])]
+        return replace(self, score=score[order], above=above[order], reach=reach[order])
 
     def cut(self, share: Floats) -> tuple[Floats, Floats]:
         """The score that cuts off each share, and the part of the people just at it that it takes.
@@ -144,8 +163,9 @@ class ScoreQuantiles:
         threshold = np.interp(share - 1e-10, shares, scores)
         number = np.minimum(np.searchsorted(-self.score, -threshold), len(self.score) - 1)
         above, level = self.above[number], self.reach[number] - self.above[number]
-        is_level = self.score[number] == threshold
-        inside = np.where(is_level, np.clip((share - above) / level, 0, 1), 1.0)
+        is_level = (self.score[number] == threshold) & (level > 0)
+        part = np.divide(share - above, level, out=np.ones(len(share)), where=is_level)
+        inside = np.clip(part, 0, 1)
         threshold = np.where(share <= 0, np.inf, np.where(share >= 1, -np.inf, threshold))
         return threshold, inside
 
@@ -185,7 +205,8 @@ class Expectation:
     (J,) is the curve there and ``standard_error`` (J,) its own; ``pointwise`` is the multiple of it
     that covers at one share, ``critical`` the one that covers at all shares together. ``reliable``
     (J,): whether the trial has rows enough for an interval at this share. ``scores``: those that
-    cut off shares of the trial. Between two shares of the grid the curve is a straight line: the
+    cut off shares of the trial. ``step``: how far apart the shares are at which numbers were kept,
+    0 if all were. Between two shares of the grid the curve is a straight line: the
     effect of treating the smaller share or the larger one, by the toss of a coin.
     """
 
@@ -198,6 +219,7 @@ class Expectation:
     critical: float
     level: float
     n_rows: int
+    step: float = 0.0
 
     @classmethod
     def of_band(
@@ -314,7 +336,7 @@ class Expectation:
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """What :meth:`to_dict` wrote; ValueError for anything that it cannot have written."""
         arrays = {name: check_column(plain[name], name) for name in _NUMBERS}
-        numbers = {name: plain[name] for name in ("pointwise", "critical", "level")}
+        numbers = {name: plain[name] for name in ("pointwise", "critical", "level", "step")}
         reliable = np.array(plain["reliable"])
         share, score = arrays["share"], arrays["score"]
         same = {len(share), len(arrays["uplift"]), len(arrays["standard_error"]), len(reliable)}
@@ -328,7 +350,7 @@ class Expectation:
             and (np.diff(score) < 0).all()
             and (arrays["standard_error"] >= 0).all()
             and (arrays["above"][0], arrays["reach"][-1]) == (0, 1)
-            and (arrays["above"] < arrays["reach"]).all()
+            and (arrays["above"] <= arrays["reach"]).all()
             and (arrays["reach"][:-1] <= arrays["above"][1:]).all()
             and all(np.abs(array).max() <= LARGEST_NUMBER for array in arrays.values())
             and all(type(value) in (int, float) for value in numbers.values())
@@ -349,6 +371,7 @@ class Expectation:
             critical=numbers["critical"],
             level=numbers["level"],
             n_rows=n_rows,
+            step=numbers["step"],
         )
 
 
@@ -409,12 +432,16 @@ class Plan:
             if self.shift is None
             else f"the {self.n_people:,} people of the cohort, counted above each score threshold"
         )
+        coarse = (
+            f" The trial has so few rows of an arm that numbers are kept at every "
+            f"{self.expected.step:.0%} of its people only; between, the curve is a straight line."
+        )
         return (
             f"People and cost are those of {who}. Effects are those of the trial's people above "
             f"the same threshold, from {self.n_rows:,} rows that were not learnt from: they carry "
             f"over as far as the people treated are like those. Intervals have level "
             f"{self.level:.0%} for all shares together and allow for chance in the trial, not for "
-            f"a cohort that is different."
+            f"a cohort that is different.{coarse if self.expected.step > FINE else ''}"
         )
 
     def __str__(self) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from auucmax._json import short
 from auucmax._progress import track
 from auucmax._validation import Bools, Floats
 from auucmax.data.pieces import PiecedTable, sampled
@@ -65,6 +66,7 @@ class TableRows:
             pieces.append((piece.y, piece.treated, piece.keys(key)))
             for label, n in piece.left_out.items():
                 self.left_out[label] = self.left_out.get(label, 0) + n
+        self.left_out = _frequent(self.left_out)
         y, treated, keys = zip(*pieces, strict=True)
         self.y, self.treated, self.keys = map(np.concatenate, (y, treated, keys))
         self.sample, self.sampled = joined(sample), np.concatenate(places)
@@ -116,6 +118,13 @@ class TableRows:
                 fitted.encoder.accept(batch.X)
                 found.append(fitted.predict(batch.X))
         return np.concatenate(found, axis=1)
+
+
+def _frequent(labels: dict[str, int]) -> dict[str, int]:
+    """Numbers of rows by label; labels of few rows, which may tell of a person, are not named."""
+    kept = {short(label): n for label, n in labels.items() if n >= LEAST}
+    rest = sum(labels.values()) - sum(kept.values())
+    return kept | ({"other values": rest} if rest else {})
 
 
 Chosen = Callable[[Hashes], Bools]

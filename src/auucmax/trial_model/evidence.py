@@ -13,6 +13,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -26,6 +27,8 @@ from auucmax._validation import Bools, Floats, check_column
 from auucmax.data import RandomisationReport
 from auucmax.data.covariates import Covariates, encode
 from auucmax.evaluation import Levels, UpliftBand
+from auucmax.evaluation.curves import band_around
+from auucmax.evaluation.inference import interval_around, p_value_of
 from auucmax.targeting.planning import (
     EVERY_PERCENT,
     LARGEST_NUMBER,
@@ -234,6 +237,7 @@ def evidence_of(
     certificate: Any = None,
     randomisation: RandomisationReport | None = None,
     level: float = 0.95,
+    cross_fitted: bool = False,
     every_percent: bool = False,
     random_state: int | Generator | None = 0,
     **facts: Any,
@@ -248,6 +252,8 @@ def evidence_of(
     predicted : (n,) calibrated uplift, by a calibration from other rows; caveat : its words.
     drivers : from :func:`auucmax.trial_model.evidence.describe_drivers`.
     certificate : a dataclass whose text is its statement.
+    cross_fitted : the rows were ranked by models of several folds, each of which learnt from the
+        rows of the others: variances are those of :func:`allowing_for_folds`.
     every_percent : numbers at every per cent of the rows, however few lie between two; for numbers
         that are shown but not kept in a model file.
     random_state : of the simultaneous band.
@@ -258,21 +264,27 @@ def evidence_of(
     levels = Levels.of(y, score, treatment=treated, groups=groups)
     grid = EVERY_PERCENT if every_percent else private_shares(levels.ranked.treated)
     band = levels.band(grid, level=level, random_state=random_state)
+    if cross_fitted:
+        covariance = allowing_for_folds(band)
+        degrees = min(levels.arm_rows) - 1
+        band = band_around(grid, band.uplift, covariance, degrees, level, random_state)
     binary = is_binary(y)
     found = {
         "level": level,
         "rows": _describe_rows(rows, binary=binary),
         "effect": _effect_of(band),
-        "auuc": _auuc(levels, level),
+        "auuc": _auuc(levels, level, cross_fitted),
         "qini": levels.qini(),
         "ratio": ratio_intervals(band),
         "risk": levels.policy_risk(grid) if binary else None,
         "score_levels": len(levels.scores),
-        "deciles": _deciles(levels, predicted, caveat, level, every_percent),
+        "deciles": (_deciles(levels, level) if every_percent else _parts_of(band, levels))
+        | _predicted(levels, predicted, grid, every_percent)
+        | {"caveat": None if predicted is None else caveat},
         "drivers": drivers or {"share": 0.3, "features": [], "n_features": 0, "skipped": [],
                                "linear": None},
         "rivals": [
-            _rival(levels, rows, name, other, grid, level)
+            _rival(levels, rows, name, other, grid, level, cross_fitted)
             for name, other in (rivals or {}).items()
         ],
         "certificate": None
@@ -284,7 +296,8 @@ def evidence_of(
     }  # fmt: skip
     expected = Expectation.of_band(band, levels, scores)
     if not every_percent:
-        expected = replace(expected, scores=expected.scores.thinned(grid))
+        step = float(np.diff(grid).max())
+        expected = replace(expected, scores=expected.scores.smoothed(LEAST_ROWS), step=step)
     return Evidence(expected, dict(plain(found | facts)))
 
 
@@ -305,23 +318,37 @@ def ranks_within(score: Floats, fold: NDArray[np.integer[Any]]) -> Floats:
 
 
 def private_shares(treated: Bools) -> Floats:
-    """Whole per cents, from 0 to 1, with at least 20 rows of each arm between two of them.
+    """Shares at equal distances, from 0 to 1, with at least 20 rows of each arm between two.
 
     ``treated`` (n,): whether each row is, from the lowest score to the highest.
 
     >>> private_shares(np.arange(1000) % 2 == 0)[:4].tolist()
-    [0.0, 0.04, 0.08, 0.12]
+    [0.0, 0.05, 0.1, 0.15]
     """
     n_treated = np.concatenate([[0], np.cumsum(treated[::-1])])
     both = np.stack([n_treated, np.arange(len(treated) + 1) - n_treated])
-    places = np.floor(EVERY_PERCENT * len(treated) + 1e-9).astype(int)
-    kept = [0]
-    for place in range(1, 101):
-        from_last = both[:, places[place]] - both[:, places[kept[-1]]]
-        to_end = both[:, -1] - both[:, places[place]]
-        if place == 100 or min(from_last.min(), to_end.min()) >= LEAST_ROWS:
-            kept.append(place)
-    return EVERY_PERCENT[kept]
+    for step in (1, 2, 5, 10, 20, 25, 50):
+        shares = EVERY_PERCENT[::step]
+        cuts = np.floor(shares * len(treated) + 1e-9).astype(int)
+        if np.diff(both[:, cuts], axis=1).min() >= LEAST_ROWS:
+            return shares
+    return EVERY_PERCENT[::100]
+
+
+def allowing_for_folds(band: UpliftBand) -> Floats:
+    """The covariance (J, J) of a curve of rows that models of several folds have ranked.
+
+    The model of a fold learnt from the rows of the others, and their models from its rows, so what
+    two folds show of a ranking is correlated. Write the curve as V(q) = q V(1) + g(q): the average
+    effect, and the gain g over a random order. For a linear score that can tell nothing, whose
+    direction is the mean of the other folds' own, the correlation of g between two of K folds is
+    1 / (K - 1), which doubles its variance, whatever K is; where there is much to tell, models
+    hardly differ and it tends to 0. So the variance of g is taken twice: never too small.
+    """
+    q, end = band.share, band.covariance[:, -1]
+    cross = np.outer(q, end)
+    gain = band.covariance - cross - cross.T + np.outer(q, q) * end[-1]
+    return np.asarray(band.covariance + gain)
 
 
 def describe_randomisation(report: RandomisationReport | None) -> dict[str, Any] | None:
@@ -361,35 +388,55 @@ def _effect_of(band: UpliftBand) -> dict[str, Any]:
     }
 
 
-def _auuc(levels: Levels, level: float) -> dict[str, Any]:
+def _auuc(levels: Levels, level: float, cross_fitted: bool) -> dict[str, Any]:
     with warnings.catch_warnings():
         # A constant score is told of among the caveats.
         warnings.filterwarnings("ignore", message="score should tell rows apart")
         found = levels.inference(level)
+    interval, gain_interval, p_value = found.interval, found.gain_interval, found.p_value
+    if cross_fitted:  # the variance of the gain twice: see allowing_for_folds
+        gain_error, degrees = found.gain_standard_error, min(levels.arm_rows) - 1
+        error = math.hypot(found.standard_error, gain_error)
+        interval = interval_around(found.estimate, error, level, degrees)
+        gain_interval = interval_around(found.gain, math.sqrt(2) * gain_error, level, degrees)
+        p_value = p_value_of(found.gain, math.sqrt(2) * gain_error, degrees)
     return {
         "estimate": found.estimate,
-        "lower": found.interval[0],
-        "upper": found.interval[1],
+        "lower": interval[0],
+        "upper": interval[1],
         "gain": found.gain,
-        "gain_lower": found.gain_interval[0],
-        "gain_upper": found.gain_interval[1],
-        "p_value": found.p_value,
+        "gain_lower": gain_interval[0],
+        "gain_upper": gain_interval[1],
+        "p_value": p_value,
     }
 
 
 def _rival(
-    levels: Levels, rows: Judged, name: str, score: Any, grid: Floats, level: float
+    levels: Levels,
+    rows: Judged,
+    name: str,
+    score: Any,
+    grid: Floats,
+    level: float,
+    cross_fitted: bool,
 ) -> dict[str, Any]:
     """Curve and AUUC of a rival, and the AUUC of the ranking minus that of the rival."""
     checked = check_column(score, f"rivals[{short(name)!r}]", len(rows.y))
     other = Levels.of(rows.y, checked, treatment=rows.treated, groups=rows.groups)
     found = levels.difference(other, level)
+    if cross_fitted:
+        error, degrees = math.sqrt(2) * found.standard_error, min(levels.arm_rows) - 1
+        found = replace(
+            found,
+            interval=interval_around(found.estimate, error, level, degrees),
+            p_value=p_value_of(found.estimate, error, degrees),
+        )
     lower, upper = found.interval
     verdict = VERDICTS[0 if lower > 0 else 1 if upper < 0 else 2]
     return {
         "name": short(name),
         "uplift": np.interp(grid, *other.curve()),
-        "auuc": _auuc(other, level),
+        "auuc": _auuc(other, level, cross_fitted),
         "difference": {
             "estimate": found.estimate,
             "lower": lower,
@@ -400,21 +447,53 @@ def _rival(
     }
 
 
-def _deciles(
-    levels: Levels, predicted: Floats | None, caveat: str | None, level: float, all_ten: bool
+_OF_PARTS = ("bin", "rows", "uplift", "standard_error", "lower", "upper")
+
+
+def _deciles(levels: Levels, level: float) -> dict[str, Any]:
+    """Effect in each tenth."""
+    found = levels.deciles(10, level).reset_index().to_dict("list")
+    return {name: found[name] for name in _OF_PARTS}
+
+
+def _parts_of(band: UpliftBand, levels: Levels) -> dict[str, Any]:
+    """Effect in each tenth, or in fewer parts, from the curve: it tells nothing more of rows."""
+    places = _part_places(band.share)
+    width = np.diff(band.share[places])
+    rises = np.zeros((len(width), len(band.share)))
+    for j, (start, end) in enumerate(pairwise(places)):
+        rises[j, start], rises[j, end] = -1 / width[j], 1 / width[j]
+    uplift = rises @ band.uplift
+    error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", rises, band.covariance, rises), 0))
+    # All intervals at one share are of one multiple of the error.
+    widest = int(band.standard_error.argmax())
+    spread = band.standard_error[widest]
+    multiple = (band.upper - band.uplift)[widest] / spread if spread > 0 else 0.0
+    rows = np.diff(np.floor(band.share[places] * levels.n_rows + 1e-9)).astype(int)
+    columns = (uplift, error, uplift - multiple * error, uplift + multiple * error)
+    numbers = list(range(1, len(width) + 1))
+    return dict(zip(_OF_PARTS, (numbers, rows, *columns), strict=True))
+
+
+def _part_places(share: Floats) -> list[int]:
+    """Places of the shares that cut tenths, if they are all there, otherwise of all shares."""
+    tenths = np.linspace(0, 1, 11)
+    places = np.abs(share[:, None] - tenths).argmin(axis=0)
+    exact = np.abs(share[places] - tenths).max() < 1e-9
+    return places.tolist() if exact else list(range(len(share)))
+
+
+def _predicted(
+    levels: Levels, predicted: Floats | None, share: Floats, every_percent: bool
 ) -> dict[str, Any]:
-    """Effect in each tenth (in fewer parts of few rows), and the mean predicted uplift there."""
-    # Arms are not spread evenly: half as many rows again as are needed.
-    bins = 10 if all_ten else int(np.clip(min(levels.arm_rows) // (3 * LEAST_ROWS // 2), 1, 10))
-    table = levels.deciles(bins, level)
-    found = table.reset_index().to_dict("list")
+    """The mean predicted uplift in each part."""
     if predicted is None:
-        return found | {"predicted": None, "caveat": None}
-    number = np.repeat(np.arange(bins), table["rows"])
-    best_first = levels.ranked.index[::-1]
-    sums = np.bincount(number, weights=predicted[best_first], minlength=bins)
-    means = np.divide(sums, table["rows"], out=np.full(bins, np.nan), where=table["rows"] > 0)
-    return found | {"predicted": means.tolist(), "caveat": caveat}
+        return {"predicted": None}
+    cuts = np.linspace(0, 1, 11) if every_percent else share[_part_places(share)]
+    best_first = predicted[levels.ranked.index[::-1]]
+    places = np.floor(cuts * levels.n_rows + 1e-9).astype(int)
+    parts = [best_first[start:end] for start, end in pairwise(places.tolist())]
+    return {"predicted": [part.mean() if len(part) else None for part in parts]}
 
 
 def ratio_intervals(band: UpliftBand) -> list[tuple[float, float, float] | None]:
@@ -483,9 +562,7 @@ _FACTS: dict[str, Any] = {
     "score_levels": int,
     "deciles": {
         "bin": [int], "rows": [int], "predicted": (type(None), [_MAYBE]), "caveat": _MAYBE_TEXT,
-        **{name: [_MAYBE] for name in (
-            "treated", "control", "mean_treated", "mean_control", "uplift", "standard_error",
-            "lower", "upper")},
+        **{name: [_MAYBE] for name in ("uplift", "standard_error", "lower", "upper")},
     },
     "drivers": {
         "share": _NUMBER, "n_features": int, "skipped": [str],

@@ -59,7 +59,7 @@ from auucmax.trial_model.evidence import (
 )
 from auucmax.trial_model.model import TrialModel
 from auucmax.trial_model.rows import name_columns
-from auucmax.trial_model.seen import DIGITS, Hashes, SeenRows, content_hashes
+from auucmax.trial_model.seen import DIGITS, Hashes, SeenRows, content_hashes, row_total
 
 
 def with_rivals(
@@ -101,7 +101,9 @@ def with_rivals(
         ranks = cross_fit(rows, makes, recipe, with_chunks=False).ranks
         y, treated = rows.y, rows.treated
     judged = Judged(y, ranks.pop(recipe.model), treated)
-    return model.evidence.with_facts(rivals=evidence_of(judged, rivals=ranks)["rivals"])
+    return model.evidence.with_facts(
+        rivals=evidence_of(judged, rivals=ranks, cross_fitted=not recipe.hold_out)["rivals"]
+    )
 
 
 #: Estimators by the name that users give, with their defaults; each takes a seed.
@@ -201,6 +203,7 @@ def fit_trial_model(
             found = _cross_fitted(rows, recipe)
         seen = SeenRows.of(
             found.passed.contents,
+            found.passed.total,
             None if id is None else rows.keys,
             ~found.held_out,
             forget=forget_rows,
@@ -263,6 +266,8 @@ def _cross_fitted(rows: TableRows, recipe: Recipe) -> _Found:
         f"which learnt from {1 - 1 / recipe.n_folds:.0%} of the rows. The model that is kept "
         f"learnt from all of them."
     ]
+    randomisation = check_randomisation(rows.sample.trial(rows.columns))
+    notes += randomisation.advice
     if certificate is None:
         why = "outcomes are not 0/1, and no range of them is known"
         why = "too few rows to learn from a part of them" if binary else why
@@ -270,11 +275,12 @@ def _cross_fitted(rows: TableRows, recipe: Recipe) -> _Found:
     evidence = evidence_of(
         judged,
         scores=scores,
+        cross_fitted=True,
         predicted=_cross_calibrated(judged, apart.fold),
         caveat=calibration.caveat,
         drivers=_drivers(rows, fitted, passed),
         certificate=certificate,
-        randomisation=check_randomisation(rows.sample.trial(rows.columns)),
+        randomisation=randomisation,
         rivals=ranks,
         notes=notes,
     )
@@ -283,14 +289,12 @@ def _cross_fitted(rows: TableRows, recipe: Recipe) -> _Found:
 
 def _hold_out(rows: TableRows, recipe: Recipe) -> _Found:
     held_out = recipe.held_out(rows.keys)
-    if (
-        fewest_rows(rows.y, rows.treated, ~held_out) < 1
-        or len(np.unique(rows.treated[held_out])) < 2
-    ):
+    least = min(fewest_rows(rows.y, rows.treated, part) for part in (held_out, ~held_out))
+    if least < rows.least:
         raise ValueError(
-            f"hold_out should leave both arms, and both outcomes of each, to learn from, and both "
-            f"arms to judge on; got {recipe.hold_out:g} of {len(rows.y):,} rows. Collect more "
-            f"rows, or leave hold_out out."
+            f"hold_out should leave at least {rows.least} rows of each arm, with each outcome if "
+            f"it is 0/1, to learn from and to judge on; got {least} of one kind in "
+            f"{recipe.hold_out:g} of {len(rows.y):,} rows. Collect more, or leave hold_out out."
         )
     learnt = {recipe.model: MODELS[recipe.model](recipe.seed)}
     fitted = rows.fit(learnt, lambda keys: ~recipe.held_out(keys))
@@ -318,11 +322,13 @@ class _Pass(NamedTuple):
 
     score: Floats
     contents: dict[int, Hashes]
+    total: int
     deviation: Floats
 
 
 def _pass(rows: TableRows, fitted: Fitted) -> _Pass:
     scores, contents = [], {digits: list[Hashes]() for digits in DIGITS}
+    total = 0
     centre: Any = None  # keeps the squares from cancelling
     sums = np.zeros((2, len(fitted.encoder.terms_)))
     (estimator,) = fitted.estimators.values()
@@ -330,13 +336,15 @@ def _pass(rows: TableRows, fitted: Fitted) -> _Pass:
         X = fitted.encoder.accept(frame).transform(frame)
         scores.append(np.asarray(estimator.predict(X), dtype=np.float64))
         for digits, hashes in contents.items():
-            hashes.append(content_hashes(X, y, treated, digits))
+            hashes.append(content_hashes(X, digits))
+        total += row_total(X, y, treated)
         centre = X[:1] if centre is None else centre
         sums += (X - centre).sum(axis=0), ((X - centre) ** 2).sum(axis=0)
     mean, square = sums / len(rows.y)
     return _Pass(
         np.concatenate(scores),
         {digits: np.concatenate(hashes) for digits, hashes in contents.items()},
+        total % 2**64,
         np.sqrt(np.maximum(square - mean**2, 0)),
     )
 

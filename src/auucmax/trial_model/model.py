@@ -17,7 +17,7 @@ from auucmax.targeting import Calibration
 from auucmax.trial_model.crossfit import Recipe, TableRows
 from auucmax.trial_model.evidence import Evidence, Judged, describe_drivers, evidence_of, is_binary
 from auucmax.trial_model.rows import ColumnNames
-from auucmax.trial_model.seen import SeenRows, Verdict, content_hashes
+from auucmax.trial_model.seen import Hashes, SeenRows, content_hashes, row_total
 
 
 @dataclass(eq=False)
@@ -68,7 +68,9 @@ class TrialModel:
         chance explains is refused. ``doubt`` says if that could not be seen.
         """
         rows = TableRows(table, self.columns, self.recipe.key)
-        score, verdict = self._scored(rows)
+        score, contents, total = self._scored(rows)
+        ids = None if self.columns.id is None else rows.keys
+        verdict = self.seen.judge(contents, total, ids)
         if verdict.is_own:
             return self.evidence
         new = verdict.new
@@ -98,23 +100,22 @@ class TrialModel:
     def own_rows(self, table: pd.DataFrame | PiecedTable) -> TableRows:
         """The rows of the very table that the model was fitted on; ValueError for another."""
         rows = TableRows(table, self.columns, self.recipe.key)
-        if not self._scored(rows)[1].is_own:
+        if not self.seen.is_own(len(rows.y), self._scored(rows)[2]):
             raise ValueError(
-                "the table should be the one that the model was fitted on, got another. Pass the "
-                "file of the fit."
+                "the table should be the one that the model was fitted on, all of it, got another. "
+                "Pass the file of the fit."
             )
         return rows
 
-    def _scored(self, rows: TableRows) -> tuple[Floats, Verdict]:
-        """Scores of all rows, and which of them are new to the model."""
-        scores, contents = [], []
+    def _scored(self, rows: TableRows) -> tuple[Floats, Hashes, int]:
+        """Scores and hashed contents of all rows, and what names them together."""
+        scores, contents, total = [], [], 0
         for frame, y, treated, *_ in rows.rows.batches():
             X = self.encoder.transform(frame)
             scores.append(np.asarray(self.estimator.predict(X), dtype=np.float64))
-            contents.append(content_hashes(X, y, treated, self.seen.digits))
-        ids = None if self.columns.id is None else rows.keys
-        verdict = self.seen.judge(np.concatenate(contents), ids)
-        return np.concatenate(scores), verdict
+            contents.append(content_hashes(X, self.seen.digits))
+            total += row_total(X, y, treated)
+        return np.concatenate(scores), np.concatenate(contents), total % 2**64
 
     def __repr__(self) -> str:
         return (

@@ -2,11 +2,13 @@
 
 A Bloom filter holds a set of hashes in some bits each: a hash that was put in is always found, one
 that was not is found by chance at a known rate. With ids, rows that are found are left out of every
-judgement, one by one. Contents (encoded features, outcome, treatment, to a few digits) can be equal
-by chance, so of these only the share that is found is compared with what chance explains: the rate
-of the filter, and how often rows of the trial itself repeat each other.
+judgement, one by one. Contents (encoded features, to a few digits) can be equal by chance, so of
+these only the share that is found is compared with what chance explains: the rate of the filter,
+and how often rows of the trial itself repeat each other.
 
-It is no protection against someone who wants to deceive: it is there to catch a slip.
+It is no protection against someone who wants to deceive: it is there to catch a slip, and rows
+whose numbers were changed are not known again. Whoever has the filter and guesses an id, or all
+features of a person, can ask whether that person was in the trial; arm and outcome are not in it.
 """
 
 from __future__ import annotations
@@ -91,7 +93,8 @@ class Verdict(NamedTuple):
 class SeenRows:
     """What a model remembers of the rows of its trial.
 
-    ``n_rows`` and ``total`` (a sum of hashes, whatever the order) name the trial's own rows.
+    ``n_rows`` and ``total`` (a sum of hashes, whatever the order) name the trial's own rows; the
+    total is empty if they were to be forgotten.
     ``repeats`` is the share of them whose contents, numbers to ``digits`` digits, another one has.
     ``ids`` and ``contents`` are filters of the rows that it learnt from; None if they were to be
     forgotten, or if there are no ids.
@@ -106,18 +109,24 @@ class SeenRows:
 
     @classmethod
     def of(
-        cls, contents: Mapping[int, Hashes], ids: Hashes | None, learnt: Bools, *, forget: bool
+        cls,
+        contents: Mapping[int, Hashes],
+        total: int,
+        ids: Hashes | None,
+        learnt: Bools,
+        *,
+        forget: bool,
     ) -> Self:
         """From all rows of a trial, of which some were learnt from.
 
-        ``contents``: hashes to 3 and to 6 digits. Three tell a row whose numbers were rounded; six
-        are taken where three tell too little.
+        ``total`` is that of :func:`row_total` of all rows. ``contents``: hashes to 3 and to 6
+        digits. Three tell a row whose numbers were rounded; six are taken where three tell too
+        little.
         """
         repeats = {digits: _repeats(hashes) for digits, hashes in contents.items()}
         digits = min(contents, key=lambda d: (repeats[d] > 0.01, d))
         own = contents[digits]
-        total = f"{int(own.sum(dtype=np.uint64)):016x}"
-        named = cls(len(own), total, repeats[digits], digits)
+        named = cls(len(own), "" if forget else f"{total:016x}", repeats[digits], digits)
         if forget:
             return named
         for_ids = 0 if ids is None else _ID_BITS
@@ -129,10 +138,14 @@ class SeenRows:
             }
         )
 
-    def judge(self, contents: Hashes, ids: Hashes | None) -> Verdict:
+    def is_own(self, n_rows: int, total: int) -> bool:
+        """Whether rows with this number and total are those of the fit, in any order."""
+        return n_rows == self.n_rows and f"{total:016x}" == self.total
+
+    def judge(self, contents: Hashes, total: int, ids: Hashes | None) -> Verdict:
         """Which rows are new; ValueError if too many of them are not, and which cannot be told."""
         n, everyone = len(contents), np.ones(len(contents), dtype=bool)
-        if n == self.n_rows and f"{int(contents.sum(dtype=np.uint64)):016x}" == self.total:
+        if self.is_own(n, total):
             return Verdict(
                 True, ~everyone, True, "These are the rows that the model was fitted on."
             )
@@ -198,7 +211,7 @@ class SeenRows:
         right = (
             set(plain) == set(_PLAIN)
             and type(plain["n_rows"]) is int
-            and plain["n_rows"] > 0
+            and 0 < plain["n_rows"] < 2**53
             and type(plain["total"]) is str
             and isinstance(plain["repeats"], (int, float))
             and 0 <= plain["repeats"] <= 1
@@ -230,13 +243,23 @@ _ALIKE = (
 )
 
 
-def content_hashes(X: Floats, y: Floats, treated: Bools, digits: int) -> Hashes:
-    """(n,) a hash of each encoded row, its outcome and treatment, to so many significant digits.
+def content_hashes(X: Floats, digits: int) -> Hashes:
+    """(n,) a hash of the encoded features of each row, to so many significant digits.
 
-    >>> X, y, treated = np.array([[1.23456], [1.2341]]), np.ones(2), np.ones(2, bool)
-    >>> [len(set(content_hashes(X, y, treated, digits).tolist())) for digits in DIGITS]
+    >>> X = np.array([[1.23456], [1.2341]])
+    >>> [len(set(content_hashes(X, digits).tolist())) for digits in DIGITS]
     [1, 2]
     """
+    nothing = np.zeros(len(X))
+    return _row_hashes(X, nothing, nothing == 0, digits)
+
+
+def row_total(X: Floats, y: Floats, treated: Bools) -> int:
+    """The sum of hashes of whole rows, modulo 2^64: the same in any order."""
+    return int(_row_hashes(X, y, treated, DIGITS[-1]).sum(dtype=np.uint64))
+
+
+def _row_hashes(X: Floats, y: Floats, treated: Bools, digits: int) -> Hashes:
     hash_rows = hash_rows_slow
     if len(y) >= COMPILE_ROWS:
         from auucmax.data.fingerprint_kernel import hash_rows

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Floats
 
+MOST_STEPS = 2_000_000  #: of a row through all trees
 _BLOCK = 8_192  # rows whose nodes stay in the cache
 
 
@@ -76,6 +77,9 @@ class TreeScores:
             and (is_leaf | onward).all()
             and type(self.depth) is int
             and 0 <= self.depth < 1_000
+            # Scoring takes so many steps a row, whatever the trees: a small file must not hang.
+            and len(np.unique(self.roots)) == len(self.roots)
+            and len(self.roots) * self.depth <= MOST_STEPS
         )
         if not right:
             raise ValueError("trees should be nodes that lead to leaves, got something else.")
