@@ -140,7 +140,8 @@ def test_nothing_is_certified_where_it_cannot_be_told_which_rows_are_new(tmp_pat
     model, some = tmp_path / "m.model", tmp_path / "s.csv"
     table.to_csv(tmp_path / "t.csv", index=False)
     assert run(f"fit {tmp_path}/t.csv {FIT} {forget} -o {model}").exit_code == 0
-    assert numbers(f"evaluate {model} {tmp_path}/t.csv")["certificate"] is not None
+    own = numbers(f"evaluate {model} {tmp_path}/t.csv")
+    assert (own["certificate"] is None) == bool(forget)
     table[:300].to_csv(some, index=False)
     evaluate, report = judged(model, some, tmp_path)
     found = numbers(evaluate)
@@ -158,12 +159,15 @@ def test_nothing_is_certified_where_it_cannot_be_told_which_rows_are_new(tmp_pat
     assert "each ranked by a model that was not fitted on it" not in page
 
 
-def test_a_model_that_forgets_its_rows_still_knows_its_file(files, tmp_path):
+def test_a_model_that_forgets_its_rows_does_not_know_its_file(files, tmp_path):
     path = tmp_path / "m.model"
     line = f"fit {files.trial} {FIT} --id person -o {path}"
     assert run(f"{line} --forget-rows").exit_code == 0
     small = path.stat().st_size
-    assert numbers(f"evaluate {path} {files.trial}") == numbers(f"evaluate {path}")
+    assert numbers(f"evaluate {path} {files.trial}")["certificate"] is None
+    assert numbers(f"evaluate {path}")["certificate"] is not None
+    rivals = run(f"compare {files.trial} --against {path} --models cvt")
+    assert "was told to forget its rows" in rivals.stderr
     assert run(line).exit_code == 0
     n_learnt = load_model(path).summary["table"]["learnt"]
     assert 2 * n_learnt < path.stat().st_size - small < 2 * n_learnt + 1_000

@@ -156,7 +156,7 @@ def test_pages_without_the_optional_parts(material):
     [
         (1_500, 0, "Tenths of the people", "tenth"),
         (300, 0, r"\d equal parts of the people", "part"),
-        (120, 0.4, "All people", "part"),
+        (450, 0.4, r"\d equal parts of the people", "part"),
     ],
 )
 def test_a_page_from_the_model_alone(n_rows, hold_out, title, part):

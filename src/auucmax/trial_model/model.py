@@ -99,6 +99,11 @@ class TrialModel:
 
     def own_rows(self, table: pd.DataFrame | PiecedTable) -> TableRows:
         """The rows of the very table that the model was fitted on; ValueError for another."""
+        if not self.seen.total:
+            raise ValueError(
+                "the model should know the table that it was fitted on, got one that was told to "
+                "forget its rows. Fit it without forget_rows."
+            )
         rows = TableRows(table, self.columns, self.recipe.key)
         if not self.seen.is_own(len(rows.y), self._scored(rows)[2]):
             raise ValueError(
