@@ -91,7 +91,7 @@ CASES = {
     ),
     "rivals on other rows": (
         "report {model} {bad}/other.csv --rivals tm -o {out}.html",
-        "should be the one that the model was fitted on, got another. Pass the file of the fit.",
+        "should be the one that the model was fitted on, all of it, got another.",
     ),
     "a comparison on other rows": (
         "compare {bad}/other.csv --against {model}", "should be the one that the model was fitted",
