@@ -14,15 +14,31 @@ settings.load_profile("fixed")
 
 
 #: What only the gate runs, beside tests that are marked one by one: simulations, damaged files,
-#: tables and figures of experiments, pages of the site, and networks, which wait for torch. The
-#: doctests of the networks, and the tests of all estimators, stay in the inner loop.
+#: tables and figures of experiments, pages of the site, networks, which wait for torch, and tests
+#: that take seconds each. The doctests of the networks, and the tests of all estimators, stay in the
+#: inner loop.
 GATE = (
+    "tests/benchmarks/test_harness.py::test_certificates_can_be_measured",
+    "tests/benchmarks/test_harness.py::test_records_have_the_fields",
+    "tests/bounds/test_betting.py::test_exact_probability_of_a_miss",
+    "tests/bounds/test_certify.py::test_thresholds_hold_together",
+    "tests/bounds/test_certify.py::test_two_models_are_compared",
+    "tests/bounds/test_classical.py::test_one_row_moves_the_estimate",
+    "tests/bounds/test_progressive.py::test_bounds_are_below_the_truth",
+    "tests/bounds/test_progressive.py::test_exact_probability_of_a_miss",
+    "tests/data/test_fetch.py::test_social_pressure_as_published",
+    "tests/estimators/test_learning_rows.py::test_choice_by_folds_of_a_stream",
+    "tests/estimators/test_learning_rows.py::test_columns_far_from_zero",
     "tests/estimators/test_network_files.py",
     "tests/estimators/test_networks.py",
     "tests/experiments/",
+    "tests/export/test_onnx_model.py::test_models_that_were_saved_and_loaded",
     "tests/fuzz/",
     "tests/statistical/",
+    "tests/test_architecture.py::test_examples_of_the_models_page_run",
+    "tests/test_compare.py::test_results_depend_neither_on_processes",
     "tests/test_docs_site.py",
+    "tests/trial_model/test_file.py::test_files_are_small[30000]",
 )
 #: The quick test of each that the inner loop keeps.
 KEPT = (
