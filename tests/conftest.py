@@ -15,8 +15,8 @@ settings.load_profile("fixed")
 
 #: What only the gate runs, beside tests that are marked one by one: simulations, damaged files,
 #: tables and figures of experiments, pages of the site, networks, which wait for torch, and tests
-#: that take seconds each. The doctests of the networks, and the tests of all estimators, stay in the
-#: inner loop.
+#: that take seconds each. The doctests of the networks, and the tests of all estimators, stay in
+#: the inner loop.
 GATE = (
     "tests/benchmarks/test_harness.py::test_certificates_can_be_measured",
     "tests/benchmarks/test_harness.py::test_records_have_the_fields",
