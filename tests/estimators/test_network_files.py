@@ -210,14 +210,14 @@ def twice(content):
 
 
 FIELDS = {  # what is wrong -> (field, its text, what is said of it)
-    "y_scale nan": ("y_scale", "NaN", "y_scale is nan"),
+    "y_scale nan": ("y_scale", "NaN", "is no finite number"),
     "y_scale 0": ("y_scale", "0.0", "y_scale is 0.0"),
-    "y_scale infinite": ("y_scale", "1e400", "y_scale is inf"),
-    "y_scale below 0": ("y_scale", "-1e400", "y_scale is -inf"),
+    "y_scale infinite": ("y_scale", "1e400", "is no finite number"),
+    "y_scale below 0": ("y_scale", "-1e400", "is no finite number"),
     "y_scale text": ("y_scale", '"1.0"', "y_scale is '1.0'"),
     "y_scale of 0/1 outcomes": ("y_scale", "2.0", "0 and 1 have no other scale"),
-    "y_mean nan": ("y_mean", "NaN", "y_mean is nan"),
-    "y_mean infinite": ("y_mean", "1e400", "y_mean is inf"),
+    "y_mean nan": ("y_mean", "NaN", "is no finite number"),
+    "y_mean infinite": ("y_mean", "1e400", "is no finite number"),
     "binary text": ("binary", '"no"', "true or false is 'no'"),
     "normalise text": ("normalise", "1", "true or false is 1"),
     "normalise of TARNet": ("normalise", "true", "TARNet does not normalise"),
