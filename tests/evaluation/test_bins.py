@@ -258,15 +258,15 @@ def test_a_source_is_read_twice(keep):
     score, treated = rng.normal(size=n).round(2), np.arange(n) > 800  # batches of one arm
     y = (rng.random(n) < 0.3).astype(float)
     source = as_batches(y, score, treated, [0, 1, 700, 700, 1500])
-    assert isinstance(source, Rows)
-    levels = score_levels(source, first_column, keep=keep)
+    some = source if keep is None else source.part(keep)
+    levels = score_levels(some, first_column)
     kept = np.arange(n) % 2 == 1 if keep else np.full(n, True)
     exact = auuc_inference(y[kept], score[kept], treatment=treated[kept])
     found = levels.inference()
     assert found.bin_error == 0
     assert found.estimate == pytest.approx(exact.estimate, abs=1e-14)
     assert found.gain_interval == pytest.approx(exact.gain_interval, abs=1e-12)
-    coarse = score_levels(source, first_column, keep=keep, n_bins=20)
+    coarse = score_levels(some, first_column, n_bins=20)
     assert coarse.n_bins == 20
     assert 0 < coarse.auuc_error() < 0.05
     assert "(bins of scores: +-0.0" in str(coarse.inference())
@@ -328,29 +328,6 @@ def test_the_sign_of_the_scores_is_known_if_zero_is_an_edge(rows):
     if rows.score.min() <= 0 < rows.score.max():
         with pytest.raises(ValueError, match="a bin with scores of both signs"):
             whole.policy_risk()
-
-
-@quick
-@given(binned_trials(), st.integers(1, 4))
-def test_merged_bins_hold_enough_of_each_arm(case, least):
-    rows, edges, _ = case
-    fine = BinnedLevels.of(rows.y, rows.score, rows.treated, edges)
-    if min(fine.arm_rows) < least:
-        with pytest.raises(ValueError, match=f"each arm should have at least {least} rows"):
-            fine.merged(least)
-        return
-    merged = fine.merged(least)
-    assert merged.sums[:, :, 0].min() >= least
-    assert set(merged.edges) <= set(edges)
-    again = BinnedLevels.of(rows.y, rows.score, rows.treated, merged.edges)
-    for name, values in asdict(again).items():
-        np.testing.assert_array_equal(values, getattr(merged, name), err_msg=name)
-    # No bin but the last could have been closed earlier.
-    for b, edge in enumerate(merged.edges):
-        below = -np.inf if b == 0 else merged.edges[b - 1]
-        inner = [e for e in edges if below < e < edge]
-        early = (rows.score > below) & (rows.score <= (inner[-1] if inner else below))
-        assert min(rows.treated[early].sum(), (~rows.treated[early]).sum()) < least
 
 
 def test_tables_are_saved_as_plain_arrays(tmp_path):

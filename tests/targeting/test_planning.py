@@ -188,7 +188,7 @@ def simulate(rng, rise, start, cost, revenue, with_cohort):
         truth = N_COHORT * (rise * (q - q**2 / 2) + start * q)
     missed = (truth < table["gain_lower"]) | (truth > table["gain_upper"])
     scale = table["n_treated"] / q
-    reach = found.expected.pointwise * found.expected.standard_error[1:]
+    reach = 1.961 * found.expected.standard_error[1:]  # at one share, with so many rows
     lower, upper = (scale * (found.expected.uplift[1:] + side * reach) for side in (-1, 1))
     pointwise = (truth < lower) | (truth > upper)
     peak = table["profit"].to_numpy().argmax()

@@ -293,7 +293,8 @@ def _both(method: str) -> Callable[..., Both]:
     """The bounds of AUUC and gain by a method; bets on both come from one dealing."""
     if method.startswith("betting"):
         bets = "fixed" if method == "betting-fixed" else "hedged"
-        return partial(betting_bounds, bets=bets)  # type: ignore[return-value]
+        bounds: Callable[..., Any] = partial(betting_bounds, bets=bets)
+        return bounds
     function: Callable[..., Any] = METHODS[method].function
 
     def both(*rows: Any, **options: Any) -> Both:

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -155,11 +155,11 @@ class LinearPath:
         return (yield from self._minimise(rows, radius, top.level, scale=top.scale, **start))
 
     def _minimise(
-        self, rows: LearningRows, radius: float, level: int, **how: object
+        self, rows: LearningRows, radius: float, level: int, **how: Any
     ) -> Question[BallSolution]:
         objective = self._objective(rows, self.surrogate, level)
         method = self._method(self.surrogate, rows.n_features)
-        return (yield from objective.answers(solver(radius, method=method, **how)))  # type: ignore[arg-type]
+        return (yield from objective.answers(solver(radius, method=method, **how)))
 
     def _objective(self, rows: LearningRows, surrogate: Surrogate, level: int = 0) -> _Rescaled:
         return _Rescaled(rows.objective(surrogate, self.weights, level), self.scaling.factor)

@@ -14,10 +14,10 @@ rows: nothing below asks how they were.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,6 @@ from auucmax.evaluation.ranking import RANKINGS, RankedRows, Ranking, RankingKin
 from auucmax.rows import Batch, Rows, Sample
 
 Predict = Callable[[NDArray[Any]], Floats]
-Keep = Callable[[Batch], Batch]
 
 N_BINS = 65_536
 
@@ -74,6 +73,7 @@ class BinnedLevels(Levels):
     _clusters = None
 
     @classmethod
+    # Bins need edges in the place of what rows may have: another way to make the same object.
     def of(  # type: ignore[override]
         cls, y: ArrayLike, score: ArrayLike, treated: ArrayLike, edges: ArrayLike
     ) -> BinnedLevels:
@@ -129,41 +129,6 @@ class BinnedLevels(Levels):
 
     def __repr__(self) -> str:
         return f"BinnedLevels({self.n_rows:,} rows in {self.n_bins:,} bins)"
-
-    def merged(self, least: int) -> BinnedLevels:
-        """The same rows in fewer bins, each with at least ``least`` rows of each arm.
-
-        Neighbouring bins are joined, from the lowest scores up, as soon as there are enough; what
-        remains at the top goes to the last one. No bin then tells of few people.
-
-        Examples
-        --------
-        >>> y, score, treated = [1, 0, 1, 0, 1], [1, 2, 3, 4, 5], [1, 0, 1, 0, 1]
-        >>> BinnedLevels.of(y, score, treated, edges=[1, 2, 3, 4]).merged(1).edges.tolist()
-        [2.0]
-        """
-        least = check_whole(least, "least", 1)
-        if min(self.arm_rows) < least:
-            control, treated = self.arm_rows
-            raise ValueError(
-                f"each arm should have at least {least} rows, got {treated} treated and {control} "
-                f"control. Ask for smaller bins, or more rows."
-            )
-        so_far = np.cumsum(self.sums[:, :, 0], axis=1)
-        starts, reached = [0], np.zeros(2)
-        while (reached + least <= so_far[:, -1]).all():
-            end = max(np.searchsorted(so_far[g], reached[g] + least) for g in (0, 1)) + 1
-            reached = so_far[:, end - 1]
-            starts.append(int(end))
-        starts.pop()  # the last bin takes the rest
-        return BinnedLevels(
-            self.edges[np.array(starts[1:], dtype=np.intp) - 1],
-            np.add.reduceat(self.sums, starts, axis=1),
-            np.minimum.reduceat(self.low, starts),
-            np.maximum.reduceat(self.high, starts),
-            self.outcome_low,
-            self.outcome_high,
-        )
 
     @cached_property
     def ranked(self) -> RankedRows:
@@ -378,22 +343,28 @@ def _around(values: Floats, alone: Floats) -> Floats:
     return edges[np.isfinite(edges)]
 
 
-def score_levels(
-    rows: Rows, model: Any, *, n_bins: int = N_BINS, keep: Keep | None = None
-) -> BinnedLevels:
+def score_levels(rows: Rows, model: Any, *, n_bins: int = N_BINS) -> BinnedLevels:
     """Levels of the scores of all rows, in two readings: a sample for the edges, then the sums.
 
     Parameters
     ----------
-    rows : trial rows that are read batch by batch.
+    rows : trial rows that are read batch by batch; some of them: ``rows.part(...)``.
     model : a fitted model, or a function that can be pickled: (m, d) features to (m,) scores.
     n_bins : largest number of bins. With 65,536 the table takes 5 MB.
-    keep : batch to the rows of it that count, for held-out rows of a larger source.
 
     The evaluation is honest only if the score was not fitted on these rows.
     """
     predict = NamedPredict(model, rows.names) if hasattr(model, "predict") else model
-    return score_levels_each(rows, [predict], n_bins=n_bins, keep=keep)[0]
+    n_bins = check_whole(n_bins, "n_bins", 1)
+    (sample,) = rows.total(partial(_sample, predict=predict, size=16 * n_bins))
+    if not len(sample.values):
+        raise ValueError(
+            "rows should hold at least one row to evaluate, got none. Check the source."
+        )
+    edges = score_edges(sample.values, n_bins)
+    (levels,) = rows.total(partial(_table, predict=predict, edges=edges))
+    levels.check_arms()
+    return cast(BinnedLevels, levels)
 
 
 @dataclass(frozen=True)
@@ -409,44 +380,15 @@ class NamedPredict:
         return np.asarray(self.model.predict(X))
 
 
-def score_levels_each(
-    rows: Rows,
-    predicts: Sequence[Predict],
-    *,
-    n_bins: int = N_BINS,
-    keep: Keep | None = None,
-) -> list[BinnedLevels]:
-    """As :func:`score_levels`, of several scores in the same two readings."""
-    n_bins = check_whole(n_bins, "n_bins", 1)
-    size = 16 * n_bins
-    samples = rows.total(*(partial(_sample, predict=p, keep=keep, size=size) for p in predicts))
-    if not len(samples[0].values):
-        raise ValueError(
-            "rows should hold at least one row to evaluate, got none. Check the source, and keep."
-        )
-    tables = rows.total(
-        *(
-            partial(_table, predict=p, keep=keep, edges=score_edges(sample.values, n_bins))
-            for p, sample in zip(predicts, samples, strict=True)
-        )
-    )
-    for table in tables:
-        table.check_arms()
-    return tables
+def _scores(batch: Batch, predict: Predict) -> Floats:
+    if len(batch.y) == 0:
+        return np.zeros(0)
+    return check_column(predict(batch.X), "score", len(batch.y))
 
 
-def _scored(batch: Batch, predict: Predict, keep: Keep | None) -> tuple[Batch, Floats]:
-    kept = batch if keep is None else keep(batch)
-    if len(kept.y) == 0:
-        return kept, np.zeros(0)
-    return kept, check_column(predict(kept.X), "score", len(kept.y))
+def _sample(batch: Batch, *, predict: Predict, size: int) -> Sample:
+    return Sample.of(_scores(batch, predict), batch.keys, size)
 
 
-def _sample(batch: Batch, *, predict: Predict, keep: Keep | None, size: int) -> Sample:
-    kept, score = _scored(batch, predict, keep)
-    return Sample.of(score, kept.keys, size)
-
-
-def _table(batch: Batch, *, predict: Predict, keep: Keep | None, edges: Floats) -> BinnedLevels:
-    kept, score = _scored(batch, predict, keep)
-    return BinnedLevels.of(kept.y, score, kept.treated, edges)
+def _table(batch: Batch, *, predict: Predict, edges: Floats) -> BinnedLevels:
+    return BinnedLevels.of(batch.y, _scores(batch, predict), batch.treated, edges)

@@ -202,8 +202,8 @@ class Expectation:
     """What treating the top share of the trial's people brings, at a grid of shares.
 
     ``share`` (J,) starts with 0 and ends with 1 (the grid of a plan may lack the 1); ``uplift``
-    (J,) is the curve there and ``standard_error`` (J,) its own; ``pointwise`` is the multiple of it
-    that covers at one share, ``critical`` the one that covers at all shares together. ``reliable``
+    (J,) is the curve there and ``standard_error`` (J,) its own; ``critical`` is the multiple of it
+    that covers at all shares together. ``reliable``
     (J,): whether the trial has rows enough for an interval at this share. ``scores``: those that
     cut off shares of the trial. ``step``: how far apart the shares are at which numbers were kept,
     0 if all were. Between two shares of the grid the curve is a straight line: the
@@ -215,7 +215,6 @@ class Expectation:
     standard_error: Floats
     reliable: Bools
     scores: ScoreQuantiles
-    pointwise: float
     critical: float
     level: float
     n_rows: int
@@ -234,16 +233,12 @@ class Expectation:
                 "a plan should have at least two rows (with groups, two clusters) of each arm, got "
                 "one in an arm. Pass more rows."
             )
-        widest = int(band.standard_error.argmax())
-        error = band.standard_error[widest]  # 0 where no outcome varies: any multiple covers then
-        one = (band.upper - band.uplift)[widest] / error if error > 0 else band.critical
         return cls(
             share=band.share,
             uplift=band.uplift,
             standard_error=band.standard_error,
             reliable=reliable_shares(levels, band.share),
             scores=ScoreQuantiles.of_levels(levels) if scores is None else scores,
-            pointwise=float(one),
             critical=band.critical,
             level=band.level,
             n_rows=levels.n_rows,
@@ -336,7 +331,7 @@ class Expectation:
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """What :meth:`to_dict` wrote; ValueError for anything that it cannot have written."""
         arrays = {name: check_column(plain[name], name) for name in _NUMBERS}
-        numbers = {name: plain[name] for name in ("pointwise", "critical", "level", "step")}
+        numbers = {name: plain[name] for name in ("critical", "level", "step")}
         reliable = np.array(plain["reliable"])
         share, score = arrays["share"], arrays["score"]
         same = {len(share), len(arrays["uplift"]), len(arrays["standard_error"]), len(reliable)}
@@ -367,7 +362,6 @@ class Expectation:
             standard_error=arrays["standard_error"],
             reliable=reliable,
             scores=ScoreQuantiles(score, arrays["above"], arrays["reach"], n_scores),
-            pointwise=numbers["pointwise"],
             critical=numbers["critical"],
             level=numbers["level"],
             n_rows=n_rows,
