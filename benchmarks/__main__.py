@@ -26,7 +26,7 @@ from typing import Any
 
 from benchmarks.harness import run_cases, table_of
 
-NAMES = ("metrics", "fit", "certify", "baselines", "scale", "house", "commands")
+NAMES = ("metrics", "fit", "scoring", "certify", "baselines", "scale", "house", "commands")
 PACKAGES = (
     "auucmax",
     "numpy",

@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """A record for each command; ``--quick``: one run."""
     root = ROOT if arguments.tree is None else arguments.tree.resolve()
     environment = os.environ | {"PYTHONPATH": str(root / "src")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     with tempfile.TemporaryDirectory() as folder:
         write_table(Path(folder) / "hillstrom.csv")
         place = {"cwd": folder, "env": environment}

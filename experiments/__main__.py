@@ -26,6 +26,7 @@ NAMES = (
     "table-1",
     "hillstrom-linear",
     "defaults",
+    "arena",
     "cu2",
     "jobs",
     "ihdp",
@@ -33,10 +34,12 @@ NAMES = (
     "tightness",
     "coverage",
     "progressive",
+    "intervals",
 )
 #: Experiment -> the module that draws its lines, and the file.
 PICTURES = {
     "table-1": ("parameters_picture", "parameters.png"),
+    "arena": ("arena_page", "arena.png"),
     "jobs": ("jobs_page", "jobs.png"),
     "bounds-figure": ("bounds_picture", "bounds.png"),
 }

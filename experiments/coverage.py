@@ -134,7 +134,8 @@ def add_trial(
             counts = tally[name][target]
             counts[0] += 1
             counts[1] += int(bound.lower > value)
-            counts[2] += bound.gap
+            # A bound that claims nothing, for an arm has too few responders, misses nothing.
+            counts[2] += bound.gap if np.isfinite(bound.gap) else 0.0
 
 
 def run_noise(seed: int, n_rows: int = NOISE_ROWS, n_features: int = NOISE_FEATURES) -> Line:

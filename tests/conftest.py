@@ -1,7 +1,7 @@
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 # Two tests run at a time: a second OpenMP thread in each waits more than it works, in small boosted
@@ -14,58 +14,141 @@ settings.load_profile("fixed")
 
 
 #: What only the gate runs, beside tests that are marked one by one: simulations, damaged files,
-#: tables and figures of experiments, pages of the site, networks, which wait for torch, and tests
-#: that take seconds each. The doctests of the networks, and the tests of all estimators, stay in
-#: the inner loop.
+#: tables and figures of experiments, pages of the site, networks, which wait for torch, whole
+#: commands in processes of their own, and the further cases of tests that take seconds each. The
+#: doctests of the networks, and the tests of all estimators, stay in the inner loop.
 GATE = (
     "tests/benchmarks/test_harness.py::test_certificates_can_be_measured",
+    "tests/benchmarks/test_harness.py::test_fits_at_scale_can_be_measured",
     "tests/benchmarks/test_harness.py::test_records_have_the_fields",
+    "tests/benchmarks/test_house.py::test_the_source_has_no_cycle_and_no_long_function",
+    "tests/bounds/test_betting.py::test_close_to_the_normal_limit",
     "tests/bounds/test_betting.py::test_exact_probability_of_a_miss",
+    "tests/bounds/test_betting.py::test_gains_on_hillstrom_are_certified",
     "tests/bounds/test_certify.py::test_thresholds_hold_together",
     "tests/bounds/test_certify.py::test_two_models_are_compared",
     "tests/bounds/test_classical.py::test_one_row_moves_the_estimate",
+    "tests/bounds/test_classical.py::test_unbiased_over_all_samples_of_a_small_population",
+    "tests/bounds/test_fixed_bets.py::test_many_rows_are_drawn_in_batches",
     "tests/bounds/test_progressive.py::test_bounds_are_below_the_truth",
     "tests/bounds/test_progressive.py::test_exact_probability_of_a_miss",
+    "tests/cli/test_bad_input.py::test_the_seed_of_the_model_reaches_the_rivals",
+    "tests/cli/test_demo.py::test_demo_goes_from_the_check_to_the_page",
+    "tests/cli/test_large.py::test_other_commands_tell_the_same_in_pieces",
+    "tests/cli/test_newcomer.py::test_from_the_raw_file_to_the_list",
+    "tests/cli/test_rows.py::test_every_command_takes_groups",
+    "tests/cli/test_rows.py::test_a_model_that_forgets_its_rows_does_not_know_its_file",
+    "tests/cli/test_rows.py::test_nothing_is_certified_where_it_cannot_be_told_which_rows_are_new",
+    "tests/cli/test_rows.py::test_rivals_are_drawn_on_the_rows_of_the_fit[model_without_id]",
+    "tests/cli/test_rows.py::test_the_file_of_the_fit_shows_what_was_found_then[model_without_id]",
     "tests/data/test_fetch.py::test_social_pressure_as_published",
+    "tests/data/test_pieces.py::test_pieces_are_the_whole",
+    "tests/data/test_synthetic.py::test_auuc_is_right_to_1e_4",
+    "tests/encoding/test_texts.py::test_one_alternative_matches_and_the_number_stays_the_same",
+    "tests/estimators/test_all.py::test_scikit_learn_check[CFRNet",
+    "tests/estimators/test_all.py::test_scikit_learn_check[GANITE",
+    "tests/estimators/test_auucmax.py::test_adam_comes_near_the_exact_solution",
+    "tests/estimators/test_lambdamart.py::test_same_seed_same_scores_for_any_number_of_threads",
+    "tests/estimators/test_learning_rows.py::test_a_norm_is_searched_on_a_part_and_fitted_on_all",
     "tests/estimators/test_learning_rows.py::test_choice_by_folds_of_a_stream",
     "tests/estimators/test_learning_rows.py::test_columns_far_from_zero",
-    "tests/estimators/test_network_files.py",
-    "tests/estimators/test_networks.py",
+    "tests/estimators/test_meta.py::test_regret_falls_with_the_rows_where_the_model_is_right",
+    "tests/estimators/test_multi_arm.py::test_arrays_polars_numbers_seeds_and_clones",
+    "tests/estimators/networks/test_files.py",
+    "tests/estimators/networks/test_models.py",
+    "tests/estimators/test_svm_dp.py::test_hillstrom_in_few_steps",
+    "tests/evaluation/test_curves.py::test_standard_errors_agree_with_the_bootstrap",
+    "tests/evaluation/test_curves.py::test_standard_errors_agree_with_the_jackknife",
+    "tests/evaluation/test_inference.py::test_standard_errors_agree_with_the_bootstrap",
+    "tests/evaluation/test_inference.py::test_standard_errors_agree_with_the_jackknife",
     "tests/experiments/",
     "tests/export/test_onnx_model.py::test_models_that_were_saved_and_loaded",
     "tests/fuzz/",
+    "tests/pairs/test_objective.py::test_more_rows_than_the_compiler_waits_for",
+    "tests/pairs/test_passes.py::test_a_disk_that_fails_while_the_code_is_stored",
+    "tests/pairs/test_passes.py::test_kernels_equal_their_numpy_twins",
+    "tests/pairs/test_passes.py::test_small_problems_compile_nothing",
     "tests/statistical/",
     "tests/test_architecture.py::test_examples_of_the_models_page_run",
-    "tests/test_compare.py::test_results_depend_neither_on_processes",
+    "tests/test_architecture.py::test_submodules_are_attributes",
+    "tests/compare/test_run.py::test_results_depend_neither_on_processes",
+    "tests/compare/test_run.py::test_warnings_of_workers_reach_the_caller",
     "tests/test_docs_site.py",
     "tests/trial_model/test_file.py::test_files_are_small[30000]",
+    "tests/trial_model/test_file.py::test_round_trip[",
+    "tests/trial_model/test_file.py::test_round_trip_of_other_ways_to_fit",
+    "tests/trial_model/test_fitting.py::test_a_rival_has_the_numbers_of_its_own_fit[0.4]",
+    "tests/trial_model/test_fitting.py::test_names_of_columns_are_made_texts",
+    "tests/trial_model/test_fitting.py::test_within_some_minutes_trees_learn_from_a_part",
+    "tests/cli/test_demo.py::test_json_has_the_numbers",
+    "tests/cli/test_screen.py::test_report_and_target_wait_only_for_what_they_use",
+    "tests/cli/test_screen.py::test_a_reader_who_goes_away_is_no_failed_check",
+    "tests/trial_model/test_file.py::test_trees_of_an_ensemble_are_kept_and_score_the_same",
+    "tests/export/test_sql.py::test_other_dialects_translated_bend_and_branch_as_python_does",
+    "tests/estimators/test_learning_rows.py::test_memory_and_streams_deal_the_same_folds",
+    "tests/bounds/test_betting.py::test_clusters_are_dealt_whole",
 )
 #: The quick test of each that the inner loop keeps.
 KEPT = (
-    "tests/estimators/test_networks.py::test_parameter_counts",
-    "tests/estimators/test_network_files.py::test_saved_and_loaded[TARNet]",
+    "tests/bounds/test_classical.py::test_unbiased_over_all_samples_of_a_small_population[block-bernstein",
+    "tests/bounds/test_fixed_bets.py::test_many_rows_are_drawn_in_batches[8000]",
+    "tests/cli/test_large.py::test_other_commands_tell_the_same_in_pieces[check",
+    "tests/cli/test_large.py::test_other_commands_tell_the_same_in_pieces[evaluate {model} {later}",
+    "tests/cli/test_rows.py::test_nothing_is_certified_where_it_cannot_be_told_which_rows_are_new[]",
+    "tests/data/test_pieces.py::test_pieces_are_the_whole[csv]",
+    "tests/data/test_pieces.py::test_pieces_are_the_whole[parquet]",
+    "tests/data/test_synthetic.py::test_auuc_is_right_to_1e_4[tied-0.5]",
+    "tests/data/test_synthetic.py::test_auuc_is_right_to_1e_4_where_it_is_an_integral[population1",
+    "tests/estimators/test_learning_rows.py::test_a_norm_is_searched_on_a_part_and_fitted_on_all[bound",
+    "tests/estimators/networks/test_files.py::test_saved_and_loaded[TARNet]",
+    "tests/estimators/networks/test_models.py::test_parameter_counts",
+    "tests/evaluation/test_curves.py::test_standard_errors_agree_with_the_bootstrap[clustered-0.5]",
+    "tests/evaluation/test_curves.py::test_standard_errors_agree_with_the_jackknife[weighted-None",
+    "tests/evaluation/test_inference.py::test_standard_errors_agree_with_the_bootstrap[True-joint]",
+    "tests/evaluation/test_inference.py::test_standard_errors_agree_with_the_jackknife[both-joint",
     "tests/experiments/test_experiments.py::test_the_page_that_is_kept",
+    "tests/estimators/test_learning_rows.py::test_memory_and_streams_deal_the_same_folds_and_choose_the_same[cv]",
     "tests/fuzz/test_feeding.py",
+    "tests/pairs/test_passes.py::test_kernels_equal_their_numpy_twins[True-",
+    "tests/trial_model/test_file.py::test_round_trip[auucmax]",
+    "tests/trial_model/test_file.py::test_round_trip[tm]",
+    "tests/trial_model/test_file.py::test_round_trip_of_other_ways_to_fit[options0]",
 )
+#: Folders whose tests share models, a session or compiled code, which one process makes once.
+TOGETHER = ("tests/bounds/", "tests/cli/", "tests/pairs/", "tests/spark/", "tests/trial_model/")
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if item.nodeid.startswith(GATE) and not item.nodeid.startswith(KEPT):
-            item.add_marker(pytest.mark.gate)
+def pytest_collection_modifyitems(config, items):
+    """Choose the tier of each test; properties are in both, in the gate with all their examples."""
+    tier = config.option.markexpr
+    properties = [item for item in items if is_hypothesis_test(getattr(item, "obj", None))]
+    slow = [i for i in items if i.nodeid.startswith(GATE) and not i.nodeid.startswith(KEPT)]
+    for item in slow + (properties if tier == "gate" else []):
+        item.add_marker(pytest.mark.gate)
+    if tier == "not gate":
+        for test in {item.obj for item in properties}:
+            _lower_examples(test)
+
+
+def _lower_examples(test):
+    """A third of the examples, but ten of those that have as many."""
+    own = test._hypothesis_internal_use_settings  # a second @settings would be refused
+    few = min(own.max_examples, max(10, own.max_examples // 3))
+    test._hypothesis_internal_use_settings = settings(own, max_examples=few)
 
 
 @pytest.hookimpl(optionalhook=True)  # there is no such hook without xdist
 def pytest_xdist_make_scheduler(config, log):
-    """All tests of tests/spark go to one worker: they share a session, which is slow to start.
+    """All tests of a folder of TOGETHER go to one worker.
 
     By their path: from pytest 9.2 on, xdist 3.8 loses the marks that it has for this.
     """
     from xdist.scheduler import LoadGroupScheduling
 
-    class SparkOnOneWorker(LoadGroupScheduling):
+    class FoldersOnOneWorker(LoadGroupScheduling):
         def _split_scope(self, nodeid):
-            return "spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
+            folder = next((name for name in TOGETHER if nodeid.startswith(name)), None)
+            return folder or super()._split_scope(nodeid)
 
-    return SparkOnOneWorker(config, log) if config.getvalue("dist") == "loadgroup" else None
+    return FoldersOnOneWorker(config, log) if config.getvalue("dist") == "loadgroup" else None

@@ -8,6 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+from auucmax.estimators.trees import TreeScores
+
 
 class SmallTrial(NamedTuple):
     y: np.ndarray
@@ -43,3 +45,27 @@ def binned_trials(draw, min_arm=1, **options):
     ends = st.sampled_from(np.concatenate([values, values - 0.01, values + 1e6]).tolist())
     edges = np.array(sorted(draw(st.sets(ends, max_size=6))))
     return rows, edges, (rows.score[:, None] > edges).sum(axis=1)
+
+
+@st.composite
+def forests(draw, n_features, cuts=(-1.0, -0.5, 0.0, 0.5, 1.0)):
+    """Trees of any shape, some of them a leaf, in which few numbers are thresholds."""
+    nodes, deepest = [], 0
+
+    def grow(level):
+        nonlocal deepest
+        number, deepest = len(nodes), max(deepest, level)
+        nodes.append([0, 0.0, number, number, False, draw(st.integers(-9, 9)) / 7])
+        if level < 5 and draw(st.integers(0, 5)) > level:
+            feature, cut = draw(st.integers(0, n_features - 1)), draw(st.sampled_from(cuts))
+            children = grow(level + 1), grow(level + 1)
+            nodes[number] = [feature, cut, *children, draw(st.booleans()), 0.0]
+        return number
+
+    roots = [grow(0) for _ in range(draw(st.integers(1, 6)))]
+    feature, threshold, left, right, gap, value = zip(*nodes, strict=True)
+    whole = [np.array(column, dtype=np.int64) for column in (feature, left, right, roots)]
+    return TreeScores(
+        whole[0], np.array(threshold), whole[1], whole[2], np.array(gap), np.array(value, float),
+        whole[3], deepest,
+    )  # fmt: skip

@@ -24,7 +24,7 @@ def test_imports_only_go_down():
 
 HEAVY = (
     "duckdb", "lightgbm", "matplotlib", "numba", "numpy", "pandas", "pyarrow", "pyspark", "scipy",
-    "skops", "sklearn", "torch",
+    "sklearn", "torch",
 )  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def test_submodules_are_attributes():
     for name in re.findall(r"\bauucmax\.([a-z_]+)", readme):
         assert name in auucmax.__all__, name
     (last,) = loaded_by(f"import auucmax\nfor name in {names}: getattr(auucmax, name).__doc__")
-    for library in ("duckdb", "lightgbm", "matplotlib", "numba", "pyspark", "skops", "torch"):
+    for library in ("duckdb", "lightgbm", "matplotlib", "numba", "pyspark", "torch"):
         assert library not in last
     assert dir(auucmax) == sorted(auucmax.__all__)
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from auucmax._files import check_target, whole_file
+from auucmax._files import check_source, check_target, private_folder, whole_file, without_passwords
 
 
 def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -83,3 +83,63 @@ def test_the_input_is_no_output(tmp_path):
         with pytest.raises(ValueError, match="another file than the input"):
             check_target(same, "postgresql://host/db", data)
     assert check_target(tmp_path / "list.csv", data) == tmp_path / "list.csv"
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["mysql://me:se cret'@shop/trial", "https://me:se/cret@shop/a.csv", "s3://me:se@cret@shop/x"],
+)
+def test_no_password_in_the_message_of_an_address_that_is_none_of_ours(address):
+    with pytest.raises(ValueError, match="got nothing at") as caught:
+        check_source(address)
+    assert "cret" not in str(caught.value)
+
+
+def test_texts_that_have_no_password_stay():
+    for text in ("rows at 10:30, mail me@home", "http://shop:80/a.csv", "C:\\rows.csv", "a=b@c"):
+        assert without_passwords(text) == text
+
+
+def test_what_is_being_written_is_private(tmp_path):
+    with whole_file(tmp_path / "list.csv") as beside:
+        assert beside.stat().st_mode & 0o777 == 0o600
+        beside.write_text("id")
+    with whole_file(tmp_path / "key", private=True) as beside:
+        beside.write_text("id")
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_dead_processes_left_is_cleared(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (left := tmp_path / ".list.csv.deadbeef.auucmax-part").write_text("half")
+    (other := tmp_path / ".else.csv.deadbeef.auucmax-part").write_text("half")
+    (folder := tmp_path / "auucmax-rows-deadbeef").mkdir()
+    (folder / "rows.parquet").write_text("half")
+    (folder / ".auucmax-temporary").touch()
+    for path in (left, folder):
+        os.utime(path, (0, 0))
+    with whole_file(tmp_path / "list.csv") as beside, private_folder() as own:
+        assert not left.exists()
+        assert not folder.exists()
+        # Those of living ones stay, however old: theirs are locked.
+        for path in (beside, own):
+            os.utime(path, (0, 0))
+        with whole_file(tmp_path / "list.csv"), private_folder():
+            assert beside.exists()
+            assert own.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [other.name, "list.csv"]
+
+
+def test_what_the_user_named_so_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in ("auucmax-demo.png", "auucmax-rows-deadbeef.csv", ".list.csv.oldolder.part"):
+        (tmp_path / name).write_text("mine")
+    (tmp_path / "auucmax-rows-december" / "more").mkdir(parents=True)
+    (tmp_path / "auucmax-rows-december" / "rows.parquet").write_text("mine")
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    for path in tmp_path.rglob("*"):
+        os.utime(path, (0, 0))
+    with private_folder(), whole_file(tmp_path / "list.csv") as beside:
+        beside.write_text("id")
+    (tmp_path / "list.csv").unlink()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before

@@ -232,3 +232,22 @@ def test_adam_stays_in_the_ball_comes_near_and_repeats():
     assert 1 <= n_epochs <= 200
     assert np.array_equal(w, run(0)[0])
     assert not np.array_equal(w, run(1)[0])
+
+
+def test_a_search_that_gets_nowhere_ends():
+    """Where each step needs many trials, two evaluations for each step are all there are."""
+    rng = np.random.default_rng(0)
+
+    class Rough:
+        n_asked = 0
+
+        def value_and_gradient(self, w):
+            self.n_asked += 1
+            return float(rng.random()), rng.standard_normal(len(w))
+
+        def hessian(self, w):
+            return np.eye(len(w))
+
+    rough = Rough()
+    minimise_over_ball(rough, 1.0, start=np.zeros(3), method="projected", max_steps=20)
+    assert rough.n_asked <= 45

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from auucmax import auuc_difference, auuc_inference, auuc_score, policy_risk
-from auucmax._validation import check_column, unknown_columns_message
+from auucmax._validation import check_column, check_outcome, unknown_columns_message
 from auucmax.evaluation import (
     conventions,
     policy_risk_inference,
@@ -172,7 +172,7 @@ def test_bad_rows(metric, case):
                 sample_weight=[1, 1, 0, 0, 1, 1, 1, 1],
                 randomised=[1] * 4 + [0] * 4,
             ),
-            "got only zeros for the control rows",
+            "the rows that remain should hold both arms",
         ),
         (
             lambda: policy_risk(Y, SCORE, treatment=T, randomised=["y", "n", "y", "n"]),
@@ -210,6 +210,25 @@ def test_labels_as_text_categories_and_columns():
 
 def test_huge_numbers_are_not_taken_for_infinite_ones():
     assert check_column([1e308, 1e308], "y").tolist() == [1e308, 1e308]
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        ([0, 1e154], "between 1e-100 and 1e"), ([0, -1e249], "got 1e"), ([0, 1e-160], "1e-160"),
+        ([1e30, 1e30 + 2e14], "floats round such differences away"), ([1e30, 1e30], "first 12"),
+    ],
+)  # fmt: skip
+def test_outcomes_that_floats_cannot_compute_with(y, words):
+    with pytest.raises(ValueError, match=words):
+        check_outcome(y, "the outcome")
+    with pytest.raises(ValueError, match=words):
+        auuc_score(y * 2, SCORE, treatment=T)
+
+
+def test_outcomes_that_floats_can_compute_with():
+    for y in ([0.0, 0.0], [7.0, 7.0], [1e99, -1e99], [0, 1e-99], [1e9, 1e9 + 1]):
+        assert check_outcome(np.array(y, dtype=float)).tolist() == y
 
 
 def test_extreme_weights_and_wide_integers():

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from auucmax._validation import Floats, Rows, check_choice, check_column, check_whole
-from auucmax.evaluation.ranking import ranked_parts
+from auucmax.evaluation.ranking import sorted_rows
 from experiments.rival_bounds.arms import Arm, binary_rows, check_features, check_size, class_rows
 
 N_SAMPLES = {"pairs": 1_000_000, "draws": 1000, "exact": 0}
@@ -208,7 +208,8 @@ def _scores(X: Floats, w: Floats) -> Floats:
 
 
 def _aucs(linear: LinearRows, score: Floats) -> list[float]:
-    areas = [abs(p.area()) for p in ranked_parts(linear.rows._replace(score=score), "separate")]
+    parts = sorted_rows(linear.rows._replace(score=score)).parts("separate")
+    areas = [abs(part.area()) for part in parts]
     return [
         (area - arm.rate**2 / 2) / arm.weight for area, arm in zip(areas, linear.arms, strict=True)
     ]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from numpy.random import Generator
@@ -15,29 +15,21 @@ from scipy.special import betaincinv
 
 from auucmax._validation import Bools, Floats, Rows, check_choice, check_rows, check_whole
 from auucmax.bounds.blocks import block_floor
-from auucmax.bounds.bound import Bound, LowerBound, Target
+from auucmax.bounds.bound import Bound, LowerBound
 from auucmax.bounds.classical import (
+    CONDITIONAL,
+    RANDOMISED,
     ArmArea,
-    binary_arms,
-    centre_of,
+    Asked,
+    Question,
     check_binary,
     held_out_rows,
-    log_inverse,
-    lower_bound,
+    separate_arms,
 )
-from auucmax.evaluation.ranking import RankedRows, ranked_parts
+from auucmax.evaluation.ranking import RankedRows, sorted_rows
 
 
-def agarwal_fixed_bound(
-    y: ArrayLike,
-    score: ArrayLike,
-    *,
-    treatment: ArrayLike,
-    target: Target = "auuc",
-    delta: float = 0.05,
-    n_candidates: int = 1,
-    control: Any = None,
-) -> LowerBound:
+def agarwal_fixed_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) -> LowerBound:
     """AUUC, or gain, given the class counts, from one bound for the AUC of each arm; y is 0 or 1.
 
     gap = sum over arms of lam_g sqrt((1/m_g+ + 1/m_g-) ln(2 n_candidates / delta) / 2): the
@@ -53,23 +45,14 @@ def agarwal_fixed_bound(
     >>> round(agarwal_fixed_bound(trial.y, score, treatment=trial.treatment).gap, 5)
     0.00619
     """
-    centre, log_term = centre_of(target), log_inverse(delta, n_candidates, parts=2)
-    arms = binary_arms(y, score, treatment=treatment, control=control)
+    rows, question = held_out_rows(y, score, binary=True, **asked)
+    arms, log_term = separate_arms(rows), question.log_inverse(parts=2)
     # lam_g^2 (1/m_g+ + 1/m_g-) = lam_g / n_g, which is 0 for an arm with one class: no pairs.
     gap = sum(np.sqrt(arm.spread / arm.n_rows * log_term / 2) for arm in arms)
-    return lower_bound("agarwal-fixed", _difference(arms, centre), gap, delta)
+    return question.bound("agarwal-fixed", _difference(arms, question.centre), gap)
 
 
-def per_class_bound(
-    y: ArrayLike,
-    score: ArrayLike,
-    *,
-    treatment: ArrayLike,
-    target: Target = "auuc",
-    delta: float = 0.05,
-    n_candidates: int = 1,
-    control: Any = None,
-) -> LowerBound:
+def per_class_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) -> LowerBound:
     """Population AUUC, or gain, from bounds for each arm's rate and AUC; y is 0 or 1.
 
     In the population theta_g = p_g (1 - p_g) A_g + p_g^2 / 2, non-decreasing in the rate p_g (its
@@ -91,31 +74,27 @@ def per_class_bound(
     >>> round(per_class_bound(trial.y, score, treatment=trial.treatment).gap, 4)
     0.0122
     """
-    centre, log_term = centre_of(target), log_inverse(delta, n_candidates, parts=4)
-    treated, untreated = arms = binary_arms(y, score, treatment=treatment, control=control)
+    rows, question = held_out_rows(y, score, binary=True, **asked)
+    treated, untreated = arms = separate_arms(rows)
+    delta, log_term = question.delta, question.log_inverse(parts=4)
     low, high = _auc_limit(treated, -1, log_term), _auc_limit(untreated, 1, log_term)
-    if target == "auuc":
+    if question.centre == 0:  # AUUC
         lower = _area(_rates(treated, delta / 4)[0], low)
         lower -= _area(_rates(untreated, delta / 4)[1], high)
     else:
         lower = _lowest_gain(_rates(treated, delta / 8), low - 0.5)
         lower += _lowest_gain(_rates(untreated, delta / 8), 0.5 - high)
-    estimate = _difference(arms, centre)
-    return lower_bound("per-class", estimate, estimate - lower, delta)
+    estimate = _difference(arms, question.centre)
+    return question.bound("per-class", estimate, estimate - lower)
 
 
 def block_bernstein_bound(
     y: ArrayLike,
     score: ArrayLike,
     *,
-    treatment: ArrayLike,
-    target: Target = "auuc",
-    delta: float = 0.05,
-    n_candidates: int = 1,
-    outcome_range: tuple[float, float] = (0.0, 1.0),
-    control: Any = None,
     block_size: int = 10,
     random_state: int | Generator | None = 0,
+    **asked: Unpack[Asked],
 ) -> LowerBound:
     """Population AUUC, or gain, from small blocks of rows, each an unbiased estimate by itself.
 
@@ -145,12 +124,9 @@ def block_bernstein_bound(
     >>> round(bound.estimate, 3), round(bound.gap, 4)
     (0.008, 0.0047)
     """
-    centre = centre_of(target)
-    log_term = log_inverse(delta, n_candidates, parts=2)
     block_size = check_whole(block_size, "block_size", 2)
-    rows, scale = held_out_rows(
-        y, score, treatment=treatment, control=control, outcome_range=outcome_range
-    )
+    rows, question = held_out_rows(y, score, **asked)
+    centre, log_term = question.centre, question.log_inverse(parts=2)
     n_treated = int(rows.treated.sum())
     n_control = len(rows.y) - n_treated
     n_blocks = min(len(rows.y) // block_size, n_treated, n_control)
@@ -166,7 +142,7 @@ def block_bernstein_bound(
     length += max(block_floor(b, a, centre) for a, b in shapes)
     gap = np.sqrt(2 * w.var(ddof=1) * log_term / n_blocks)
     gap += 7 * length * log_term / (3 * (n_blocks - 1))
-    return lower_bound("block-bernstein", scale * float(w.mean()), scale * gap, delta)
+    return question.bound("block-bernstein", float(w.mean()), gap)
 
 
 def _deal(treated: Bools, n_blocks: int, rng: Generator) -> NDArray[np.intp]:
@@ -255,10 +231,11 @@ def threshold_band_bound(
     (array([0.    , 0.0405, 0.0452]), array([-0.0186,  0.0219,  0.0266]))
     """
     check_choice(form, "form", FORMS)
-    log_term = log_inverse(delta, n_candidates, parts=2 if form == "counts" else 4)
+    question = Question.of("auuc", delta, n_candidates)
+    log_term = question.log_inverse(parts=2 if form == "counts" else 4)
     rows = check_rows(y, score, treatment=treatment, control=control)
     check_binary(rows.y)
-    (part,) = ranked_parts(rows, "joint")
+    part = sorted_rows(rows)
     estimate = part.ranking.from_top(part.signed_outcome())
     if form == "counts":
         gap = sum(np.sqrt(log_term / (2 * part.arm_total(arm))) for arm, _ in part.arms)
@@ -328,42 +305,30 @@ def _lowest_gain(rates: tuple[float, float], excess: float) -> float:
     return worst * (1 - worst) * excess
 
 
-_RANDOMISED = "randomised trial, independent rows, score fixed before (or one of n_candidates)"
-_POPULATION = "AUUC, or gain over random, of the population"
-_CONDITIONAL = "AUUC, or gain over random, at the sample's class counts and the population's AUCs"
-_HOLDS = "holds for every n"
 HELD_OUT_RIVALS = (
     Bound(
         name="agarwal-fixed",
         function=agarwal_fixed_bound,
-        rows="held out",
-        target=_CONDITIONAL,
+        target=CONDITIONAL,
         ranking="separate",
-        assumptions=f"{_RANDOMISED}; y 0/1",
+        assumptions=f"{RANDOMISED}; y 0/1",
         formula="sum_g lam_g sqrt((1/m_g+ + 1/m_g-) ln(2M/delta) / 2)",
         reference="Agarwal, Graepel, Herbrich, Har-Peled and Roth 2005",
-        validity=f"{_HOLDS}, given the class counts",
+        validity="holds for every n, given the class counts",
     ),
     Bound(
         name="per-class",
         function=per_class_bound,
-        rows="held out",
-        target=_POPULATION,
         ranking="separate",
-        assumptions=f"{_RANDOMISED}; y 0/1",
+        assumptions=f"{RANDOMISED}; y 0/1",
         formula="worst AUUC over limits for each arm's rate and AUC, delta/4 each",
         reference="Clopper and Pearson 1934; Agarwal et al. 2005",
-        validity=_HOLDS,
     ),
     Bound(
         name="block-bernstein",
         function=block_bernstein_bound,
-        rows="held out",
-        target=_POPULATION,
-        ranking="joint",
-        assumptions=f"{_RANDOMISED}; y in a known range; the dealing fixed before",
+        assumptions=f"{RANDOMISED}; y in a known range; the dealing fixed before",
         formula="sqrt(2 V L / K) + 7 R L / (3(K-1)), K blocks of 10 rows",
         reference="Maurer and Pontil 2009",
-        validity=_HOLDS,
     ),
 )

@@ -1,6 +1,24 @@
-"""``python -m auucmax``: the same as the ``auucmax`` command."""
+"""The ``auucmax`` command, and ``python -m auucmax``."""
 
-from auucmax.cli import main
+import os
+import signal
+import sys
+from typing import Any
+
+
+def main() -> None:
+    """Run a command; Ctrl-C ends it in one line, also before libraries are loaded."""
+    signal.signal(signal.SIGINT, _stop)
+    from auucmax.cli import main as run
+
+    run()
+
+
+def _stop(*_: Any) -> None:
+    # At once: an exception in the middle of an import may end up as anything.
+    print("auucmax: interrupted; files are as they were", file=sys.stderr, flush=True)
+    os._exit(130)
+
 
 if __name__ == "__main__":
     main()

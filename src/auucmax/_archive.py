@@ -88,6 +88,11 @@ class ArchiveFormat:
         """
         name = Path(path).name or str(Path(path))  # "." has no name, nor has the root
         content = self._bytes(Path(path), name)
+        if not content.startswith(b"PK"):
+            raise ModelFileError(
+                f"{name} should be a whole {self.noun}, got one that cannot be used, a table "
+                f"perhaps. Where a {self.noun} and a table are named, the {self.noun} comes first."
+            )
         try:
             # Another version may have other members, in another form: the version comes first.
             version = self._version(content)

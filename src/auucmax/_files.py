@@ -1,15 +1,27 @@
-"""Files to read, and files to write: beside and renamed, so that nobody ever finds half of one."""
+"""Files to read, and files to write: beside and renamed, so that nobody ever finds half of one.
+
+What is written for a while is private, and what processes left that were killed is cleared.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from glob import glob
+from glob import escape, glob
 from pathlib import Path
 
+from auucmax._messages import without_passwords
+
 DATABASES = ("postgresql://", "postgres://")  #: what the address of a database begins with
+_FOLDER, _MARK = "auucmax-rows-", ".auucmax-temporary"
+_PART = ".auucmax-part"
+_RANDOM = "????????"  # what tempfile puts into a name
+_FRESH = 60.0  # seconds, in which a temporary file may not be locked yet
 
 
 def files_at(source: str) -> list[str]:
@@ -27,18 +39,11 @@ def check_source(source: str, kind: type[ValueError] = ValueError) -> None:
     A command can ask this before the libraries are loaded that would read it.
     """
     if not source.startswith(DATABASES) and not files_at(source):
+        source = without_passwords(source)
         raise kind(
             f"{Path(source).name or source} should be a file, a folder or a pattern that matches "
             f"files, got nothing at {source!r}. Check the path."
         )
-
-
-def _files_of(source: str | os.PathLike[str]) -> list[str]:
-    """The file itself, those that match a pattern, or all that are in a folder."""
-    found = files_at(os.fspath(source))
-    if len(found) == 1 and os.path.isdir(found[0]):
-        return [str(file) for file in Path(found[0]).rglob("*")]
-    return found
 
 
 def check_target(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) -> Path:
@@ -62,8 +67,10 @@ def check_target(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) 
             f"the folder of the output should be one that you may write to, got {target}. Name a "
             f"file elsewhere."
         )
-    for given in [file for source in inputs for file in _files_of(source)]:
-        if target.exists() and os.path.exists(given) and target.samefile(given):
+    given = [Path(file) for source in inputs for file in files_at(os.fspath(source))]
+    given += [file for folder in given if folder.is_dir() for file in folder.rglob("*")]
+    for file in given:
+        if target.exists() and file.exists() and target.samefile(file):
             raise ValueError(
                 f"the output should be another file than the input, got {target} for both. Name "
                 f"another."
@@ -72,10 +79,11 @@ def check_target(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) 
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[Path]:
     """A path to write to; it takes the place of ``path`` if no error comes.
 
-    A link stays a link: what it points to is replaced.
+    While it is written, and later if it is ``private``, only this user can read it. A link stays a
+    link: what it points to is replaced.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -85,24 +93,83 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     'id'
     """
     target = Path(os.path.realpath(check_target(path)))
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    os.close(handle)
+    prefix = f".{target.name}."
+    _clear(target.parent, f"{escape(prefix)}{_RANDOM}{_PART}")
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=prefix, suffix=_PART)
     beside = Path(name)
     try:
+        _lock(handle)
         yield beside
         with beside.open("rb") as file:
             os.fsync(file.fileno())  # or a power cut could leave a name without its contents
-        beside.chmod(_mode(target))
+        # The mode of the file that is replaced, or what the user's mask says.
+        if private:
+            mode = 0o600
+        elif target.exists():
+            mode = target.stat().st_mode & 0o777
+        else:
+            os.umask(mask := os.umask(0))
+            mode = 0o666 & ~mask
+        beside.chmod(mode)
         os.replace(beside, target)
     finally:
+        os.close(handle)
         with suppress(FileNotFoundError):
             beside.unlink()
 
 
-def _mode(target: Path) -> int:
-    """That of the file that is replaced, or what the user's mask says."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """A folder for rows that do not fit into memory, which only this user can read.
+
+    >>> with private_folder() as folder:
+    ...     oct(folder.stat().st_mode)[-3:]
+    '700'
+    """
+    _clear(Path(tempfile.gettempdir()), f"{_FOLDER}{_RANDOM}")
+    with tempfile.TemporaryDirectory(prefix=_FOLDER, ignore_cleanup_errors=True) as name:
+        handle = os.open(Path(name) / _MARK, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            _lock(handle)
+            yield Path(name)
+        finally:
+            os.close(handle)
+
+
+def _clear(folder: Path, pattern: str) -> None:
+    """Remove what processes left that are no more: nobody holds its lock.
+
+    A folder is ours only if our mark is in it: others may have such a name.
+    """
+    if not _locks():
+        return
+    for path in folder.glob(pattern):
+        with suppress(OSError):  # another's, or gone already
+            found = path.lstat()
+            if found.st_uid != os.getuid() or time.time() - found.st_mtime < _FRESH:
+                continue
+            locked = path / _MARK if stat.S_ISDIR(found.st_mode) else path
+            handle = os.open(locked, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                if _lock(handle):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            finally:
+                os.close(handle)
+
+
+def _locks() -> bool:
+    """Whether the system tells if a process that holds a file is alive."""
+    return os.name == "posix"
+
+
+def _lock(handle: int) -> bool:
+    """Hold a file until the handle is closed, by us or by our death; whether nobody else does."""
+    if not _locks():
+        return False
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -27,3 +29,20 @@ def import_optional(name: str, *, extra: str) -> Any:
             f"{name} should be installed to use this, got no such module. "
             f'Run: pip install "auucmax[{extra}]"'
         ) from error
+
+
+def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a package whose names are imported from their homes at first use.
+
+    >>> lazy_names("json", {"JSONDecoder": "decoder"})("JSONDecoder").__name__
+    'JSONDecoder'
+    """
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get

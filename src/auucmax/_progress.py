@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from auucmax._messages import visible
+
 Item = TypeVar("Item")
 
 PATIENCE = 2.0  #: seconds without a bar
@@ -25,11 +27,12 @@ def track(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
         yield from items
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
 
     started = time.perf_counter()
     with Progress(console=Console(stderr=True), transient=True, disable=False) as progress:
-        task = progress.add_task(label, total=total, visible=False)
+        task = progress.add_task(escape(visible(label)), total=total, visible=False)
         for item in items:
             yield item
             late = time.perf_counter() - started > PATIENCE

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+LARGEST = 1e100  #: in size, of numbers that are computed with
 
 
 class Rows(NamedTuple):
@@ -63,12 +64,32 @@ def check_column(
     with np.errstate(over="ignore", invalid="ignore"):
         suspicious = not np.isfinite(array.sum())
     if suspicious and not (finite := np.isfinite(array)).all():
-        n_missing = int(np.isnan(array).sum())
-        if n_missing:
+        if n_missing := int(np.isnan(array).sum()):
             raise ValueError(missing_message(name, n_missing))
         raise ValueError(
             f"{name} should hold finite numbers, got {int((~finite).sum())} infinite values. "
             f"Clip them or drop these rows."
+        )
+    return array
+
+
+def check_outcome(
+    values: ArrayLike, name: str = "y", n_rows: int | None = None, *, than: str = "y"
+) -> Floats:
+    """A column of numbers whose squares, and whose differences, float64 can hold."""
+    array = check_column(values, name, n_rows, than=than)
+    low, high = float(array.min()), float(array.max())
+    size = max(abs(low), abs(high))
+    if size > 0 and not 1 / LARGEST <= size <= LARGEST:
+        raise ValueError(
+            f"{name} should hold numbers between {1 / LARGEST:g} and {LARGEST:g} in size, got "
+            f"{size:g}: squares of it cannot be computed with. Use another unit."
+        )
+    is_coarse = high - low < 1000 * np.finfo(np.float64).eps * size
+    if is_coarse and (high > low or size >= 2.0**53):
+        raise ValueError(
+            f"{name} should hold numbers that differ in their first 12 digits, got {low!r} to "
+            f"{high!r}: floats round such differences away. Subtract a constant first."
         )
     return array
 
@@ -80,31 +101,36 @@ def check_treatment(
 
     ``treatment`` holds 0/1 or booleans, or two labels of which ``control`` names the untreated one.
     """
-    array = check_one_dimensional(treatment, "treatment", n_rows)
-    if array.dtype == bool:
-        if control is not None and control not in (0, 1):
-            raise ValueError(
-                f"control should be one of the labels in treatment, False, True; got {control!r}."
-            )
-        treated = array if control is None else array != bool(control)
-        levels: list[Any] = [False, True]
-    elif array.dtype.kind in "biuf":
-        if array.dtype.kind == "f" and (n_missing := int(np.isnan(array).sum())):
-            raise ValueError(missing_message("treatment", n_missing))
-        treated, levels = _numeric_arms(array, control)
-    else:
-        missing = np.asarray(pd.isna(array))
-        if missing.any():
-            raise ValueError(missing_message("treatment", int(missing.sum())))
-        levels = sorted(pd.unique(array).tolist(), key=str)
-        if control is None and not set(levels) <= {0, 1}:
-            raise ValueError(
-                f"treatment should be 0/1 or boolean, or come with the label of the control group; "
-                f"got the labels {listed(levels)}. "
-                f"Pass control=..., for example control={levels[0]!r}."
-            )
-        treated = np.asarray(array != (0 if control is None else control), dtype=bool)
-    _check_arms(treated, levels, control)
+    array = check_labels(treatment, "treatment", n_rows)
+    is_numeric = array.dtype.kind in "biuf"
+    levels: list[Any] = [False, True]
+    if array.dtype.kind in "iu" and array.min() == 0 and array.max() == 1:
+        levels = [0, 1]  # without the table of all values that the general way takes
+    elif array.dtype != bool:
+        levels = sorted(pd.unique(array).tolist(), key=None if is_numeric else str)
+    if control is None and not set(levels) <= {0, 1}:
+        got, advice = ", got", "Keep the rows of one arm and the control, coded 1 and 0."
+        if not is_numeric:
+            got = ", or come with the label of the control group; got the labels"
+            advice = f"Pass control=..., for example control={levels[0]!r}."
+        elif len(levels) <= 2:
+            advice = "Pass control=... to name the value of the control group."
+        raise ValueError(f"treatment should be 0/1 or boolean{got} {listed(levels)}. {advice}")
+    if len(levels) > 2:
+        raise ValueError(
+            f"treatment should have two levels, got {len(levels)}: {listed(levels)}. "
+            f"Keep the rows of one arm and the control."
+        )
+    if control is not None and control not in levels:
+        raise ValueError(
+            f"control should be one of the labels in treatment, {listed(levels)}; got {control!r}."
+        )
+    treated = np.asarray(array != (0 if control is None else control), dtype=bool)
+    if treated.all() or not treated.any():
+        raise ValueError(
+            f"treatment should have two levels, treated and control; all {len(treated)} rows are "
+            f"{'treated' if treated.all() else 'control'}. An effect needs both arms."
+        )
     return treated
 
 
@@ -119,9 +145,14 @@ def check_rows(
     score_name: str = "score",
 ) -> Rows:
     """Outcome, score and treatment of the same rows, with optional weight and P(treated)."""
-    y = check_column(y, "y")
+    y = check_outcome(y)
     n_rows = len(y)
-    score = check_column(_ranks_of_wide_integers(score), score_name, n_rows)
+    array = np.asarray(score)
+    # Integers that a float64 cannot tell apart are replaced by their ranks: the order is all.
+    wide = array.dtype.kind in "iu" and array.itemsize == 8 and array.size > 0
+    if wide and max(-int(array.min()), int(array.max())) > 2**53:
+        score = np.unique(array, return_inverse=True)[1].reshape(array.shape)
+    score = check_column(score, score_name, n_rows)
     treated = check_treatment(treatment, n_rows, control=control)
     weight = None if sample_weight is None else check_weight(sample_weight, treated)
     if propensity is not None:
@@ -134,15 +165,6 @@ def check_rows(
                 f"Drop the rows that could not have been in both arms."
             )
     return Rows(y, score, treated, weight, propensity)
-
-
-def _ranks_of_wide_integers(score: ArrayLike) -> ArrayLike:
-    """Integers that a float64 cannot tell apart are replaced by their ranks: the order is all."""
-    array = np.asarray(score)
-    wide = array.dtype.kind in "iu" and array.itemsize == 8 and array.size > 0
-    if wide and max(-int(array.min()), int(array.max())) > 2**53:
-        return np.unique(array, return_inverse=True)[1].reshape(array.shape)
-    return score
 
 
 def check_labels(
@@ -173,8 +195,7 @@ def check_whole(value: object, name: str, least: int, most: int | None = None) -
 
 def check_groups(groups: ArrayLike, n_rows: int) -> NDArray[np.intp]:
     """Cluster numbers 0, 1, ... of the rows; at least two clusters."""
-    array = check_labels(groups, "groups", n_rows)
-    codes, labels = pd.factorize(array)
+    codes, labels = pd.factorize(check_labels(groups, "groups", n_rows))
     if len(labels) < 2:
         raise ValueError(
             f"groups should name at least two clusters, got one for all {n_rows} rows. "
@@ -203,9 +224,9 @@ def check_shares(share: float | ArrayLike) -> Floats:
             f"0.3 means the top 30 percent."
         )
     if shares.min() < -1e-9 or shares.max() > 1 + 1e-9:  # np.arange(0, 1.01, 0.05) passes 1 a bit
+        got = f"{shares.min():g}" + (f" to {shares.max():g}" if len(shares) > 1 else "")
         raise ValueError(
-            f"share should lie between 0 and 1, got {shares.min():g} to {shares.max():g}. "
-            f"0.3 means the top 30 percent."
+            f"share should lie between 0 and 1, got {got}. 0.3 means the top 30 percent."
         )
     return np.clip(shares, 0, 1)
 
@@ -221,6 +242,15 @@ def check_level(level: float, name: str = "level") -> None:
     """A probability strictly between 0 and 1."""
     if not isinstance(level, Real) or not 0 < level < 1:
         raise ValueError(f"{name} should be a number strictly between 0 and 1, got {level!r}.")
+
+
+def check_positive(value: Any, name: str, advice: str, *, or_zero: bool = False) -> float:
+    """A finite number above 0, or of at least 0, as a float."""
+    number = -1.0 if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    if not 0 <= number < np.inf or (number == 0 and not or_zero):
+        expected = "a number of at least 0" if or_zero else "a positive number"
+        raise ValueError(f"{name} should be {expected}, got {value!r}. {advice}")
+    return number
 
 
 def check_one_dimensional(
@@ -245,39 +275,6 @@ def check_one_dimensional(
             f"Pass columns of the same rows."
         )
     return array
-
-
-def _numeric_arms(array: NDArray[Any], control: Any) -> tuple[Bools, list[Any]]:
-    if control is None and array.min() == 0 and array.max() == 1 and array.dtype.kind in "iu":
-        return array.astype(bool), [0, 1]
-    levels: list[Any] = np.unique(array).tolist()
-    if control is None and not set(levels) <= {0, 1}:
-        raise ValueError(
-            f"treatment should be 0/1 or boolean, got {listed(levels)}. "
-            + (
-                "Keep the rows of one arm and the control, coded 1 and 0."
-                if len(levels) > 2
-                else "Pass control=... to name the value of the control group."
-            )
-        )
-    return array != (0 if control is None else control), levels
-
-
-def _check_arms(treated: Bools, levels: list[Any], control: Any) -> None:
-    if len(levels) > 2:
-        raise ValueError(
-            f"treatment should have two levels, got {len(levels)}: {listed(levels)}. "
-            f"Keep the rows of one arm and the control."
-        )
-    if control is not None and treated.all():
-        raise ValueError(
-            f"control should be one of the labels in treatment, {listed(levels)}; got {control!r}."
-        )
-    if treated.all() or not treated.any():
-        raise ValueError(
-            f"treatment should have two levels, treated and control; all {len(treated)} rows are "
-            f"{'treated' if treated.all() else 'control'}. An effect needs both arms."
-        )
 
 
 def check_weight(sample_weight: ArrayLike, treated: Bools) -> Floats:

@@ -17,10 +17,7 @@ def level_of_caller() -> int:
     1
     """
     frame, level = sys._getframe(1), 1
-    while _is_ours(frame.f_globals.get("__name__", "")) and frame.f_back is not None:
+    own = __name__.partition(".")[0]
+    while frame.f_globals.get("__name__", "").partition(".")[0] == own and frame.f_back is not None:
         frame, level = frame.f_back, level + 1
     return level
-
-
-def _is_ours(module: str) -> bool:
-    return module.partition(".")[0] == "auucmax"

@@ -16,9 +16,9 @@ from auucmax.bounds.betting import (
     betting_bound,
     betting_bounds,
     betting_difference_bound,
-    hedged_wealth_slow,
 )
 from auucmax.bounds.blocks import CENTRES, BlockDesign, Units, deal, deviations
+from auucmax.bounds.reference import hedged_wealth_slow
 
 
 def _rows(n=1500, seed=0, effect=0.3, levels=None, share=0.5):

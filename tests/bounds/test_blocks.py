@@ -11,9 +11,9 @@ from auucmax.bounds.blocks import (
     BlockDesign,
     Units,
     block_floor,
-    block_statistics_slow,
     deal,
 )
+from auucmax.bounds.reference import block_statistics_slow
 
 
 def _blocks(rng, n_blocks, largest=4):

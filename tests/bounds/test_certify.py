@@ -1,13 +1,30 @@
+import pickle
+import tempfile
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from tests.batches_in_memory import ListedRows
 
-from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_score, certify, load_hillstrom, make_trial
+from auucmax import (
+    AUUCMax,
+    TrialKFold,
+    TwoModels,
+    auuc_inference,
+    certify,
+    load_hillstrom,
+    make_trial,
+)
 from auucmax.bounds import ALL_BOUNDS, certify_difference, certify_thresholds
 from auucmax.bounds.certify import METHODS
-from auucmax.trial_model import fit_trial_model
+from auucmax.data.seen import RowSet, TrainingRecord
+from auucmax.rows import part_of
+from auucmax.trial_model import fit_trial_model, load_model, save_model
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +58,14 @@ def test_a_model_is_certified_on_new_rows(halves, model, method):
     _, test = halves
     certificate = certify(model, test.X, test.y, treatment=test.treatment, method=method)
     score = model.predict(test.X)
-    assert certificate.estimate == pytest.approx(
-        auuc_score(test.y, score, treatment=test.treatment), abs=0.01
-    )
+    ranking = METHODS[method].ranking
+    shown = auuc_inference(test.y, score, treatment=test.treatment, ranking=ranking)
+    assert certificate.estimate == pytest.approx(shown.estimate, abs=1e-12)
+    assert certificate.gain_estimate == pytest.approx(shown.gain, abs=1e-12)
     assert certificate.lower_bound < certificate.estimate
     assert certificate.gain_gap == certificate.gain_estimate - certificate.gain_lower_bound
-    assert "With probability 0.95" in str(certificate)
+    guaranteed = str(certificate).startswith("With probability 0.95, this ranking")
+    assert guaranteed == (method != "asymptotic")
     assert METHODS[method].words in str(certificate)
     same = certify(score, y=test.y, treatment=test.treatment, method=method)
     assert same.lower_bound == certificate.lower_bound
@@ -88,9 +107,6 @@ def test_training_rows_are_refused(halves, model):
 
 
 def test_models_inside_others_remember_their_rows(halves):
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
     train, test = halves
     with sklearn.config_context(enable_metadata_routing=True):
         pipeline = make_pipeline(StandardScaler(), TwoModels())
@@ -101,6 +117,107 @@ def test_models_inside_others_remember_their_rows(halves):
         with pytest.raises(ValueError, match="100% are rows that it was fitted on"):
             certify(outer, train.X, train.y, treatment=train.treatment)
         assert certify(outer, test.X, test.y, treatment=test.treatment)
+
+
+def taken(trial, rows):
+    return trial.X.iloc[rows], trial.y[rows], trial.treatment[rows]
+
+
+def joined(first, second):
+    X, y, t = zip(first, second, strict=True)
+    return pd.concat(X), np.concatenate(y), np.concatenate(t)
+
+
+def slips(train, test):
+    """Rows that a model learnt from, as they come back to be certified on."""
+    n = train.n_rows
+    everyone, tenth = taken(train, np.arange(n)), taken(train, np.arange(0, n, 10))
+    return {
+        "each twice": joined(everyone, everyone),
+        "rounded": (everyone[0].round(3), *everyone[1:]),
+        "a tenth": tenth,
+        "a tenth of them twice": joined(tenth, tenth),
+        "100 among 2,000": joined(
+            taken(train, np.arange(100)), taken(test, np.arange(1_900))
+        ),
+        "other outcomes": (everyone[0], 1 - everyone[1], everyone[2]),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("slip", slips(make_trial(200), make_trial(2_000)))
+def test_training_rows_are_not_certified(halves, slip):
+    """By models, pipelines, models of tables, and what is loaded from files."""
+    train, test = halves
+    X, y, t = slips(train, test)[slip]
+    for model in models_of(train):
+        with pytest.raises(ValueError, match="rows should be new to the model"):
+            certify(model, X, y, treatment=t, method="mcdiarmid")
+        assert certify(model, *taken(test, slice(None))[:2], treatment=test.treatment,
+                       method="mcdiarmid").n_candidates == 1  # fmt: skip
+
+
+@cache
+def models_of(train):
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(StandardScaler(), TwoModels())
+        pipeline.fit(train.X, train.y, treatment=train.treatment)
+    alone = AUUCMax(selection=None).fit(train.X, train.y, treatment=train.treatment)
+    stream = ListedRows(train.X, train.y, train.treatment, [700], names=list(train.X.columns))
+    streamed = AUUCMax(selection=None).fit(stream)
+    table = train.X.assign(y=train.y, t=train.treatment)
+    of_table = fit_trial_model(table, treatment="t", outcome="y", model="tm")
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(of_table, f"{folder}/m")
+        loaded = load_model(f"{folder}/m")
+    return alone, pipeline, streamed, of_table, loaded, pickle.loads(pickle.dumps(alone))
+
+
+def test_a_model_that_learnt_from_each_row_twice_knows_them(halves):
+    train, test = halves
+    X, y, t = slips(train, test)["each twice"]
+    model = TwoModels().fit(X, y, treatment=t)
+    with pytest.raises(ValueError, match="100% are rows that it was fitted on"):
+        certify(model, train.X[:500], train.y[:500], treatment=train.treatment[:500])
+    assert certify(model, test.X, test.y, treatment=test.treatment)
+
+
+def test_a_model_that_forgot_its_rows_is_not_certified(halves):
+    train, test = halves
+    table = train.X.assign(y=train.y, t=train.treatment)
+    model = fit_trial_model(table, treatment="t", outcome="y", model="tm", forget_rows=True)
+    with pytest.raises(ValueError, match=r"told to forget them.*certify its scores"):
+        certify(model, test.X, test.y, treatment=test.treatment)
+
+
+def test_a_search_pays_for_its_candidates_on_the_rows_that_it_compared_them_on(halves):
+    train, test = halves
+    inner = AUUCMax(selection="certificate", grid=[0.1, 0.3], random_state=0)
+    search = GridSearchCV(
+        inner, {"surrogate": ["s_poly", "s_log"]}, cv=TrialKFold(2, random_state=0)
+    )
+    with sklearn.config_context(enable_metadata_routing=True):
+        search.fit(train.X, train.y, treatment=train.treatment)
+    seed = int(np.random.default_rng(0).integers(2**62))
+    kept = np.flatnonzero(part_of(np.arange(train.n_rows, dtype=np.uint64), 2, seed) == 1)
+    X, y, t = taken(train, kept)
+    assert certify(search, X, y, treatment=t).n_candidates == 4
+    assert certify(search, test.X, test.y, treatment=test.treatment).n_candidates == 1
+
+
+@pytest.mark.gate
+def test_honest_splits_of_a_table_with_repeats_are_certified():
+    """Of Hillstrom, many of whose rows repeat others: no half is taken for the other."""
+    trial = load_hillstrom()
+    X, treated = trial.X.to_numpy(dtype=float), trial.treated
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        size = int(rng.integers(1_000, trial.n_rows))
+        order = rng.permutation(trial.n_rows)
+        n = int(size * rng.uniform(0.2, 0.8))
+        first, other = (
+            RowSet.of(X[rows], trial.y[rows], treated[rows]) for rows in (order[:n], order[n:size])
+        )
+        assert TrainingRecord.of(first).candidates_compared(other) == 1
 
 
 def test_a_trial_model_remembers_its_rows(halves):
@@ -139,6 +256,31 @@ def test_rows_of_weight_zero_are_not_remembered(halves):
         certify(model, train.X[used], train.y[used], treatment=train.treatment[used])
 
 
+@pytest.mark.parametrize("adjusted", [False, True])
+def test_certificate_and_interval_show_one_estimate(adjusted):
+    """A small arm: less their mean, outcomes have quite another estimate."""
+    rng = np.random.default_rng(0)
+    y, score = (rng.random(600) < 0.6).astype(float), rng.normal(size=600)
+    t = rng.random(600) < 0.05
+    options = {"outcome_model": 0.6 + 0.1 * np.tanh(score)} if adjusted else {}
+    found = certify(score, y=y, treatment=t, **options)
+    shown = auuc_inference(y, score, treatment=t, **options)
+    assert found.estimate == pytest.approx(shown.estimate)
+    assert found.gain_estimate == pytest.approx(shown.gain)
+    assert ("(adjusted estimate" in str(found)) == adjusted
+
+
+def test_unbounded_revenue_opens_without_a_probability():
+    rng = np.random.default_rng(1)
+    y, score, t = rng.lognormal(size=2000), rng.normal(size=2000), rng.random(2000) < 0.5
+    found = certify(score, y=y, treatment=t)
+    assert str(found).startswith("Without a guarantee, by an approximation at level 0.95")
+    few = certify(score[:30], y=y[:30], treatment=t[:30])
+    assert few.lower_bound == -np.inf
+    assert "its AUUC cannot be bounded with so few rows" in str(few)
+    assert "its gain over random cannot be bounded with so few rows" in str(few)
+
+
 def test_auto_goes_by_the_outcome_alone(halves, model):
     _, test = halves
     score, t = model.predict(test.X), test.treatment
@@ -160,15 +302,15 @@ def test_selection_by_certificate(halves):
     model.fit(train.X, train.y, treatment=train.treatment, ids=train.X.index)
     table, certificate = model.selection_path_, model.certificate_
     assert certificate.n_candidates == len(table) == 4
-    assert certificate.n_rows == 1500
+    seed = int(np.random.default_rng(0).integers(2**62))
+    part = part_of(np.arange(train.n_rows, dtype=np.uint64), 2, seed)
+    learnt, kept = np.flatnonzero(part == 0), np.flatnonzero(part == 1)
+    assert certificate.n_rows == len(kept)
     assert table.held_out_auuc.idxmax() == table.index[table.chosen][0]
     # It learnt from the other half only, so there is nothing to refit.
     record = model.training_record_
-    assert len(record.ids) == 1500
-    assert record.set_aside.n_rows == 1500
-
-    folds = TrialKFold(2, random_state=0)
-    learnt, kept = next(iter(folds.split(train.X, train.y, treatment=train.treatment)))
+    assert len(record.ids) == len(learnt)
+    assert record.set_aside.n_rows == len(kept)
     alone = AUUCMax(selection=None, norm=model.norm_)
     rows = train.X.iloc[learnt], train.y[learnt]
     alone.fit(*rows, treatment=train.treatment[learnt])

@@ -7,7 +7,7 @@ from auucmax import auuc_inference, certify, make_trial
 from auucmax.bounds import betting_bounds, fixed_bets, histogram_betting_bounds
 from auucmax.bounds.betting import dense_ranks
 from auucmax.bounds.blocks import BlockDesign, Units
-from auucmax.bounds.fixed_bets import Part, Pilot, one_size_bounds
+from auucmax.bounds.fixed_bets import BetRows, Pilot, one_size_bounds
 from auucmax.evaluation import BinnedLevels, score_edges
 
 
@@ -34,7 +34,7 @@ def test_bins_only_lower_the_bound(seed, n, width):
     design = BlockDesign.of(len(units.treated), len(units.control), pilot=False)
 
     def bounds(numbers, mixed):
-        part = Part(dense_ranks(numbers.astype(float))[None], y, units, mixed)
+        part = BetRows(dense_ranks(numbers.astype(float))[None], y, units, mixed)
         seeds = np.random.SeedSequence(seed)
         return one_size_bounds(pilot, [design], lambda _: [part], 0.3, 3, seeds)
 
@@ -67,7 +67,7 @@ def test_rows_are_drawn_as_they_are_counted(trial, score):
     drawn = fixed_bets._draw(counts, (500, 300), rng)
     assert drawn.sum(axis=(1, 2)).tolist() == [500, 300]
     assert (drawn <= counts).all()
-    part = fixed_bets._part(drawn, None)
+    part = fixed_bets._bet_rows(drawn, None)
     assert len(part.units.treated) == 300
     for arm, units in enumerate((part.units.control, part.units.treated)):
         for outcome in (0, 1):
@@ -121,7 +121,7 @@ def test_what_a_histogram_cannot_do(trial, score):
         certify(money)
     with pytest.raises(ValueError, match="0/1 to bet on the counts"):
         certify(money, method="betting-fixed", outcome_range=(0, 30))
-    with pytest.raises(ValueError, match="y should lie in outcome_range, 0 to 1; got values"):
+    with pytest.raises(ValueError, match="known beforehand, 0 to 1; got"):
         certify(money, method="dkw-bernstein")
     bounded = certify(money, outcome_range=(0, 30))
     assert "[0, 30]" in str(bounded)

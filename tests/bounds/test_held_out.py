@@ -9,8 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from auucmax import AUUCMax, TrialKFold, TwoModels, make_trial
-from auucmax.bounds.held_out import SeenRows, record_of
-from auucmax.data.fingerprint import fingerprint
+from auucmax.bounds.held_out import InnerRows, record_of
+from auucmax.data.seen import RowSet
 
 
 @pytest.fixture(scope="module")
@@ -51,17 +51,17 @@ def test_the_record_of_a_model_inside_others(trial, name):
     record, seen = record_of(model)
     assert len(seen.steps) == n_steps
     assert seen.n_features == 5
-    found = fingerprint(seen(trial.X), trial.y, trial.treatment == 1)
-    assert found == record.given
+    found = RowSet.of(seen(trial.X), trial.y, trial.treatment == 1)
+    assert found.own == record.given
     # What travels is the steps, and neither of the models; pieces add up to the whole.
     data = pickle.dumps(seen)
     assert b"AUUCMax" not in data
     again = pickle.loads(data)
     parts = [
-        fingerprint(again(trial.X[part]), trial.y[part], trial.treatment[part] == 1)
+        RowSet.of(again(trial.X[part]), trial.y[part], trial.treatment[part] == 1)
         for part in (slice(0, 7), slice(7, 400), slice(400, None))
     ]
-    assert parts[0] + parts[1] + parts[2] == record.given
+    assert (parts[0] + parts[1] + parts[2]).own == record.given
 
 
 def test_no_record(trial):
@@ -69,9 +69,9 @@ def test_no_record(trial):
         def predict(self, X):
             return np.asarray(X)[:, 0]
 
-    assert record_of(Ready()) == (None, SeenRows())
-    assert record_of(np.arange(3)) == (None, SeenRows())
-    assert record_of(pd.Series([1.0])) == (None, SeenRows())
+    assert record_of(Ready()) == (None, InnerRows())
+    assert record_of(np.arange(3)) == (None, InnerRows())
+    assert record_of(pd.Series([1.0])) == (None, InnerRows())
     record, _ = record_of(make_pipeline(StandardScaler(), "passthrough").fit(trial.X))
     assert record is None
     assert record_of(TwoModels())[0] is None  # not fitted

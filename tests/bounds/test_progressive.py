@@ -153,5 +153,5 @@ def test_bad_chunks():
         progressive_certificate(chunks[:1])
     with pytest.raises(ValueError, match="None in chunk 0"):
         progressive_certificate(chunks[1:])
-    with pytest.raises(ValueError, match="True or 1 for treated"):
+    with pytest.raises(ValueError, match="treated should be boolean or 0/1"):
         progressive_certificate([chunks[0], (chunks[1][0], chunks[1][1], np.full(50, 2))])

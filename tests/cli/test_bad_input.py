@@ -37,7 +37,11 @@ CASES = {
     "noise without a name": ("check {bad}/noise {named}", "noise should be"),
     "noise named Parquet": ("check {bad}/noise.parquet {named}", "a Parquet file"),
     "another encoding": ("check {bad}/latin.csv {named}", "UTF-8"),
-    "an id twice": ("fit {bad}/twice.csv {fit} --id person -o {out}.model", "and 0 more again"),
+    "an id twice": (
+        "fit {bad}/twice.csv {fit} --id person -o {out}.model",
+        "got 1 row with the id of another one. Do the rows of an id belong together? Then pass "
+        "--groups person;",
+    ),
     "an outcome that is missing": ("fit {bad}/unknown.csv {fit} -o {out}.model", "visit"),
     "an outcome of text": (
         "check {trial} -t arm -y person --treated mail --control none", "should hold numbers",
@@ -68,15 +72,33 @@ CASES = {
     ),
     "a missing column": ("target {model} {bad}/ageless.csv -s .3 -o {out}.csv", "'age'"),
     "text for a number": ("target {model} {bad}/words.csv -s .3 -o {out}.csv", "should hold num"),
-    "a share of 2": ("target {model} {new} -s 2 -o {out}.csv", "between 0 and 1, got 2"),
+    "a share of 30": (
+        "target {model} {new} --share 30 -o {out}.csv",
+        "--share should lie between 0 and 1, got 30. 0.3 means the top 30 percent.",
+    ),
     "a share that is no number": ("target {model} {new} -s x -o {out}.csv", "--share"),
     "a budget without cost": ("target {model} {new} -b 9 -o {out}.csv", "come with the cost"),
     "share and budget": ("target {model} {new} -s .1 -b 9 --cost 1 -o {out}.csv", "got both"),
     "no policy": ("target {model} {new} -o {out}.csv", "Pass --share 0.3, for example"),
-    "a negative cost": ("target {model} {new} --cost -1 --value 2 -o {out}.csv", "0 or more"),
+    "a negative cost": ("target {model} {new} --cost -1 --value 2 -o {out}.csv", "--cost should"),
     "half a model": ("target {bad}/half.model {new} -s .3 -o {out}.csv", "a whole model file"),
     "no model": ("target {trial} {new} -s .3 -o {out}.csv", "a whole model file"),
     "a folder as model": ("target {bad} {new} -s .3 -o {out}.csv", "Is a directory"),
+    "data in the place of the model": ("evaluate {trial} {model}", "the model file comes first"),
+    "a model in the place of data": ("check {model} {named}", "got a model file of auucmax"),
+    "Stata": ("check {bad}/rows.dta {named}", "got a file of Stata"),
+    "an archive": ("check {bad}/rows.zip {named}", "got a file of zip. Unpack it"),
+    "lists as outcome": (
+        "check {bad}/lists.parquet -t arm -y list --treated mail --control none", "as '[1 2]'",
+    ),
+    "lists as ids": ("check {bad}/lists.parquet {named} --id list", "should hold numbers or texts"),
+    "huge outcomes": (
+        "check {bad}/huge.csv -t arm -y spent --treated mail --control none", "between 1e-100 and",
+    ),
+    "huge numbers": ("fit {bad}/huge.csv {fit} -o {out}.model", "of at most 1e+100 in size"),
+    "no model can be fitted": (
+        "compare {bad}/huge.csv {named} --ignore person --models tm --splits 2", "at most 1e+100",
+    ),
     "no such model": ("evaluate {bad}/no.model {trial}", "No such file"),
     "no such folder": ("target {model} {new} -s .3 -o {tmp}/no/list.csv", "should exist"),
     "a folder as output": ("fit {trial} {fit} -o {tmp}", "got the folder"),
@@ -98,7 +120,7 @@ CASES = {
     ),
     "an old model": (
         "target {bad}/old.model {new} -s .3 -o {out}.csv",
-        "old.model should be a model file of version 2, got version 1. An older auucmax wrote it: "
+        "old.model should be a model file of version 5, got version 1. An older auucmax wrote it: "
         "fit the model again.",
     ),
     "a report of an old model": ("report {bad}/old.model -o {out}.html", "fit the model again."),
@@ -166,6 +188,11 @@ def bad(files, tmp_path_factory):
     trial_table(900, random_state=9).assign(person=range(900)).to_csv(
         folder / "other.csv", index=False
     )
+    (folder / "rows.dta").write_bytes(b"<stata_dta>" + noise)
+    with zipfile.ZipFile(folder / "rows.zip", "w") as packed:
+        packed.write(files.trial, "rows.csv")
+    table.assign(list=[[1, 2]] * len(table)).to_parquet(folder / "lists.parquet")
+    table.assign(spent=1e249 * table["spent"]).to_csv(folder / "huge.csv", index=False)
     with zipfile.ZipFile(folder / "old.model", "w") as old:  # as the first format had it
         old.writestr("model.json", json.dumps({"format": "auucmax model", "version": 1}))
         old.writestr("test.npy", b"")

@@ -9,40 +9,39 @@ from auucmax import __version__
 from auucmax.cli import app
 
 
-def test_demo_prints_a_table_and_saves_a_picture(tmp_path):
+def test_demo_goes_from_the_check_to_the_page(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", "from auucmax.cli import main; main()", "demo", "-o", "curve.png"],
-        cwd=tmp_path, capture_output=True, env={**os.environ, "TERM": "xterm"}, check=True,
+        [sys.executable, "-c", "from auucmax.cli import main; main()", "demo", "-o", "page.html"],
+        cwd=tmp_path, capture_output=True, check=True,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
     )  # fmt: skip
     shown = done.stdout.decode()
     assert "42,693 rows" in shown
     assert "No evidence against randomisation" in shown
-    assert "0.0236" in shown  # half the average effect of the test rows
-    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
-    assert [p.name for p in tmp_path.iterdir()] == ["curve.png"]
+    for rival in ("response", "tm", "auucmax", "random order"):
+        assert f"│ {rival}" in shown
+    assert "0.0226" in shown  # half the average effect
+    assert "With probability 0.95" in shown
+    assert "E-mail the 30% with the highest scores, 12,808 of 42,693 customers" in shown
+    assert "<svg" in (tmp_path / "page.html").read_text()
+    assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
     # No spinner and no colours where the output is no terminal.
     assert "\x1b" not in shown
     assert done.stderr == b""
 
 
 def test_json_has_the_numbers_and_nothing_else_is_printed(tmp_path):
-    result = CliRunner().invoke(app, ["demo", "--json", "-o", str(tmp_path / "curve.png")])
+    page = tmp_path / "page.html"
+    result = CliRunner().invoke(app, ["demo", "--json", "-m", "tm", "-o", str(page)])
     assert result.exit_code == 0
     assert result.stderr == ""
     found = json.loads(result.stdout)
     assert found["trial"]["n_rows"] == 42_693
-    assert found["randomisation"]["ok"] is True
-    assert f"{found['random_auuc']:.4f}" == "0.0236"
-    assert found["file"] == str(tmp_path / "curve.png")
-    assert (tmp_path / "curve.png").stat().st_size > 0
-    names = ["TM", "CVT", "AUUC-max, bound", "AUUC-max, CV"]
-    assert [ranking["ranking"] for ranking in found["rankings"]] == names
-    for ranking in found["rankings"]:
-        low, high = ranking["auuc"]["interval"]
-        assert low < ranking["auuc"]["estimate"] < high
-        assert ranking["n_parameters"] > 0
-        assert ranking["fit_seconds"] > 0
-        assert (ranking["paper_bound"] is not None) == ranking["ranking"].startswith("AUUC-max")
+    assert found["evidence"]["randomisation"]["ok"] is True
+    assert found["evidence"]["certificate"]["gain_lower_bound"] > 0
+    assert found["model"]["model"] == "tm"
+    assert found["file"] == str(page)
+    assert page.stat().st_size > 0
 
 
 def test_a_folder_that_is_not_there(tmp_path):

@@ -3,10 +3,12 @@
 import json
 
 import duckdb
+import numpy as np
 import pytest
 from tests.cli.commands import run
+from tests.trial_model.trial_table import NAMES, trial_table
 
-from auucmax.trial_model import load_model
+from auucmax.trial_model import fit_trial_model, load_model, save_model
 
 COLUMNS = {
     "age": "number", "town": "category", "member": "category", "joined": "date", "spent": "number",
@@ -50,3 +52,32 @@ def test_the_columns_told_are_those_that_the_query_needs(files):
         db.execute(f"ALTER TABLE people DROP COLUMN {names[0]}")
         with pytest.raises(duckdb.BinderException, match=names[0]):
             db.sql(found["text"])
+
+
+@pytest.mark.gate
+@pytest.mark.filterwarnings("ignore::UserWarning")  # on what small trials allow to say
+def test_what_is_fitted_by_default_is_exported(tmp_path):
+    table = trial_table(1_500)
+    model = fit_trial_model(table, **NAMES, model="auto")
+    save_model(model, tmp_path / "m")
+    for to in ("sql", "json", "onnx"):
+        found = told(f"export {tmp_path / 'm'} --to {to} -o {tmp_path / to} --json")
+        assert found["model"] == "auto"
+    with duckdb.connect() as db:
+        db.register("people", table)
+        db.execute(f"CREATE TABLE scored AS {(tmp_path / 'sql').read_text()}")
+        found = db.sql("SELECT score, uplift FROM scored").df()
+    np.testing.assert_allclose(found["score"], model.predict(table), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found["uplift"], model.uplift(table), rtol=0, atol=1e-8)
+
+
+def test_a_pipe_gets_what_a_file_would(tmp_path):
+    """Levels with codes of a terminal in them stay what they are, or scores would be others."""
+    table = trial_table(1_500)
+    table["town"] = table["town"].replace("Rome", "Ro\x1b[31mme")
+    model = fit_trial_model(table, **NAMES, id="person", model="tm")
+    save_model(model, tmp_path / "m.model")
+    run(f"export {tmp_path}/m.model --to sql --table people -o {tmp_path}/filed.sql")
+    piped = run(f"export {tmp_path}/m.model --to sql --table people").stdout
+    assert "\x1b[31m" in piped
+    assert piped == (tmp_path / "filed.sql").read_text()

@@ -20,7 +20,7 @@ def told(line, *more):
 @pytest.fixture(scope="module")
 def model(files):
     path = files.folder / "auucmax.model"
-    result = run(f"fit {files.trial} {COLUMNS} --id person -o {path}")
+    result = run(f"fit {files.trial} {COLUMNS} -m auucmax --id person -o {path}")
     assert result.exit_code == 0, result.output
     return path
 
@@ -46,7 +46,7 @@ def test_fit_tells_the_same_in_pieces(tmp_path):
     """But for the rival, which does not learn from pieces; the search has its own folds there."""
     trial = tmp_path / "trial.csv"
     trial_table(6_500).to_csv(trial, index=False)
-    line = f"fit {trial} {COLUMNS} --id person --features age,spent --json -o"
+    line = f"fit {trial} {COLUMNS} -m auucmax --id person --features age,spent --json -o"
     found, said = told(f"{line} {tmp_path / 'a.model'} {LITTLE}")
     expected, silent = told(f"{line} {tmp_path / 'b.model'}")
     assert found["rivals"] == []
@@ -105,7 +105,10 @@ def test_what_does_not_work_in_pieces_is_said(files, model, tmp_path):
     output = tmp_path / "m.model"
     result = run(f"fit {files.trial} {COLUMNS} -m tm -o {output} {LITTLE}")
     assert result.exit_code == 2
-    assert "model should be 'auucmax' for a table that does not fit into memory" in result.stderr
+    assert (
+        "--model should be one of 'auto', 'shrunk', 'auucmax' for a table that does not fit"
+        in result.stderr
+    )
     assert not output.exists()
     result = run(f"compare {files.trial} --against {model} --models tm {LITTLE}")
     assert result.exit_code == 2

@@ -10,6 +10,7 @@ from types import FunctionType
 import pandas as pd
 import pytest
 from tests.cli.commands import FIT, run
+from tests.trial_model.trial_table import trial_table
 from typer.main import get_command
 
 import auucmax
@@ -57,6 +58,7 @@ SHOWN = {
         *("{:,.1f} ({:,.1f} to {:,.1f})".format(*(n["expected"][name + end]
           for end in ("", "_lower", "_upper"))) for name in ("gain", "profit")),
         f"{n['plan']['best']['n_treated']:,} people", n["plan"]["population"],
+        f"sum of the uplifts │ {n['uplift']:,.1f}", n["of_uplift"],
     ],
     "report {model} -o {tmp}/r.html": lambda n: [n["headline"]["text"]],
 }  # fmt: skip
@@ -97,6 +99,26 @@ def test_a_cost_is_told_only_if_one_was_given(files, tmp_path):
     assert "cost 60.00" in run(f"{command} --cost .2").stdout
 
 
+def test_the_file_of_the_trial_has_uplifts_that_add_up_to_the_gain(files, tmp_path):
+    own = tmp_path / "own.csv"
+    pd.read_csv(files.trial).query("arm != 'phone'").to_csv(own, index=False)
+    command = f"target {files.model} {own} -s .3 -o {tmp_path}/list.csv"
+    found, screen = json.loads(run(f"{command} --json").stdout), run(command).stdout
+    total = pd.read_csv(tmp_path / "list.csv")["uplift"].sum()
+    assert total == pytest.approx(found["uplift"])
+    assert total == pytest.approx(found["expected"]["gain"])
+    assert f"sum of the uplifts │ {total:,.1f}" in " ".join(screen.split())
+    assert "These are the people of the trial" in screen
+
+
+def test_an_empty_list_says_why(files, tmp_path):
+    command = f"target {files.model} {files.new} -o {tmp_path}/list.csv"
+    shown = run(f"{command} --budget .1 --cost .5")
+    assert shown.exit_code == 0
+    assert "Nobody is chosen: a budget of 0.1 does not pay for one person at 0.5." in shown.stdout
+    assert len(pd.read_csv(tmp_path / "list.csv")) == 0
+
+
 def test_a_comparison_is_shown_whole(files):
     shown = run(f"compare {files.trial} {NAMED} --splits 2 --models tm,cvt").stdout
     assert "..." not in shown.split("Differences to tm:")[1]
@@ -122,20 +144,37 @@ def test_every_model_is_in_the_help():
     from auucmax.trial_model import MODELS
 
     (option,) = (option for option in COMMANDS["fit"].params if option.name == "model")
-    assert set(re.split(r", | or ", option.help.rstrip("."))) == set(MODELS)
+    named = re.sub(r" \(.*?\)", "", option.help.rstrip("."))
+    assert set(re.split(r", | or ", named)) == set(MODELS)
 
 
-def test_help_does_not_wait_for_libraries():
-    heavy = ["numpy", "pandas", "scipy", "sklearn", "numba", "matplotlib", "duckdb", "skops"]
+def last_line(names, *command):
+    """Exit code of a command in a process of its own, and which of some modules it has loaded."""
     code = (
         "import sys\nfrom auucmax.cli import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n"
-        f"    print(end.code, [name for name in {heavy} if name in sys.modules])"
+        f"    print(end.code, [name for name in {names} if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "target", "--help"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.splitlines()[-1] == "0 []"
+    call = [sys.executable, "-c", code, *map(str, command)]
+    done = subprocess.run(call, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[-1]
+
+
+def test_help_does_not_wait_for_libraries():
+    heavy = ["numpy", "pandas", "scipy", "sklearn", "numba", "matplotlib", "duckdb"]
+    assert last_line(heavy, "target", "--help") == "0 []"
+
+
+def test_report_and_target_wait_only_for_what_they_use(files, tmp_path):
+    unused = [
+        "torch", "lightgbm", "numba", "matplotlib", "sklearn.ensemble", "sklearn.tree",
+        "auucmax.estimators.networks", "auucmax.estimators.lambdamart", "auucmax.compare",
+        "auucmax.spark",
+    ]  # fmt: skip
+    report = ("report", files.model, "-o", tmp_path / "page.html")
+    assert last_line([*unused, "duckdb"], *report) == "0 []"
+    chosen = ("target", files.model, files.new, "--share", ".3", "-o", tmp_path / "list.csv")
+    assert last_line([*unused, "jinja2"], *chosen) == "0 []"
 
 
 def test_names_that_are_imported_late_are_all_there(monkeypatch):
@@ -150,3 +189,102 @@ def test_names_that_are_imported_late_are_all_there(monkeypatch):
     module = import_module("auucmax.compare")
     assert isinstance(auucmax.compare, FunctionType)
     assert auucmax.compare is module.compare
+
+
+STEERS = "\x1b]0;owned\x07\x9b2J\u202e"
+
+
+@pytest.fixture(scope="module")
+def steering(tmp_path_factory):
+    """A trial whose names, labels and file name would steer a terminal, and a model of it."""
+    folder = tmp_path_factory.mktemp("steering")
+    table = trial_table(3_000, random_state=1)
+    table["arm"] = table["arm"].replace({"mail": f"mail{STEERS}"})
+    table["town"] = table["town"].replace({"Oslo": f"Oslo{STEERS}"})
+    renamed = table.rename(columns={"visit": f"visit{STEERS}", "age": f"age[bold]{STEERS}"})
+    renamed.to_parquet(path := folder / f"tr{STEERS}ial.parquet")
+    named = ["-t", "arm", "-y", f"visit{STEERS}", "--treated", f"mail{STEERS}", "--control", "none"]
+    made = run("fit", path, *named, "-m", "tm", "--id", "person", "-o", folder / f"m{STEERS}")
+    assert made.exit_code == 0, made.stderr
+    return folder, path, named, made
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "check",
+        "wrong",
+        "twice",
+        "evaluate",
+        "evaluate again",
+        "target",
+        "report",
+        "export",
+        "usage",
+    ],
+)
+def test_nothing_from_a_file_steers_the_terminal(command, steering):
+    folder, path, named, made = steering
+    model, out = folder / f"m{STEERS}", folder / f"out{STEERS}.csv"
+    result = {
+        "check": lambda: run("check", path, *named, "--ignore", "person"),
+        "wrong": lambda: run("check", path, "-t", f"no{STEERS}", "-y", f"visit{STEERS}"),
+        "twice": lambda: run("check", path, "-t", "arm", "-y", f"age[bold]{STEERS}"),
+        "evaluate": lambda: run("evaluate", model),
+        "evaluate again": lambda: run("evaluate", model, path),
+        "target": lambda: run("target", model, path, "-s", ".3", "-o", out),
+        "report": lambda: run("report", model, "-o", out),
+        "export": lambda: run("export", model, "--to", "json", "-o", out),
+        "usage": lambda: run(f"check{STEERS}"),
+    }[command]()
+    for shown in (made, result):
+        text = shown.stdout + shown.stderr
+        assert text
+        assert all(c.isprintable() or c == "\n" for c in text), repr(text)
+
+
+def test_ids_that_a_spreadsheet_would_run_are_said(files, tmp_path):
+    people = pd.read_csv(files.new)
+    command = f"target {files.model} {tmp_path}/new.csv --all -s .3 -o {tmp_path}/list"
+    people.to_csv(tmp_path / "new.csv", index=False)
+    assert "spreadsheet" not in run(f"{command}.csv").stderr
+    runs = ["=1+1", "@SUM(A1)", "+HYPERLINK(1)", "-2+3"]
+    people.loc[:3, "person"] = runs
+    people.loc[4, "person"] = "-5"
+    people.to_csv(tmp_path / "new.csv", index=False)
+    told = run(f"{command}.csv").stderr
+    assert "takes for formulas and runs ('person' 4)" in told
+    written = pd.read_csv(tmp_path / "list.csv")
+    assert set(runs) <= set(written["person"])  # ids stay what they are
+    assert "spreadsheet" not in run(f"{command}.parquet").stderr
+
+
+def test_a_reader_who_goes_away_is_no_failed_check(files):
+    line = (
+        f"{sys.executable} -m auucmax check {files.trial} {NAMED} | true; exit ${{PIPESTATUS[0]}}"
+    )
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+INTERRUPTING = """
+import os, signal, sys
+from auucmax.__main__ import main
+
+class Interrupts:
+    def find_spec(self, name, *rest):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["typer", "pandas", "auucmax.trial_model.fitting"])
+def test_an_interrupt_is_one_line_from_the_start(files, tmp_path, name):
+    code = INTERRUPTING.format(name=name)
+    call = [sys.executable, "-c", code, "fit", files.trial, *FIT.split(), "-o", tmp_path / "m"]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    told = "auucmax: interrupted; files are as they were\n"
+    assert (done.returncode, done.stderr) == (130, told)

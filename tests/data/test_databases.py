@@ -1,6 +1,7 @@
 """Rows of DuckDB and PostgreSQL: only read, with all digits, and no password in a message."""
 
 import datetime
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -9,7 +10,7 @@ import psycopg
 import pytest
 from tests.postgres_server import postgres_server
 
-from auucmax.data.databases import address_name, exact_name, literal, quoted
+from auucmax.data.databases import address_name, connect, exact_name, literal, quoted
 from auucmax.data.reading import TableError, read_table
 
 LONG = 1_800_000_000_000_000_001
@@ -87,6 +88,36 @@ def test_a_server_that_does_not_answer_and_no_password_in_the_message():
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["me:sec/ret@shop/trials", "me:se@cret@shop/trials", "me:sec%ret@shop/a", "me:sec ret@a/b"],
+)
+def test_an_address_that_would_be_taken_apart_within_the_password(address):
+    with pytest.raises(TableError, match="cannot be parsed") as caught:
+        read_table(f"postgresql://{address}", query="people")
+    assert "ret" not in str(caught.value).replace("%25 for", "")
+
+
+def test_no_variable_of_ours_and_no_file_of_the_machine_is_a_table(database, tmp_path):
+    secret = tmp_path / "secret.csv"
+    secret.write_text("a\n1\n")
+    with duckdb.connect(str(database)) as db:
+        db.execute(f"CREATE VIEW leak AS SELECT content FROM read_text('{secret}')")
+        db.execute(f"CREATE VIEW leak_too AS FROM '{secret}'")
+    for query in ("leak", "leak_too", f"SELECT * FROM read_csv('{secret}')", "SELECT * FROM frame"):
+        with pytest.raises(TableError, match=r"disabled by configuration|does not exist"):
+            read_table(database, query=query)
+    assert read_table(database, query="seen")["id"].tolist() == [1]
+
+
+def test_a_sort_that_does_not_fit_leaves_nothing_beside_the_database(database, tmp_path):
+    with connect(str(database)) as db:
+        ((where,),) = db.sql("SELECT current_setting('temp_directory')").fetchall()
+        assert not Path(where).is_relative_to(tmp_path)
+        assert Path(where).stat().st_mode & 0o777 == 0o700
+    assert not Path(where).exists()
+
+
 @pytest.mark.gate
 def test_postgresql():
     with postgres_server() as url:
@@ -122,6 +153,9 @@ def test_postgresql():
             ("peple", "Did you mean 'people'"),
             ("select nothing from people", "nothing"),
             ("with gone as (delete from people returning id) select * from gone", "read-only"),
+            ("SELECT 1; COMMIT; DROP TABLE people", "multiple commands"),
+            ("SELECT 1; ROLLBACK; DROP TABLE people; SELECT 1", "multiple commands"),
+            ("SELECT set_config('transaction_read_only', 'off', false)", "read-write"),
         ):
             with pytest.raises(TableError, match=message) as caught:
                 read_table(url, query=query)

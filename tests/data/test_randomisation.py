@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
-from auucmax.data.balance import _pure_end
+from auucmax.data.balance import _pure_end, holm
 from auucmax.data.hillstrom import load_hillstrom
-from auucmax.data.randomisation import _corrected, _test, check_randomisation
+from auucmax.data.randomisation import check_randomisation, independent_rows, within_clusters
 from auucmax.data.synthetic import make_trial
 from auucmax.data.trial import Trial
 
@@ -53,8 +55,7 @@ def failed(trial: Trial, **arguments: object) -> set[str]:
     ],
 )
 def test_holm_correction(p_values: list[float], expected: list[float]) -> None:
-    tests = [_test(str(i), "", 0.0, p, "") for i, p in enumerate(p_values)]
-    assert [test.adjusted_p_value for test in _corrected(tests)] == pytest.approx(expected)
+    assert holm(np.array(p_values)).tolist() == pytest.approx(expected)
 
 
 def test_pure_end_keeps_ties_whole() -> None:
@@ -191,9 +192,20 @@ def test_the_outcome_in_disguise_when_it_is_revenue() -> None:
     }
 
 
+def test_a_purchase_gives_away_the_sum_spent() -> None:
+    trial = fair_trial(7, 4_000)
+    rng = np.random.default_rng(0)
+    sales = np.where(rng.random(4_000) < 0.5, rng.lognormal(size=4_000), 0.0)
+    X = trial.X.assign(bought=sales > 0, likes=(sales > 0) + rng.normal(size=4_000))
+    report = check_randomisation(Trial(X, sales, trial.treatment))
+    assert [(s.feature, s.target, s.measure) for s in report.suspects] == [
+        ("bought", "outcome", "AUC")
+    ]
+
+
 def test_strong_features_are_no_suspects() -> None:
     trial = make_trial(20_000, signal=3.0, base_rate=0.3, random_state=0)
-    index = trial.population.outcome_mean(trial.X, False)
+    index, _ = trial.population.potential_means(trial.X)
     assert check_randomisation(with_feature(trial, index=index)).suspects == ()
 
 
@@ -202,6 +214,77 @@ def arms(seed: int, n: int = 6_000) -> Trial:
     X = pd.DataFrame(rng.normal(size=(n, 4)), columns=list("abcd"))
     treatment = rng.choice(["none", "mail", "call"], n, p=[0.5, 0.3, 0.2])
     return Trial(X, rng.random(n) < 0.2, treatment, control="none")
+
+
+def noisy_leak(trial: Trial, wrong: float, seed: int = 5) -> np.ndarray:
+    """What was recorded after treatment: the outcome, wrong in some rows."""
+    flipped = np.random.default_rng(seed).random(trial.n_rows) < wrong
+    return np.where(flipped, 1 - trial.y, trial.y)
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_a_noisy_leak_of_the_outcome_is_asked_about(texts: bool) -> None:
+    fair = fair_trial(3, 4_000)
+    # Without an average effect: otherwise the arms differ in it, and the check fails for that.
+    trial = Trial(fair.X, np.random.default_rng(2).random(4_000) < 0.15, fair.treatment)
+    opened = noisy_leak(trial, 0.05)
+    opened = np.where(opened > 0, "yes", "no") if texts else opened
+    report = check_randomisation(with_feature(trial, opened=opened))
+    assert not report.stops
+    (doubt,) = report.doubts
+    assert (doubt.feature, doubt.measure) == ("opened", "AUC")
+    assert 0.93 < doubt.value < 0.97
+    question = f"opened predicts the outcome with AUC {doubt.value:.2f}: was it known before"
+    assert question in str(report)
+    assert "--after opened" in str(report)
+    assert report.to_dict()["doubts"][0]["feature"] == "opened"
+    for answer in ({"after": ["opened"]}, {"ignore": ["opened"]}):
+        assert check_randomisation(with_feature(trial, opened=opened), **answer).doubts == ()
+
+
+def test_a_noisy_leak_in_one_arm_only() -> None:
+    trial = fair_trial(3, 4_000)
+    # As many have opened in each arm: only among the treated does it tell of the outcome.
+    leak = noisy_leak(trial, 0.04)
+    chance = np.where(trial.treated, leak, leak[trial.treated].mean())
+    opened = np.random.default_rng(8).random(4_000) < chance
+    report = check_randomisation(with_feature(trial, opened=opened))
+    assert [doubt.feature for doubt in report.doubts] == ["opened"]
+
+
+def test_a_noisy_leak_of_revenue() -> None:
+    trial, rng = fair_trial(3, 4_000), np.random.default_rng(8)
+    spent = rng.lognormal(3, 1, 4_000)
+    X = trial.X.assign(basket=spent * rng.lognormal(0, 0.2, 4_000))
+    report = check_randomisation(Trial(X, spent, trial.treatment))
+    assert [(found.feature, found.measure) for found in report.doubts] == [("basket", "Spearman")]
+
+
+@pytest.mark.parametrize("n", [400, 4_000])
+def test_ordinary_strong_predictors_are_not_asked_about(n: int) -> None:
+    trial, rng = fair_trial(3, n), np.random.default_rng(0)
+    habit = trial.y + rng.normal(0, 0.7, n)  # an AUC of .84
+    region = np.where(noisy_leak(trial, 0.2) > 0, "north", "south")
+    shop = rng.integers(0, 28, n).astype(str)  # its means would tell rare outcomes of their own
+    report = check_randomisation(with_feature(trial, habit=habit, region=region, shop=shop))
+    assert report.doubts == ()
+
+
+def test_what_treatment_has_shifted_is_found() -> None:
+    """A column recorded after treatment, moved by it where it has an effect, fails the check."""
+    trial, rng = fair_trial(4, 4_000), np.random.default_rng(1)
+    moved = trial.treated & (trial.y > 0)
+    report = check_randomisation(with_feature(trial, clicks=rng.poisson(1, 4_000) + 2 * moved))
+    assert report.stops
+    assert "treatment depends on clicks" in report.verdict
+
+
+def test_a_leak_shifted_by_the_effect_stops_and_is_asked_about() -> None:
+    trial = fair_trial(3, 4_000)
+    report = check_randomisation(with_feature(trial, opened=noisy_leak(trial, 0.05)))
+    assert report.stops
+    assert [doubt.feature for doubt in report.doubts] == ["opened"]
+    assert "--after opened" in " ".join(report.advice)
 
 
 def test_several_arms_are_each_tested_against_the_control() -> None:
@@ -326,6 +409,7 @@ def test_false_alarms_are_as_rare_as_promised(n: int, share: float) -> None:
         report = check_randomisation(fair_trial(seed, n, share), expected_share=share, alpha=0.05)
         alarms += not report.ok
         assert not report.suspects
+        assert not report.stops
         p_values += [(test.name, test.p_value) for test in report.tests]
     # 150 trials: three standard errors above 5% is 10.3%.
     assert alarms / 150 < 0.103
@@ -341,3 +425,367 @@ def test_false_alarms_are_as_rare_as_promised(n: int, share: float) -> None:
 def test_a_million_rows() -> None:
     trial = make_trial(1_000_000, preset="criteo", random_state=0)
     assert check_randomisation(trial, expected_share=0.85).ok
+
+
+def households(seed: int, n: int = 1_000, size: int = 3, *, by_row: bool = False) -> Trial:
+    """Households with a feature of their own, one of each row, and one that may be missing."""
+    rng = np.random.default_rng(seed)
+    home = np.repeat(np.arange(n), size)
+    income, street = rng.normal(size=n), rng.choice(["north", "south", "east"], n)
+    age = np.where(rng.random(n) < 0.1, np.nan, rng.integers(20, 90, n))
+    X = pd.DataFrame({"income": income[home], "street": street[home], "age": age[home]})
+    X["own"] = rng.normal(size=n * size)
+    treated = (rng.random(n * size if by_row else n) < 0.5).astype(int)
+    treated = treated if by_row else treated[home]
+    y = rng.random(n * size) < 0.2 + 0.1 * treated
+    return Trial(X, y, treated, id=home)
+
+
+# How treatment varies within clusters.
+
+
+def slow_variation(codes: np.ndarray, treatment: np.ndarray) -> tuple[float, float, int, int]:
+    """Cluster by cluster."""
+    found, extra, repeated, mixed = 0.0, 0, 0, 0
+    for code in np.unique(codes):
+        mine = treatment[codes == code]
+        counts = np.unique(mine, return_counts=True)[1]
+        found += len(mine) - (counts**2).sum() / len(mine)
+        extra += len(mine) - 1
+        repeated += len(mine) > 1
+        mixed += len(counts) > 1
+    shares = np.unique(treatment, return_counts=True)[1] / len(treatment)
+    return found, extra * (1 - (shares**2).sum()), repeated, mixed
+
+
+@pytest.mark.parametrize("arms", [[0, 1], ["none", "mail", "call"]])
+@pytest.mark.parametrize("n_clusters", [2, 30, 400])
+def test_variation_equals_its_definition(arms: list, n_clusters: int) -> None:
+    rng = np.random.default_rng(n_clusters)
+    codes = rng.integers(n_clusters, size=200) * 2  # numbers that name no cluster do no harm
+    treatment = rng.choice(np.array(arms), 200)
+    assert within_clusters(codes, treatment) == pytest.approx(slow_variation(codes, treatment))
+
+
+def test_variation_of_independent_rows_is_as_expected() -> None:
+    rng = np.random.default_rng(0)
+    ratios = []
+    for _ in range(300):
+        codes, treatment = rng.integers(60, size=200), rng.random(200) < 0.3
+        variation = within_clusters(codes, treatment)
+        ratios.append(variation.found / variation.expected)
+    assert np.mean(ratios) == pytest.approx(1, abs=4 * np.std(ratios) / np.sqrt(300) + 0.005)
+    by_cluster = within_clusters(codes, codes % 2)
+    assert by_cluster.found == pytest.approx(0)
+    assert by_cluster.mixed == 0
+
+
+# Which rows are tested.
+
+
+def test_one_row_of_each_cluster_is_drawn_at_random() -> None:
+    trial = households(0, n=40)
+    drawn = np.zeros(trial.n_rows)
+    row = dataclasses.replace(trial, effect=np.arange(trial.n_rows))
+    for seed in range(600):
+        part, sentence = independent_rows(row, trial.id, np.random.default_rng(seed))
+        assert part.id.tolist() == list(range(40))
+        drawn[part.effect.astype(int)] += 1
+    assert "one row of each of the 40 clusters is tested (of 120 rows)" in sentence
+    assert abs(drawn - 200).max() < 4.5 * np.sqrt(600 * (1 / 3) * (2 / 3))
+
+
+def test_all_rows_are_kept_when_treatment_varies_within_clusters() -> None:
+    trial = households(1, by_row=True)
+    report = check_randomisation(trial, groups=trial.id)
+    assert report.n_rows == 3_000
+    assert "treatment varies within clusters" in str(report)
+    alone = check_randomisation(trial, groups=np.arange(3_000))
+    assert alone.grouping == "each cluster has one row"
+    assert alone.tests == report.tests
+
+
+def test_a_few_wrong_records_do_not_bring_all_rows_back() -> None:
+    trial = households(2)
+    treatment = trial.treatment.copy()
+    treatment[[0, 33, 99]] ^= 1
+    report = check_randomisation(
+        dataclasses.replace(trial, treatment=treatment), groups=trial.id, expected_share=0.5
+    )
+    assert report.ok
+    assert report.n_rows == sum(report.counts.values()) == 1_000
+    assert "(but in 3)" in report.grouping
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_fair_trial_of_households_passes_with_groups_alone(seed: int) -> None:
+    trial = households(seed)
+    report = check_randomisation(trial, groups=trial.id, expected_share=0.5)
+    assert report.ok
+    assert report.n_rows == 1_000
+    assert {test.name for test in report.tests} == {
+        *("sample ratio", "likelihood ratio", "classifier", "missing values")
+    }
+    assert "one row of each of the 1,000 clusters" in str(report)
+    assert report.to_dict()["grouping"] == report.grouping
+    blamed = check_randomisation(dataclasses.replace(trial, id=None))
+    assert not blamed.ok
+    assert any("pass groups" in advice for advice in blamed.advice)
+
+
+def test_a_column_that_looks_like_a_household_is_asked_about() -> None:
+    rng = np.random.default_rng(0)
+    home = rng.permutation(np.repeat(np.arange(500), 2))
+    treated = (rng.random(500) < 0.5)[home]
+    town = rng.integers(0, 40, 1000)
+    X = pd.DataFrame({"home": [f"h{k}" for k in home], "town": town, "age": rng.random(1000)})
+    asked = check_randomisation(Trial(X, rng.random(1000), treated))
+    assert asked.households == ("home",)
+    assert "rows of one 'home' belong together" in asked.advice[0]
+    assert "--groups home" in str(asked)
+    assert asked.to_dict()["households"] == ["home"]
+    trial = Trial(X.drop(columns="home"), rng.random(1000), treated, groups=home)
+    answered = check_randomisation(trial)
+    assert answered.households == ()
+    assert answered.grouping == check_randomisation(trial, groups=home).grouping
+    assert answered.grouping.startswith("one row of each of the 500 clusters")
+
+
+def test_large_clusters_make_no_suspects() -> None:
+    rng = np.random.default_rng(3)
+    school = np.repeat(np.arange(60), 50)
+    treatment, size = rng.permutation(np.arange(60) % 2)[school], rng.normal(size=60)[school]
+    trial = Trial(pd.DataFrame({"size": size}), rng.random(3_000) < 0.3, treatment)
+    assert [s.feature for s in check_randomisation(trial).suspects] == ["size"]
+    assert check_randomisation(trial, groups=school).suspects == ()
+
+
+def test_an_unfair_trial_of_households_is_found() -> None:
+    trial = households(4)
+    rng = np.random.default_rng(0)
+    chance = 1 / (1 + np.exp(-0.4 * trial.X["income"].to_numpy()[::3]))
+    treatment = np.repeat((rng.random(1_000) < chance).astype(int), 3)
+    report = check_randomisation(Trial(trial.X, trial.y, treatment), groups=trial.id)
+    assert "likelihood ratio" in {test.name for test in report.failures}
+    assert not any("pass groups" in advice for advice in report.advice)
+
+
+def test_groups_of_the_randomised_rows_and_of_several_arms() -> None:
+    trial = households(5)
+    randomised = trial.id % 4 > 0
+    part = dataclasses.replace(trial, randomised=randomised)
+    assert check_randomisation(part, groups=trial.id).n_rows == 750
+    rng = np.random.default_rng(0)
+    arm = rng.choice(["none", "mail", "call"], 1_000)[trial.id]
+    several = Trial(trial.X, trial.y, arm, control="none")
+    report = check_randomisation(several, groups=[f"home {k}" for k in trial.id])
+    assert report.ok
+    assert report.n_rows == 1_000
+
+
+def test_the_draw_follows_the_seed() -> None:
+    trial = households(6)
+    one, again, other = (
+        check_randomisation(trial, groups=trial.id, random_state=seed).to_dict()
+        for seed in (1, np.random.default_rng(1), 2)
+    )
+    assert one == again != other
+
+
+# The warning.
+
+
+def test_an_id_that_treatment_follows_gives_a_warning() -> None:
+    trial = households(7)
+    with pytest.warns(UserWarning, match=r"1,000 ids of several rows, 100\.0% .*groups=trial\.id"):
+        report = check_randomisation(trial)
+    assert not report.ok
+    treatment = trial.treatment.copy()
+    treatment[:30:3] ^= 1
+    with pytest.warns(UserWarning, match=r"99\.0%"):
+        check_randomisation(dataclasses.replace(trial, treatment=treatment))
+
+
+@pytest.mark.parametrize("kind", ["by row", "unique", "few repeats", "one rare arm", "groups"])
+def test_no_warning_without_reason(kind: str) -> None:
+    trial = households(8, by_row=True)
+    groups = None
+    if kind == "unique":
+        trial = dataclasses.replace(trial, id=np.arange(3_000))
+    if kind == "few repeats":
+        rows = np.arange(3_000)
+        rows[-8:] = rows[:8]
+        trial = dataclasses.replace(trial.take(rows), id=rows)
+    if kind == "one rare arm":
+        # 1% treated: 97% of the households have one treatment for all, by chance.
+        rare = np.random.default_rng(0).random(3_000) < 0.01
+        trial = dataclasses.replace(trial, treatment=rare.astype(int))
+    if kind == "groups":
+        trial = households(8)
+        groups = trial.id
+    check_randomisation(trial, groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (np.arange(5), "groups should have as many rows as y, 60; got 5"),
+        (np.zeros(60), "groups should name at least two clusters"),
+        ([None, *range(59)], "groups should have no missing values, got 1"),
+    ],
+)
+def test_groups_that_make_no_sense(groups: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_randomisation(households(0, n=20), groups=groups)  # type: ignore[arg-type]
+
+
+# Who may be talked round.
+
+
+def spenders(seed: int = 0, n: int = 4_000) -> Trial:
+    """Those who spend more are treated more often: no trial."""
+    trial = fair_trial(seed, n)
+    rng = np.random.default_rng(seed)
+    spend = rng.gamma(2.0, 60.0, n)
+    treatment = (rng.random(n) < 1 / (1 + np.exp(-(spend - 100) / 60))).astype(int)
+    return Trial(trial.X.assign(spend=spend), trial.y, treatment)
+
+
+@pytest.mark.parametrize("ignore", [(), ("spend",)])
+def test_a_suspect_stays_in_the_tests_and_is_not_healed_by_ignoring_it(ignore: tuple) -> None:
+    report = check_randomisation(spenders(), ignore=ignore)
+    assert {test.name for test in report.failures} >= {"likelihood ratio", "classifier"}
+    assert report.differences.loc[0, "feature"] == "spend"
+    assert report.stops
+    assert "treatment depends on spend: not randomised" in report.verdict
+    assert not any("ignore" in advice for advice in report.advice)
+    assert any("how treatment was assigned" in advice for advice in report.advice)
+
+
+def test_what_treatment_depends_on_is_named_without_a_pure_end() -> None:
+    trial = fair_trial(2, 4_000)
+    rng = np.random.default_rng(0)
+    chance = 1 / (1 + np.exp(-0.4 * trial.X["c"].to_numpy()))
+    report = check_randomisation(Trial(trial.X, trial.y, (rng.random(4_000) < chance).astype(int)))
+    assert not report.suspects
+    assert report.verdict.startswith("The check fails: treatment depends on c: not randomised; ")
+
+
+def test_what_is_known_only_after_treatment_may_be_ignored() -> None:
+    trial = fair_trial(6, 4_000)
+    reply = np.where(trial.treated & (np.arange(4_000) % 9 == 0), 1.0, np.nan)
+    late = with_feature(trial, sent=trial.treatment, reply=reply)
+    report = check_randomisation(late)
+    assert report.stops
+    assert not report.failures
+    assert [(s.feature, s.measure) for s in report.suspects] == [
+        ("sent", "AUC"),
+        ("reply", "values"),
+    ]
+    assert "known only after treatment? " in report.advice[0]
+    assert "ignore=['sent', 'reply']" in report.advice[0]
+    ignored = check_randomisation(late, ignore=["sent", "reply"])
+    assert ignored.ok
+    assert not ignored.suspects
+    assert "provided that sent, reply were known only after treatment" in ignored.verdict
+    assert "not tested: sent, which tells who was treated" in str(ignored)
+    after = check_randomisation(late, after=["sent", "reply"])
+    assert after.verdict == ignored.verdict
+
+
+def test_an_opened_letter_is_no_excuse() -> None:
+    trial = fair_trial(6, 4_000)
+    opened = trial.treated & (np.arange(4_000) % 9 == 0)
+    report = check_randomisation(with_feature(trial, opened=opened), ignore=["opened"])
+    assert report.stops
+    assert "treatment depends on opened: not randomised" in report.verdict
+    assert check_randomisation(with_feature(trial, opened=opened), after=["opened"]).ok
+
+
+def test_a_feature_that_settles_the_outcome_stops_unless_it_is_ignored() -> None:
+    trial = fair_trial(7, 5_000)
+    leaking = with_feature(trial, paid=np.where(trial.y == 1, 3.0, 0.0))
+    assert check_randomisation(leaking).stops
+    report = check_randomisation(leaking, ignore=["paid"])
+    assert report.ok
+    assert "provided" not in report.verdict  # it is no matter of randomisation
+    assert any(note.startswith("paid, which almost settles the outcome") for note in report.notes)
+
+
+def test_one_good_trial_in_a_hundred_is_warned_of_and_not_stopped() -> None:
+    trial = fair_trial(1, 6_000)
+    lost = np.flatnonzero(trial.treated)[:290]
+    report = check_randomisation(trial.take(np.delete(np.arange(6_000), lost)), expected_share=0.5)
+    (failure,) = report.failures
+    assert 1e-4 < failure.adjusted_p_value < 0.01
+    assert not report.ok
+    assert not report.stops
+    assert report.verdict.startswith("The check warns: the arms do not have the planned sizes")
+    assert "One in 100 of properly randomised trials looks so." in report.verdict
+
+
+# Outcomes that are missing.
+
+
+@pytest.mark.parametrize(
+    ("lost", "stops"), [((60, 70), False), ((20, 200), True), ((0, 0), False), ((3, 0), False)]
+)
+def test_attrition_is_tested(lost: tuple[int, int], stops: bool) -> None:
+    trial = fair_trial(0)
+    missing = {"control": (lost[0], 1_000 + lost[0]), "treated": (lost[1], 1_000 + lost[1])}
+    report = check_randomisation(trial, missing_outcomes=missing)
+    tests = [test for test in report.tests if test.name == "missing outcomes"]
+    assert len(tests) == any(lost)
+    assert report.stops is stops
+    for test in tests:
+        table = [[lost[0], 1_000], [lost[1], 1_000]]
+        few = sum(lost) < 200
+        found = stats.fisher_exact(table) if few else stats.chi2_contingency(table, False)
+        assert test.p_value == pytest.approx(found.pvalue)
+    if stops:
+        assert "outcomes are missing more often in one arm" in report.verdict
+
+
+def test_households_are_lost_as_a_whole() -> None:
+    trial = households(0)
+    missing = {"control": (30, 1_530), "treated": (66, 1_566)}  # 10 and 22 households
+    by_row = check_randomisation(
+        dataclasses.replace(trial, id=None), groups=range(3_000), missing_outcomes=missing
+    )
+    grouped = check_randomisation(trial, groups=trial.id, missing_outcomes=missing)
+    p = [t.p_value for r in (by_row, grouped) for t in r.tests if t.name == "missing outcomes"]
+    assert p[0] < 0.001
+    assert p[1] == pytest.approx(stats.fisher_exact([[10, 500], [22, 500]]).pvalue)
+
+
+@pytest.mark.parametrize("missing", [{"0": (1, 9)}, {"control": (5, 4), "treated": (0, 9)}])
+def test_missing_outcomes_that_make_no_sense(missing: dict) -> None:
+    with pytest.raises(ValueError, match=r"missing_outcomes should give .*Count rows by arm"):
+        check_randomisation(fair_trial(0, 200), missing_outcomes=missing)
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize(("n", "size"), [(1_000, 3), (300, 8)])
+def test_false_alarms_for_households_are_as_rare_as_promised(n: int, size: int) -> None:
+    alarms, p_values = 0, []
+    for seed in range(120):
+        trial = households(seed, n, size)
+        report = check_randomisation(trial, groups=trial.id, expected_share=0.5, alpha=0.05)
+        alarms += not report.ok
+        p_values += [(test.name, test.p_value) for test in report.tests]
+    # 120 trials: three standard errors above 5% is 11%.
+    assert alarms / 120 < 0.11
+    for name, p in pd.DataFrame(p_values, columns=["name", "p"]).groupby("name")["p"]:
+        assert np.mean(p < 0.1) < 0.1 + 3 * np.sqrt(0.09 / 120), name
+
+
+def test_a_feature_without_values_in_one_arm_has_no_difference():
+    rng = np.random.default_rng(0)
+    treatment = np.arange(30) % 2
+    words = np.where(treatment == 1, rng.choice(["yes", "no"], 30), None)
+    words[10:] = None  # so few that it is no suspect
+    frame = pd.DataFrame({"word": words, "age": rng.normal(size=30)})
+    report = check_randomisation(Trial(frame, rng.integers(0, 2, 30), treatment))
+    assert report.differences["difference"].isna().sum() == 2
+    assert "nan" not in str(report)
+    assert report.differences.set_index("feature").loc["word=yes", "rows"] <= 15

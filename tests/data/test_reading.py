@@ -1,6 +1,8 @@
 """Tables from files, folders and databases; and every failure in one line."""
 
 import os
+import sys
+import zipfile
 from decimal import Decimal
 from pathlib import Path
 
@@ -9,8 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
 import pytest
+from tests.cli.commands import run
 
-from auucmax.data.reading import TableError, read_table
+from auucmax.data.reading import TableError, read_table, scan_csv
 
 ROWS = (
     "id,age,income,town,member,joined,seen\n"
@@ -215,3 +218,252 @@ def test_no_file_is_left_open(csv):
         read_table(csv)
     after = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
     assert after <= before + 1
+
+
+# Spreadsheets, with the library that reads them and without.
+
+
+def test_without_the_library_the_message_names_it(tmp_path, monkeypatch):
+    path = tmp_path / "rows.xlsx"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    result = run(f"check {path} -t mail -y visit")
+    assert result.exit_code == 2
+    assert "rows.xlsx should be a file that can be read here" in result.stderr
+    assert "openpyxl" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_the_first_sheet_is_read(tmp_path):
+    pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+    path = tmp_path / "rows.xlsx"
+    frame = pd.DataFrame(
+        {
+            "age": [30, 41],
+            "spent": [0.5, None],
+            "town": ["Oslo", None],
+            "member": [True, False],
+            "joined": [pd.Timestamp("2024-01-31"), pd.Timestamp("2024-02-01 10:00")],
+        }
+    )
+    frame.to_excel(path, index=False)
+    pd.testing.assert_frame_equal(read_table(path), frame, check_dtype=False)
+    chosen = read_table(path, columns=["town", "age"])
+    assert list(chosen) == ["town", "age"]
+
+
+def test_a_damaged_spreadsheet_is_told_in_one_line(tmp_path):
+    pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+    path = tmp_path / "rows.xlsx"
+    pd.DataFrame({"age": [30, 41]}).to_excel(path, index=False)
+    whole = path.read_bytes()
+    for content in (whole[:100], whole[:-30], b"PK\x03\x04" + bytes(99), b"age\n30\n"):
+        path.write_bytes(content)
+        result = run(f"check {path} -t mail -y visit")
+        assert result.exit_code == 2
+        assert "rows.xlsx should be an Excel file" in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+# CSV files of many forms; and those that would lose lines or names are refused in one line.
+
+
+def kinds_of(tmp_path, *texts):
+    """The columns of CSV files that are read together."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for number, text in enumerate(texts):
+        (folder / f"{number}.csv").write_bytes(text.encode())
+    return read_table(folder).to_dict("list")
+
+
+def test_nothing_of_the_form_is_left_to_guess(tmp_path):
+    path = tmp_path / "it's.csv"
+    path.write_text("\n\na;b c\n1;2\n")
+    query = scan_csv(str(path))
+    for part in (
+        "it''s.csv'", "auto_detect = false", "skip = 2", "delim = ';'", "escape = '\"'",
+        "columns = {'a': 'VARCHAR', 'b c': 'VARCHAR'}",
+    ):  # fmt: skip
+        assert part in query
+
+
+def test_a_header_is_a_header_even_if_all_columns_are_texts(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("town,colour\nOslo,red\nRome,blue\n")
+    assert list(read_table(path).columns) == ["town", "colour"]
+
+
+def test_no_line_of_a_csv_file_is_a_comment(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("#tag,v\n#a,1\nb # c,2\n#d,3\n")
+    assert read_table(path)["#tag"].tolist() == ["#a", "b # c", "#d"]
+
+
+ROW = "a,b,c\n" + "1,2,3\n" * 30
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        # Lines lost in silence, or a table of one column, if the form is guessed.
+        ("id,v\na,5\n#2\nb,6\n", r"names in its header \(2\), got 1 in line 3"),
+        (ROW + "#total\n", "got 1 in line 32"),
+        ("some title\nid,v\n1,2\n3,4\n", r"header \(1\), got 2 in line 2"),
+        ("some title\nid;v\n1;2\n3;4\n", "got 'some title' and ';' within"),
+        ("a,b\n" + "x,1,2\n" * 50, r"header \(2\), got 3 in line 2.*row.names = FALSE"),
+        ("a,b,c\n1,2\n1,2\n" + "1,2,3\n" * 50, r"\(3\), got 2 in line 2"),
+        ("a,b\n1,2\n3\n4,5\n", r"\(2\), got 1 in line 3"),
+        (ROW + "4,5", "got 2 in line 32"),
+        ("a b c\n1 2 3\n4 5 6\n", "got 'a b c' and ' ' within"),
+        ('"a,b"\n1\n2\n', "got 'a,b' and ',' within"),
+        ("a,a,b\n1,2,3\n", "different names, capitals aside, got 'a', 'a'. Rename"),
+        ("a,A,b\n1,2,3\n", "different names, capitals aside, got 'a', 'A'. Rename"),
+        (",a\n0,1\n", "got none for column 1.*index=False"),
+        ('a,b\n1,"x\n2,3\n', "close every quoted field, got one .* line 2"),
+        ("a,b\r\n1,2\n3,4\r\n", "lines that all end in the same way"),
+    ],
+)
+def test_csv_files_that_would_lose_lines_or_names(text, message, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(text.encode())
+    with pytest.raises(TableError, match=message) as caught:
+        read_table(path)
+    assert "UTF-8" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_ragged_line_is_told_by_file_and_number_and_other_bytes_too(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "b.csv").write_text("a,b\n" + "1,2\n" * 30_000 + "1\n" + "1,2\n" * 9)
+    with pytest.raises(TableError, match=r"^b\.csv should have as many .* line 30002"):
+        read_table(tmp_path)
+    (tmp_path / "b.csv").write_bytes("a,b\n1,x\n1,caf\xe9\n".encode("latin-1"))
+    with pytest.raises(TableError, match=r"^b\.csv should be UTF-8 text, got .* line 3"):
+        read_table(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a;b\n"x;y";1,5\n', "a|b\nx;y|1,5\n", "a\tb\nx;y\t1,5\n", '\ufeffa;b\n"x;y";1,5\n',
+        '\r\n\r\n a ,b\r\nx;y,"1,5"\r\n', 'a,b\rx;y,"1,5"\r',
+    ],
+)  # fmt: skip
+def test_forms_of_csv_files(text, tmp_path):
+    with pytest.warns(UserWarning, match="'b' of files is read as numbers with decimal commas"):
+        assert kinds_of(tmp_path, text) == {"a": ["x;y"], "b": [1.5]}
+
+
+# Texts of a column, what is read, and what is said.
+WRITTEN = [
+    (["1,5", "2", "1.234,25", "-3,75", "1,234"], [1.5, 2, 1234.25, -3.75, 1.234], "decimal commas"),
+    (["€ 1,50", "2,00 €"], [1.5, 2.0], "decimal commas"),
+    (["$ 1,234.00", "$5", "-$1,000", "12.5"], [1234.0, 5.0, -1000.0, 12.5], "between thousands"),
+    (["1,234,567", "1,234"], [1234567.0, 1234.0], "between thousands"),
+    (["31/01/2024", "1/2/2024"], ["2024-01-31", "2024-02-01"], "the day first"),
+    (["01.02.2024", "28.02.2024"], ["2024-02-01", "2024-02-28"], "the day first"),
+    (["1/31/2024", "1/2/2024"], ["2024-01-31", "2024-01-02"], "the month first"),
+    (["1,234", "5"], ["1,234", "5"], "two things"),
+    (["03-04-2020", "05-06-2020"], ["03-04-2020", "05-06-2020"], "two things"),
+    (["1,234", "2,345"], ["1,234", "2,345"], "is read as texts: .* two things"),
+    (["1/2/2024", "3/4/2024"], ["1/2/2024", "3/4/2024"], "two things"),
+    (["1,5", "1.5"], ["1,5", "1.5"], "two things"),
+    (["31/1/2024", "1/31/2024"], ["31/1/2024", "1/31/2024"], "two things"),
+]
+
+
+@pytest.mark.parametrize(("texts", "expected", "words"), WRITTEN)
+def test_numbers_and_dates_as_people_write_them(texts, expected, words, tmp_path):
+    path = tmp_path / "rows.csv"
+    pd.DataFrame({"a": [*texts, None], "b": "x"}).to_csv(path, index=False)
+    with pytest.warns(UserWarning, match=words):
+        found = read_table(path)["a"]
+    if str(found.dtype).startswith("datetime"):
+        found = found.dt.strftime("%Y-%m-%d")
+    assert found.tolist()[:-1] == expected
+    assert pd.isna(found.iloc[-1])
+
+
+@pytest.mark.parametrize("text", ["1,2,3", "12,34,56", "30/30/2024", "a1,5", "1,5b", "$", "1-2-3"])
+def test_other_texts_stay_texts_without_a_word(text, tmp_path):
+    (tmp_path / "rows.csv").write_text(f'a;b\n"{text}";1\n"x";2\n')
+    assert read_table(tmp_path / "rows.csv")["a"].tolist() == [text, "x"]
+    (tmp_path / "rows.csv").write_text(f'a;b\n"{text}";1\n')
+    assert read_table(tmp_path / "rows.csv")["a"].tolist() == [text]
+
+
+def test_quotes_within_quotes_and_lines_within_fields(tmp_path):
+    doubled = 'a,b\r\n"x ""y"", z","1\n2"\r\n'
+    escaped = 'a,b\n"x \\"y\\", z","1\n2"\n'
+    path = 'a,b\n"C:\\",3\n'
+    columns = kinds_of(tmp_path, doubled, escaped, path)
+    assert columns == {"a": ['x "y", z', 'x "y", z', "C:\\"], "b": ["1\n2", "1\n2", "3"]}
+
+
+def test_a_packed_csv_file_of_zstandard(tmp_path):
+    with pa.output_stream(tmp_path / "rows.csv.zst", compression="zstd") as stream:
+        stream.write(b"a;b\nx;1\ny;2\n")
+    columns = read_table(tmp_path / "rows.csv.zst").to_dict("list")
+    assert columns == {"a": ["x", "y"], "b": [1, 2]}
+
+
+def test_the_names_of_columns_may_be_any(tmp_path):
+    text = 'name,value,cells,rows,a b,"x\'""y"\n1,2,x,4,5,2020-01-01\n'
+    columns = kinds_of(tmp_path, text)
+    assert list(columns.values())[:5] == [[1], [2], ["x"], [4], [5]]
+    assert list(columns) == ["name", "value", "cells", "rows", "a b", "x'\"y"]
+
+
+def test_cells_of_a_spreadsheet_stay_what_they_are(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    lines = [("code", "word", "n", "x"), ("00123", "NA", 1, 0.5), ("00124", "b", 2, None)]
+    for line in lines:
+        book.active.append(line)
+    book.save(path := tmp_path / "book.xlsx")
+    frame = read_table(path)
+    assert frame["code"].tolist() == ["00123", "00124"]
+    assert frame["word"].tolist() == ["NA", "b"]
+    assert frame["n"].tolist() == [1, 2]
+    assert frame["x"].dtype == np.float64
+    assert frame["x"].isna().tolist() == [False, True]
+    book.create_sheet("more").append((1, 2))
+    book.save(path)
+    with pytest.warns(UserWarning, match="book.xlsx has 2 sheets, of which the first, 'Sheet'"):
+        read_table(path)
+    del book["more"]
+    book.active.append(("00125", "c", "=A1", 1.0))
+    book.save(path)
+    with pytest.raises(TableError, match="got 1 formulas without their results"):
+        read_table(path)
+
+
+def test_a_second_stream_is_not_lost(tmp_path):
+    table = pa.table({"a": [1, 2]})
+    sink = pa.BufferOutputStream()
+    for _ in range(2):
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+    (path := tmp_path / "two.arrow").write_bytes(content := sink.getvalue().to_pybytes())
+    with pytest.raises(TableError, match="should hold one Arrow stream, got more"):
+        read_table(path)
+    path.write_bytes(content[: len(content) // 2])
+    assert read_table(path)["a"].tolist() == [1, 2]
+
+
+def test_a_folder_that_cannot_be_looked_at_is_told(tmp_path, monkeypatch):
+    for place in (tmp_path, tmp_path / "closed"):
+        place.mkdir(exist_ok=True)
+        (place / "a.csv").write_text("a\n1\n")
+    look = os.scandir
+
+    def scandir(path):
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(TableError, match=r"closed in .* got: Permission denied"):
+        read_table(tmp_path)

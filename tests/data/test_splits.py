@@ -101,8 +101,8 @@ def test_dealing_numbers_each_stratum(codes, shuffle):
     ("settings", "change", "message"),
     [
         ({}, {"treatment": None}, r"needs treatment.*enable_metadata_routing"),
-        ({"n_splits": 1}, {}, r"n_splits should be a whole number of folds, at least 2, got 1"),
-        ({"n_splits": 2.0}, {}, r"n_splits should be a whole number"),
+        ({"n_splits": 1}, {}, r"n_splits should be a whole number of at least 2, got 1"),
+        ({"n_splits": 2.5}, {}, r"n_splits should be a whole number"),
         ({"n_splits": True}, {}, r"n_splits should be a whole number"),
         ({"by": "y"}, {}, r"by should be one of 'treatment', 'treatment-outcome', got 'y'"),
         ({"by": "treatment-outcome"}, {"y": None}, r"needs y, got none"),

@@ -239,7 +239,7 @@ def test_split_of_several_arms_and_small_strata():
         ValueError, match=r"got 1 with treatment 0 and outcome 0.*by=\"treatment\", or drop"
     ):
         tiny.split(by="treatment-outcome")
-    with pytest.raises(ValueError, match="test_size should be a share"):
+    with pytest.raises(ValueError, match="test_size should be a number strictly between"):
         tiny.split(2)
     with pytest.raises(ValueError, match="by should be one of"):
         tiny.split(by="outcome")
@@ -312,3 +312,51 @@ def test_printing_shows_the_numbers():
     assert len({len(line) for line in lines[1:4]}) == 1
     assert lines[4].startswith("effect of mail against none: ")
     assert text == str(two_arms(200, name="demo", outcome_name="visit", arm_names=("none", "mail")))
+
+
+def test_a_constant_outcome_has_no_effect_at_all():
+    trial = Trial(np.zeros((101, 1)), np.full(101, 0.1), np.arange(101) % 2)
+    (effect,) = trial.summary().effects
+    assert (effect.effect, effect.standard_error, effect.p_value) == (0.0, 0.0, 1.0)
+
+
+def homes(n_homes=300, seed=0):
+    """Households of one to four, each in one arm, with outcomes in common."""
+    rng = np.random.default_rng(seed)
+    home = np.repeat(np.arange(n_homes), rng.integers(1, 5, n_homes))
+    y = rng.normal(size=n_homes)[home] + 0.1 * rng.normal(size=len(home))
+    X = rng.normal(size=(len(home), 2))
+    return Trial(X, y, (rng.random(n_homes) < 0.5)[home], groups=home)
+
+
+def test_split_keeps_groups_whole_and_the_shares_of_their_arms():
+    trial = homes()
+    train, test = trial.split(0.3, random_state=0)
+    assert train.n_rows + test.n_rows == trial.n_rows
+    assert not set(train.groups) & set(test.groups)
+    for arm in (0, 1):
+        whole, part = (len(np.unique(t.groups[t.treatment == arm])) for t in (trial, test))
+        assert part == round(0.3 * whole)
+    alone = dataclasses.replace(trial, groups=None).split(0.3, random_state=0)
+    each = dataclasses.replace(trial, groups=np.arange(trial.n_rows)).split(0.3, random_state=0)
+    np.testing.assert_array_equal(each[1].y, alone[1].y)
+
+
+def test_standard_errors_are_by_group():
+    trial = homes()
+    alone = dataclasses.replace(trial, groups=None).summary().effects[0]
+    each = dataclasses.replace(trial, groups=np.arange(trial.n_rows)).summary().effects[0]
+    assert each == alone
+    (effect,) = trial.summary().effects
+    assert effect.effect == alone.effect
+    assert effect.standard_error > 1.3 * alone.standard_error
+    # Of groups of one size it is the error of their means.
+    same = Trial([[0.0]] * 8, [1, 3, 2, 2, 5, 1, 4, 8], [0, 0, 0, 0, 1, 1, 1, 1],
+                 groups=[0, 0, 1, 1, 2, 2, 3, 3])  # fmt: skip
+    means = Trial([[0.0]] * 4, [2, 2, 3, 6], [0, 0, 1, 1])
+    expected = means.summary().effects[0]
+    found = same.summary().effects[0]
+    assert found.standard_error == pytest.approx(expected.standard_error)
+    assert found.p_value == pytest.approx(expected.p_value)
+    with pytest.raises(ValueError, match="groups should have no missing values"):
+        Trial([[0.0]] * 4, [2, 2, 3, 6], [0, 0, 1, 1], groups=[0, 1, None, 2])

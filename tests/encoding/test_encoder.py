@@ -27,6 +27,7 @@ def column_of(kind, n):
     plain = {
         "number": st.one_of(st.none(), st.floats(-1e6, 1e6), st.integers(-5, 5)),
         "integer": st.integers(-3, 3),
+        "code": st.one_of(st.none(), st.sampled_from([-1, 0, 7, 12])),
         "boolean": st.booleans(),
         "maybe": st.one_of(st.none(), st.booleans()),
         "text": st.one_of(st.none(), st.sampled_from(TOWNS)),
@@ -39,6 +40,7 @@ def column_of(kind, n):
     made = {
         "number": lambda v: pd.Series(v, dtype="float64"),
         "integer": lambda v: pd.Series(v, dtype="int64"),
+        "code": lambda v: pd.Series(v, dtype="Int64"),
         "boolean": lambda v: pd.Series(v, dtype="bool"),
         "maybe": lambda v: pd.Series(v, dtype="boolean"),
         "category": lambda v: pd.Series(pd.Categorical(v, categories=["c", "a", "b", "z"])),
@@ -47,7 +49,8 @@ def column_of(kind, n):
     return values.map(made.get(kind, lambda v: pd.Series(v, dtype=object)))
 
 
-KINDS = ["number", "integer", "boolean", "maybe", "text", "category", "date", "day", "decimal"]
+KINDS = ["number", "integer", "code", "boolean", "maybe", "text", "category", "date", "day",
+         "decimal"]  # fmt: skip
 
 
 @st.composite
@@ -118,7 +121,7 @@ def test_indicators_of_a_category_sum_to_one_in_training(frame, random):
         return
     features = encoder.transform(frame)
     for column in encoder.columns_:
-        if column.kind == "category":
+        if column.has_levels:
             own = [k for k, term in enumerate(encoder.terms_) if term.column == column.name]
             np.testing.assert_array_equal(features[:, own].sum(axis=1), 1)
 
@@ -515,7 +518,7 @@ def test_many_rows_are_quick_enough_to_be_vectorised():
         x=rng.normal(size=n), town=rng.choice(["a", "b", "c"], n), k=rng.integers(9, size=n)
     )
     features = TableEncoder().fit(frame).transform(frame)
-    assert features.shape == (n, 5)
+    assert features.shape == (n, 1 + 3 + 9)  # k is a column of codes
     assert features[:, 1:4].sum() == n
 
 
@@ -530,8 +533,131 @@ def test_terms_of_a_category():
 def test_columns_that_are_counted_elsewhere_give_the_same_encoder():
     frame = small(age=[1.0, 2, None], town=["a", "b", "a"], none=[None] * 3)
     here = TableEncoder(min_level_rows=1).fit(frame)
-    town = Column.of_texts("town", ["a", "b"], n_other=0, n_missing=0, n_rows=3)
+    town = Column.of_levels("town", ["a", "b"], n_other=0, n_missing=0, n_rows=3)
     columns = [Column("age", "number", fill=1.5, has_missing=True), town, Column("none", "number")]
     there = TableEncoder(min_level_rows=1).fit_columns(columns)
     assert (there.terms_, there.dropped_) == (here.terms_, here.dropped_)
     assert there.to_dict() == here.to_dict()
+
+
+PLANS = small(plan=[1, 2, 7, 2] * 20 + [9], x=np.linspace(0, 1, 81))
+
+
+def test_few_whole_numbers_are_levels():
+    encoder = TableEncoder().fit(PLANS)
+    assert encoder.columns_[0] == Column(
+        "plan", "code", ("1", "2", "7"), has_other=True, other_share=1 / 81, takes_new=True
+    )
+    names = encoder.get_feature_names_out().tolist()
+    assert names == ["plan=1", "plan=2", "plan=7", "plan: other", "x"]
+    assert encoder.code_columns == ["plan"]
+    assert encoder.transform(PLANS)[:, :4].sum(axis=0).tolist() == [20, 40, 20, 1]
+
+
+COUNTS = {
+    "two values": [0, 1] * 50,
+    "eleven values": list(range(11)) * 30,
+    "a fraction": [1, 2, 3] * 30 + [1.5],
+    "too large to be told apart": [1, 2, 2**53] * 30,
+    "each value once": [1, 2, 3],
+    "all rare but one": [1] * 80 + [2, 3] * 5,
+}
+
+
+@pytest.mark.parametrize("values", list(COUNTS.values()), ids=list(COUNTS))
+def test_other_numbers_stay_numbers(values):
+    frame = small(k=values)
+    assert TableEncoder().fit(frame).columns_[0].kind == "number"
+    assert TableEncoder().fit(frame).code_columns == []
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "int64", "uint16", "float32", "float64", "Int32", object]
+)
+@pytest.mark.parametrize("file", [None, "rows.csv", "rows.parquet"])
+def test_codes_are_the_same_of_all_types_and_files(dtype, file, tmp_path):
+    frame = small(plan=PLANS["plan"].astype(dtype), x=PLANS["x"])
+    if file == "rows.csv":
+        frame.to_csv(tmp_path / file, index=False)
+    elif file:
+        frame.to_parquet(tmp_path / file)
+    rows = read_table(tmp_path / file) if file else frame
+    encoder = TableEncoder().fit(rows)
+    assert encoder.columns_ == TableEncoder().fit(PLANS).columns_
+    np.testing.assert_array_equal(encoder.transform(rows), encoder.transform(PLANS))
+
+
+@pytest.mark.parametrize("rare", [True, False])
+def test_a_new_number_is_no_error_and_counts_to_no_level(rare):
+    train = PLANS if rare else PLANS[:80]
+    encoder = TableEncoder().fit(train)
+    new = small(plan=[2, 55, 1.0, None, 2.5, 7, 7, 7], x=0.5)
+    expected = np.zeros((8, 4 if rare else 3))
+    expected[[0, 2, 5, 6, 7], [1, 0, 2, 2, 2]] = 1
+    expected[[1, 4], 3:] = 1
+    np.testing.assert_array_equal(encoder.transform(new)[:, :-1], expected)
+    np.testing.assert_array_equal(encode_slow(new, encoder), encoder.transform(new))
+    huge = small(plan=[2, 1, 1e300, -(2.0**60)], x=0.5)
+    np.testing.assert_array_equal(encode_slow(huge, encoder), encoder.transform(huge))
+    flags = small(plan=[True, False, True], x=0.5)  # 1 and 0
+    np.testing.assert_array_equal(encoder.transform(flags)[:, 0], [1, 0, 1])
+    with pytest.warns(UserWarning, match="'plan' should mostly hold levels .* got other .* 100%"):
+        encoder.transform(small(plan=[55, 56], x=0.5))
+    with pytest.raises(ValueError, match="'plan' should hold numbers as in training, got texts"):
+        encoder.transform(small(plan=["2", "gold"], x=0.5))
+    with pytest.raises(ValueError, match="finite numbers, got 1 infinite"):
+        encoder.transform(small(plan=[2, np.inf], x=0.5))
+
+
+def test_columns_that_the_user_decides_on():
+    frame = PLANS.assign(shop=[10.5, 20, 30] * 27, ok=[True, False, True] * 27)
+    encoder = TableEncoder(numeric=["plan"], categorical=["shop", "ok"]).fit(frame)
+    assert encoder.code_columns == []
+    assert encoder.get_feature_names_out().tolist() == [
+        "plan", "x", "shop=10.5", "shop=20", "shop=30", "ok=false", "ok=true",
+    ]  # fmt: skip
+    # What was a number in training takes others, what was a text or a boolean does not.
+    new = small(plan=[8, 2], x=0.5, shop=[20, 40], ok=[True, True])
+    features = encoder.transform(new)
+    np.testing.assert_array_equal(features[:, 2:5], [[0, 1, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(features, encode_slow(new, encoder))
+    texts = new.assign(shop=["20.0", "A1"])  # a shop of another kind makes a CSV column of texts
+    np.testing.assert_array_equal(encoder.transform(texts), features)
+    with pytest.raises(ValueError, match="column 'ok' should hold levels of training"):
+        encoder.transform(new.assign(ok=["true", "maybe"]))
+    again = TableEncoder.from_dict(json.loads(json.dumps(encoder.to_dict())))
+    assert again.columns_ == encoder.columns_
+    assert (again.categorical, again.numeric) == (("shop", "ok"), ("plan",))
+    assert clone(encoder).fit(frame).columns_ == encoder.columns_
+
+
+def test_decisions_that_cannot_be():
+    frame = PLANS.assign(town=["a", "b", "c"] * 27, day=pd.Timestamp("2024-01-01"))
+    cases = [
+        ({"numeric": ["town"]}, "numeric should name columns of numbers, booleans, got texts in"),
+        ({"categorical": ["day"]}, "categorical should name .* got dates in 'day'. Leave it out"),
+        ({"categorical": ["plam"]}, "should have the column 'plam', .*Did you mean 'plan'?"),
+        ({"categorical": ["plan"], "numeric": ["plan"]}, "different columns, got 'plan' in both"),
+        ({"categorical": "plan"}, "categorical should be a list of names of columns, got 'plan'"),
+    ]
+    for options, words in cases:
+        with pytest.raises(ValueError, match=words):
+            TableEncoder(**options).fit(frame)
+
+
+@pytest.mark.parametrize(
+    "levels", [["1", "x"], ["2", "1"], ["1", "1.0"], ["1", "2", str(2**53)], []]
+)
+def test_codes_of_a_dictionary_are_whole_numbers(levels):
+    plain = json.loads(json.dumps(TableEncoder().fit(PLANS).to_dict()))
+    TableEncoder.from_dict(plain)
+    plain["columns"][0]["levels"] = levels
+    with pytest.raises(ValueError, match="an encoder should be what to_dict returns"):
+        TableEncoder.from_dict(plain)
+
+
+def test_a_median_is_nobodys_value():
+    values = np.random.default_rng(0).normal(2e4, 1e3, size=1_999)
+    (column,) = TableEncoder().fit(pd.DataFrame({"salary": values})).columns_
+    assert column.fill not in values
+    assert column.fill == pytest.approx(np.median(values), rel=5e-3)

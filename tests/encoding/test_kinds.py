@@ -1,28 +1,38 @@
 """What columns hold, by their type or by their values."""
 
 import datetime
+from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
+from unittest.mock import patch
 
 import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from auucmax.data.reading import read_table
+from auucmax.encoding import kinds as kinds_module
 from auucmax.encoding.kinds import (
     ANY_KIND,
     JSON_KINDS,
     KINDS,
-    KINDS_OF_COLUMNS,
+    KINDS_BY_DECIMAL,
+    WRITTEN_AS,
+    are_codes,
+    code_counts,
+    code_places,
     kind_of,
     kind_of_type,
+    kinds_of_columns,
     numbers_of,
     texts_of,
     truths_of,
     type_of_texts,
 )
-from auucmax.encoding.texts import BOOLEAN_TEXTS, MISSING_TEXTS, truth_slow
+from auucmax.encoding.texts import BOOLEAN_TEXTS, MISSING_TEXTS, level_text, truth_slow
 
 COLUMNS = {
     "number": [
@@ -117,7 +127,7 @@ def test_the_type_of_a_column_is_that_of_all_its_texts(texts, type_, in_json):
     with duckdb.connect() as db:
         db.execute("CREATE TABLE cells (c VARCHAR)")
         db.executemany("INSERT INTO cells VALUES (?)", [[text] for text in texts])
-        kinds = dict(db.execute(KINDS_OF_COLUMNS).fetchall()).get("c", 0)
+        kinds = dict(db.execute(kinds_of_columns()).fetchall()).get("c", 0)
     assert type_of_texts(kinds, ANY_KIND) == type_
     # A JSON text of digits is a text; a JSON number is none of a text's types.
     assert type_of_texts(kinds, JSON_KINDS["VARCHAR"]) == in_json
@@ -161,9 +171,9 @@ def test_words_for_booleans_stay_the_words_of_the_file(values, tmp_path):
 @pytest.mark.parametrize(
     "values",
     [
-        ["03/04/2020", "25/06/2020"], ["03-04-2020", "05-06-2020"], ["2020/01/02"], ["2020-02-30"],
+        ["2020/01/02"], ["2020-02-30"],
         ["2020-01-01", "unknown"], ["2020-01-01T10:00", "2020-01-01T10:00Z"], ["infinity"],
-        ["00123", "1234"], ["1,234", "5"], ["1_000"], ["+4712345678"], ["1.10", "beta"],
+        ["00123", "1234"], ["1_000"], ["+4712345678"], ["1.10", "beta"],
         ["12345678901234567890", "5"], ["9223372036854775808"], ["1e999", "2"], ["10:00", "12:30"],
     ],
 )  # fmt: skip
@@ -196,3 +206,56 @@ def test_numbers_and_missing_values_of_csv_files(tmp_path):
     assert frame["s"].tolist()[1:3] == ["None", "a b"]
     assert frame["s"].isna().tolist() == [True, False, False, True]
     assert frame["none"].isna().all()
+
+
+NUMBERS = st.lists(st.sampled_from([-1.0, 0.0, -0.0, 1.0, 2.0, 7.0, 0.5, 2.0**53]), max_size=30)
+
+
+@settings(max_examples=60, deadline=None)
+@given(NUMBERS, st.integers(1, 4))
+def test_codes_are_counted_as_one_by_one(values, fewest):
+    counts = Counter(value + 0.0 for value in values)
+    expected = {int(v): counts[v] for v in sorted(counts)} if are_codes(counts, fewest) else None
+    with patch.object(kinds_module, "_FIRST_LOOK", 3):
+        assert code_counts(np.array(values), fewest) == expected
+    assert code_counts(np.array(values), fewest) == expected
+    levels = ["-1", "0", "7"]
+    texts = [level_text(value) for value in values]
+    places = [levels.index(text) if text in levels else len(levels) for text in texts]
+    assert code_places(np.array([*values, np.nan]), levels).tolist() == [*places, -1]
+
+
+# Texts, and what they are with each decimal sign; None: texts.
+BY_DECIMAL = {
+    "1,234": {",": 1.234, ".": 1234.0},
+    "1.234": {",": 1234.0, ".": 1.234},
+    "1.234,5": {",": 1234.5, ".": None},
+    "1,234.5": {",": None, ".": 1234.5},
+    "1 234,5": {",": 1234.5, ".": None},
+    "1 234.5": {",": None, ".": 1234.5},
+    "-0,5": {",": -0.5, ".": None},
+    ",5": {",": 0.5, ".": None},
+    "2,5e3": {",": 2500.0, ".": None},
+    "1,5": {",": 1.5, ".": None},
+    "1.5": {",": None, ".": 1.5},
+    "12": {",": 12.0, ".": 12.0},
+    "€ 3,50": {",": 3.5, ".": None},
+    "$3.50": {",": None, ".": 3.5},
+    "00123": {",": None, ".": None},
+    "12,34,56": {",": None, ".": None},
+    "1.23.456": {",": None, ".": None},
+}
+
+
+@pytest.mark.parametrize("text", list(BY_DECIMAL))
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_a_decimal_sign_that_is_known_decides(text, decimal):
+    with duckdb.connect() as db:
+        db.execute("CREATE TABLE cells (c VARCHAR)")
+        db.execute("INSERT INTO cells VALUES (?)", [text])
+        kinds = dict(db.execute(kinds_of_columns(decimal)).fetchall())["c"]
+        type_ = type_of_texts(kinds, KINDS_BY_DECIMAL[decimal])
+        sql = WRITTEN_AS.get(type_, f"CAST({{}} AS {type_})").format("c")
+        (value,) = db.execute(f"SELECT {sql} FROM cells").fetchone()
+    expected = BY_DECIMAL[text][decimal]
+    assert value == (text if expected is None else expected)

@@ -20,14 +20,18 @@ from sklearn.preprocessing import (
 from auucmax import make_trial
 from auucmax.estimators import (
     AUUCMax,
+    BoostedEffect,
     ClassTransformation,
     DependentDataRepresentation,
     MinimaxLinear,
     ScoreOnly,
     SharedDataRepresentation,
+    ShrunkInteractions,
     SVMDifferentialPrediction,
     TransformedOutcome,
     TwoModels,
+    UpliftEnsemble,
+    UpliftLambdaMART,
 )
 from auucmax.estimators.base import fit_rows
 from auucmax.estimators.formula import Formula, FormulaError, Part, formula_of
@@ -52,6 +56,18 @@ MODELS = {
     "sdr": SharedDataRepresentation(arm_scale=0.3),
     "sdr, no column": SharedDataRepresentation(treatment_column=False),
     "sdr, ridge": SharedDataRepresentation(Ridge()),
+    "si": ShrunkInteractions(random_state=0),
+    "si, no hinges": ShrunkInteractions(hinges=False, random_state=0),
+    "hb": BoostedEffect(base_rounds=(20,), effect_rounds=(10,), random_state=0),
+    "hb, no trees": BoostedEffect(base_rounds=(0,), effect_rounds=(0,), random_state=0),
+    "hb, no trees for the effect": BoostedEffect(
+        base_rounds=(20,), effect_rounds=(0,), random_state=0
+    ),
+    "pcg": UpliftLambdaMART(n_trees=10, early_stopping=None, random_state=0),
+    "ensemble": UpliftEnsemble(
+        [ShrunkInteractions(), BoostedEffect(base_rounds=(20,), effect_rounds=(10,)), TwoModels()],
+        random_state=0,
+    ),
     "mom": TransformedOutcome(),
     "mom, no intercept": TransformedOutcome(Ridge(fit_intercept=False)),
     "two scalers": TwoModels(make_pipeline(MinMaxScaler(), StandardScaler(), LogisticRegression())),
@@ -101,6 +117,10 @@ NO_FORMULA = {
     "other link": TwoModels(SGDClassifier(loss="modified_huber", random_state=0)),
     "looks linear": TransformedOutcome(Loud()),
     "function": ScoreOnly(lambda X: X[:, 0]),
+    "ensemble of ensembles": UpliftEnsemble([UpliftEnsemble([TwoModels()])]),
+    "ensemble with a forest": UpliftEnsemble(
+        [TwoModels(), TwoModels(RandomForestClassifier(3, random_state=0))]
+    ),
 }
 
 

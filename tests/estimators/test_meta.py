@@ -31,7 +31,7 @@ from auucmax.estimators import (
     TransformedOutcome,
     TwoModels,
 )
-from auucmax.estimators.meta import count_parameters
+from auucmax.estimators.base import count_parameters
 
 REDUCTIONS = [
     TwoModels,
@@ -281,7 +281,6 @@ def test_the_record_of_rows_that_are_not_numbers(people):
     given = record(straight, frame)
     assert record(straight[::-1], frame) == given
     assert record(straight, frame.assign(city=frame["city"].replace("Rome", "Kyiv"))) != given
-    assert given.sample
 
 
 @pytest.mark.parametrize("cls", REDUCTIONS)

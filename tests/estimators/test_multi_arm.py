@@ -315,7 +315,7 @@ def test_bad_rows(rows, fitted):
     new = MultiArm(TwoModels(), control="none")
     with pytest.raises(NotFittedError):
         new.predict(X)
-    with pytest.raises(ValueError, match="X and y should have the same number of rows, got 11999"):
+    with pytest.raises(ValueError, match="y should have as many rows as X, 11999"):
         new.fit(X[:-1], y, treatment=label)
     with pytest.raises(ValueError, match="y should have no missing values"):
         new.fit(X, np.where(X["x0"] > 2, np.nan, y), treatment=label)

@@ -47,8 +47,11 @@ def test_everything_is_that_of_the_bin_numbers(case, ranking):
         assert getattr(found, field) == pytest.approx(getattr(exact, field), **close), field
     assert found.n_rows == exact.n_rows
     if levels.rank_error() == 0:
-        assert found.interval == pytest.approx(exact.interval, **close)
-        assert found.gain_interval == pytest.approx(exact.gain_interval, **close)
+        # Bins of other outcomes than 0/1 do not know how skewed rows are, and decline less.
+        if exact.declined is None:
+            assert found.interval == pytest.approx(exact.interval, **close)
+        if exact.gain_declined is None:
+            assert found.gain_interval == pytest.approx(exact.gain_interval, **close)
     share, uplift = levels.curve()
     knots = uplift_curve(rows.y, number, treatment=rows.treated)
     np.testing.assert_allclose(share, knots[0], atol=1e-12)
@@ -73,7 +76,7 @@ def test_the_exact_scores_are_within_the_error(case, ranking):
         assert not wide[0] > narrow[0] + tiny  # not a number where an arm has a single row
         assert not wide[1] < narrow[1] - tiny
     if exact.gain_standard_error > tiny:  # else the p value of rounding errors
-        assert found.p_value >= exact.p_value - 1e-6
+        assert not found.p_value < exact.p_value - 1e-6
     share, uplift = uplift_curve(rows.y, rows.score, treatment=rows.treated)
     on_lines = np.interp(share, *levels.curve())
     assert np.abs(on_lines - uplift).max() <= levels.curve_error() + tiny
@@ -94,7 +97,8 @@ def test_bins_between_all_scores_cost_nothing(rows, ranking, n_bins):
     close = {"rel": 1e-11, "abs": 1e-12 * max(1.0, np.abs(rows.y).max()), "nan_ok": True}
     for field in FIELDS:
         assert getattr(found, field) == pytest.approx(getattr(exact, field), **close), field
-    assert found.interval == pytest.approx(exact.interval, **close)
+    if exact.declined is None:
+        assert found.interval == pytest.approx(exact.interval, **close)
     assert str(found).endswith("rows")
 
 
@@ -304,6 +308,9 @@ def test_every_question_is_answered_as_for_bin_numbers(case, ranking):
     np.testing.assert_allclose(
         found.standard_error**2, expected.standard_error**2, rtol=1e-6, atol=1e-9 * size**2
     )
+    if binned.support.shape == exact.support.shape == "binary":
+        assert found.declined == expected.declined
+        np.testing.assert_allclose(found.interval, expected.interval, rtol=1e-6, atol=1e-6)
     table, other = binned.deciles(4), exact.deciles(4)
     counts = ["rows", "treated", "control"]
     pd.testing.assert_frame_equal(table[counts], other[counts])

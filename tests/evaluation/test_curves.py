@@ -136,8 +136,11 @@ def test_the_band_is_around_the_curve(rows, ranking, weighted):
         rows.y, rows.score, treatment=rows.treated, ranking=ranking, **given
     )
     assert band.uplift == pytest.approx(np.interp(band.share, knots, uplift), abs=1e-10)
-    assert (band.simultaneous_lower <= band.lower + 1e-12).all()
-    assert (band.lower <= band.upper).all()
+    # Where few are in the top there are no ends, and no comparison holds.
+    assert not (band.simultaneous_lower > band.lower + 1e-12).any()
+    assert not (band.lower > band.uplift + 1e-12).any()
+    assert not (band.upper < band.uplift - 1e-12).any()
+    assert (band.declined is None) == np.isfinite(band.simultaneous_lower).all()
 
 
 def row_terms(rows, grid, weighted):
@@ -185,14 +188,14 @@ def test_stretches_equal_row_by_row_sums(rows, weighted):
     clustered = uplift_band(
         rows.y, rows.score, treatment=rows.treated, shares=grid, groups=groups, **given
     )
-    factor = np.zeros(len(sums))
+    part = np.zeros(len(sums))  # of an arm's rows, the larger one of both arms
     for arm in (True, False):
-        members = np.unique(groups[rows.treated == arm])
-        if len(members) == 1:
-            assert np.isnan(clustered.standard_error).all()
-            return
-        factor[members] = np.maximum(factor[members], len(members) / (len(members) - 1))
-    expected = (sums.T * factor) @ sums
+        sizes = np.bincount(groups[rows.treated == arm], minlength=len(sums))
+        part = np.maximum(part, sizes / sizes.sum())
+    if part.max() == 1:
+        assert np.isnan(clustered.standard_error).all()
+        return
+    expected = (sums.T / (1 - part)) @ sums
     assert clustered.covariance == pytest.approx(expected, rel=1e-7, abs=1e-9 * scale + 1e-12)
 
 
@@ -210,9 +213,12 @@ def test_same_seed_same_band_and_tighter_level_wider_band():
     rng = np.random.default_rng(0)
     y, t, score = rng.random(500), rng.random(500) < 0.3, rng.normal(size=500)
     a, b = (uplift_band(y, score, treatment=t, random_state=3) for _ in range(2))
-    assert np.array_equal(a.simultaneous_upper, b.simultaneous_upper)
+    assert np.array_equal(a.simultaneous_upper, b.simultaneous_upper, equal_nan=True)
     wide = uplift_band(y, score, treatment=t, level=0.99)
-    assert (wide.simultaneous_upper >= a.simultaneous_upper).all()
+    assert not (wide.simultaneous_upper < a.simultaneous_upper).any()
+    assert "10 rows of an arm" in a.declined
+    assert np.isnan(a.lower[0])
+    assert np.isfinite(a.lower[5:]).all()
     assert wide.critical > a.critical > 1.96
 
 
@@ -387,6 +393,7 @@ def test_inference_and_its_invariances(rows, share, scale):
         same(policy_risk_inference(rows.y, -rows.score, **mirror))
     flat = policy_risk_inference(0 * rows.y, rows.score, **given)
     assert flat.standard_error == 0 or np.isnan(result.standard_error)
+    assert np.isnan(flat.interval).all()
 
 
 def test_nobody_and_everybody_have_the_interval_of_a_mean():
@@ -403,12 +410,12 @@ def test_nobody_and_everybody_have_the_interval_of_a_mean():
 
 
 def test_inference_leaves_out_rows_that_were_not_randomised():
-    y, score, t, rng = steep(60)
-    groups = rng.integers(0, 20, 60)
-    e = np.arange(60) < 40
+    y, score, t, _ = steep(240)
+    groups = np.arange(240) // 2
+    e = np.arange(240) < 160
     some = policy_risk_inference(y, score, treatment=t, share=0.4, randomised=e, groups=groups)
     without = policy_risk_inference(
-        y[:40], score[:40], treatment=t[:40], share=0.4, groups=groups[:40]
+        y[:160], score[:160], treatment=t[:160], share=0.4, groups=groups[:160]
     )
     assert some == without
     by_weight = policy_risk_inference(
@@ -417,18 +424,83 @@ def test_inference_leaves_out_rows_that_were_not_randomised():
     assert by_weight.interval == pytest.approx(without.interval, rel=1e-9)
 
 
-def test_few_clusters_make_wide_intervals_and_one_makes_none():
+def test_few_clusters_make_wide_intervals_and_fewer_make_none():
     y, score, t, _ = steep(400)
-    for n_clusters, degrees in ((1, None), (2, 1)):
-        groups = np.where(t, np.arange(400) % n_clusters, 2 + np.arange(400))
+    for n_clusters in (1, 9, 12):
+        groups = np.where(t, np.arange(400) % n_clusters, n_clusters + np.arange(400))
         result = policy_risk_inference(y, score, treatment=t, share=1, groups=groups)
         half = (result.interval[1] - result.interval[0]) / 2
-        if degrees is None:
-            assert np.isnan([result.standard_error, half]).all()
+        assert np.isnan(result.standard_error) == (n_clusters == 1)
+        if n_clusters < 12:
+            assert np.isnan(half)
+            assert "clusters of an arm" in result.declined
         else:
-            expected = stats.t(degrees).ppf(0.975) * result.standard_error
-            assert half == pytest.approx(expected, rel=1e-9)
-    # Two clusters with rows of both arms are two, not four.
-    both = policy_risk_inference(y, score, treatment=t, share=0.5, groups=np.arange(400) % 2)
+            assert half >= stats.t(11).ppf(0.975) * result.standard_error * (1 - 1e-9)
+            assert half < stats.t(5).ppf(0.975) * result.standard_error
+    # Clusters with rows of both arms are no more for that.
+    both = policy_risk_inference(y, score, treatment=t, share=0.5, groups=np.arange(400) % 12)
     half = (both.interval[1] - both.interval[0]) / 2
-    assert half == pytest.approx(stats.t(1).ppf(0.975) * both.standard_error, rel=1e-9)
+    assert half >= stats.t(11).ppf(0.975) * both.standard_error * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_score_limits_of_risk_are_joined_from_those_of_the_cells(share):
+    """Without a slope at the cut nothing is inflated: Wilson's limits of two proportions."""
+    rng = np.random.default_rng(5)
+    score, t = rng.permutation(4000) / 4000, np.arange(4000) % 2 == 0
+    y = (rng.random(4000) < 0.3).astype(float)
+    found = policy_risk_inference(y, score, treatment=t, share=share)
+    top = score >= 1 - share
+    below = above = 0.0
+    for part, cell in ((share, y[top & t]), (1 - share, y[~top & ~t])):
+        if part:
+            wilson = stats.binomtest(int(cell.sum()), len(cell)).proportion_ci(method="wilson")
+            below = np.hypot(below, part * (wilson.high - cell.mean()))
+            above = np.hypot(above, part * (cell.mean() - wilson.low))
+    expected = found.estimate - below, found.estimate + above
+    assert found.interval == pytest.approx(expected, abs=2e-4 if 0 < share < 1 else 1e-12)
+    one_row = policy_risk_inference(y, score, treatment=t, share=share, groups=np.arange(4000))
+    assert one_row.interval == pytest.approx(found.interval, abs=2e-4)
+
+
+def test_no_responder_in_a_cell_is_no_certainty():
+    rng = np.random.default_rng(6)
+    score, t = rng.random(300), np.arange(300) % 5 == 0
+    y = ((rng.random(300) < 0.2) & ~t).astype(float)  # no treated responder
+    found = policy_risk_inference(y, score, treatment=t, share=[0.5, 1.0])
+    assert found.declined == (None, None)
+    assert found.standard_error[1] == 0
+    low, high = np.array(found.interval)
+    assert (low < found.estimate).all()
+    assert high[0] > found.estimate[0]
+    assert low[1] == pytest.approx(1 - stats.binomtest(0, 60).proportion_ci(method="wilson").high)
+
+
+def test_risk_is_declined_in_words():
+    rng = np.random.default_rng(7)
+    score, t = rng.random(200), np.arange(200) % 4 == 0
+    some, none = (rng.random(200) < 0.2).astype(float), np.zeros(200)
+    cases = {
+        "only 0 rows have an outcome other than 0": (none, 0.5),
+        "the outcomes that the rule counts do not vary": (none + 3, 0.5),
+        "the rule counts fewer than 2 rows of an arm": (some, 0.001),
+        "fewer than 1 rows of an arm with the rarer outcome": (some, 0.05),
+        "fewer than 10 rows of an arm": (rng.random(200), 0.05),
+        "fewer than 10 rows of an arm with an outcome other than 0, and outcomes are skewed":
+            (some * np.exp(rng.normal(size=200)), 0.1),
+    }  # fmt: skip
+    for words, (y, share) in cases.items():
+        found = policy_risk_inference(y, score, treatment=t, share=share)
+        assert words in found.declined
+        assert f"95% interval cannot be said: {found.declined}" in str(found)
+        assert np.isnan(found.interval).all()
+    grid = policy_risk_inference(some, score, treatment=t, share=[0.001, 0.5])
+    assert [why is None for why in grid.declined] == [False, True]
+    assert np.isfinite(grid.interval).tolist() == [[False, True]] * 2
+
+
+def test_risk_is_never_declined_with_a_hundred_responders_and_others():
+    score, t = np.random.default_rng(8).random(400), np.arange(400) % 2 == 0
+    y = (np.arange(400) % 4 < 2).astype(float)
+    found = policy_risk_inference(y, score, treatment=t, share=np.linspace(0.05, 0.95, 19))
+    assert set(found.declined) == {None}

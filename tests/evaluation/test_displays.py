@@ -85,6 +85,20 @@ def test_policy_risk_display(rows):
     assert len(plain.ax_.collections) == 0
 
 
+def test_policy_risk_display_without_intervals():
+    rng = np.random.default_rng(0)
+    score, t = rng.random(200), np.arange(200) % 4 == 0
+    none = PolicyRiskDisplay.from_predictions(np.zeros(200), score, treatment=t)
+    assert len(none.ax_.collections) == 0
+    assert len(none.ax_.get_legend().get_texts()) == 1
+    some = PolicyRiskDisplay.from_predictions(1.0 * (rng.random(200) < 0.2), score, treatment=t)
+    (band,) = some.ax_.collections
+    given = [why is None for why in some.inference.declined]
+    assert 0 < sum(given) < len(given)
+    assert np.isfinite(np.concatenate([path.vertices for path in band.get_paths()])).all()
+    some.ax_.figure.canvas.draw()
+
+
 def test_decile_display(rows):
     y, score, t = rows
     display = DecileDisplay.from_predictions(y, score, treatment=t)

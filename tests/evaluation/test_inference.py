@@ -89,18 +89,21 @@ def test_one_row_clusters_are_rows(rows, ranking):
     given = {"treatment": rows.treated, "ranking": ranking, "sample_weight": rows.weight}
     plain = auuc_inference(rows.y, rows.score, **given)
     clusters = auuc_inference(rows.y, rows.score, groups=np.arange(len(rows.y)), **given)
-    assert clusters.interval == pytest.approx(plain.interval, rel=1e-6, abs=1e-9)
-    assert clusters.gain_interval == pytest.approx(plain.gain_interval, rel=1e-6, abs=1e-9)
+    for name in ("standard_error", "gain_standard_error"):
+        expected = pytest.approx(getattr(plain, name), rel=1e-6, abs=1e-9)
+        assert getattr(clusters, name) == expected
 
 
-def test_few_clusters_make_wide_intervals_and_one_makes_none():
+def test_few_clusters_make_no_intervals():
     y, score, t, _ = simulated(400)
     one = auuc_inference(y, score, treatment=t, groups=np.where(t, 0, 1 + np.arange(len(y))))
     assert np.isnan([one.standard_error, *one.interval, one.p_value]).all()
+    assert "only 1 clusters of an arm" in one.declined
+    assert "cannot be said" in str(one)
     two = np.where(t, np.arange(len(y)) % 2, 2 + np.arange(len(y)))
     few = auuc_inference(y, score, treatment=t, groups=two)
-    half = (few.interval[1] - few.interval[0]) / 2
-    assert half == pytest.approx(12.706 * few.standard_error, rel=1e-4)  # t, one degree of freedom
+    for why in (few.declined, few.gain_declined):
+        assert why == "only 2 clusters of an arm are there, where at least 5 are needed"
 
 
 def test_rows_of_weight_zero_are_no_rows():
@@ -115,7 +118,8 @@ def test_rows_of_weight_zero_are_no_rows():
             **{k: v[keep] for k, v in option.items()},
         )  # fmt: skip
         assert with_zeros.standard_error == pytest.approx(without.standard_error, rel=1e-9)
-        assert with_zeros.interval == pytest.approx(without.interval, rel=1e-9)
+        assert with_zeros.interval == pytest.approx(without.interval, rel=1e-9, nan_ok=True)
+        assert with_zeros.declined == without.declined
 
 
 @quick
@@ -238,3 +242,44 @@ def test_hillstrom_standard_errors():
     text = str(result)
     assert "95% interval" in text
     assert "42,693 rows" in text
+
+
+def rare_flag(seed, share, n=3_000, treated=2_700):
+    """No effect at all, and a score that sets few rows apart."""
+    rng = np.random.default_rng(seed)
+    t = np.zeros(n, dtype=bool)
+    t[rng.permutation(n)[:treated]] = True
+    flag = (rng.random(n) < share) * 1.0
+    return (rng.random(n) < 0.1) * 1.0, flag, rng.random(n), t
+
+
+@pytest.mark.parametrize("share", [0.02, 0.05])
+def test_a_gain_that_few_rows_of_an_arm_carry_has_no_interval(share):
+    """Without, 20 to 40 in 100 such trials would show a gain that is not there."""
+    y, flag, base, t = rare_flag(0, share)
+    found = auuc_inference(y, flag, treatment=t)
+    assert "rests on the ranks of few" in found.gain_declined
+    assert np.isnan(found.gain_interval).all()
+    assert np.isnan(found.p_value)
+    difference = auuc_difference(y, base + 0.3 * flag, base, treatment=t)
+    assert "rests on the ranks of few" in difference.declined
+    assert np.isnan(difference.p_value)
+
+
+def test_a_gain_that_many_rows_carry_has_one():
+    for seed, share in enumerate((0.25, 0.5, 0.75)):
+        y, flag, base, t = rare_flag(seed, share)
+        assert auuc_inference(y, flag, treatment=t).gain_declined is None
+        assert auuc_inference(y, base, treatment=t).gain_declined is None
+        assert auuc_difference(y, base, flag, treatment=t).declined is None
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.4])
+def test_gains_of_flags_miss_as_rarely_as_promised(share):
+    misses = 0
+    for seed in range(600):
+        y, flag, _, t = rare_flag(seed, share)
+        low, high = auuc_inference(y, flag, treatment=t).gain_interval
+        misses += low > 0 or high < 0
+    assert misses / 600 < 0.07 + 3 * np.sqrt(0.05 * 0.95 / 600)

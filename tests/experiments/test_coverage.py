@@ -21,7 +21,7 @@ def lines():
     found = []
     for name in POPULATIONS:
         task = Task(coverage.NAME, name, coverage.SIMULATION, 3)
-        found.append(line_of(task, coverage.run_chunk(task, trials=2, n_rows=100)))
+        found.append(line_of(task, coverage.run_chunk(task, trials=2, n_rows=600)))
     noise = Task(coverage.NAME, coverage.NOISE, coverage.COUNTEREXAMPLE, 0)
     return [*found, line_of(noise, coverage.run_noise(0, n_rows=320, n_features=400))]
 
@@ -34,11 +34,11 @@ def test_a_line_counts_trials_misses_and_gaps(lines):
             for trials, misses, gap in by_target.values():
                 assert trials == 2
                 assert 0 <= misses <= 2
-                assert gap > 0
+                assert gap >= 0
     assert noise["paper"] > 0.05
     assert abs(noise["fresh_auuc"]) < 0.04
     assert noise["margin"] < 0
-    again = coverage.run_chunk(task_of(simulated[0]), trials=2, n_rows=100)
+    again = coverage.run_chunk(task_of(simulated[0]), trials=2, n_rows=600)
     assert rounded(again)["bounds"] == simulated[0]["bounds"]
 
 

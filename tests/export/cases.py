@@ -2,23 +2,27 @@
 
 import math
 import warnings
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from hypothesis import strategies as st
+from tests.strategies import forests
 
 from auucmax.encoding import TableEncoder
-from auucmax.estimators.formula import Formula, Part
+from auucmax.estimators import BoostedEffect, ShrunkInteractions, UpliftEnsemble
+from auucmax.estimators.formula import Formula, Part, RankMean
+from auucmax.estimators.trees import TreeScores
 from auucmax.targeting import Calibration
 
-KINDS = ("number", "category", "boolean", "date")
+KINDS = ("number", "code", "category", "boolean", "date")
 ARROW = {
     "number": pa.float64(),
+    "code": pa.float64(),
     "category": pa.string(),
     "boolean": pa.bool_(),
     "date": pa.timestamp("us"),
@@ -32,6 +36,7 @@ HOSTILE_LEVELS = (
     "😀", "\u2028", "$$", "{x}", "\\u0041", "%", " ", "nan", "`", "?", ":a", "1",
     "1.0", "1.50", "-2.00", "1.5", "10", "v1.0", "NA", "0", "-0", "-0.0", "true", "True", "FALSE",
 )  # fmt: skip
+CODES = (-1.0, 0.0, 7.0, 1e12)
 HUGE = (0.0, -0.0, 1e300, -1e300, 1e-300, 2.0**53 + 1, 1e15 + 0.3)
 
 
@@ -60,9 +65,12 @@ class Case:
     @property
     def tolerance(self):
         """1e-9, and what a sum in another order may differ by."""
-        X = np.abs(self.features)
-        sums = [abs(p.weight) * (X @ np.abs(p.coef)) for p in self.formula.parts]
-        return 1e-9 + 1e-13 * np.sum(sums, axis=0)
+        if isinstance(self.formula, Formula):
+            return 1e-9 + rounding(self.formula, self.features)
+        members = zip(self.formula.members, self.formula.knots, strict=True)
+        steps = [(rounding(m, self.features), np.diff(k, axis=1)) for m, k in members]
+        slopes = [(own, np.max(step[1] / step[0], initial=0.0)) for own, step in steps]
+        return 1e-9 + np.mean([np.minimum(own * slope, 1) for own, slope in slopes], axis=0)
 
     def arrow(self):
         """With NULL where the value is None and NaN where it is that."""
@@ -82,14 +90,23 @@ class Case:
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
+def rounding(formula, X):
+    """What a sum in another order may differ by, (n,)."""
+    bent = [np.abs(X[:, c]) + abs(q) for c, q in formula.hinges]
+    sums = [np.full(len(X), np.abs(trees.value).sum()) for trees in formula.trees]
+    terms = np.column_stack([np.abs(X), *bent, *sums])
+    inner = [abs(p.weight) * (terms @ np.abs(p.coef)) for p in formula.parts]
+    return 1e-13 * np.sum(inner, axis=0)
+
+
 def days(moment):
     since = moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-    return since.total_seconds() / 86_400
+    return since // timedelta(microseconds=1) / 86_400e6
 
 
 def frame_of(kinds, values):
     def series(name):
-        if kinds[name] == "number":
+        if kinds[name] in ("number", "code"):
             return pd.Series([math.nan if v is None else v for v in values[name]], dtype="float64")
         if kinds[name] == "boolean":
             return pd.Series(values[name], dtype="boolean")
@@ -121,27 +138,32 @@ def names(min_size=1, max_size=4):
 
 
 @st.composite
-def cases(draw, whole_seconds=False, missing_rate=5):
+def cases(draw, whole_seconds=False, missing_rate=5, bent=False):
+    """``bent``: with hinges and trees, cut at values of the rows, and ranks."""
     chosen = draw(names())
     kinds = {name: draw(st.sampled_from(KINDS)) for name in chosen}
-    kinds[chosen[0]] = draw(st.sampled_from(("number", "category")))
+    kinds[chosen[0]] = draw(st.sampled_from(("number", "category", "code")))
     train, new = {}, {}
     n_train, n_new = 12, draw(st.integers(1, 8))
     for name, kind in kinds.items():
         cell = cells(draw, kind, whole_seconds)
         maybe = st.one_of(*([cell] * missing_rate), st.none())
-        if kind == "number":
+        if kind in ("number", "code"):
             maybe = st.one_of(maybe, st.sampled_from(HUGE), st.just(math.nan))
         has_gaps = draw(st.booleans())
         train[name] = draw(
             st.lists(maybe if has_gaps else cell, min_size=n_train, max_size=n_train)
         )
         new[name] = draw(st.lists(maybe, min_size=n_new, max_size=n_new))
+        if kind == "code":  # whatever was drawn, it is one
+            train[name] = [*CODES, None] * 2 + [CODES[0], CODES[1]] if has_gaps else [*CODES] * 3
     first = chosen[0]  # it tells rows apart, so that some column does
-    train[first][:4] = [1.0, 2.0, 1.0, 2.0] if kinds[first] == "number" else ["p", "q", "p", "q"]
+    if kinds[first] != "code":
+        train[first][:4] = [1.0, 2.0] * 2 if kinds[first] == "number" else ["p", "q"] * 2
     encoder = fit_encoder(kinds, train)
-    formula = draw(formulas(len(encoder.terms_)))
-    score = formula(encoded(encoder, frame_of(kinds, new)))
+    features = encoded(encoder, frame_of(kinds, new))
+    formula = draw(bent_formulas(features) if bent else formulas(len(encoder.terms_)))
+    score = formula(features)
     return Case(kinds, new, encoder, formula, draw(calibrations(score)))
 
 
@@ -151,6 +173,8 @@ def cells(draw, kind, whole_seconds):
         return st.floats(-10, 10, allow_subnormal=False) | st.floats(
             -1e6, 1e6, allow_subnormal=False
         )
+    if kind == "code":
+        return st.sampled_from(CODES) | st.integers(-2, 12).map(float)
     if kind == "boolean":
         return st.booleans()
     if kind == "date":
@@ -177,6 +201,22 @@ NUMBERED = {
     "text": (["1", "1.0", "2.00", "1.50", "x", "x.0", "", "NA", "null", None],
              [1.5, 1.5, 4.5, 2.5, 8.5, 16.5, 32.5, 32.5, 32.5, 32.5]),
 }  # fmt: skip
+
+
+def plans():
+    """A column of codes with rare ones and missing ones; the scores are in ``PLANS``."""
+    train = {"p": [1.0, 2.0, 1e15] * 3 + [20.0] + [None, None]}
+    encoder = fit_encoder({"p": "code"}, train)
+    assert encoder.columns_[0].levels == ("1", "2", "1000000000000000")
+    return encoder, Formula((Part(1.0, "identity", 0.5, np.array([1.0, 2, 4, 8, 16])),))
+
+
+#: Values of the codes of ``plans`` in the types that rows may have, and their scores.
+PLANS = {
+    "int": ([1, 2, 10**15, 20, 21, None], [1.5, 2.5, 4.5, 8.5, 8.5, 16.5]),
+    "float": ([1.0, 2.0, 1e15, 2.5, 1e300, math.nan], [1.5, 2.5, 4.5, 8.5, 8.5, 16.5]),
+    "decimal": ([Decimal("1.00"), Decimal("2.50"), None], [1.5, 8.5, 16.5]),
+}
 
 
 def zero():
@@ -220,19 +260,40 @@ def formulas(n_features):
 
 
 @st.composite
-def calibrations(draw, scores):
+def bent_formulas(draw, X):
+    """A formula with hinges and trees, or the mean of the ranks of some."""
+    cuts = sorted({-1.0, 0.5, *X.ravel().tolist()})
+    columns = st.integers(0, X.shape[1] - 1)
+
+    def one():
+        hinges = draw(st.lists(st.tuples(columns, st.sampled_from(cuts)), max_size=3, unique=True))
+        trees = draw(st.lists(forests(X.shape[1], cuts), max_size=2))
+        plain = draw(formulas(X.shape[1] + len(hinges) + len(trees)))
+        return replace(plain, hinges=tuple(hinges), trees=tuple(trees))
+
+    members = [one() for _ in range(draw(st.integers(1, 3)))]
+    if len(members) == 1 and draw(st.booleans()):
+        return members[0]
+    knots = [draw(calibrations(member(X), most=40)) for member in members]
+    return RankMean(tuple(members), tuple(np.array([k.score, k.uplift]) for k in knots))
+
+
+@st.composite
+def calibrations(draw, scores, most=0):
     """Knots around the scores, so that every branch is taken; some lie on a score."""
     middle = float(np.median(scores))
     steps = draw(st.lists(st.floats(0.01, 2.0), min_size=0, max_size=4))
     shifts = np.cumsum([draw(st.sampled_from([0.0, -1.0, 0.5])), *steps])
-    knots = sorted({middle + float(shift) for shift in shifts})
-    rises = draw(st.lists(st.floats(0, 0.2), min_size=len(knots), max_size=len(knots)))
+    more = middle + shifts[-1] + np.arange(1, draw(st.integers(0, most)) + 1) / 8
+    knots = sorted({*(middle + shifts).tolist(), *more.tolist()})
+    rises = draw(st.lists(st.floats(0, 0.2), min_size=1, max_size=5))
+    rises = np.resize(rises, len(knots))
     uplifts = np.cumsum([-0.1, *rises])[1:]
     return Calibration(tuple(knots), tuple(uplifts.tolist()), 0.0, 100, 50, 10)
 
 
-def example():
-    """One fixed table with all of it."""
+def example(bent=False):
+    """One fixed table with all of it; ``bent``: hinges, trees and ranks as well."""
     kinds = {'a"ge': "number", "to'wn": "category", "vip": "boolean", "joined": "date"}
     train = {
         'a"ge': [20.0, 30.0, None, 40.0, 50.0, 60.0],
@@ -256,4 +317,55 @@ def example():
         Part(0.5, "identity", 0.1, coefs[2]),
     )
     calibration = Calibration((-0.2, 0.0, 0.3), (0.01, 0.02, 0.02), 0.015, 100, 50, 10)
-    return Case(kinds, new, encoder, Formula(parts), calibration)
+    formula = bent_example(parts, len(encoder.terms_)) if bent else Formula(parts)
+    return Case(kinds, new, encoder, formula, calibration)
+
+
+@cache
+def fitted_ensemble(n=1_500):
+    """Raw rows of all kinds, their encoder, an ensemble that was fitted, and their scores."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 80, n).astype(float),
+            "town": rng.choice(["Oslo", "Rome", "it's", None], n),
+            "vip": rng.random(n) < 0.5,
+            "joined": pd.Timestamp("2020-01-01")
+            + pd.to_timedelta(rng.integers(0, 10**14, n), "us"),
+            "spent": rng.gamma(2, 30, n).round(2),
+        }
+    )
+    frame.loc[rng.random(n) < 0.1, "age"] = np.nan
+    treated = rng.random(n) < 0.5
+    effect = np.where((frame["age"] < 45) & (frame["town"] != "Rome"), 0.4, 0.0)
+    y = rng.random(n) < 0.2 + effect * treated
+    encoder = TableEncoder().fit(frame)
+    features = encoder.transform(frame)
+    boosted = BoostedEffect(base_rounds=(40,), effect_rounds=(20,))
+    model = UpliftEnsemble([ShrunkInteractions(), boosted], random_state=0)
+    model.fit(features, y, treatment=treated)
+    return frame, encoder, model, model.predict(features)
+
+
+def bent_example(parts, n_features):
+    """The mean rank of two formulas: one with hinges and trees, one with trees alone."""
+    leaf = [1, 0, 0]  # a stump whose node 1 is what goes left
+    stumps = [
+        TreeScores(
+            np.array([feature, 0, 0]), np.array([cut, 0, 0]), np.array([1, 1, 2]),
+            np.array([2, 1, 2]), np.array(leaf, dtype=bool), np.array([0.0, -0.25, 0.5]),
+            np.array([0]), 1,
+        )
+        for feature, cut in ((0, 33.0), (2, 0.5), (n_features - 1, 19782.0))
+    ]  # fmt: skip
+    more = np.array([0.01, -0.02, 1.0, 0.5])
+    first = tuple(replace(part, coef=np.append(part.coef, more)) for part in parts)
+    second = tuple(replace(part, coef=np.append(part.coef, -1.0)) for part in parts[:2])
+    hinges = ((0, 30.0), (n_features - 1, 18000.0))
+    members = (
+        Formula(first, 0.5, hinges, tuple(stumps[:2])),
+        Formula(second, trees=tuple(stumps[2:])),
+    )
+    ranks = np.linspace(0, 1, 100) ** 2
+    scores = np.linspace(-2, 2, 100)
+    return RankMean(members, (np.array([scores, ranks]), np.array([scores[::3], ranks[::3]])))

@@ -9,7 +9,17 @@ import onnxruntime
 import pandas as pd
 import pytest
 from hypothesis import given, settings
-from tests.export.cases import BOOLEANS, cases, example, fit_encoder, truth
+from hypothesis import strategies as st
+from tests.export.cases import (
+    BOOLEANS,
+    PLANS,
+    cases,
+    example,
+    fit_encoder,
+    fitted_ensemble,
+    plans,
+    truth,
+)
 
 from auucmax import AUUCMax, TwoModels, make_trial
 from auucmax.encoding import TableEncoder
@@ -21,7 +31,7 @@ from auucmax.estimators import (
     TARNet,
     UpliftLambdaMART,
 )
-from auucmax.estimators.formula import Formula, FormulaError, Part
+from auucmax.estimators.formula import Formula, FormulaError, Part, RankMean
 from auucmax.export import to_onnx
 from auucmax.targeting import Calibration
 from auucmax.trial_model import MODELS as ALL_MODELS
@@ -62,15 +72,35 @@ def test_onnxruntime_scores_as_python_does(case):
     check(case)
 
 
-@pytest.mark.gate
-@settings(max_examples=150, deadline=None)
-@given(cases())
-def test_many_tables(case):
+@settings(max_examples=30, deadline=None)
+@given(cases(bent=True))
+def test_onnxruntime_bends_and_branches_as_python_does(case):
     check(case)
 
 
-def test_a_table_with_everything():
-    check(example())
+@pytest.mark.gate
+@pytest.mark.parametrize("bent", [False, True])
+@settings(max_examples=150, deadline=None)
+@given(case=st.data())
+def test_many_tables(bent, case):
+    check(case.draw(cases(bent=bent)))
+
+
+@pytest.mark.parametrize("bent", [False, True])
+def test_a_table_with_everything(bent):
+    check(example(bent))
+
+
+def test_many_knots_are_found_by_a_tree_and_in_doubles():
+    rng = np.random.default_rng(0)
+    encoder = TableEncoder().fit(pd.DataFrame({"x": [0.0, 1.0, 2.0]}))
+    scores = np.unique(rng.normal(size=1_000))
+    knots = np.array([scores, np.sort(rng.random(len(scores)))])
+    formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0])),))
+    mean = RankMean((formula, formula), (knots, knots[:, :1]))
+    x = np.concatenate([scores, rng.normal(size=500), [-1e300, 1e300]])
+    (score,) = session_of(to_onnx(encoder, mean)).run(None, {"x": x})
+    np.testing.assert_allclose(score, mean(x[:, None]), rtol=0, atol=1e-12)
 
 
 def test_inputs_are_the_raw_columns():
@@ -194,6 +224,35 @@ def test_models_that_were_saved_and_loaded(name, raw_trial, tmp_path):
     np.testing.assert_allclose(uplift, loaded.calibration(score), rtol=0, atol=1e-9)
 
 
+def test_a_fitted_ensemble():
+    frame, encoder, model, expected = fitted_ensemble()
+    days = frame["joined"].to_numpy().astype("datetime64[us]").astype(np.int64) / 86_400e6
+    columns = {
+        "age": frame["age"].to_numpy(), "spent": frame["spent"].to_numpy(), "joined": days,
+        "town": frame["town"].fillna("").to_numpy(dtype=object),
+        "vip": frame["vip"].to_numpy(dtype=np.float64),
+    }  # fmt: skip
+    (score,) = session_of(to_onnx(encoder, model)).run(None, columns)
+    np.testing.assert_allclose(score, expected, rtol=0, atol=1e-9)
+
+
+def test_codes_are_doubles():
+    values, scores = PLANS["float"]
+    session = session_of(to_onnx(*plans()))
+    assert [(i.name, i.type) for i in session.get_inputs()] == [("p", "tensor(double)")]
+    assert session.run(["score"], {"p": np.array(values)})[0].tolist() == scores
+
+
+def test_a_weight_after_codes_is_no_single_precision():
+    encoder, _ = plans()
+    parts = (
+        Part(0.608928230721764, "identity", 0.0, np.array([1.0, 0, 0, 0, 0])),
+        Part(0.5, "sigmoid", 0.0, np.zeros(5)),
+    )
+    score = session_of(to_onnx(encoder, Formula(parts))).run(["score"], {"p": np.array([1.0])})[0]
+    assert abs(score[0] - 0.25 - 0.608928230721764) < 1e-15
+
+
 def test_a_network_of_a_real_outcome(rows):
     trial, frame, encoder = rows
     features = encoder.transform(frame)
@@ -209,7 +268,7 @@ def test_other_models_get_an_error_that_names_what_can_be_exported(rows):
     trial, frame, encoder = rows
     model = DependentDataRepresentation()
     model.fit(encoder.transform(frame), trial.y, treatment=trial.treatment)
-    with pytest.raises(FormulaError, match=r"AUUCMax.*got DependentData.*TARNet.*LambdaMART"):
+    with pytest.raises(FormulaError, match=r"AUUCMax.*LambdaMART.*got DependentData.*TARNet"):
         to_onnx(encoder, model)
 
 

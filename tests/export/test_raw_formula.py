@@ -1,24 +1,42 @@
 """Effects of raw columns add up to the linear predictor of the encoded features."""
 
+import json
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
-from tests.export.cases import cases, example
+from tests.export.cases import (
+    BOOLEANS,
+    NUMBERED,
+    PLANS,
+    cases,
+    example,
+    numbered,
+    plans,
+    truth,
+    zero,
+)
 
 from auucmax.encoding import TableEncoder
-from auucmax.encoding.texts import counted_as
-from auucmax.estimators.formula import Formula, Part
+from auucmax.encoding.texts import counted_as, level_text
+from auucmax.estimators.formula import Formula, FormulaError, Part
+from auucmax.export import to_json
 from auucmax.export.raw_formula import raw_formula
 
 
 def added(effect, value):
     """What the docstring says, for one value."""
-    if effect.kind != "category":
-        is_missing = value is None or value != value
+    is_missing = value is None or value != value
+    if effect.kind == "code" and not is_missing:
+        value = level_text(float(value))
+    if effect.kind not in ("category", "code"):
         return effect.when_missing if is_missing else effect.per_unit * value
     levels = dict(effect.levels)
-    level = None if value is None else counted_as(value, levels)
+    level = None if is_missing else counted_as(value, levels)
     return effect.missing if level is None else levels.get(level, effect.other)
 
 
@@ -26,7 +44,9 @@ def added(effect, value):
 @given(cases())
 def test_effects_add_up(case):
     formula = raw_formula(case.encoder, case.formula)
-    for part, raw in zip(case.formula.parts, formula.parts, strict=True):
+    (member,) = formula.members
+    assert formula.is_plain
+    for part, raw in zip(case.formula.parts, member.parts, strict=True):
         z = [raw.intercept + sum(added(e, row[e.column]) for e in raw.effects)
              for row in case.rows()]  # fmt: skip
         size = np.abs(case.features) @ np.abs(part.coef)
@@ -46,5 +66,162 @@ def test_a_column_that_changes_nothing_is_known():
     case = example()
     coef = np.zeros(len(case.encoder.terms_))
     coef[0] = 1.0
-    (part,) = raw_formula(case.encoder, Formula((Part(1.0, "identity", 0.0, coef),))).parts
+    (member,) = raw_formula(case.encoder, Formula((Part(1.0, "identity", 0.0, coef),))).members
+    (part,) = member.parts
     assert [effect.is_zero for effect in part.effects] == [False, True, True, True]
+
+
+# The JSON, scored by the program that the page shows.
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "export.md").read_text()
+BLOCKS = [part.split("```")[0] for part in PAGE.split("```python\n")[1:]]
+
+
+def scorer_of_the_page():
+    names = {}
+    exec(compile(BLOCKS[1], "export.md", "exec"), names)
+    return names
+
+
+def check(case):
+    names = scorer_of_the_page()
+    model = json.loads(to_json(case.encoder, case.formula, calibration=case.calibration))
+    expected = case.score
+    scores = np.array([names["score"](model, row) for row in case.rows()])
+    assert (np.abs(scores - expected) <= case.tolerance).all()
+    uplifts = [names["uplift"](model, score) for score in expected]
+    np.testing.assert_allclose(uplifts, case.calibration(expected), rtol=0, atol=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(cases())
+def test_the_program_of_the_page_scores_as_python_does(case):
+    check(case)
+
+
+@settings(max_examples=40, deadline=None)
+@given(cases(bent=True))
+def test_the_program_of_the_page_bends_and_branches_as_python_does(case):
+    check(case)
+
+
+@settings(max_examples=20, deadline=None)
+@given(cases(bent=True))
+def test_features_are_those_of_the_encoder(case):
+    formula = raw_formula(case.encoder, case.formula)
+    found = np.array([[added(e, row[e.column]) for e in formula.features] for row in case.rows()])
+    members = getattr(case.formula, "members", (case.formula,))
+    looked_at = {c for m in members for c, _ in m.hinges}
+    for trees in (t for m in members for t in m.trees):
+        looked_at |= set(trees.feature[trees.left != np.arange(len(trees.left))].tolist())
+    np.testing.assert_array_equal(
+        found.reshape(len(case.frame), -1), case.features[:, sorted(looked_at)]
+    )
+
+
+def test_it_is_short_and_needs_nothing():
+    lines = [line for line in BLOCKS[1].splitlines() if line.strip()]
+    assert len(lines) <= 45
+    imported = [line for line in lines if "import" in line]
+    assert imported == ["import re", "from math import tanh"]
+
+
+@pytest.mark.parametrize("kind", list(NUMBERED))
+def test_numbers_stand_for_texts(kind):
+    names, model = scorer_of_the_page(), json.loads(to_json(*numbered()))
+    values, scores = NUMBERED[kind]
+    assert [names["score"](model, {"c": value}) for value in values] == scores
+
+
+@pytest.mark.parametrize("kind", list(PLANS))
+def test_codes_are_numbers_of_any_type(kind):
+    names, model = scorer_of_the_page(), json.loads(to_json(*plans()))
+    assert model["columns"] == [{"name": "p", "kind": "code"}]
+    values, scores = PLANS[kind]
+    assert [names["score"](model, {"p": value}) for value in values] == scores
+
+
+def test_booleans_stand_for_texts():
+    frame = pd.DataFrame({"c": ["true", "false", "x", "true"]})
+    encoder = TableEncoder(min_level_rows=1).fit(frame)
+    formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0, 2.0, 4.0])),))
+    names, model = scorer_of_the_page(), json.loads(to_json(encoder, formula))
+    assert [names["score"](model, {"c": value}) for value in (False, True, "x")] == [1, 2, 4]
+
+
+@pytest.mark.parametrize("words", [("true", "false"), ("TRUE", "FALSE")])
+def test_spellings_of_booleans_are_one_level(words):
+    encoder, formula, scores = truth(words)
+    names, model = scorer_of_the_page(), json.loads(to_json(encoder, formula))
+    for kind in ("boolean", "text", "text of pandas", "text of R"):
+        assert [names["score"](model, {"b": value}) for value in BOOLEANS[kind]] == scores
+
+
+def test_minus_zero_is_zero():
+    names, model = scorer_of_the_page(), json.loads(to_json(*zero()))
+    values = [0, 0.0, -0.0, "-0", "-0.00", Decimal("-0.0")]
+    assert {names["score"](model, {"c": value}) for value in values} == {1.0}
+
+
+@pytest.mark.parametrize("bent", [False, True])
+def test_a_table_with_everything(bent):
+    check(example(bent))
+
+
+def test_the_first_example_of_the_page_runs(capsys):
+    exec(compile(BLOCKS[0], "export.md", "exec"), {})
+    assert 'AS "score"\nFROM "customers"' in capsys.readouterr().out
+
+
+def test_coefficients_are_in_the_units_of_the_table():
+    case = example()
+    (member,) = json.loads(to_json(case.encoder, case.formula))["members"]
+    (first, *_) = member["parts"]
+    age = first["effects"][0]
+    coef = case.formula.parts[0].coef
+    terms = [(term.kind, term.level) for term in case.encoder.terms_ if term.column == 'a"ge']
+    assert terms == [("value", None), ("missing", None)]
+    assert (age["column"], age["per_unit"], age["missing"]) == ('a"ge', coef[0], coef[1])
+    assert age["fill"] == 40.0
+    assert set(first["effects"][1]["levels"]) == {"Os'lo"}
+
+
+def test_what_is_no_formula_is_named():
+    with pytest.raises(FormulaError, match=r"AUUCMax.*got str"):
+        to_json(example().encoder, "a model")
+
+
+def test_another_encoder_is_refused():
+    formula = Formula((Part(1.0, "identity", 0.0, np.ones(3)),))
+    with pytest.raises(ValueError, match=r"each of the encoder's \d+ features, got 3"):
+        to_json(example().encoder, formula)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_coefficients_are_finite(bad):
+    case = example()
+    coef = np.full(len(case.encoder.terms_), bad)
+    with pytest.raises(ValueError, match="finite"):
+        to_json(case.encoder, Formula((Part(1.0, "identity", 0.0, coef),)))
+
+
+def test_what_does_not_fit_the_features_is_refused():
+    case = example(bent=True)
+    first, second = case.formula.members
+    far = replace(first, hinges=((99, 1.0), first.hinges[1]))
+    with pytest.raises(ValueError, match="hinges should be finite numbers"):
+        to_json(case.encoder, far)
+    (trees,) = second.trees
+    wrong = replace(second, trees=(replace(trees, feature=trees.feature + 99),))
+    with pytest.raises(ValueError, match="nodes that lead to leaves"):
+        to_json(case.encoder, wrong)
+    for knots in (case.formula.knots[0][:, ::-1], np.zeros((2, 0)), np.full((2, 1), np.nan)):
+        with pytest.raises(ValueError, match="knots of ranks should be increasing"):
+            to_json(case.encoder, replace(case.formula, knots=(knots, case.formula.knots[1])))
+
+
+def test_links_are_known():
+    case = example()
+    part = Part(1.0, "probit", 0.0, np.ones(len(case.encoder.terms_)))
+    with pytest.raises(ValueError, match="identity, sigmoid, got 'probit'"):
+        to_json(case.encoder, Formula((part,)))

@@ -8,9 +8,12 @@ from tests.export.cases import (
     BOOLEANS,
     HOSTILE_LEVELS,
     NUMBERED,
+    PLANS,
     cases,
     example,
+    fitted_ensemble,
     numbered,
+    plans,
     truth,
     zero,
 )
@@ -25,6 +28,7 @@ pytestmark = pytest.mark.gate
 TYPES = {
     "number": "double precision",
     "category": "text",
+    "code": "double precision",
     "boolean": "boolean",
     "date": "timestamp",
 }
@@ -74,8 +78,39 @@ def test_scores_as_python_does(connection, case):
     check(connection, case)
 
 
-def test_a_table_with_everything(connection):
-    check(connection, example())
+@settings(max_examples=60, deadline=None)
+@given(case=cases(bent=True))
+def test_bends_and_branches_as_python_does(connection, case):
+    check(connection, case)
+
+
+@pytest.mark.parametrize("bent", [False, True])
+def test_a_table_with_everything(connection, bent):
+    check(connection, example(bent))
+
+
+@pytest.mark.parametrize("bent", [False, True])
+def test_all_columns_pass(connection, bent):
+    check(connection, example(bent))  # which fills the table
+    case = example(bent)
+    query = to_sql(case.encoder, case.formula, table="public.t", dialect="postgres", keep="all")
+    found = connection.execute(query.encode())
+    names = [column.name for column in found.description]
+    assert names == [*case.kinds, "row number", "score"]
+    assert len(found.fetchall()) == len(case.frame)
+
+
+def test_a_fitted_ensemble(connection):
+    frame, encoder, model, expected = fitted_ensemble(700)
+    types = {
+        "age": "double precision", "town": "text", "vip": "boolean", "joined": "timestamp",
+        "spent": "double precision",
+    }  # fmt: skip
+    values = {name: frame[name].astype(object).where(frame[name].notna(), None) for name in types}
+    fill(connection, types, {name: column.tolist() for name, column in values.items()})
+    query = to_sql(encoder, model, table="t", dialect="postgres", keep=["row number"])
+    found = run(connection, f'{query} ORDER BY "row number"')[:, 1]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
 
 
 def test_the_result_has_doubles(connection):
@@ -144,6 +179,15 @@ def test_numbers_stand_for_texts(connection, kind, own):
     query = to_sql(*numbered(), table="t", dialect="postgres", keep=["row number"])
     got = run(connection, f'{query} ORDER BY "row number"')[:, 1]
     assert got.tolist() == scores
+
+
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [("int", "bigint"), ("float", "double precision"), ("decimal", "numeric(20, 2)")],
+)
+def test_codes_are_numbers_of_any_type(connection, kind, own):
+    values, scores = PLANS[kind]
+    assert scores_of(connection, plans(), "p", own, values) == scores
 
 
 def scores_of(connection, model, column, own, values):

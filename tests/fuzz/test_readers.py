@@ -15,7 +15,8 @@ from tests.fuzz.feeding import feed
 
 from auucmax.data.reading import TableError, read_table
 
-pytestmark = pytest.mark.gate
+# Notes on what was made of columns are as good as silence.
+pytestmark = [pytest.mark.gate, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 FRAME = pd.DataFrame(
     {

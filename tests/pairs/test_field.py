@@ -15,7 +15,7 @@ from auucmax.pairs import (
     s_poly,
     sigmoid,
 )
-from auucmax.pairs.passes import row_values
+from auucmax.pairs.passes import row_values, weighted_gram
 from auucmax.pairs.reference import pair_hessian, pair_sums
 
 SMOOTH = [s_log(), sigmoid(), sigmoid(2.0)]
@@ -132,7 +132,9 @@ def test_batches_give_loss_and_gradient_in_one_pass_and_the_hessian_in_a_second(
     assert field.value == pytest.approx(np.dot(multipliers, exact.losses), rel=1e-9)
     gradient = X.T @ (each * exact.gradient)
     assert field.gradient() == pytest.approx(gradient, rel=1e-8, abs=1e-8 * np.abs(gradient).max())
-    hessian = field.hessian(sum(field.curvature_gram(rows, w) for rows in batches))
+    bend, cross = field.coefficients(2), field.cross(field.summary.vectors)
+    gram = sum(weighted_gram(rows, w, field.bins, bend) for rows in batches)
+    hessian = gram - cross - cross.T
     expected = pair_hessian(X, w, codes, s, multipliers, weight)
     assert hessian == pytest.approx(expected, abs=1e-6 * np.abs(expected).max())
 

@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 
@@ -44,14 +42,6 @@ def test_upper_bound_of_the_indicator_says_so(s):
 def test_largest_value_and_slope(s, radius):
     z = np.linspace(-radius, radius, 2001)
     assert s.max_value(radius) == s(z).max()
-    assert s.lipschitz(radius) == pytest.approx(np.abs(s.derivative(z, 1)).max())
-
-
-def test_lipschitz_constants_on_the_line():
-    assert s_log().lipschitz() == pytest.approx(1 / math.log(2))
-    assert hinge().lipschitz() == 1
-    assert s_poly().lipschitz() == math.inf
-    assert sigmoid(0.5).lipschitz() == 0.5
 
 
 def test_formulas_of_the_paper():

@@ -1,10 +1,12 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from auucmax import (
+    Trial,
     auuc_difference,
     auuc_inference,
     certify,
@@ -14,7 +16,7 @@ from auucmax import (
     policy_risk,
 )
 from auucmax.evaluation import uplift_band, uplift_by_decile
-from auucmax.report import VERSION, Economy, Names, summarise
+from auucmax.report import VERSION, Economy, Names, render, summarise
 from auucmax.targeting import plan
 
 GRID = np.linspace(0, 1, 101)
@@ -180,3 +182,31 @@ def test_certificate_of_another_kind_is_refused(material):
 
 def test_long_names_are_cut():
     assert len(Names(outcome="x" * 10_000).to_dict()["outcome"]) == 120
+
+
+def test_rows_that_are_no_trial_have_a_banner_and_no_headline(material):
+    m = material
+    treatment = np.where(m.features["x0"] > 1, 1, m.treatment)
+    report = check_randomisation(Trial(m.features, m.y, treatment))
+    certificate = certify(m.score, y=m.y, treatment=treatment)
+    given = {"randomisation": report, "certificate": certificate}
+    found = summarise(m.y, m.score, treatment=treatment, **given)
+    assert found["banner"] == found["failed_check"] == found["headline"]["text"]
+    assert found["banner"].startswith("The check fails: ")
+    assert found["headline"]["ratio"] is found["headline"]["gain"] is None
+    assert found["certificate"] is None
+    page = render(found)
+    assert page.index('role="alert">The check fails') < page.index("Did the trial work?")
+    assert "beats random targeting" not in page.split('id="numbers"')[0]
+
+
+def test_a_check_that_warns_is_a_caution(material):
+    m = material
+    report = check_randomisation(m.trial)
+    odd = replace(report, tests=(replace(report.tests[0], adjusted_p_value=0.003),))
+    found = summarise(m.y, m.score, treatment=m.treatment, randomisation=odd)
+    assert found["banner"] is None
+    assert found["headline"]["ratio"] is not None
+    severity = {caveat["kind"]: caveat["severity"] for caveat in found["caveats"]}
+    assert severity["not randomised"] == "caution"
+    assert "check warns" in render(found)

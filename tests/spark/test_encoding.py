@@ -70,22 +70,36 @@ def test_columns_of_every_type_are_learnt_as_in_memory(spark, min_level_rows):
         "double": [None, float("nan"), *np.linspace(-5, 7, n - 2).tolist()],
         "decimal": [Decimal(k * k) / 8 for k in range(n)],
         "flag": [None, *(k % 3 == 0 for k in range(1, n))],
+        "code": [None, *(k % 5 for k in range(1, n))],
+        "whole": [float(k % 4) - 1 for k in range(n)],
+        "quantity": [k % 6 for k in range(n)],
+        "shop": [float(np.float32(k % 3 / 10)) for k in range(n)],
+        "price": [Decimal(k % 3) / 2 for k in range(n)],
         "one": [7] * n,
         "none": [float("nan")] * n,
     }
     types = "text string, day date, local timestamp_ntz, int int, float float, double double, "
-    types = types.replace("text", "`text.s`") + "decimal decimal(9,3), flag boolean, "
+    types = types.replace("text", "`text.s`") + "decimal decimal(9,3), flag boolean, code int, "
+    types += "whole double, quantity int, shop float, price decimal(9,3), "
     given = zip(*frame.values(), range(n), strict=True)
     df = spark.createDataFrame(list(given), types + "one int, none double, y int").repartition(3)
     df = df.selectExpr("*", "y % 2 as t", "to_timestamp(concat(local, 'Z')) as moment")
     names = [name for name in df.columns if name not in ("t", "y")]
     memory = pd.DataFrame(frame).assign(moment=pd.Series(moments).dt.tz_localize("UTC"))
+    memory["shop"] = memory["shop"].astype("float32")
+
+    def encoder():
+        decided = {"categorical": ["shop", "price"], "numeric": ["quantity"]}
+        return TableEncoder(min_level_rows=min_level_rows, **decided)
+
     with pytest.warns(UserWarning, match="columns should tell rows apart"):
-        expected = TableEncoder(min_level_rows=min_level_rows).fit(memory[names])
+        expected = encoder().fit(memory[names])
     rows = arrow_columns(df, ["y"], "t", "y")
     with pytest.warns(UserWarning, match="columns should tell rows apart"):
-        found = fit_encoder(df, names, TableEncoder(min_level_rows=min_level_rows), rows)
+        found = fit_encoder(df, names, encoder(), rows)
     assert found.columns_ == expected.columns_
+    codes = ["code", "whole"] if min_level_rows < 4 else []
+    assert (found.code_columns, expected.code_columns) == (codes, codes)
     assert found.dropped_ == expected.dropped_
     assert found.feature_names_in_.tolist() == names
 
@@ -164,6 +178,6 @@ def test_roles_and_types_of_columns_are_told_before_a_job(spark, monkeypatch):
         known = {name: value for name, value in arguments.items() if name != "features"}
         with pytest.raises(TableError, match=message):
             on_spark.evaluate(df, **known, score="x")
-    monkeypatch.setattr(encoding, "MAX_ARMS", 1)
+    monkeypatch.setattr(encoding, "MAX_VALUES", 1)
     with pytest.raises(TableError, match="'t' should name the arms, got more than 1 different"):
         on_spark.fit(df, treatment="t", outcome="n", features=["town"], **named)

@@ -1,4 +1,5 @@
 import contextlib
+import tempfile
 import threading
 import time
 from datetime import date, timedelta
@@ -17,11 +18,11 @@ from tests.spark.cases import MARKS, partitions
 
 from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_inference, make_trial
 from auucmax import spark as on_spark
-from auucmax.bounds.held_out import candidates_compared
+from auucmax.data.seen import TrainingRecord
 from auucmax.data.table_errors import TableError
 from auucmax.encoding import TableEncoder
 from auucmax.rows import part_of
-from auucmax.trial_model import fit_trial_model
+from auucmax.trial_model import fit_trial_model, load_model, save_model
 
 pytestmark = MARKS
 COLUMNS = {"treatment": "t", "outcome": "y"}
@@ -151,7 +152,7 @@ def test_a_lost_executor_changes_nothing(even, monkeypatch):
     assert not victims[0].is_running()
     assert len(readings) > 3
     assert np.array_equal(found.coef_, expected.coef_)
-    assert found.training_record_ == expected.training_record_
+    assert found.training_record_.given == expected.training_record_.given
 
 
 def test_rows_in_another_order_are_noticed_where_it_matters(even, model):
@@ -259,9 +260,8 @@ def test_evaluation_and_certificate_of_a_column_and_a_model(even, trial, model):
     assert certificate.n_candidates == 3
     assert certificate.lower_bound < exact.estimate
     assert certificate.method == "betting-fixed"
-    # Its estimate is that of the outcome minus its mean in a few rows that are not bet on.
-    centred = auuc_inference(trial.y - trial.y.mean(), score, treatment=trial.treatment)
-    assert certificate.estimate == pytest.approx(centred.estimate, abs=1e-3)
+    # One estimate stands beside certificate and interval.
+    assert certificate.estimate == pytest.approx(exact.estimate, abs=1e-3)
 
 
 def test_a_model_is_not_certified_on_its_own_rows(spark, even, model):
@@ -270,6 +270,8 @@ def test_a_model_is_not_certified_on_its_own_rows(spark, even, model):
     new = make_trial(1000, n_features=5, random_state=1)
     df = spark.createDataFrame(new.X.assign(y=new.y, t=new.treatment))
     assert on_spark.certify(df, **COLUMNS, score=model).n_rows == 1000
+    with pytest.raises(ValueError, match="the rows should be new to the model"):
+        on_spark.certify(df.union(even.select(df.columns).limit(60)), **COLUMNS, score=model)
 
 
 def test_errors_are_one_line_of_ours(even):
@@ -335,7 +337,8 @@ def test_certified_selection_of_two_arms_among_three(spark, three_arms, tmp_path
     )
     assert distance(again, found) < 1e-12
     assert again.certificate_ == found.certificate_
-    assert again.training_record_ == found.training_record_
+    assert again.training_record_.given == found.training_record_.given
+    assert again.training_record_.learnt.to_dict() == found.training_record_.learnt.to_dict()
     assert not df.storageLevel.useMemory
     # The rows of the two arms are counted in each partition, and a hash of that keeps them apart.
     other = (rows["t"] == "phone").to_numpy()
@@ -347,13 +350,13 @@ def test_certified_selection_of_two_arms_among_three(spark, three_arms, tmp_path
     apart = np.zeros(len(other), dtype=bool)
     apart[~other] = part_of(np.concatenate(keys), 2, seed) == 1
     record = found.training_record_
-    assert record.given.n_rows == N_ROWS
+    assert record.given[0] == N_ROWS
     assert record.set_aside.n_rows == apart.sum() == found.certificate_.n_rows
     learnt = rows[~other & ~apart]
     expected = AUUCMax(selection=None, norm=found.norm_, control="none")
     expected.fit(learnt.drop(columns=["y", "t"]), learnt["y"], treatment=learnt["t"])
     assert distance(found, expected) < 1e-6
-    assert expected.training_record_.given == record.learnt
+    assert record.learnt.is_own(*expected.training_record_.given)
 
     kept, known = (spark.createDataFrame(rows[which | other]) for which in (apart, ~apart))
     certificate = on_spark.certify(kept, **COLUMNS, **arms, score=found)
@@ -372,8 +375,11 @@ def fitted_inside(kind, frame):
     """A model inside others, fitted in memory."""
     X, y, t = frame.drop(columns=["y", "t"]), frame["y"], frame["t"]
     inner = AUUCMax(selection=None, norm=0.5)
-    if kind == "trial model":
-        return fit_trial_model(frame, **COLUMNS, model="tm")
+    if kind in ("trial model", "loaded"):
+        model = fit_trial_model(frame, **COLUMNS, model="tm")
+        with tempfile.TemporaryDirectory() as folder:
+            save_model(model, f"{folder}/m")
+            return load_model(f"{folder}/m") if kind == "loaded" else model
     if kind == "raw columns":
         trees = HistGradientBoostingClassifier(max_iter=3)
         places = make_column_transformer((OneHotEncoder(), ["place"]), remainder="passthrough")
@@ -387,7 +393,7 @@ def fitted_inside(kind, frame):
         return model.fit(X, y, treatment=t)
 
 
-@pytest.mark.parametrize("kind", ["scaled", "nested", "raw columns", "trial model"])
+@pytest.mark.parametrize("kind", ["scaled", "nested", "raw columns", "trial model", "loaded"])
 def test_training_rows_are_known_wherever_the_model_hides(spark, frame, kind, monkeypatch):
     def change(rows):
         return rows if kind == "scaled" else with_place(rows)
@@ -400,13 +406,12 @@ def test_training_rows_are_known_wherever_the_model_hides(spark, frame, kind, mo
         looked_at.append((record, rows))
         return original(record, rows)
 
-    original = candidates_compared
-    monkeypatch.setattr("auucmax.spark.trial.candidates_compared", candidates)
+    original = TrainingRecord.candidates_compared
+    monkeypatch.setattr(TrainingRecord, "candidates_compared", candidates)
     with pytest.raises(ValueError, match=r"of which (100|99)% are rows that it was fitted on"):
         on_spark.certify(df, **COLUMNS, score=model)
     ((record, rows),) = looked_at
-    assert rows == record.given
-    assert rows.sample == record.given.sample
+    assert rows.own == record.given or record.learnt.is_own(*rows.own)
     new = make_trial(800, n_features=5, random_state=1)
     rows = spark.createDataFrame(change(new.X.assign(y=new.y, t=new.treatment)))
     certificate = on_spark.certify(rows, **COLUMNS, score=model)

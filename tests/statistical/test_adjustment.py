@@ -54,7 +54,8 @@ def width(interval):
 # Width of the adjusted intervals relative to the plain ones, from - to.
 SEPARATE = {
     "continuous": {"good": (0.4, 0.6), "constant": (0.999, 1.001), "noise": (0.99, 1.02)},
-    "binary": {"good": (0.88, 0.97), "constant": (0.999, 1.001), "noise": (0.99, 1.05)},
+    # Outcomes that were 0 and 1 have other limits once something was taken off them.
+    "binary": {"good": (0.88, 0.98), "constant": (0.98, 1.02), "noise": (0.99, 1.05)},
 }
 # With joint ranks y is not centred by itself: any model of its mean narrows the intervals, those of
 # the gain by sqrt(1 - mean(y)) for a 0/1 outcome and more when the mean is large.

@@ -89,7 +89,7 @@ def test_auuc_intervals_with_weights_and_a_propensity_that_depends_on_the_score(
     assert (misses / N_TRIALS <= HIGHEST).all(), misses / N_TRIALS
 
 
-@pytest.mark.parametrize("n_treated", [3, 8])
+@pytest.mark.parametrize("n_treated", [5, 8])
 def test_few_treated_clusters_do_not_miss_too_often(n_treated):
     """Shops of 20 customers with a mood of their own, few of them treated, no effect."""
     rng = np.random.default_rng(10)

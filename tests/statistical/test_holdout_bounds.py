@@ -92,14 +92,12 @@ def test_misses(entry, population, target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_the_normal_limit_misses_when_outcomes_are_rare_and_not_when_they_are_common(target):
-    """So the simulation can tell; and the name asymptotic is earned."""
+def test_limits_without_a_guarantee_hold_about_as_often_as_they_say(target):
+    """Of rare outcomes they are score limits, or none."""
     (entry,) = (entry for entry in HELD_OUT_BOUNDS if entry.name == "asymptotic")
-    lower, _, truth = simulate(entry, POPULATIONS["continuous"], target, 0.05, 2)
-    assert np.mean(lower > truth) <= allowed(0.05)
-    if target == "auuc":
-        lower, _, truth = simulate(entry, POPULATIONS["rare"], target, 0.05, 2)
-        assert np.mean(lower > truth) > allowed(0.05)
+    for name in ("continuous", "rare"):
+        lower, _, truth = simulate(entry, POPULATIONS[name], target, 0.05, 2)
+        assert np.mean(lower > truth) <= allowed(0.05)
 
 
 @pytest.mark.parametrize("form", ["counts", "rates"])

@@ -79,3 +79,59 @@ def test_the_cut_counts():
         naive += abs(result.estimate - truth) > 1.96 * error
     assert LOWEST <= misses / N_TRIALS <= HIGHEST
     assert naive / N_TRIALS > 2 * HIGHEST
+
+
+SMALL_SHARES = np.array([0.0, 0.1, 0.3, 0.5, 0.9, 1.0])
+
+
+def rare_rows(rng, n, treated_share, rate):
+    """0/1 outcomes; the mean of the control is ``rate``, and rises with the score."""
+    score, t = rng.random(n), rng.permutation(n) < treated_share * n
+    chance = rate * (0.5 + score + t * (score - 0.25))
+    return (rng.random(n) < chance).astype(float), score, t
+
+
+def rare_risk(rate, shares):
+    """The integral of the chances above, by hand."""
+    control, gain = rate, rate * (shares * (1 - shares / 2) - shares / 4)
+    return 1 - control - gain
+
+
+def money_rows(rng, n, treated_share, rate):
+    """Lognormal amounts of a share of the people, which no treatment changes."""
+    score, t = rng.random(n), rng.permutation(n) < treated_share * n
+    return np.where(rng.random(n) < rate, rng.lognormal(size=n), 0.0), score, t
+
+
+@pytest.mark.parametrize(
+    ("draw", "n", "treated_share", "rate"),
+    [
+        (rare_rows, 200, 0.1, 0.2),
+        (rare_rows, 200, 0.5, 0.2),
+        (rare_rows, 1000, 0.1, 0.02),
+        (rare_rows, 1000, 0.9, 0.02),
+        (rare_rows, 5000, 0.1, 0.02),
+        (money_rows, 1000, 0.1, 1.0),
+        (money_rows, 5000, 0.5, 0.1),
+    ],
+)
+def test_small_arms(draw, n, treated_share, rate):
+    """Few rows, or few responders, in one of the two means; or a long tail."""
+    rng = np.random.default_rng(14)
+    if draw is rare_rows:
+        truth = rare_risk(rate, SMALL_SHARES)
+    else:
+        truth = np.full(len(SMALL_SHARES), 1 - rate * np.exp(0.5))
+    misses, declined = np.zeros((2, len(SMALL_SHARES)))
+    for _ in range(N_TRIALS):
+        y, score, t = draw(rng, n, treated_share, rate)
+        result = policy_risk_inference(y, score, treatment=t, share=SMALL_SHARES)
+        low, high = result.interval
+        assert not (low == high).any()
+        misses += (truth < low) | (truth > high)
+        declined += np.isnan(low)
+    rates, given = misses / N_TRIALS, declined < 0.05 * N_TRIALS
+    assert given.sum() >= 3, declined
+    # At the ends it is one proportion: Wilson's limits of 20 rows at a rate of 1/4 miss in 6.5%.
+    assert (rates <= np.where(np.isin(SMALL_SHARES, (0, 1)), 0.08, 0.07)).all(), rates
+    assert (rates[given] >= 0.03).all(), rates

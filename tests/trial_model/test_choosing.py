@@ -101,9 +101,18 @@ def test_everybody(model, new):
     assert len(found.chosen()) == len(new)
 
 
-@pytest.mark.parametrize("how", [{"share": 0}, {"budget": 0.4, "cost": 0.5}])
-def test_nobody(model, new, how):
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"share": 0.0004}, "a share of 0.0004 of 1,000 people is less than one person"),
+        ({"budget": 0.4, "cost": 0.5}, "a budget of 0.4 does not pay for one person at 0.5"),
+        ({"cost": 100, "value": 1}, "at no share is the expected profit above 0"),
+    ],
+)
+def test_nobody(model, new, how, why):
     found = target(model, new, **how)
+    assert found.nobody == found.to_dict()["nobody"] == f"Nobody is chosen: {why}."
+    assert found.uplift == 0
     assert len(found.chosen()) == 0
     assert found.expected == found.plan.at(0)._replace(effect=found.expected.effect)
     assert found.expected.gain == found.expected.gain_upper == found.expected.cost == 0
@@ -131,6 +140,56 @@ def test_a_treatment_that_is_not_worth_it(model, new):
     found = target(model, new, cost=100, value=1)
     assert found.selection.n_treated == 0
     assert found.expected.profit == 0
+
+
+@pytest.fixture(scope="module")
+def own():
+    return trial_table(4_000).query("arm != 'phone'")
+
+
+def check_adds_up(found):
+    """The announced gain is the sum of the list, and the order of scores that of uplifts."""
+    uplift, score = found.people["uplift"], found.people["score"]
+    assert found.is_own
+    assert found.uplift == pytest.approx(found.chosen()["uplift"].sum())
+    assert found.uplift == pytest.approx(found.expected.gain)
+    assert (np.diff(uplift) <= 1e-12).all()
+    assert found.people.groupby(score)["uplift"].agg(np.ptp).max() < 1e-12
+    assert "scaled to add up to the expected gain" in found.to_dict()["of_uplift"]
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.77, 1])
+def test_uplifts_of_the_own_people_add_up_to_the_gain(model, tied_model, own, share):
+    for fitted in (model, tied_model):
+        found = target(fitted, own.sample(frac=1, random_state=1), share=share)
+        check_adds_up(found)
+        uplift, effect = found.people["uplift"], found.plan.at(1).effect
+        # No order is left where the chosen gained less than people did on average.
+        if share == 1 or found.expected.effect > effect:
+            assert uplift.mean() == pytest.approx(effect)
+        else:
+            assert uplift.nunique() == 1
+
+
+def test_few_rows_have_uplifts_that_add_up_too():
+    few = trial_table(330).query("arm != 'phone'")
+    fitted = fit_trial_model(few, **NAMES, id="person", features=["age"], model="tm")
+    assert few["arm"].value_counts().max() < 200
+    assert fitted.calibration.n_values > 1
+    check_adds_up(target(fitted, few, share=0.5))
+
+
+def test_other_people_have_two_numbers_and_a_reason(model, new, own):
+    for table in (new, own.drop(columns="visit"), own.iloc[1:], trial_table(4_000)):
+        found = target(model, table, share=0.3)
+        assert not found.is_own
+        assert found.uplift == pytest.approx(found.chosen()["uplift"].sum())
+        assert found.uplift != pytest.approx(found.expected.gain, rel=1e-6)
+        expected = model.calibration(found.people["score"])
+        np.testing.assert_array_equal(found.people["uplift"], expected)
+        plain = found.to_dict()
+        assert plain["uplift"] == found.uplift
+        assert "differs from it: each follows the person's own score" in plain["of_uplift"]
 
 
 def test_the_list(model, new):
@@ -162,7 +221,7 @@ def test_people_above_all_scores_of_the_trial_have_an_unknown_gain(model, new):
         assert plain[name] is None
     assert plain["cost"] == 200
     assert found.unknown.startswith("What treating these people brings is not known: 0 of the 3,")
-    assert "10 rows with the outcome and 10 without it are needed in each arm" in found.unknown
+    assert found.unknown.endswith("Treat more people.")
     json.dumps(found.to_dict(), allow_nan=False)
 
 
@@ -216,7 +275,7 @@ def test_an_id_that_has_the_name_of_another_column(model, new, name):
         ({"share": 0.1, "budget": 3, "cost": 1}, "got both"),
         ({"budget": 3}, "should come with the cost"),
         ({"budget": 3, "cost": 0}, "should come with the cost"),
-        ({"share": 2}, "between 0 and 1"),
+        ({"share": 30}, "between 0 and 1, got 30. 0.3 means"),
         ({"share": np.nan}, "between 0 and 1"),
         ({"budget": -3, "cost": 1}, "budget should be a number, 0 or more"),
         ({"cost": -3, "value": 1}, "cost should be a number, 0 or more"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tests.trial_model.trial_table import NAMES, trial_table
+from tests.trial_model.trial_table import NAMES, households, trial_table
 
 from auucmax.data.pieces import open_table
 from auucmax.estimators import AUUCMax, TwoModels
@@ -171,3 +171,25 @@ def test_several_models_share_an_encoder():
     both = cross_fit(rows, {"a": TwoModels, "b": TwoModels}, recipe, with_chunks=False)
     np.testing.assert_array_equal(both.ranks["a"], both.ranks["b"])
     assert both.chunks == []
+
+
+def test_groups_are_whole_in_memory_and_in_pieces(tmp_path):
+    """A group is one unit of folds, chunks and judgement, wherever its rows are."""
+    table = households(300).sample(frac=1, random_state=0)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    found = [
+        TableRows(rows, name_columns(rows, **NAMES, id="person", groups="home"), KEY)
+        for rows in (table, open_table(tmp_path / "rows.csv", memory=1))
+    ]
+    np.testing.assert_array_equal(found[0].keys, found[1].keys)
+    rows = found[1]
+    np.testing.assert_array_equal(rows.names, rows.keys)
+    codes = rows.judged(np.zeros(len(rows.y))).groups
+    home = pd.factorize(table["home"])[0]
+    assert len(np.unique(codes)) == len(np.unique(home)) == len(np.unique(codes * 1_000 + home))
+    some = rows.treated
+    assert rows.judged(np.zeros(some.sum()), some).groups.max() + 1 == table["home"][some].nunique()
+    apart = cross_fit(found[0], {"tm": TwoModels}, Recipe("tm", KEY, 0, 0.0, 5), with_chunks=True)
+    parts = [set(keys) for keys in apart.keys]
+    assert [len(keys) for keys in apart.keys] == [len(chunk[0]) for chunk in apart.chunks]
+    assert len(set.union(*parts)) == sum(map(len, parts)) == 300

@@ -4,16 +4,25 @@ import json
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import rankdata
+from scipy.stats import rankdata, spearmanr
 
 from auucmax import auuc_inference, make_trial, policy_risk, qini_score
 from auucmax.evaluation import uplift_band, uplift_by_decile
 from auucmax.targeting.planning import EVERY_PERCENT, Expectation, ScoreQuantiles
 from auucmax.trial_model import Evidence, Judged, evidence_of
-from auucmax.trial_model.evidence import LEAST_ROWS, private_shares, ranks_within
+from auucmax.trial_model.evidence import (
+    LEAST_ROWS,
+    MOST_DRIVERS,
+    describe_drivers,
+    linear_weights,
+    private_shares,
+    ranks_within,
+    ratio_intervals,
+)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +96,7 @@ def test_json_and_back(evidence):
     plain = json.loads(json.dumps(evidence.to_dict(), allow_nan=False))
     again = Evidence.from_dict(plain)
     assert again.facts == evidence.facts
-    for name in ("share", "uplift", "standard_error", "reliable"):
+    for name in ("share", "uplift", "standard_error", "lower", "upper"):
         np.testing.assert_array_equal(
             getattr(again.expected, name), getattr(evidence.expected, name)
         )
@@ -109,7 +118,9 @@ def test_json_and_back(evidence):
         lambda d: d["expected"].pop("share"),
         lambda d: d["expected"]["share"].pop(),
         lambda d: d["expected"].update(share=[0.0, 1.0], uplift=[0, 1]),
-        lambda d: d["expected"].update(critical=-1),
+        lambda d: d["expected"]["lower"].__setitem__(-1, None),
+        lambda d: d["expected"].update(upper=None),
+        lambda d: d["expected"].update(declined=1),
         lambda d: d["expected"]["standard_error"].__setitem__(1, -1.0),
         lambda d: d["expected"]["score"].reverse(),
         lambda d: d["expected"].update(n_rows=0),
@@ -210,3 +221,137 @@ def test_an_expectation_plans_without_rows(evidence, judged):
     assert plans[0].best == plans[1].best
     assert plans[0].shift == plans[1].shift
     assert plans[0].shift.distance < 0.02
+
+
+# The part of the whole effect that a share gives
+
+
+def constant_effect_rows(n, rng, effect=0.3):
+    treatment = rng.permutation(np.arange(n) % 2)
+    y = (rng.random(n) < 0.2 + effect * treatment).astype(float)
+    return y, rng.standard_normal(n), treatment
+
+
+def test_ends_of_the_ratio_lie_where_the_difference_is_just_significant():
+    y, score, t = constant_effect_rows(3000, np.random.default_rng(0))
+    band = uplift_band(y, score, treatment=t, shares=[0.3, 1.0])
+    ratio, lower, upper = ratio_intervals(band)[0]
+    assert ratio == pytest.approx(band.uplift[0] / band.uplift[1])
+    # There is one ratio only, 30% to all, so the largest is no larger than one.
+    multiple = band.multiple
+    for r in (lower, upper):
+        weights = np.array([1.0, -r])
+        error = np.sqrt(weights @ band.covariance @ weights)
+        assert abs(band.uplift @ weights) == pytest.approx(multiple * error, rel=0.02)
+    assert lower < ratio < upper
+    wide = uplift_band(y, score, treatment=t, shares=EVERY_PERCENT)
+    assert ratio_intervals(wide)[30][1] < lower - 0.1 * (upper - lower)
+
+
+def test_whole_share_has_the_whole_effect_exactly():
+    y, score, t = constant_effect_rows(500, np.random.default_rng(0))
+    band = uplift_band(y, score, treatment=t, shares=EVERY_PERCENT)
+    assert ratio_intervals(band)[100] == pytest.approx((1, 1, 1), abs=1e-6)
+
+
+def test_no_ratio_unless_the_effect_is_above_zero():
+    y, score, t = constant_effect_rows(500, np.random.default_rng(0), effect=0.0)
+    band = uplift_band(y, score, treatment=t, shares=[0.3, 1.0])
+    assert ratio_intervals(band) == [None, None]
+
+
+@pytest.mark.gate
+def test_ratio_interval_covers():
+    # With one effect for all, the top 30% have exactly 30% of it.
+    rng, covered, runs = np.random.default_rng(0), 0, 600
+    for _ in range(runs):
+        y, score, t = constant_effect_rows(1500, rng)
+        band = uplift_band(y, score, treatment=t, shares=[0.3, 1.0], random_state=0)
+        _, lower, upper = ratio_intervals(band)[0]
+        covered += lower <= 0.3 <= upper
+    assert abs(covered / runs - 0.95) < 3 * np.sqrt(0.95 * 0.05 / runs)
+
+
+@pytest.mark.gate
+def test_ratio_intervals_cover_at_all_shares_together():
+    rng, covered, runs = np.random.default_rng(1), 0, 150
+    shares = np.arange(10, 101, 10) / 100
+    for _ in range(runs):
+        y, score, t = constant_effect_rows(1500, rng)
+        band = uplift_band(y, score, treatment=t, shares=shares, random_state=0)
+        ends = np.array(ratio_intervals(band))[:-1, 1:]
+        covered += bool(((ends[:, 0] <= shares[:-1]) & (shares[:-1] <= ends[:, 1])).all())
+    assert abs(covered / runs - 0.95) < 3.5 * np.sqrt(0.95 * 0.05 / runs)
+
+
+# What drives a score
+
+
+@pytest.fixture
+def frame():
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "skew": rng.exponential(size=500),
+            "far": 1e9 + rng.standard_normal(500),
+            "city": rng.choice(["a", "b", "c"], 500),
+            "holes": np.where(rng.random(500) < 0.2, np.nan, rng.standard_normal(500)),
+        }
+    )
+
+
+def by_name(found):
+    return {(row["name"], row["level"]): row for row in found["features"]}
+
+
+def test_correlation_is_spearmans_and_means_are_those_of_the_groups(frame):
+    rng = np.random.default_rng(1)
+    score = frame["skew"].to_numpy() + rng.standard_normal(500)
+    rows = by_name(describe_drivers(frame, score, share=0.2))
+    top = score >= np.sort(score)[-100]
+    for name in ("skew", "far", "holes"):
+        known = frame[name].notna().to_numpy()
+        row, x = rows[name, None], frame[name].to_numpy()
+        if name != "holes":  # ranks of the score are over all rows, also where the feature is not
+            expected = spearmanr(score, x).statistic
+            assert row["correlation"] == pytest.approx(expected, abs=1e-6)
+        assert row["top"] == pytest.approx(x[top & known].mean(), rel=1e-12)
+        assert row["rest"] == pytest.approx(x[~top & known].mean(), rel=1e-12)
+        difference = (x[top & known].mean() - x[~top & known].mean()) / x[known].std()
+        assert row["difference"] == pytest.approx(difference, rel=1e-5)
+    is_b = (frame["city"] == "b").to_numpy()
+    assert rows["city", "b"]["top"] == pytest.approx(is_b[top].mean())
+
+
+def test_strongest_first_and_monotone_transforms_change_nothing(frame):
+    score = frame["skew"].to_numpy()
+    found = describe_drivers(frame, score, share=0.3)
+    assert found["features"][0]["name"] == "skew"
+    assert found["features"][0]["correlation"] == pytest.approx(1)
+    sizes = [abs(row["correlation"]) for row in found["features"]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert describe_drivers(frame, np.exp(score), share=0.3) == found
+
+
+def test_tied_rows_at_the_cut_count_in_part():
+    frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0] * 10})
+    row = describe_drivers(frame, np.zeros(40), share=0.25)["features"][0]
+    assert row["top"] == row["rest"] == 1.5  # whoever is picked, it is at random
+    assert row["correlation"] is None
+
+
+def test_many_features_are_cut_and_useless_ones_are_named():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((50, 60))).assign(one=1)
+    found = describe_drivers(frame, rng.standard_normal(50), share=0.5)
+    assert len(found["features"]) == MOST_DRIVERS
+    assert found["n_features"] == 60
+    assert found["skipped"] == ["'one' has one value only"]
+
+
+def test_linear_weights_do_not_depend_on_the_units():
+    deviation = pd.DataFrame({"a": [0.0, 1.0, 5.0], "b": [2.0, 2.0, 3.0]}).std(ddof=0).to_numpy()
+    first = linear_weights(np.array([1.0, 3.0]), ["a", "b"], deviation)
+    second = linear_weights(np.array([0.01, 3.0]), ["a", "b"], deviation * [100, 1])
+    assert [t["name"] for t in first] == ["a", "b"]
+    assert [t["weight"] for t in first] == pytest.approx([t["weight"] for t in second])

@@ -1,18 +1,29 @@
 """From a raw table to a model: honest evidence of every row, clear errors."""
 
+import dataclasses
 import json
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from tests.trial_model.trial_table import NAMES, trial_table
+from tests.trial_model.trial_table import NAMES, households, trial_table
 
 from auucmax import auuc_inference, certify
+from auucmax.data.pieces import open_table
+from auucmax.data.randomisation import FailedCheckError
 from auucmax.evaluation import auuc_score
 from auucmax.targeting import calibrate
-from auucmax.trial_model import MODELS, fit_trial_model
-from auucmax.trial_model.crossfit import TableRows, cross_fit
+from auucmax.trial_model import (
+    MODELS,
+    fit_trial_model,
+    load_model,
+    name_columns,
+    save_model,
+    target,
+    with_rivals,
+)
+from auucmax.trial_model.crossfit import Recipe, TableRows, cross_fit
 from auucmax.trial_model.fitting import makers
 from auucmax.trial_model.rows import _arm_labels as arm_labels
 
@@ -21,10 +32,14 @@ def fit(frame, **options):
     return fit_trial_model(frame, **(NAMES | {"id": "person", "model": "tm"} | options))
 
 
+def _everyone(keys):
+    return np.ones(len(keys), dtype=bool)
+
+
 def apart(model, frame):
     """Rows and out-of-fold ranks, made again from what the model remembers."""
     rows = TableRows(frame, model.columns, model.recipe.key)
-    makes = makers([model.model_name], model.recipe.seed)
+    makes = makers([model.model_name], model.recipe)
     return rows, cross_fit(rows, makes, model.recipe, with_chunks=False)
 
 
@@ -46,6 +61,7 @@ def test_summary_is_plain_and_tells_all(table, model):
         "used": int((table["arm"] != "phone").sum()),
         "learnt": int((table["arm"] != "phone").sum()),
         "left_out": {"phone": int((table["arm"] == "phone").sum())},
+        "without_outcome": 0,
     }
     assert (summary["folds"], summary["hold_out"]) == (5, None)
     assert summary["warnings"] == []
@@ -78,8 +94,9 @@ def test_evidence_is_that_of_models_that_had_not_seen_the_rows(table, model):
 
 def test_the_model_that_is_kept_learnt_from_all_rows(table, model):
     rows = TableRows(table, model.columns, model.recipe.key)
-    whole = rows.fit({"tm": MODELS["tm"](0)}, lambda keys: np.ones(len(keys), dtype=bool))
-    np.testing.assert_array_equal(whole.predict(table)[0], model.predict(table))
+    whole = rows.fit({"tm": MODELS["tm"](0)}, _everyone)
+    of_arms = table.iloc[rows.sample.positions]
+    np.testing.assert_array_equal(rows.scores(whole, _everyone)[0], model.predict(of_arms))
 
 
 def test_outcomes_of_a_row_do_not_move_its_own_rank(table, model):
@@ -161,7 +178,7 @@ def test_rivals_are_ranked_on_the_same_folds(table):
     assert rival["difference"]["estimate"] == pytest.approx(difference)
 
 
-SLOW = {"pcg", "ndcg", "tarnet", "cfrnet", "ganite"}
+SLOW = {"auto", "boosted", "pcg", "ndcg", "tarnet", "cfrnet", "ganite"}
 
 
 @pytest.mark.parametrize(
@@ -180,14 +197,45 @@ def test_every_model_by_name(name, table):
     assert model.summary["model"] == model.model_name == name
 
 
+@pytest.mark.gate
+def test_auto_is_the_default_and_is_compared_with_what_people_use(table):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # few rows
+        model = fit_trial_model(table, **NAMES, id="person")
+    assert model.recipe.model == "auto"
+    assert [rival["name"] for rival in model.evidence["rivals"]] == ["response", "tm", "auucmax"]
+    assert model.summary["about"].startswith("Mean of the ranks")
+    assert model.summary["tree_rows"] == (table["arm"] != "phone").sum()
+    assert model.evidence["certificate"] is not None
+
+
+def test_within_some_minutes_trees_learn_from_a_part(table, monkeypatch):
+    monkeypatch.setattr("auucmax.trial_model.fitting.LEAST_TREE_ROWS", 500)
+    monkeypatch.setattr("auucmax.trial_model.fitting._PILOT_ROWS", 600)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # few rows
+        short = fit(table, model="boosted", minutes=1e-3)
+        long = fit(table, model="boosted", minutes=60)
+    assert short.recipe.max_rows == short.summary["tree_rows"] == 500
+    assert long.recipe.max_rows == 0
+    assert long.summary["tree_rows"] == (table["arm"] != "phone").sum()
+    with pytest.raises(ValueError, match="minutes should be"):
+        fit(table, minutes=-1)
+
+
+def test_passes_of_a_recipe():
+    assert Recipe("tm", "k", 0, 0.0, 5).passes == pytest.approx(4 + (0.2 + 0.4 + 0.6) + 1)
+    assert Recipe("tm", "k", 0, 0.3, 1).passes == 1
+
+
 def test_outcomes_that_are_not_binary(table):
     frame = table.rename(columns={"visit": "bought", "spent": "visit"})
-    model = fit(frame, model="mom")
+    model = fit(frame, model="mom", after=["bought"])
     assert model.evidence["rows"]["binary"] is False
     assert model.evidence["certificate"] is None
     assert any("outcomes are not 0/1" in note for note in model.evidence["notes"])
     with pytest.raises(ValueError, match="y should be 0 or 1 for this model"):
-        fit(frame, model="auucmax")
+        fit(frame, model="auucmax", after=["bought"])
 
 
 def test_labels_of_arms():
@@ -215,13 +263,15 @@ def test_warnings_are_given_and_kept(table):
     assert model.summary["features"]["dropped"] == {"constant": "with one value"}
 
 
-def test_a_feature_that_tells_the_treatment_is_reported(table):
+def test_a_feature_that_tells_the_treatment_is_not_learnt_from(table):
     frame = table.assign(letter=(table["arm"] == "mail").astype(float))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = fit(frame)
-    assert model.evidence["randomisation"]["ok"] is False
-    assert "letter" in model.evidence["randomisation"]["verdict"]
+    with pytest.raises(FailedCheckError, match=r"letter: known only after.*ignore=\['letter'\]"):
+        fit(frame)
+    model = fit(frame, ignore=["letter"])
+    assert model.evidence["randomisation"]["ok"] is True
+    assert model.evidence["certificate"] is not None
+    notes = " ".join(model.evidence["randomisation"]["notes"])
+    assert "letter, which tells who was treated and is left out of the model" in notes
 
 
 @pytest.mark.parametrize(
@@ -233,17 +283,21 @@ def test_a_feature_that_tells_the_treatment_is_reported(table):
         ({}, {"features": ["age", "twon"]}, "Did you mean 'town'"),
         ({}, {"features": ["age", "visit"]}, "other columns than treatment, outcome and id"),
         ({}, {"features": []}, "features should be at least one column"),
-        ({}, {"model": "best"}, "model should be one of 'auucmax'"),
+        ({}, {"model": "best"}, "model should be one of 'auto'"),
         ({}, {"treated": "post"}, "treated should be one of the labels of 'arm'.*got 'post'"),
         ({}, {"treated": "mail", "control": "mail"}, "come with the labels of two arms"),
         ({}, {"treated": None, "control": None}, "Pass treated=... and control=..., two of them"),
         ({}, {"treated": "mail", "control": None}, "Pass treated=... and control=..., two of them"),
         ({}, {"hold_out": 1}, "hold_out should be a number strictly between 0 and 1"),
         ({}, {"hold_out": -0.1}, "hold_out should be a number strictly between 0 and 1"),
-        ({"visit": None}, {}, "the outcome 'visit' should have no missing values, got 1"),
+        ({"visit": None}, {}, r"'visit' should be known of every row, got none in 0 of 163"),
         ({"arm": None}, {}, "the treatment 'arm' should have no missing values, got 1"),
         ({"person": None}, {}, "the id 'person' should have no missing values, got 1"),
-        ({"person": "p5"}, {}, "the id 'person' should be different in every row"),
+        ({"person": "p5"}, {}, "'person' should be different in every row.*groups='person'"),
+        ({"town": None}, {"groups": "town"}, "the group 'town' should have no missing values"),
+        ({}, {"groups": "arm"}, "groups should be another column than treatment and outcome"),
+        ({}, {"groups": "home"}, "should have the column 'home'"),
+        ({}, {"n_candidates": 0}, "n_candidates should be a whole number from 1"),
         ({"spent": np.inf}, {}, "column 'spent' should hold finite numbers"),
     ],
 )
@@ -292,3 +346,312 @@ def test_an_outcome_of_yes_and_no():
     table = trial_table(4_000)
     words = fit(table.assign(visit=np.where(table["visit"] == 1, "yes", "no")))
     assert words.evidence["auuc"] == fit(table).evidence["auuc"]
+
+
+# Rivals are fitted on the folds of a model, and judged on the same rows
+
+
+@pytest.fixture(scope="module")
+def small_table():
+    return trial_table(2_500)
+
+
+def fit_cvt(small_table, **options):
+    return fit_trial_model(small_table, **(NAMES | {"id": "person", "model": "cvt"} | options))
+
+
+@pytest.mark.parametrize("hold_out", [0, 0.4])
+def test_a_rival_has_the_numbers_of_its_own_fit(small_table, hold_out):
+    model = fit_cvt(small_table, hold_out=hold_out)
+    tm = fit_cvt(small_table, model="tm", hold_out=hold_out)
+    found = with_rivals(model, small_table, ["tm", "cvt"])
+    (rival,) = found["rivals"]  # a model is no rival of itself
+    assert rival["auuc"] == pytest.approx(tm.evidence["auuc"])
+    difference = model.evidence["auuc"]["estimate"] - tm.evidence["auuc"]["estimate"]
+    assert rival["difference"]["estimate"] == pytest.approx(difference)
+    assert rival["uplift"][-1] == pytest.approx(tm.evidence.expected.uplift[-1])
+    assert len(rival["uplift"]) == len(found.expected.share)
+    # All else is that of the fit.
+    assert {name: found[name] for name in found.facts if name != "rivals"} == {
+        name: model.evidence[name] for name in model.evidence.facts if name != "rivals"
+    }
+
+
+def test_rivals_need_the_table_of_the_fit(small_table):
+    model = fit_cvt(small_table)
+    with pytest.raises(ValueError, match="should be the one that the model was fitted on"):
+        with_rivals(model, trial_table(800, random_state=4).assign(person=range(800)), ["tm"])
+    with pytest.raises(ValueError, match="a rival should be one of"):
+        with_rivals(model, small_table, ["best"])
+
+
+# Tables that are no trials.
+
+
+@pytest.fixture(scope="module")
+def sorted_table():
+    """Those who spent more are treated more often."""
+    table, rng = trial_table(2_000), np.random.default_rng(0)
+    chance = 1 / (1 + np.exp(-(table["spent"] - 100) / 60))
+    return table.assign(arm=np.where(rng.random(2_000) < chance, "mail", "none"))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"ignore": ["spent"]}, {"features": ["age", "town"]}, {"hold_out": 0.4}]
+)
+def test_a_table_that_is_no_trial_is_not_learnt_from(sorted_table, options, monkeypatch):
+    monkeypatch.setattr(TableRows, "fit", None)  # nothing is fitted before the check
+    with pytest.raises(FailedCheckError, match=r"The check fails: .*despite_check=True") as caught:
+        fit(sorted_table, **options)
+    assert isinstance(caught.value, ValueError)
+    assert caught.value.report.differences.loc[0, "feature"] == "spent"
+
+
+@pytest.mark.parametrize("hold_out", [0.0, 0.4])
+def test_despite_the_check(sorted_table, hold_out, tmp_path):
+    model = fit(sorted_table, despite_check=True, hold_out=hold_out, ignore=["member"])
+    assert model.evidence["certificate"] is None
+    assert model.evidence["failed_check"].startswith("The check fails: ")
+    assert model.warning.startswith("This model was fitted despite a failed check of its trial.")
+    save_model(model, tmp_path / "m.model")
+    again = load_model(tmp_path / "m.model")
+    assert again.warning == model.warning
+    assert again.columns.ignored == ("member",)
+    found = target(again, sorted_table, share=0.3)
+    assert found.failed_check == found.unknown == model.evidence["failed_check"]
+    assert np.isnan(found.expected.gain)
+    with pytest.raises(ValueError, match="share or budget should be given, got neither: no profit"):
+        target(again, sorted_table, cost=1.0, value=2.0)
+    assert with_rivals(model, sorted_table, ["cvt"])["failed_check"] is not None
+
+
+def test_new_rows_that_are_no_trial_certify_nothing(model, sorted_table):
+    found = model.judge(sorted_table.assign(person="new " + sorted_table["person"]))
+    assert found["failed_check"] is not None
+    assert found["certificate"] is None
+    assert model.warning is None
+
+
+def test_a_sound_trial_has_no_warning(model):
+    assert model.warning is None
+    assert model.evidence["failed_check"] is None
+
+
+def test_a_trial_that_looks_odd_is_warned_of_and_fitted(table):
+    mailed = np.flatnonzero(table["arm"] == "mail")
+    odd = table.copy()
+    odd.loc[mailed[:1_100], "spent"] += 9.0
+    with pytest.warns(UserWarning, match=r"The check warns: .* One in 100 of properly"):
+        model = fit(odd)
+    assert model.evidence["failed_check"] is None
+    assert model.evidence["certificate"] is not None
+    assert any("The check warns" in text for text in model.summary["warnings"])
+
+
+def test_columns_that_are_left_out_are_tested_in_pieces_too(sorted_table, tmp_path):
+    sorted_table.to_csv(tmp_path / "rows.csv", index=False)
+    pieces = open_table(tmp_path / "rows.csv", memory=1.0)
+    with pytest.raises(FailedCheckError, match="The check fails"):
+        fit(pieces, model="auucmax", ignore=["spent"])
+
+
+def test_rows_without_an_outcome_in_pieces(table, tmp_path):
+    gone = np.random.default_rng(0).random(len(table)) < 0.05
+    some = table.assign(visit=table["visit"].mask(gone))
+    some.to_csv(tmp_path / "rows.csv", index=False)
+    pieces = dataclasses.replace(open_table(tmp_path / "rows.csv", memory=1.0), piece_rows=1_000)
+    with pytest.raises(ValueError, match=r"'visit' should be known of every row, got none in \d+ "):
+        fit(pieces, model="auucmax")
+    columns = name_columns(pieces, **NAMES, id="person", drop_missing_outcomes=True)
+    rows, whole = TableRows(pieces, columns, "0" * 16), TableRows(some, columns, "0" * 16)
+    np.testing.assert_array_equal(rows.y, whole.y)
+    assert rows.sample.lost == whole.sample.lost
+    assert sum(whole.sample.lost) == (gone & (table["arm"] != "phone")).sum()
+    assert rows.check().tests == whole.check().tests
+    assert sum(len(batch.y) for batch in rows.rows.batches()) == len(whole.y)
+
+
+def test_outcomes_that_are_missing_in_one_arm_fail_the_check(table):
+    gone = (table["arm"] == "mail") & (np.arange(len(table)) % 9 == 0)
+    lost = table.assign(visit=table["visit"].mask(gone))
+    with pytest.raises(FailedCheckError, match="outcomes are missing more often in one arm"):
+        fit(lost, drop_missing_outcomes=True)
+    model = fit(lost, drop_missing_outcomes=True, despite_check=True)
+    assert model.evidence["certificate"] is None
+
+
+@pytest.mark.parametrize("outcome", ["visit", "spent"])
+def test_lower_is_better_turns_the_outcome_round(table, outcome):
+    options = {"outcome": outcome, "model": "mom"}
+    options |= {"after": ["visit"]} if outcome == "spent" else {}
+    one = fit(table, **options)
+    cost = table.assign(**{outcome: 1 - table[outcome]})
+    other = fit(cost, **options, lower_is_better=True)
+    new = trial_table(300, random_state=5)
+    np.testing.assert_allclose(other.predict(new), one.predict(new), atol=1e-9)
+    assert other.evidence["auuc"]["gain"] == pytest.approx(one.evidence["auuc"]["gain"])
+    assert other.evidence["rows"]["mean_treated"] == pytest.approx(
+        cost.loc[cost["arm"] == "mail", outcome].mean()
+    )
+    assert other.columns.gain == f"{outcome} avoided"
+    assert (other.evidence["certificate"] is None) == (outcome == "spent")
+
+
+@pytest.fixture(scope="module")
+def homes():
+    return households()
+
+
+@pytest.fixture(scope="module")
+def by_home(homes):
+    return fit(homes, groups="home")
+
+
+def test_a_group_is_in_one_fold_and_no_feature(homes, by_home):
+    assert by_home.columns.groups == "home"
+    assert by_home.columns.features == ("x0", "x1", "x2")
+    _, found = apart(by_home, homes)
+    assert (pd.Series(found.fold).groupby(homes["home"]).nunique() == 1).all()
+    # Whatever the order of the rows.
+    again = TableRows(homes.iloc[::-1], by_home.columns, by_home.recipe.key)
+    np.testing.assert_array_equal(by_home.recipe.folds(again.keys)[::-1], found.fold)
+    assert by_home.judge(homes.iloc[::-1]) is by_home.evidence
+
+
+def test_intervals_and_certificate_are_by_group(homes, by_home):
+    rows, found = apart(by_home, homes)
+    facts = by_home.evidence
+    expected = auuc_inference(
+        rows.y, found.ranks["tm"], treatment=rows.treated, groups=homes["home"]
+    )
+    half = np.sqrt(2) * (expected.gain - expected.gain_interval[0])
+    assert facts["auuc"]["gain_lower"] == pytest.approx(expected.gain - half)
+    alone = auuc_inference(rows.y, found.ranks["tm"], treatment=rows.treated)
+    assert expected.gain_standard_error > 1.1 * alone.gain_standard_error
+    n_homes = homes["home"].nunique()
+    assert facts["rows"]["groups"] == n_homes
+    assert "clusters are independent" in facts["certificate"]["text"]
+    assert "every cluster weighs the same" in facts["certificate"]["text"]
+    assert facts["randomisation"]["grouping"].startswith(f"one row of each of the {n_homes:,}")
+    rival = with_rivals(by_home, homes, ["cvt"])["rivals"][0]
+    with_rows = auuc_inference(rows.y, found.ranks["tm"], treatment=rows.treated).standard_error
+    assert rival["auuc"]["upper"] - rival["auuc"]["lower"] > 2 * 1.96 * with_rows
+
+
+def test_a_hold_out_and_new_rows_by_group(homes, tmp_path):
+    model = fit(homes, groups="home", hold_out=0.4)
+    save_model(model, tmp_path / "m")
+    model = load_model(tmp_path / "m")
+    facts = model.evidence
+    assert facts["rows"]["groups"] == pytest.approx(0.4 * 1_200, rel=0.15)
+    assert "every cluster weighs the same" in facts["certificate"]["text"]
+    other = households(random_state=1)
+    new = other.assign(home="new " + other["home"], person="n" + other["person"].astype(str))
+    found = model.judge(new)
+    assert 0.97 * 1_200 < found["rows"]["groups"] <= 1_200
+    assert "every cluster weighs the same" in found["certificate"]["text"]
+    # Another person of a home that was learnt from is no new row.
+    known = homes[~model.recipe.held_out(TableRows(homes, model.columns, model.recipe.key).keys)]
+    moved = new.assign(home=np.where(new.index % 3 == 0, known["home"].iloc[0], new["home"]))
+    assert model.judge(moved)["rows"]["n_rows"] <= (new.index % 3 != 0).sum()
+
+
+def test_groups_with_both_arms_have_intervals_and_no_certificate(homes):
+    mixed = homes.assign(arm=np.random.default_rng(0).choice(["mail", "none"], len(homes)))
+    for options, where in (({}, -1), ({"hold_out": 0.4}, None)):
+        facts = fit(mixed, groups="home", **options).evidence
+        assert facts["certificate"] is None
+        assert facts["rows"]["groups"]
+        if where is not None:
+            assert facts["notes"][where] == (
+                "There is no certificate: groups have rows of both arms."
+            )
+
+
+@pytest.mark.filterwarnings("ignore:columns should tell rows apart, got 'home'")
+def test_without_groups_there_are_questions(homes):
+    asks = r"rows of one 'home' belong together.*--groups home"
+    with pytest.raises(FailedCheckError, match=asks):
+        fit(homes)
+    repeated = homes.assign(person=homes["home"]).drop(columns="home")
+    with pytest.raises(
+        ValueError, match=r"rows of an id belong together\? Then pass groups='person'"
+    ):
+        fit(repeated)
+    assert fit(repeated, groups="person").evidence["rows"]["groups"] == homes["home"].nunique()
+
+
+def noise(n=400, n_features=15, random_state=0):
+    rng = np.random.default_rng(random_state)
+    X = pd.DataFrame(rng.normal(size=(n, n_features))).add_prefix("x")
+    return X.assign(arm=rng.choice(["mail", "none"], n), visit=rng.integers(0, 2, n))
+
+
+@pytest.mark.parametrize("some", [1.0, 0.3])
+def test_rows_that_stand_several_times_are_refused(some):
+    """Copies of a row would be learnt from in one fold and judged in another."""
+    rows = noise()
+    copies = pd.concat([rows, *[rows.sample(frac=some, random_state=k) for k in range(3)]])
+    for options in ({}, {"hold_out": 0.4}):
+        with pytest.raises(ValueError, match=r"have all features of another one.*groups=COLUMN"):
+            fit(copies, id=None, **options)
+    named = copies.assign(number=copies.index)
+    facts = fit(named, id=None, groups="number").evidence
+    assert facts["rows"]["groups"] == len(rows)
+    assert facts["certificate"]["gain_lower_bound"] < 0
+    # Nor do they judge.
+    model = fit(noise(2_000, random_state=1), id=None)
+    with pytest.raises(ValueError, match="have all features of another one"):
+        model.judge(copies)
+
+
+def test_people_who_happen_to_be_alike_are_no_copies(table):
+    assert fit(table[["arm", "visit", "member", "town"]], id=None).evidence["certificate"]
+
+
+def test_candidates_are_paid_for(table, model, tmp_path):
+    tried = fit(table, n_candidates=8)
+    one, many = model.evidence["certificate"], tried.evidence["certificate"]
+    assert (one["n_candidates"], many["n_candidates"]) == (1, 8)
+    assert many["gain_lower_bound"] < one["gain_lower_bound"]
+    assert "each the best of 8" in many["text"]
+    assert "the 8 ways of making models were fixed" in many["text"]
+    assert tried.evidence["auuc"] == model.evidence["auuc"]
+    # New rows chose nothing; rows that were set aside may have, and cannot be told from new ones.
+    other = trial_table(2_000, random_state=9)
+    new = other.assign(person="new " + other["person"])
+    assert tried.judge(new)["certificate"]["n_candidates"] == 1
+    aside = fit(table, n_candidates=8, hold_out=0.4)
+    assert aside.evidence["certificate"]["n_candidates"] == 8
+    save_model(aside, tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    assert again.judge(new)["certificate"]["n_candidates"] == 8
+    new = new[new["arm"] != "phone"]
+    rows = {"treatment": new["arm"] == "mail", "method": "mcdiarmid"}
+    assert certify(again, new, new["visit"], **rows).n_candidates == 8
+
+
+@pytest.mark.gate
+@pytest.mark.filterwarnings("ignore:The check warns")  # one fair trial in a hundred looks so
+def test_households_miss_as_rarely_as_promised():
+    """Nothing has an effect; by rows alone, intervals would miss three times as often."""
+    n, missed = 60, {"effect": 0, "gain": 0, "certificate": 0}
+    for seed in range(n):
+        facts = fit(households(400, random_state=seed), groups="home").evidence
+        missed["effect"] += facts["effect"]["lower"] > 0 or facts["effect"]["upper"] < 0
+        missed["gain"] += facts["auuc"]["gain_lower"] > 0
+        missed["certificate"] += facts["certificate"]["gain_lower_bound"] > 0
+    assert missed["effect"] <= 8
+    assert missed["gain"] <= 5
+    assert missed["certificate"] <= 3
+
+
+def test_a_column_that_names_every_row_is_an_id_until_told_otherwise():
+    table = trial_table(1_000).assign(number=lambda t: 10**6 - t.index)
+    with pytest.warns(UserWarning, match=r"'person', 'number' should be features, got another val"):
+        columns = name_columns(table, **NAMES)
+    assert set(columns.features) == {"age", "town", "member", "joined", "spent"}
+    chosen = name_columns(table, **NAMES, features=["number", "age"])  # told otherwise
+    assert chosen.features == ("number", "age")
+    few = name_columns(table.head(60), **NAMES)  # which may differ by chance
+    assert {"number", "person"} <= set(few.features)

@@ -28,3 +28,20 @@ def trial_table(n=6_000, random_state=0):
             "spent": rng.gamma(2, 30, n),
         }
     )
+
+
+def households(n_homes=1_200, random_state=0):
+    """Homes of 1 to 4 people who are treated together and alike in all else; no effect at all."""
+    rng = np.random.default_rng(random_state)
+    home = np.repeat(np.arange(n_homes), rng.integers(1, 5, n_homes))
+    mood, treated = rng.normal(size=n_homes)[home], (rng.random(n_homes) < 0.5)[home]
+    X = rng.normal(size=(len(home), 3)) + rng.normal(size=(n_homes, 3))[home]
+    return pd.DataFrame(
+        {
+            "person": np.arange(len(home)),
+            "home": [f"h{k}" for k in home],
+            "arm": np.where(treated, "mail", "none"),
+            "visit": (rng.random(len(home)) < 1 / (1 + np.exp(-3 * mood))).astype(int),
+            **{f"x{k}": column for k, column in enumerate(X.T)},
+        }
+    )

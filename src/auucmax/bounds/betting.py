@@ -20,6 +20,9 @@ try seeds. So wealth is averaged over ``n_dealings`` dealings, which keeps its e
 1; hedges aim at 1 / (.75 delta) so that a few unlucky dealings do not matter. Of very many rows
 there are fewer dealings: luck is small beside what they would cost.
 
+**Strides.** Far below the bound one grid value in 25 is tried: if its wealth reaches 1000/delta,
+the 24 below it are rejected with it. A thousandth of delta pays for that.
+
 The proofs, and what is assumed, are in docs/guarantees.md.
 """
 
@@ -58,13 +61,15 @@ from auucmax.bounds.blocks import (
     n_dealings_of,
 )
 from auucmax.bounds.bound import Bound, LowerBound
-from auucmax.bounds.fixed_bets import LARGEST_LOSS, Part, Pilot, one_size_bounds, pilot_rows
+from auucmax.bounds.fixed_bets import LARGEST_LOSS, BetRows, Pilot, one_size_bounds, pilot_rows
 from auucmax.evaluation.ranking import rank_rows
 
 TARGETS = {"auuc": 0, "gain": 1}  #: place of the target in ``blocks.CENTRES``
 AIM = 0.75  #: hedges aim at 1 / (AIM delta)
 GRID_STEP = 0.04  #: in standard deviations of the whole estimate
 GRID_REACH = 6  #: how far below the pilot the grid starts, in its standard deviations
+GRID_STRIDE = 25  #: one value of so many is tried first, at the share ``SKIP`` of delta
+SKIP = 0.001
 _CHUNK = 16  # thetas that are tried together
 
 
@@ -193,8 +198,7 @@ class Game:
         model_range: tuple[float, float] | None,
         groups: ArrayLike | None,
     ) -> Game:
-        low, high = check_range(outcome_range, "outcome_range")
-        check_outcomes(rows.y, low, high)
+        low, high = known_range(outcome_range, rows.y.min(), rows.y.max())
         unit = high - low
         residual, adjustment = (rows.y - low) / unit, None
         if outcome_model is None and model_range is not None:
@@ -215,6 +219,7 @@ class Game:
             residual = residual - (np.clip(predicted, *clip) - low) / unit
             adjustment = (clip[0] - low) / unit, (clip[1] - low) / unit
         clusters = None if groups is None else check_groups(groups, len(rows.y))
+        # Only the order matters, and small integers are compared faster than scores.
         ranks = np.array([dense_ranks(score) for score in scores], dtype=np.int32)
         units = Units.of(rows.treated, clusters)
         return cls(ranks, residual, rows.treated, units, clusters, adjustment, unit)
@@ -272,6 +277,7 @@ class Game:
         first, then = np.random.SeedSequence(random_state).spawn(2)
         units = self.units.shuffled(first)
         n_pilot = pilot_rows(len(units.treated), len(units.control))
+        # Bets of one size are decided by rows that no dealing bets on.
         known = units.rows_of_first(*n_pilot)
         pilot = Pilot.of(self.residual[known], self.treated[known], self.adjustment)
         units = units._replace(
@@ -280,7 +286,7 @@ class Game:
         n_treated, n_control = len(units.treated), len(units.control)
         size = block_size(n_treated + n_control)
         design = BlockDesign.of(n_treated, n_control, size=size, pilot=False)
-        part = Part(self.ranks, self.residual, units)
+        part = BetRows(self.ranks, self.residual, units)
         bounds, _ = one_size_bounds(pilot, [design], lambda _: [part], level, n_dealings, then)
         return dict(enumerate(bounds)), pilot.shift
 
@@ -295,6 +301,7 @@ class Game:
         self, n_dealings: int, random_state: int, parallel: Callable[..., Any]
     ) -> tuple[list[Floats], BlockDesign, float]:
         """The statistics of all dealings, their design, and what was taken off the residuals."""
+        # The pilot is the same in all dealings: it sets their grid, and none of them bets on it.
         design = BlockDesign.of(len(self.units.treated), len(self.units.control))
         first, *others = np.random.SeedSequence(random_state).spawn(n_dealings + 1)
         units = self.units.shuffled(first)
@@ -311,6 +318,7 @@ class Game:
 
     def estimates(self, shift: float) -> tuple[float, float]:
         """AUUC and gain of what was bet on; clusters weigh 1 each."""
+        # What was bet on, so that the gap is what the bets cost and nothing else.
         weight = None
         if self.clusters is not None:
             weight = 1 / np.bincount(self.clusters)[self.clusters]
@@ -341,7 +349,7 @@ def _climb(
     n_pilot, n_blocks = design.n_pilot, design.n_blocks
     if n_blocks == n_pilot:
         return -floor
-    spread = [deviations(w, design, centre) for w in dealings]
+    spread = list(parallel(partial(deviations, design=design, centre=centre), dealings))
     # The grid may depend on the pilot, which is not bet on.
     pilot = float(np.mean([w[:n_pilot].mean() for w in dealings]))
     deviation = float(np.mean([of_dealing[1] for of_dealing in spread]))
@@ -349,54 +357,28 @@ def _climb(
     start = pilot - GRID_REACH * deviation / np.sqrt(n_pilot)
     start = max(start, -floor + step)
 
-    def wealth(theta: Floats, number: int) -> Floats:
-        out = np.empty_like(theta)
-        kernels.hedged_wealth(
-            dealings[number],
-            design.superblocks,
-            spread[number],
-            theta,
-            floor,
-            LARGEST_LOSS,
-            1 / (AIM * delta),
-            HEDGE,
-            out,
-        )
-        return out
+    def n_rejected(theta: Floats, level: float) -> int:
+        """How many of these values are rejected, up to the first that is not."""
 
-    rejected, numbers = -floor, range(len(dealings))
-    while True:
-        theta = start + step * np.arange(_CHUNK)
-        wealths = np.array(list(parallel(partial(wealth, theta), numbers)))
-        passed = wealths.mean(axis=0) >= 1 / delta
-        n_passed = _CHUNK if passed.all() else int(np.argmin(passed))
-        if n_passed:
-            rejected = float(theta[n_passed - 1])
-        if n_passed < _CHUNK:
-            return rejected
-        start = start + step * _CHUNK
+        def wealth(number: int) -> Floats:
+            out = np.empty_like(theta)
+            game = dealings[number], design.superblocks, spread[number], theta, floor
+            kernels.hedged_wealth(*game, LARGEST_LOSS, 1 / (AIM * level), HEDGE, out)
+            return out
 
+        wealths = np.array(list(parallel(wealth, range(len(dealings)))))
+        passed = wealths.mean(axis=0) >= 1 / level
+        return _CHUNK if passed.all() else int(np.argmin(passed))
 
-def hedged_wealth_slow(
-    w: Floats,
-    superblocks: NDArray[np.int64],
-    deviation: Floats,
-    theta: float,
-    floor: float,
-    delta: float,
-) -> float:
-    """Wealth of the hedge at one theta, by its definition: the twin of the compiled one."""
-    wealth, target, start = 1.0, 1 / (AIM * delta), 0
-    for end, s in zip(superblocks, deviation, strict=True):
-        q = wealth / target
-        if q >= 1 or -np.log(q) > HEDGE[0] * (len(HEDGE) - 3):
-            break
-        if s > 0:
-            hedge = np.interp(-np.log(q), HEDGE[0] * np.arange(len(HEDGE) - 1), HEDGE[1:])
-            bet = min(hedge / (s * np.sqrt(len(w) - start)), LARGEST_LOSS / (floor + theta))
-            wealth *= float(np.prod(1 + bet * (w[start:end] - theta), axis=0).mean())
-        start = end
-    return wealth
+    # Strides first: most of the grid lies far below the bound, where wealth is won quickly.
+    number = 0  # of grid values that are rejected
+    for stride, level in ((GRID_STRIDE, SKIP * delta), (1, (1 - SKIP) * delta)):
+        found = _CHUNK
+        while found == _CHUNK:
+            ahead = number + stride * np.arange(1, _CHUNK + 1)
+            found = n_rejected(start + step * (ahead - 1), level)
+            number += stride * found
+    return float(start + step * (number - 1)) if number else -floor
 
 
 def _hedge_table() -> Floats:
@@ -420,14 +402,16 @@ def dense_ranks(score: Floats) -> NDArray[np.int32]:
     return ranks
 
 
-def check_outcomes(y: Floats, low: float, high: float) -> None:
-    """An error for outcomes outside the range that is said to be known."""
-    if y.min() < low or y.max() > high:
+def known_range(outcome_range: Any, lowest: float, highest: float) -> tuple[float, float]:
+    """The ends of the outcome range, which must hold the outcomes that were seen."""
+    low, high = check_range(outcome_range, "outcome_range")
+    if lowest < low or highest > high:
         raise ValueError(
             f"y should lie in the range that is known beforehand, {low:g} to {high:g}; got "
-            f"{y.min():g} to {y.max():g}. Pass outcome_range=(lowest, highest) as they are "
+            f"{lowest:g} to {highest:g}. Pass outcome_range=(lowest, highest) as they are "
             f"possible, not as they came out, or use method='asymptotic'."
         )
+    return low, high
 
 
 def check_range(value: Any, name: str) -> tuple[float, float]:
@@ -460,29 +444,21 @@ BETTING_BOUNDS = (
     Bound(
         name="betting",
         function=betting_bound,
-        target="AUUC, or gain over random, of the population",
-        ranking="joint",
-        rows="held out",
         assumptions=_ASSUMPTIONS,
         formula="largest theta such that it, and all smaller ones on a grid, are rejected by "
         "mean over dealings of prod over superblocks of mean over re-dealings of "
         "prod (1 + lambda (w - theta)) >= 1/delta",
         reference="proved in docs/guarantees.md; betting: Waudby-Smith and Ramdas 2024; hedged "
         "bets: after Voracek and Orabona 2025, arXiv 2505.22422",
-        validity="holds for every n",
         words="hedged block betting",
         options=BETTING_OPTIONS,
     ),
     Bound(
         name="betting-fixed",
         function=partial(betting_bound, bets="fixed"),
-        target="AUUC, or gain over random, of the population",
-        ranking="joint",
-        rows="held out",
         assumptions=_ASSUMPTIONS,
         formula="theta_0 + (ln W - ln(1/delta)) / (lambda N), W as for betting with one lambda",
         reference="proved in docs/guarantees.md",
-        validity="holds for every n",
         words="block betting at one size",
         options=BETTING_OPTIONS,
     ),
@@ -490,11 +466,8 @@ BETTING_BOUNDS = (
         name="betting-difference",
         function=betting_difference_bound,
         target="AUUC of one score minus that of another, of the population",
-        ranking="joint",
-        rows="held out",
         assumptions=_ASSUMPTIONS,
         formula="as betting, on the differences of the two scores' block statistics",
         reference="proved in docs/guarantees.md",
-        validity="holds for every n",
     ),
 )

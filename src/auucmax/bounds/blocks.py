@@ -206,6 +206,7 @@ def deviations(w: Floats, design: BlockDesign, centre: float) -> Floats:
     around = squares - 2 * mean * sums.mean(axis=1) + sizes * mean**2
     if w.shape[1] > 1:
         around -= np.where(sizes > 1, sums.var(axis=1, ddof=1), 0.0)
+    # A lucky superblock must not claim that there is no noise.
     around = np.maximum(around, 0.05 * squares)
     guess = _CAUTIOUS_BLOCKS * design.cautious_variance(centre)
     before = np.cumsum(around)[:-1] + guess
@@ -246,9 +247,8 @@ def deal(
     if starts is None:  # units are rows: bring those of a superblock together
         order = np.concatenate(dealt)
         ranks, residual = np.take(ranks, order, axis=1), residual[order]
-        starts = np.arange(len(order) + 1, dtype=np.int32)
-        members = starts[:-1]
-        dealt = np.split(members.copy(), [len(dealt[0])])
+        starts = members = np.empty(0, np.int32)
+        dealt = np.split(np.arange(len(order), dtype=np.int32), [len(dealt[0])])
     w = np.empty((2 if mixed is None else 3, design.n_blocks, design.n_redealings))
     kernels.deal_statistics(
         ranks,
@@ -265,28 +265,3 @@ def deal(
         w,
     )
     return w
-
-
-def block_statistics_slow(
-    score: Floats,
-    residual: Floats,
-    centre: float,
-    treated: Indices,
-    control: Indices,
-    ends: Indices,
-) -> Floats:
-    """The statistics of one dealing of one score, by their definition; the kernel's slow twin."""
-    result = []
-    for j in range(ends.shape[1]):
-        start = ends[:, j - 1] if j else (0, 0)
-        arms = treated[start[0] : ends[0, j]], control[start[1] : ends[1, j]]
-        rows = np.concatenate(arms)
-        f, r = score[rows], residual[rows]
-        others = len(rows) - 1
-        below = (f[None, :] < f[:, None]).sum(axis=1) + 0.5 * (
-            (f[None, :] == f[:, None]).sum(axis=1) - 1
-        )
-        terms = r * (below / others - centre)
-        n_treated = len(arms[0])
-        result.append(terms[:n_treated].mean() - terms[n_treated:].mean())
-    return np.array(result)

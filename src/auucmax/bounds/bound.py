@@ -36,7 +36,7 @@ class Bound:
 
     ``target`` is what it bounds from below, ``ranking`` how the estimate ranks ("joint" or
     "separate"), ``rows`` which rows it reads ("training" or "held out"), ``validity`` whether the
-    statement is true, and if not, why.
+    statement is true, and if not, why. Defaults are those of most bounds.
 
     A bound that :func:`auucmax.certify` offers as a method has ``words``, which a certificate says
     of it, and ``options``, what its function takes beyond rows, target, delta and n_candidates.
@@ -45,13 +45,13 @@ class Bound:
 
     name: str
     function: Callable[..., object]
-    target: str
-    ranking: str
-    rows: str
     assumptions: str
     formula: str
     reference: str
-    validity: str
+    target: str = "AUUC, or gain over random, of the population"
+    ranking: str = "joint"
+    rows: str = "held out"
+    validity: str = "holds for every n"
     words: str = ""
     options: tuple[str, ...] = ()
     proviso: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,8 @@ from auucmax.bounds.classical import CLASSICAL_BOUNDS, binned_dkw_bernstein_boun
 from auucmax.bounds.fixed_bets import histogram_betting_bounds
 from auucmax.bounds.held_out import HeldOut, predicted_outcome
 from auucmax.evaluation.bins import BinnedLevels
+from auucmax.evaluation.levels import Levels
+from auucmax.evaluation.ranking import RankingKind
 
 #: What certify chooses from.
 METHODS = {bound.name: bound for bound in (*BETTING_BOUNDS, *CLASSICAL_BOUNDS) if bound.words}
@@ -52,9 +54,14 @@ class Certificate:
     """Lower bounds on AUUC and on the gain over random targeting, and what they rest on.
 
     ``lower_bound`` (AUUC) and ``gain_lower_bound`` (AUUC - ATE/2) hold *each* with probability
-    1 - ``delta``; both at once only if ``joint``. ``estimate`` and ``gain_estimate`` are what the
-    rows show, ``gap`` and ``gain_gap`` the differences, ``bin_gap`` the part of them that pays for
-    the bins of a histogram.
+    1 - ``delta``; both at once only if ``joint``. ``estimate`` and ``gain_estimate`` are those of
+    :func:`auucmax.auuc_inference`, ``adjusted`` if an outcome model was given; ``gap`` and
+    ``gain_gap`` are the differences, ``bin_gap`` the part of them that pays for the bins of a
+    histogram. Bets are on outcomes less their mean, which has less noise: a bound can come close to
+    the estimate, or pass it.
+
+    By ``method`` "asymptotic" nothing is guaranteed, as the text says first. A bound is minus
+    infinity where nothing can be said with so few rows.
     """
 
     lower_bound: float
@@ -68,6 +75,7 @@ class Certificate:
     n_rows: int
     n_candidates: int = 1
     bin_gap: float = 0.0
+    adjusted: bool = False
 
     @property
     def gap(self) -> float:
@@ -79,17 +87,24 @@ class Certificate:
 
     def __str__(self) -> str:
         chance = f"{1 - self.delta:.4g}" if self.delta > 1e-4 else f"1 - {self.delta:.1g}"
-        verdict = "is not shown to beat random targeting: it gains at least"
-        if self.gain_lower_bound > 0:
-            verdict = "beats random targeting: it gains at least"
+        opening = f"With probability {chance}, this ranking"
+        if self.method == "asymptotic":
+            opening = f"Without a guarantee, by an approximation at level {chance}, this ranking"
+        verdict = "beats" if self.gain_lower_bound > 0 else "is not shown to beat"
+        estimate = "adjusted estimate" if self.adjusted else "estimate"
+        gain, auuc = f"{self.gain_lower_bound:+.5f}", f"{self.lower_bound:.5f}"
+        gains, is_at = f"it gains at least {gain} over random", f"its AUUC is at least {auuc}"
+        if not np.isfinite(self.gain_lower_bound):
+            gains = "its gain over random cannot be bounded with so few rows"
+        if not np.isfinite(self.lower_bound):
+            is_at = "its AUUC cannot be bounded with so few rows"
         together = "both at once" if self.joint else "each statement by itself"
         bins = f" in bins of scores, which cost {self.bin_gap:.2g}" if self.bin_gap > 0 else ""
         among = f", the best of {self.n_candidates}," if self.n_candidates > 1 else ""
         return (
-            f"With probability {chance}, this ranking{among} {verdict} "
-            f"{self.gain_lower_bound:+.5f} over random "
-            f"(estimate {self.gain_estimate:+.5f}), and its AUUC is at least "
-            f"{self.lower_bound:.5f} (estimate {self.estimate:.5f}), {together}: by "
+            f"{opening}{among} {verdict} random targeting: {gains} "
+            f"({estimate} {self.gain_estimate:+.5f}), and {is_at} "
+            f"({estimate} {self.estimate:.5f}), {together}: by "
             f"{METHODS[self.method].words} on {self.n_rows:,} held-out rows{bins}, if "
             f"{'; '.join(self.assumptions)}."
         )
@@ -115,9 +130,9 @@ def certify(
     Parameters
     ----------
     model_or_score : a fitted model with ``predict``, or (n,) scores. A model of this package (also
-        inside a Pipeline or a search) remembers a fingerprint of its rows: certifying it on them,
-        or on a part of them, is an error, as far as they can be told from new rows with equal
-        values. Of scores nothing is known. Or the :class:`BinnedLevels` of rows that are too many
+        inside a Pipeline or a search, or loaded from a file) remembers hashes of its rows: if more
+        of the rows look like learnt ones than chance explains, it is an error. Of scores nothing is
+        known. Or the :class:`BinnedLevels` of rows that are too many
         for memory: then X, y and treatment stay out, and "auto" is "betting-fixed" if outcomes are
         0/1, otherwise "dkw-bernstein". What is certified is the ranking by the exact scores.
     X : (n, d) features of the held-out rows; needed for a model only.
@@ -130,7 +145,8 @@ def certify(
     folds : (n,) fold of each row, for cross-fitted scores: the scores of a fold come from a model
         fitted on the other folds. Each fold is certified at delta / folds, and the bounds are for
         the mean AUUC of the folds' models, weighted by rows.
-    n_candidates : how many scores this one was chosen from on these very rows.
+    n_candidates : how many scores this one was chosen from on these very rows. A model that kept
+        rows apart to choose by, or a search around it, adds its own where these are the rows.
     ids : (n,) names of the rows, checked against those that the model was fitted with.
     control : label of the control group, when treatment is not 0/1 (default: the model's).
     options : of the bound, as in :func:`auucmax.bounds.betting_bound`: outcome_range,
@@ -149,6 +165,7 @@ def certify(
     check_level(delta, "delta")
     check_choice(method, "method", ("auto", *METHODS))
     n_candidates = check_whole(n_candidates, "n_candidates", 1)
+    # Two statements that hold together share delta.
     price: dict[str, Any] = {"delta": delta / (2 if joint else 1)}
     if isinstance(model_or_score, BinnedLevels):
         own = {"X": X, "y": y, "treatment": treatment, "folds": folds, "ids": ids}
@@ -162,11 +179,7 @@ def certify(
         rows = HeldOut.of(X, y, treatment, ids, control)
         score = rows.scores(model_or_score)
         n_candidates *= rows.candidates_of(model_or_score)
-        if folds is not None and hasattr(model_or_score, "predict"):
-            raise ValueError(
-                "folds should come with cross-fitted scores, got a single model, whose scores do "
-                "not come from the other folds. Pass scores, or leave folds out."
-            )
+        _check_folds(folds, model_or_score)
         options = predicted_outcome(options, X)
         price["n_candidates"] = n_candidates
         # By what is known of the outcome; never by comparing bounds on the data.
@@ -175,6 +188,9 @@ def certify(
         _check_options(options, chosen, method)
         data = rows.y, score, rows.treated
         auuc, gain = _over_folds(_both(chosen), data, folds, options=options, **price)
+        auuc, gain = (replace(bound, estimate=value) for bound, value in zip(
+            (auuc, gain), _estimates(data, folds, options, chosen), strict=True
+        ))  # fmt: skip
         n_rows, bin_gap = len(rows.y), 0.0
     return Certificate(
         lower_bound=auuc.lower,
@@ -188,7 +204,16 @@ def certify(
         n_rows=n_rows,
         n_candidates=n_candidates,
         bin_gap=bin_gap,
+        adjusted=options.get("outcome_model") is not None,
     )
+
+
+def _check_folds(folds: ArrayLike | None, model_or_score: Any) -> None:
+    if folds is not None and hasattr(model_or_score, "predict"):
+        raise ValueError(
+            "folds should come with cross-fitted scores, got a single model, whose scores do not "
+            "come from the other folds. Pass scores, or leave folds out."
+        )
 
 
 def certify_difference(
@@ -325,6 +350,7 @@ def _over_folds(
     }
     if "groups" in by_row:
         _check_whole_clusters(by_row["groups"], fold)
+    # By the union bound all folds hold together, and so does their mean.
     price = {"delta": delta, "n_candidates": n_candidates * len(labels)}
     results = []
     for number, label in enumerate(labels.tolist()):
@@ -346,6 +372,37 @@ def _over_folds(
         for of_folds in zip(*results, strict=True)
     )
     return auuc, gain
+
+
+def _estimates(
+    rows: tuple[Floats, Floats, Bools],
+    folds: ArrayLike | None,
+    options: dict[str, Any],
+    method: str,
+) -> tuple[float, float]:
+    """AUUC and gain as everywhere; of folds, their means. Clusters weigh what the bound says."""
+    y, score, treated = rows
+    groups, model = options.get("groups"), options.get("outcome_model")
+    weight = None
+    if groups is not None and method != "asymptotic":
+        codes = pd.factorize(np.asarray(groups))[0]
+        weight = 1 / np.bincount(codes)[codes]
+    fold = np.zeros(len(y), np.intp)
+    if folds is not None:
+        fold = np.unique(check_labels(folds, "folds", len(y)), return_inverse=True)[1]
+    found = np.zeros(2)
+    for number in range(fold.max() + 1):
+        own = fold == number
+        levels = Levels.of(
+            y[own],
+            score[own],
+            treatment=treated[own],
+            sample_weight=None if weight is None else weight[own],
+            outcome_model=None if model is None else np.asarray(model)[own],
+        )
+        auuc = levels.auuc(cast(RankingKind, METHODS[method].ranking))
+        found += own.mean() * np.array([auuc, auuc - levels.effect() / 2])
+    return float(found[0]), float(found[1])
 
 
 def _check_whole_clusters(groups: Any, fold: Any) -> None:
@@ -404,6 +461,9 @@ def _histogram_bounds(
                 f"Use method='dkw-bernstein', or certify the scores of the rows themselves."
             )
         auuc, gain, bin_gap = histogram_betting_bounds(histogram, **price, **options)
+        estimate = histogram.auuc()
+        auuc = replace(auuc, estimate=estimate)
+        gain = replace(gain, estimate=estimate - histogram.effect() / 2)
         return chosen, (auuc, gain), bin_gap
     for name in ("n_dealings", "random_state"):
         options.pop(name, None)

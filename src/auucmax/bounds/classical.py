@@ -22,7 +22,7 @@ for large n they are all ``auuc_score``. Bounds with a proof have no condition o
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Required, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,34 +31,59 @@ from auucmax._validation import (
     Floats,
     Rows,
     check_choice,
-    check_groups,
     check_level,
     check_rows,
     check_treatment,
     check_whole,
 )
-from auucmax.bounds.betting import check_range
+from auucmax.bounds.betting import known_range
 from auucmax.bounds.blocks import CENTRES
 from auucmax.bounds.bound import Bound, LowerBound, Target
 from auucmax.evaluation.bins import BinnedLevels
-from auucmax.evaluation.inference import Units, interval_around
-from auucmax.evaluation.metrics import auuc_inference
-from auucmax.evaluation.ranking import RankedRows, ranked_parts
+from auucmax.evaluation.levels import Levels
+from auucmax.evaluation.ranking import RankedRows, sorted_rows
 
 DKW_SHARE = 0.2  # of delta, for the band of G; the rest goes to the means
 
 
-def mcdiarmid_bound(
-    y: ArrayLike,
-    score: ArrayLike,
-    *,
-    treatment: ArrayLike,
-    target: Target = "auuc",
-    delta: float = 0.05,
-    n_candidates: int = 1,
-    outcome_range: tuple[float, float] = (0.0, 1.0),
-    control: Any = None,
-) -> LowerBound:
+class Asked(TypedDict, total=False):
+    """What the bounds from held-out rows take; :func:`mcdiarmid_bound` explains it."""
+
+    treatment: Required[ArrayLike]
+    target: Target
+    delta: float
+    n_candidates: int
+    outcome_range: tuple[float, float]
+    control: Any
+
+
+class Question(NamedTuple):
+    """What is to be bounded, and how surely; ``scale``: the length of the outcome range."""
+
+    centre: float
+    delta: float
+    n_candidates: int
+    scale: float
+
+    @classmethod
+    def of(cls, target: str, delta: float, n_candidates: int, scale: float = 1.0) -> Question:
+        """``target``: "auuc" or "gain"."""
+        check_choice(target, "target", ("auuc", "gain"))
+        check_level(delta, "delta")
+        n_candidates = check_whole(n_candidates, "n_candidates", 1)
+        return cls(CENTRES[target == "gain"], delta, n_candidates, scale)
+
+    def log_inverse(self, parts: float = 1) -> float:
+        """ln(parts n_candidates / delta): delta shared by candidates, and by parts of a proof."""
+        return float(np.log(parts * self.n_candidates / self.delta))
+
+    def bound(self, name: str, estimate: float, gap: float) -> LowerBound:
+        """The answer, in the units of y."""
+        estimate, gap = float(self.scale * estimate), float(self.scale * gap)
+        return LowerBound(name, lower=estimate - gap, estimate=estimate, delta=self.delta)
+
+
+def mcdiarmid_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) -> LowerBound:
     """Population AUUC, or gain, by bounded differences: the simplest bound that holds.
 
     With h_ij = 1 if f_i > f_j, 1/2 if they tie and 0 otherwise, the estimate of theta_g is
@@ -85,6 +110,7 @@ def mcdiarmid_bound(
     target : ``"auuc"`` or ``"gain"`` (over random).
     delta : allowed probability that ``lower`` exceeds the target.
     n_candidates : number of scores from which this one was chosen by looking at these rows.
+    control : label of the control group, when ``treatment`` is not 0/1.
 
     Examples
     --------
@@ -93,26 +119,15 @@ def mcdiarmid_bound(
     >>> round(bound.estimate, 4), round(bound.gap, 4)
     (0.1667, 0.9993)
     """
-    centre = centre_of(target)
-    rows, scale = held_out_rows(
-        y, score, treatment=treatment, control=control, outcome_range=outcome_range
-    )
-    log_term = log_inverse(delta, n_candidates)
+    rows, question = held_out_rows(y, score, **asked)
     treated, untreated = separate_arms(rows)
-    estimate = treated.unbiased_area(centre) - untreated.unbiased_area(centre)
-    gap = np.sqrt((1 / treated.n_rows + 1 / untreated.n_rows) * log_term / 2)
-    return lower_bound("mcdiarmid", scale * estimate, scale * gap, delta)
+    estimate = treated.unbiased_area(question.centre) - untreated.unbiased_area(question.centre)
+    gap = np.sqrt((1 / treated.n_rows + 1 / untreated.n_rows) * question.log_inverse() / 2)
+    return question.bound("mcdiarmid", estimate, gap)
 
 
 def mcdiarmid_conditional_bound(
-    y: ArrayLike,
-    score: ArrayLike,
-    *,
-    treatment: ArrayLike,
-    target: Target = "auuc",
-    delta: float = 0.05,
-    n_candidates: int = 1,
-    control: Any = None,
+    y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]
 ) -> LowerBound:
     """AUUC, or gain, given the class counts, by bounded differences; y is 0 or 1.
 
@@ -133,24 +148,14 @@ def mcdiarmid_conditional_bound(
     >>> round(bound.gap, 5), round(bound.lower, 4)
     (0.00396, 0.0263)
     """
-    centre, log_term = centre_of(target), log_inverse(delta, n_candidates)
-    arms = binary_arms(y, score, treatment=treatment, control=control)
-    gap = np.sqrt(sum(arm.spread / arm.n_rows for arm in arms) * log_term / 2)
-    estimate = arms[0].centred_area(centre) - arms[1].centred_area(centre)
-    return lower_bound("mcdiarmid-conditional", estimate, gap, delta)
+    rows, question = held_out_rows(y, score, binary=True, **asked)
+    arms = separate_arms(rows)
+    gap = np.sqrt(sum(arm.spread / arm.n_rows for arm in arms) * question.log_inverse() / 2)
+    estimate = arms[0].centred_area(question.centre) - arms[1].centred_area(question.centre)
+    return question.bound("mcdiarmid-conditional", estimate, gap)
 
 
-def dkw_bernstein_bound(
-    y: ArrayLike,
-    score: ArrayLike,
-    *,
-    treatment: ArrayLike,
-    target: Target = "auuc",
-    delta: float = 0.05,
-    n_candidates: int = 1,
-    outcome_range: tuple[float, float] = (0.0, 1.0),
-    control: Any = None,
-) -> LowerBound:
+def dkw_bernstein_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) -> LowerBound:
     """Population AUUC, or gain: a band for G from all rows, an empirical Bernstein bound for means.
 
     With y scaled to [0, 1], G_n the share of all rows below (ties and the row itself half), z_i =
@@ -180,17 +185,13 @@ def dkw_bernstein_bound(
     >>> round(dkw_bernstein_bound(trial.y, score, treatment=trial.treatment, target="gain").gap, 4)
     0.0049
     """
-    centre = centre_of(target)
-    rows, scale = held_out_rows(
-        y, score, treatment=treatment, control=control, outcome_range=outcome_range
-    )
-    n_rows = len(rows.y)
-    (part,) = ranked_parts(rows, "joint")
-    z = part.y * (part.ranking.mid_cumsum(None) / n_rows - centre)
+    rows, question = held_out_rows(y, score, **asked)
+    part = sorted_rows(rows)
+    z = part.y * (part.ranking.mid_cumsum(None) / len(rows.y) - question.centre)
     treated, untreated = (
         _ArmMeans.of(z[part.treated == arm], part.y[part.treated == arm]) for arm in (True, False)
     )
-    return _dkw_bernstein(treated, untreated, scale, delta, n_candidates)
+    return _dkw_bernstein(treated, untreated, question)
 
 
 def binned_dkw_bernstein_bound(
@@ -223,17 +224,17 @@ def binned_dkw_bernstein_bound(
     >>> round(bound.gap, 4), round(exact.gap, 4)
     (0.0055, 0.0054)
     """
-    centre = centre_of(target)
     seen = histogram.outcome_low, histogram.outcome_high
     low, high = check_setting(outcome_range, seen, histogram.arm_rows)
+    question = Question.of(target, delta, n_candidates, high - low)
     # Rows, sum of y scaled to [0, 1], and its squares about its mean, by arm and bin.
     rows, outcome, square = (histogram.sums[:, :, k] for k in range(3))
+    # Rounding can leave a negative sum of squares where all outcomes of a bin are equal.
     within = np.maximum(square - outcome**2 / np.maximum(rows, 1), 0.0) / (high - low) ** 2
     scaled = (outcome - low * rows) / (high - low)
-    offsets = histogram.below() - centre
+    offsets = histogram.below() - question.centre
     control, treated = map(_ArmMeans.of_bins, rows, scaled, within, offsets)
-    rank_error = histogram.rank_error()
-    return _dkw_bernstein(treated, control, high - low, delta, n_candidates, rank_error)
+    return _dkw_bernstein(treated, control, question, histogram.rank_error())
 
 
 class _ArmMeans(NamedTuple):
@@ -266,26 +267,20 @@ class _ArmMeans(NamedTuple):
 
 
 def _dkw_bernstein(
-    treated: _ArmMeans,
-    control: _ArmMeans,
-    scale: float,
-    delta: float,
-    n_candidates: int,
-    rank_error: float = 0.0,
+    treated: _ArmMeans, control: _ArmMeans, question: Question, rank_error: float = 0.0
 ) -> LowerBound:
     """The bound from the means of the arms; ``rank_error`` widens the band of G."""
-    band_log = log_inverse(delta, n_candidates, parts=2 / DKW_SHARE)
-    log_term = log_inverse(delta, n_candidates, parts=2 / (1 - DKW_SHARE))
+    band_log = question.log_inverse(parts=2 / DKW_SHARE)
+    log_term = question.log_inverse(parts=2 / (1 - DKW_SHARE))
     eps = np.sqrt(band_log / (2 * (treated.n_rows + control.n_rows))) + rank_error
     arms = treated, control
-    estimate = treated.z - control.z
     outcome = sum(arm.y for arm in arms)
     variance = sum(arm.z_variance / arm.n_rows for arm in arms)
     square = sum(arm.y_square / (arm.n_rows - 1) for arm in arms)
     smallest = min(arm.n_rows for arm in arms)
     gap = eps * outcome + 7 * log_term / (3 * (smallest - 1))
     gap += np.sqrt(2 * log_term) * (np.sqrt(variance) + eps * np.sqrt(square))
-    return lower_bound("dkw-bernstein", scale * estimate, scale * gap, delta)
+    return question.bound("dkw-bernstein", treated.z - control.z, gap)
 
 
 def asymptotic_bound(
@@ -300,11 +295,10 @@ def asymptotic_bound(
     groups: ArrayLike | None = None,
     control: Any = None,
 ) -> LowerBound:
-    """One-sided limit from the standard error of ``auuc_inference``: **no guarantee** for any n.
+    """The lower end of an interval of ``auuc_inference``: **no guarantee** for any n.
 
-    gap = t(1 - delta / n_candidates) standard errors, Student's t with one degree less than the
-    rows (or clusters) of the rarer arm. Narrowest of all, and right as n grows; with few rows or
-    rare outcomes it misses far more often than delta says.
+    The interval has level 1 - 2 delta / n_candidates. Narrowest of all, and right as n grows. Where
+    ``auuc_inference`` declines to give an interval, the limit is minus infinity.
 
     Examples
     --------
@@ -314,29 +308,22 @@ def asymptotic_bound(
     >>> round(asymptotic_bound(trial.y, score, treatment=trial.treatment, target="gain").gap, 4)
     0.0014
     """
-    centre_of(target)
-    check_level(delta, "delta")
-    level = 1 - 2 * delta / check_whole(n_candidates, "n_candidates", 1)
+    question = Question.of(target, delta, n_candidates)
+    # The lower end of this two-sided interval is the one-sided limit.
+    level = max(1 - 2 * delta / question.n_candidates, 1e-9)
     treated = check_treatment(treatment, control=control)
-    result = auuc_inference(y, score, treatment=treated, outcome_model=outcome_model, groups=groups)
-    estimate, error = result.estimate, result.standard_error
-    if target == "gain":
-        estimate, error = result.gain, result.gain_standard_error
-    clusters = None if groups is None else check_groups(groups, len(treated))
-    degrees = Units.of(treated, clusters).degrees
-    if degrees < 1:
+    levels = Levels.of(y, score, treatment=treated, outcome_model=outcome_model, groups=groups)
+    if min(levels.support.units) < 2:
         raise ValueError(
             f"each arm should have at least 2 rows (or clusters) for a standard error, got "
-            f"{degrees + 1} in one. Collect more, or use method='betting'."
+            f"{min(levels.support.units)} in one. Collect more, or use method='betting'."
         )
-    low, _ = interval_around(estimate, error, level, degrees)
+    result = levels.inference(level)
+    low, estimate = result.interval[0], result.estimate
+    if target == "gain":
+        low, estimate = result.gain_interval[0], result.gain
+    low = low if np.isfinite(low) else -np.inf
     return LowerBound("asymptotic", lower=low, estimate=estimate, delta=delta)
-
-
-def centre_of(target: str) -> float:
-    """0 for AUUC, 1/2 for the gain over random."""
-    check_choice(target, "target", ("auuc", "gain"))
-    return CENTRES[target == "gain"]
 
 
 class ArmArea(NamedTuple):
@@ -381,44 +368,40 @@ def held_out_rows(
     score: ArrayLike,
     *,
     treatment: ArrayLike,
-    control: Any,
-    outcome_range: tuple[float, float],
-) -> tuple[Rows, float]:
-    """Rows with y scaled to [0, 1], at least two an arm; and the length of the outcome range."""
+    target: Target = "auuc",
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    outcome_range: tuple[float, float] = (0.0, 1.0),
+    control: Any = None,
+    binary: bool = False,
+) -> tuple[Rows, Question]:
+    """Rows with y scaled to [0, 1], at least two an arm, and the question.
+
+    ``binary``: y must be 0 or 1, so its range says nothing, and a row an arm is enough.
+    """
     rows = check_rows(y, score, treatment=treatment, control=control)
+    if binary:
+        check_binary(rows.y)
+        return rows, Question.of(target, delta, n_candidates)
     n_treated = int(rows.treated.sum())
     low, high = check_setting(
         outcome_range, (rows.y.min(), rows.y.max()), (len(rows.y) - n_treated, n_treated)
     )
-    return rows._replace(y=(rows.y - low) / (high - low)), high - low
+    rows = rows._replace(y=(rows.y - low) / (high - low))
+    return rows, Question.of(target, delta, n_candidates, high - low)
 
 
 def check_setting(
     outcome_range: tuple[float, float], seen: tuple[float, float], arm_rows: tuple[int, int]
 ) -> tuple[float, float]:
     """The ends of the outcome range, if it holds what was seen and each arm has two rows."""
-    low, high = check_range(outcome_range, "outcome_range")
-    if seen[0] < low or seen[1] > high:
-        raise ValueError(
-            f"y should lie in outcome_range, {low:g} to {high:g}; got values from "
-            f"{seen[0]:g} to {seen[1]:g}. Pass the range that y was known to have before "
-            f"the rows were seen, outcome_range=(lowest, highest)."
-        )
+    low, high = known_range(outcome_range, *seen)
     if min(arm_rows) < 2:
         raise ValueError(
             f"each arm should have at least two rows, got {arm_rows[1]} treated and "
             f"{arm_rows[0]} control. A bound needs more held-out rows."
         )
     return low, high
-
-
-def binary_arms(
-    y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike, control: Any
-) -> tuple[ArmArea, ArmArea]:
-    """Treated and control arm of rows with a 0/1 outcome."""
-    rows = check_rows(y, score, treatment=treatment, control=control)
-    check_binary(rows.y)
-    return separate_arms(rows)
 
 
 def check_binary(y: Floats) -> None:
@@ -432,72 +415,48 @@ def check_binary(y: Floats) -> None:
 
 def separate_arms(rows: Rows) -> tuple[ArmArea, ArmArea]:
     """Treated and control arm, each ranked on its own."""
-    treated, untreated = ranked_parts(rows, "separate")
+    treated, untreated = sorted_rows(rows).parts("separate")
     return ArmArea.of(treated), ArmArea.of(untreated)
 
 
-def log_inverse(delta: float, n_candidates: int, parts: float = 1) -> float:
-    """ln(parts n_candidates / delta): delta shared by candidates, and by parts of a proof."""
-    check_level(delta, "delta")
-    return float(np.log(parts * check_whole(n_candidates, "n_candidates", 1) / delta))
-
-
-def lower_bound(name: str, estimate: float, gap: float, delta: float) -> LowerBound:
-    """The result, as plain numbers."""
-    return LowerBound(name, lower=float(estimate - gap), estimate=float(estimate), delta=delta)
-
-
-_RANDOMISED = "randomised trial, independent rows, score fixed before (or one of n_candidates)"
-_POPULATION = "AUUC, or gain over random, of the population"
-_CONDITIONAL = "AUUC, or gain over random, at the sample's class counts and the population's AUCs"
-_HOLDS = "holds for every n"
+RANDOMISED = "randomised trial, independent rows, score fixed before (or one of n_candidates)"
+CONDITIONAL = "AUUC, or gain over random, at the sample's class counts and the population's AUCs"
 CLASSICAL_BOUNDS = (
     Bound(
         name="mcdiarmid",
         function=mcdiarmid_bound,
-        rows="held out",
-        target=_POPULATION,
         ranking="separate",
-        assumptions=f"{_RANDOMISED}; y in a known range",
+        assumptions=f"{RANDOMISED}; y in a known range",
         formula="range(y) sqrt((1/n_T + 1/n_C) ln(M/delta) / 2)",
         reference="McDiarmid 1989",
-        validity=_HOLDS,
         words="McDiarmid's inequality",
         options=("outcome_range",),
     ),
     Bound(
         name="mcdiarmid-conditional",
         function=mcdiarmid_conditional_bound,
-        rows="held out",
-        target=_CONDITIONAL,
+        target=CONDITIONAL,
         ranking="separate",
-        assumptions=f"{_RANDOMISED}; y 0/1",
+        assumptions=f"{RANDOMISED}; y 0/1",
         formula="sqrt((lam_T/n_T + lam_C/n_C) ln(M/delta) / 2)",
         reference="McDiarmid 1989",
-        validity=f"{_HOLDS}, given the class counts",
+        validity="holds for every n, given the class counts",
         words="McDiarmid's inequality, given the numbers of responders",
         proviso="it speaks of AUUC at the response rates of these rows, each arm ranked on its own",
     ),
     Bound(
         name="dkw-bernstein",
         function=dkw_bernstein_bound,
-        rows="held out",
-        target=_POPULATION,
-        ranking="joint",
-        assumptions=f"{_RANDOMISED}; y in a known range",
+        assumptions=f"{RANDOMISED}; y in a known range",
         formula="eps (p_T + p_C) + sqrt(2L) (sd + eps rms) + 7L / (3(K-1))",
         reference="Massart 1990; Maurer and Pontil 2009",
-        validity=_HOLDS,
         words="a DKW band and empirical Bernstein",
         options=("outcome_range",),
     ),
     Bound(
         name="asymptotic",
         function=asymptotic_bound,
-        rows="held out",
-        target=_POPULATION,
-        ranking="joint",
-        assumptions=f"{_RANDOMISED}; many rows and outcomes that are not rare",
+        assumptions=f"{RANDOMISED}; many rows and outcomes that are not rare",
         formula="t(1 - delta/M) standard errors",
         reference="Hajek projection of a U-statistic",
         validity="no guarantee: holds as n grows, misses too often with rare outcomes",

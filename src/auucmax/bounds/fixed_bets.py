@@ -41,7 +41,7 @@ _BATCH = 1_000_000  # rows of a histogram that are in memory together
 _PRIOR_ROWS, _PRIOR_VARIANCE = 3, 0.1
 
 
-class Part(NamedTuple):
+class BetRows(NamedTuple):
     """Rows that one score ranks: dense ranks (1, n), residuals of outcomes, and what is dealt.
 
     ``mixed`` (levels,): whether rows of equal rank may differ in their exact scores; None: no.
@@ -108,14 +108,14 @@ class Stake(NamedTuple):
 def one_size_bounds(
     pilot: Pilot,
     designs: Sequence[BlockDesign],
-    parts_of: Callable[[np.random.SeedSequence], Iterable[Part]],
+    rows_of: Callable[[np.random.SeedSequence], Iterable[BetRows]],
     level: float,
     n_dealings: int,
     random_state: np.random.SeedSequence,
 ) -> tuple[list[float], float]:
     """Bounds of AUUC and gain, of outcomes in [0, 1]; and what bins took off w on average.
 
-    ``parts_of(seed)`` gives the parts of one dealing, as many as ``designs``.
+    ``rows_of(seed)`` gives the rows of one dealing, as many as ``designs``.
     """
     from auucmax.bounds import kernels
 
@@ -125,7 +125,7 @@ def one_size_bounds(
     def play(seed: np.random.SeedSequence) -> Floats:
         first, *seeds = seed.spawn(len(designs) + 1)
         result = np.zeros(3)  # ln W of AUUC and of gain, and what bins take off
-        for part, design, own in zip(parts_of(first), designs, seeds, strict=True):
+        for part, design, own in zip(rows_of(first), designs, seeds, strict=True):
             rows = part.ranks, np.ones(1), part.residual, pilot.shift, part.units
             w = deal(*rows, design, own, part.mixed)
             for target, stake in enumerate(stakes):
@@ -183,13 +183,9 @@ def histogram_betting_bounds(
     rng = np.random.default_rng(first)
     if sizes.sum() > MOST_ROWS:  # a coin for each row: it looks at nothing
         counts = rng.binomial(counts, MOST_ROWS / sizes.sum())
-        sizes = counts.sum(axis=(1, 2))
-    n_pilot = pilot_rows(int(sizes[1]), int(sizes[0]))
-    taken = _draw(counts, n_pilot[::-1], rng)
-    rows = _part(taken, None)
-    pilot = Pilot.of(rows.residual, np.arange(len(rows.residual)) < len(rows.units.treated))
-    counts = counts - taken
+    pilot, counts = _pilot_of(counts, rng)
     n_batches = -int(-counts.sum() // _BATCH)
+    # Sizes depend on the numbers of rows only, as the proof asks.
     batches = [
         np.diff(np.rint(np.linspace(0, n, n_batches + 1)).astype(np.int64))
         for n in counts.sum(axis=(1, 2))
@@ -201,14 +197,15 @@ def histogram_betting_bounds(
     ]
     mixed = histogram.low < histogram.high
 
-    def parts_of(seed: np.random.SeedSequence) -> Iterator[Part]:
+    def rows_of(seed: np.random.SeedSequence) -> Iterator[BetRows]:
         left, rng = counts, np.random.default_rng(seed)
+        # Without replacement: a dealing uses each row once.
         for sizes in zip(*batches, strict=True):
             drawn = _draw(left, sizes, rng)
             left = left - drawn
-            yield _part(drawn, mixed if mixed.any() else None)
+            yield _bet_rows(drawn, mixed if mixed.any() else None)
 
-    lower, bin_gap = one_size_bounds(pilot, designs, parts_of, level, n_dealings, then)
+    lower, bin_gap = one_size_bounds(pilot, designs, rows_of, level, n_dealings, then)
     estimates = _estimates(histogram, pilot.shift)
     auuc, gain = (
         LowerBound("betting-fixed", lower=low, estimate=estimate, delta=delta)
@@ -229,6 +226,17 @@ def _counts(histogram: BinnedLevels) -> NDArray[np.int64]:
     return np.stack([rows - responders, responders], axis=1).astype(np.int64)
 
 
+def _pilot_of(
+    counts: NDArray[np.int64], rng: np.random.Generator
+) -> tuple[Pilot, NDArray[np.int64]]:
+    """What rows drawn at random show, and the counts of the others."""
+    control, treated = counts.sum(axis=(1, 2)).tolist()
+    taken = _draw(counts, pilot_rows(treated, control)[::-1], rng)
+    rows = _bet_rows(taken, None)
+    is_treated = np.arange(len(rows.residual)) < len(rows.units.treated)
+    return Pilot.of(rows.residual, is_treated), counts - taken
+
+
 def _draw(
     counts: NDArray[np.int64], sizes: Sequence[int], rng: np.random.Generator
 ) -> NDArray[np.int64]:
@@ -241,14 +249,16 @@ def _draw(
     ).reshape(counts.shape)
 
 
-def _part(counts: NDArray[np.int64], mixed: Bools | None) -> Part:
+def _bet_rows(counts: NDArray[np.int64], mixed: Bools | None) -> BetRows:
     """Rows with these counts, the treated ones first."""
     levels = np.arange(counts.shape[2], dtype=np.int32)
     arms = counts[::-1]
     ranks = np.concatenate([np.repeat(np.tile(levels, 2), arm.ravel()) for arm in arms])
     outcomes = [np.repeat([0.0, 1.0], arm.sum(axis=1)) for arm in arms]
     residual = np.concatenate(outcomes)
-    return Part(ranks[None], residual, Units.of(np.arange(len(residual)) < len(outcomes[0])), mixed)
+    return BetRows(
+        ranks[None], residual, Units.of(np.arange(len(residual)) < len(outcomes[0])), mixed
+    )
 
 
 def _estimates(histogram: BinnedLevels, shift: float) -> tuple[float, float]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from auucmax._validation import Bools, Floats, check_column, check_treatment
-from auucmax.data.fingerprint import Fingerprint, TrainingRecord, fingerprint, hash_ids
+from auucmax.data.hashing import hash_ids
+from auucmax.data.seen import RowSet, TrainingRecord
 
 
 class HeldOut(NamedTuple):
@@ -65,7 +66,7 @@ class HeldOut(NamedTuple):
         self._check_ids(record)
         if record is None:
             return 1
-        return candidates_compared(record, fingerprint(seen(self.X), self.y, self.treated))
+        return record.candidates_compared(RowSet.of(seen(self.X), self.y, self.treated))
 
     def _check_ids(self, record: TrainingRecord | None) -> None:
         if self.ids is None:
@@ -83,23 +84,8 @@ class HeldOut(NamedTuple):
             )
 
 
-def candidates_compared(record: TrainingRecord, rows: Fingerprint) -> int:
-    """How many candidates a model compared on these rows; an error if it learnt from them."""
-    if rows in (record.given, record.learnt) or rows.overlaps(record.learnt):
-        share = 1.0 if rows in (record.given, record.learnt) else rows.share_seen(record.learnt)
-        raise ValueError(
-            f"the rows should be new to the model, got rows of which {share:.0%} are rows that "
-            f"it was fitted on: what they show is no evidence of how it ranks others. Certify "
-            f"on rows that were kept apart, or fit AUUCMax(selection='certificate'), which "
-            f"keeps half of them apart."
-        )
-    aside = record.set_aside
-    known = aside is not None and (rows == aside or rows.overlaps(aside))
-    return record.n_candidates if known else 1
-
-
 @dataclass(frozen=True)
-class SeenRows:
+class InnerRows:
     """Rows as a model sees them that is inside others: after the ``steps`` before it.
 
     A function from X of the outer model to X of the inner one, which has ``n_features``. It can be
@@ -115,7 +101,7 @@ class SeenRows:
         return X
 
 
-def record_of(model: Any) -> tuple[TrainingRecord | None, SeenRows]:
+def record_of(model: Any) -> tuple[TrainingRecord | None, InnerRows]:
     """What a model remembers of its rows, and how it sees others.
 
     It may be inside a search, a pipeline or a TrialModel, and these inside each other.
@@ -134,18 +120,24 @@ def record_of(model: Any) -> tuple[TrainingRecord | None, SeenRows]:
     True
     """
     steps: tuple[Any, ...] = ()
+    n_tried = 1
+    # From the outermost model inwards, with the steps that its rows take on the way.
     while not hasattr(model, "training_record_"):
         if hasattr(model, "best_estimator_"):
+            n_tried *= len(model.cv_results_["params"]) if hasattr(model, "cv_results_") else 1
             model = model.best_estimator_
         elif hasattr(model, "steps"):
             steps += (model[:-1],) if len(model.steps) > 1 else ()
             model = model.steps[-1][1]
-        elif hasattr(model, "encoder") and hasattr(model, "estimator"):  # a TrialModel
-            steps += (model.encoder,)
-            model = model.estimator
+        elif hasattr(model, "encoder") and hasattr(model, "record"):  # a TrialModel
+            return model.record, InnerRows((*steps, model.encoder), len(model.encoder.terms_))
         else:
-            return None, SeenRows(steps)
-    return model.training_record_, SeenRows(steps, model.n_features_in_)
+            return None, InnerRows(steps)
+    record = model.training_record_
+    if record.set_aside is not None:
+        # A search compared its models on all rows that it was given, those set aside included.
+        record = replace(record, n_candidates=record.n_candidates * n_tried)
+    return record, InnerRows(steps, model.n_features_in_)
 
 
 def predicted_outcome(options: dict[str, Any], X: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Compiled parts of block betting; imported late. The slow twins are in ``blocks.py``."""
+"""Compiled parts of block betting; imported late. The tests compare with slow twins."""
 
 # mypy: disallow-untyped-defs=False
 from __future__ import annotations
@@ -24,20 +24,18 @@ def _below(state, bound):
     return np.int64(((z >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
 
 
-@_part
-def _shuffle(places, start, stop, state):
-    for last in range(stop - 1, start, -1):
-        other = start + _below(state, last - start + 1)
-        places[last], places[other] = places[other], places[last]
-
-
 @_kernel
 def redeal(units, start, stop, starts, members, state, rows):
     """Permute the ``units`` at places start to stop; draw a row of each.
 
-    Unit u owns the rows ``members[starts[u]:starts[u + 1]]``.
+    Unit u owns the rows ``members[starts[u]:starts[u + 1]]``. Without ``members`` units are rows,
+    and ``rows`` is ``units``.
     """
-    _shuffle(units, start, stop, state)
+    for last in range(stop - 1, start, -1):
+        other = start + _below(state, last - start + 1)
+        units[last], units[other] = units[other], units[last]
+    if len(members) == 0:
+        return
     for place in range(start, stop):
         unit = units[place]
         first, size = starts[unit], starts[unit + 1] - starts[unit]
@@ -124,7 +122,9 @@ def deal_statistics(
     w,
 ):
     """Fill ``w`` (2 or 3, blocks, re-dealings), superblock by superblock: its rows stay at hand."""
-    rows_a, rows_b = np.empty_like(treated), np.empty_like(control)
+    rows_a, rows_b = treated, control
+    if len(members) > 0:
+        rows_a, rows_b = np.empty_like(treated), np.empty_like(control)
     first = 0
     for last in superblocks:
         a0, b0 = (ends[0, first - 1], ends[1, first - 1]) if first > 0 else (0, 0)

@@ -113,6 +113,7 @@ def paper_gap(
         if not (np.isfinite(value) and value >= 0):
             raise ValueError(f"{name} should be a finite number of at least 0, got {value!r}.")
     log_term, size = np.log(2 / delta), norm * radius
+    # Pairs of an arm are as many as its rarer class allows: see the top of the module.
     rarer_control = min(control_positive, control_negative)
     arms = (
         (treated_positive, treated_negative, min(treated_positive, treated_negative)),

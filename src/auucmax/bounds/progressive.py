@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,11 +23,12 @@ from auucmax._validation import (
     check_column,
     check_labels,
     check_level,
+    check_mask,
     check_whole,
 )
-from auucmax.bounds.betting import check_outcomes, check_range, dense_ranks
+from auucmax.bounds.betting import dense_ranks, known_range
 from auucmax.bounds.blocks import BlockDesign, Units, block_size, n_dealings_of
-from auucmax.bounds.fixed_bets import LEAST, Part, Pilot, one_size_bounds
+from auucmax.bounds.fixed_bets import LEAST, BetRows, Pilot, one_size_bounds
 
 Chunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]
 
@@ -114,6 +115,7 @@ def progressive_certificate(
     low, high = _range_of(rows, outcome_range)
     rows = [part._replace(y=(part.y - low) / (high - low)) for part in rows]
     if n_dealings is None:
+        # Plus 1: all chunks may be empty.
         n_dealings = n_dealings_of(sum(len(part.y) for part in rows) + 1)
     n_dealings = check_whole(n_dealings, "n_dealings", 1)
     level = delta / (2 if joint else 1) / n_candidates
@@ -156,7 +158,7 @@ def _bounds(
         BlockDesign.of(len(units[k].treated), len(units[k].control), size=size, pilot=False)
         for k in judged
     ]
-    parts = [Part(dense_ranks(later[k].score)[None], later[k].y, units[k]) for k in judged]
+    parts = [BetRows(dense_ranks(later[k].score)[None], later[k].y, units[k]) for k in judged]
     pilot, seed = Pilot.of(first.y, first.treated), np.random.SeedSequence(random_state)
     bounds, _ = one_size_bounds(pilot, designs, lambda _: parts, level, n_dealings, seed)
     return bounds, judged
@@ -174,7 +176,7 @@ def _checked(chunks: Sequence[Chunk], groups: Sequence[ArrayLike] | None) -> lis
             f"groups should be one array for each of the {len(chunks)} chunks, got {len(groups)}. "
             f"Cut the column of clusters as the rows were cut."
         )
-    rows = []
+    rows, labels = [], list[NDArray[Any]]()
     for k, (y, score, treated) in enumerate(chunks):
         if (score is None) != (k == 0):
             raise ValueError(
@@ -182,43 +184,27 @@ def _checked(chunks: Sequence[Chunk], groups: Sequence[ArrayLike] | None) -> lis
                 f"others; got {'none' if score is None else 'scores'} in chunk {k}. Score chunk k "
                 f"with the model of the chunks before it."
             )
-        n_rows = np.size(y)
-        arms = np.asarray(treated)
-        if arms.shape != (n_rows,) or not np.isin(arms, (0, 1)).all():
-            raise ValueError(
-                f"treated should be True or 1 for treated and False or 0 for control rows, one a "
-                f"row of y; got {arms.dtype} values of shape {arms.shape} in chunk {k}, which has "
-                f"{n_rows} rows. Pass the column trial.treated of the chunk."
-            )
-        if n_rows == 0:
+        if np.size(y) == np.size(treated) == 0:
             rows.append(_Rows(np.empty(0), np.empty(0), np.empty(0, bool), None))
             continue
+        outcome = check_column(y, "y")
+        given = np.empty(0) if score is None else check_column(score, "score", len(outcome))
         clusters = None
         if groups is not None:
-            labels = check_labels(groups[k], "groups", n_rows)
-            clusters = np.unique(labels, return_inverse=True)[1]
-        rows.append(
-            _Rows(
-                check_column(y, "y"),
-                np.empty(0) if score is None else check_column(score, "score", n_rows),
-                arms.astype(bool),
-                clusters,
+            own, clusters = np.unique(
+                check_labels(groups[k], "groups", len(outcome)), return_inverse=True
             )
+            labels.append(own)
+        arms = check_mask(treated, "treated", len(outcome))
+        rows.append(_Rows(outcome, given, arms, clusters))
+    names, counts = np.unique(np.concatenate(labels or [np.empty(0)]), return_counts=True)
+    if (counts > 1).any():
+        raise ValueError(
+            f"a cluster should lie in one chunk, got {int((counts > 1).sum())} that reach into "
+            f"another, such as {names[counts > 1][0]!r}: its rows depend on those that models "
+            f"learnt from. Deal whole clusters into chunks."
         )
-    _check_groups_apart(groups)
     return rows
-
-
-def _check_groups_apart(groups: Sequence[ArrayLike] | None) -> None:
-    labels = [np.unique(np.asarray(g)) for g in groups or ()]
-    if labels:
-        names, counts = np.unique(np.concatenate(labels), return_counts=True)
-        if (counts > 1).any():
-            raise ValueError(
-                f"a cluster should lie in one chunk, got {int((counts > 1).sum())} that reach into "
-                f"another, such as {names[counts > 1][0]!r}: its rows depend on those that models "
-                f"learnt from. Deal whole clusters into chunks."
-            )
 
 
 def _range_of(rows: list[_Rows], outcome_range: tuple[float, float] | None) -> tuple[float, float]:
@@ -231,9 +217,7 @@ def _range_of(rows: list[_Rows], outcome_range: tuple[float, float] | None) -> t
                 f"and no range. Pass it, or be content with the interval of auuc_inference."
             )
         return 0.0, 1.0
-    low, high = check_range(outcome_range, "outcome_range")
-    check_outcomes(y, low, high)
-    return low, high
+    return known_range(outcome_range, y.min(), y.max())
 
 
 def _assumptions(low: float, high: float, n_candidates: int, clustered: bool) -> tuple[str, ...]:

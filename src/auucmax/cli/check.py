@@ -8,19 +8,25 @@ import typer
 
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import (
+    After,
     AsJson,
+    Categorical,
     Control,
     Data,
+    Decimal,
+    Encoding,
     Features,
+    Groups,
     Id,
     Ignore,
     Memory,
+    Numeric,
     Outcome,
     Query,
     Treated,
     Treatment,
 )
-from auucmax.cli.output import print_json
+from auucmax.cli.output import codes_told, print_json, tell
 
 if TYPE_CHECKING:
     from auucmax import Trial
@@ -36,37 +42,51 @@ def check(
     treated: Treated = None,
     control: Control = None,
     id: Id = None,
+    groups: Groups = None,
     features: Features = None,
     ignore: Ignore = None,
+    after: After = None,
+    categorical: Categorical = None,
+    numeric: Numeric = None,
     expected_share: float | None = typer.Option(
         None, "--expected-share", help="Planned share of treated rows, such as .5."
     ),
     query: Query = None,
     memory: Memory = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a trial: is it randomised, how large is the effect, how small a one could be seen.
 
-    The verdict comes first; exit code 1 if the check fails.
+    All columns are tested that were known before treatment, learnt from or not. Rows without an
+    outcome are counted by arm, tested, and left out. The verdict comes first; exit code 1 if the
+    check fails, or if nothing could be tested.
     """
-    from auucmax import check_randomisation
-    from auucmax.cli.trials import read_trial
+    from auucmax.cli.trials import Source, read_arms
+    from auucmax.trial_model.rows import check_rows, code_columns
 
-    trial = read_trial(
-        data, query, memory, treatment=treatment, outcome=outcome, treated=treated,
-        control=control, id=id, features=features, ignore=ignore,
+    source = Source(data, query, memory, decimal, encoding)
+    rows, columns = read_arms(
+        source, treatment=treatment, outcome=outcome, treated=treated,
+        control=control, id=id, groups=groups, features=features, ignore=ignore, after=after,
+        categorical=categorical, numeric=numeric,
+        drop_missing_outcomes=True,
     )  # fmt: skip
-    report = check_randomisation(trial, expected_share=expected_share)
-    smallest = detectable_effect(trial)
+    report = check_rows(rows, columns, expected_share=expected_share)
+    trial = rows.trial(columns)
+    smallest, codes = detectable_effect(trial), code_columns(rows, columns)
     if as_json:
         print_json(
             {"randomisation": report.to_dict(), "trial": trial.summary().to_dict(),
-             "detectable_effect": smallest, "power": POWER}
+             "detectable_effect": smallest, "power": POWER, "codes": codes}
         )  # fmt: skip
     else:
-        typer.echo(f"{report}\n\n{trial}")
-        typer.echo(f"  an average effect of {smallest:.4g} would be found {POWER:.0%} of the time")
-    if not report.ok:
+        tell(f"{report}\n\n{trial}")
+        tell(f"  an average effect of {smallest:.4g} would be found {POWER:.0%} of the time")
+        if codes:
+            tell(f"  `fit` takes whole numbers for codes: {codes_told(codes)}")
+    if report.stops or not report.tests:
         raise typer.Exit(1)
 
 

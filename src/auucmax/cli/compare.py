@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import (
+    After,
     AsJson,
+    Categorical,
     Control,
     Data,
+    Decimal,
+    DropMissing,
+    Encoding,
     Features,
+    Groups,
     Id,
     Ignore,
+    LowerIsBetter,
     Memory,
     ModelKnowsOutcome,
     ModelKnowsTreatment,
     NewLevels,
+    Numeric,
     Query,
     Seed,
     Treated,
     listed,
 )
-from auucmax.cli.output import between, print_json, print_rows
+from auucmax.cli.output import between, print_banner, print_json, print_rows, tell
+
+if TYPE_CHECKING:
+    from auucmax.cli.trials import Source
+    from auucmax.compare import Comparison
+    from auucmax.trial_model import ColumnNames
 
 
 @tells_failures
@@ -47,8 +60,14 @@ def compare(
     treated: Treated = None,
     control: Control = None,
     id: Id = None,
+    groups: Groups = None,
     features: Features = None,
     ignore: Ignore = None,
+    after: After = None,
+    categorical: Categorical = None,
+    numeric: Numeric = None,
+    lower_is_better: LowerIsBetter = False,
+    drop_missing_outcomes: DropMissing = False,
     seed: Seed = 0,
     jobs: Annotated[
         int | None,
@@ -57,6 +76,8 @@ def compare(
     new_levels: NewLevels = "error",
     query: Query = None,
     memory: Memory = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Compare models on the same rows: by many random splits, or against a fitted model.
@@ -65,16 +86,23 @@ def compare(
     texts that training rows do not have count to no level.
     """
     from auucmax._validation import check_choice
+    from auucmax.cli.trials import Source, read_arms
     from auucmax.trial_model import MODELS
 
     names = list(dict.fromkeys(listed(models) or ()))
     for name in names:
         check_choice(name, "--models", MODELS)
     columns = {"treatment": treatment, "outcome": outcome, "treated": treated, "control": control,
-               "id": id, "features": features, "ignore": ignore}  # fmt: skip
+               "id": id, "groups": groups, "features": features, "ignore": ignore,
+               "categorical": categorical, "numeric": numeric,
+               "lower_is_better": lower_is_better or None,
+               "drop_missing_outcomes": drop_missing_outcomes or None}  # fmt: skip
+    source = Source(data, query, memory, decimal, encoding)
     if against is not None:
-        _check_unused("without --against", splits=splits, jobs=jobs, seed=seed or None)
-        _against(against, data, query, memory, names, new_levels, columns, as_json)
+        _check_unused(
+            "without --against", splits=splits, jobs=jobs, seed=seed or None, after=after or None
+        )
+        _against(against, source, names, new_levels, columns, as_json)
         return
     _check_unused("with --against", new_levels=None if new_levels == "error" else new_levels)
     if treatment is None or outcome is None:
@@ -83,23 +111,35 @@ def compare(
             "pass --against MODEL."
         )
     from auucmax import compare as compare_models
-    from auucmax.cli.trials import read_trial
+    from auucmax.trial_model.evidence import failed_check
+    from auucmax.trial_model.rows import check_rows
 
-    trial = read_trial(data, query, memory, **columns)
+    rows, named = read_arms(source, refuse_copies=True, **columns, after=after)
+    failed = failed_check(check_rows(rows, named))
     result = compare_models(
-        {name: _pipeline(name, seed) for name in names}, trial, random_state=seed,
+        {name: _pipeline(name, seed, named) for name in names}, rows.trial(named),
         splits=10 if splits is None else splits, n_jobs=1 if jobs is None else jobs,
+        random_state=seed,
     )  # fmt: skip
+    if result.frame["auuc"].isna().all():
+        raise ValueError(
+            f"a model at least should be fitted, got none: {result.frame['error'].iloc[0]}"
+        )
+    _tell(result, names, failed, as_json)
+
+
+def _tell(result: Comparison, names: list[str], failed: str | None, as_json: bool) -> None:
     if as_json:
         print_json(
-            {"summary": result.summary().reset_index().to_dict("records"),
+            {"failed_check": failed, "summary": result.summary().reset_index().to_dict("records"),
              "splits": result.frame.to_dict("records")}
         )  # fmt: skip
         return
-    typer.echo(str(result))
+    print_banner(failed)
+    tell(str(result))
     if len(names) > 1:
         differences = result.differences(names[0]).to_string(float_format=lambda x: f"{x:.4g}")
-        typer.echo(f"\nDifferences to {names[0]}:\n{differences}")
+        tell(f"\nDifferences to {names[0]}:\n{differences}")
 
 
 def _check_unused(when: str, **options: Any) -> None:
@@ -109,21 +149,22 @@ def _check_unused(when: str, **options: Any) -> None:
             raise ValueError(f"{option} should come {when}, got {option} {given}. Leave it out.")
 
 
-def _pipeline(name: str, seed: int) -> Any:
+def _pipeline(name: str, seed: int, columns: ColumnNames) -> Any:
     """Encoding and model together, so that nothing is learnt from test rows."""
     from sklearn.pipeline import make_pipeline
 
     from auucmax.encoding import TableEncoder
     from auucmax.trial_model import MODELS
 
-    return make_pipeline(TableEncoder(new_levels="other"), MODELS[name](seed))
+    encoder = TableEncoder(
+        new_levels="other", categorical=columns.categorical, numeric=columns.numeric
+    )
+    return make_pipeline(encoder, MODELS[name](seed))
 
 
 def _against(
     path: Path,
-    data: str,
-    query: str | None,
-    memory: float | None,
+    source: Source,
     names: list[str],
     new_levels: str,
     columns: dict[str, Any],
@@ -134,21 +175,29 @@ def _against(
 
     model = read_model(path, new_levels)
     check_decided(model.columns, **columns)
-    found = with_rivals(model, read_rows(data, query, memory), names)
+    found = with_rivals(model, read_rows(source), names)
     if as_json:
         models = {str(path): {"auuc": found["auuc"]}} | {
             rival["name"]: {name: rival[name] for name in ("auuc", "difference", "verdict")}
             for rival in found["rivals"]
         }
-        print_json({"models": models, "rows": found["rows"], "notes": found["notes"]})
+        print_json(
+            {
+                "warning": model.warning,
+                "models": models,
+                "rows": found["rows"],
+                "notes": found["notes"],
+            }
+        )
         return
+    print_banner(model.warning)
     told = {str(path): between(found["auuc"], "estimate", "lower", "upper", 5)}
     for rival in found["rivals"]:
         difference = between(rival["difference"], "estimate", "lower", "upper", 5, sign=True)
         own = between(rival["auuc"], "estimate", "lower", "upper", 5)
-        told[rival["name"]] = (
-            f"{own}; {difference}, p {rival['difference']['p_value']:.2g}: {rival['verdict']}"
-        )
+        p_value = rival["difference"]["p_value"]
+        chance = "" if p_value is None else f", p {p_value:.2g}"
+        told[rival["name"]] = f"{own}; {difference}{chance}: {rival['verdict']}"
     print_rows(
         f"AUUC on {found['rows']['n_rows']:,} rows",
         told,

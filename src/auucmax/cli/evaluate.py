@@ -9,8 +9,14 @@ import typer
 
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import (
+    After,
     AsJson,
     Control,
+    Decimal,
+    DropMissing,
+    Encoding,
+    Groups,
+    LowerIsBetter,
     Memory,
     ModelKnowsOutcome,
     ModelKnowsTreatment,
@@ -18,7 +24,7 @@ from auucmax.cli.options import (
     Query,
     Treated,
 )
-from auucmax.cli.output import between, print_json, print_rows
+from auucmax.cli.output import between, print_banner, print_json, print_rows
 
 MODEL_OR_DATA = "the model file; the model file and new data; or data with --score-column"
 
@@ -36,9 +42,15 @@ def evaluate(
     outcome: ModelKnowsOutcome = None,
     treated: Treated = None,
     control: Control = None,
+    after: After = None,
+    lower_is_better: LowerIsBetter = False,
+    drop_missing_outcomes: DropMissing = False,
+    groups: Groups = None,
     new_levels: NewLevels = "error",
     query: Query = None,
     memory: Memory = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     as_json: AsJson = False,
 ) -> None:
     """Judge a ranking: AUUC and gain over random with intervals, and a certificate.
@@ -46,13 +58,21 @@ def evaluate(
     Of a MODEL alone, what was found when it was fitted, on rows that its models had not seen. With
     DATA, what these rows show: rows that the model learnt from are left out if ids tell them;
     otherwise a file with such rows is refused. With --score-column (and --treatment, --outcome)
-    scores of any origin are judged; they must not have been made from these rows.
+    scores of any origin are judged; they must not have been made from these rows. Rows that fail
+    the check of a trial get a warning first, and no certificate.
     """
-    named = {"treatment": treatment, "outcome": outcome, "treated": treated, "control": control}
+    named: dict[str, Any] = {
+        "treatment": treatment, "outcome": outcome, "treated": treated, "control": control,
+        "groups": groups,
+        "lower_is_better": lower_is_better or None,
+        "drop_missing_outcomes": drop_missing_outcomes or None,
+    }  # fmt: skip
+    form = (query, memory, decimal, encoding)
     if score_column is None:
-        found = _by_model(files, new_levels, query, memory, named)
+        _check_no_after(after)
+        found = _by_model(files, new_levels, form, named)
     elif new_levels == "error":
-        found = _by_column(files, score_column, query, memory, named)
+        found = _by_column(files, score_column, form, named | {"after": after})
     else:
         raise ValueError(
             f"--new-levels should come with a MODEL, got {new_levels!r} with --score-column. Leave "
@@ -61,22 +81,33 @@ def evaluate(
     if as_json:
         print_json(found)
         return
+    print_banner(found["failed_check"] or found.get("warning"))
+    print_rows(f"{found['rows']['n_rows']:,} rows", _told(found), tuple(found["notes"]))
+
+
+def _told(found: dict[str, Any]) -> dict[str, str]:
     auuc = found["auuc"]
-    print_rows(
-        f"{found['rows']['n_rows']:,} rows",
-        {
-            "AUUC": between(auuc, "estimate", "lower", "upper", 5),
-            "gain over a random order": between(
-                auuc, "gain", "gain_lower", "gain_upper", 5, sign=True
-            ),
-            "Qini": f"{found['qini']:.5f}",
-            "certificate": (found["certificate"] or {"text": _no_certificate(found)})["text"],
-        },
-        tuple(found["notes"]),
-    )
+    told = {"certificate": (found["certificate"] or {"text": _no_certificate(found)})["text"]}
+    if found["failed_check"] is not None:
+        return told
+    return {
+        "AUUC": between(auuc, "estimate", "lower", "upper", 5),
+        "gain over a random order": between(auuc, "gain", "gain_lower", "gain_upper", 5, sign=True),
+        "Qini": f"{found['qini']:.5f}",
+    } | told
+
+
+def _check_no_after(after: list[str] | None) -> None:
+    if after:
+        raise ValueError(
+            f"--after should come with --score-column, got {', '.join(after)}. Leave it out: the "
+            f"MODEL knows its columns."
+        )
 
 
 def _no_certificate(found: dict[str, Any]) -> str:
+    if found["failed_check"] is not None:
+        return "none, for the check of the trial fails"
     if found["doubt"] is not None:
         return "none, for the model may have learnt from these rows"
     return "none"
@@ -85,48 +116,54 @@ def _no_certificate(found: dict[str, Any]) -> str:
 def _by_model(
     files: list[str],
     new_levels: str,
-    query: str | None,
-    memory: float | None,
-    named: dict[str, str | None],
+    form: tuple[Any, ...],
+    named: dict[str, Any],
 ) -> dict[str, Any]:
-    from auucmax.cli.trials import check_decided, read_model, read_rows
+    from auucmax.cli.trials import Source, check_decided, read_model, read_rows
 
     if len(files) not in (1, 2):
         names = ", ".join(files)
         raise ValueError(f"evaluate should get {MODEL_OR_DATA}; got {names}. Name two at most.")
-    model = read_model(Path(files[0]), new_levels)
+    drop = bool(named.pop("drop_missing_outcomes"))
+    model = read_model(Path(files[0]), new_levels, drop)
     check_decided(model.columns, **named)
+    told = {} if model.warning is None else {"warning": model.warning}
     if len(files) == 1:
-        return model.evidence.facts
-    return model.judge(read_rows(files[1], query, memory)).facts
+        return told | model.evidence.facts
+    return told | model.judge(read_rows(Source(files[1], *form))).facts
 
 
 def _by_column(
     files: list[str],
     column: str,
-    query: str | None,
-    memory: float | None,
-    named: dict[str, str | None],
+    form: tuple[Any, ...],
+    named: dict[str, Any],
 ) -> dict[str, Any]:
     if len(files) != 1 or named["treatment"] is None or named["outcome"] is None:
         raise ValueError(
             "evaluate with --score-column should get one DATA, --treatment and --outcome; got "
             "something else. A MODEL makes its own scores."
         )
-    from auucmax import certify
-    from auucmax._validation import check_column
-    from auucmax.cli.trials import column_options, read_rows, some_rows
+    from auucmax._validation import check_column, check_groups
+    from auucmax.cli.trials import Source, column_options, read_rows, some_rows
     from auucmax.trial_model import Judged, evidence_of, name_columns, trial_rows
+    from auucmax.trial_model.model import certified
+    from auucmax.trial_model.rows import check_rows
 
-    table = read_rows(files[0], query, memory)
-    options = column_options(table, **named, features=None, ignore=None)
-    columns = name_columns(table, **(options | {"features": [column]}))
-    rows = trial_rows(some_rows(table, [columns.treatment, columns.outcome, column]), columns)
+    table = some_rows(read_rows(Source(files[0], *form)))
+    columns = name_columns(table, **(column_options(table, **named) | {"features": [column]}))
+    rows = trial_rows(table, columns)
+    # Many people may share a score: the other columns tell them apart.
+    rows.check_copies(columns, all_columns=True)
     score = check_column(rows.frame[column].to_numpy(), f"the scores {column!r}")
+    codes = None if rows.groups is None else check_groups(rows.groups, len(rows.y))
+    judged = Judged(rows.y, score, rows.treated, codes)
     note = f"Scores from {column!r}: the numbers hold if they were not made from these rows."
     return evidence_of(
-        Judged(rows.y, score, rows.treated),
-        certificate=certify(score, y=rows.y, treatment=rows.treated),
+        judged,
+        certificate=certified(judged) if codes is None or judged.can_be_certified else None,
+        randomisation=check_rows(rows, columns),
+        lower_is_better=columns.lower_is_better,
         every_percent=True,
         notes=[note],
     ).facts

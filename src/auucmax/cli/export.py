@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from auucmax._messages import visible
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import AsJson, Model, listed_columns
-from auucmax.cli.output import print_json
+from auucmax.cli.output import note, print_json, tell
 
 if TYPE_CHECKING:
     from auucmax.trial_model import TrialModel
@@ -36,8 +38,8 @@ def export(
 ) -> None:
     """Write the scores as a query, a graph or coefficients that need no Python.
 
-    SQL and JSON are for linear and logistic models; ONNX takes networks and trees as well. --json
-    tells what was written and which columns it needs; without a file it has the text, too.
+    SQL and JSON are for all models but networks and DDR; ONNX takes networks as well. --json tells
+    what was written and which columns it needs; without a file it has the text, too.
     """
     from auucmax._files import check_target, whole_file
     from auucmax._validation import check_choice
@@ -49,6 +51,8 @@ def export(
     elif to == "onnx":
         raise ValueError("an ONNX model should go to a file, got no --output. Name one.")
     fitted = load_model(model)
+    if fitted.warning is not None:
+        note(visible(fitted.warning))
     content = _content(fitted, to, table, dialect, keep)
     if output is not None:
         with whole_file(output) as beside:
@@ -60,9 +64,12 @@ def export(
         told = {"kind": to, "dialect": dialect_used, "file": file, "text": text}
         print_json(told | _needs(fitted))
     elif output is None:
-        typer.echo(content.decode(), nl=False)
+        text = content.decode()
+        # A pipe gets what a file would: nothing is stripped.
+        shown = visible(text) if sys.stdout.isatty() else text
+        typer.echo(shown, nl=False, color=True)
     else:
-        typer.echo(f"Written to {output}.")
+        tell(f"Written to {output}.")
 
 
 def _content(

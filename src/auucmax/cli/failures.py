@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
-import re
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
@@ -14,18 +15,12 @@ import typer
 from typer.core import TyperGroup
 
 from auucmax._files import check_source
+from auucmax.cli.output import tell
 
 BAD_INPUT = 2
 INTERRUPTED = 130
+UNHEARD = 141  #: whoever read the output has gone: what a shell tells of a program that stops then
 
-# The library speaks of parameters; whoever types commands knows options.
-_VALUES = re.compile(r"\b(treated|control|share|new_levels|hold_out)=(['\"]?)([^\s,;'\"]+)\2")
-_NAMES = {
-    "hold_out": "--hold-out",
-    "expected_share": "--expected-share",
-    "n_people": "--cohort",
-    "n_jobs": "--jobs",
-}
 _UsageError: Any = typer.BadParameter.__base__
 
 
@@ -51,7 +46,7 @@ class OneLineGroup(TyperGroup):
             if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help
                 error.show()
             else:
-                typer.echo(f"auucmax: {_usage(error)}", err=True)
+                tell(f"auucmax: {_usage(error)}", err=True)
             sys.exit(BAD_INPUT)
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -75,17 +70,20 @@ def tells_failures(command: Callable[..., None]) -> Callable[..., None]:
             warnings.simplefilter("default")
             warnings.showwarning = _note
             try:
+                _interruptible()
                 # Told at once: libraries that read tables take a second to load.
                 for name in ("data", "new"):
                     if kwargs.get(name) is not None:
                         check_source(kwargs[name])
                 command(*args, **kwargs)
             except BrokenPipeError:
-                raise  # whoever read the output has seen enough
+                _drop_unwritable_output()
+                raise typer.Exit(UNHEARD) from None
             except (ValueError, OSError, ImportError, MemoryError) as error:
                 _drop_unwritable_output()
-                typer.echo(f"auucmax: {_one_line(error)}", err=True)
-                raise typer.Exit(BAD_INPUT) from None
+                tell(f"auucmax: {_one_line(error)}", err=True)
+                # A check that fails is a result, not bad input.
+                raise typer.Exit(getattr(error, "exit_code", BAD_INPUT)) from None
             except KeyboardInterrupt:
                 typer.echo("auucmax: interrupted; files are as they were", err=True)
                 raise typer.Exit(INTERRUPTED) from None
@@ -99,22 +97,22 @@ def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         name = f" ({error.filename})" if error.filename else ""
         return f"{error.strerror}{name}. Mend that and run it again: no file is half written."
-    return as_options(" ".join(str(error).split()))
+    return " ".join(str(error).split())
 
 
-def as_options(message: str) -> str:
-    """A message of the library, with options in place of parameters.
+def _interruptible() -> None:
+    """From here on Ctrl-C, or a request to end, is an exception: files half written are removed."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, _end)
 
-    >>> as_options("hold_out should be below 1, got 2. Pass treated=... and control='no'.")
-    '--hold-out should be below 1, got 2. Pass --treated ... and --control no.'
-    """
-    message = message.replace("Lower min_rows, or hold out more rows.", "Collect more rows.")
-    message = _VALUES.sub(lambda found: f"--{found[1].replace('_', '-')} {found[3]}", message)
-    return re.sub(rf"\b({'|'.join(_NAMES)})\b", lambda found: _NAMES[found[0]], message)
+
+def _end(*_: Any) -> None:
+    raise SystemExit(128 + signal.SIGTERM)
 
 
 def _drop_unwritable_output() -> None:
-    """Or the interpreter would fail once more, on a full disk, when it flushes at its end."""
+    """Or the interpreter would fail once more when it flushes at its end."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -130,5 +128,4 @@ def _note(
     line: str | None = None,
 ) -> None:
     if issubclass(category, UserWarning):
-        text = as_options(" ".join(str(message).split()))
-        print(f"note: {text}", file=file or sys.stderr)
+        tell(f"note: {' '.join(str(message).split())}", err=True)

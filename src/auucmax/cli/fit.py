@@ -9,24 +9,33 @@ import typer
 
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import (
+    After,
     AsJson,
+    Categorical,
     Control,
     Data,
+    Decimal,
+    DropMissing,
+    Encoding,
     Features,
+    Groups,
     Id,
     Ignore,
+    LowerIsBetter,
     Memory,
+    Numeric,
     Outcome,
     Query,
     Seed,
     Treated,
     Treatment,
 )
-from auucmax.cli.output import between, print_json, print_rows, working
+from auucmax.cli.output import between, codes_told, print_banner, print_json, print_rows, working
 
 ModelName = Annotated[
-    str, typer.Option("--model", "-m", help="auucmax, tm, cvt, ddr, sdr, svm-dp, mml, mom, pcg, "
-                      "ndcg, tarnet, cfrnet or ganite.")
+    str, typer.Option("--model", "-m", help="auto (a shrunk logistic model and boosted trees "
+                      "together), shrunk, boosted, auucmax, tm, cvt, ddr, sdr, svm-dp, mml, mom, "
+                      "pcg, ndcg, tarnet, cfrnet, ganite or response.")
 ]  # fmt: skip
 GoneShare = Annotated[str | None, typer.Option("--test-share", hidden=True)]
 GoneCalibration = Annotated[str | None, typer.Option("--calibration-share", hidden=True)]
@@ -42,9 +51,23 @@ def fit(
     treated: Treated = None,
     control: Control = None,
     id: Id = None,
+    groups: Groups = None,
     features: Features = None,
     ignore: Ignore = None,
-    model: ModelName = "auucmax",
+    after: After = None,
+    categorical: Categorical = None,
+    numeric: Numeric = None,
+    lower_is_better: LowerIsBetter = False,
+    drop_missing_outcomes: DropMissing = False,
+    despite_check: Annotated[
+        bool,
+        typer.Option(
+            "--despite-check",
+            help="Fit even if the check of the trial fails: there is no certificate then, and all "
+            "commands say it first.",
+        ),
+    ] = False,
+    model: ModelName = "auto",
     hold_out: Annotated[
         float,
         typer.Option(
@@ -53,49 +76,85 @@ def fit(
             "on them; 0: cross-fitting, where every row is learnt from.",
         ),
     ] = 0.0,
+    candidates: Annotated[
+        int,
+        typer.Option(
+            "--candidates",
+            help="How many models you have tried on these rows, to keep this one: the certificate "
+            "pays for all of them.",
+        ),
+    ] = 1,
     forget_rows: Annotated[
         bool,
         typer.Option(
             "--forget-rows",
-            help="Keep no filter of hashed rows: `evaluate` cannot tell then whether rows are new.",
+            help="Keep no filter of hashed rows, and no key of it: `evaluate` cannot tell then "
+            "whether rows are new.",
         ),
     ] = False,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            "--minutes",
+            help="About how long it may take: trees learn from a random part of the rows, if all "
+            "would take longer.",
+        ),
+    ] = None,
     test_share: GoneShare = None,
     calibration_share: GoneCalibration = None,
     seed: Seed = 0,
     query: Query = None,
     memory: Memory = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn whom to treat from a trial, and judge it by rows that a model has not seen.
 
     Numbers, texts, dates and missing values are taken as they are: the encoding is part of the
-    model. Every row is judged by a model that was fitted on other rows, dealt by a hash of the id,
-    or of the place in the file; the model that is written learns from all rows.
+    model. 3 to 10 different whole numbers are taken for codes, which is said. Every row is judged
+    by a model that was fitted on other rows, dealt by a hash of the id, or of the place in the
+    file; the model that is written learns from all rows. A trial that fails its check, as `auucmax
+    check` tells it, is not learnt from: exit code 1.
     """
     from auucmax._files import check_target
-    from auucmax.cli.trials import column_options, read_rows
+    from auucmax.cli.trials import Source, column_options, read_rows
     from auucmax.trial_model import fit_trial_model, save_model
+    from auucmax.trial_model.file import key_file
 
     _check_gone(test_share=test_share, calibration_share=calibration_share)
     check_target(output, data)
-    table = read_rows(data, query, memory)
+    key = None if forget_rows else str(key_file(output))
+    if key:
+        check_target(key, data)
+    table = read_rows(Source(data, query, memory, decimal, encoding))
     named = column_options(
         table, treatment=treatment, outcome=outcome, treated=treated, control=control, id=id,
-        features=features, ignore=ignore,
+        groups=groups, features=features, ignore=ignore, after=after,
+        categorical=categorical, numeric=numeric,
+        lower_is_better=lower_is_better, drop_missing_outcomes=drop_missing_outcomes,
     )  # fmt: skip
     with working(f"fitting {model}", table):
         fitted = fit_trial_model(
-            table, **named, model=model, hold_out=hold_out, forget_rows=forget_rows,
+            table, **named, despite_check=despite_check, model=model, hold_out=hold_out,
+            n_candidates=candidates, forget_rows=forget_rows, minutes=minutes,
             random_state=seed,
         )  # fmt: skip
         save_model(fitted, output)
-    found = fitted.summary | fitted.evidence.facts
+    found = fitted.evidence.facts | fitted.summary
     if as_json:
-        print_json(found | {"file": str(output)})
+        print_json(found | {"file": str(output), "key_file": key})
         return
-    notes = (*found["notes"], f"Written to {output}.")
-    print_rows(f"{model} for {outcome}", _told(found, outcome), notes)
+    print_banner(found["failed_check"])
+    # What was a warning has been told already.
+    own = [note for note in found["notes"] if note not in found["warnings"]]
+    notes = (*own, f"Written to {output}.")
+    if key:
+        notes += (
+            f"Its key, {Path(key).name} beside it, lets `evaluate` know rows that the model learnt "
+            f"from: share the model without it.",
+        )
+    print_rows(f"{model} for {outcome}", _told(found, fitted.columns.gain), notes)
 
 
 def _check_gone(**options: str | None) -> None:
@@ -107,15 +166,36 @@ def _check_gone(**options: str | None) -> None:
             )
 
 
-def _told(found: dict[str, Any], outcome: str) -> dict[str, str]:
-    rows, auuc, effect = found["rows"], found["auuc"], found["effect"]
+def _told(found: dict[str, Any], gain: str) -> dict[str, str]:
+    rows = found["rows"]
+    learnt, trees = found["table"]["learnt"], found["tree_rows"]
     told = {
-        "rows to learn from": f"{found['table']['learnt']:,}",
+        "model": found["about"],
+        "rows to learn from": f"{learnt:,}"
+        + (f"; trees from {trees:,} of them, drawn at random" if trees and trees < learnt else ""),
         "rows to judge on": f"{rows['n_rows']:,} ({rows['treated']:,} treated)",
         "columns": f"{found['features']['columns']} as {found['features']['terms']} features",
         "randomisation": found["randomisation"]["verdict"],
+    }
+    if found["failed_check"] is None:
+        told |= _numbers(found, gain)
+    if left_out := found["table"]["left_out"]:
+        named = ", ".join(f"{name} {count:,}" for name, count in left_out.items())
+        told["rows of other arms, left out"] = named
+    if lost := found["table"]["without_outcome"]:
+        told["rows without an outcome, left out"] = f"{lost:,}"
+    if codes := found["features"]["codes"]:
+        told["whole numbers taken for codes"] = codes_told(codes)
+    if dropped := found["features"]["dropped"]:
+        told["columns without use"] = "; ".join(f"{name}: {why}" for name, why in dropped.items())
+    return told
+
+
+def _numbers(found: dict[str, Any], gain: str) -> dict[str, str]:
+    auuc, effect = found["auuc"], found["effect"]
+    told = {
         "effect of treating everybody": between(effect, "estimate", "lower", "upper", 4, sign=True)
-        + f" in {outcome}",
+        + f" in {gain}",
         "AUUC of the ranking": between(auuc, "estimate", "lower", "upper", 5),
         "gain over a random order": between(auuc, "gain", "gain_lower", "gain_upper", 5, sign=True),
         "certificate": (found["certificate"] or {"text": "none"})["text"],
@@ -125,9 +205,4 @@ def _told(found: dict[str, Any], outcome: str) -> dict[str, str]:
         verdict = rival["verdict"]
         words = verdict if verdict == "not told apart" else f"{rival['name']} ranks {verdict}"
         told[f"difference in AUUC to {rival['name']}"] = f"{difference}: {words}"
-    if left_out := found["table"]["left_out"]:
-        named = ", ".join(f"{name} {count:,}" for name, count in left_out.items())
-        told["rows of other arms, left out"] = named
-    if dropped := found["features"]["dropped"]:
-        told["columns without use"] = "; ".join(f"{name}: {why}" for name, why in dropped.items())
     return told

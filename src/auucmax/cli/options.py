@@ -31,11 +31,16 @@ Query = Annotated[
 ]
 Treatment = Annotated[
     str,
-    typer.Option("--treatment", "-t", help="Column that says who was treated.", show_default=False),
+    typer.Option(
+        "--treatment",
+        "-t",
+        help="Column that says who was assigned to treatment, whether it was taken or not.",
+        show_default=False,
+    ),
 ]
 Outcome = Annotated[
     str,
-    typer.Option("--outcome", "-y", help="Column with the outcome; higher is better."),
+    typer.Option("--outcome", "-y", help="Column with the outcome; empty where it is not known."),
 ]
 ModelKnowsTreatment = Annotated[
     str | None,
@@ -55,6 +60,14 @@ Id = Annotated[
     str | None,
     typer.Option("--id", help="Column that names each row; keeps the split if rows are reordered."),
 ]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        "--groups",
+        help="Column of the household or shop whose rows belong together: folds keep it whole, and "
+        "intervals and certificates are by group. A MODEL knows it.",
+    ),
+]
 Features = Annotated[
     list[str] | None,
     typer.Option(
@@ -67,8 +80,32 @@ Ignore = Annotated[
     list[str] | None,
     typer.Option(
         "--ignore",
-        help="Columns not to learn from, with commas or one each time.",
+        help="Columns not to learn from, with commas or one each time; they are still checked.",
         show_default=False,
+    ),
+]
+After = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--after",
+        help="Columns that were recorded after treatment, such as other outcomes: neither learnt "
+        "from nor checked.",
+        show_default=False,
+    ),
+]
+LowerIsBetter = Annotated[
+    bool,
+    typer.Option(
+        "--lower-is-better",
+        help="The outcome is a cost or a relapse: gains are told as what is avoided of it.",
+    ),
+]
+DropMissing = Annotated[
+    bool,
+    typer.Option(
+        "--drop-missing-outcomes",
+        help="Leave out rows without an outcome (lost, or not known yet); it is tested whether the "
+        "arms differ in it.",
     ),
 ]
 NewLevels = Annotated[
@@ -84,6 +121,39 @@ Memory = Annotated[
     typer.Option(
         "--memory",
         help="GB of memory to use; larger tables are read piece by piece. By default what is free.",
+        show_default=False,
+    ),
+]
+Decimal = Annotated[
+    str | None,
+    typer.Option(
+        "--decimal",
+        help='Decimal sign of the numbers of a CSV file, "." or ",", where they do not show it.',
+        show_default=False,
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        help="Of the text of a CSV file that is not UTF-8: latin-1, cp1252, utf-16.",
+        show_default=False,
+    ),
+]
+Categorical = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--categorical",
+        help="Columns whose numbers are codes, as of shops: each value is a level.",
+        show_default=False,
+    ),
+]
+Numeric = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--numeric",
+        help="Columns whose whole numbers are quantities: 3 to 10 different ones are taken for "
+        "codes otherwise.",
         show_default=False,
     ),
 ]

@@ -8,8 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import AsJson, Cost, Memory, Model, NewLevels, Query, Value, listed
-from auucmax.cli.output import print_json, visible, working
+from auucmax.cli.options import (
+    AsJson,
+    Cost,
+    Decimal,
+    DropMissing,
+    Encoding,
+    Groups,
+    Memory,
+    Model,
+    NewLevels,
+    Query,
+    Value,
+    listed,
+)
+from auucmax.cli.output import print_json, tell, working
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,9 +62,13 @@ def report(
             show_default=False,
         ),
     ] = None,
+    drop_missing_outcomes: DropMissing = False,
+    groups: Groups = None,
     new_levels: NewLevels = "error",
     query: Query = None,
     memory: Memory = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     as_json: AsJson = False,
 ) -> None:
     """One HTML file that shows the trial, the ranking, its limits, and a slider for the share.
@@ -60,7 +77,7 @@ def report(
     page is about these. It needs no network. --json prints the same numbers.
     """
     from auucmax._files import check_target
-    from auucmax.cli.trials import read_model, read_rows
+    from auucmax.cli.trials import Source, check_decided, read_model, read_rows
 
     check_target(output, model, *([] if data is None else [data]))
     names = listed(rivals) or []
@@ -69,12 +86,13 @@ def report(
             f"--rivals should come with the DATA of the fit, got {rivals!r} alone. Name the file: "
             f"rivals are fitted on it."
         )
-    fitted = read_model(model, new_levels)
+    fitted = read_model(model, new_levels, drop_missing_outcomes)
+    check_decided(fitted.columns, groups=groups)
     from auucmax.report import Economy, summarise_model, write_report
 
     evidence = None
     if data is not None:
-        table = read_rows(data, query, memory)
+        table = read_rows(Source(data, query, memory, decimal, encoding))
         with working("judging", table):
             evidence = _evidence(fitted, table, names)
     economy = Economy(cohort=cohort, cost=cost, value=value)
@@ -83,7 +101,8 @@ def report(
     if as_json:
         print_json(summary)
         return
-    typer.echo(f"{visible(summary['headline']['text'])}\nWritten to {output}.")
+    told = dict.fromkeys(filter(None, [summary["banner"], summary["headline"]["text"]]))
+    tell("\n".join([*told, f"Written to {output}."]))
 
 
 def _evidence(fitted: TrialModel, table: pd.DataFrame | PiecedTable, names: list[str]) -> Evidence:

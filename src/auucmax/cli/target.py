@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import AsJson, Cost, Memory, Model, NewLevels, Query, Value
-from auucmax.cli.output import check_table_target, print_json, print_rows, working, write_frame
+from auucmax.cli.options import (
+    AsJson,
+    Cost,
+    Decimal,
+    Encoding,
+    Groups,
+    Memory,
+    Model,
+    NewLevels,
+    Query,
+    Value,
+)
+from auucmax.cli.output import (
+    check_table_target,
+    print_banner,
+    print_json,
+    print_rows,
+    working,
+    write_frame,
+)
 
 if TYPE_CHECKING:
     from auucmax.targeting import PlanRow, Selection
@@ -33,37 +52,46 @@ def target(
     ] = None,
     cost: Cost = None,
     value: Value = None,
+    groups: Groups = None,
     new_levels: NewLevels = "error",
     everyone: Annotated[bool, typer.Option("--all", help="List everyone, not the chosen.")] = False,
     query: Query = None,
     memory: Memory = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     as_json: AsJson = False,
 ) -> None:
     """Choose whom to treat: by a share, a budget, or what an outcome is worth.
 
     Writes the chosen people, best first, with rank, score, uplift, decile and arm. The expected
     gain is that of the trial's rows that the model has not seen; intervals hold at whatever share
-    is chosen after looking.
+    is chosen after looking. Uplifts of the trial's own people, if NEW is its file, add up to it.
     """
-    from auucmax.cli.trials import read_model, read_rows
+    from auucmax.cli.trials import Source, check_decided, read_model, read_rows
     from auucmax.trial_model import target as choose
     from auucmax.trial_model.choosing import check_policy
 
     check_table_target(output, model, new)
     check_policy(share, budget, cost, value)
     fitted = read_model(model, new_levels)
-    table = read_rows(new, query, memory)
+    check_decided(fitted.columns, groups=groups)
+    table = read_rows(Source(new, query, memory, decimal, encoding))
     with working("choosing", table):
         found = choose(fitted, table, share=share, budget=budget, cost=cost, value=value)
     write_frame(found.people if everyone else found.chosen(), output)
     if as_json:
         print_json(found.to_dict() | {"file": str(output)})
         return
+    print_banner(found.failed_check)
     rows = {"treated": _treated(found.selection, cost)}
-    notes = [found.unknown] if found.unknown else []
+    unknown = None if found.failed_check else found.unknown
+    notes = [note for note in (found.nobody, unknown) if note]
     if not found.unknown:
-        rows[f"expected gain in {fitted.columns.outcome}"] = _between(found.expected, "gain")
-    if found.has_profit:
+        rows[f"expected gain in {fitted.columns.gain}"] = _between(found.expected, "gain")
+    if found.of_uplift:
+        rows["sum of the uplifts"] = f"{found.uplift:,.1f}"
+        notes.append(found.of_uplift)
+    if found.has_profit and not found.failed_check:
         if not found.unknown:
             rows["expected profit"] = _between(found.expected, "profit")
         rows["highest expected profit"] = _peak(found, found.plan.best)
@@ -83,6 +111,8 @@ def _treated(selection: Selection, cost: float | None) -> str:
 
 def _between(row: PlanRow, name: str) -> str:
     low, high = getattr(row, f"{name}_lower"), getattr(row, f"{name}_upper")
+    if not math.isfinite(low):
+        return f"{getattr(row, name):,.1f} (interval cannot be said)"
     return f"{getattr(row, name):,.1f} ({low:,.1f} to {high:,.1f})"
 
 

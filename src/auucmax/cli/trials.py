@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from auucmax.cli.options import listed_columns
 from auucmax.cli.output import note, working
@@ -12,19 +13,31 @@ from auucmax.cli.output import note, working
 if TYPE_CHECKING:
     import pandas as pd
 
-    from auucmax import Trial
     from auucmax.data.pieces import PiecedTable
-    from auucmax.trial_model import ColumnNames, TrialModel
+    from auucmax.trial_model import ColumnNames, TrialModel, TrialRows
 
 
-def read_rows(data: str, query: str | None, memory: float | None) -> pd.DataFrame | PiecedTable:
+class Source(NamedTuple):
+    """DATA, and the options that say how it is read."""
+
+    data: str
+    query: str | None = None
+    memory: float | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+
+
+def read_rows(source: Source) -> pd.DataFrame | PiecedTable:
     """The table, with a spinner while it is read; in pieces, which is said, if it is too large."""
     from auucmax.data.pieces import PiecedTable, open_table
 
+    data, query, memory, *form = source
     if memory is not None and not memory > 0:
         raise ValueError(f"--memory should be a number of GB above 0, got {memory:g}. Try 4.")
+    options = dict(zip(("decimal", "encoding"), form, strict=True))
     with working("reading"):
-        table = open_table(data, query=query, memory=None if memory is None else memory * 2**30)
+        limit = None if memory is None else memory * 2**30
+        table = open_table(data, query=query, memory=limit, **options)
     if isinstance(table, PiecedTable):
         note(
             f"{table.name} is read piece by piece: its {table.n_rows:,} rows take {table.size}, "
@@ -44,14 +57,16 @@ def some_rows(table: pd.DataFrame | PiecedTable, columns: list[str] | None = Non
     return table.sample(table.sample_rows, columns)
 
 
-def read_model(path: Path, new_levels: str) -> TrialModel:
-    """The model, which takes texts that are new to it as it is told."""
+def read_model(path: Path, new_levels: str, drop_missing_outcomes: bool = False) -> TrialModel:
+    """The model, which takes texts that are new to it, and rows to judge it, as it is told."""
     from auucmax._validation import check_choice
     from auucmax.trial_model import load_model
 
     check_choice(new_levels, "--new-levels", ("error", "other"))
     model = load_model(path)
     model.encoder.new_levels = new_levels
+    if drop_missing_outcomes:
+        model.columns = replace(model.columns, drop_missing_outcomes=True)
     return model
 
 
@@ -60,7 +75,9 @@ def check_decided(
     *,
     features: Sequence[str] | None = None,
     ignore: Sequence[str] | None = None,
-    **named: str | None,
+    categorical: Sequence[str] | None = None,
+    numeric: Sequence[str] | None = None,
+    **named: str | bool | None,
 ) -> None:
     """Options that say what a model knows already must say the same."""
     from auucmax._validation import listed
@@ -71,12 +88,15 @@ def check_decided(
         is_label = name in ("treated", "control")
         same = arm_text(given).strip() == known.strip() if is_label and given else given == known
         if given is not None and not same:
-            expected = "left out, for the model has none" if known is None else repr(known)
-            raise ValueError(_decided(f"--{name}", expected, repr(given)))
+            expected = repr(known) if known else "left out, for the model has none"
+            raise ValueError(_decided(f"--{name.replace('_', '-')}", expected, repr(given)))
     own = columns.features
-    chosen = listed_columns(features, own)
-    if chosen is not None and set(chosen) != set(own):
-        raise ValueError(_decided("--features", listed(own), listed(chosen)))
+    lists = {"features": features, "categorical": categorical, "numeric": numeric}
+    for name, texts in lists.items():
+        chosen, known = listed_columns(texts, own), getattr(columns, name)
+        if chosen is not None and set(chosen) != set(known):
+            expected = listed(known) if known else "left out, for the model has none"
+            raise ValueError(_decided(f"--{name}", expected, listed(chosen)))
     if used := [name for name in listed_columns(ignore, own) or [] if name in own]:
         raise ValueError(_decided("--ignore", "other columns than it uses", listed(used)))
 
@@ -88,34 +108,44 @@ def _decided(option: str, expected: str, got: str) -> str:
     )
 
 
-def read_trial(data: str, query: str | None, memory: float | None, **named: Any) -> Trial:
-    """The rows of both arms, as the library takes them."""
+def read_arms(
+    source: Source, *, refuse_copies: bool = False, **named: Any
+) -> tuple[TrialRows, ColumnNames]:
+    """The rows of both arms with all their columns, and which column plays which part.
+
+    Rows that are copies of others get a note, or an error.
+    """
     from auucmax.trial_model import name_columns, trial_rows
 
-    frame = some_rows(read_rows(data, query, memory))
+    frame = some_rows(read_rows(source))
     columns = name_columns(frame, **column_options(frame, **named))
-    return trial_rows(frame, columns).trial(columns)
+    rows = trial_rows(frame, columns)
+    try:
+        rows.check_copies(columns)
+    except ValueError as error:
+        if refuse_copies:
+            raise
+        note(str(error))
+    return rows, columns
 
 
 def column_options(
     table: pd.DataFrame | PiecedTable,
     *,
-    features: Sequence[str] | None,
-    ignore: Sequence[str] | None,
+    features: Sequence[str] | None = None,
+    ignore: Sequence[str] | None = None,
+    after: Sequence[str] | None = None,
+    categorical: Sequence[str] | None = None,
+    numeric: Sequence[str] | None = None,
     **named: Any,
 ) -> dict[str, Any]:
-    """Columns to learn from, as a list, of which ``ignore`` takes some out; labels as they are."""
-    from auucmax.trial_model.rows import check_names
-
+    """Columns to learn from, to ignore and so on as lists; labels as they are."""
     _check_parts(named)
     known = {str(name) for name in table.columns}
-    chosen, left_out = listed_columns(features, known), listed_columns(ignore, known)
-    if left_out:
-        check_names(table, left_out)
-        others = [named["treatment"], named["outcome"], named.get("id")]
-        chosen = [str(c) for c in table.columns if c not in others] if chosen is None else chosen
-        chosen = [name for name in chosen if name not in left_out]
-    return named | arm_labels(table, **named) | {"features": chosen}
+    lists = {"features": features, "ignore": ignore, "after": after,
+             "categorical": categorical, "numeric": numeric}  # fmt: skip
+    columns = {name: listed_columns(given, known) for name, given in lists.items()}
+    return named | arm_labels(table, **named) | columns
 
 
 def _check_parts(named: dict[str, Any]) -> None:

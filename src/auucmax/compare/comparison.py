@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from auucmax._validation import Floats, check_level, listed
+from auucmax._validation import check_level, listed
+from auucmax.data.balance import holm
 from auucmax.evaluation.inference import interval_around, p_value_of
 
 if TYPE_CHECKING:
@@ -18,11 +19,7 @@ if TYPE_CHECKING:
 
 
 _BLUE, _GREY = "#1f5a99", "#777777"
-_BESIDE: dict[str, Any] = {
-    "xycoords": ("axes fraction", "data"),
-    "va": "center",
-    "color": _GREY,
-}
+_BESIDE: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "color": _GREY}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -69,6 +66,7 @@ class Comparison:
                 "n_failed": auuc.isna().sum(),
             }
         )
+        # A mean over fewer splits may be a luckier one: failures count before it.
         place = np.lexsort((-table["mean_auuc"], table["n_failed"]))
         return table.iloc[place]
 
@@ -112,7 +110,7 @@ class Comparison:
         }
         names = ["difference", "standard_error", "lower", "upper", "p_value", "n_splits"]
         result = pd.DataFrame.from_dict(table, orient="index", columns=names)
-        result.insert(5, "p_holm", _holm(result["p_value"].to_numpy(dtype=np.float64)))
+        result.insert(5, "p_holm", holm(result["p_value"].to_numpy(dtype=np.float64)))
         result.attrs["reference"] = reference
         return result.rename_axis("model").astype({"n_splits": int})
 
@@ -129,7 +127,11 @@ class Comparison:
         """
         table, gaps = self.summary(), self.differences(level=level)
         best = table["mean_auuc"].iloc[0]
-        ax = _axes(ax, len(table))
+        if ax is None:
+            from matplotlib import pyplot as plt
+
+            _, ax = plt.subplots(figsize=(8, 1.3 + 0.45 * len(table)), layout="constrained")
+            ax.spines[["top", "right"]].set_visible(False)
         for height, (name, mean) in enumerate(table["mean_auuc"].items()):
             ax.plot(self._interval(name, level), [height, height], color=_BLUE, lw=1)
             inside = "white" if table.loc[name, "n_failed"] else _BLUE
@@ -143,18 +145,13 @@ class Comparison:
             ax.annotate("best", (1.02, 0), **_BESIDE)
         ax.axvline(self._random(), color=_GREY, ls="--", lw=1.2, zorder=0)
         ax.text(self._random(), -0.6, "random", color=_GREY, va="bottom", ha="center")
-        ax.set_yticks(
-            range(len(table)),
-            ["\n".join(wrap(name, 34, break_long_words=False)) for name in table.index],
-        )
-        n = len(self.seeds)
-        ax.set(
-            ylim=(len(table) - 0.5, -0.5),
-            xlabel=f"test AUUC, {level:.0%} interval"
-            + (
-                f", {n} splits (thick: of the difference from the best)" if n > 1 else ", one split"
-            ),
-        )
+        names = ["\n".join(wrap(name, 34, break_long_words=False)) for name in table.index]
+        ax.set_yticks(range(len(table)), names)
+        splits = "one split"
+        if (n := len(self.seeds)) > 1:
+            splits = f"{n} splits (thick: of the difference from the best)"
+        xlabel = f"test AUUC, {level:.0%} interval, {splits}"
+        ax.set(ylim=(len(table) - 0.5, -0.5), xlabel=xlabel)
         return ax
 
     def __str__(self) -> str:
@@ -222,6 +219,7 @@ class Comparison:
 
     def _random(self) -> float:
         """Half the average effect: AUUC of a constant score, mean over splits."""
+        # Every model of a split has the same average effect, but for rounding: any would do.
         halves = (self.frame["auuc"] - self.frame["gain"]).groupby(self.frame["split"]).mean()
         return float(halves.mean())
 
@@ -243,22 +241,3 @@ def _gap_text(gap: pd.Series) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _holm(p: Floats) -> Floats:
-    """Holm's p values: the smallest times their number, the next times one less, ...; rising."""
-    order, adjusted = np.argsort(p), np.full(len(p), np.nan)  # missing ones are sorted last
-    known = order[: np.count_nonzero(~np.isnan(p))]
-    times = len(known) - np.arange(len(known))
-    adjusted[known] = np.minimum(np.maximum.accumulate(times * p[known]), 1)
-    return adjusted
-
-
-def _axes(ax: Axes | None, n_models: int) -> Axes:
-    if ax is not None:
-        return ax
-    from matplotlib import pyplot as plt
-
-    _, ax = plt.subplots(figsize=(8, 1.3 + 0.45 * n_models), layout="constrained")
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax

@@ -75,40 +75,29 @@ def do(task: Task) -> Done:
 
 
 def _measure(model: Any, train: Trial, test: Trial) -> Result:
-    _import_libraries(model)
-    start = time.perf_counter()
-    _fit(model, train)
-    seconds = time.perf_counter() - start
-    if test.randomised is not None:
-        test = test.take(test.randomised)
-    found = auuc_inference(
-        test.y,
-        model.predict(test.X),  # all that a model ever gets of the test rows
-        treatment=test.treatment,
-        sample_weight=test.sample_weight,
-    )
-    numbers = (found.estimate, found.standard_error, found.gain, found.gain_standard_error)
-    known = [None if np.isnan(number) else float(number) for number in numbers]
-    return dict(zip(MEASURED, [*known, seconds, count_parameters(model)], strict=True))
-
-
-def _fit(model: Any, train: Trial) -> None:
+    # What only some models need, and import when they are fitted, is not part of their time.
+    for part in (model, *model.get_params().values()):
+        for module, library in _LIBRARIES.items():
+            if type(part).__module__.startswith(module):
+                with suppress(ImportError):  # the fit will say so
+                    import_module(library)
     rows = {"treatment": train.treatment}
     if train.sample_weight is not None:
         rows["sample_weight"] = train.sample_weight
+    start = time.perf_counter()
     fit_rows(model, train.X, train.y, **rows)
+    seconds = time.perf_counter() - start
+    if test.randomised is not None:
+        test = test.take(test.randomised)
+    score = model.predict(test.X)  # all that a model ever gets of the test rows
+    of_rows: dict[str, Any] = {"sample_weight": test.sample_weight, "groups": test.groups}
+    found = auuc_inference(test.y, score, treatment=test.treatment, **of_rows)
+    numbers = (found.estimate, found.standard_error, found.gain, found.gain_standard_error)
+    known = [None if np.isnan(number) else float(number) for number in numbers]
+    return dict(zip(MEASURED, [*known, seconds, count_parameters(model)], strict=True))
 
 
 def _seeded(model: Any, seed: int) -> Any:
     """A copy whose free random states are set, those of models inside it included."""
     own = int(np.random.SeedSequence([seed, 1]).generate_state(1)[0] >> 1)  # not the split's stream
     return clone(model).set_params(**dict.fromkeys(free_random_states(model), own))
-
-
-def _import_libraries(model: Any) -> None:
-    """What only some models need, and import when they are fitted, is not part of their time."""
-    for part in (model, *model.get_params().values()):
-        for module, library in _LIBRARIES.items():
-            if type(part).__module__.startswith(module):
-                with suppress(ImportError):  # the fit will say so
-                    import_module(library)

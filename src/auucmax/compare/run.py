@@ -17,7 +17,7 @@ import pandas as pd
 from auucmax._progress import track
 from auucmax._validation import check_whole, listed
 from auucmax.compare.comparison import Comparison
-from auucmax.compare.fit import MEASURED, RESULT, Done, Result, Task, do_all
+from auucmax.compare.fit import MEASURED, RESULT, Done, Task, do_all
 from auucmax.compare.store import PathLike, open_store
 from auucmax.data.trial import Trial
 
@@ -109,7 +109,7 @@ def compare(
         Each has ``fit(X, y, *, treatment)`` and ``predict(X)``, and is cloned; pipelines and grid
         searches of such estimators will do.
     trial : of two arms. Weights count in fitting and in AUUC; where only some rows were randomised,
-        AUUC is that of the randomised test rows.
+        AUUC is that of the randomised test rows. Its groups are kept whole in all splits.
     splits : number of random splits.
     test_size : share of the rows in each test part.
     random_state : of the splits, and of each model whose ``random_state`` is None. The results do
@@ -138,13 +138,24 @@ def compare(
     ["ClassTransformation(balance='none')", 'TwoModels']
     """
     named = name_models(models)
-    _check_trial(trial)
+    if not isinstance(trial, Trial):
+        raise ValueError(
+            f"trial should be a Trial, got {type(trial).__name__}. Make one: "
+            f"Trial(X, y, treatment)."
+        )
+    if trial.is_multi_arm:
+        raise ValueError(
+            f"trial should have two arms, got {listed(trial.arms)}. Compare on one arm and the "
+            f"control, for example trial.select_arm({trial.arms[1]!r})."
+        )
     n_jobs = -1 if n_jobs == -1 else check_whole(n_jobs, "n_jobs", 1)
     seeds = _seeds(random_state, check_whole(splits, "splits", 1), resume)
     trial.split(test_size, random_state=seeds[0])  # what is wrong with one is wrong with all
     test_size = float(test_size)
+    # Without ids, names and true effects: a worker is sent, and a file keyed by, what is used.
+    weight, randomised = trial.sample_weight, trial.randomised
     rows = Trial(
-        trial.X, trial.y, trial.treatment, trial.sample_weight, randomised=trial.randomised
+        trial.X, trial.y, trial.treatment, weight, randomised=randomised, groups=trial.groups
     )
     warned: list[Done] = []
     with open_store(resume, named, rows, test_size) as (results, keep):
@@ -159,23 +170,15 @@ def compare(
             keep(done)
             results[done.name, done.seed] = done.result
             warned += [done] if done.warned else []
-    frame = _tidy(results, list(named), seeds)
-    _warn_of_failures(frame, len(seeds))
-    _pass_on_warnings(warned, len(seeds))
+    lines = [
+        {"model": name, "split": split} | results[name, seed]
+        for name in named
+        for split, seed in enumerate(seeds)
+    ]
+    types = dict.fromkeys(MEASURED, "float64") | {"n_parameters": "Int64", "error": "object"}
+    frame = pd.DataFrame(lines, columns=["model", "split", *RESULT]).astype(types)
+    _warn(frame, warned, len(seeds))
     return Comparison(frame, test_size, seeds, trial.name, trial.n_rows)
-
-
-def _check_trial(trial: Any) -> None:
-    if not isinstance(trial, Trial):
-        raise ValueError(
-            f"trial should be a Trial, got {type(trial).__name__}. Make one: "
-            f"Trial(X, y, treatment)."
-        )
-    if trial.is_multi_arm:
-        raise ValueError(
-            f"trial should have two arms, got {listed(trial.arms)}. Compare on one arm and the "
-            f"control, for example trial.select_arm({trial.arms[1]!r})."
-        )
 
 
 def _seeds(
@@ -187,24 +190,13 @@ def _seeds(
             "random_state should be a whole number with resume, got None: the next run would make "
             "other splits. Pass random_state=0."
         )
+    # From one number on, so that ten splits are the first ten of a hundred.
     start = int(np.random.default_rng(random_state).integers(2**63))
     return tuple(np.random.SeedSequence(start).generate_state(splits, np.uint64).tolist())
 
 
-def _tidy(
-    results: Mapping[tuple[str, int], Result], names: list[str], seeds: Sequence[int]
-) -> pd.DataFrame:
-    lines = [
-        {"model": name, "split": split} | results[name, seed]
-        for name in names
-        for split, seed in enumerate(seeds)
-    ]
-    types = dict.fromkeys(MEASURED, "float64") | {"n_parameters": "Int64", "error": "object"}
-    return pd.DataFrame(lines, columns=["model", "split", *RESULT]).astype(types)
-
-
-def _warn_of_failures(frame: pd.DataFrame, n_splits: int) -> None:
-    """Once for each model."""
+def _warn(frame: pd.DataFrame, warned: list[Done], n_splits: int) -> None:
+    """Of failures, once for each model; of its own warnings, once for each model and category."""
     for name, errors in frame.dropna(subset=["error"]).groupby("model", sort=False)["error"]:
         warnings.warn(
             f"{name} should fit every split, got an error on {len(errors)} of {n_splits}, the "
@@ -213,10 +205,6 @@ def _warn_of_failures(frame: pd.DataFrame, n_splits: int) -> None:
             UserWarning,
             stacklevel=3,
         )
-
-
-def _pass_on_warnings(warned: list[Done], n_splits: int) -> None:
-    """Once for each model and category."""
     first: dict[tuple[str, type[Warning]], str] = {}
     counts: Counter[tuple[str, type[Warning]]] = Counter()
     for done in warned:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from pickle import PicklingError
-from types import CellType, CodeType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import joblib
@@ -83,10 +83,11 @@ def _read(path: Path) -> dict[Key, Result]:
 
 
 def _hash_of_trial(trial: Trial) -> str:
-    # A fingerprint would not do: with the rows in another order, a seed is another split. Column
+    # A sum of hashes would not do: with the rows in another order, a seed is another split. Column
     # by column, because the same frame may be laid out in memory in several ways.
     columns = [(str(name), trial.X[name].to_numpy()) for name in trial.X]
-    others = (trial.y, trial.treatment, trial.sample_weight, trial.randomised)
+    others: tuple[Any, ...] = (trial.y, trial.treatment, trial.sample_weight, trial.randomised)
+    others += () if trial.groups is None else (trial.groups,)
     return str(joblib.hash((columns, others)))
 
 
@@ -116,18 +117,13 @@ def _code_of(value: Any, around: tuple[Any, ...] = ()) -> tuple[Any, ...]:
     value = getattr(value, "__func__", value)
     if not isinstance(value, FunctionType) or value in around:
         return ()
-    cells = [cell.cell_contents for cell in value.__closure__ or () if _is_set(cell)]
-    within = [*cells, value.__defaults__, value.__kwdefaults__]
+    within: list[Any] = []
+    for cell in value.__closure__ or ():
+        with suppress(ValueError):  # a cell may be empty still
+            within.append(cell.cell_contents)
+    within += [value.__defaults__, value.__kwdefaults__]
     held = [_code_of(v, (*around, value)) or _hash_of_value(v) for v in within]
     return (*_text_of(value.__code__), held)
-
-
-def _is_set(cell: CellType) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return False
-    return True
 
 
 def _text_of(code: CodeType) -> tuple[Any, ...]:
@@ -139,7 +135,6 @@ def _text_of(code: CodeType) -> tuple[Any, ...]:
 
 
 def _hash_of_value(value: Any) -> str | None:
-    try:
+    with suppress(PicklingError, AttributeError, TypeError):
         return str(joblib.hash(value))
-    except (PicklingError, AttributeError, TypeError):
-        return None  # not seen
+    return None  # not seen

@@ -10,13 +10,18 @@ from auucmax.data.fetch import (
     fetch_social_pressure,
 )
 from auucmax.data.hillstrom import load_hillstrom
-from auucmax.data.randomisation import RandomisationReport, check_randomisation
+from auucmax.data.randomisation import (
+    FailedCheckError,
+    RandomisationReport,
+    check_randomisation,
+)
 from auucmax.data.splits import TrialKFold
 from auucmax.data.synthetic import SyntheticTrial, make_trial
 from auucmax.data.trial import Trial
 
 __all__ = [
     "DataNotFoundError",
+    "FailedCheckError",
     "RandomisationReport",
     "SyntheticTrial",
     "Trial",

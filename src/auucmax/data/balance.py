@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,9 @@ from auucmax.data.covariates import Covariates, Feature
 ROWS_PER_DEGREE = 200
 # An AUC or a correlation beyond this almost settles what it goes with.
 ALMOST_ONE = 0.99
+# Within an arm, hardly anything that was known before treatment predicts an outcome better than
+# this: an AUC, or the rank correlation of two normal numbers of which as many pairs agree.
+HIGH_AUC, HIGH_CORRELATION = 0.9, 0.95
 # Fewer rows of a class than this can be separated by chance.
 FEWEST = 20
 # A run of rows of one class at the end of a feature is no accident below this probability.
@@ -68,19 +71,15 @@ def differences(covariates: Covariates, moments: Moments) -> pd.DataFrame:
     """Means by arm and standardised difference of each real column, the largest first.
 
     difference = (mean_T - mean_C) / sqrt((var_T + var_C) / 2)
+
+    ``rows`` is how many rows the column tells from the others.
     """
     (control, treated), spread = moments.mean, np.sqrt(moments.variance.mean(axis=0))
     gap = treated - control
     with np.errstate(invalid="ignore", divide="ignore"):
         standardised = np.where(gap == 0, 0.0, gap / spread)
-    table = pd.DataFrame(
-        {
-            "feature": covariates.columns,
-            "control": control,
-            "treated": treated,
-            "difference": standardised,
-        }
-    )
+    found = {"feature": covariates.columns, "control": control, "treated": treated}
+    table = pd.DataFrame(found | {"difference": standardised, "rows": covariates.rows_apart()})
     order = np.argsort(-np.abs(np.nan_to_num(standardised, nan=0.0)), kind="stable")
     return table.iloc[order].reset_index(drop=True)
 
@@ -144,12 +143,22 @@ def _fit_logistic(
     covariates: Covariates, treated: Bools, centre: Floats, white: Floats, most_steps: int = 30
 ) -> float:
     """The largest log-likelihood, by Newton steps that are halved until they gain."""
-    share = treated.mean()
-    weights = np.zeros(white.shape[1] + 1)
+    share, size = treated.mean(), white.shape[1] + 1
+    weights = np.zeros(size)
     weights[0] = np.log(share / (1 - share))
 
-    def evaluate(w: Floats) -> tuple[float, Floats, Floats]:
-        return _logistic_terms(covariates, treated, centre, white, w)
+    def evaluate(weights: Floats) -> tuple[float, Floats, Floats]:
+        """Log-likelihood, its gradient and minus its Hessian."""
+        value, gradient, hessian = 0.0, np.zeros(size), np.zeros((size, size))
+        for rows, x in covariates.blocks():
+            z = np.ones((len(x), size))
+            z[:, 1:] = np.nan_to_num(x - centre, nan=0.0) @ white
+            margin, t = z @ weights, treated[rows]
+            value -= float(np.logaddexp(0.0, np.where(t, -margin, margin)).sum())
+            p = 0.5 * (1 + np.tanh(0.5 * margin))
+            gradient += (t - p) @ z
+            hessian += (z * (p * (1 - p))[:, None]).T @ z
+        return value, gradient, hessian
 
     value, gradient, hessian = evaluate(weights)
     for _ in range(most_steps):
@@ -166,25 +175,6 @@ def _fit_logistic(
             break
         weights, (value, gradient, hessian) = weights + step, new
     return value
-
-
-def _logistic_terms(
-    covariates: Covariates, treated: Bools, centre: Floats, white: Floats, weights: Floats
-) -> tuple[float, Floats, Floats]:
-    """Log-likelihood, its gradient and minus its Hessian."""
-    size = len(weights)
-    value, gradient, hessian = 0.0, np.zeros(size), np.zeros((size, size))
-    for rows, x in covariates.blocks():
-        z = np.empty((len(x), size))
-        z[:, 0] = 1.0
-        z[:, 1:] = np.nan_to_num(x - centre, nan=0.0) @ white
-        margin = z @ weights
-        t = treated[rows]
-        value -= float(np.logaddexp(0.0, np.where(t, -margin, margin)).sum())
-        p = 0.5 * (1 + np.tanh(0.5 * margin))
-        gradient += (t - p) @ z
-        hessian += (z * (p * (1 - p))[:, None]).T @ z
-    return value, gradient, hessian
 
 
 class ClassifierTest(NamedTuple):
@@ -209,11 +199,9 @@ def classifier_test(
         return ClassifierTest(0.5, len(test), None)
     from sklearn.ensemble import HistGradientBoostingClassifier
 
+    seed = int(rng.integers(2**31))
     model = HistGradientBoostingClassifier(
-        max_iter=50,
-        max_leaf_nodes=15,
-        early_stopping=False,
-        random_state=int(rng.integers(2**31)),
+        max_iter=50, max_leaf_nodes=15, early_stopping=False, random_state=seed
     )
     model.fit(covariates.table(fit), treated[fit])
     score = model.decision_function(covariates.table(test))
@@ -261,26 +249,31 @@ def missing_by_arm(covariates: Covariates, treated: Bools) -> pd.DataFrame:
                 [n_missing - in_treated, n_control - n_missing + in_treated],
             ]
         )
-        records.append(
-            (
-                feature.name,
-                table[1, 0] / n_control,
-                table[0, 0] / n_treated,
-                _two_by_two(table),
-            )
-        )
+        shares = table[1, 0] / n_control, table[0, 0] / n_treated
+        records.append((feature.name, *shares, equal_shares(table)))
     frame = pd.DataFrame(records, columns=["feature", "control", "treated", "p_value"])
     return frame.sort_values("p_value", kind="stable").reset_index(drop=True)
 
 
-def _two_by_two(table: NDArray[np.int64]) -> float:
-    """p-value of independence: chi-square, or Fisher's exact test if a cell is expected below 5."""
-    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
-    if expected.min() < 5:
-        from scipy.stats import fisher_exact
+def equal_shares(table: NDArray[np.int64]) -> float:
+    """p-value of the test that two arms, the rows of a 2 x 2 table of counts, have equal shares."""
+    from scipy.stats import chi2_contingency, fisher_exact
+    from scipy.stats.contingency import expected_freq
 
+    # Fisher's exact test needs no number of rows. The far tail, by which a trial is stopped, needs
+    # far more of them than the 5 in each cell that are enough for the middle of chi-square's law.
+    if expected_freq(table).min() < 100:
         return float(fisher_exact(table)[1])
-    return float(chdtrc(1, ((table - expected) ** 2 / expected).sum()))
+    return float(chi2_contingency(table, correction=False)[1])
+
+
+def holm(p: Floats) -> Floats:
+    """Holm's p-values, NaN ones left out: the i-th smallest of m times m - i + 1, made to rise."""
+    order, adjusted = np.argsort(p, kind="stable"), np.full(len(p), np.nan)
+    known = order[: np.count_nonzero(~np.isnan(p))]  # NaN is sorted last
+    times = len(known) - np.arange(len(known))
+    adjusted[known] = np.minimum(np.maximum.accumulate(times * p[known]), 1)
+    return adjusted
 
 
 def chi_square_counts(counts: NDArray[np.int64], shares: Floats) -> tuple[float, float]:
@@ -295,7 +288,8 @@ class Suspect:
     """A feature that should not be used before someone has looked at it.
 
     ``target`` is "outcome" or "treatment"; ``measure`` is "AUC" or "Spearman" (of the feature with
-    the target), or "rows" (how many rows at one end of the feature all have the same target).
+    the target), "rows" (how many rows at one end of the feature all have the same target), or
+    "values" (how many values the feature has, all of them in one arm: it is missing in the other).
     """
 
     feature: str
@@ -303,7 +297,27 @@ class Suspect:
     measure: str
     value: float
 
+    @property
+    def is_after(self) -> bool:
+        """Whether it looks like something that was not known before treatment.
+
+        It settles the outcome, or tells treated from control almost without fail. Treatment that
+        merely depends on a feature was not randomised.
+        """
+        return self.target == "outcome" or self.measure != "rows"
+
+    @property
+    def question(self) -> str:
+        """What to ask of a feature that predicts the outcome well, but not without fail."""
+        return (
+            f"{self.feature} predicts the {self.target} with {self.measure} {self.value:.2f}: was "
+            f"it known before treatment? If not, nothing may be learnt from it: pass --after "
+            f"{self.feature} (in Python after=)."
+        )
+
     def __str__(self) -> str:
+        if self.measure == "values":
+            return f"{self.feature}: all of its {self.value:,.0f} values are of rows of one arm"
         if self.measure == "rows":
             return (
                 f"{self.feature}: {self.value:,.0f} rows at one end of its values all have the "
@@ -318,34 +332,80 @@ def outcome_suspects(covariates: Covariates, y: Floats) -> tuple[Suspect, ...]:
     With two outcomes: an AUC of a feature alone above .99 (or below .01); or rows at one end of
     its values, at least 50 and 1% of the rarer outcome, that all have the rarer outcome where the
     rows next to them mostly have not (a sum spent, when the outcome is a visit). With more
-    outcomes: a rank correlation beyond .99.
+    outcomes: a rank correlation beyond .99; or the same as with two, of the lowest outcome against
+    all others, if a tenth of the rows have it (a visit, when the outcome is a sum spent).
     """
     values = pd.unique(y)
-    if len(values) == 2:
-        positive = y == values.max()
-        rarer = positive if 2 * positive.sum() <= len(y) else ~positive
-        least = max(50, int(0.01 * rarer.sum()))
-        return _found(_separator(f, rarer, "outcome", least) for f in covariates.features)
-    if len(values) > 2:
-        return _found(_correlate(feature, y) for feature in covariates.features)
-    return ()
-
-
-def treatment_suspects(covariates: Covariates, treated: Bools) -> tuple[Suspect, ...]:
-    """Features that tell who was treated: the treatment itself, or something that followed it.
-
-    An AUC of a feature alone above .99 (or below .01); or rows at one end of its values that are
-    all of one arm, more than chance could give (an e-mail opened, when only the treated got one).
-    """
+    if len(values) < 2:
+        return ()
+    above = y > values.min()
+    rarer = above if 2 * above.sum() <= len(y) else ~above
+    least = max(50, int(0.01 * rarer.sum()))
+    has_two = len(values) == 2 or above.mean() <= 0.9
     return _found(
-        _separator(feature, treated, "treatment", FEWEST)
-        or _separator(feature, ~treated, "treatment", FEWEST)
+        (len(values) > 2 and _correlate(feature, y))
+        or (_separator(feature, rarer, "outcome", least) if has_two else None)
         for feature in covariates.features
     )
 
 
-def _found(candidates: Iterable[Suspect | None]) -> tuple[Suspect, ...]:
-    return tuple(suspect for suspect in candidates if suspect is not None)
+def outcome_hints(
+    covariates: Covariates, y: Floats, treatment: NDArray[np.generic]
+) -> tuple[Suspect, ...]:
+    """Features that predict the outcome better than what was known before treatment mostly does.
+
+    Within one of the arms, where treatment explains nothing: an AUC beyond .9 of the lowest outcome
+    against all others; or, of more than two outcomes, a rank correlation beyond .95. Levels are
+    ordered by the means of other arms, or they would follow the noise of their own.
+    """
+    arms = [treatment == label for label in pd.unique(treatment)]
+    hints = (_hints(feature, y, arm) for feature in covariates.features for arm in arms)
+    strongest: dict[str, Suspect] = {}
+    for hint in (one for some in hints for one in some):
+        known = strongest.get(hint.feature)
+        if known is None or hint.value > known.value:
+            strongest[hint.feature] = hint
+    return tuple(strongest.values())
+
+
+def _hints(feature: Feature, y: Floats, arm: Bools) -> Iterator[Suspect]:
+    above = y > y.min()
+    two = len(pd.unique(y)) == 2
+    for rows, order in _orders(feature, y, ~arm):
+        own, order = rows & arm, order[arm[rows]]
+        label = above[own]
+        if min(label.sum(), (~label).sum()) >= FEWEST and (two or above.mean() <= 0.9):
+            auc = rank_auc(order, label)[0]
+            if max(auc, 1 - auc) > HIGH_AUC:
+                yield Suspect(feature.name, "outcome", "AUC", max(auc, 1 - auc))
+        correlation = 0.0 if two else _rank_correlation(order, y[own])
+        if correlation > HIGH_CORRELATION:
+            yield Suspect(feature.name, "outcome", "Spearman", correlation)
+
+
+def treatment_suspects(covariates: Covariates, treated: Bools) -> tuple[Suspect, ...]:
+    """Features that tell who was treated.
+
+    An AUC of a feature alone above .99 (or below .01), or values in one arm only: the treatment
+    itself, or something that followed it. Or rows at one end of its values that are all of one arm,
+    more than chance could give: treatment depends on it.
+    """
+    return _found(_follower(feature, treated) for feature in covariates.features)
+
+
+def _follower(feature: Feature, treated: Bools) -> Suspect | None:
+    found = _separator(feature, treated, "treatment", FEWEST)
+    found = found or _separator(feature, ~treated, "treatment", FEWEST)
+    if found is None or found.measure == "AUC":
+        return found
+    missing = feature.missing
+    if missing[treated].all() or missing[~treated].all():
+        return Suspect(feature.name, "treatment", "values", float(np.count_nonzero(~missing)))
+    return found
+
+
+def _found(candidates: Iterable[Suspect | Literal[False] | None]) -> tuple[Suspect, ...]:
+    return tuple(suspect for suspect in candidates if suspect)
 
 
 def _separator(feature: Feature, positive: Bools, target: str, least: int) -> Suspect | None:
@@ -367,31 +427,41 @@ def _separator(feature: Feature, positive: Bools, target: str, least: int) -> Su
 
 def _correlate(feature: Feature, y: Floats) -> Suspect | None:
     for rows, order in _orders(feature, y):
-        if len(order) < FEWEST:
-            continue
-        ranks = pd.DataFrame({"x": order, "y": y[rows]}).rank().to_numpy()
-        spread = ranks.std(axis=0)
-        if spread.min() == 0:
-            continue
-        centred = ranks - ranks.mean(axis=0)
-        correlation = abs(float(np.mean(centred[:, 0] * centred[:, 1]) / spread.prod()))
+        correlation = _rank_correlation(order, y[rows])
         if correlation > ALMOST_ONE:
             return Suspect(feature.name, "outcome", "Spearman", correlation)
     return None
 
 
-def _orders(feature: Feature, target: Floats) -> Iterator[tuple[Bools, Floats]]:
+def _rank_correlation(order: Floats, y: Floats) -> float:
+    """The size of the rank correlation; 0 of few rows, and of values that are all the same."""
+    if len(order) < FEWEST:
+        return 0.0
+    ranks = pd.DataFrame({"x": order, "y": y}).rank().to_numpy()
+    spread = ranks.std(axis=0)
+    if spread.min() == 0:
+        return 0.0
+    centred = ranks - ranks.mean(axis=0)
+    return abs(float(np.mean(centred[:, 0] * centred[:, 1]) / spread.prod()))
+
+
+def _orders(
+    feature: Feature, target: Floats, learnt: Bools | None = None
+) -> Iterator[tuple[Bools, Floats]]:
     """Ways to order rows by a feature: their mask, and a number for each.
 
     Numbers order the rows that have one; being missing or not orders all rows; levels (missing
-    among them) are ordered by the mean of the target, if there are rows enough for means.
+    among them) are ordered by the mean of the target, if there are rows enough for means: that of
+    the rows ``learnt``, or of all.
     """
     every = np.ones(len(target), dtype=bool)
     if feature.levels:
         codes = feature.values + 1
         if len(codes) >= FEWEST * (len(feature.levels) + 1):
-            size = np.maximum(np.bincount(codes), 1)
-            yield every, (np.bincount(codes, weights=target) / size)[codes]
+            some = slice(None) if learnt is None else learnt
+            known = pd.Series(target[some]).groupby(codes[some]).mean()
+            means = known.reindex(range(len(feature.levels) + 1), fill_value=target.mean())
+            yield every, means.to_numpy()[codes]
         return
     missing = feature.missing
     if not missing.all():

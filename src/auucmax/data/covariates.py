@@ -80,11 +80,39 @@ class Covariates:
         features = tuple(replace(f, values=f.values[rows]) for f in self.features)
         return Covariates(features, self.skipped, len(rows))
 
+    def rows_apart(self) -> list[int]:
+        """Of each real column, how many rows it tells from the others: those of a level, or those
+        without it if they are fewer; of a number, those with another value than most.
+
+        >>> frame = pd.DataFrame({"home": ["yes", "no", "no"], "age": [20, 30, 40]})
+        >>> encode(frame).rows_apart()
+        [1, 1, 2]
+        """
+        found: list[int] = []
+        for feature in self.features:
+            known = feature.values[~feature.missing]
+            if feature.levels:
+                counts = np.bincount(known, minlength=len(feature.levels)).tolist()
+                found += [min(count, len(known) - count) for count in counts]
+            else:
+                # A value that most rows have is the median; without one, many differ from it.
+                same = np.count_nonzero(known == np.median(known)) if len(known) else 0
+                found.append(len(known) - int(same))
+        return found
+
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Rows in blocks: their slice, and their real columns (m, k) with NaN where missing."""
         for start in range(0, self.n_rows, BLOCK):
             rows = slice(start, min(start + BLOCK, self.n_rows))
-            yield rows, self._real_columns(rows)
+            out, at = np.empty((rows.stop - start, len(self.columns))), 0
+            for feature in self.features:
+                own = feature.numbers(rows)[:, None]
+                if feature.levels:
+                    is_level = own == np.arange(len(feature.levels))
+                    own = np.where(np.isnan(own), np.nan, is_level)
+                out[:, at : at + own.shape[1]] = own
+                at += own.shape[1]
+            yield rows, out
 
     def table(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
         """One column a feature (codes for categories) of these rows, for trees."""
@@ -93,20 +121,6 @@ class Covariates:
         most = np.finfo(np.float32).max
         for j, feature in enumerate(self.features):
             out[:, j] = np.clip(feature.numbers(rows), -most, most)
-        return out
-
-    def _real_columns(self, rows: slice) -> NDArray[np.float64]:
-        out = np.empty((rows.stop - rows.start, len(self.columns)))
-        at = 0
-        for feature in self.features:
-            values = feature.numbers(rows)
-            if not feature.levels:
-                out[:, at] = values
-                at += 1
-                continue
-            for code in range(len(feature.levels)):
-                out[:, at] = np.where(np.isnan(values), np.nan, values == code)
-                at += 1
         return out
 
 
@@ -138,7 +152,13 @@ def _encode_column(name: str, column: pd.Series) -> Feature | str:
             column = column / pd.Timedelta(days=1)
         kind = kind_of(column)
         if kind not in ("category", "mixed"):
-            return _of_numbers(name, _numbers(column, kind))
+            numbers = _numbers(column, kind)
+            known = numbers[np.isfinite(numbers)]
+            if known.size == 0:
+                return f"{name!r} has no values"
+            if known.min() == known.max() and known.size == len(numbers):
+                return f"{name!r} has one value only"
+            return Feature(name, numbers)
         codes, texts = texts_of(column, kind)
     except (OverflowError, ValueError):
         # Values of no kind, such as lists; or numbers that float64 cannot hold, or tell apart.
@@ -156,15 +176,6 @@ def _numbers(column: pd.Series, kind: str) -> NDArray[Any]:
     numbers = numbers_of(column, kind, finite=False)
     # fmin leaves NaN out, and has nothing to say where all are.
     return numbers - np.fmin.reduce(numbers, initial=np.inf) if kind == "date" else numbers
-
-
-def _of_numbers(name: str, numbers: NDArray[Any]) -> Feature | str:
-    known = numbers[np.isfinite(numbers)]
-    if known.size == 0:
-        return f"{name!r} has no values"
-    if known.min() == known.max() and known.size == len(numbers):
-        return f"{name!r} has one value only"
-    return Feature(name, numbers)
 
 
 def _of_texts(name: str, codes: NDArray[np.intp], texts: list[str]) -> Feature | str:

@@ -6,7 +6,9 @@ Databases are opened to read only, and whole numbers keep all their digits.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -14,10 +16,21 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
+from auucmax._files import private_folder
 from auucmax._optional import import_optional
 from auucmax._validation import listed
 from auucmax.data.table_errors import TableError, check_columns, one_line
-from auucmax.encoding.kinds import KINDS_OF_COLUMNS, ZONE_TYPE, type_of_texts
+from auucmax.encoding.kinds import (
+    KINDS_BY_DECIMAL,
+    WRITTEN_AS,
+    WRITTEN_WORDS,
+    ZONE_TYPE,
+    has_another_decimal,
+    has_dates,
+    is_unclear,
+    kinds_of_columns,
+    type_of_texts,
+)
 
 _SELECT = re.compile(r"\s*(select|with|from|table|values)\s", re.IGNORECASE)
 _AS_TEXT = ("UUID", "TIME", "TIME WITH TIME ZONE", "INTERVAL", "BIT")
@@ -30,25 +43,26 @@ _TABLES = """
 """
 
 
-def connect(database: str = ":memory:", **options: Any) -> Any:
-    """A DuckDB connection that fetches nothing from elsewhere."""
+@contextmanager
+def connect(database: str = ":memory:") -> Iterator[Any]:
+    """A DuckDB connection that reads only, and fetches nothing from elsewhere.
+
+    A database may hold views that read any file of the machine: of it, only tables are read.
+    """
     import duckdb
 
-    # Reading a table is no reason to fetch software.
-    config: Any = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    return duckdb.connect(database, config=config, **options)
-
-
-def read_duckdb(
-    file: str, query: str | None, columns: Sequence[str] | None, name: str
-) -> pd.DataFrame:
-    """The rows of a SELECT, or of a table, of a DuckDB database; ``name`` is for messages."""
-    advice = "Check the file and the query."
-    with (
-        one_line(name, "a DuckDB database and the query one of it", advice),
-        connect(file, read_only=True) as db,
-    ):
-        return Reading.of(db, duckdb_select(db, query, name), columns, name).frame(db)
+    is_file = database != ":memory:"
+    with private_folder() as folder:
+        config: Any = {
+            # Reading a table is no reason to fetch software.
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "python_enable_replacements": False,  # or a variable of ours could be taken for a table
+            "enable_external_access": not is_file,
+            "temp_directory": str(folder),  # not beside the database
+        }
+        with duckdb.connect(database, read_only=is_file, config=config) as db:
+            yield db
 
 
 def duckdb_select(db: Any, query: str | None, name: str) -> str:
@@ -95,6 +109,7 @@ def read_postgres(url: str, query: str | None) -> pd.DataFrame:
         psycopg.connect(url, connect_timeout=_CONNECT_SECONDS) as connection,
     ):
         connection.read_only = True
+        connection.execute("SET default_transaction_read_only = on")
         for kind in ("uuid", "time", "timetz"):
             connection.adapters.register_loader(kind, string.TextLoader)
         tables = connection.execute(
@@ -104,30 +119,36 @@ def read_postgres(url: str, query: str | None) -> pd.DataFrame:
         ).fetchall()
         names = [table if schema == "public" else f"{schema}.{table}" for schema, table in tables]
         sql = _query(query, names, name, lambda table: ".".join(map(quoted, table.split("."))))
-        cursor = connection.execute(sql.encode())
+        # The protocol of a pipeline takes one statement: none that ends the transaction, say.
+        with connection.pipeline():
+            cursor = connection.execute(sql.encode())
+            rows = cursor.fetchall()
         titles = [column.name for column in cursor.description or ()]
-        frame = pd.DataFrame(cursor.fetchall(), columns=titles, dtype=object)
-    parts = [_inferred(frame.iloc[:, place]) for place in range(len(titles))]
+        frame = pd.DataFrame(rows, columns=titles, dtype=object)
+    parts = []
+    for place in range(len(titles)):
+        values = frame.iloc[:, place]
+        # Not whole numbers among missing ones: floats would round the long ones.
+        whole = pd.api.types.infer_dtype(values, skipna=True) == "integer"
+        parts.append(values if whole and values.isna().any() else values.infer_objects())
     return pd.concat(parts, axis=1) if parts else frame
-
-
-def _inferred(values: pd.Series) -> pd.Series:
-    """Objects as their kind, but not whole numbers among missing ones: floats round long ones."""
-    if values.isna().any() and pd.api.types.infer_dtype(values, skipna=True) == "integer":
-        return values
-    return values.infer_objects()
 
 
 def address_name(url: str) -> str:
     """Host and database, never the password."""
     try:
+        # What is no part of a password would be told as a host or a port.
+        user, _, _ = url.split("://", 1)[1].rpartition("@")
+        if re.search(r"[\s/?#@]|%(?![0-9A-Fa-f]{2})", user):
+            raise ValueError
         parts = urlsplit(url)
         return f"{parts.hostname or 'localhost'}{parts.path}"
-    except ValueError as error:
+    except ValueError:
         raise TableError(
-            "source should be an address postgresql://user@host/database, got one that cannot be "
-            "parsed. Check it."
-        ) from error
+            "source should be an address postgresql://user:password@host/database, got one that "
+            "cannot be parsed. Check it; in a password write %40 for @, %2F for / and %25 for "
+            "%."
+        ) from None
 
 
 class Reading(NamedTuple):
@@ -151,16 +172,22 @@ class Reading(NamedTuple):
         columns: Sequence[str] | None,
         name: str,
         texts: Mapping[str, int] = MappingProxyType({}),
+        decimal: str | None = None,
     ) -> Reading:
-        """Of what the SQL ``table`` gives, only the columns asked for; ``texts`` have no type."""
+        """Of what the SQL ``table`` gives, only the columns asked for; ``texts`` have no type.
+
+        They have the kinds that each may turn out to be; ``decimal`` is the sign, if it is known.
+        """
         relation = db.sql(table)
         types = dict(zip(relation.columns, map(str, relation.types), strict=True))
         chosen = list(types) if columns is None else list(columns)
         check_columns(chosen, list(types), name)
         if untyped := [c for c in chosen if c in texts]:
             cells = relation.project(", ".join(map(quoted, untyped)))
-            kinds = dict(cells.query("cells", KINDS_OF_COLUMNS).fetchall())
+            kinds = dict(cells.query("cells", kinds_of_columns(decimal)).fetchall())
             types |= {c: type_of_texts(kinds.get(c, 0), texts[c]) for c in untyped}
+            of_csv = {c: kinds.get(c, 0) for c in untyped if texts[c] == KINDS_BY_DECIMAL[decimal]}
+            _tell_written(name, types, of_csv, decimal)
         whole = tuple(c for c in chosen if _WHOLE.fullmatch(types[c]))
         zoned = tuple(c for c in chosen if types[c] == ZONE_TYPE)
         parts = [f"{_converted(quoted(c), types[c])} AS {quoted(c)}" for c in chosen]
@@ -206,10 +233,46 @@ class Reading(NamedTuple):
         return frame
 
 
+def _tell_written(
+    table: str, types: Mapping[str, str], kinds: Mapping[str, int], decimal: str | None
+) -> None:
+    """What was decided of numbers and dates that are not written plainly."""
+    told: dict[str, list[str]] = {}
+    for column, own in kinds.items():
+        if text := _told_of(types[column], own, decimal):
+            told.setdefault(text, []).append(column)
+    for text, columns in told.items():
+        warnings.warn(f"{listed(columns)} of {table} is read as {text}", UserWarning, stacklevel=6)
+
+
+def _told_of(type_: str, kinds: int, decimal: str | None) -> str | None:
+    """As what a column is read, and how to change it, if it could be something else."""
+    if decimal is not None and has_another_decimal(kinds, decimal):
+        return (
+            f"texts: not all are numbers with the decimal sign that was named, {decimal!r}. Check "
+            f"it."
+        )
+    if not is_unclear(kinds) or (decimal is not None and not has_dates(kinds)):
+        return None
+    if type_ in WRITTEN_WORDS:
+        return f"{WRITTEN_WORDS[type_]}."
+    if has_dates(kinds):
+        return (
+            "texts: dates as 1/2/2024 can mean two things. Write 2024-02-01 to have them read as "
+            "such."
+        )
+    return (
+        "texts: numbers as 1,234 can mean two things. Say which sign is before decimals: "
+        "decimal=',' or decimal='.'."
+    )
+
+
 def _converted(column: str, type_: str) -> str:
     """SQL of a column as pandas takes it."""
     if _WHOLE.fullmatch(type_):
         return f"TRY_CAST({column} AS BIGINT)"
+    if type_ in WRITTEN_AS:
+        return WRITTEN_AS[type_].format(column)
     if type_ == ZONE_TYPE:  # in UTC, whatever the zone of the machine
         return f"make_timestamp(epoch_us(CAST({column} AS {type_})))"
     return f"CAST({column} AS {'VARCHAR' if type_ in _AS_TEXT else type_})"

@@ -336,6 +336,7 @@ def _locate(source: Source, data_dir: Directory, allowed: bool) -> Path:
             for path in (folder / source.folder / name, folder / name):
                 if path.is_file():
                     return path
+    # Where the user has named a folder, a download belongs there and not into a hidden cache.
     home = next((folder for folder in folders[:-1] if _writable(folder)), cache)
     path = home / source.folder / source.names[0]
     if source.url is None:

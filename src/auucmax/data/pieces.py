@@ -7,9 +7,10 @@ have the same columns of the same kinds. A frame is a table of one piece (:func:
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +18,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from auucmax._files import DATABASES
 from auucmax._progress import track
-from auucmax.data.databases import Reading, connect, duckdb_select
-from auucmax.data.fingerprint import mix_bits
+from auucmax.data.databases import Reading
+from auucmax.data.hashing import mix_bits
 from auucmax.data.reading import (
-    ADVICE,
     WORDS,
     as_kinds,
+    by_duckdb,
     check_has_rows,
-    check_no_query,
     locate_files,
-    plan_files,
+    plan_reading,
     read_table,
 )
-from auucmax.data.table_errors import check_columns, one_line
+from auucmax.data.table_errors import check_columns
+from auucmax.data.text_files import TextForm, utf8_files
 
 PIECE_ROWS = 2**17
 #: Bytes that the rows of a fit take at their peak, for a byte of the frame of them: in a frame of
@@ -48,19 +50,18 @@ _ELSEWHERE = 4 * 2**30  # bytes, where the system does not say how much is free
 class PiecedTable:
     """A table that stays on the disk; made by :func:`open_table`.
 
-    Attributes
-    ----------
-    name : for messages. columns : names. n_rows : number of rows.
-    n_bytes : about what a frame of all rows would take.
+    ``name`` is for messages, ``n_bytes`` about what a frame of all rows would take. ``copies`` are
+    files in UTF-8, if those of the table are not, which are removed when the table is no more.
     """
 
     name: str
     n_rows: int
     n_bytes: int
     reading: Reading
-    database: str
-    what: tuple[str, str]
+    files: tuple[str, ...]
+    kind: str
     piece_rows: int = PIECE_ROWS
+    copies: _Copies | None = field(default=None, repr=False, compare=False)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -69,27 +70,21 @@ class PiecedTable:
     @property
     def size(self) -> str:
         """About what a frame of all rows would take, in words."""
-        return (
-            f"{self.n_bytes / 1e9:,.1f} GB"
-            if self.n_bytes > 1e9
-            else f"{self.n_bytes / 1e6:,.0f} MB"
-        )
-
-    def rows_in(self, n_bytes: int) -> int:
-        """How many rows of a frame take so many bytes, about."""
-        return max(n_bytes * self.n_rows // self.n_bytes, 1_000)
+        n_bytes = self.n_bytes
+        return f"{n_bytes / 1e9:,.1f} GB" if n_bytes > 1e9 else f"{n_bytes / 1e6:,.0f} MB"
 
     @property
     def sample_rows(self) -> int:
         """How many rows are enough where not all are needed."""
-        return min(SAMPLE_ROWS, self.rows_in(_SAMPLE_BYTES))
+        # Fewer if they are wide.
+        return min(SAMPLE_ROWS, max(_SAMPLE_BYTES * self.n_rows // self.n_bytes, 1_000))
 
     def pieces(self, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
         """All rows in their order, some at a time; only these columns, if some are named."""
         if columns is not None:
             check_columns(columns, self.columns, self.name)
         reading = self.reading if columns is None else self.reading.only(columns)
-        with one_line(self.name, *self.what), _connected(self.database) as db:
+        with by_duckdb(self.files, self.kind, self.name) as db:
             first = 0
             pieces = reading.pieces(db, self.piece_rows)
             for piece in track(pieces, -(-self.n_rows // self.piece_rows), f"reading {self.name}"):
@@ -126,16 +121,28 @@ def pieces_of(
         yield table if columns is None else table[list(columns)]
 
 
+class _Copies:
+    """Holds what a stack holds for as long as somebody holds it."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        weakref.finalize(self, stack.close)
+
+
 def open_table(
-    source: str | Path, *, query: str | None = None, memory: float | None = None
+    source: str | Path,
+    *,
+    query: str | None = None,
+    memory: float | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
 ) -> pd.DataFrame | PiecedTable:
     """The rows of a table: all of them as a frame, or piece by piece if they would not fit.
 
     Parameters
     ----------
-    source, query : as in :func:`auucmax.data.read_table`. CSV, Parquet and JSON files and DuckDB
-        databases are read piece by piece where they are too large; a query must give its rows in
-        the same order every time.
+    source, query, decimal, encoding : as in :func:`auucmax.data.read_table`. CSV, Parquet and JSON
+        files and DuckDB databases are read piece by piece where they are too large; a query must
+        give its rows in the same order every time.
     memory : bytes that may be used; default: what the system says is free.
 
     Examples
@@ -151,17 +158,40 @@ def open_table(
     (1000, [1000])
     >>> folder.cleanup()
     """
-    address = str(source)
+    form = TextForm.checked(decimal, encoding)
     limit = max(free_memory(), _ALWAYS) if memory is None else memory
-    if address.startswith(("postgresql://", "postgres://")):
-        return read_table(source, query=query)
-    files, kind, name = locate_files(address)
-    if kind not in (*WORDS, "database") or _surely_fits(files, kind, limit):
-        return read_table(source, query=query)
-    table = _pieced(files, kind, query, name)
-    if WORKING * table.n_bytes <= limit:  # the first rows may be short ones
-        table = replace(table, n_bytes=_bytes_of_sample(table))
-    return table if WORKING * table.n_bytes > limit else read_table(source, query=query)
+    if not str(source).startswith(DATABASES):
+        files, kind, name = locate_files(str(source), query)
+        form.check_kind(kind, name)
+        if kind in WORDS and not _surely_fits(files, kind, limit):
+            table = _in_pieces(files, kind, name, query, form, limit)
+            if WORKING * table.n_bytes > limit:
+                return table
+    return read_table(source, query=query, decimal=decimal, encoding=encoding)
+
+
+def _in_pieces(
+    files: list[str], kind: str, name: str, query: str | None, form: TextForm, limit: float
+) -> PiecedTable:
+    """The table, whose size is known the better the nearer it is to the limit."""
+    stack = ExitStack()
+    copies = _Copies(stack)
+    with by_duckdb(files, kind, name) as db:
+        files = utf8_files(files, form.encoding, stack)
+        reading = plan_reading(db, files, kind, name, query=query, decimal=form.decimal)
+        ((n_rows,),) = db.sql(f"SELECT count(*) FROM ({reading.sql})").fetchall()
+        check_has_rows(n_rows, name)
+        # By a cursor of its own: a connection with rows left to fetch answers nothing else.
+        with db.cursor() as cursor:
+            first = next(reading.pieces(cursor, PIECE_ROWS))
+        size = _bytes(first, n_rows)
+        settled = reading.settled(db)
+        table = PiecedTable(name, n_rows, size, settled, tuple(files), kind, copies=copies)
+        if WORKING * size <= limit:  # the first rows may be short ones: some from all over
+            sample = f"SELECT * FROM ({reading.sql}) USING SAMPLE 10000 ROWS (reservoir, 0)"
+            rows = table.reading._replace(sql=sample).frame(db)
+            table = replace(table, n_bytes=_bytes(rows, n_rows))
+    return table
 
 
 def _surely_fits(files: Sequence[str], kind: str, limit: float) -> bool:
@@ -173,34 +203,9 @@ def _surely_fits(files: Sequence[str], kind: str, limit: float) -> bool:
     return WORKING * (_UNPACKED if packed else _UNFOLDED) * n_bytes < limit
 
 
-def _pieced(files: list[str], kind: str, query: str | None, name: str) -> PiecedTable:
-    database = files[0] if kind == "database" else ":memory:"
-    what = (WORDS[kind], ADVICE) if kind in WORDS else (
-        "a DuckDB database and the query one of it", "Check the file and the query."
-    )  # fmt: skip
-    with one_line(name, *what), _connected(database) as db:
-        if kind == "database":
-            reading = Reading.of(db, duckdb_select(db, query, name), None, name)
-        else:
-            check_no_query(query, name)
-            reading = plan_files(db, files, kind, None, name)
-        ((n_rows,),) = db.sql(f"SELECT count(*) FROM ({reading.sql})").fetchall()
-        check_has_rows(n_rows, name)
-        first = next(reading.pieces(db, PIECE_ROWS))
-        n_bytes = int(first.memory_usage(deep=True).sum() * n_rows / len(first))
-        return PiecedTable(name, n_rows, n_bytes, reading.settled(db), database, what)
-
-
-def _bytes_of_sample(table: PiecedTable) -> int:
-    """About what a frame takes, by rows from all over the table."""
-    with one_line(table.name, *table.what), _connected(table.database) as db:
-        sample = f"SELECT * FROM ({table.reading.sql}) USING SAMPLE 10000 ROWS (reservoir, 0)"
-        frame = table.reading._replace(sql=sample).frame(db)
-    return int(frame.memory_usage(deep=True).sum() * table.n_rows / max(len(frame), 1))
-
-
-def _connected(database: str) -> Any:
-    return connect() if database == ":memory:" else connect(database, read_only=True)
+def _bytes(rows: pd.DataFrame, n_rows: int) -> int:
+    """About what a frame of ``n_rows`` such rows takes."""
+    return int(rows.memory_usage(deep=True).sum() * n_rows / len(rows))
 
 
 def free_memory() -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -29,8 +30,32 @@ BY_CLUSTER = 0.5
 NEARLY_NONE = 0.1
 # With less expected than this, clusters without variation may be an accident.
 ENOUGH = 10.0
+LEAST_GROUPS = 20  #: different values of a column that may be a household or a shop
 # Below this standardised difference an imbalance is too small to matter much to an average.
 SMALL = 0.02
+_GROUPS_ASKED = (
+    "Do rows of one {} belong together, as of a household or a shop? Treatment goes by it. Then "
+    "pass --groups {} (the parameter groups in Python): without, intervals and certificates are "
+    "too good, and the tests may blame a fair trial."
+)
+# A corrected p-value below this stops what would follow; one good trial in a hundred must not be.
+STOP = 1e-4
+
+
+class FailedCheckError(ValueError):
+    """The rows do not look like those of a randomised trial, or a feature gives the outcome away.
+
+    ``report`` is the :class:`RandomisationReport` that says so.
+    """
+
+    exit_code = 1  # of commands: nothing is wrong with the input as such
+
+    def __init__(self, report: RandomisationReport) -> None:
+        super().__init__(
+            f"{' '.join([report.verdict, *report.advice])} To go on all the same, without a "
+            f"certificate, pass despite_check=True."
+        )
+        self.report = report
 
 
 def check_randomisation(
@@ -38,6 +63,9 @@ def check_randomisation(
     *,
     groups: ArrayLike | None = None,
     expected_share: float | Mapping[Any, float] | Sequence[float] | None = None,
+    missing_outcomes: Mapping[str, tuple[int, int]] | None = None,
+    ignore: Collection[str] = (),
+    after: Collection[str] = (),
     alpha: float = 0.01,
     random_state: int | np.random.Generator | None = 0,
 ) -> RandomisationReport:
@@ -45,7 +73,7 @@ def check_randomisation(
 
     A raw AUUC is a difference between the arms among those with high scores. If the chance of
     treatment depends on the features, a score that has learnt who was treated gains by it, and
-    comparing rankings misleads: so test first. Four questions, for each arm against the control:
+    comparing rankings misleads: so test first. Five questions, for each arm against the control:
 
     * *Sample ratio*: are the arms of the planned sizes? Chi-square test of the counts, if
       ``expected_share`` is given.
@@ -54,13 +82,19 @@ def check_randomisation(
       against none; and the AUC, on unseen rows, of boosted trees. The standardised differences
       that are shown are those of the values themselves.
     * *Missing values*: are they as frequent in both arms? A test for each feature that has any.
-    * *Disguise*: does a feature almost settle the outcome, or tell who was treated? Such features
-      are named, and left out of the other tests.
+    * *Attrition*: are outcomes missing as often in both arms? If ``missing_outcomes`` is given.
+    * *Disguise*: does a feature almost settle the outcome, or tell treated from control almost
+      without fail (an AUC above .99, or values in one arm only)? It was then known only after
+      treatment, and says nothing of the randomisation: it is named, and left out of the other
+      tests. Any lesser dependence of treatment on a feature is a lack of randomisation. A feature
+      that predicts the outcome well, if not so well (an AUC above .9 within an arm), is asked
+      about.
 
     p-values are corrected by Holm's method over all tests, so a properly randomised trial is
-    blamed with a probability of about ``alpha`` at most. Weights of the rows are not used. Where
-    only some rows were randomised (``trial.randomised``), those are tested. A trial of which
-    nothing could be tested is not ``ok``.
+    blamed with a probability of about ``alpha`` at most. Below .0001 the check ``stops`` what would
+    follow, such as :func:`auucmax.trial_model.fit_trial_model`; so does a feature in disguise.
+    Weights of the rows are not used. Where only some rows were randomised (``trial.randomised``),
+    those are tested. A trial of which nothing could be tested is not ``ok``.
 
     Parameters
     ----------
@@ -71,10 +105,20 @@ def check_randomisation(
         randomisation. One row of each cluster, drawn at random, then enters all tests; sizes and
         ``expected_share`` are those of clusters. If treatment varies within clusters (half as much
         as among independent rows, or more), rows were randomised by themselves: all are tested.
-        Without ``groups``, a ``trial.id`` by which treatment goes gives a warning.
+        Default: ``trial.groups``. Without groups, a ``trial.id`` by which treatment goes gives a
+        warning.
     expected_share : float, mapping or sequence, optional
         Planned share of the treated rows. With several arms: a mapping of labels (or printed
         names) to shares, or the shares in the order of ``trial.arms``, control first.
+    missing_outcomes : mapping, optional
+        By the printed name of each arm: how many rows have no outcome, and how many were assigned,
+        these included. The rows themselves are not in the trial.
+    ignore : names of features, default none
+        Features that no model learns from. They are tested as all others; but one in disguise does
+        no harm then, and becomes a note.
+    after : names of features, default none
+        What was recorded after treatment, such as other outcomes. It is not tested, and the verdict
+        says on which condition it holds.
     alpha : float, default 0.01
     random_state : int, Generator or None, default 0
         Chooses the row of each cluster, and the rows of the classifier.
@@ -93,33 +137,33 @@ def check_randomisation(
     >>> print(report.verdict)
     No evidence against randomisation (3 tests, smallest corrected p = 1).
     """
+    _check_kind(trial)
     check_level(alpha, "alpha")
     rng = np.random.default_rng(random_state)
-    codes = _check_arguments(trial, groups)
+    groups = trial.groups if groups is None else groups
+    codes = None if groups is None else check_groups(groups, trial.n_rows)
     if trial.randomised is not None:
         codes = None if codes is None else codes[trial.randomised]
         trial = trial.take(trial.randomised)
-    grouping = ""
-    if codes is None:
-        warn_of_clusters(trial)
-    else:
-        trial, grouping = independent_rows(trial, codes, rng)
-    counts = {
-        name: int((trial.treatment == label).sum())
-        for name, label in zip(trial.arm_names or (), trial.arms, strict=True)
-    }
+    n_given = trial.n_rows
+    households = () if codes is not None else group_columns(trial.X, trial.treatment)
+    trial, grouping = independent_rows(trial, codes, rng)
+    counts = _counts(trial)
     shares = None if expected_share is None else _planned_shares(expected_share, trial)
-    covariates = encode(trial.X)
-    suspects = _suspects(covariates, trial, rng)
-    covariates = covariates.without({suspect.feature for suspect in suspects})
+    covariates = encode(trial.X[[name for name in trial.X if name not in after]])
+    suspects, in_disguise, doubts = _suspects(covariates, trial, rng)
+    covariates = covariates.without(in_disguise)
     # Small matrices and trees: threads cost more than they save, far more on a busy machine.
     with threadpool_limits(1):
-        arms = [_check_arm(*arm, rng) for arm in _arms(trial, covariates)]
+        arms = [_check_arm(*arm, rng, alpha) for arm in _arms(trial, covariates)]
     tests = [] if shares is None else [_sample_ratio(counts, shares)]
+    tests += _attrition(missing_outcomes, trial, trial.n_rows / n_given)
     tests += [test for arm in arms for test in arm.tests]
-    notes = [*covariates.skipped, *(note for arm in arms for note in arm.notes)]
-    if shares is None:
-        notes.insert(0, "the sizes of the arms (pass expected_share, the planned share)")
+    harmless = [found for found in suspects if found.feature in ignore and found.is_after]
+    unplanned = ["the sizes of the arms (pass expected_share, the planned share)"]
+    notes = unplanned if shares is None else []
+    notes += [*covariates.skipped, *(note for arm in arms for note in arm.notes)]
+    notes += [_why_untested(suspect) for suspect in harmless]
     return RandomisationReport(
         trial_name=trial.name,
         n_rows=trial.n_rows,
@@ -129,21 +173,30 @@ def check_randomisation(
         tests=_corrected(tests),
         differences=_stacked([arm.differences for arm in arms], "difference"),
         missing=_stacked([arm.missing for arm in arms], "p_value"),
-        suspects=suspects,
-        detectable_difference=max(arm.detectable(alpha) for arm in arms),
+        suspects=tuple(suspect for suspect in suspects if suspect not in harmless),
+        detectable_difference=max(arm.detectable for arm in arms),
         notes=tuple(dict.fromkeys(notes)),
         grouping=grouping,
+        provided=(*after, *(found.feature for found in harmless if found.target == "treatment")),
+        households=tuple(households),
+        doubts=tuple(found for found in doubts if found.feature not in ignore),
     )
 
 
-def _check_arguments(trial: object, groups: ArrayLike | None) -> NDArray[np.intp] | None:
-    """The cluster numbers of the rows, if any."""
+def _check_kind(trial: object) -> None:
     if not isinstance(trial, Trial):
         raise TypeError(
             f"trial should be a Trial, got {type(trial).__name__}. "
             f"Make one of the columns: Trial(X, y, treatment)."
         )
-    return None if groups is None else check_groups(groups, trial.n_rows)
+
+
+def _counts(trial: Trial) -> dict[str, int]:
+    """Rows of each arm by its name, control first."""
+    return {
+        name: int((trial.treatment == label).sum())
+        for name, label in zip(trial.arm_names or (), trial.arms, strict=True)
+    }
 
 
 class _Arm(NamedTuple):
@@ -153,10 +206,7 @@ class _Arm(NamedTuple):
     differences: pd.DataFrame
     missing: pd.DataFrame
     notes: list[str]
-    treated: Bools
-
-    def detectable(self, alpha: float) -> float:
-        return balance.detectable_difference(self.treated, alpha)
+    detectable: float
 
 
 def _arms(trial: Trial, covariates: Covariates) -> Iterator[tuple[str, Covariates, Bools]]:
@@ -169,10 +219,13 @@ def _arms(trial: Trial, covariates: Covariates) -> Iterator[tuple[str, Covariate
         yield name, covariates.take(rows), trial.treatment[rows] == label
 
 
-def _check_arm(arm: str, covariates: Covariates, treated: Bools, rng: np.random.Generator) -> _Arm:
+def _check_arm(
+    arm: str, covariates: Covariates, treated: Bools, rng: np.random.Generator, alpha: float
+) -> _Arm:
+    detectable = balance.detectable_difference(treated, alpha)
     if not covariates.features:
         note = "balance (no feature can be used)"
-        return _Arm([], _empty("difference"), _empty("p_value"), [note], treated)
+        return _Arm([], _empty("difference"), _empty("p_value"), [note], detectable)
     moments = balance.compute_moments(covariates, treated)
     differences = balance.differences(covariates, moments)
     ratio = balance.likelihood_ratio_test(covariates, treated)
@@ -184,12 +237,14 @@ def _check_arm(arm: str, covariates: Covariates, treated: Bools, rng: np.random.
     else:
         few = " (few rows: p of the F test)" if ratio.law == "F" else ""
         detail = f"{ratio.statistic:.1f} on {ratio.degrees} degrees of freedom{few}"
-        tests.append(_test("likelihood ratio", arm, ratio.statistic, ratio.p_value, detail))
+        tests.append(
+            RandomisationTest("likelihood ratio", arm, ratio.statistic, ratio.p_value, detail)
+        )
     if trees.p_value is None:
         notes.append("the classifier (it needs 50 rows of each arm)")
     else:
         detail = f"AUC {trees.auc:.3f} on {trees.n_test:,} unseen rows"
-        tests.append(_test("classifier", arm, trees.auc, trees.p_value, detail))
+        tests.append(RandomisationTest("classifier", arm, trees.auc, trees.p_value, detail))
     if len(missing):
         first = missing.iloc[0]
         p_value = min(1.0, len(missing) * float(first["p_value"]))
@@ -198,16 +253,12 @@ def _check_arm(arm: str, covariates: Covariates, treated: Bools, rng: np.random.
             f"{first['treated']:.2%} of treated"
         )
         gap = float(first["treated"] - first["control"])
-        tests.append(_test("missing values", arm, gap, p_value, detail))
-    return _Arm(tests, differences.assign(arm=arm), missing.assign(arm=arm), notes, treated)
+        tests.append(RandomisationTest("missing values", arm, gap, p_value, detail))
+    return _Arm(tests, differences.assign(arm=arm), missing.assign(arm=arm), notes, detectable)
 
 
 def _empty(last: str) -> pd.DataFrame:
     return pd.DataFrame(columns=["feature", "control", "treated", last, "arm"], dtype=np.float64)
-
-
-def _test(name: str, arm: str, statistic: float, p_value: float, detail: str) -> RandomisationTest:
-    return RandomisationTest(name, arm, float(statistic), p_value, p_value, detail)
 
 
 def _sample_ratio(counts: dict[str, int], shares: dict[str, float]) -> RandomisationTest:
@@ -217,19 +268,49 @@ def _sample_ratio(counts: dict[str, int], shares: dict[str, float]) -> Randomisa
     detail = ", ".join(
         f"{name} {n / total:.2%}, planned {shares[name]:.2%}" for name, n in counts.items()
     )
-    return _test("sample ratio", "", statistic, p_value, detail)
+    return RandomisationTest("sample ratio", "", statistic, p_value, detail)
+
+
+def _attrition(
+    missing: Mapping[str, tuple[int, int]] | None, trial: Trial, scale: float
+) -> list[RandomisationTest]:
+    """Are outcomes missing as often in each arm as in the control?
+
+    ``scale``: the rows that count as independent, of each row; rows of a cluster may all be lost.
+    """
+    names = trial.arm_names or ()
+    if missing is None or not any(lost for lost, _ in missing.values()):
+        return []
+    if set(missing) != set(names) or not all(0 <= lost <= n > 0 for lost, n in missing.values()):
+        raise ValueError(
+            f"missing_outcomes should give the rows without an outcome, and all rows, of each of "
+            f"{', '.join(map(repr, names))}; got {missing!r}. Count rows by arm."
+        )
+    tests = []
+    for arm in names[1:]:
+        rows = np.array([missing[arm], missing[names[0]]])
+        table = np.rint(scale * np.column_stack([rows[:, 0], rows[:, 1] - rows[:, 0]]))
+        p_value = balance.equal_shares(table.astype(np.int64)) if table.any(axis=0).all() else 1.0
+        shares = rows[:, 0] / rows[:, 1]
+        detail = ", ".join(
+            f"{name} {share:.2%} ({lost:,} of {n:,} rows)"
+            for name, share, (lost, n) in zip((arm, names[0]), shares, rows, strict=True)
+        )
+        gap, of_arm = float(shares[0] - shares[1]), arm if trial.is_multi_arm else ""
+        tests.append(RandomisationTest("missing outcomes", of_arm, gap, p_value, detail))
+    return tests
+
+
+def _why_untested(suspect: Suspect) -> str:
+    if suspect.target == "outcome":
+        return f"{suspect.feature}, which almost settles the outcome and is left out of the model"
+    return f"{suspect.feature}, which tells who was treated and is left out of the model"
 
 
 def _corrected(tests: list[RandomisationTest]) -> tuple[RandomisationTest, ...]:
-    """Holm: the i-th smallest of m p-values times m - i + 1, made monotone."""
-    p_values = np.array([test.p_value for test in tests])
-    order = np.argsort(p_values, kind="stable")
-    factors = np.arange(len(tests), 0, -1)
-    adjusted = np.empty(len(tests))
-    adjusted[order] = np.minimum(np.maximum.accumulate(factors * p_values[order]), 1.0)
-    return tuple(
-        replace(test, adjusted_p_value=float(p)) for test, p in zip(tests, adjusted, strict=True)
-    )
+    adjusted = balance.holm(np.array([test.p_value for test in tests])).tolist()
+    found = zip(tests, adjusted, strict=True)
+    return tuple(replace(test, adjusted_p_value=p_value) for test, p_value in found)
 
 
 def _stacked(tables: list[pd.DataFrame], by: str) -> pd.DataFrame:
@@ -242,7 +323,8 @@ def _stacked(tables: list[pd.DataFrame], by: str) -> pd.DataFrame:
 
 def _suspects(
     covariates: Covariates, trial: Trial, rng: np.random.Generator
-) -> tuple[Suspect, ...]:
+) -> tuple[tuple[Suspect, ...], set[str], tuple[Suspect, ...]]:
+    """Features to look at, names of those that say nothing of the randomisation, and questions."""
     y, treatment = trial.y, trial.treatment
     if trial.n_rows > MAX_SUSPECT_ROWS:
         rows = np.sort(rng.choice(trial.n_rows, MAX_SUSPECT_ROWS, replace=False))
@@ -252,18 +334,30 @@ def _suspects(
         for label in (trial.arms[1:] if not trial.is_multi_arm else trial.arms)
         for suspect in balance.treatment_suspects(covariates, treatment == label)
     ]
-    first = {suspect.feature: suspect for suspect in reversed(found)}
-    return (*reversed(first.values()), *balance.outcome_suspects(covariates, y))
+    # With several arms: that it tells one of them without fail, if it does.
+    first = {suspect.feature: suspect for suspect in sorted(found, key=lambda s: s.is_after)}
+    suspects = (*first.values(), *balance.outcome_suspects(covariates, y))
+    depends = {suspect.feature for suspect in suspects if not suspect.is_after}
+    named = {suspect.feature for suspect in suspects}
+    hints = balance.outcome_hints(covariates.without(named), y, treatment)
+    return suspects, named - depends, hints
 
 
 def _planned_shares(
     expected: float | Mapping[Any, float] | Sequence[float], trial: Trial
 ) -> dict[str, float]:
     names = trial.arm_names or ()
-    try:
-        given = _share_by_name(expected, names, trial.arms)
-    except (TypeError, ValueError):
-        given = {}
+    given: dict[Any, float] = {}
+    with suppress(TypeError, ValueError):
+        if isinstance(expected, Mapping):
+            known = dict(zip(trial.arms, names, strict=True))
+            given = {known.get(key, key): float(share) for key, share in expected.items()}
+        else:
+            each = np.asarray(expected, dtype=np.float64)
+            if each.ndim == 0:  # that of the treated
+                each = np.array([1 - each, each])
+            if each.ndim == 1:
+                given = dict(zip(names, each.tolist(), strict=True))
     shares = np.array(list(given.values()))
     if set(given) != set(names) or not (shares.min() > 0 and abs(shares.sum() - 1) <= 1e-6):
         raise ValueError(
@@ -272,18 +366,6 @@ def _planned_shares(
             f"or with several arms a mapping of labels to shares."
         )
     return {name: given[name] for name in names}
-
-
-def _share_by_name(
-    expected: Any, names: tuple[str, ...], labels: tuple[Any, ...]
-) -> dict[Any, float]:
-    if isinstance(expected, Mapping):
-        known = {label: name for name, label in zip(names, labels, strict=True)}
-        return {known.get(key, key): float(share) for key, share in expected.items()}
-    shares = np.asarray(expected, dtype=np.float64)
-    if shares.ndim == 0 and len(names) == 2:
-        shares = np.array([1 - shares, shares])
-    return dict(zip(names, shares.tolist(), strict=True)) if shares.ndim == 1 else {}
 
 
 class Variation(NamedTuple):
@@ -316,12 +398,40 @@ def within_clusters(codes: Codes, treatment: NDArray[np.generic]) -> Variation:
     return Variation(found, extra * (1 - concentration), int(np.count_nonzero(size > 1)), mixed)
 
 
-def independent_rows(trial: Trial, codes: Codes, rng: np.random.Generator) -> tuple[Trial, str]:
+def group_columns(features: pd.DataFrame, treatment: NDArray[np.generic]) -> list[str]:
+    """Columns that look like households or shops: many values, and treatment goes by them.
+
+    >>> home = np.arange(400) // 2
+    >>> frame = pd.DataFrame({"home": home, "age": np.arange(400) % 70})
+    >>> group_columns(frame, np.random.default_rng(0).random(200)[home] < 0.5)
+    ['home']
+    """
+    found = []
+    for name in features.columns:
+        values = features[name]
+        codes = pd.factorize(values if values.dtype != object else values.astype(str))[0]
+        codes, kept = codes[codes >= 0], treatment[codes >= 0]
+        if len(codes) == 0 or codes.max() < LEAST_GROUPS:
+            continue
+        variation = within_clusters(codes, kept)
+        if variation.expected >= 2 * ENOUGH and variation.found < NEARLY_NONE * variation.expected:
+            found.append(str(name))
+    return found
+
+
+def independent_rows(
+    trial: Trial, codes: Codes | None, rng: np.random.Generator
+) -> tuple[Trial, str]:
     """The rows that may be tested as independent, and a sentence that says which.
 
     One row of each cluster, drawn at random, where treatment goes by cluster; all rows where it
     varies within clusters about as much as it would if rows had been randomised one by one.
+    Without clusters, a warning if rows share an id and treatment goes by it.
     """
+    if codes is None:
+        if trial.id is not None:
+            _warn_of_clusters(within_clusters(pd.factorize(trial.id)[0], trial.treatment))
+        return trial, ""
     variation = within_clusters(codes, trial.treatment)
     if variation.repeated == 0:
         return trial, "each cluster has one row"
@@ -336,11 +446,8 @@ def independent_rows(trial: Trial, codes: Codes, rng: np.random.Generator) -> tu
     )
 
 
-def warn_of_clusters(trial: Trial) -> None:
-    """Warn if rows share an id and treatment goes by it, more than chance would have it."""
-    if trial.id is None:
-        return
-    variation = within_clusters(pd.factorize(trial.id)[0], trial.treatment)
+def _warn_of_clusters(variation: Variation) -> None:
+    """Warn if treatment goes by the ids of rows, more than chance would have it."""
     if variation.expected < ENOUGH or variation.found > NEARLY_NONE * variation.expected:
         return
     same = 1 - variation.mixed / variation.repeated
@@ -349,7 +456,7 @@ def warn_of_clusters(trial: Trial) -> None:
         f"of several rows, {same:.1%} of them with one treatment for all. Rows of one id are then "
         f"not independent, and a fair trial may be blamed: pass groups=trial.id. (If each row was "
         f"randomised by itself, pass groups=range(len(y)).)",
-        stacklevel=3,
+        stacklevel=4,
     )
 
 
@@ -357,16 +464,17 @@ def warn_of_clusters(trial: Trial) -> None:
 class RandomisationTest:
     """One test of one arm against the control (of all arms, for the sample ratio).
 
-    ``name`` is "sample ratio", "likelihood ratio", "classifier" or "missing values";
-    ``adjusted_p_value`` is corrected by Holm's method over all tests of the report.
+    ``name`` is "sample ratio", "likelihood ratio", "classifier", "missing values" or
+    "missing outcomes"; ``adjusted_p_value`` is corrected by Holm's method over all tests of the
+    report.
     """
 
     name: str
     arm: str
     statistic: float
     p_value: float
-    adjusted_p_value: float
     detail: str
+    adjusted_p_value: float = 1.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -382,7 +490,7 @@ class RandomisationReport:
     tests : tuple of RandomisationTest
     differences : DataFrame
         arm, feature, means of control and treated, and their standardised difference, the largest
-        first.
+        first; rows, how many the feature tells from the others (those of a level, say).
     missing : DataFrame
         arm, feature, share missing in control and treated, and p_value, the smallest first.
     suspects : tuple of Suspect
@@ -393,6 +501,12 @@ class RandomisationReport:
         What was not tested, and why.
     grouping : str
         Whether rows or clusters were tested, and why; empty if no groups were given.
+    provided : tuple of str
+        Features that were not tested, for they are said to be known only after treatment.
+    households : tuple of str
+        Columns that look like a household or a shop, if no groups were given.
+    doubts : tuple of Suspect
+        Features that predict the outcome so well that one has to ask when they were recorded.
     """
 
     trial_name: str
@@ -407,6 +521,9 @@ class RandomisationReport:
     detectable_difference: float
     notes: tuple[str, ...]
     grouping: str = ""
+    provided: tuple[str, ...] = ()
+    households: tuple[str, ...] = ()
+    doubts: tuple[Suspect, ...] = ()
 
     @property
     def failures(self) -> tuple[RandomisationTest, ...]:
@@ -419,10 +536,20 @@ class RandomisationReport:
         return bool(self.tests) and not self.failures and not self.suspects
 
     @property
+    def stops(self) -> bool:
+        """Nothing should be learnt from these rows: chance does not explain what was found."""
+        return bool(self.suspects) or any(t.adjusted_p_value < STOP for t in self.failures)
+
+    @property
     def verdict(self) -> str:
         """One sentence: no evidence against randomisation, or what fails or is lacking."""
-        if self.failures or self.suspects:
+        if self.stops:
             return f"The check fails: {'; '.join(_reasons(self))}."
+        if self.failures:
+            return (
+                f"The check warns: {'; '.join(_reasons(self))}. One in {1 / self.alpha:,.0f} of "
+                f"properly randomised trials looks so."
+            )
         if not self.tests:
             return (
                 "Nothing could be tested, so nothing is known of the randomisation: pass "
@@ -432,22 +559,71 @@ class RandomisationReport:
         plural = "" if len(self.tests) == 1 else "s"
         return (
             f"No evidence against randomisation ({len(self.tests)} test{plural}, smallest "
-            f"corrected p {_p(smallest, '= ')})."
+            f"corrected p {_p(smallest, '= ')}){_condition(self.provided)}."
         )
 
     @property
+    def questions(self) -> tuple[str, ...]:
+        """What only someone who knows the trial can answer; empty if there is nothing to ask."""
+        asked = [doubt.question for doubt in self.doubts]
+        if self.households:
+            names = " or ".join(map(repr, self.households))
+            asked.insert(0, _GROUPS_ASKED.format(names, self.households[0]))
+        return tuple(asked)
+
+    @property
     def advice(self) -> tuple[str, ...]:
-        """What to do about each thing that fails; empty if nothing does."""
-        return tuple(_advice(self))
+        """What to do about each thing that fails or is asked; empty if there is nothing."""
+        failed = {test.name for test in self.failures}
+        after = list(dict.fromkeys(found.feature for found in self.suspects if found.is_after))
+        depends = failed & {"likelihood ratio", "classifier"} or len(after) < len(self.suspects)
+        advice = list(self.questions)
+        if after:
+            advice.append(
+                f"{', '.join(after)}: known only after treatment? Then nothing may be learnt from "
+                f"it: pass ignore={after}."
+            )
+        if "sample ratio" in failed:
+            advice.append(
+                "Find out which rows were lost or added after assignment: no analysis of the rows "
+                "that are left can repair it."
+            )
+        if depends:
+            advice.append(
+                "Find out how treatment was assigned. Do not compare rankings by a raw AUUC: it "
+                "rewards a score that has learnt who was treated. Pass propensity, known or "
+                "estimated, to the metrics."
+            )
+            largest = self.differences["difference"].abs().max()
+            if failed and largest < SMALL:
+                advice.append(
+                    f"No feature differs by more than {largest:.3f} standard deviations: with so "
+                    f"many rows a trace shows, and may matter little."
+                )
+        if (failed or depends) and not self.grouping:
+            advice.append(
+                "If treatment was given to whole groups of rows (households, shops), pass groups: "
+                "rows of one group are not independent, and the tests take them to be."
+            )
+        if "missing values" in failed:
+            advice.append("Find out why values are missing more often in one arm.")
+        if "missing outcomes" in failed:
+            advice.append(
+                "Find out why outcomes are missing more often in one arm: the rows that are left "
+                "are not comparable, and no analysis of them can repair it."
+            )
+        return tuple(advice)
 
     def to_dict(self) -> dict[str, Any]:
         """The same numbers as lists and dictionaries."""
         plain = ("trial_name", "n_rows", "alpha", "counts", "expected_shares", "grouping")
-        return {name: getattr(self, name) for name in (*plain, "verdict", "ok")} | {
+        return {name: getattr(self, name) for name in (*plain, "verdict", "ok", "stops")} | {
+            "households": list(self.households),
             "advice": list(self.advice),
             "tests": [asdict(test) for test in self.tests],
             "failures": [asdict(test) for test in self.failures],
             "suspects": [asdict(suspect) for suspect in self.suspects],
+            "doubts": [asdict(doubt) for doubt in self.doubts],
             "differences": self.differences.to_dict("records"),
             "missing": self.missing.to_dict("records"),
             "detectable_difference": self.detectable_difference,
@@ -455,26 +631,49 @@ class RandomisationReport:
         }
 
     def __str__(self) -> str:
-        return "\n".join(_lines(self))
+        lines = [self.verdict, *(f"  {advice}" for advice in self.advice)]
+        total = max(sum(self.counts.values()), 1)
+        arms = (f"{name} {n:,} ({n / total:.1%})" for name, n in self.counts.items())
+        lines.append(f"{self.trial_name}: {self.n_rows:,} rows: {', '.join(arms)}")
+        lines += [f"  {self.grouping}"] if self.grouping else []
+        width = max((len(_label(test)) for test in self.tests), default=0)
+        lines += [
+            f"  {_label(test):<{width}}  p {_p(test.p_value, '= ')} (corrected "
+            f"{_p(test.adjusted_p_value)}); {test.detail}"
+            for test in self.tests
+        ]
+        # A feature without values in one arm has no difference.
+        if len(largest := self.differences.dropna(subset="difference").head(5)):
+            shown = ", ".join(
+                f"{row.feature}{f' ({row.arm})' if row.arm else ''} {row.difference:+.3f}"
+                for row in largest.itertuples()
+            )
+            lines.append(f"  largest standardised differences: {shown}")
+            lines.append(
+                f"  (one of {self.detectable_difference:.3f} would be found four times in five)"
+            )
+        lines += [f"  suspect: {suspect}" for suspect in self.suspects]
+        lines += [f"  not tested: {note}" for note in self.notes]
+        return "\n".join(lines)
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
 
 def _reasons(report: RandomisationReport) -> list[str]:
     reasons = []
-    for target, text in (
-        ("treatment", "these features tell who was treated"),
-        ("outcome", "these features almost settle the outcome"),
-    ):
-        names = [suspect.feature for suspect in report.suspects if suspect.target == target]
-        if names:
-            reasons.append(f"{text}: {', '.join(names)}")
+    if names := _treated_by(report):
+        reasons.append(f"treatment depends on {', '.join(names)}: not randomised")
+    told = {"treatment": "tell who was treated", "outcome": "almost settle the outcome"}
+    after = [found for found in report.suspects if found.is_after]
+    for target, text in told.items():
+        if names := [found.feature for found in after if found.target == target]:
+            reasons.append(f"these features {text}: {', '.join(names)}")
     texts = {
         "sample ratio": "the arms do not have the planned sizes",
         "likelihood ratio": "the features predict who was treated",
         "classifier": "the features predict who was treated",
         "missing values": "missing values differ between the arms",
+        "missing outcomes": "outcomes are missing more often in one arm",
     }
     by_text: dict[str, list[str]] = {}
     for test in report.failures:
@@ -482,67 +681,23 @@ def _reasons(report: RandomisationReport) -> list[str]:
     return reasons + [f"{text} ({'; '.join(found)})" for text, found in by_text.items()]
 
 
-def _advice(report: RandomisationReport) -> list[str]:
-    failed = {test.name for test in report.failures}
-    advice = []
-    if report.suspects:
-        advice.append(
-            "Drop the suspect features unless they were known before treatment, and check again."
-        )
-    if "sample ratio" in failed:
-        advice.append(
-            "Find out which rows were lost or added after assignment: no analysis of the rows "
-            "that are left can repair it."
-        )
-    if failed & {"likelihood ratio", "classifier"}:
-        advice.append(
-            "Find out how treatment was assigned. Do not compare rankings by a raw AUUC: it "
-            "rewards a score that has learnt who was treated. Pass propensity, known or "
-            "estimated, to the metrics."
-        )
-        largest = report.differences["difference"].abs().max()
-        if largest < SMALL:
-            advice.append(
-                f"No feature differs by more than {largest:.3f} standard deviations: with so "
-                f"many rows a trace shows, and may matter little."
-            )
-    if failed and not report.grouping:
-        advice.append(
-            "If treatment was given to whole groups of rows (households, shops), pass groups: rows "
-            "of one group are not independent, and the tests take them to be."
-        )
-    if "missing values" in failed:
-        advice.append(
-            "Find out whether these features were recorded after treatment, and drop them if so."
-        )
-    return advice
+def _treated_by(report: RandomisationReport, most: int = 3) -> list[str]:
+    """Features that treatment depends on beyond chance, by themselves."""
+    names = [found.feature for found in report.suspects if not found.is_after]
+    sure = {test.name for test in report.failures if test.adjusted_p_value < STOP}
+    if sure & {"likelihood ratio", "classifier"}:
+        table = report.differences
+        large = table["difference"].abs() > report.detectable_difference
+        # A level, "town=Oslo", stands for its feature.
+        names += [str(name).partition("=")[0] for name in table["feature"][large].head(most)]
+    return list(dict.fromkeys(names))
 
 
-def _lines(report: RandomisationReport) -> list[str]:
-    lines = [report.verdict, *(f"  {advice}" for advice in report.advice)]
-    total = max(sum(report.counts.values()), 1)
-    arms = (f"{name} {n:,} ({n / total:.1%})" for name, n in report.counts.items())
-    lines.append(f"{report.trial_name}: {report.n_rows:,} rows: {', '.join(arms)}")
-    lines += [f"  {report.grouping}"] if report.grouping else []
-    width = max((len(_label(test)) for test in report.tests), default=0)
-    lines += [
-        f"  {_label(test):<{width}}  p {_p(test.p_value, '= ')} (corrected "
-        f"{_p(test.adjusted_p_value)}); {test.detail}"
-        for test in report.tests
-    ]
-    largest = report.differences.head(5)
-    if len(largest):
-        shown = ", ".join(
-            f"{row.feature}{f' ({row.arm})' if row.arm else ''} {row.difference:+.3f}"
-            for row in largest.itertuples()
-        )
-        lines.append(f"  largest standardised differences: {shown}")
-        lines.append(
-            f"  (one of {report.detectable_difference:.3f} would be found four times in five)"
-        )
-    lines += [f"  suspect: {suspect}" for suspect in report.suspects]
-    lines += [f"  not tested: {note}" for note in report.notes]
-    return lines
+def _condition(untested: Sequence[str]) -> str:
+    if not untested:
+        return ""
+    were = "was" if len(untested) == 1 else "were"
+    return f", provided that {', '.join(untested)} {were} known only after treatment"
 
 
 def _label(test: RandomisationTest) -> str:

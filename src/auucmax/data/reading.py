@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
+import importlib
 import io
+import os
 import re
-from collections.abc import Sequence
-from contextlib import suppress
+import warnings
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +26,22 @@ from auucmax.data.databases import (
     Reading,
     address_name,
     connect,
+    duckdb_select,
     exact_name,
     list_of,
     literal,
-    read_duckdb,
     read_postgres,
 )
 from auucmax.data.table_errors import (
+    CSV,
     NOT_UTF_8_MESSAGE,
     TableError,
     check_columns,
     check_different,
     one_line,
 )
-from auucmax.encoding.kinds import ANY_KIND, JSON_KINDS
+from auucmax.data.text_files import TextForm, open_unpacked, utf8_files
+from auucmax.encoding.kinds import JSON_KINDS, KINDS_BY_DECIMAL
 from auucmax.encoding.texts import MISSING_TEXTS
 
 _KINDS = {
@@ -49,9 +54,25 @@ _KINDS = {
 }  # fmt: skip
 _PACKED = (".gz", ".zst")
 _EXCEL = {".xlsx": "openpyxl", ".xls": "xlrd", ".ods": "odfpy"}
-_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"SQLite format 3": "sqlite"}
-WORDS = {"csv": "a CSV file", "parquet": "a Parquet file", "json": "a file of JSON lines"}
-ADVICE = "Check that it is whole, and a table."
+_MAGIC = {
+    b"PAR1": "parquet", b"ARROW1": "arrow", b"SQLite format 3": "sqlite", b"PK\x03\x04": "archive",
+}  # fmt: skip
+#: Files that are known, and not read: what they are.
+_OTHERS = {
+    ".dta": "Stata", ".sav": "SPSS", ".zsav": "SPSS", ".por": "SPSS", ".sas7bdat": "SAS",
+    ".xpt": "SAS", ".rds": "R", ".rda": "R", ".rdata": "R", ".pkl": "Python", ".pickle": "Python",
+    ".xlsb": "Excel's binary form", ".xlsm": "Excel with macros", ".orc": "ORC", ".avro": "Avro",
+    ".h5": "HDF5", ".hdf5": "HDF5", ".mat": "MATLAB", ".bz2": "bzip2", ".xz": "xz", ".7z": "7-Zip",
+    ".rar": "RAR", ".tar": "tar", ".tgz": "tar", ".zip": "zip", ".pdf": "PDF",
+}  # fmt: skip
+_WHOLE = "Check that it is whole, and a table."
+#: What DuckDB reads: what it should be, and what to do if it is not.
+WORDS = {
+    "csv": (CSV, _WHOLE),
+    "parquet": ("a Parquet file", _WHOLE),
+    "json": ("a file of JSON lines", _WHOLE),
+    "database": ("a DuckDB database and the query one of it", "Check the file and the query."),
+}
 _EXACT_FLOATS = 2**53
 # A comma is last: of a file with decimal commas, both could be.
 _DELIMITERS = "\t;|,"
@@ -60,7 +81,12 @@ _SAMPLE_BYTES = 1 << 18
 
 
 def read_table(
-    source: str | Path, *, query: str | None = None, columns: Sequence[str] | None = None
+    source: str | Path,
+    *,
+    query: str | None = None,
+    columns: Sequence[str] | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
 ) -> pd.DataFrame:
     """The rows of a file, of a folder of files, or of a database query.
 
@@ -72,15 +98,21 @@ def read_table(
         (``.duckdb``, ``.db``); or a URL ``postgresql://user@host/database``.
     query : of a database: a SELECT, or the name of a table.
     columns : only these.
+    decimal : "." or ",", the sign before decimals in a CSV file, where its numbers do not show it:
+        with ",", ``1,234`` is less than two and ``1.234`` more than a thousand.
+    encoding : of the text of a CSV file that is not UTF-8: "latin-1", "cp1252", "utf-16".
 
     Returns
     -------
     frame : numbers, texts, booleans and dates, with missing values where the table has none. In
         CSV files an empty field, NA, N/A, NaN and NULL are missing, and a column has one type, by
-        all rows of all files: numbers if all are plain ones (``00123``, ``1,234`` and ``+47`` are
-        texts), dates if all are ISO ones (``2024-01-31``, with or without a time of the day), texts
-        otherwise, also for yes and no, or true and false. Whole numbers keep all their digits: as
-        texts where 64 bits are too few.
+        all rows of all files: numbers if all are plain ones (``00123``, ``+47`` are texts), dates
+        if all are ISO ones (``2024-01-31``, with or without a time of the day), texts otherwise,
+        also for yes and no, or true and false. Decimal commas, commas between thousands, currencies
+        and dates such as ``31/1/2024`` are read as such, with a warning that says so, if the column
+        shows which of two meanings they have, or ``decimal`` does; otherwise (``1,234``,
+        ``1/2/2024`` alone) they are texts, and a warning says that. Whole numbers keep all their
+        digits: as texts where 64 bits are too few.
 
     Examples
     --------
@@ -98,34 +130,38 @@ def read_table(
     Did you mean 'age'?
     >>> folder.cleanup()
     """
-    address = str(source)
+    address, form = str(source), TextForm.checked(decimal, encoding)
     if address.startswith(DATABASES):
-        name, rows = address_name(address), read_postgres(address, query)
+        name = address_name(address)
+        form.check_kind("database", name)
+        rows = read_postgres(address, query)
     else:
-        files, kind, name = locate_files(address)
-        if kind == "database":
-            return _finish(read_duckdb(files[0], query, columns, name), name)
-        check_no_query(query, name)
-        reader = _READERS.get(kind, _read_by_duckdb)
-        rows = reader(files, kind, columns, name)
-    return _finish(_only(rows, columns, name), name)
+        files, kind, name = locate_files(address, query)
+        form.check_kind(kind, name)
+        if kind == "arrow":
+            rows = _read_arrow(files, columns, name)
+        elif kind == "excel":
+            rows = _read_excel(files[0], name)
+        else:
+            with ExitStack() as stack, by_duckdb(files, kind, name) as db:
+                files = utf8_files(files, form.encoding, stack)
+                options: dict[str, Any] = {"query": query, "columns": columns}
+                options["decimal"] = form.decimal
+                rows = plan_reading(db, files, kind, name, **options).frame(db)
+    if columns is not None:
+        check_columns(columns, [str(c) for c in rows.columns], name)
+        rows = rows[list(columns)]
+    check_has_rows(len(rows), name)
+    return as_kinds(rows)
 
 
-def check_no_query(query: str | None, name: str) -> None:
-    """TableError if there is a query: files take none."""
-    if query is not None:
-        raise TableError(
-            f"query should come with a database, got one with the file {name}. Leave it out."
-        )
-
-
-def locate_files(address: str) -> tuple[list[str], str, str]:
-    """Files to read, their kind, and the name of the whole for messages."""
+def locate_files(address: str, query: str | None) -> tuple[list[str], str, str]:
+    """Files to read, their kind, and the name of the whole for messages; files take no query."""
     check_source(address, TableError)
     path = Path(address).expanduser()
     name, found = path.name or address, files_at(address)
     if found == [str(path)] and path.is_dir():
-        found = sorted(str(p) for p in path.rglob("*") if _suffix(p) in _KINDS and p.is_file())
+        found = sorted(str(p) for p in _files_below(path) if _suffix(p) in _KINDS and p.is_file())
         if not found:
             raise TableError(
                 f"{name} should be a folder with CSV or Parquet files, got one without. "
@@ -137,7 +173,24 @@ def locate_files(address: str) -> tuple[list[str], str, str]:
             f"{name} should stand for CSV files only, or Parquet files only, got {len(found)} "
             f"files ({', '.join(kinds)}). Name the ones to read, for example 'rows/*.parquet'."
         )
+    if query is not None and kinds[0] != "database":
+        raise TableError(
+            f"query should come with a database, got one with the file {name}. Leave it out."
+        )
     return found, kinds[0], name
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """All files of a folder and of those within it; TableError for one that cannot be looked at."""
+
+    def fail(error: OSError) -> None:
+        raise TableError(
+            f"{Path(error.filename).name} in {folder.name} should be a folder that can be read, "
+            f"got: {error.strerror}. Its rows would be lost: check its permissions."
+        )
+
+    for place, _, names in os.walk(folder, onerror=fail, followlinks=True):
+        yield from (Path(place) / name for name in names)
 
 
 def _suffix(path: Path) -> str:
@@ -161,6 +214,19 @@ def _kind(path: Path) -> str:
         raise TableError(f"{path.name} should hold a table, got an empty file. Write it again.")
     by_bytes = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
     by_name = _KINDS.get(_suffix(path))
+    if by_bytes == "archive":
+        by_bytes = None
+        if by_name != "excel" and _is_model(path):
+            raise TableError(
+                f"{path.name} should be a table, got a model file of auucmax. Name the table, and "
+                f"the model where a model file is asked for."
+            )
+    if (suffix := path.suffix.lower()) in _OTHERS or (by_name is None and start[:2] == b"PK"):
+        raise TableError(
+            f"{path.name} should be a table in a format that is read here, got a file of "
+            f"{_OTHERS.get(suffix, 'zip')}. Unpack it, or export the table to a CSV or Parquet "
+            f"file."
+        )
     if by_bytes == "sqlite":
         raise TableError(
             f"{path.name} should be a DuckDB database, got one of SQLite. Export the table to a "
@@ -169,20 +235,38 @@ def _kind(path: Path) -> str:
     return (by_name if by_name == "arrow" else by_bytes or by_name) or "csv"
 
 
-def _read_by_duckdb(
-    files: list[str], kind: str, columns: Sequence[str] | None, name: str
-) -> pd.DataFrame:
-    with one_line(name, WORDS[kind], ADVICE), connect() as db:
-        return plan_files(db, files, kind, columns, name).frame(db)
+def _is_model(path: Path) -> bool:
+    """Whether an archive is one of ours."""
+    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        return "header.json" in archive.namelist()
+    return False
 
 
-def plan_files(
-    db: Any, files: list[str], kind: str, columns: Sequence[str] | None, name: str
+@contextmanager
+def by_duckdb(files: Sequence[str], kind: str, name: str) -> Iterator[Any]:
+    """A DuckDB connection for files, or to a database; whatever goes wrong is one line."""
+    database = files[0] if kind == "database" else ":memory:"
+    with one_line(name, *WORDS[kind]), connect(database) as db:
+        yield db
+
+
+def plan_reading(
+    db: Any,
+    files: list[str],
+    kind: str,
+    name: str,
+    *,
+    query: str | None = None,
+    columns: Sequence[str] | None = None,
+    decimal: str | None = None,
 ) -> Reading:
-    """How CSV, JSON or Parquet files are read; of texts, all are looked at for their types."""
+    """How a database or files are read; of texts, all are looked at for their types."""
+    if kind == "database":
+        return Reading.of(db, duckdb_select(db, query, name), columns, name)
     if kind == "csv":
         table = " UNION ALL BY NAME ".join(map(scan_csv, files))
-        return Reading.of(db, table, columns, name, dict.fromkeys(db.sql(table).columns, ANY_KIND))
+        kinds = dict.fromkeys(db.sql(table).columns, KINDS_BY_DECIMAL[decimal])
+        return Reading.of(db, table, columns, name, kinds, decimal)
     if kind == "json":
         table, kinds = _json_texts(db, files, name)
         return Reading.of(db, table, columns, name, kinds)
@@ -225,38 +309,27 @@ def _csv_form(file: str) -> tuple[str, str, int, list[str]]:
         return rows
 
     tables = {delimiter: parsed(delimiter) for delimiter in _DELIMITERS if delimiter in header}
+
+    def agreement(delimiter: str) -> tuple[bool, int, int]:
+        widths = [len(row) for row in tables[delimiter]] or [0]
+        return widths[0] > 1, widths.count(widths[0]), widths[0]
+
     # The one that gives the most lines as many fields as names; of equals, the most names.
-    best = max(tables, default=",", key=lambda d: _agreement(tables[d]))
+    best = max(tables, default=",", key=agreement)
     rows = tables.get(best) or parsed(best)
     names = [column.strip() for column in rows[0]] if rows else []
     if "\ufffd" in "".join(names):
-        raise TableError(NOT_UTF_8_MESSAGE.format(name, 1))
+        raise TableError(NOT_UTF_8_MESSAGE.format(name, 1, "latin-1"))
     _check_header(names, rows[1:], name)
     return best, escape, len(blank.splitlines()), names
 
 
-def _agreement(rows: list[list[str]]) -> tuple[bool, int, int]:
-    width = len(rows[0]) if rows else 0
-    return width > 1, sum(len(row) == width for row in rows), width
-
-
 def _start(file: str) -> str:
     """The first lines of a file, packed or not."""
-    with Path(file).open("rb") as plain:
-        magic = plain.read(4)
-    if magic[:2] == b"\x1f\x8b":
-        with gzip.open(file) as packed:
-            content = packed.read(_SAMPLE_BYTES)
-    elif magic == b"\x28\xb5\x2f\xfd":
-        import pyarrow as pa
-
-        with pa.input_stream(file, compression="zstd") as packed:
-            content = packed.read(_SAMPLE_BYTES)
-    else:
-        with Path(file).open("rb") as plain:
-            content = plain.read(_SAMPLE_BYTES)
+    with open_unpacked(file) as source:
+        content = source.read(_SAMPLE_BYTES)
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise TableError(NOT_UTF_8_MESSAGE.format(Path(file).name, 1))
+        raise TableError(NOT_UTF_8_MESSAGE.format(Path(file).name, 1, "utf-16"))
     decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
     return decoder.decode(content)
 
@@ -318,16 +391,13 @@ def _check_kept(columns: Sequence[str], names: Sequence[str], table: str) -> Non
         check_different(sorted(set(names)), table)
 
 
-def _read_arrow(
-    files: list[str], kind: str, columns: Sequence[str] | None, name: str
-) -> pd.DataFrame:
+def _read_arrow(files: list[str], columns: Sequence[str] | None, name: str) -> pd.DataFrame:
     import pyarrow as arrow
     from pyarrow import feather, ipc
 
     parts = []
-    advice = "Check that it is whole."
     for file in files:
-        with one_line(Path(file).name, "an Arrow or Feather file", advice):
+        with one_line(Path(file).name, "an Arrow or Feather file", "Check that it is whole."):
             content = Path(file).read_bytes()
             if content.startswith(b"FEA1"):  # its reader follows offsets before they are checked
                 raise TableError(
@@ -337,7 +407,13 @@ def _read_arrow(
             if content.startswith(b"ARROW1"):
                 table = feather.read_table(arrow.BufferReader(content))
             else:
-                table = ipc.open_stream(arrow.BufferReader(content)).read_all()
+                source = arrow.BufferReader(content)
+                table = ipc.open_stream(source).read_all()
+                if content[source.tell() :].strip(b"\x00"):
+                    raise TableError(
+                        f"{Path(file).name} should hold one Arrow stream, got more after its end. "
+                        f"Write them to files of their own: the rows of the others would be lost."
+                    )
             table.validate(full=True)  # before anything follows an offset of a damaged file
             check_columns(columns or (), table.column_names, name)
             chosen = table if columns is None else table.select(columns)
@@ -346,14 +422,26 @@ def _read_arrow(
     return pd.concat(parts, ignore_index=True)
 
 
-def _read_excel(
-    files: list[str], kind: str, columns: Sequence[str] | None, name: str
-) -> pd.DataFrame:
+def _read_excel(file: str, name: str) -> pd.DataFrame:
     try:
-        with one_line(name, "an Excel file", "Export the sheet as CSV."):
-            return pd.read_excel(files[0])
+        with (
+            one_line(name, "an Excel file", "Export the sheet as CSV."),
+            pd.ExcelFile(file) as book,
+        ):
+            if Path(file).suffix.lower() == ".xlsx":
+                _check_formulas(file, name)
+            if len(sheets := book.sheet_names) > 1:
+                warnings.warn(
+                    f"{name} has {len(sheets)} sheets, of which the first, {sheets[0]!r}, is read. "
+                    f"Save another as a file of its own to read it.",
+                    UserWarning,
+                    stacklevel=3,
+                )
+            # As the cells are: no text becomes a number, and none is taken for a missing value.
+            rows = pd.read_excel(book, dtype=object, keep_default_na=False, na_values=[""])
+            return rows.infer_objects()
     except ImportError as error:
-        library = _EXCEL.get(Path(files[0]).suffix.lower(), "openpyxl")
+        library = _EXCEL.get(Path(file).suffix.lower(), "openpyxl")
         advice = 'Run: pip install "auucmax[excel]"' if library == "openpyxl" else "Install it"
         raise TableError(
             f"{name} should be a file that can be read here, got a spreadsheet and no library for "
@@ -361,23 +449,25 @@ def _read_excel(
         ) from error
 
 
-_READERS = {"arrow": _read_arrow, "excel": _read_excel}
-
-
-def _only(rows: pd.DataFrame, columns: Sequence[str] | None, name: str) -> pd.DataFrame:
-    if columns is None:
-        return rows
-    check_columns(columns, [str(c) for c in rows.columns], name)
-    return rows[list(columns)]
-
-
-def _finish(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Objects as the kinds that they are, and at least one row."""
-    check_has_rows(len(frame), name)
-    return as_kinds(frame)
+def _check_formulas(file: str, name: str) -> None:
+    """TableError for formulas whose results the file does not hold."""
+    openpyxl = importlib.import_module("openpyxl")
+    cells = []
+    for results in (False, True):
+        book = openpyxl.load_workbook(file, read_only=True, data_only=results)
+        cells.append([value for row in book.worksheets[0].values for value in row])
+        book.close()
+    pairs = zip(*cells, strict=True)
+    n = sum(str(what).startswith("=") and result is None for what, result in pairs)
+    if n:
+        raise TableError(
+            f"{name} should hold values, got {n:,} formulas without their results. Open it in a "
+            f"spreadsheet and save it, or export the sheet as CSV."
+        )
 
 
 def check_has_rows(n_rows: int, name: str) -> None:
+    """TableError if there are none."""
     if not n_rows:
         raise TableError(f"{name} should have rows, got a table without. Check how it was written.")
 
@@ -392,17 +482,14 @@ def as_kinds(frame: pd.DataFrame) -> pd.DataFrame:
                 values = values.astype("boolean")
             elif kind in ("date", "datetime"):
                 moments = pd.to_datetime(values, errors="coerce", utc=True)
-                values = moments if _has_zone(values) else moments.dt.tz_localize(None)
+                zone = getattr(values[values.notna()].iloc[0], "tzinfo", None)
+                values = moments.dt.tz_localize(None) if zone is None else moments
             elif kind in ("decimal", "integer"):
                 values = _exact_numbers(values)
             else:
                 continue
             frame = frame.assign(**{str(column): values})
     return frame
-
-
-def _has_zone(values: pd.Series) -> bool:
-    return getattr(values[values.notna()].iloc[0], "tzinfo", None) is not None
 
 
 def _exact_numbers(values: pd.Series) -> pd.Series:

@@ -15,6 +15,7 @@ from auucmax._validation import (
     check_column,
     check_labels,
     check_one_dimensional,
+    check_whole,
 )
 
 BY = ("treatment", "treatment-outcome")
@@ -97,39 +98,30 @@ class TrialKFold(BaseCrossValidator):
         treatment: ArrayLike | None = None,
     ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
         """Yield (train, test) row positions, each in increasing order; the tests part the rows."""
-        n_splits = self._checked_n_splits()
+        n_splits = self.get_n_splits()
         if treatment is None:
             raise ValueError(
                 "TrialKFold needs treatment, one label a row, got none. Call split(X, y, "
                 "treatment=t); inside cross_validate or GridSearchCV turn on "
                 "sklearn.set_config(enable_metadata_routing=True) and pass treatment there."
             )
-        strata = make_strata(treatment, y, by=self.by, n_rows=_n_rows(X), than="X")
+        n_rows = X.shape[0] if hasattr(X, "shape") else None if X is None else len(X)
+        strata = make_strata(treatment, y, by=self.by, n_rows=n_rows, than="X")
         strata.require(n_splits, "one for each fold", "use fewer folds")
         rng = np.random.default_rng(self.random_state) if self.shuffle else None
-        fold = _fold_of_row(strata.codes, n_splits, rng)
+        # Dealing on from stratum to stratum keeps the folds equal in size as well as in shares: no
+        # two folds differ by more than one row, in all or within a stratum.
+        fold = np.empty(len(strata.codes), dtype=np.intp)
+        fold[_order_by_stratum(strata.codes, rng)] = np.arange(len(fold)) % n_splits
         for k in range(n_splits):
             test = fold == k
             yield np.flatnonzero(~test), np.flatnonzero(test)
 
     def get_n_splits(
-        self,
-        X: Any = None,
-        y: Any = None,
-        groups: Any = None,
-        *,
-        treatment: Any = None,
+        self, X: Any = None, y: Any = None, groups: Any = None, *, treatment: Any = None
     ) -> int:
         """Number of folds; the arguments are there for scikit-learn."""
-        return self._checked_n_splits()
-
-    def _checked_n_splits(self) -> int:
-        n = self.n_splits
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 2:
-            raise ValueError(
-                f"n_splits should be a whole number of folds, at least 2, got {n!r}. 5 is usual."
-            )
-        return int(n)
+        return check_whole(self.n_splits, "n_splits", 2)
 
 
 def make_strata(
@@ -159,7 +151,15 @@ def make_strata(
         return Strata(arm_codes, tuple(names))
     if y is None:
         raise ValueError('by="treatment-outcome" needs y, got none. Pass the outcomes.')
-    levels, level_names = _outcome_levels(check_column(y, "y"))
+    y = check_column(y, "y")
+    if len(pd.unique(y)) <= 2:
+        levels, values = pd.factorize(y, sort=True)
+        level_names = [f"outcome {value:g}" for value in values]
+    else:  # often most outcomes are 0, and quantiles of all of them would be too
+        cuts = np.quantile(y[y != 0], [1 / 3, 2 / 3])
+        levels = np.where(y != 0, 1 + np.searchsorted(cuts, y), 0)
+        thirds = ("lowest", "middle", "highest")
+        level_names = ["outcome 0", *(f"outcome in the {third} third" for third in thirds)]
     crossed = arm_codes * len(level_names) + levels
     # Arms need not have every level: number only the strata that occur.
     codes, present = pd.factorize(crossed, sort=True)
@@ -176,34 +176,8 @@ def deal(codes: NDArray[np.intp], rng: np.random.Generator | None) -> NDArray[np
     return position
 
 
-def _fold_of_row(
-    codes: NDArray[np.intp], n_splits: int, rng: np.random.Generator | None
-) -> NDArray[np.intp]:
-    # Dealing on from stratum to stratum keeps the folds equal in size as well as in shares: no
-    # two folds differ by more than one row, in all or within a stratum.
-    fold = np.empty(len(codes), dtype=np.intp)
-    fold[_order_by_stratum(codes, rng)] = np.arange(len(codes)) % n_splits
-    return fold
-
-
 def _order_by_stratum(codes: NDArray[np.intp], rng: np.random.Generator | None) -> NDArray[np.intp]:
     if rng is None:
         return np.argsort(codes, kind="stable")
     shuffled = rng.permutation(len(codes))
     return shuffled[np.argsort(codes[shuffled], kind="stable")]
-
-
-def _outcome_levels(y: NDArray[np.float64]) -> tuple[NDArray[np.intp], list[str]]:
-    values = pd.unique(y)
-    if len(values) <= 2:
-        codes, values = pd.factorize(y, sort=True)
-        return codes, [f"outcome {value:g}" for value in values]
-    nonzero = y != 0
-    cuts = np.quantile(y[nonzero], [1 / 3, 2 / 3])
-    codes = np.where(nonzero, 1 + np.searchsorted(cuts, y), 0)
-    thirds = ("lowest", "middle", "highest")
-    return codes, ["outcome 0", *(f"outcome in the {third} third" for third in thirds)]
-
-
-def _n_rows(X: Any) -> int | None:
-    return X.shape[0] if hasattr(X, "shape") else None if X is None else len(X)

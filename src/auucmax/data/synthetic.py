@@ -50,18 +50,8 @@ class Population:
     and leaves the law of the effects, and with it ``best_auuc``, as it is. At 0 a logistic
     regression in each arm is the true model; at 1 no linear score beats a random one.
 
-    Parameters
-    ----------
-    n_features, n_noise : int
-        Columns of X, and how many of them (the last ones) have no bearing on the outcome.
-    base_rate, ate : float
-        Mean outcome of the control, and average effect.
-    signal, heterogeneity : float
-        Standard deviation of the log-odds in the control, and of the effect on them. In the units
-        of y if the outcome is continuous.
-    nonlinearity : float in [0, 1]
-        Share of the variance of z and of v that goes through h.
-    outcome : {"binary", "continuous"}
+    The parameters are those of :func:`make_trial`; ``nonlinearity`` is the share of the variance of
+    z and of v that goes through h.
 
     Examples
     --------
@@ -88,7 +78,19 @@ class Population:
         check_choice(self.outcome, "outcome", OUTCOMES)
         for name in ("n_features", "n_noise"):
             object.__setattr__(self, name, check_whole(getattr(self, name), name, 0))
-        _check_features(self.n_features, self.n_noise, self.nonlinearity)
+        if not 0 <= self.nonlinearity <= 1:
+            raise ValueError(
+                f"nonlinearity should be a share between 0 and 1, got {self.nonlinearity!r}. "
+                f"0 makes logistic regression the true model."
+            )
+        n_used = self.n_features - self.n_noise
+        least = 4 if 0 < self.nonlinearity < 1 else 2  # two features on each side of h
+        if n_used < least or (self.nonlinearity == 1 and n_used % 2):
+            raise ValueError(
+                f"n_features - n_noise should be at least {least}, the features that bear on the "
+                f"outcome, and even if nonlinearity is 1, since they then go in pairs; got "
+                f"{self.n_features} - {self.n_noise}. Ask for more features."
+            )
         for name in ("signal", "heterogeneity"):
             value = getattr(self, name)
             if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
@@ -105,43 +107,19 @@ class Population:
         """The columns of X: x0, x1, ..., the noise features last."""
         return tuple(f"x{j}" for j in range(self.n_features))
 
-    def outcome_mean(self, X: ArrayLike | pd.DataFrame, treated: ArrayLike) -> Floats:
-        """E[y | x] of these rows when treated or not; ``treated`` is one flag, or one a row."""
-        rows, flags = self._rows(X), np.asarray(treated, dtype=bool)
-        if flags.ndim and flags.shape != (len(rows),):
-            raise ValueError(
-                f"treated should be one flag, or one for each of the {len(rows)} rows; got an "
-                f"array of shape {flags.shape}. Pass True, False or the treatment column."
-            )
-        out = np.empty(len(rows))
+    def potential_means(self, X: ArrayLike | pd.DataFrame) -> tuple[Floats, Floats]:
+        """E[y | x] of these rows without and with treatment, two arrays of shape (n,)."""
+        rows = self._rows(X)
+        means = np.empty((2, len(rows)))
         for start in range(0, len(rows), BLOCK):
             part = slice(start, start + BLOCK)
-            control, arm = self.potential_means(rows[part])
-            out[part] = np.where(flags[part] if flags.ndim else flags, arm, control)
-        return out
-
-    def outcome_probability(self, X: ArrayLike | pd.DataFrame, treated: ArrayLike) -> Floats:
-        """P(y = 1 | x) of these rows when treated or not, for a binary outcome."""
-        if self.outcome != "binary":
-            raise ValueError(
-                f"outcome_probability needs a binary outcome, got a {self.outcome} one. "
-                f"Use outcome_mean."
-            )
-        return self.outcome_mean(X, treated)
+            means[:, part] = self._means(*self._indices(rows[part]))
+        return means[0], means[1]
 
     def uplift(self, X: ArrayLike | pd.DataFrame) -> Floats:
         """The true effect tau(x) = E[y | x, treated] - E[y | x, control], of shape (n,)."""
-        rows = self._rows(X)
-        out = np.empty(len(rows))
-        for start in range(0, len(rows), BLOCK):
-            part = slice(start, start + BLOCK)
-            control, treated = self.potential_means(rows[part])
-            np.subtract(treated, control, out=out[part])
-        return out
-
-    def potential_means(self, block: NDArray[Any]) -> tuple[Floats, Floats]:
-        """Mean outcomes without and with treatment of one block of rows, an array (m, d)."""
-        return self._means(*self._indices(block))
+        control, treated = self.potential_means(X)
+        return np.subtract(treated, control, out=treated)
 
     @cached_property
     def best_auuc(self) -> float:
@@ -162,11 +140,7 @@ class Population:
         return float(self.ate / 2 + np.sum(weight * (tau - self.ate) * (below - 0.5)))
 
     def auuc(self, score: Any, *, tolerance: float = 1e-4) -> float:
-        """The AUUC of a score over the whole population, see :meth:`auuc_with_error`.
-
-        The default ``tolerance`` may be out of reach when the effects scatter by more than about
-        0.3 (a continuous outcome with such a ``heterogeneity``); then a UserWarning says so.
-        """
+        """The AUUC of a score over the whole population, see :meth:`auuc_with_error`."""
         return self.auuc_with_error(score, tolerance=tolerance)[0]
 
     def auuc_with_error(self, score: Any, *, tolerance: float = 1e-4) -> tuple[float, float]:
@@ -181,10 +155,9 @@ class Population:
         ``tolerance``, or to 2^24 (16.8 million) rows.
 
         A score that knows nothing of the effect needs about (1.16 sd / tolerance)^2 rows, sd the
-        standard deviation of the effects, and a good one far fewer. So 1e-4 is always reached
-        while sd is below about 0.25, and not for every score beyond 0.3: a binary outcome with
-        very large effects, or a continuous one with ``heterogeneity`` above that. The value at
-        2^24 rows is then returned with a UserWarning; ask for a ``tolerance`` in proportion to sd.
+        standard deviation of the effects, and a good one far fewer. So 1e-4 may be out of reach
+        where sd is above 0.25; the value at 2^24 rows is then returned with a UserWarning. Ask for
+        a ``tolerance`` in proportion to sd.
 
         Parameters
         ----------
@@ -250,7 +223,11 @@ class Population:
     def _directions(self) -> tuple[int, int, Floats]:
         """Informative features, how many of the last go through h, and the weights (2, k)."""
         n_used = self.n_features - self.n_noise
-        n_doubled = 2 * _n_doubled_pairs(n_used, self.nonlinearity)
+        n_pairs = int(self.nonlinearity) * n_used // 2
+        if self.nonlinearity not in (0, 1):  # pairs on both sides: every feature has a weight
+            most = n_used // 2 - (n_used % 2 == 0)
+            n_pairs = int(np.clip(round(self.nonlinearity * n_used / 2), 1, most))
+        n_doubled = 2 * n_pairs
         n_linear = n_used - n_doubled
         weights = np.hstack(
             [
@@ -264,8 +241,12 @@ class Population:
         """Prognosis z and responsiveness v of a block of rows."""
         n_used, n_doubled, weights = self._directions
         x = block[:, :n_used].astype(np.float64)
-        if n_doubled:
-            x[:, n_used - n_doubled :] = _double_angles(x[:, n_used - n_doubled :])
+        if n_doubled:  # each pair of columns at (r, t) in polar coordinates moves to (r, 2t)
+            doubled = x[:, n_used - n_doubled :]
+            pair = doubled[:, 0::2] + 1j * doubled[:, 1::2]
+            radius = np.abs(pair)
+            pair = pair * pair / np.where(radius > 0, radius, 1.0)
+            doubled[:, 0::2], doubled[:, 1::2] = pair.real, pair.imag
         z, v = weights @ x.T
         return z, v
 
@@ -274,9 +255,9 @@ class Population:
         a0, a1 = self._intercepts
         control = a0 + self.signal * z
         treated = a1 + self.signal * z + self.heterogeneity * v
-        return (
-            (control, treated) if self.outcome == "continuous" else (expit(control), expit(treated))
-        )
+        if self.outcome == "continuous":
+            return control, treated
+        return expit(control), expit(treated)
 
     def _rows(self, X: ArrayLike | pd.DataFrame) -> NDArray[Any]:
         names = list(self.feature_names)
@@ -297,47 +278,11 @@ class Population:
         return rows
 
 
-def _check_features(n_features: int, n_noise: int, nonlinearity: float) -> None:
-    if not 0 <= nonlinearity <= 1:
-        raise ValueError(
-            f"nonlinearity should be a share between 0 and 1, got {nonlinearity!r}. "
-            f"0 makes logistic regression the true model."
-        )
-    n_used = n_features - n_noise
-    least = 4 if 0 < nonlinearity < 1 else 2
-    if n_noise < 0 or n_used < least:
-        raise ValueError(
-            f"n_features - n_noise should be at least {least}, the features that bear on the "
-            f"outcome; got {n_features} - {n_noise}. Ask for more features."
-        )
-    if nonlinearity == 1 and n_used % 2:
-        raise ValueError(
-            f"n_features - n_noise should be even when nonlinearity is 1, since the features go "
-            f"in pairs; got {n_used}. Add or drop a feature."
-        )
-
-
-def _n_doubled_pairs(n_used: int, nonlinearity: float) -> int:
-    """Every informative feature has a weight: pairs on both sides unless the share is 0 or 1."""
-    if nonlinearity in (0, 1):
-        return int(nonlinearity) * n_used // 2
-    most = n_used // 2 - (n_used % 2 == 0)
-    return int(np.clip(round(nonlinearity * n_used / 2), 1, most))
-
-
 def _orthonormal_pair(size: int) -> Floats:
     """Two orthogonal unit vectors, of shape (2, size): equal weights, and a cosine."""
     angles = np.pi * (np.arange(size) + 0.5) / max(size, 1)
     pair = np.vstack([np.ones(size), np.cos(angles)])
     return pair / np.linalg.norm(pair, axis=1, keepdims=True) if size else pair
-
-
-def _double_angles(x: Floats) -> Floats:
-    """Each pair of columns at (r, t) in polar coordinates moves to (r, 2t)."""
-    pair = x[:, 0::2] + 1j * x[:, 1::2]
-    radius = np.abs(pair)
-    doubled = pair * pair / np.where(radius > 0, radius, 1.0)
-    return np.stack([doubled.real, doubled.imag], axis=2).reshape(x.shape)
 
 
 def _normal_grid(size: int) -> tuple[Floats, Floats]:
@@ -360,25 +305,20 @@ def _rank_covariance(tau: Floats, score: Floats) -> tuple[float, Floats]:
     The covariance is a U-statistic of order two, so with tau centred its influence at row i is
     tau_i (G_i - 1/2) + mean(tau_j 1[score_j > score_i]) - 2 Cov, ties counted half.
     """
-    n = len(tau)
-    order = np.argsort(score, kind="stable")
-    ranked, centred = score[order], (tau - tau.mean())[order]
-    first = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))
-    size = np.diff(np.append(first, n))
-    below = np.repeat((first + size / 2) / n, size)
-    total = np.add.reduceat(centred, first)
-    above = np.repeat((total / 2 - np.cumsum(total)) / n, size)
+    n, centred = len(tau), tau - tau.mean()
+    _, level, size = np.unique(score, return_inverse=True, return_counts=True)
+    below = ((np.cumsum(size) - size / 2) / n)[level]
+    total = np.bincount(level, weights=centred)
+    above = ((total / 2 - np.cumsum(total)) / n)[level]
     covariance = float(np.mean(centred * (below - 0.5)))
-    influence = np.empty(n)
-    influence[order] = centred * (below - 0.5) + above - 2 * covariance
-    return covariance, influence
+    return covariance, centred * (below - 0.5) + above - 2 * covariance
 
 
 def _score_function(score: Any) -> Callable[[pd.DataFrame], ArrayLike]:
     if hasattr(score, "predict"):
-        if hasattr(score, "n_features_in_") and not hasattr(score, "feature_names_in_"):
-            return lambda X: score.predict(X.to_numpy())
-        return lambda X: score.predict(X)
+        # A model that was fitted on an array would warn of the names of a frame.
+        unnamed = hasattr(score, "n_features_in_") and not hasattr(score, "feature_names_in_")
+        return lambda X: score.predict(X.to_numpy() if unnamed else X)
     if callable(score):
         return lambda X: score(X)
     raise ValueError(
@@ -390,47 +330,21 @@ def _score_function(score: Any) -> Callable[[pd.DataFrame], ArrayLike]:
 # Rows, shares and rates are the published ones; signal and heterogeneity are chosen by us.
 PRESETS: dict[str, dict[str, Any]] = {
     "hillstrom": {
-        "n_rows": 42_693,
-        "treatment_share": 21_387 / 42_693,
-        "n_features": 22,
-        "n_noise": 6,
-        "base_rate": 2_262 / 21_306,
-        "ate": 3_238 / 21_387 - 2_262 / 21_306,
-        "signal": 0.5,
-        "heterogeneity": 0.25,
+        "n_rows": 42_693, "treatment_share": 21_387 / 42_693, "n_features": 22, "n_noise": 6,
+        "base_rate": 2_262 / 21_306, "ate": 3_238 / 21_387 - 2_262 / 21_306,
+        "signal": 0.5, "heterogeneity": 0.25,
     },
     "cu2-1m": {
-        "n_rows": 1_000_000,
-        "treatment_share": 0.8502,
-        "n_features": 12,
-        "n_noise": 2,
-        "base_rate": 0.04631,
-        "ate": 0.00313,
-        "signal": 1.5,
-        "heterogeneity": 0.09,
+        "n_rows": 1_000_000, "treatment_share": 0.8502, "n_features": 12, "n_noise": 2,
+        "base_rate": 0.04631, "ate": 0.00313, "signal": 1.5, "heterogeneity": 0.09,
     },
     "criteo": {
-        "n_rows": 13_979_592,
-        "treatment_share": 11_882_655 / 13_979_592,
-        "n_features": 12,
-        "n_noise": 2,
-        "base_rate": 80_105 / 2_096_937,
-        "ate": 576_824 / 11_882_655 - 80_105 / 2_096_937,
-        "signal": 1.5,
-        "heterogeneity": 0.2,
+        "n_rows": 13_979_592, "treatment_share": 11_882_655 / 13_979_592,
+        "n_features": 12, "n_noise": 2,
+        "base_rate": 80_105 / 2_096_937, "ate": 576_824 / 11_882_655 - 80_105 / 2_096_937,
+        "signal": 1.5, "heterogeneity": 0.2,
     },
-}
-
-DEFAULTS: dict[str, Any] = {
-    "n_rows": 10_000,
-    "treatment_share": 0.5,
-    "n_features": 10,
-    "n_noise": 2,
-    "base_rate": 0.1,
-    "ate": 0.03,
-    "signal": 0.5,
-    "heterogeneity": 0.3,
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -520,30 +434,18 @@ def make_trial(
     0.0214
     """
     given: dict[str, Any] = {
-        "n_rows": n_rows,
-        "n_features": n_features,
-        "n_noise": n_noise,
-        "treatment_share": treatment_share,
-        "base_rate": base_rate,
-        "ate": ate,
-        "signal": signal,
-        "heterogeneity": heterogeneity,
-    }
+        "n_rows": n_rows, "n_features": n_features, "n_noise": n_noise,
+        "treatment_share": treatment_share, "base_rate": base_rate, "ate": ate,
+        "signal": signal, "heterogeneity": heterogeneity,
+    }  # fmt: skip
     if preset is not None:
         check_choice(preset, "preset", PRESETS)
-    chosen = DEFAULTS | PRESETS.get(preset or "", {})
+    # All other defaults are those of the population.
+    chosen = {"n_rows": 10_000, "treatment_share": 0.5} | PRESETS.get(preset or "", {})
     chosen |= {name: value for name, value in given.items() if value is not None}
     check_choice(dtype, "dtype", ("float32", "float64"))
     share = chosen.pop("treatment_share")
     n_rows = check_whole(chosen.pop("n_rows"), "n_rows", 2)
-    n_treated = _count_treated(n_rows, share)
-    population = Population(nonlinearity=nonlinearity, outcome=outcome, **chosen)
-    name = "synthetic trial" if preset is None else f"synthetic {preset}"
-    rng = np.random.default_rng(random_state)
-    return _draw(population, n_rows, n_treated, np.dtype(dtype), rng, name)
-
-
-def _count_treated(n_rows: int, share: float) -> int:
     check_level(share, "treatment_share")
     n_treated = round(share * n_rows)
     if not 1 <= n_treated <= n_rows - 1:
@@ -551,7 +453,10 @@ def _count_treated(n_rows: int, share: float) -> int:
             f"n_rows should leave at least one row in each arm, got {n_rows} rows with a "
             f"treatment_share of {share:g}. Ask for more rows."
         )
-    return n_treated
+    population = Population(nonlinearity=nonlinearity, outcome=outcome, **chosen)
+    name = "synthetic trial" if preset is None else f"synthetic {preset}"
+    rng = np.random.default_rng(random_state)
+    return _draw(population, n_rows, n_treated, np.dtype(dtype), rng, name)
 
 
 def _draw(
@@ -573,7 +478,10 @@ def _draw(
         control, treated = population.potential_means(X[part])
         np.subtract(treated, control, out=effect[part])
         mean = np.where(treatment[part] == 1, treated, control)
-        y[part] = _outcomes(mean, population.outcome, rng)
+        if population.outcome == "continuous":
+            y[part] = mean + rng.standard_normal(len(mean))
+        else:
+            y[part] = rng.random(len(mean)) < mean
     return SyntheticTrial(
         # The frame shares the array: a copy would double the memory of a large trial.
         X=pd.DataFrame(X, columns=list(population.feature_names), copy=False),
@@ -584,9 +492,3 @@ def _draw(
         arm_names=("control", "treated"),
         population=population,
     )
-
-
-def _outcomes(mean: NDArray[np.float64], outcome: str, rng: np.random.Generator) -> NDArray[Any]:
-    if outcome == "continuous":
-        return mean + rng.standard_normal(len(mean))
-    return rng.random(len(mean)) < mean

@@ -8,13 +8,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from auucmax._messages import without_passwords
 from auucmax._validation import listed, unknown_columns_message
 
 # Other messages of DuckDB list settings, an encoding among them: the word alone tells nothing.
 _NOT_UTF_8 = re.compile(r"invalid unicode|not utf-8|invalid utf-8|codec can't decode", re.I)
-NOT_UTF_8_MESSAGE = "{} should be UTF-8 text, got other bytes in line {}. Save the file as UTF-8."
+_SAVE_AS_UTF_8 = "Save the file as UTF-8, or say what it is, as encoding='{}'."
+NOT_UTF_8_MESSAGE = "{} should be UTF-8 text, got other bytes in line {}. " + _SAVE_AS_UTF_8
 _CSV_LINE = re.compile(r"CSV Error on Line: (\d+)")
 _N_FIELDS = re.compile(r"^Expected Number of Columns: (\d+) Found: (\d+)", re.M)
+
+
+CSV = "a CSV file"
 
 
 class TableError(ValueError):
@@ -110,19 +115,22 @@ def one_line(name: str, expected: str, advice: str) -> Iterator[None]:
     """Whatever a parser raises, in one line."""
     try:
         yield
-    except (TableError, ImportError):
+    except (TableError, ImportError, Warning):
         raise
     except Exception as error:  # damaged files make parsers raise whatever they like
         if type(error).__name__ == "InterruptException":  # of DuckDB
             raise KeyboardInterrupt from error
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = (lines[0] if lines else type(error).__name__)[:200].rstrip(". ")
+        reason = without_passwords(lines[0] if lines else type(error).__name__)[:200].rstrip(". ")
         if found := _CSV_LINE.search(str(error)):
             raise TableError(_line_message(name, str(error), int(found[1]))) from error
         if "CSV Parser state machine" in reason:
             expected = "a CSV file with lines that all end in the same way"
         if _NOT_UTF_8.search(str(error)):
-            expected, advice = "UTF-8 text", "Save the file as UTF-8."
+            advice = "Save the file as UTF-8."
+            if expected == CSV:  # of others there is nothing to say
+                advice = _SAVE_AS_UTF_8.format("latin-1")
+            expected = "UTF-8 text"
         raise TableError(f"{name} should be {expected}, got: {reason}. {advice}") from error
 
 
@@ -137,7 +145,7 @@ def _line_message(name: str, text: str, line: int) -> str:
             f"again (in R with row.names = FALSE)."
         )
     if _NOT_UTF_8.search(text):
-        return NOT_UTF_8_MESSAGE.format(name, line)
+        return NOT_UTF_8_MESSAGE.format(name, line, "latin-1")
     if "unterminated quote" in text:
         return (
             f"{name} should close every quoted field, got one that is open or goes on after its "

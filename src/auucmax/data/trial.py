@@ -14,9 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
 from auucmax._validation import (
+    Floats,
     check_column,
     check_labels,
+    check_level,
     check_mask,
+    check_outcome,
     check_treatment,
     check_weight,
     listed,
@@ -69,105 +72,69 @@ class TrialSummary:
         return asdict(self)
 
     def __str__(self) -> str:
-        return "\n".join(_summary_lines(self))
-
-
-def summarise(trial: Trial) -> TrialSummary:
-    """All numbers of the trial, over the randomised rows where only some were."""
-    used = slice(None) if trial.randomised is None else trial.randomised
-    y, treatment = trial.y[used], trial.treatment[used]
-    weight = None if trial.sample_weight is None else trial.sample_weight[used]
-    arms: list[ArmSummary] = []
-    counted: list[int] = []
-    for label, name in zip(trial.arms, trial.arm_names or (), strict=True):
-        rows = treatment == label
-        n = int(rows.sum())
-        mean, error = _mean_and_error(y[rows], None if weight is None else weight[rows])
-        arms.append(ArmSummary(label, name, n, n / len(y), mean, error))
-        # A row of weight zero is no observation.
-        counted.append(n if weight is None else int(np.count_nonzero(weight[rows])))
-    return TrialSummary(
-        name=trial.name,
-        outcome_name=trial.outcome_name,
-        treatment_name=trial.treatment_name,
-        n_rows=trial.n_rows,
-        n_features=trial.n_features,
-        weighted=weight is not None,
-        n_randomised=None if trial.randomised is None else len(y),
-        true_effect=(
-            None
-            if trial.effect is None
-            else float(np.average(trial.effect, weights=trial.sample_weight))
-        ),
-        arms=tuple(arms),
-        effects=tuple(
-            _effect(arm, arms[0], n, counted[0])
-            for arm, n in zip(arms[1:], counted[1:], strict=True)
-        ),
-    )
+        features = f"{self.n_features:,} feature{'' if self.n_features == 1 else 's'}"
+        treatment = "" if self.treatment_name == "treatment" else f" by {self.treatment_name}"
+        lines = [
+            f"{self.name}: {self.n_rows:,} rows, {features}; outcome {self.outcome_name}{treatment}"
+        ]
+        if self.n_randomised is not None:
+            lines.append(f"the {self.n_randomised:,} randomised rows:")
+        mean = f"{'weighted ' if self.weighted else ''}mean of {self.outcome_name}"
+        table = [("arm", "rows", "share", mean)]
+        table += [(a.name, f"{a.n_rows:,}", f"{a.share:.1%}", f"{a.mean:.4g}") for a in self.arms]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for first, *rest in table:
+            cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
+            lines.append("  ".join([first.ljust(widths[0]), *cells]))
+        for e in self.effects:
+            p_value = "p < 0.0001" if e.p_value < 1e-4 else f"p = {e.p_value:.2g}"
+            lines += [
+                f"effect of {e.name} against {self.arms[0].name}: {e.effect:.4g} "
+                f"(standard error {e.standard_error:.2g})",
+                f"  95% interval {e.low:.4g} to {e.high:.4g}, {p_value}",
+            ]
+        if self.true_effect is not None:
+            lines.append(f"true average effect: {self.true_effect:.4g}")
+        return "\n".join(lines)
 
 
 def _mean_and_error(
-    y: NDArray[np.float64], weight: NDArray[np.float64] | None
-) -> tuple[float, float]:
-    n = len(y) if weight is None else np.count_nonzero(weight)
-    if n == 0:
-        return float("nan"), float("nan")
+    y: Floats, weight: Floats | None, groups: NDArray[Any] | None
+) -> tuple[float, float, int]:
+    """Mean, its standard error, and how many rows, or groups, it comes from."""
+    if weight is not None:  # a row of weight zero is no observation
+        y, groups = y[weight > 0], None if groups is None else groups[weight > 0]
+        weight = weight[weight > 0]
+    if len(y) == 0:
+        return float("nan"), float("nan"), 0
     mean = float(np.average(y, weights=weight))
+    share = np.full(len(y), 1 / len(y)) if weight is None else weight / weight.sum()
+    parts = share * (y - mean)
+    if groups is not None:
+        parts = np.bincount(pd.factorize(groups)[0], weights=parts)
+    n = len(parts)
     if n == 1:
-        return mean, float("nan")
-    share = np.full(n, 1 / n) if weight is None else weight / weight.sum()
-    return mean, float(np.sqrt(n / (n - 1) * np.sum((share * (y - mean)) ** 2)))
+        return mean, float("nan"), n
+    if y.min() == y.max():  # or rounding would be taken for a spread
+        return float(y[0]), 0.0, n
+    return mean, float(np.sqrt(n / (n - 1) * np.sum(parts**2))), n
 
 
-def _effect(
-    arm: ArmSummary, control: ArmSummary, n_arm: int, n_control: int, level: float = 0.95
-) -> EffectSummary:
+def _effect(arm: ArmSummary, control: ArmSummary, n_arm: int, n_control: int) -> EffectSummary:
     effect = arm.mean - control.mean
     parts = np.array([arm.standard_error, control.standard_error]) ** 2
     error = float(np.sqrt(parts.sum()))
-    if np.isnan(error) or error == 0:
-        p_value = error if np.isnan(error) else float(effect == 0)
-        return EffectSummary(
-            arm.label, arm.name, effect, error, effect - error, effect + error, p_value
-        )
-    # Welch-Satterthwaite degrees of freedom.
-    n = np.array([n_arm, n_control])
-    freedom = parts.sum() ** 2 / np.sum(parts**2 / (n - 1))
-    half = float(stdtrit(freedom, (1 + level) / 2)) * error
-    p_value = float(2 * stdtr(freedom, -abs(effect) / error))
+    if error > 0:
+        # Welch-Satterthwaite degrees of freedom.
+        freedom = parts.sum() ** 2 / np.sum(parts**2 / (np.array([n_arm, n_control]) - 1))
+        half = float(stdtrit(freedom, 0.975)) * error
+        p_value = float(2 * stdtr(freedom, -abs(effect) / error))
+    else:  # no spread at all, or an arm of one row whose spread is not known (NaN)
+        half, p_value = error, error if np.isnan(error) else float(effect == 0)
     return EffectSummary(arm.label, arm.name, effect, error, effect - half, effect + half, p_value)
 
 
-def _summary_lines(summary: TrialSummary) -> list[str]:
-    features = f"{summary.n_features:,} feature{'' if summary.n_features == 1 else 's'}"
-    treatment = "" if summary.treatment_name == "treatment" else f" by {summary.treatment_name}"
-    lines = [
-        f"{summary.name}: {summary.n_rows:,} rows, {features}; "
-        f"outcome {summary.outcome_name}{treatment}"
-    ]
-    if summary.n_randomised is not None:
-        lines.append(f"the {summary.n_randomised:,} randomised rows:")
-    mean = f"{'weighted ' if summary.weighted else ''}mean of {summary.outcome_name}"
-    table = [("arm", "rows", "share", mean)]
-    table += [(a.name, f"{a.n_rows:,}", f"{a.share:.1%}", f"{a.mean:.4g}") for a in summary.arms]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for first, *rest in table:
-        cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
-        lines.append("  ".join([first.ljust(widths[0]), *cells]))
-    for e in summary.effects:
-        p_value = "p < 0.0001" if e.p_value < 1e-4 else f"p = {e.p_value:.2g}"
-        lines += [
-            f"effect of {e.name} against {summary.arms[0].name}: {e.effect:.4g} "
-            f"(standard error {e.standard_error:.2g})",
-            f"  95% interval {e.low:.4g} to {e.high:.4g}, {p_value}",
-        ]
-    if summary.true_effect is not None:
-        lines.append(f"true average effect: {summary.true_effect:.4g}")
-    return lines
-
-
-PER_ROW = ("y", "treatment", "sample_weight", "id", "effect", "randomised")
+PER_ROW = ("y", "treatment", "sample_weight", "id", "effect", "randomised", "groups")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -198,6 +165,9 @@ class Trial:
         The true effect of each row, known only in simulations.
     randomised : array of bool of shape (n,), optional
         Which rows were randomised, when only some were.
+    groups : array of shape (n,), optional
+        The household or shop of each row, if its rows belong together. ``split`` keeps a group
+        whole, and standard errors and checks are by group.
 
     Examples
     --------
@@ -227,9 +197,10 @@ class Trial:
     arm_names: tuple[str, ...] | None = None
     effect: NDArray[Any] | None = None
     randomised: NDArray[Any] | None = None
+    groups: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
-        y = check_column(self.y, "y")
+        y = check_outcome(self.y)
         treatment, control, names = _check_arms(
             self.treatment, len(y), self.control, self.arm_names
         )
@@ -242,8 +213,9 @@ class Trial:
         }
         if self.sample_weight is not None:
             checked["sample_weight"] = _check_weight(self.sample_weight, treatment, control)
-        if self.id is not None:
-            checked["id"] = check_labels(self.id, "id", len(y))
+        for name in ("id", "groups"):
+            if getattr(self, name) is not None:
+                checked[name] = check_labels(getattr(self, name), name, len(y))
         if self.effect is not None:
             checked["effect"] = check_column(self.effect, "effect", len(y))
         if self.randomised is not None:
@@ -319,7 +291,7 @@ class Trial:
         by: str = "treatment",
         random_state: int | np.random.Generator | None = None,
     ) -> tuple[Trial, Trial]:
-        """A random training and test part with the same share of each arm.
+        """A random training and test part with the same share of each arm, groups kept whole.
 
         Parameters
         ----------
@@ -338,17 +310,19 @@ class Trial:
         train, test : Trial
             Both keep the order of the rows.
         """
-        if not (np.ndim(test_size) == 0 and 0 < test_size < 1):
-            raise ValueError(
-                f"test_size should be a share strictly between 0 and 1, got {test_size!r}. "
-                f"0.3 is usual."
-            )
-        strata = make_strata(self.treatment, self.y, by=by)
+        check_level(test_size, "test_size")
+        # A group is dealt by its first row; without groups every row is its own.
+        group, first = np.arange(self.n_rows), np.arange(self.n_rows)
+        if self.groups is not None:
+            group = pd.factorize(self.groups)[0]
+            first = np.unique(group, return_index=True)[1]
+        strata = make_strata(self.treatment[first], self.y[first], by=by)
         strata.require(2, "one for each part")
         position = deal(strata.codes, np.random.default_rng(random_state))
         sizes = np.bincount(strata.codes)
+        # A row of each stratum in both parts, however small the share.
         n_test = np.clip(np.rint(test_size * sizes), 1, sizes - 1)
-        test = position < n_test[strata.codes]
+        test = (position < n_test[strata.codes])[group]
         return self.take(~test), self.take(test)
 
     def summary(self) -> TrialSummary:
@@ -356,18 +330,55 @@ class Trial:
 
         The effect of an arm is its mean outcome minus that of the control, with Welch's standard
         error and Student t interval. With weights, means are weighted and the squared standard
-        error of a mean m is n/(n-1) * sum w^2 (y - m)^2 / (sum w)^2. Where only some rows were
-        randomised, the arms and effects are those of the randomised rows.
+        error of a mean m is n/(n-1) * sum w^2 (y - m)^2 / (sum w)^2; with groups, n is their
+        number, and w (y - m) is summed over each. Where only some rows were randomised, the arms
+        and effects are those of the randomised rows.
         """
-        return summarise(self)
+        used = slice(None) if self.randomised is None else self.randomised
+        y, treatment, truth = self.y[used], self.treatment[used], self.effect
+        weight = None if self.sample_weight is None else self.sample_weight[used]
+        arms: list[ArmSummary] = []
+        counted: list[int] = []
+        for label, name in zip(self.arms, self.arm_names or (), strict=True):
+            rows = treatment == label
+            n, own = int(rows.sum()), None if weight is None else weight[rows]
+            mean, error, units = _mean_and_error(
+                y[rows], own, None if self.groups is None else self.groups[used][rows]
+            )
+            arms.append(ArmSummary(label, name, n, n / len(y), mean, error))
+            counted.append(units)
+        same = ("name", "outcome_name", "treatment_name", "n_rows", "n_features")
+        return TrialSummary(
+            **{name: getattr(self, name) for name in same},
+            weighted=weight is not None,
+            n_randomised=None if self.randomised is None else len(y),
+            true_effect=(
+                None if truth is None else float(np.average(truth, weights=self.sample_weight))
+            ),
+            arms=tuple(arms),
+            effects=tuple(
+                _effect(arm, arms[0], n, counted[0])
+                for arm, n in zip(arms[1:], counted[1:], strict=True)
+            ),
+        )
 
     def __repr__(self) -> str:
         return str(self.summary())
 
 
 def _check_features(X: Any, n_rows: int) -> pd.DataFrame:
-    if not isinstance(X, pd.DataFrame):
-        X = _to_frame(X)
+    if type(X).__module__.split(".")[0] == "polars" and hasattr(X, "get_columns"):
+        # Column by column through numpy: polars' own conversion would need pyarrow.
+        X = pd.DataFrame({column.name: column.to_numpy() for column in X.get_columns()})
+    elif not isinstance(X, pd.DataFrame):
+        array = np.asarray(X)
+        if array.ndim != 2:
+            raise ValueError(
+                f"X should be a frame or a two-dimensional array, a row for each row of y; got "
+                f"{type(X).__name__} of shape {array.shape}. "
+                f"Pass a pandas or polars frame, or reshape to (rows, features)."
+            )
+        X = pd.DataFrame(array, columns=[f"x{j}" for j in range(array.shape[1])])
     if len(X) != n_rows:
         raise ValueError(
             f"X should have as many rows as y, {n_rows}; got {len(X)}. Pass columns of the same "
@@ -382,20 +393,6 @@ def _check_features(X: Any, n_rows: int) -> pd.DataFrame:
             f"Rename or drop them."
         )
     return X
-
-
-def _to_frame(X: Any) -> pd.DataFrame:
-    if type(X).__module__.split(".")[0] == "polars" and hasattr(X, "get_columns"):
-        # Column by column through numpy: polars' own conversion would need pyarrow.
-        return pd.DataFrame({column.name: column.to_numpy() for column in X.get_columns()})
-    array = np.asarray(X)
-    if array.ndim != 2:
-        raise ValueError(
-            f"X should be a frame or a two-dimensional array, a row for each row of y; got "
-            f"{type(X).__name__} of shape {array.shape}. "
-            f"Pass a pandas or polars frame, or reshape to (rows, features)."
-        )
-    return pd.DataFrame(array, columns=[f"x{j}" for j in range(array.shape[1])])
 
 
 def _check_arms(
@@ -433,9 +430,7 @@ def _ordered_labels(treatment: NDArray[Any], control: Any) -> tuple[Any, ...]:
     return (control, *sorted(others, key=lambda v: (isinstance(v, str), v)))
 
 
-def _check_weight(
-    sample_weight: ArrayLike, treatment: NDArray[Any], control: Any
-) -> NDArray[np.float64]:
+def _check_weight(sample_weight: ArrayLike, treatment: NDArray[Any], control: Any) -> Floats:
     weight = check_weight(sample_weight, treatment != control)
     for label in pd.unique(treatment).tolist():
         if not weight[treatment == label].any():  # with two arms, found above

@@ -8,7 +8,7 @@ it is another text. What was learnt is a list of columns and a list of terms, pl
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Self
@@ -26,7 +26,16 @@ from auucmax._validation import (
     listed,
     unknown_columns_message,
 )
-from auucmax.encoding.kinds import KINDS, kind_of, numbers_of, texts_of, truths_of, unknown_kind
+from auucmax.encoding.kinds import (
+    KINDS,
+    code_counts,
+    code_places,
+    kind_of,
+    numbers_of,
+    texts_of,
+    truths_of,
+    unknown_kind,
+)
 from auucmax.encoding.texts import MISSING_TEXTS, counted_as, level_text, places_of, truth_slow
 
 NEW_LEVELS = ("error", "other")
@@ -39,8 +48,17 @@ _TAKES = {
     "boolean": ("boolean", "number", "category", "mixed", "empty"),
     "date": ("date", "empty"),
     "category": ("category", "number", "boolean", "mixed", "empty"),
+    "code": ("number", "boolean", "empty"),
 }
-_PLURAL = {"number": "numbers", "category": "texts", "date": "dates", "boolean": "booleans"}
+_PLURAL = {
+    "number": "numbers", "category": "texts", "date": "dates", "boolean": "booleans",
+    "code": "numbers", "mixed": "texts",
+}  # fmt: skip
+# Which kinds a user may have taken for levels, or for quantities.
+_DECIDED = {
+    "categorical": ("number", "category", "boolean", "mixed", "empty"),
+    "numeric": ("number", "boolean", "empty"),
+}
 
 
 @dataclass(frozen=True)
@@ -63,8 +81,8 @@ class Column:
 
     A category has ``levels``, sorted; ``has_other`` if training had texts that are no level, with
     their share among all texts; ``takes_new`` if such texts are no mistake though training had
-    none. Another kind has ``fill``, the median, for missing values (None: all were missing), and
-    ``varies`` unless all its values are the same.
+    none. A code has levels, too, the texts of whole numbers. Another kind has ``fill``, the median,
+    for missing values (None: all were missing), and ``varies`` unless all its values are the same.
     """
 
     name: str
@@ -78,13 +96,33 @@ class Column:
     takes_new: bool = False
 
     @classmethod
-    def of_texts(
-        cls, name: str, levels: Iterable[str], *, n_other: int, n_missing: int, n_rows: int
+    def of_levels(
+        cls,
+        name: str,
+        levels: Iterable[str],
+        *,
+        n_other: int,
+        n_missing: int,
+        n_rows: int,
+        kind: str = "category",
+        takes_new: bool = False,
     ) -> Self:
-        """A category of so many rows, some of them with other texts than the levels, or none."""
+        """Levels of so many rows, some of them with other values than the levels, or none."""
         share = n_other / max(n_rows - n_missing, 1)
-        has_other, has_missing = n_other > 0, n_missing > 0
-        return cls(name, "category", tuple(levels), has_other, has_missing, other_share=share)
+        return cls(
+            name,
+            kind,
+            tuple(levels),
+            has_other=n_other > 0,
+            has_missing=n_missing > 0,
+            other_share=share,
+            takes_new=takes_new,
+        )
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether it is a category, or a code."""
+        return self.kind in ("category", "code")
 
     @property
     def terms(self) -> list[Term]:
@@ -94,7 +132,7 @@ class Column:
         ['town=a', 'town=b', 'town: other']
         """
         name, terms = self.name, []
-        if self.kind == "category":
+        if self.has_levels:
             terms += [Term("level", name, level, 0.0, f"{name}={level}") for level in self.levels]
             terms += [Term("other", name, None, 0.0, f"{name}: other")] if self.has_other else []
         elif self.fill is None:
@@ -104,7 +142,7 @@ class Column:
         # One value and missing ones: all that there is to know is which.
         if self.has_missing:
             terms.append(Term("missing", name, None, 0.0, f"{name}: missing"))
-        return [] if self.kind == "category" and len(terms) == 1 else terms
+        return [] if self.has_levels and len(terms) == 1 else terms
 
     @property
     def flaw(self) -> str:
@@ -118,11 +156,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     """Features from a raw table: (n, p) numbers, each a term of one column.
 
     * *value*: the number; 0/1 for a boolean; days since 1970-01-01 (UTC, with fractions) for a
-      date. A missing value becomes the median of the training rows.
+      date. A missing value becomes the median of the training rows, to three digits.
     * *missing*: 1 where the value is missing, if some were in training.
     * *level*: 1 where the text equals the level. All levels have a feature, none is left out.
     * *other*: 1 where the text is present and no level. It exists if training had rare levels: in
       fewer than ``min_level_rows`` rows, or beyond the ``max_levels`` most frequent.
+
+    A column of 3 to 10 different whole numbers that repeat is probably one of *codes*: its values
+    are levels, as texts are, and a number that training did not have counts as *other*, or to no
+    level. (Levels of what is a quantity cost next to nothing.) ``numeric`` keeps such a column as
+    numbers; ``categorical`` takes any other column of numbers for levels, whatever its values.
 
     Columns are found by name, in any order; further ones are ignored. A missing value in a column
     that had none in training becomes the median, or zeros in all levels of a category. Columns
@@ -147,7 +190,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     max_levels : most levels of a category.
     min_level_rows : fewest rows of a level.
     new_levels : what to do with a text that is no level in a category without *other*: "error", or
-        "other", which makes zeros of it.
+        "other", which makes zeros of it. Numbers that are new are never an error.
+    categorical : names of columns whose numbers, or booleans, are levels.
+    numeric : names of columns whose whole numbers are quantities.
 
     Attributes
     ----------
@@ -165,14 +210,29 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     array([[30.,  0.,  0.,  1.],
            [40.,  1.,  1.,  0.],
            [50.,  0.,  0.,  1.]])
+
+    Few whole numbers are levels, unless they are named:
+
+    >>> frame = pd.DataFrame({"plan": [1, 2, 7] * 20, "children": [0, 1, 2] * 20})
+    >>> encoder = TableEncoder(numeric=["children"]).fit(frame)
+    >>> encoder.get_feature_names_out().tolist(), encoder.code_columns
+    (['plan=1', 'plan=2', 'plan=7', 'children'], ['plan'])
     """
 
     def __init__(
-        self, *, max_levels: int = 30, min_level_rows: int = 20, new_levels: str = "error"
+        self,
+        *,
+        max_levels: int = 30,
+        min_level_rows: int = 20,
+        new_levels: str = "error",
+        categorical: Sequence[str] = (),
+        numeric: Sequence[str] = (),
     ) -> None:
         self.max_levels = max_levels
         self.min_level_rows = min_level_rows
         self.new_levels = new_levels
+        self.categorical = categorical
+        self.numeric = numeric
 
     def fit(self, frame: Any, y: Any = None) -> Self:
         """Learn columns and terms from training rows, whatever their order."""
@@ -191,38 +251,111 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_whole(self.max_levels, "max_levels", 1)
         check_whole(self.min_level_rows, "min_level_rows", 1)
         check_choice(self.new_levels, "new_levels", NEW_LEVELS)
+        for option in _DECIDED:
+            names = getattr(self, option)
+            if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+                raise ValueError(
+                    f"{option} should be a list of names of columns, got {names!r:.80}. Pass a "
+                    f"list of texts."
+                )
+        if both := [name for name in self.categorical if name in self.numeric]:
+            raise ValueError(
+                f"categorical and numeric should name different columns, got {listed(both)} in "
+                f"both. Decide for one."
+            )
+
+    def takes_for_levels(self, name: str, kind: str) -> bool | None:
+        """What the user decided of a column of this kind; None: nothing.
+
+        >>> TableEncoder(categorical=["plan"]).takes_for_levels("plan", "number")
+        True
+        """
+        for option, kinds in _DECIDED.items():
+            if name in getattr(self, option):
+                if kind not in kinds:
+                    raise ValueError(
+                        f"{option} should name columns of {listed_kinds(kinds)}, got "
+                        f"{_PLURAL[kind]} in {name!r}. Leave it out, or convert the column."
+                    )
+                return option == "categorical"
+        return None
 
     def _column(self, series: pd.Series) -> Column:
         name, kind = str(series.name), kind_of(series)
-        if kind == "mixed":
+        decided = self.takes_for_levels(name, kind)
+        if kind == "mixed" and not decided:
             raise unknown_kind(series)
-        if kind == "category":
+        if kind == "category" or (decided and kind != "empty"):
             codes, texts = texts_of(series, kind)
-            counts = np.bincount(codes[codes >= 0], minlength=len(texts))
-            present = [
-                pair for pair in zip(-counts, texts, strict=True) if pair[1] not in MISSING_TEXTS
-            ]
-            # The most frequent; of equally frequent ones the first in the alphabet.
-            frequent = sorted(present)[: int(self.max_levels)]
-            levels = sorted(text for minus, text in frequent if -minus >= self.min_level_rows)
-            places = places_of(texts, levels)[0][codes]
-            n_other, n_missing = int((places == len(levels)).sum()), int((places == -1).sum())
-            return Column.of_texts(
-                name, levels, n_other=n_other, n_missing=n_missing, n_rows=len(places)
-            )
+            rows = np.bincount(codes[codes >= 0], minlength=len(texts)).tolist()
+            counts = dict(zip(texts, rows, strict=True))
+            return self.column_of_texts(name, counts, len(series), takes_new=kind == "number")
         values = np.empty(0) if kind == "empty" else numbers_of(series, kind)
-        present_numbers = values[~np.isnan(values)]
-        if not len(present_numbers):
+        present = values[~np.isnan(values)]
+        if not len(present):
             return Column(name, "number")
+        if kind == "number" and decided is None:
+            codes_found = code_counts(present, int(self.min_level_rows))
+            if codes_found is not None:
+                return self.column_of_codes(name, codes_found, len(values))
         return Column(
             name,
             kind,
-            has_missing=len(present_numbers) < len(values),
-            varies=bool(np.ptp(present_numbers) > 0),
-            fill=float(np.median(present_numbers, overwrite_input=True)),
+            has_missing=len(present) < len(values),
+            varies=bool(np.ptp(present) > 0),
+            fill=float(np.median(present, overwrite_input=True)),
         )
 
+    def column_of_texts(
+        self, name: str, counts: Mapping[str, int], n_rows: int, *, takes_new: bool = False
+    ) -> Column:
+        """A category, by how many of its rows have each text; the others have none."""
+        levels = sorted(self._frequent({t: n for t, n in counts.items() if t not in MISSING_TEXTS}))
+        places = places_of(list(counts), levels)[0][:-1]
+        rows = np.array(list(counts.values()), dtype=np.int64)
+        n_other, n_present = rows[places == len(levels)].sum(), rows[places >= 0].sum()
+        return Column.of_levels(
+            name,
+            levels,
+            n_other=int(n_other),
+            n_missing=n_rows - int(n_present),
+            n_rows=n_rows,
+            takes_new=takes_new,
+        )
+
+    def column_of_codes(self, name: str, counts: Mapping[int, int], n_rows: int) -> Column:
+        """A column of codes, by how many of its rows have each; the others have none."""
+        levels = sorted(self._frequent(counts))
+        n_present = sum(counts.values())
+        return Column.of_levels(
+            name,
+            map(str, levels),
+            n_other=n_present - sum(counts[level] for level in levels),
+            n_missing=n_rows - n_present,
+            n_rows=n_rows,
+            kind="code",
+            takes_new=True,
+        )
+
+    def _frequent(self, counts: Mapping[Any, int]) -> list[Any]:
+        """The values that are levels: the most frequent; of equally frequent ones the first."""
+        order = sorted(counts, key=lambda value: (-counts[value], value))
+        kept = order[: int(self.max_levels)]
+        return [value for value in kept if counts[value] >= self.min_level_rows]
+
+    @property
+    def code_columns(self) -> list[str]:
+        """The columns whose whole numbers were taken for levels, though nobody said so."""
+        return [column.name for column in self.columns_ if column.kind == "code"]
+
     def _learn(self, columns: list[Column]) -> Self:
+        # A median may be the value of one person: to three digits it is nobody's.
+        columns = [
+            c if c.fill is None else replace(c, fill=float(f"{c.fill:.3g}")) for c in columns
+        ]
+        names = [column.name for column in columns]
+        if unknown := [n for n in (*self.categorical, *self.numeric) if n not in names]:
+            raise ValueError(unknown_columns_message("the table", unknown, names))
         dropped = {column.name: column.flaw for column in columns if not column.terms}
         if len(dropped) == len(columns):
             raise ValueError(
@@ -236,14 +369,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=3,
             )
-        self._set([column for column in columns if column.name not in dropped], dropped)
-        self.n_features_in_ = len(columns)
+        return self._set(columns, dropped)
+
+    def _set(self, columns: list[Column], dropped: dict[str, str]) -> Self:
+        self.columns_ = tuple(column for column in columns if column.name not in dropped)
+        self.terms_ = tuple(term for column in self.columns_ for term in column.terms)
+        self.dropped_, self.n_features_in_ = dropped, len(columns)
         self.feature_names_in_ = np.array([column.name for column in columns], dtype=object)
         return self
-
-    def _set(self, columns: Iterable[Column], dropped: dict[str, str]) -> None:
-        self.columns_, self.dropped_ = tuple(columns), dropped
-        self.terms_ = tuple(term for column in self.columns_ for term in column.terms)
 
     def transform(self, frame: Any) -> Floats:
         """(n, p) features of the rows of a table that has the columns of training."""
@@ -295,8 +428,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         True
         """
         check_is_fitted(self, "terms_")
+        names = {option: list(getattr(self, option)) for option in _DECIDED}
         return {
-            "parameters": self.get_params(),
+            "parameters": self.get_params() | names,
             "columns": [asdict(c) | {"levels": list(c.levels)} for c in self.columns_],
         }
 
@@ -304,7 +438,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """The encoder that ``to_dict`` wrote; ValueError if it cannot have."""
         try:
-            encoder = cls(**plain["parameters"])
+            given = plain["parameters"]
+            encoder = cls(**(given | {option: tuple(given[option]) for option in _DECIDED}))
             encoder._check_parameters()
             columns = [_column_of(entry) for entry in plain["columns"]]
             if not columns or len({c.name for c in columns}) < len(columns):
@@ -314,10 +449,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"an encoder should be what to_dict returns, got something else ({error}). "
                 f"Save it again."
             ) from error
-        encoder._set(columns, {})
-        encoder.n_features_in_ = len(columns)
-        encoder.feature_names_in_ = np.array([c.name for c in columns], dtype=object)
-        return encoder
+        return encoder._set(columns, {})
 
     def _values(self, series: pd.Series, column: Column) -> NDArray[Any]:
         """Numbers (NaN where missing); of a category the place of the level, -1 where missing."""
@@ -330,9 +462,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 raise _other_kind(column, kind, present.iloc[0])
             kind = "empty"
         if kind == "empty":
-            return np.full(len(series), -1 if column.kind == "category" else np.nan)
+            return np.full(len(series), -1 if column.has_levels else np.nan)
         if column.kind == "category":
             return self._places(series, kind, column)
+        if column.kind == "code":
+            return _places_of_codes(numbers_of(series, kind), column)
         if column.kind != "boolean":
             return numbers_of(series, kind)
         values, unknown = truths_of(series, kind)
@@ -358,18 +492,32 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"got {listed(new)} in {rows} row{'s' * (rows != 1)}. Correct the values, train "
                 f"again with them, or use new_levels='other', which counts them to no level."
             )
-        # As many as half are usual, and up to three standard errors more than in training.
-        share = column.other_share
-        usual = max(_MANY_NEW, share + 3 * float(np.sqrt(share * (1 - share) / max(present, 1))))
-        if rows > present * usual:
-            warnings.warn(
-                f"column {column.name!r} should mostly hold levels of training, "
-                f"{listed(column.levels)}; got other values in {rows / present:.0%} of the rows "
-                f"that have one: {listed(new)}. Check that they are written as in training.",
-                UserWarning,
-                stacklevel=5,
-            )
+        _tell_many_new(column, rows, present, new)
         return places
+
+
+def _places_of_codes(values: Floats, column: Column) -> NDArray[np.intp]:
+    places = code_places(values, column.levels)
+    is_new = places == len(column.levels)
+    if rows := int(is_new.sum()):
+        new = [level_text(value) for value in pd.unique(values[is_new])[:10]]
+        _tell_many_new(column, rows, int((places >= 0).sum()), new)
+    return places
+
+
+def _tell_many_new(column: Column, rows: int, present: int, new: Sequence[str]) -> None:
+    """A warning if more of the values that are present than usual are no level."""
+    # As many as half are usual, and up to three standard errors more than in training.
+    share = column.other_share
+    usual = max(_MANY_NEW, share + 3 * float(np.sqrt(share * (1 - share) / max(present, 1))))
+    if rows > present * usual:
+        warnings.warn(
+            f"column {column.name!r} should mostly hold levels of training, "
+            f"{listed(column.levels)}; got other values in {rows / present:.0%} of the rows "
+            f"that have one: {listed(new)}. Check that they are written as in training.",
+            UserWarning,
+            stacklevel=6,
+        )
 
 
 def _column_of(entry: Mapping[str, Any]) -> Column:
@@ -383,7 +531,8 @@ def _column_of(entry: Mapping[str, Any]) -> Column:
         and all(type(flag) is bool for flag in flags)
         and type(column.other_share) is float
         and 0 <= column.other_share <= 1
-        and is_filled != (column.kind == "category")
+        and (column.fill is None if column.has_levels else is_filled)
+        and (column.kind != "code" or _are_numbers(column.levels))
         and len(set(column.levels)) == len(column.levels)
         and column.terms
     )
@@ -392,9 +541,16 @@ def _column_of(entry: Mapping[str, Any]) -> Column:
     return column
 
 
+def _are_numbers(levels: Sequence[str]) -> bool:
+    """Whether texts are those of different whole numbers, sorted, as of a column of codes."""
+    numbers = [int(level) for level in levels]
+    exact = list(map(str, numbers)) == list(levels) and all(abs(n) < 2**53 for n in numbers)
+    return bool(numbers) and exact and numbers == sorted(set(numbers))
+
+
 def _write(features: Floats, column: Column, values: NDArray[Any]) -> None:
     """Fill the features of one column, which are all zero, from what ``_values`` made of it."""
-    if column.kind != "category":
+    if not column.has_levels:
         missing = np.isnan(values)
         if column.varies:
             features[:, 0] = values
@@ -419,6 +575,11 @@ def _other_kind(column: Column, kind: str, example: Any) -> ValueError:
     )
 
 
+def listed_kinds(kinds: Iterable[str]) -> str:
+    """Kinds of columns in words."""
+    return ", ".join(dict.fromkeys(_PLURAL[kind] for kind in kinds if kind != "empty"))
+
+
 def encode_slow(frame: pd.DataFrame, encoder: TableEncoder) -> Floats:
     """The definition of the features, a row and a term at a time: the twin of ``transform``."""
     columns = {column.name: column for column in encoder.columns_}
@@ -430,9 +591,15 @@ def encode_slow(frame: pd.DataFrame, encoder: TableEncoder) -> Floats:
             value = truth_slow(value)
             missing = value is None
         if term.kind == "value":
-            return term.fill if missing else _number_slow(value)
-        if column.kind != "category":
+            if missing or not isinstance(value, (date, np.datetime64)):
+                return term.fill if missing else float(value)
+            moment = pd.Timestamp(value)  # which is a date, too
+            moment = moment if moment.tzinfo else moment.tz_localize(UTC)
+            return (moment.to_pydatetime() - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1)
+        if not column.has_levels:
             return float(missing)
+        if column.kind == "code" and not missing:
+            value = float(value)
         text = None if missing else counted_as(level_text(value), column.levels)
         if term.kind == "missing":
             return float(text is None)
@@ -442,14 +609,6 @@ def encode_slow(frame: pd.DataFrame, encoder: TableEncoder) -> Floats:
 
     rows = range(len(frame))
     return np.array([[feature(t, frame[t.column].iloc[k]) for t in encoder.terms_] for k in rows])
-
-
-def _number_slow(value: Any) -> float:
-    if isinstance(value, (date, np.datetime64)):  # a Timestamp is a date, too
-        moment = pd.Timestamp(value).to_pydatetime()
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return (moment - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1)
-    return float(value)
 
 
 def _table(frame: Any) -> pd.DataFrame:

@@ -6,6 +6,7 @@ of files that have no types are looked at by DuckDB, all texts of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -17,7 +18,11 @@ from numpy.typing import NDArray
 from auucmax._validation import Floats
 from auucmax.encoding.texts import TRUTHS, level_text, places_of
 
-KINDS = ("number", "category", "date", "boolean")
+#: What a column is learnt as; a "code" is a number whose values are taken for levels.
+KINDS = ("number", "category", "date", "boolean", "code")
+FEWEST_CODES, MOST_CODES = 3, 10  #: different whole numbers of a column that are taken for codes
+_EXACT = 2.0**53  # whole numbers below are told apart as floats
+_FIRST_LOOK = 1_000  # rows that show of most columns that they are no codes
 _DAY_IN_MICROSECONDS = 86_400e6
 # Kinds by what pandas infers from Python objects.
 _INFERRED = {
@@ -29,20 +34,21 @@ _INFERRED = {
 
 
 def kind_of(series: pd.Series) -> str:
-    """One of ``KINDS``; "mixed" for texts beside numbers, say; "empty" for objects all missing.
+    """One of ``KINDS``, but no "code"; "mixed" for texts beside numbers; "empty" for none at all.
 
     >>> kind_of(pd.Series(["a", None])), kind_of(pd.Series([True])), kind_of(pd.Series([None]))
     ('category', 'boolean', 'empty')
     """
-    kind = kind_of_type(series.dtype)
-    if kind is None:
-        values = series.astype(object)
-        kind = _INFERRED.get(pd.api.types.infer_dtype(values, skipna=True))
-        if kind is None:
-            kind = _kind_of_classes(set(map(type, values[values.notna()])))
-    if kind is None:
+    if (kind := kind_of_type(series.dtype)) is not None:
+        return kind
+    values = series.astype(object)
+    if (kind := _INFERRED.get(pd.api.types.infer_dtype(values, skipna=True))) is not None:
+        return kind
+    classes = set(map(type, values[values.notna()]))
+    if not all(issubclass(own, (str, bool, np.bool_, Real, Decimal)) for own in classes):
         raise unknown_kind(series)
-    return kind
+    # A bool is a Real, but True beside 2 is no number.
+    return "mixed" if any(issubclass(own, (str, bool, np.bool_)) for own in classes) else "number"
 
 
 def kind_of_type(dtype: Any) -> str | None:
@@ -61,14 +67,6 @@ def kind_of_type(dtype: Any) -> str | None:
     if isinstance(dtype, pd.ArrowDtype) and dtype.type is str:
         return "category"
     return "date" if types.is_datetime64_any_dtype(dtype) else None
-
-
-def _kind_of_classes(classes: set[type]) -> str | None:
-    """What Python objects of several classes are together, if they are of a kind at all."""
-    if not all(issubclass(own, (str, bool, np.bool_, Real, Decimal)) for own in classes):
-        return None
-    # A bool is a Real, but True beside 2 is no number.
-    return "mixed" if any(issubclass(own, (str, bool, np.bool_)) for own in classes) else "number"
 
 
 def unknown_kind(series: pd.Series) -> ValueError:
@@ -90,7 +88,12 @@ def numbers_of(series: pd.Series, kind: str, *, finite: bool = True) -> Floats:
     array([ 1., nan,  0.])
     """
     if kind == "date":
-        return _days(series)
+        if not isinstance(series.dtype, (np.dtype, pd.DatetimeTZDtype)):
+            series = series.astype(object)
+        # A time without a zone is taken to be UTC.
+        moments = pd.to_datetime(series, utc=True).dt.tz_localize(None)
+        micro = moments.to_numpy().astype("datetime64[us]")
+        return np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / _DAY_IN_MICROSECONDS)
     if series.dtype == object:
         series = series.where(series.notna(), np.nan)
     values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -107,13 +110,51 @@ def infinite_numbers(name: Any, count: int) -> ValueError:
     )
 
 
-def _days(series: pd.Series) -> Floats:
-    """Days since 1970-01-01; a time without a zone is taken to be UTC."""
-    if not isinstance(series.dtype, (np.dtype, pd.DatetimeTZDtype)):
-        series = series.astype(object)
-    moments = pd.to_datetime(series, utc=True).dt.tz_localize(None)
-    micro = moments.to_numpy().astype("datetime64[us]")
-    return np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / _DAY_IN_MICROSECONDS)
+def code_counts(values: Floats, fewest_rows: int) -> dict[int, int] | None:
+    """Rows of each value, sorted, if numbers (none missing) are probably codes; None if not.
+
+    See :func:`are_codes`. Most columns are told by their first rows.
+
+    >>> code_counts(np.array([3.0, 1.0, 2.0, 1.0, 3.0, 3.0]), fewest_rows=2)
+    {1: 2, 2: 1, 3: 3}
+    >>> code_counts(np.array([0.5, 1.0, 2.0, 1.0, 2.0, 0.5]), fewest_rows=2)
+    """
+    for some in (values[:_FIRST_LOOK], values):
+        found = pd.unique(some)
+        if len(found) > MOST_CODES or (found != np.rint(found)).any():
+            return None
+    known = np.sort(found)
+    rows = np.bincount(np.searchsorted(known, values), minlength=len(known))
+    counts = dict(zip(known.tolist(), rows.tolist(), strict=True))
+    return {int(v): n for v, n in counts.items()} if are_codes(counts, fewest_rows) else None
+
+
+def are_codes(counts: Mapping[float, int], fewest_rows: int) -> bool:
+    """Whether numbers, by how many rows have each, are probably codes and no quantities.
+
+    They are 3 to 10 whole numbers, which repeat: twice on average, and two of them in so many rows
+    that they make levels. (Levels of fewer rows would tell less than the numbers do.) Codes are
+    often written so, and levels of what is a quantity cost next to nothing.
+    """
+    return (
+        FEWEST_CODES <= len(counts) <= MOST_CODES
+        and all(float(value).is_integer() and abs(value) < _EXACT for value in counts)
+        and sum(counts.values()) >= 2 * len(counts)
+        and sum(n >= fewest_rows for n in counts.values()) >= 2
+    )
+
+
+def code_places(values: Floats, levels: Sequence[str]) -> NDArray[np.intp]:
+    """The place of each number among levels of codes; after all of them if none; -1 where missing.
+
+    >>> code_places(np.array([2.0, np.nan, 5.0, 1.0]), ["1", "2"])
+    array([ 1, -1,  2,  0])
+    """
+    known = np.array([float(level) for level in levels])
+    places = np.searchsorted(known, values)
+    is_level = known[np.minimum(places, len(known) - 1)] == values
+    found = np.where(is_level, places, len(known))
+    return np.where(np.isnan(values), -1, found).astype(np.intp, copy=False)
 
 
 def texts_of(series: pd.Series, kind: str) -> tuple[NDArray[np.intp], list[str]]:
@@ -165,21 +206,82 @@ def truths_of(series: pd.Series, kind: str) -> tuple[Floats, list[Any]]:
 ZONE_TYPE = "TIMESTAMP WITH TIME ZONE"
 # Kinds of texts of a file without types, as bits: those of a column add up.
 _INTEGER, _LONG, _NUMBER, _DATE, _MOMENT, _ZONED, _OTHER = (1 << bit for bit in range(7))
+# Numbers and dates as people write them: 1,5 and 1,234.00, 31/1/2024 and 1/31/2024; and those of
+# which nobody can tell, 1,234 and 1/2/2024.
+_COMMA, _GROUPED, _SOME_COMMA, _DAY_FIRST, _MONTH_FIRST, _SLASHES = (1 << b for b in range(7, 13))
 _NUMBERS, _DATES = _INTEGER | _LONG | _NUMBER, _DATE | _MOMENT | _ZONED
-ANY_KIND = _NUMBERS | _DATES
+_WRITTEN = {
+    "DECIMAL COMMA": (_COMMA, _INTEGER | _SOME_COMMA),
+    "GROUPED NUMBER": (_GROUPED, _NUMBERS | _SOME_COMMA),
+    "DAY FIRST": (_DAY_FIRST, _SLASHES),
+    "MONTH FIRST": (_MONTH_FIRST, _SLASHES),
+}
+_CURRENCY = "[$€£¥]"
+_BEFORE, _AFTER = f"-?{_CURRENCY}? ?-?", f" ?{_CURRENCY}?"
+#: SQL of a text of each of these as a value.
+WRITTEN_AS = {
+    "DECIMAL COMMA": f"CAST(replace(regexp_replace({{}}, '{_CURRENCY}|[ .]', '', 'g'), ',', '.') "
+    f"AS DOUBLE)",
+    "GROUPED NUMBER": f"CAST(regexp_replace({{}}, '{_CURRENCY}|[ ,]', '', 'g') AS DOUBLE)",
+    "DAY FIRST": "CAST(strptime(regexp_replace({}, '[.-]', '/', 'g'), '%d/%m/%Y') AS DATE)",
+    "MONTH FIRST": "CAST(strptime(regexp_replace({}, '[.-]', '/', 'g'), '%m/%d/%Y') AS DATE)",
+}
+#: What is said of a column that is read so.
+WRITTEN_WORDS = {
+    "DECIMAL COMMA": "numbers with decimal commas",
+    "GROUPED NUMBER": "numbers with commas between thousands, or with a currency",
+    "DAY FIRST": "dates with the day first",
+    "MONTH FIRST": "dates with the month first",
+}
+ANY_KIND = _NUMBERS | _DATES | (_SLASHES * 2 - _COMMA)
+#: What texts of a file may be whose decimal sign is known, or not.
+KINDS_BY_DECIMAL = {
+    None: ANY_KIND,
+    ".": ANY_KIND & ~(_COMMA | _SOME_COMMA),
+    ",": ANY_KIND & ~(_NUMBER | _GROUPED | _SOME_COMMA),
+}
 #: Types of JSON fields that are read as texts, and what these may turn out to be.
 JSON_KINDS = {
     "DOUBLE": _NUMBERS, "HUGEINT": _NUMBERS, "UBIGINT": _NUMBERS,
     "VARCHAR": _DATES, "DATE": _DATES, "TIMESTAMP": _DATES, ZONE_TYPE: _DATES,
     "TIMESTAMP_NS": _DATES, "TIME": 0, "UUID": 0, "JSON": 0,
 }  # fmt: skip
+# Which of these forms a text has, if any.
+_KIND_OF_WRITTEN = rf"""CASE
+    WHEN regexp_full_match(value, '[0-9]{{1,2}}([/.-])[0-9]{{1,2}}[/.-][0-9]{{4}}') THEN CASE
+        WHEN try_strptime(regexp_replace(value, '[.-]', '/', 'g'), '%m/%d/%Y') IS NULL
+        THEN CASE WHEN try_strptime(regexp_replace(value, '[.-]', '/', 'g'), '%d/%m/%Y') IS NULL
+            THEN {_OTHER} ELSE {_DAY_FIRST} END
+        WHEN try_strptime(regexp_replace(value, '[.-]', '/', 'g'), '%d/%m/%Y') IS NULL
+        THEN {_MONTH_FIRST} ELSE {_SLASHES} END
+    WHEN regexp_full_match(value, '{_BEFORE}[1-9][0-9]{{0,2}},[0-9]{{3}}{_AFTER}')
+        THEN {_SOME_COMMA}
+    WHEN regexp_full_match(value, '{_BEFORE}([0-9]+|[0-9]{{1,3}}([ .][0-9]{{3}})+),[0-9]+{_AFTER}')
+        THEN {_COMMA}
+    WHEN regexp_full_match(
+        value, '{_BEFORE}([0-9]+|[0-9]{{1,3}}(,[0-9]{{3}})+)([.][0-9]+)?{_AFTER}'
+    ) AND regexp_matches(value, ',|{_CURRENCY}') THEN {_GROUPED}
+    ELSE {_OTHER} END"""
 _DAY, _CLOCK = r"\d{4}-\d{2}-\d{2}", r"[ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
+# Numbers where the decimal sign is known: 1.234 and 1,234 mean one thing then.
+_WHOLE_PART = r"0|[1-9]\d*|[1-9]\d{0,2}([ %s]\d{3})+"
+_NUMBER_BY_DECIMAL = {
+    None: "",
+    ",": rf"""WHEN regexp_full_match(value,
+        ' *{_BEFORE}(({_WHOLE_PART % "."})(,\d*)?|,\d+)([eE][+-]?\d{{1,2}})?{_AFTER} *')
+        THEN {_COMMA}""",
+    ".": rf"""WHEN regexp_full_match(value,
+        ' *{_BEFORE}(({_WHOLE_PART % ","})(\.\d*)?|\.\d+){_AFTER} *')
+        AND regexp_matches(value, ',|{_CURRENCY}|\d \d') THEN {_GROUPED}""",
+}
 _KIND_OF_TEXT = rf"""CASE
     WHEN regexp_full_match(value, ' *-?(0|[1-9]\d*) *')
         THEN CASE WHEN TRY_CAST(value AS BIGINT) IS NULL THEN {_LONG} ELSE {_INTEGER} END
+    %s
     WHEN regexp_full_match(value, ' *-?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)? *')
         THEN CASE WHEN isfinite(TRY_CAST(value AS DOUBLE)) THEN {_NUMBER} ELSE {_OTHER} END
-    WHEN NOT regexp_matches(value, '^{_DAY}') THEN {_OTHER}
+    WHEN NOT regexp_matches(value, '^{_BEFORE}\d') THEN {_OTHER}
+    WHEN NOT regexp_matches(value, '^{_DAY}') THEN {_KIND_OF_WRITTEN}
     WHEN regexp_full_match(value, '{_DAY}')
         THEN CASE WHEN TRY_CAST(value AS DATE) IS NULL THEN {_OTHER} ELSE {_DATE} END
     WHEN regexp_full_match(value, '{_DAY}{_CLOCK}')
@@ -187,11 +289,35 @@ _KIND_OF_TEXT = rf"""CASE
     WHEN regexp_full_match(value, '{_DAY}{_CLOCK} ?(Z|[+-]\d{{2}}(:?\d{{2}})?)')
         THEN CASE WHEN TRY_CAST(value AS TIMESTAMPTZ) IS NULL THEN {_OTHER} ELSE {_ZONED} END
     ELSE {_OTHER} END"""
-# One expression for all cells, without the missing ones: one a column takes long to prepare.
-KINDS_OF_COLUMNS = f"""
-    SELECT name, bit_or({_KIND_OF_TEXT})
-    FROM (UNPIVOT cells ON COLUMNS(*) INTO NAME name VALUE value) GROUP BY name
-"""
+
+
+def kinds_of_columns(decimal: str | None = None) -> str:
+    """SQL of the kinds of texts that each column of ``cells`` has; the decimal sign, if known."""
+    # One expression for all cells, without the missing ones: one a column takes long to prepare.
+    kind = _KIND_OF_TEXT.replace("%s", _NUMBER_BY_DECIMAL[decimal])
+    return f"""
+        SELECT name, bit_or({kind})
+        FROM (UNPIVOT cells ON COLUMNS(*) INTO NAME name VALUE value) GROUP BY name
+    """
+
+
+def is_unclear(kinds: int) -> bool:
+    """Whether all texts are numbers or dates, of which it cannot be told what they are."""
+    return bool(kinds) and not kinds & _OTHER and kinds >= _COMMA
+
+
+def has_dates(kinds: int) -> bool:
+    """Whether dates, as ISO or people write them, are among texts."""
+    return bool(kinds & (_DATES | _DAY_FIRST | _MONTH_FIRST | _SLASHES))
+
+
+def has_another_decimal(kinds: int, decimal: str) -> bool:
+    """Whether all texts are numbers, some of them of another decimal sign.
+
+    >>> has_another_decimal(_INTEGER | _NUMBER, ","), has_another_decimal(_INTEGER | _NUMBER, ".")
+    (True, False)
+    """
+    return not (kinds & _OTHER or has_dates(kinds)) and bool(kinds & ~KINDS_BY_DECIMAL[decimal])
 
 
 def type_of_texts(kinds: int, allowed: int) -> str:
@@ -200,15 +326,12 @@ def type_of_texts(kinds: int, allowed: int) -> str:
     >>> type_of_texts(_INTEGER | _NUMBER, ANY_KIND), type_of_texts(_INTEGER | _DATE, ANY_KIND)
     ('DOUBLE', 'VARCHAR')
     """
+    for name, (sure, more) in _WRITTEN.items():
+        if kinds & sure and not kinds & ~(sure | more) and not kinds & ~allowed:
+            return name
     if not kinds or kinds & ~allowed or (kinds & _LONG and not kinds & _NUMBER):
         return "VARCHAR"
-    for type_, subset in (
-        ("BIGINT", _INTEGER),
-        ("DOUBLE", _NUMBERS),
-        ("DATE", _DATE),
-        ("TIMESTAMP", _DATE | _MOMENT),
-        (ZONE_TYPE, _ZONED),
-    ):
-        if not kinds & ~subset:
-            return type_
-    return "VARCHAR"
+    # The narrowest type that takes them all.
+    types = {"BIGINT": _INTEGER, "DOUBLE": _NUMBERS, "DATE": _DATE, "TIMESTAMP": _DATE | _MOMENT}
+    types[ZONE_TYPE] = _ZONED
+    return next((name for name, taken in types.items() if not kinds & ~taken), "VARCHAR")

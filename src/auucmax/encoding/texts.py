@@ -45,14 +45,10 @@ def level_text(value: Any) -> str:
     """
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
-    if isinstance(value, Decimal):
-        return _decimal_text(value)
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
-    return str(value)
-
-
-def _decimal_text(value: Decimal) -> str:
+    if not isinstance(value, Decimal):
+        return str(value)
     if not value.is_finite() or abs(value.adjusted()) > _LONGEST_DECIMAL:
         return str(value)
     if value == value.to_integral_value():
@@ -146,7 +142,13 @@ def outcome_numbers(column: pd.Series) -> pd.Series:
     """
     if pd.api.types.is_numeric_dtype(column.dtype):  # booleans are
         return column
-    codes, levels = pd.factorize(column.astype(object))
+    try:
+        codes, levels = pd.factorize(column.astype(object))
+    except TypeError as error:  # lists, say
+        raise ValueError(
+            f"the outcome {column.name!r} should hold numbers, or yes and no, got values such as "
+            f"{str(column[column.notna()].iloc[0])[:50]!r}. Convert the column to numbers first."
+        ) from error
     words = [str(level).strip().casefold() for level in levels]
     for one, zero in _ANSWERS:
         if words and set(words) <= {one, zero}:

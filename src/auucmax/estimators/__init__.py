@@ -1,53 +1,80 @@
-"""Estimators: ``fit(X, y, *, treatment)``, ``predict(X)`` -> scores, ``score`` -> AUUC."""
+"""Estimators: ``fit(X, y, *, treatment)``, ``predict(X)`` -> scores, ``score`` -> AUUC.
+
+They are imported when they are first used: a command that has one model waits for no other.
+"""
 
 from __future__ import annotations
 
-from auucmax.estimators.auucmax import AUUCMax
-from auucmax.estimators.lambdamart import UpliftLambdaMART, promoted_cumulative_gain
-from auucmax.estimators.meta import ClassTransformation, TransformedOutcome, TwoModels
-from auucmax.estimators.mml import MinimaxLinear
-from auucmax.estimators.multi_arm import MultiArm
-from auucmax.estimators.networks import GANITE, CFRNet, TARNet, load_network, save_network
-from auucmax.estimators.representation import (
-    DependentDataRepresentation,
-    SharedDataRepresentation,
-)
-from auucmax.estimators.score_only import ScoreOnly
-from auucmax.estimators.svm_dp import SVMDifferentialPrediction
+from typing import TYPE_CHECKING
+
+from auucmax._optional import lazy_names
+
+if TYPE_CHECKING:
+    from auucmax.estimators.auucmax import AUUCMax
+    from auucmax.estimators.boosted import BoostedEffect
+    from auucmax.estimators.ensemble import UpliftEnsemble
+    from auucmax.estimators.lambdamart import UpliftLambdaMART, promoted_cumulative_gain
+    from auucmax.estimators.meta import (
+        ClassTransformation,
+        ResponseModel,
+        TransformedOutcome,
+        TwoModels,
+    )
+    from auucmax.estimators.mml import MinimaxLinear
+    from auucmax.estimators.multi_arm import MultiArm
+    from auucmax.estimators.networks import GANITE, CFRNet, TARNet, load_network, save_network
+    from auucmax.estimators.representation import (
+        DependentDataRepresentation,
+        SharedDataRepresentation,
+    )
+    from auucmax.estimators.score_only import ScoreOnly
+    from auucmax.estimators.shrunk import ShrunkInteractions
+    from auucmax.estimators.svm_dp import SVMDifferentialPrediction
+
+    #: Tests run over all of them. (MultiArm has a score for each arm, ScoreOnly learns nothing,
+    #: ResponseModel nothing of the treatment.)
+    ALL_ESTIMATORS: tuple[type, ...]
 
 __all__ = [
     "ALL_ESTIMATORS",
     "GANITE",
     "AUUCMax",
+    "BoostedEffect",
     "CFRNet",
     "ClassTransformation",
     "DependentDataRepresentation",
     "MinimaxLinear",
     "MultiArm",
+    "ResponseModel",
     "SVMDifferentialPrediction",
     "ScoreOnly",
     "SharedDataRepresentation",
+    "ShrunkInteractions",
     "TARNet",
     "TransformedOutcome",
     "TwoModels",
+    "UpliftEnsemble",
     "UpliftLambdaMART",
     "load_network",
     "promoted_cumulative_gain",
     "save_network",
 ]
 
-#: Tests run over all of them. (MultiArm has a score for each arm, ScoreOnly learns nothing itself.)
-ALL_ESTIMATORS = (
-    AUUCMax,
-    CFRNet,
-    ClassTransformation,
-    DependentDataRepresentation,
-    GANITE,
-    MinimaxLinear,
-    SVMDifferentialPrediction,
-    SharedDataRepresentation,
-    TARNet,
-    TransformedOutcome,
-    TwoModels,
-    UpliftLambdaMART,
-)
+_HOME = {
+    "AUUCMax": "auucmax", "BoostedEffect": "boosted", "CFRNet": "networks",
+    "ClassTransformation": "meta",
+    "DependentDataRepresentation": "representation", "GANITE": "networks", "MinimaxLinear": "mml",
+    "SVMDifferentialPrediction": "svm_dp", "SharedDataRepresentation": "representation",
+    "ShrunkInteractions": "shrunk", "TARNet": "networks", "TransformedOutcome": "meta",
+    "TwoModels": "meta", "UpliftEnsemble": "ensemble", "UpliftLambdaMART": "lambdamart",
+}  # fmt: skip
+_OTHERS = {
+    "MultiArm": "multi_arm", "ResponseModel": "meta", "ScoreOnly": "score_only",
+    "load_network": "networks", "promoted_cumulative_gain": "lambdamart",
+    "save_network": "networks",
+}  # fmt: skip
+_lazy = lazy_names(__name__, _HOME | _OTHERS)
+
+
+def __getattr__(name: str) -> object:
+    return tuple(map(_lazy, _HOME)) if name == "ALL_ESTIMATORS" else _lazy(name)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
 from auucmax.bounds.certify import certify
-from auucmax.data.fingerprint import TrainingRecord
-from auucmax.estimators.base import SetAside, UpliftEstimator
-from auucmax.estimators.learning_rows import LearningRows
+from auucmax.estimators.base import SetAside
+from auucmax.estimators.learning_rows import FitsRows, LearningRows
 from auucmax.estimators.norm_search import LinearPath, NormSearch, warn_of_failure
 from auucmax.estimators.scaling import SCALES, warn_of_ranges
 from auucmax.evaluation.bins import N_BINS, score_levels
@@ -30,7 +29,7 @@ SEARCH_ROWS = 1_000_000  #: random rows that are enough to choose a norm by
 REFIT_TOLERANCE = 1e-7  #: of the fit on all rows, which begins near its end
 
 
-class AUUCMax(UpliftEstimator):
+class AUUCMax(FitsRows):
     """Linear ranking model that maximises AUUC (Algorithm 1 of Betlei, Diemert and Amini).
 
     Minimises, over ||w|| <= Lambda,
@@ -48,8 +47,9 @@ class AUUCMax(UpliftEstimator):
     weights : "lambda" (AUUC itself), "uniform" (the paper's optimisation box), "absolute", or two
         numbers: see :func:`auucmax.pairs.group_weights`.
     norm : Lambda when ``selection`` is None; None: no constraint.
-    selection : "cv" (mean AUUC over 5 folds stratified by treatment; where an outcome is rare, by
-        outcome too and in fewer folds), "bound" (the paper's bound, which is not a guarantee),
+    selection : "cv" (mean AUUC over 5 folds; where an arm has fewer than 100 rows of an outcome,
+        folds are stratified by both, and may be fewer), "bound" (the paper's bound, which is not a
+        guarantee),
         "certificate" (half of the rows are kept apart; the candidate that ranks them best is taken
         and certified on them, with a guarantee that pays for all candidates; no refit on all rows,
         because the guarantee would not survive it; nor does it pay for a search around this model,
@@ -122,64 +122,6 @@ class AUUCMax(UpliftEstimator):
         self.delta = delta
         self.random_state = random_state
         self.control = control
-
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        treatment: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        ids: ArrayLike | None = None,
-    ) -> Self:
-        """Learn to rank from the rows of a trial: arrays, or rows that are read batch by batch.
-
-        Parameters
-        ----------
-        X : (n, d) features, array or frame of numbers; or rows of
-            :func:`auucmax.rows.stream_table`, which bring outcome and treatment with them, need
-            memory for a few batches only and give the same coefficients to 1e-6; to 1e-5 where rows
-            hardly determine one (a column that differs in one row only, a fit that warns). Folds
-            and halves of such rows are drawn by a hash of the row's number, so a *choice* may
-            differ.
-        y, treatment, sample_weight, ids : as for every model; see :class:`UpliftEstimator`.
-        """
-        if isinstance(X, Rows):
-            given = {"y": y, "treatment": treatment, "sample_weight": sample_weight, "ids": ids}
-            if named := [name for name, value in given.items() if value is not None]:
-                raise ValueError(
-                    f"{named[0]} should be left out with rows that are read batch by batch, which "
-                    f"bring it with them; got one. Call fit(rows)."
-                )
-            self.n_features_in_ = len(X.names)
-            self.feature_names_in_ = np.array(X.names, dtype=object)
-            learn, kept = self._fit_rows(X)
-            self.training_record_ = _record(learn, kept, len(self.selection_path_))
-            return self
-        if y is None or treatment is None:
-            raise TypeError(
-                f"{'y' if y is None else 'treatment'} should be given with X, got none. Call "
-                f"fit(X, y, treatment=treatment)."
-            )
-        return super().fit(X, y, treatment=treatment, sample_weight=sample_weight, ids=ids)
-
-    def score(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        treatment: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
-        """AUUC (joint ranking) of the scores of ``X``, rows that are read batch by batch included.
-
-        Of these it is right to :meth:`auucmax.evaluation.BinnedLevels.auuc_error`.
-        """
-        if isinstance(X, Rows):
-            return score_levels(X, self).auuc()
-        if y is None or treatment is None:
-            raise TypeError("y and treatment should be given with X, got none. Pass both.")
-        return super().score(X, y, treatment=treatment, sample_weight=sample_weight)
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
@@ -257,7 +199,7 @@ class AUUCMax(UpliftEstimator):
         self.residual_ = best.solution.residual
         self.converged_ = best.solution.residual <= TOLERANCE
         self.n_parameters_ = given.n_features + 1
-        self.selection_path_ = table
+        self.selection_path_, self.n_candidates_ = table, len(table)
         warn_of_failure(best, self.solver)
 
     def _search(self, path: LinearPath) -> NormSearch:
@@ -311,15 +253,6 @@ def _check_positive(value: Any, name: str, expected: str, scalar: bool = False) 
     right_shape = numbers.ndim == 0 if scalar else numbers.ndim == 1 and numbers.size > 0
     if not right_shape or not (numbers > 0).all():
         raise ValueError(f"{name} should be {expected}, got {value!r}.")
-
-
-def _record(learn: LearningRows, kept: LearningRows | None, n_candidates: int) -> TrainingRecord:
-    """What a model remembers of rows that are not in memory."""
-    learnt = learn.look.rows
-    if kept is None:
-        return TrainingRecord(learnt, learnt=learnt)
-    apart = kept.look.rows
-    return TrainingRecord(learnt + apart, learnt=learnt, set_aside=apart, n_candidates=n_candidates)
 
 
 def _check_half(rows: LearningRows) -> None:

@@ -13,9 +13,10 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRouter, get_routing_for_object
-from sklearn.utils.validation import _num_samples, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from auucmax._validation import (
+    LARGEST,
     Bools,
     Floats,
     check_column,
@@ -23,7 +24,8 @@ from auucmax._validation import (
     check_treatment,
     check_weight,
 )
-from auucmax.data.fingerprint import TrainingRecord, fingerprint, hash_ids
+from auucmax.data.hashing import hash_ids
+from auucmax.data.seen import RowSet, TrainingRecord
 from auucmax.evaluation.metrics import auuc_score
 
 
@@ -63,14 +65,64 @@ def free_random_states(model: Any) -> list[str]:
     return [name for name, last in own.items() if last == "random_state" and values[name] is None]
 
 
-def count_parameters(model: Any) -> int | None:
-    """As the model says, or the one inside it; None if it does not say.
+def count_parameters(*models: Any) -> int | None:
+    """How many numbers fitted models hold together; None where that is not known.
 
-    0 is what models say that cannot count.
+    What a model says of itself; else coefficients and intercepts of linear models and networks,
+    nodes of trees, dual coefficients and support vectors of kernel machines; of a pipeline the last
+    step, of a search the best model, of an ensemble the sum.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> count_parameters(DecisionTreeRegressor(max_depth=1).fit([[0], [1]], [0, 1]))
+    3
     """
-    inner = getattr(model, "best_estimator_", model)
-    inner = inner[-1] if hasattr(inner, "steps") else inner
-    return int(getattr(inner, "n_parameters_", None) or 0) or None
+    counts = [_count(model) for model in models]
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def _count(model: Any) -> int | None:
+    if hasattr(model, "n_parameters_"):
+        return int(model.n_parameters_ or 0) or None  # 0 is what models say that cannot count
+    for name in ("best_estimator_", "regressor_", "estimator_"):
+        if hasattr(model, name) and not hasattr(model, "estimators_"):
+            return _count(getattr(model, name))
+    if hasattr(model, "steps"):
+        return _count(model[-1])
+    if hasattr(model, "calibrated_classifiers_"):
+        inner = model.calibrated_classifiers_
+        return count_parameters(*(part for m in inner for part in (m.estimator, *m.calibrators)))
+    if hasattr(model, "estimators_"):
+        members = model.estimators_
+        members = members.ravel() if isinstance(members, np.ndarray) else members
+        last = [model.final_estimator_] if hasattr(model, "final_estimator_") else []
+        return count_parameters(*members, *last)
+    if hasattr(model, "tree_"):
+        return int(model.tree_.node_count)
+    if hasattr(model, "_predictors"):  # histogram gradient boosting
+        return sum(len(tree.nodes) for trees in model._predictors for tree in trees)
+    return _count_arrays(model)
+
+
+_OTHER_ARRAYS = (
+    ("dual_coef_", "support_vectors_", "intercept_"),  # kernel machines
+    ("a_", "b_"),  # calibration by a sigmoid,
+    ("X_thresholds_", "y_thresholds_"),  # by isotonic regression,
+    ("beta_",),  # and by a temperature
+)
+
+
+def _count_arrays(model: Any) -> int | None:
+    if hasattr(model, "coefs_"):
+        return sum(array.size for array in (*model.coefs_, *model.intercepts_))
+    if hasattr(model, "coef_"):
+        intercept = model.intercept_ if getattr(model, "fit_intercept", True) else ()
+        return int(np.size(model.coef_) + np.size(intercept))
+    for names in _OTHER_ARRAYS:
+        if all(hasattr(model, name) for name in names):
+            return int(sum(np.size(getattr(model, name)) for name in names))
+    return None
 
 
 def _own_parameters(model: Any, copy: Any) -> dict[str, str]:
@@ -131,12 +183,8 @@ class UpliftEstimator(BaseEstimator):
             rows that the model has learnt from. (It knows the whole set without them.)
         """
         matrix = self._check_rows(X, ensure_min_samples=2)
-        outcome = check_column(y, "y")
-        if len(outcome) != _num_samples(matrix):
-            raise ValueError(
-                f"X and y should have the same number of rows, got {_num_samples(matrix)} and "
-                f"{len(outcome)}. Pass columns of the same rows."
-            )
+        _check_size(matrix)
+        outcome = check_column(y, "y", _num_samples(matrix), than="X")
         treated = check_treatment(treatment, len(outcome), control=self.control)
         weight = None if sample_weight is None else check_weight(sample_weight, treated)
         names = None if ids is None else check_labels(ids, "ids", len(outcome))
@@ -185,8 +233,6 @@ class UpliftEstimator(BaseEstimator):
         raise NotImplementedError
 
     def _check_is_fitted(self) -> None:
-        from sklearn.utils.validation import check_is_fitted
-
         check_is_fitted(self)
 
 
@@ -197,19 +243,28 @@ def _record(
     ids: NDArray[Any] | None,
     set_aside: SetAside | None,
 ) -> TrainingRecord:
-    given = fingerprint(X, y, treated)
     if set_aside is None:
         hashes = None if ids is None else hash_ids(ids, len(y))
-        return TrainingRecord(given, learnt=given, ids=hashes)
+        return TrainingRecord.of(RowSet.of(X, y, treated), ids=hashes)
     kept, n_candidates = set_aside
     learnt = np.delete(np.arange(len(y)), kept)
-    return TrainingRecord(
-        given,
-        learnt=fingerprint(X[learnt], y[learnt], treated[learnt]),
-        set_aside=fingerprint(X[kept], y[kept], treated[kept]),
+    return TrainingRecord.of(
+        RowSet.of(X[learnt], y[learnt], treated[learnt]),
+        RowSet.of(X[kept], y[kept], treated[kept]),
         n_candidates=n_candidates,
         ids=None if ids is None else hash_ids(ids[learnt], len(learnt)),
     )
+
+
+def _check_size(X: Any) -> None:
+    """ValueError for numbers whose squares float64 cannot hold."""
+    if isinstance(X, np.ndarray) and X.dtype == np.float64 and X.size:
+        size = max(float(X.max()), -float(X.min()))
+        if size > LARGEST:
+            raise ValueError(
+                f"X should hold numbers of at most {LARGEST:g} in size, got {size:g}: squares of "
+                f"it cannot be computed with. Clip them, or use another unit."
+            )
 
 
 def _check_binary(y: Floats) -> None:
@@ -219,7 +274,8 @@ def _check_binary(y: Floats) -> None:
     if not np.isin(levels, (0, 1)).all():
         shown = ", ".join(f"{v:g}" for v in levels[:4]) + (", ..." if len(levels) > 4 else "")
         raise ValueError(
-            f"y should be 0 or 1 for this model, got {shown}. Cut the outcome at a threshold first."
+            f"y should be 0 or 1 for this model, got {shown}. Use one for "
+            f"any outcome (TwoModels, TransformedOutcome), or cut the outcome at a threshold."
         )
     if len(levels) < 2:
         raise ValueError(

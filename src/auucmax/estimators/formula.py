@@ -1,8 +1,10 @@
-"""Scores that are a short formula of the features, and the formula of a fitted model.
+"""Scores that are a formula of the features, and the formula of a fitted model.
 
-    score(x) = constant + sum_k weight_k link_k(intercept_k + coef_k . x)
+    score(x) = constant + sum_k weight_k link_k(intercept_k + coef_k . e(x))
 
-with the identity or the sigmoid as links. That is what SQL, ONNX or a spreadsheet can compute.
+with the identity or the sigmoid as links. e(x) are the features, then hinges max(x_c - q, 0), then
+sums of trees, if there are some. Or the mean of the ranks that several such scores have. That is
+what SQL, ONNX or a short program can compute.
 """
 
 from __future__ import annotations
@@ -14,16 +16,26 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import is_classifier
 
 from auucmax._validation import Floats
 from auucmax.estimators.auucmax import AUUCMax
-from auucmax.estimators.meta import ClassTransformation, TransformedOutcome, TwoModels
+from auucmax.estimators.boosted import BoostedEffect
+from auucmax.estimators.ensemble import UpliftEnsemble
+from auucmax.estimators.lambdamart import UpliftLambdaMART
+from auucmax.estimators.meta import (
+    ClassTransformation,
+    ResponseModel,
+    TransformedOutcome,
+    TwoModels,
+)
 from auucmax.estimators.mml import MinimaxLinear
 from auucmax.estimators.representation import SharedDataRepresentation
+from auucmax.estimators.shrunk import ShrunkInteractions
 from auucmax.estimators.svm_dp import SVMDifferentialPrediction
+from auucmax.estimators.trees import TreeScores, trees_of
 
 LINKS = ("identity", "sigmoid")
 _N_CHECKS = 16
@@ -35,7 +47,7 @@ class FormulaError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """weight link(intercept + coef . x), coef of shape (p,)."""
+    """weight link(intercept + coef . e(x)), coef of shape (p + hinges + sums of trees,)."""
 
     weight: float
     link: str
@@ -47,42 +59,97 @@ class Part:
 class Formula:
     """constant + sum of parts; calling it with (n, p) features gives (n,) scores.
 
+    ``hinges`` are pairs (c, q) that stand for max(x_c - q, 0), ``trees`` sums of trees; of both the
+    parts have coefficients after those of the features, of which none may be missing.
+
     Examples
     --------
     >>> rise = Part(2.0, "identity", 1.0, np.array([1.0, -1.0]))
     >>> Formula((rise,), constant=0.5)([[3.0, 1.0]])
     array([6.5])
+    >>> bent = Part(1.0, "identity", 0.0, np.array([1.0, -1.0]))  # min(x, 2)
+    >>> Formula((bent,), hinges=((0, 2.0),))([[1.0], [5.0]])
+    array([1., 2.])
     """
 
     parts: tuple[Part, ...]
     constant: float = 0.0
+    hinges: tuple[tuple[int, float], ...] = ()
+    trees: tuple[TreeScores, ...] = ()
 
     @property
     def n_features(self) -> int:
         """p, the number of features that go in."""
-        return len(self.parts[0].coef)
+        return len(self.parts[0].coef) - len(self.hinges) - len(self.trees)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether it is a constant and one linear part."""
+        plain = not self.hinges and not self.trees and len(self.parts) == 1
+        return plain and self.parts[0].link == "identity"
 
     def __call__(self, X: ArrayLike) -> Floats:
-        rows = np.asarray(X, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1] != self.n_features:
-            raise ValueError(
-                f"X should have {self.n_features} columns, got an array of shape {rows.shape}. "
-                f"Pass the encoded features."
-            )
+        rows = self._terms(_rows(X, self.n_features))
         total = np.full(len(rows), self.constant)
         for part in self.parts:
             inner = rows @ part.coef + part.intercept
             total += part.weight * (expit(inner) if part.link == "sigmoid" else inner)
         return total
 
+    def _terms(self, rows: Floats) -> Floats:
+        """e(x), (n, p + hinges + sums of trees)."""
+        if not self.hinges and not self.trees:
+            return rows
+        bent = [np.maximum(rows[:, c] - q, 0) for c, q in self.hinges]
+        return np.column_stack([rows, *bent, *(trees.predict(rows) for trees in self.trees)])
 
-def formula_of(estimator: Any) -> Formula:
+
+@dataclass(frozen=True, eq=False)
+class RankMean:
+    """The mean over formulas m of F_m(score_m), F_m given by knots: lines between, flat outside.
+
+    ``knots`` has for each formula an array (2, k): scores, which increase, and ranks.
+
+    Examples
+    --------
+    >>> rise = Formula((Part(1.0, "identity", 0.0, np.array([1.0])),))
+    >>> RankMean((rise,), (np.array([[0.0, 10.0], [0.0, 1.0]]),))([[-1.0], [2.5]])
+    array([0.  , 0.25])
+    """
+
+    members: tuple[Formula, ...]
+    knots: tuple[Floats, ...]
+
+    @property
+    def n_features(self) -> int:
+        """p, the number of features that go in."""
+        return self.members[0].n_features
+
+    def __call__(self, X: ArrayLike) -> Floats:
+        rows = _rows(X, self.n_features)
+        pairs = zip(self.members, self.knots, strict=True)
+        return np.mean([np.interp(member(rows), *knots) for member, knots in pairs], axis=0)
+
+
+def _rows(X: ArrayLike, n_features: int) -> Floats:
+    rows = np.asarray(X, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] != n_features:
+        raise ValueError(
+            f"X should have {n_features} columns, got an array of shape {rows.shape}. "
+            f"Pass the encoded features."
+        )
+    return rows
+
+
+def formula_of(estimator: Any) -> Formula | RankMean:
     """The formula of a fitted model's scores, checked against its ``predict``.
 
     AUUCMax, SVMDifferentialPrediction and MinimaxLinear (not with scale="unit-rows") are one part
     with the identity. TwoModels, ClassTransformation, SharedDataRepresentation and
     TransformedOutcome are one part or two, if the models inside are linear or logistic; scalers
-    before them in a pipeline are folded into the coefficients. Others: :class:`FormulaError`.
+    before them in a pipeline are folded into the coefficients. ShrunkInteractions has hinges,
+    BoostedEffect and UpliftLambdaMART have trees, and an UpliftEnsemble of such models is a
+    :class:`RankMean`. Others: :class:`FormulaError`.
 
     Examples
     --------
@@ -100,13 +167,15 @@ def formula_of(estimator: Any) -> Formula:
     return formula
 
 
-def _formula(estimator: Any) -> Formula:
+def _formula(estimator: Any) -> Formula | RankMean:
     inner = getattr(estimator, "best_estimator_", None)
     if inner is not None:
         return _formula(inner)
     if hasattr(estimator, "steps"):
         *before, (_, last) = estimator.steps
         formula = _formula(last)
+        if isinstance(formula, RankMean) or formula.hinges or formula.trees:
+            raise _no_formula(estimator)
         scaled = [_scaled(part, [step for _, step in before]) for part in formula.parts]
         return replace(formula, parts=tuple(scaled))
     for kind, rule in _RULES.items():
@@ -130,20 +199,6 @@ def _linear_score(estimator: Any) -> Formula:
     return Formula((Part(1.0, "identity", float(estimator.intercept_), coef),))
 
 
-def _two_models(estimator: Any) -> Formula:
-    treated, control = _part(estimator.treated_model_), _part(estimator.control_model_)
-    return Formula((treated, replace(control, weight=-control.weight)))
-
-
-def _class_transformation(estimator: Any) -> Formula:
-    part = _part(estimator.model_)
-    return Formula((replace(part, weight=2.0),), constant=-1.0)
-
-
-def _transformed_outcome(estimator: Any) -> Formula:
-    return Formula((_part(estimator.model_),))
-
-
 def _shared(estimator: Any) -> Formula:
     """Stacked columns [x, s x, 0, 1] and [x, 0, s x, 0]: the coefficients of x are sums."""
     whole, d, scale = _part(estimator.model_), estimator.n_features_in_, estimator.arm_scale_
@@ -153,14 +208,76 @@ def _shared(estimator: Any) -> Formula:
     return Formula((treated, Part(-1.0, whole.link, whole.intercept, shared + scale * own_control)))
 
 
-_RULES: dict[type, Callable[[Any], Formula]] = {
+def _shrunk(estimator: Any) -> Formula:
+    """A part for each arm and strength of shrinkage."""
+    arms = (
+        (1.0, estimator.treated_intercept_, estimator.treated_coef_),
+        (-1.0, estimator.control_intercept_, estimator.control_coef_),
+    )
+    parts = [
+        Part(sign * float(weight), "sigmoid", float(intercept), coef)
+        for sign, intercepts, coefs in arms
+        for weight, intercept, coef in zip(estimator.weights_, intercepts, coefs, strict=True)
+    ]
+    hinges = zip(estimator.hinge_columns_.tolist(), estimator.hinge_knots_.tolist(), strict=True)
+    return Formula(tuple(parts), hinges=tuple(hinges))
+
+
+def _boosted(estimator: Any) -> Formula:
+    """A part for each arm and member: g + (1 - share) f, and g - share f."""
+    members, share = estimator.members_, estimator.share_
+    trees = [tree for m in members for tree in (m.base_trees, m.effect_trees) if tree is not None]
+    places = {id(tree): k for k, tree in enumerate(trees)}
+    parts = []
+    for member in members:
+        for sign, d in ((1.0, 1 - share), (-1.0, -share)):
+            of_trees = np.zeros(len(trees))
+            for tree, weight in ((member.base_trees, 1.0), (member.effect_trees, d)):
+                if tree is not None:
+                    of_trees[places[id(tree)]] = weight
+            coef = np.concatenate([member.base_coef + d * member.effect_coef, of_trees])
+            intercept = member.base_intercept + d * member.effect_intercept
+            parts.append(Part(sign * member.weight, "sigmoid", float(intercept), coef))
+    return Formula(tuple(parts), trees=tuple(map(_as_arrays, trees)))
+
+
+def _ranking_trees(estimator: Any) -> Formula:
+    coef: NDArray[np.float64] = np.zeros(estimator.n_features_in_ + 1)
+    coef[-1] = 1.0
+    only = Part(1.0, "identity", 0.0, coef)
+    return Formula((only,), trees=(_as_arrays(estimator.booster_),))
+
+
+def _as_arrays(trees: Any) -> TreeScores:
+    return trees if isinstance(trees, TreeScores) else trees_of(trees)
+
+
+def _ranks(estimator: Any) -> RankMean:
+    members = [_formula(member) for member in estimator.estimators_]
+    plain = tuple(member for member in members if isinstance(member, Formula))
+    if len(plain) < len(members):
+        raise FormulaError(
+            "the members of an ensemble should be single models to write a formula, got an "
+            "ensemble. Name its models instead."
+        )
+    return RankMean(plain, tuple(estimator.knots_))
+
+
+_RULES: dict[type, Callable[[Any], Formula | RankMean]] = {
     AUUCMax: _linear_score,
     SVMDifferentialPrediction: _linear_score,
     MinimaxLinear: _linear_score,
-    TwoModels: _two_models,
-    ClassTransformation: _class_transformation,
+    TwoModels: lambda e: Formula(
+        (_part(e.treated_model_), replace(_part(e.control_model_), weight=-1.0))
+    ),
+    ClassTransformation: lambda e: Formula((replace(_part(e.model_), weight=2.0),), constant=-1.0),
     SharedDataRepresentation: _shared,
-    TransformedOutcome: _transformed_outcome,
+    TransformedOutcome: lambda e: Formula((_part(e.model_),)),
+    ResponseModel: lambda e: Formula((_part(e.model_),)),
+    ShrunkInteractions: _shrunk,
+    BoostedEffect: _boosted,
+    UpliftLambdaMART: _ranking_trees,
+    UpliftEnsemble: _ranks,
 }
 
 
@@ -208,10 +325,12 @@ def _affine(step: Any, d: int) -> tuple[Floats, Floats]:
     raise _no_formula(step)
 
 
-def _check(formula: Formula, estimator: Any) -> None:
+def _check(formula: Formula | RankMean, estimator: Any) -> None:
     """A model that looks linear may still predict otherwise: compare, on made-up rows."""
     rng = np.random.default_rng(0)
-    rows = np.concatenate([_rows_that_tell(part, rng) for part in formula.parts])
+    members = formula.members if isinstance(formula, RankMean) else (formula,)
+    told = [_rows_that_tell(part, m.n_features, rng) for m in members for part in m.parts]
+    rows = np.concatenate(told)
     names = getattr(estimator, "feature_names_in_", None)
     table = rows if names is None else pd.DataFrame(rows, columns=names)
     with warnings.catch_warnings():
@@ -225,13 +344,14 @@ def _check(formula: Formula, estimator: Any) -> None:
         )
 
 
-def _rows_that_tell(part: Part, rng: np.random.Generator) -> Floats:
+def _rows_that_tell(part: Part, n_features: int, rng: np.random.Generator) -> Floats:
     """Rows with intercept + coef . x around 0, where a sigmoid differs from other links."""
-    counts = np.abs(part.coef) > 1e-12 * np.abs(part.coef).max()
+    coef = part.coef[:n_features]
+    counts = np.abs(coef) > 1e-12 * np.abs(coef).max()
     used = max(int(counts.sum()), 1)
-    terms = 2 * rng.normal(size=(_N_CHECKS, len(part.coef))) / np.sqrt(used)
+    terms = 2 * rng.normal(size=(_N_CHECKS, n_features)) / np.sqrt(used)
     terms -= part.intercept / used
-    return np.divide(terms, part.coef, out=rng.normal(size=terms.shape), where=counts)
+    return np.divide(terms, coef, out=rng.normal(size=terms.shape), where=counts)
 
 
 def _no_formula(model: Any) -> FormulaError:

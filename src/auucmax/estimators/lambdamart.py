@@ -1,4 +1,4 @@
-"""LambdaMART for uplift (Devriendt et al. 2020), on LightGBM; the only file that needs it.
+"""LambdaMART for uplift (Devriendt et al. 2020), on LightGBM.
 
 Promoted cumulative gain (Devriendt et al. 2020), and its LambdaMART gradients without pairs.
 
@@ -19,35 +19,35 @@ they get. So the order of rows never matters, and boosting can start with all sc
 equal weight, and rows of a bin count as tied at its mean score. A bin then enters only through the
 weight of its three relevances: O(n log n) for the ranks and O(n_bins^2) for all pairs.
 :func:`pair_gradients_slow` is the specification.
-
-Parameters of LightGBM by any of its names for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from numbers import Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from auucmax._optional import import_optional
 from auucmax._validation import (
     Bools,
     Floats,
     check_choice,
     check_level,
+    check_positive,
     check_rows,
     check_whole,
     listed,
 )
 from auucmax.data.splits import TrialKFold
 from auucmax.estimators.base import UpliftEstimator
+from auucmax.estimators.learning_rows import cells
+from auucmax.estimators.meta import row_weights
 from auucmax.evaluation.metrics import auuc_score
 from auucmax.evaluation.ranking import Ranking, rank_rows
+from auucmax.rows import ArrayRows
 
 _STEEPEST = 300.0  # scores further than this from their middle are cut: exp must not overflow
 
@@ -365,7 +365,8 @@ class UpliftLambdaMART(UpliftEstimator):
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> None:
         self._check_parameters()
-        rows = _Rows(X, y, treated, _in_rows(sample_weight))
+        # Ties and bins are counted in rows, whatever the unit of the weights.
+        rows = ArrayRows(X, y, treated, row_weights(sample_weight))
         rng = np.random.default_rng(self.random_state)
         seed = int(rng.integers(2**31 - 1))
         n_trees, self.validation_auuc_ = int(self.n_trees), None
@@ -389,7 +390,9 @@ class UpliftLambdaMART(UpliftEstimator):
             self.booster_.predict(X, num_threads=self._threads(len(X))), dtype=np.float64
         )
 
-    def _run(self, rows: _Rows, seed: int, rng: Generator, held_out: _Rows | None = None) -> _Run:
+    def _run(
+        self, rows: ArrayRows, seed: int, rng: Generator, held_out: ArrayRows | None = None
+    ) -> _Run:
         start = _start_pcg if self.gain == "pcg" else _start_ndcg
         own, dataset, gradients = start(self, rows, rng)
         params = {
@@ -432,12 +435,7 @@ class UpliftLambdaMART(UpliftEstimator):
         if self.n_jobs not in (None, -1):
             check_whole(self.n_jobs, "n_jobs", 1)
         check_level(self.min_leaf_share, "min_leaf_share")
-        rate = self.learning_rate
-        if isinstance(rate, bool) or not (isinstance(rate, Real) and 0 < rate < np.inf):
-            raise ValueError(
-                f"learning_rate should be a positive number, got {self.learning_rate!r}. "
-                f"0.05 is usual."
-            )
+        check_positive(self.learning_rate, "learning_rate", "0.05 is usual.")
         main_names(self.lightgbm_params)  # before any work
 
     def __sklearn_tags__(self) -> Any:
@@ -446,42 +444,11 @@ class UpliftLambdaMART(UpliftEstimator):
         return tags
 
 
-class _Rows(NamedTuple):
-    X: NDArray[Any]
-    y: Floats
-    treated: Bools
-    weight: Floats | None
-
-    def take(self, index: NDArray[np.intp]) -> _Rows:
-        weight = None if self.weight is None else self.weight[index]
-        return _Rows(self.X[index], self.y[index], self.treated[index], weight)
-
-    def cell(self) -> NDArray[np.intp]:
-        """0..3: control without and with response, treated without and with."""
-        return 2 * self.treated.astype(np.intp) + (self.y == 1)
-
-    def total(self, arm: Bools) -> float:
-        return float(arm.sum() if self.weight is None else self.weight[arm].sum())
-
-
-def _in_rows(weight: Floats | None) -> Floats | None:
-    """Weights as numbers of rows, in which ties and bins are counted, whatever their unit was.
-
-    Whole numbers may be copies, and stay.
-
-    >>> _in_rows(np.array([1e-7, 3e-7])), _in_rows(np.array([1.0, 3.0]))
-    (array([0.5, 1.5]), array([1., 3.]))
-    """
-    if weight is None or np.array_equal(weight, np.rint(weight)):
-        return weight
-    return np.asarray(weight / weight.mean())
-
-
 Gradients = Callable[[Floats], tuple[Floats, Floats]]
 Start = tuple[dict[str, Any], dict[str, Any], Gradients | None]
 
 
-def _start_pcg(model: UpliftLambdaMART, rows: _Rows, rng: Generator) -> Start:
+def _start_pcg(model: UpliftLambdaMART, rows: ArrayRows, rng: Generator) -> Start:
     """Parameters, contents of the data set, and gradients of promoted cumulative gain."""
     objective = PromotedGainObjective(rows.y, rows.treated, rows.weight, int(model.n_bins))
     # The objective's Hessian sums to the total weight at the start.
@@ -490,12 +457,13 @@ def _start_pcg(model: UpliftLambdaMART, rows: _Rows, rng: Generator) -> Start:
     return params, {"data": rows.X, "label": rows.y}, objective
 
 
-def _start_ndcg(model: UpliftLambdaMART, rows: _Rows, rng: Generator) -> Start:
+def _start_ndcg(model: UpliftLambdaMART, rows: ArrayRows, rng: Generator) -> Start:
     """Parameters and contents of the data set for LightGBM's ranker; rows are in random order."""
     n = len(rows.y)
-    order, sizes = _groups(rows.cell(), int(model.group_size), rng)
+    order, sizes = _groups(cells(rows), int(model.group_size), rng)
     # In units in which two arms of equal size have gains 0, 1/2 and 1.
-    treated, control = (n / rows.total(arm) for arm in (rows.treated, ~rows.treated))
+    weights = np.ones(n) if rows.weight is None else rows.weight
+    treated, control = (n / float(weights[arm].sum()) for arm in (rows.treated, ~rows.treated))
     gains = np.array([0.0, control, treated + control]) / (treated + control)
     params = {
         "objective": "lambdarank",
@@ -532,9 +500,10 @@ class _Run:
         params: dict[str, Any],
         dataset: dict[str, Any],
         gradients: Gradients | None,
-        held_out: _Rows | None,
+        held_out: ArrayRows | None,
     ) -> None:
-        lightgbm = import_optional("lightgbm", extra="trees")
+        import lightgbm
+
         self.gradients, self.held_out = gradients, held_out
         train = lightgbm.Dataset(**dataset, params=params)
         self.booster = lightgbm.Booster(params, train)
@@ -544,28 +513,25 @@ class _Run:
 
     def grow(self) -> bool:
         """Add a tree; True if no leaf can be split any more."""
-        if self.gradients is None:
-            return bool(self.booster.update())
-        gradients = self.gradients
-        return bool(self.booster.update(fobj=lambda score, dataset: gradients(score)))
+        gradients = self.gradients  # None: LightGBM's own
+        own = None if gradients is None else lambda score, dataset: gradients(score)
+        return bool(self.booster.update(fobj=own))
 
     def auuc(self) -> float:
         """AUUC of the held-out rows."""
         return float(self.booster.eval_valid(self._auuc_of)[0][2])
 
     def _auuc_of(self, score: Floats, dataset: Any) -> tuple[str, float, bool]:
-        rows = self.held_out
-        if rows is None:
-            raise RuntimeError("auuc needs rows that were held out")
-        value = auuc_score(rows.y, score, treatment=rows.treated, sample_weight=rows.weight)
-        return "auuc", value, True
+        assert self.held_out is not None  # only runs that hold out rows are asked
+        _, y, treated, weight = self.held_out.columns
+        return "auuc", auuc_score(y, score, treatment=treated, sample_weight=weight), True
 
 
 def _folds(
-    rows: _Rows, early_stopping: str, rng: Generator
+    rows: ArrayRows, early_stopping: str, rng: Generator
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Rows to learn from and rows to stop by: all folds, or for "holdout" the first one."""
-    fewest = int(np.bincount(rows.cell(), minlength=4).min())
+    fewest = int(np.bincount(cells(rows), minlength=4).min())
     if fewest < 2:
         raise ValueError(
             f"each arm should have at least 2 rows of each outcome for early stopping, got "

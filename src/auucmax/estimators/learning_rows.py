@@ -1,8 +1,7 @@
 """What fitting and choosing a linear score asks of its rows, in memory or elsewhere.
 
-In memory answers are exact and cost no reading: folds are dealt by stratum, AUUC is that of the
-ranks. Of other rows one look tells what is needed to start with, folds are drawn by a hash, and
-AUUC comes from histograms.
+In memory answers are exact and cost no reading: AUUC is that of the ranks. Of other rows one look
+tells what is needed to start with, and AUUC comes from histograms. Folds are the same for both.
 """
 
 from __future__ import annotations
@@ -11,25 +10,29 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from operator import methodcaller
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Floats
-from auucmax.data.fingerprint import Fingerprint, fingerprint
+from auucmax.data.seen import RowSet, TrainingRecord
 from auucmax.data.splits import TrialKFold
+from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.scaling import Scaling, fit_scaling, scaled_radius, scaling_of, unit_rows
-from auucmax.evaluation.bins import BinnedLevels, score_edges
+from auucmax.evaluation.bins import BinnedLevels, score_edges, score_levels
 from auucmax.evaluation.metrics import auuc_score
 from auucmax.evaluation.ranking import RankingKind
 from auucmax.pairs import PairObjective, StreamedObjective, Surrogate, column_range, scores
 from auucmax.pairs.streamed import ClassSums, class_sums
 from auucmax.rows import ArrayRows, Batch, Extremes, Part, Question, Rows, Sample, Share
+from auucmax.rows.base import Step
 
 N_FOLDS = 5
 RARE_ROWS = 1000  #: of each outcome and arm, on average, that a part of the rows should hold
 _BINS = 16_384  # of the histograms that compare candidates on all rows: an error of about 1e-6
-_FOLD_BINS = 4096  # on a fold: far below the differences that folds show
+FOLD_BINS = 4096  #: on a fold: far below the differences that folds show
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Look:
 
     sums: ClassSums
     squares: Floats
-    rows: Fingerprint
+    rows: RowSet
 
     def __add__(self, other: Look) -> Look:
         return Look(self.sums + other.sums, self.squares + other.squares, self.rows + other.rows)
@@ -82,7 +85,9 @@ class LearningRows:
 
     @property
     def n_rows(self) -> int:
-        return len(self.rows.y) if isinstance(self.rows, ArrayRows) else int(self._totals.sum())
+        if isinstance(self.rows, ArrayRows):
+            return len(self.rows.y)
+        return int(self.sums.products[:, 0, 0].sum())
 
     @cached_property
     def look(self) -> Look:
@@ -95,22 +100,13 @@ class LearningRows:
     def sums(self) -> ClassSums:
         return self.look.sums if self.known is None else self.known
 
-    @property
-    def _totals(self) -> Floats:
-        return self.sums.products[:, 0, 0]
-
     def class_counts(self) -> tuple[float, float, float, float]:
         """Weight of treated responders and others, control responders and others."""
-        if not isinstance(self.rows, ArrayRows):
-            counts = self._totals
-            return float(counts[0]), float(counts[1]), float(counts[3]), float(counts[2])
-        y, treated, weight = self.rows.y == 1, self.rows.treated, self.rows.weight
-        masks = (treated & y, treated & ~y, ~treated & y, ~treated & ~y)
-        a, b, c, d = (
-            float(np.count_nonzero(mask) if weight is None else weight[mask].sum())
-            for mask in masks
-        )
-        return a, b, c, d
+        if isinstance(self.rows, ArrayRows):
+            d, c, b, a = np.bincount(cells(self.rows), self.rows.weight, minlength=4)
+        else:
+            a, b, d, c = self.sums.products[:, 0, 0]
+        return float(a), float(b), float(c), float(d)
 
     def column_range(self) -> tuple[Floats, Floats]:
         """Smallest and largest value of each column."""
@@ -184,59 +180,51 @@ class LearningRows:
         return [histogram.auuc(ranking) for histogram in histograms]
 
     def folds(self, random_state: int | None) -> Question[list[Fold]]:
-        """In memory by treatment, and where an outcome is rare by outcome too and in fewer folds.
+        """By a hash of the row's key, so that rows have the same folds wherever they are.
 
-        Elsewhere by a hash of the row's key; arms and outcomes are left to chance, there are many.
+        Arms and outcomes are left to chance where there are many rows of each. Where not, folds
+        are dealt by arm and outcome, and fewer of them; only of rows in memory.
         """
-        if isinstance(self.rows, ArrayRows):
-            return self._strata_folds(self.rows, random_state)
-        fewest = int(min(self.class_counts()))
-        _check_fewest(fewest)
-        if fewest < 20 * N_FOLDS:
+        rows = self.rows
+        if isinstance(rows, ArrayRows):  # of which it is rows, not weights, that are counted
+            fewest = int(np.bincount(cells(rows), minlength=4).min())
+        else:
+            fewest = int(min(self.class_counts()))
+        if fewest < 2:
+            raise ValueError(
+                f"each arm should have at least 2 rows of each outcome for selection='cv', got "
+                f"{fewest} in one. Use selection='bound' or selection=None."
+            )
+        if fewest >= 20 * N_FOLDS:
+            steps = _hashed_folds(random_state)
+        elif isinstance(rows, ArrayRows):
+            steps = _strata_folds(rows, min(N_FOLDS, fewest), random_state)
+        else:
             raise ValueError(
                 f"each arm should have at least {20 * N_FOLDS} rows of each outcome for "
                 f"selection='cv' of rows that are read batch by batch, got {fewest} in one. Use "
                 f"selection='bound' or None, or read them into memory."
             )
-        seed, parts = seed_of(random_state), range(N_FOLDS)
-        tests = [self.rows.part(Part(N_FOLDS, (k,), seed)) for k in parts]
-        rests = [
-            self.rows.part(Part(N_FOLDS, tuple(j for j in parts if j != k), seed)) for k in parts
-        ]
-        sums = yield [(test, (class_sums,)) for test in tests]
+        # The sums of the rows to learn from follow from those of all: no reading of their own.
+        sums: list[Any] = [[None]] * len(steps)
+        if not isinstance(rows, ArrayRows):
+            sums = yield [(rows.part(test), (class_sums,)) for _, test in steps]
+        # In memory a fold is a copy: taken when it is its turn, so that one is held at a time.
         return [
             Fold(
-                partial(LearningRows, rest, self.sums.without(own)),
-                partial(LearningRows, test, own),
+                partial(self._part, train, None if own is None else self.sums.without(own)),
+                partial(self._part, test, own),
             )
-            for test, rest, (own,) in zip(tests, rests, sums, strict=True)
-        ]
-
-    @staticmethod
-    def _strata_folds(rows: ArrayRows, random_state: int | None) -> list[Fold]:
-        unweighted = LearningRows(ArrayRows(rows.X, rows.y, rows.treated))
-        fewest = int(min(unweighted.class_counts()))
-        _check_fewest(fewest)
-        folds = TrialKFold(
-            min(N_FOLDS, fewest),
-            by="treatment-outcome" if fewest < 4 * N_FOLDS else "treatment",
-            random_state=random_state,
-        )
-        return [
-            Fold(*(partial(_taken, rows, places) for places in both))
-            for both in folds.split(rows.X, rows.y, treatment=rows.treated)
+            for (train, test), (own,) in zip(steps, sums, strict=True)
         ]
 
     def halves(self, random_state: int | None) -> tuple[LearningRows, LearningRows]:
-        """Rows to learn from, and rows kept apart."""
-        rows = self.rows
-        if isinstance(rows, ArrayRows):
-            halves = TrialKFold(2, random_state=random_state)
-            learn, kept = next(iter(halves.split(rows.X, rows.y, treatment=rows.treated)))
-            return _taken(rows, learn), _taken(rows, kept)
+        """Rows to learn from, and rows kept apart, by a hash of the row's key."""
         seed = seed_of(random_state)
-        learnt, apart = (rows.part(Part(2, (k,), seed)) for k in (0, 1))
-        return LearningRows(learnt), LearningRows(apart)
+        return self._part(Part(2, (0,), seed)), self._part(Part(2, (1,), seed))
+
+    def _part(self, step: Step, known: ClassSums | None = None) -> LearningRows:
+        return LearningRows(self.rows.part(step), known)
 
     @contextmanager
     def at_most(self, n_rows: int, random_state: int | None) -> Iterator[LearningRows]:
@@ -255,21 +243,105 @@ class LearningRows:
             yield LearningRows(few)
 
 
+class FitsRows(UpliftEstimator):
+    """What models share that also learn from rows that are read batch by batch.
+
+    A subclass writes ``_fit_rows(rows)``, which returns the rows that were learnt from, and those
+    that were kept apart to choose among candidates, or None.
+    """
+
+    n_candidates_: int = 1  #: among which rows that were kept apart chose
+
+    def _fit_rows(self, rows: Rows) -> tuple[LearningRows, LearningRows | None]:
+        raise NotImplementedError
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        treatment: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+    ) -> Self:
+        """Learn to rank from the rows of a trial: arrays, or rows that are read batch by batch.
+
+        Parameters
+        ----------
+        X : (n, d) features, array or frame of numbers; or rows of
+            :func:`auucmax.rows.stream_table`, which bring outcome and treatment with them, need
+            memory for a few batches only and give the same coefficients to 1e-6; to 1e-5 where rows
+            hardly determine one (a column that differs in one row only, a fit that warns). Folds
+            and halves are drawn by a hash of the row's number in memory as well, so the choice is
+            the same. (On Spark a row's number is that of its partition and its place there.)
+        y, treatment, sample_weight, ids : as for every model; see :class:`UpliftEstimator`.
+        """
+        if isinstance(X, Rows):
+            given = {"y": y, "treatment": treatment, "sample_weight": sample_weight, "ids": ids}
+            if named := [name for name, value in given.items() if value is not None]:
+                raise ValueError(
+                    f"{named[0]} should be left out with rows that are read batch by batch, which "
+                    f"bring it with them; got one. Call fit(rows)."
+                )
+            self.n_features_in_ = len(X.names)
+            self.feature_names_in_ = np.array(X.names, dtype=object)
+            learn, kept = self._fit_rows(X)
+            aside = () if kept is None else (kept.look.rows, self.n_candidates_)
+            self.training_record_ = TrainingRecord.of(learn.look.rows, *aside)
+            return self
+        if y is None or treatment is None:
+            raise TypeError(
+                f"{'y' if y is None else 'treatment'} should be given with X, got none. Call "
+                f"fit(X, y, treatment=treatment)."
+            )
+        return super().fit(X, y, treatment=treatment, sample_weight=sample_weight, ids=ids)
+
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        treatment: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """AUUC (joint ranking) of the scores of ``X``, rows that are read batch by batch included.
+
+        Of these it is right to :meth:`auucmax.evaluation.BinnedLevels.auuc_error`.
+        """
+        if isinstance(X, Rows):
+            return score_levels(X, self).auuc()
+        if y is None or treatment is None:
+            raise TypeError("y and treatment should be given with X, got none. Pass both.")
+        return super().score(X, y, treatment=treatment, sample_weight=sample_weight)
+
+
+def cells(rows: ArrayRows) -> NDArray[np.intp]:
+    """0..3 for each row: control without and with response, treated without and with."""
+    return 2 * rows.treated.astype(np.intp) + (rows.y == 1)
+
+
 def seed_of(random_state: int | None) -> int:
     """Of the hash that draws parts."""
     return int(np.random.default_rng(random_state).integers(2**62))
 
 
-def _taken(rows: ArrayRows, places: Any) -> LearningRows:
-    return LearningRows(rows.take(places))
+def _hashed_folds(random_state: int | None) -> list[tuple[Step, Step]]:
+    """Which rows are learnt from, and which are judged by, in each fold."""
+    seed, numbers = seed_of(random_state), range(N_FOLDS)
+    return [
+        (Part(N_FOLDS, tuple(j for j in numbers if j != k), seed), Part(N_FOLDS, (k,), seed))
+        for k in numbers
+    ]
 
 
-def _check_fewest(fewest: int) -> None:
-    if fewest < 2:
-        raise ValueError(
-            f"each arm should have at least 2 rows of each outcome for selection='cv', got "
-            f"{fewest} in one. Use selection='bound' or selection=None."
-        )
+def _strata_folds(
+    rows: ArrayRows, n_folds: int, random_state: int | None
+) -> list[tuple[Step, Step]]:
+    folds = TrialKFold(n_folds, by="treatment-outcome", random_state=random_state)
+    return [
+        (methodcaller("take", train), methodcaller("take", test))
+        for train, test in folds.split(rows.X, rows.y, treatment=rows.treated)
+    ]
 
 
 def _look(batch: Batch) -> Look:
@@ -287,7 +359,7 @@ def _look(batch: Batch) -> Look:
     return Look(
         class_sums(batch),
         np.einsum("ij,ij->j", batch.X, batch.X, dtype=np.float64),
-        fingerprint(batch.X, batch.y, batch.treated),
+        RowSet.of(batch.X, batch.y, batch.treated),
     )
 
 

@@ -26,7 +26,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import validate_data
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
-from auucmax.estimators.base import UpliftEstimator
+from auucmax.estimators.base import UpliftEstimator, count_parameters
 
 
 class OverBaseModel(BaseEstimator):
@@ -53,7 +53,7 @@ class OverBaseModel(BaseEstimator):
         return fit_model(clone(self.estimator), X, y, weight)
 
     def _count(self, *models: Any) -> None:
-        self.n_parameters_: int | None = _total(list(models))
+        self.n_parameters_: int | None = count_parameters(*models)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -227,6 +227,46 @@ class TransformedOutcome(OverBaseModel, UpliftEstimator):
         return mean_outcome(self.model_, X)
 
 
+class ResponseModel(OverBaseModel, UpliftEstimator):
+    """Ranks by the outcome that is expected of a person, whether treated or not.
+
+        score(x) = P(y = 1 | x)
+
+    What many teams do before they have a trial, and the first rival to beat: those who buy anyway
+    come first, whatever the treatment does for them.
+
+    Parameters
+    ----------
+    estimator : a scikit-learn classifier (0/1 outcome) or regressor. By default logistic regression
+        on standardised features, or least squares if y is not 0/1.
+    control : label of the control group, when treatment is not 0/1.
+
+    Attributes
+    ----------
+    model_ : the fitted model.
+    n_parameters_ : numbers that it holds, d + 1 by default; None if they cannot be counted.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> train, test = load_hillstrom().split(random_state=0)
+    >>> model = ResponseModel().fit(train.X, train.y, treatment=train.treatment)
+    >>> model.n_parameters_
+    23
+    """
+
+    def __init__(self, estimator: Any = None, *, control: Any = None) -> None:
+        self.estimator = estimator
+        self.control = control
+
+    def _fit(self, X: Any, y: Floats, treated: Bools, sample_weight: Floats | None) -> None:
+        self.model_ = self._fit_model(default_model(y), X, y, row_weights(sample_weight))
+        self._count(self.model_)
+
+    def _predict(self, X: Any) -> Floats:
+        return mean_outcome(self.model_, X)
+
+
 def treatment_probability(
     propensity: float | None, treated: Bools, sample_weight: Floats | None
 ) -> float:
@@ -338,65 +378,6 @@ def mean_outcome(model: Any, X: Any) -> Floats:
     """P(y = 1 | x) of a classifier, the prediction of a regressor."""
     predicted = model.predict_proba(X)[:, 1] if is_classifier(model) else model.predict(X)
     return np.asarray(predicted, dtype=np.float64)
-
-
-def count_parameters(model: Any) -> int | None:
-    """How many numbers a fitted model holds; None where that is not known.
-
-    Coefficients and intercepts of linear models and networks, nodes of trees, dual coefficients
-    and support vectors of kernel machines; of a pipeline the last step, of a search the best
-    model, of an ensemble the sum.
-
-    Examples
-    --------
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> count_parameters(DecisionTreeRegressor(max_depth=1).fit([[0], [1]], [0, 1]))
-    3
-    """
-    for name in ("best_estimator_", "regressor_", "estimator_"):
-        if hasattr(model, name) and not hasattr(model, "estimators_"):
-            return count_parameters(getattr(model, name))
-    if hasattr(model, "steps"):
-        return count_parameters(model[-1])
-    if hasattr(model, "calibrated_classifiers_"):
-        return _total(
-            [part for m in model.calibrated_classifiers_ for part in (m.estimator, *m.calibrators)]
-        )
-    if hasattr(model, "estimators_"):
-        members = model.estimators_
-        members = members.ravel() if isinstance(members, np.ndarray) else members
-        last = [model.final_estimator_] if hasattr(model, "final_estimator_") else []
-        return _total([*members, *last])
-    if hasattr(model, "tree_"):
-        return int(model.tree_.node_count)
-    if hasattr(model, "_predictors"):  # histogram gradient boosting
-        return sum(len(tree.nodes) for trees in model._predictors for tree in trees)
-    return _count_arrays(model)
-
-
-def _total(models: list[Any]) -> int | None:
-    counts = [count_parameters(model) for model in models]
-    return None if None in counts else sum(count for count in counts if count is not None)
-
-
-_OTHER_ARRAYS = (
-    ("dual_coef_", "support_vectors_", "intercept_"),  # kernel machines
-    ("a_", "b_"),  # calibration by a sigmoid,
-    ("X_thresholds_", "y_thresholds_"),  # by isotonic regression,
-    ("beta_",),  # and by a temperature
-)
-
-
-def _count_arrays(model: Any) -> int | None:
-    if hasattr(model, "coefs_"):
-        return sum(array.size for array in (*model.coefs_, *model.intercepts_))
-    if hasattr(model, "coef_"):
-        intercept = model.intercept_ if getattr(model, "fit_intercept", True) else ()
-        return int(np.size(model.coef_) + np.size(intercept))
-    for names in _OTHER_ARRAYS:
-        if all(hasattr(model, name) for name in names):
-            return int(sum(np.size(getattr(model, name)) for name in names))
-    return None
 
 
 def default_model(y: Floats) -> Any:

@@ -219,7 +219,12 @@ def minimax_linear(
     first, second = _checked(outcomes, "outcomes"), _checked(treatments, "treatments")
     in_arm = check_mask(second.label, "treatments.label", len(second.X))
     second = second._replace(label=np.where(in_arm, 1.0, -1.0))
-    _check_same_columns(first.X, second.X)
+    if first.X.shape[1] != second.X.shape[1]:
+        raise ValueError(
+            f"outcomes.X and treatments.X should have the same columns, got "
+            f"{first.X.shape[1] - 1} and {second.X.shape[1] - 1}. Pass the same features of both "
+            f"samples."
+        )
     grid = list(product(_numbers(r_f, "r_f"), _numbers(r_g, "r_g")))
     whole = _moments(first, second)
     if len(grid) == 1:
@@ -344,14 +349,6 @@ def _checked(sample: SeparateLabels, name: str) -> _Sample:
         )
     balanced = weight * np.where(policy, 0.5 / shares[0], 0.5 / shares[1])
     return _Sample(np.column_stack([X, np.ones(len(X))]), label, policy, balanced)
-
-
-def _check_same_columns(first: Floats, second: Floats) -> None:
-    if first.shape[1] != second.shape[1]:
-        raise ValueError(
-            f"outcomes.X and treatments.X should have the same columns, got {first.shape[1] - 1} "
-            f"and {second.shape[1] - 1}. Pass the same features of both samples."
-        )
 
 
 def _numbers(value: float | Sequence[float], name: str) -> list[float]:

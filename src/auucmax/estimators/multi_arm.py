@@ -1,7 +1,4 @@
-"""Trials with several treatments: one model an arm, and at most one arm a person.
-
-The rows of a trial with several arms, and what a choice of arms gains on them.
-"""
+"""Trials with several treatments: one model an arm, and at most one arm a person."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _num_samples, validate_data
 
 from auucmax._validation import (
     Bools,
@@ -218,9 +215,10 @@ class MultiArm(UpliftEstimator):
             if self.calibrate is not None:
                 gain = _crossfitted_gain(new, part, rng)
                 self._scales[arm] = _Scale.of(part, gain, model.predict(part.X))
-        self.calibration_ = self._calibration_table()
-        counts = [count_parameters(model) for model in self.estimators_.values()]
-        self.n_parameters_ = None if None in counts else sum(n for n in counts if n is not None)
+        scales = [(arm, s.effect, s.gain, s.slope) for arm, s in self._scales.items()]
+        table = pd.DataFrame(scales, columns=["arm", "effect", "gain", "slope"])
+        self.calibration_ = None if self.calibrate is None else table
+        self.n_parameters_ = count_parameters(*self.estimators_.values())
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -359,14 +357,8 @@ class MultiArm(UpliftEstimator):
     def _rows(
         self, X: Any, y: ArrayLike, treatment: ArrayLike, sample_weight: ArrayLike | None
     ) -> ArmRows:
-        outcome = check_column(y, "y")
+        outcome = check_column(y, "y", _num_samples(X), than="X")
         labels = check_labels(treatment, "treatment", len(outcome))
-        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        if n_rows != len(outcome):
-            raise ValueError(
-                f"X and y should have the same number of rows, got {n_rows} and {len(outcome)}. "
-                f"Pass columns of the same rows."
-            )
         is_control = np.asarray(labels == self._control(), dtype=bool)
         if not is_control.any() or is_control.all():
             raise ValueError(
@@ -393,14 +385,6 @@ class MultiArm(UpliftEstimator):
                 f"treatment should hold the arms that the model was fitted on, "
                 f"{listed(self.arms_)}; got {listed(rows.arms())}. Drop the rows of other arms."
             )
-
-    def _calibration_table(self) -> pd.DataFrame | None:
-        if self.calibrate is None:
-            return None
-        return pd.DataFrame(
-            [(arm, s.effect, s.gain, s.slope) for arm, s in self._scales.items()],
-            columns=["arm", "effect", "gain", "slope"],
-        )
 
 
 class _Scale(NamedTuple):

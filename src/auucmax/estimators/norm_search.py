@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.random import Generator
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from auucmax._asking import relay
 from auucmax._validation import Floats
 from auucmax._warnings import level_of_caller
 from auucmax.bounds.bound import LowerBound
 from auucmax.bounds.paper import paper_gap
-from auucmax.estimators.learning_rows import _FOLD_BINS, Fold, LearningRows
+from auucmax.estimators.learning_rows import FOLD_BINS, Fold, LearningRows, cells
 from auucmax.estimators.scaling import Scaling
 from auucmax.pairs import PairObjective, StreamedObjective, Surrogate, TooManyBinsError, s_poly
 from auucmax.rows import ArrayRows, Question, ask, together
@@ -113,14 +113,13 @@ class LinearPath:
             return [self._fit_adam(rows, norm, rate or 1e-3) for norm, rate in grid]
         begin, norms = time.perf_counter(), [norm for norm, _ in grid]
         if self.surrogate.convex:
+            # Smaller balls start from the minimiser over the largest, with its Hessian.
             if top is None:
                 top = yield from self.top_fit(rows, max(norms))
             fits = [self._smaller(rows, norm, top) for norm in norms]
         else:
             fits = [self._from_convex(rows, norm) for norm in norms]
-        solutions = yield from together(*fits)
-        seconds = (time.perf_counter() - begin) / len(norms)
-        return [self._candidate(solution, None, seconds) for solution in solutions]
+        return (yield from self._candidates(fits, begin))
 
     def refit(
         self, rows: LearningRows, near: Sequence[Candidate], top: TopFit | None, tolerance: float
@@ -140,9 +139,13 @@ class LinearPath:
             )
             for candidate in near
         ]
-        begin = time.perf_counter()
+        return (yield from self._candidates(fits, time.perf_counter()))
+
+    def _candidates(
+        self, fits: Sequence[Question[BallSolution]], begin: float
+    ) -> Question[list[Candidate]]:
         solutions = yield from together(*fits)
-        seconds = (time.perf_counter() - begin) / len(near)
+        seconds = (time.perf_counter() - begin) / len(fits)
         return [self._candidate(solution, None, seconds) for solution in solutions]
 
     def _smaller(self, rows: LearningRows, radius: float, top: TopFit) -> Question[BallSolution]:
@@ -180,7 +183,7 @@ class LinearPath:
         )
         length = float(np.linalg.norm(first.w))
         start = first.w * (norm / length) if length > 0 and np.isfinite(norm) else first.w
-        return (yield from self._minimise(rows, norm, 0, start=start, max_steps=500))
+        return (yield from self._minimise(rows, norm, 0, start=start, max_steps=150))
 
     def _fit_adam(self, given: LearningRows, norm: float, rate: float) -> Candidate:
         rows = given.rows
@@ -192,8 +195,8 @@ class LinearPath:
         begin = time.perf_counter()
         rng = np.random.default_rng(self.random_state)
         held_out = np.zeros(len(rows.y), dtype=bool)
-        for code in np.unique(_strata(rows)):  # both outcomes of both arms in both parts
-            members = rng.permutation(np.flatnonzero(_strata(rows) == code))
+        for code in np.unique(cells(rows)):  # both outcomes of both arms in both parts
+            members = rng.permutation(np.flatnonzero(cells(rows) == code))
             held_out[members[: max(1, len(members) // _VALIDATION_PART)]] = True
         train = rows.take(np.flatnonzero(~held_out))
         judge = self._objective(LearningRows(rows.take(np.flatnonzero(held_out))), self.surrogate)
@@ -227,7 +230,7 @@ class LinearPath:
         n_batches = max(1, len(order) // _BATCH)
         for index in np.array_split(order, n_batches):
             batch = rows.take(index)
-            if len(np.unique(_strata(batch))) == 4:
+            if len(np.unique(cells(batch))) == 4:
                 yield partial(_gradient, self._objective(LearningRows(batch), self.surrogate))
 
     def _candidate(self, solution: BallSolution, rate: float | None, seconds: float) -> Candidate:
@@ -261,13 +264,7 @@ class _Rescaled:
 
     def answers(self, asking: Solver) -> Question[BallSolution]:
         """What a solver comes to that is answered."""
-        try:
-            asked = next(asking)
-            while True:
-                asked = asking.send((yield from self.answer(*asked)))
-        except StopIteration as stop:
-            solution: BallSolution = stop.value
-            return solution
+        return relay(asking, lambda asked: self.answer(*asked))
 
 
 def _gradient(objective: _Rescaled, w: Floats) -> Floats:
@@ -348,7 +345,7 @@ class NormSearch:
     ) -> Question[list[float]]:
         """AUUC of the candidates' norms in a fold, of scores that learnt from the other folds."""
         fitted = yield from self.path.refit(fold.train(), candidates, top, FOLD_TOLERANCE)
-        return (yield from fold.test().auucs([c.coef for c in fitted], "joint", _FOLD_BINS))
+        return (yield from fold.test().auucs([c.coef for c in fitted], "joint", FOLD_BINS))
 
     def _paper_bounds(
         self, candidates: Sequence[Candidate], rows: LearningRows
@@ -388,10 +385,6 @@ def warn_of_failure(best: Candidate, solver: str) -> None:
 def _nothing() -> Question[None]:
     """A question that asks nothing."""
     yield from ()
-
-
-def _strata(rows: ArrayRows) -> NDArray[np.int64]:
-    return np.asarray(2 * rows.treated + (rows.y > 0), dtype=np.int64)
 
 
 def _path_table(

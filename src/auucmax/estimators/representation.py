@@ -6,7 +6,6 @@ in imbalanced treatment and control conditions" (2018).
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
-from auucmax._validation import Bools, Floats, check_choice
+from auucmax._validation import Bools, Floats, check_choice, check_positive
 from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.meta import (
     OverBaseModel,
@@ -160,13 +159,13 @@ class SharedDataRepresentation(OverBaseModel, UpliftEstimator):
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> None:
-        if not (isinstance(self.arm_scale, Real) and 0 < float(self.arm_scale) < np.inf):
-            raise ValueError(
-                f"arm_scale should be a positive number, got {self.arm_scale!r}. 1 penalises the "
-                f"arms' own coefficients as much as the shared ones, 0.1 a hundred times as much."
-            )
         # Prediction goes by what was fitted, whatever is set afterwards.
-        self.arm_scale_: float = float(self.arm_scale)
+        self.arm_scale_: float = check_positive(
+            self.arm_scale,
+            "arm_scale",
+            "1 penalises the arms' own coefficients as much as the shared ones, 0.1 a hundred "
+            "times as much.",
+        )
         self.treatment_column_: bool = bool(self.treatment_column)
         weight = row_weights(sample_weight)
         self.model_: Any
@@ -204,10 +203,8 @@ class SharedDataRepresentation(OverBaseModel, UpliftEstimator):
         return model
 
     def _stack(self, X: NDArray[Any], treated: Bools) -> NDArray[Any]:
-        own, zero = (
-            self.arm_scale_ * X,
-            np.zeros((), dtype=X.dtype),
-        )  # a missing value times 0 is no 0
+        own, zero = self.arm_scale_ * X, np.zeros((), dtype=X.dtype)
+        # Not a product with the arm: a missing value times 0 is no 0.
         in_arm = treated[:, None]
         columns = [X, np.where(in_arm, own, zero), np.where(in_arm, zero, own)]
         return np.hstack([*columns, in_arm.astype(X.dtype)] if self.treatment_column_ else columns)

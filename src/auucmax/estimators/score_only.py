@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _num_samples, validate_data
 
 from auucmax._validation import Floats, check_column, check_treatment, check_weight
-from auucmax.data.fingerprint import TrainingRecord, fingerprint, hash_ids
+from auucmax.data.hashing import hash_ids
+from auucmax.data.seen import RowSet, TrainingRecord
 from auucmax.estimators.base import UpliftEstimator, count_parameters
 
 
@@ -48,7 +49,7 @@ class ScoreOnly(UpliftEstimator):
     Attributes
     ----------
     scorer_ : what ``fit_with`` returned.
-    n_parameters_ : as the model says, None if it does not.
+    n_parameters_ : numbers that the model holds; None where that is not known.
 
     Examples
     --------
@@ -93,7 +94,7 @@ class ScoreOnly(UpliftEstimator):
         Parameters are those of every estimator, but X may hold whatever the model takes.
         """
         self._check_parameters()
-        outcome = check_column(y, "y", _n_rows(X), than="X")
+        outcome = check_column(y, "y", _num_samples(X), than="X")
         treated = check_treatment(treatment, len(outcome), control=self.control)
         weight = None if sample_weight is None else check_weight(sample_weight, treated)
         if self.fit_with is None:
@@ -109,8 +110,8 @@ class ScoreOnly(UpliftEstimator):
         _scoring_function(self.scorer_, "fit_with should return")
         if _holds_numbers(X):
             names = None if ids is None else hash_ids(ids, len(outcome))
-            seen = fingerprint(X, outcome, treated)
-            self.training_record_ = TrainingRecord(seen, learnt=seen, ids=names)
+            seen = RowSet.of(X, outcome, treated)
+            self.training_record_ = TrainingRecord.of(seen, ids=names)
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -123,11 +124,11 @@ class ScoreOnly(UpliftEstimator):
         values = np.asarray(_call(scorer, X))
         if values.ndim == 2 and values.shape[1] > 1:
             values = _difference_of_arms(scorer, values)
-        return check_column(values, "score", _n_rows(X), than="X")
+        return check_column(values, "score", _num_samples(X), than="X")
 
     @property
     def n_parameters_(self) -> int | None:
-        """How many numbers the model has learnt, if it says so."""
+        """How many numbers the model holds, where that is known."""
         self._check_is_fitted()
         return count_parameters(self._scorer())
 
@@ -222,7 +223,3 @@ def _holds_numbers(X: Any) -> bool:
         return np.asarray(X).astype(np.float64).ndim == 2
     except (TypeError, ValueError):
         return False
-
-
-def _n_rows(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)

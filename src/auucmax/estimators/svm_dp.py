@@ -20,9 +20,9 @@ running sums. One evaluation is O(n log n + n d), a Hessian O(n d^2).
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
-from functools import cached_property
-from numbers import Real
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -30,7 +30,14 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from auucmax._validation import Bools, Floats, check_choice, check_level, check_whole
+from auucmax._validation import (
+    Bools,
+    Floats,
+    check_choice,
+    check_level,
+    check_positive,
+    check_whole,
+)
 from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.scaling import SCALES, Scaling, fit_scaling
 from auucmax.pairs import code_rows, group_weights, scores
@@ -84,14 +91,18 @@ def minimise_pair_hinge(
     w, width, previous = np.zeros(arms[0].winners.shape[1]), _FIRST_WIDTH, None
     best = _Best()
     while width > _LAST_WIDTH and best.n_steps < max_steps:
-        smooth = _Smoothed(arms, C, width)
-        w = _newton(smooth, w, best, tolerance, max_steps)
+        at = partial(_Point, arms, C, width)
+        w = _newton(at, w, best, tolerance, max_steps)
         if not best.is_within(tolerance) and previous is not None:
-            best.learn(smooth.at(w + (w - previous) / (_SHRINK - 1)))
+            best.learn(at(w + (w - previous) / (_SHRINK - 1)))
         if best.is_within(tolerance):
             break
         previous, width = w, width / _SHRINK
     return HingeSolution(best.w, best.objective, best.lower, best.n_steps)
+
+
+#: From w to what is known there, of the objective with its kinks rounded.
+Smoothed = Callable[[Floats], "_Point"]
 
 
 class _Best:
@@ -113,16 +124,16 @@ class _Best:
             self.w, self.objective = point.w, point.objective
 
 
-def _newton(smooth: _Smoothed, w: Floats, best: _Best, tolerance: float, max_steps: int) -> Floats:
+def _newton(at: Smoothed, w: Floats, best: _Best, tolerance: float, max_steps: int) -> Floats:
     """The minimiser of the smoothed function, to a fraction of what the kink still costs."""
-    point = smooth.at(w)
+    point = at(w)
     best.learn(point)
     while not best.is_within(tolerance) and best.n_steps < max_steps:
         # The squared gradient is twice what it adds to the gap of its point.
         if np.linalg.norm(point.gradient) <= 1e-2 * np.sqrt(2 * best.gap):
             break
         step = np.asarray(np.linalg.solve(point.hessian, -point.gradient), dtype=np.float64)
-        there = _search(smooth, point, step)
+        there = _search(at, point, step)
         best.n_steps += 1
         best.learn(there)
         if np.array_equal(there.w, point.w):  # no descent left at this precision
@@ -131,7 +142,7 @@ def _newton(smooth: _Smoothed, w: Floats, best: _Best, tolerance: float, max_ste
     return point.w
 
 
-def _search(smooth: _Smoothed, point: _Point, step: Floats) -> _Point:
+def _search(at: Smoothed, point: _Point, step: Floats) -> _Point:
     """A point along the step where the slope is less than a third of what it was.
 
     The function is convex, so its slope along the step rises and the secant brackets its zero.
@@ -140,7 +151,7 @@ def _search(smooth: _Smoothed, point: _Point, step: Floats) -> _Point:
     low, slope_low, high, slope_high = 0.0, slope, np.inf, np.inf
     size, there = 1.0, point
     for _ in range(20):
-        there = smooth.at(point.w + size * step)
+        there = at(point.w + size * step)
         slope_there = float(there.gradient @ step)
         if abs(slope_there) <= abs(slope) / 3:
             break
@@ -156,25 +167,16 @@ def _search(smooth: _Smoothed, point: _Point, step: Floats) -> _Point:
     return there
 
 
-@dataclass(frozen=True)
-class _Smoothed:
-    """The objective with kinks rounded over ``width``."""
-
-    arms: list[ArmPairs]
-    C: float
-    width: float
-
-    def at(self, w: Floats) -> _Point:
-        return _Point(self.C, w, [_ArmPoint(arm, w, self.width) for arm in self.arms])
-
-
-@dataclass(frozen=True)
 class _Point:
-    """Objective and lower bound (of the hinge itself), gradient and Hessian (smoothed) at w."""
+    """Objective and lower bound of the hinge itself, gradient and Hessian of the smoothed one.
 
-    C: float
-    w: Floats
-    arms: list[_ArmPoint]
+    Kinks are rounded over ``width``.
+    """
+
+    def __init__(self, pairs: list[ArmPairs], C: float, width: float, w: Floats) -> None:
+        self.C, self.w = C, w
+        self.arms = [_ArmPoint(arm, w, width) for arm in pairs]
+        self.v = np.asarray(sum(arm.v for arm in self.arms))
 
     @cached_property
     def objective(self) -> float:
@@ -182,57 +184,48 @@ class _Point:
 
     @cached_property
     def lower(self) -> float:
-        v = self.C * self._v
+        v = self.C * self.v
         return float(self.C * sum(arm.total for arm in self.arms) - v @ v / 2)
 
     @cached_property
     def gradient(self) -> Floats:
-        return np.asarray(self.w - self.C * self._v)
+        return np.asarray(self.w - self.C * self.v)
 
     @cached_property
     def hessian(self) -> Floats:
         return np.asarray(np.eye(len(self.w)) + self.C * sum(arm.hessian for arm in self.arms))
 
-    @cached_property
-    def _v(self) -> Floats:
-        return np.asarray(sum(arm.v for arm in self.arms))
 
-
-@dataclass
 class _ArmPoint:
     """Sums over the pairs of one arm at w, each times the multiplier."""
 
-    arm: ArmPairs
-    w: Floats
-    width: float
-    hinge: float = field(init=False)
-    total: float = field(init=False)  # sum of a
-    v: Floats = field(init=False)  # sum of a (x_i - x_j)
-
-    def __post_init__(self) -> None:
-        winners, losers, u, v, m = self.arm
-        gap, score = 1.0 - winners @ self.w, losers @ self.w  # 1 - z = gap_i + score_j
+    def __init__(self, arm: ArmPairs, w: Floats, width: float) -> None:
+        self.arm, self.width = arm, width
+        winners, losers, u, v, m = arm
+        gap, score = 1.0 - winners @ w, losers @ w  # 1 - z = gap_i + score_j
         # Winners are sorted for the sake of the searches alone: neighbours look at the same places.
         high, low = np.argsort(gap), np.argsort(score)
         gap, u, score, v = gap[high], u[high], score[low], v[low]
         # The losers of i with 0 < 1 - z are first_i, ...; those with 1 - z > width last_i, ...
         first = np.searchsorted(score, -gap, side="right")
-        last = np.searchsorted(score, self.width - gap, side="right")
+        last = np.searchsorted(score, width - gap, side="right")
         count, moment = _running(v), _running(v * score)
         beyond = count[-1] - count
         inside = count[last] - count[first]
-        per_winner = beyond[last] + (gap * inside + moment[last] - moment[first]) / self.width
+        per_winner = beyond[last] + (gap * inside + moment[last] - moment[first]) / width
         # The same stretches seen from the losers: which winners' stretches hold j, or lie before.
         covered = _covering(first, last, u, len(score))
         before = np.cumsum(np.bincount(last, u, len(score) + 1))[:-1]
         covered_gap = _covering(first, last, u * gap, len(score))
-        per_loser = before + (covered_gap + score * covered) / self.width
+        per_loser = before + (covered_gap + score * covered) / width
         self.hinge = m * float(u @ (gap * beyond[first] + moment[-1] - moment[first]))
-        self.total = m * float(u @ per_winner)
+        self.total = m * float(u @ per_winner)  # sum of a
+        # Sum of a (x_i - x_j).
         self.v = m * (
             _unsorted(u * per_winner, high) @ winners - _unsorted(v * per_loser, low) @ losers
         )
-        self._stretches = _Stretches(high, low, first, last, u * inside, v * covered)
+        # Of the sorted winners, the stretches of sorted losers at the kink, and their weights.
+        self._stretches = high, low, first, last, u * inside, v * covered
 
     @property
     def hessian(self) -> Floats:
@@ -252,17 +245,6 @@ class _ArmPoint:
         cross = (near_winners * u[high[some], None]).T @ sums
         square = (near_winners.T * per_winner[some]) @ near_winners + (near.T * per_loser) @ near
         return np.asarray((m / self.width) * (square - cross - cross.T))
-
-
-class _Stretches(NamedTuple):
-    """Of the sorted winners, the stretches of sorted losers at the kink, and their weights."""
-
-    high: NDArray[np.intp]
-    low: NDArray[np.intp]
-    first: NDArray[np.intp]
-    last: NDArray[np.intp]
-    per_winner: Floats
-    per_loser: Floats
 
 
 def _unsorted(values: Floats, order: NDArray[np.intp]) -> Floats:
@@ -372,14 +354,19 @@ class SVMDifferentialPrediction(UpliftEstimator):
         self.converged_ = found.gap <= self.tolerance
         self.n_parameters_ = X.shape[1] + 1
         if not self.converged_:
-            _warn_of_gap(found, float(self.tolerance))
+            warnings.warn(
+                f"the duality gap should be at most {self.tolerance:g} of the objective, got "
+                f"{found.gap:.1g} after {found.n_steps} steps. The scores may still be useful; "
+                f"raise max_steps or tolerance, or take a smaller C.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         return scores(self.scaling_.rows(X), self.coef_) + self.intercept_
 
     def _check_parameters(self) -> None:
-        if not (isinstance(self.C, Real) and 0 < float(self.C) < np.inf):
-            raise ValueError(f"C should be a positive number, got {self.C!r}. Try 1, 10 and 100.")
+        check_positive(self.C, "C", "Try 1, 10 and 100.")
         check_choice(self.scale, "scale", SCALES)
         check_level(self.tolerance, "tolerance")
         check_whole(self.max_steps, "max_steps", 1)
@@ -416,13 +403,3 @@ def _arms(
         u, v = weight[high] / totals[2 * arm], weight[low] / totals[2 * arm + 1]
         arms.append(ArmPairs(X[high], X[low], u, v, arm_weight / unit))
     return arms
-
-
-def _warn_of_gap(found: HingeSolution, tolerance: float) -> None:
-    warnings.warn(
-        f"the duality gap should be at most {tolerance:g} of the objective, got {found.gap:.1g} "
-        f"after {found.n_steps} steps. The scores may still be useful; raise max_steps or "
-        f"tolerance, or take a smaller C.",
-        ConvergenceWarning,
-        stacklevel=4,
-    )

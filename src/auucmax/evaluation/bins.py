@@ -78,7 +78,12 @@ class BinnedLevels(Levels):
         cls, y: ArrayLike, score: ArrayLike, treated: ArrayLike, edges: ArrayLike
     ) -> BinnedLevels:
         """Table of some rows; they may be of one arm, or none."""
-        edges = _check_edges(edges)
+        edges = np.asarray(edges, dtype=np.float64)
+        if edges.ndim != 1 or not np.isfinite(edges).all() or not (edges[1:] > edges[:-1]).all():
+            raise ValueError(
+                f"edges should be strictly increasing finite numbers, got an array of shape "
+                f"{edges.shape} that is not. Make them with score_edges."
+            )
         n_bins = len(edges) + 1
         sums = np.zeros((2, n_bins, 4))
         low, high = np.full(n_bins, np.inf), np.full(n_bins, -np.inf)
@@ -95,6 +100,7 @@ class BinnedLevels(Levels):
         filled = counts > 0
         low[filled] = score[ends[filled] - counts[filled]]
         high[filled] = score[ends[filled] - 1]
+        # Cells of the control arm come first, then those of the treated.
         cell = np.repeat(np.arange(n_bins), counts)
         cell += n_bins * arm.take(order)
 
@@ -136,6 +142,7 @@ class BinnedLevels(Levels):
         self.check_arms()
         filled = self.sums[:, np.isfinite(self.low), :3].transpose(2, 1, 0)
         rows, y, squares = (np.ascontiguousarray(column).ravel() for column in filled)
+        # Control and treated lines alternate, so that each bin is a level of two lines.
         index = np.arange(len(y))
         return RankedRows(
             ranking=Ranking(index, index[::2]),
@@ -238,12 +245,15 @@ class BinnedLevels(Levels):
         ups, downs = positive[1] + negative[0], positive[0] + negative[1]
         return float(np.max(np.maximum(ups, downs) * self._mixed))
 
-    def inference(self, level: float = 0.95, ranking: RankingKind = "joint") -> AUUCInference:
+    def inference(
+        self, level: float = 0.95, ranking: RankingKind = "joint", *, cross_fitted: bool = False
+    ) -> AUUCInference:
         """:func:`auuc_inference` of the rows with bin numbers for scores, and what bins cost.
 
         Within an arm and a bin the terms psi are linear in y, so the sums of y and y^2 give their
-        variance. The intervals contain those of the exact scores, and ``p_value`` is not below
-        theirs: to t standard errors are added ``bin_error`` (:meth:`auuc_error`) and t times
+        variance. Student's intervals contain those of the exact scores, and ``p_value`` is not
+        below theirs: to t standard errors, as to score limits, are added ``bin_error``
+        (:meth:`auuc_error`) and t times
 
             sqrt(sum over arms of n_g / (n_g - 1) sum over rows of c_i^2),
             c_i = [|y_i| (n_b - 1) / n_g + (sum of |y| / n_g over the bin's rows)] / (2n).
@@ -252,7 +262,7 @@ class BinnedLevels(Levels):
         change of psi. There u_i changes by at most (n_b - 1)/(2n), and the curve V_i, which counts
         half of the bin, by at most half of the sum of the absolute terms of the bin.
         """
-        return self._inference(level, ranking, stacklevel=3)
+        return self._inference(level, ranking, cross_fitted=cross_fitted, stacklevel=3)
 
     def _bin_costs(self, ranking: RankingKind) -> tuple[float, float]:
         """:meth:`auuc_error`, and for standard errors the norm of the c_i of :meth:`inference`."""
@@ -294,16 +304,6 @@ class BinnedLevels(Levels):
         """Sums of positive and, as positive numbers, of negative outcomes; (2, 2, B)."""
         outcome, size = self.sums[:, :, 1], self.sums[:, :, 3]
         return np.maximum(np.stack([size + outcome, size - outcome]) / 2, 0.0)
-
-
-def _check_edges(edges: ArrayLike) -> Floats:
-    array = np.asarray(edges, dtype=np.float64)
-    if array.ndim != 1 or not np.isfinite(array).all() or not (array[1:] > array[:-1]).all():
-        raise ValueError(
-            f"edges should be strictly increasing finite numbers, got an array of shape "
-            f"{array.shape} that is not. Make them with score_edges."
-        )
-    return array
 
 
 def score_edges(sample: ArrayLike, n_bins: int = N_BINS) -> Floats:
@@ -361,6 +361,7 @@ def score_levels(rows: Rows, model: Any, *, n_bins: int = N_BINS) -> BinnedLevel
         raise ValueError(
             "rows should hold at least one row to evaluate, got none. Check the source."
         )
+    # Nothing in the proofs asks how edges were found, so these rows may choose them.
     edges = score_edges(sample.values, n_bins)
     (levels,) = rows.total(partial(_table, predict=predict, edges=edges))
     levels.check_arms()

@@ -96,8 +96,8 @@ class Convention(NamedTuple):
     library: str
     compute: Callable[[_Sample], float]
     formula: str
-    order_dependent: bool
     note: str
+    order_dependent: bool = False
 
 
 class _Undefined(ValueError):
@@ -223,10 +223,6 @@ def _cgains(top: _Top) -> Floats:
     return (_over(top.y_treated, top.treated) - _over(top.y_control, top.control)) * share
 
 
-def _aqini(top: _Top) -> Floats:
-    return _r(top) / top.treated[-1]
-
-
 def _above_random(top: _Top, curve: Floats) -> float:
     """Area over k between the curve and the straight line to its end point."""
     return float(np.trapezoid(curve, top.k) - top.k[-1] * curve[-1] / 2)
@@ -237,14 +233,6 @@ def _above_random(top: _Top, curve: Floats) -> float:
 
 def _auuc(sample: _Sample, ranking: Any = "joint") -> float:
     return sample.levels.auuc(ranking)
-
-
-def _definition_1(sample: _Sample) -> float:
-    return _auuc(sample) + sample.effect / (2 * len(sample.y))
-
-
-def _gain(sample: _Sample) -> float:
-    return _auuc(sample) - sample.effect / 2
 
 
 # --- scikit-uplift --------------------------------------------------------------------------------
@@ -289,6 +277,7 @@ def _sklift_qini_positive(sample: _Sample) -> float:
 
 def _from_first_known(top: _Top, curve: Floats, known: Bools) -> Floats:
     """A straight line from 0 to the first k at which the curve is defined."""
+    # At k = 0 nobody is treated, and the curve is 0.
     known[0] = True
     return np.interp(top.k, top.k[known], curve[known])
 
@@ -356,7 +345,6 @@ _PAPER = (
         _auuc,
         "area under V(k) over k/n = mean(y u | treated) - mean(y u | control), "
         "u = 1 - (rank - 1/2)/n",
-        False,
         "The number in the paper's tables. A constant score gives ATE/2. Ties averaged.",
     ),
     Convention(
@@ -364,23 +352,20 @@ _PAPER = (
         "auucmax",
         partial(_auuc, ranking="separate"),
         "mean(y u | treated) - mean(y u | control), u from ranks inside each arm",
-        False,
         "Proposition 1 of the paper, which its bound is about. Near the joint value for large n.",
     ),
     Convention(
         "Definition 1",
         "paper",
-        _definition_1,
+        lambda sample: _auuc(sample) + sample.effect / (2 * len(sample.y)),
         "(1/n) sum of V(k) over k = 1..n = auuc_score + ATE/(2n)",
-        False,
         "Bars instead of trapezoids; the paper prints it without the 1/n. Ties averaged.",
     ),
     Convention(
         "gain over random",
         "auucmax",
-        _gain,
+        lambda sample: _auuc(sample) - sample.effect / 2,
         "auuc_score - ATE/2",
-        False,
         "What the ranking adds to treating the same number of people at random.",
     ),
 )
@@ -391,7 +376,6 @@ _SKLIFT = (
         "scikit-uplift",
         partial(_sklift, curve=_g, perfect=_perfect_uplift),
         "(area under G(k) - n G(n)/2) / (the same for the perfect ranking)",
-        False,
         _SKLIFT_NOTE,
     ),
     Convention(
@@ -399,7 +383,6 @@ _SKLIFT = (
         "scikit-uplift",
         partial(_sklift, curve=_r, perfect=_perfect_qini),
         "(area under R(k) - n R(n)/2) / (the same for the perfect ranking)",
-        False,
         f"The default. {_SKLIFT_NOTE}",
     ),
     Convention(
@@ -407,7 +390,6 @@ _SKLIFT = (
         "scikit-uplift",
         _sklift_qini_positive,
         "(area under R(k) - n R(n)/2) / (R(n) (n - R(n))/2)",
-        False,
         "Outcome 0/1 only. Perfect here means that nobody is harmed, so values above 1 occur.",
     ),
 )
@@ -418,9 +400,9 @@ _CAUSALML = tuple(
         "CausalML",
         partial(_causalml, curve=curve, random=random, normalize=normalize),
         f"({area}) / |{letter}(n)|" if normalize else area,
-        True,
         (f"A random ranking gives about {random_value}. " if normalize else "Grows with n. ")
         + _CAUSALML_NOTE,
+        order_dependent=True,
     )
     for name, curve, letter, random, area, random_value in (
         ("auuc_score", _causalml_gain, "G", 0.0, "mean of G(k) over k = 0..n", "1/2 or -1/2"),
@@ -436,13 +418,13 @@ _PYLIFT = (
             "pylift",
             partial(_pylift, curve=curve, best=best),
             f"(area under {formula} over k/n, minus ATE/2){divisor}",
-            True,
             f"{_PYLIFT_NOTE} {more}".strip(),
+            order_dependent=True,
         )
         for name, curve, formula, more in (
             ("qini", _v, "V(k)", "Q_qini equals the gain over random if no scores tie."),
             ("cgains", _cgains, "(YT(k)/t(k) - YC(k)/c(k)) (t(k)/nT + c(k)/nC)/2", ""),
-            ("aqini", _aqini, "R(k)/nT", ""),
+            ("aqini", lambda top: _r(top) / top.treated[-1], "R(k)/nT", ""),
         )
         for letter, best, divisor in (
             ("Q", None, ""),
@@ -455,7 +437,6 @@ _PYLIFT = (
         "pylift",
         _pylift_max,
         "(pT + pC)/2 - (pT^2 + pC^2)/4, pT and pC the success rates of the arms",
-        False,
         "Depends on the data only, not on the ranking. Any positive outcome counts as 1.",
     ),
     Convention(
@@ -463,7 +444,6 @@ _PYLIFT = (
         "pylift",
         _pylift_practical_max,
         "(pT + pC)/2 - (pT^2 + pC^2)/2; (1 - ATE^2)/4 if pT + pC > 1",
-        False,
         "Depends on the data only. If pT + pC <= 1 it is the largest possible gain over random "
         "of the separate ranking.",
     ),

@@ -64,6 +64,7 @@ class UpliftCurveDisplay:
         levels = Levels.of(y, score, treatment=treatment, **options)
         share, uplift = levels.curve(asked.get("ranking", "joint"))
         step = max(1, len(share) // _MOST_POINTS)
+        # A picture has no use for more points than pixels.
         kept = np.unique(np.append(np.arange(0, len(share), step), len(share) - 1))
         around = levels.band(**asked) if band else None
         display = cls(share[kept], uplift[kept], levels.inference(**asked), around, name)
@@ -83,15 +84,9 @@ class UpliftCurveDisplay:
         color = color or (_BLUE if not ax.lines else None)
         (line,) = ax.plot(self.share, self.uplift, color=color, lw=2, label=self._label())
         if self.band is not None:
-            ax.fill_between(
-                self.band.share,
-                self.band.simultaneous_lower,
-                self.band.simultaneous_upper,
-                color=line.get_color(),
-                alpha=0.15,
-                lw=0,
-                label=f"{self.band.level:.0%} band, all shares from {self.band.share[0]:.0%} up",
-            )
+            ends = self.band.simultaneous_lower, self.band.simultaneous_upper
+            label = f"{self.band.level:.0%} band, all shares from {self.band.share[0]:.0%} up"
+            _shade(line, self.band.share, ends, label)
         if not any(old.get_label() == "random" for old in ax.lines):
             ax.plot([0, 1], [0, self.uplift[-1]], color=_GREY, ls="--", lw=1.2, label="random")
         ax.set(
@@ -113,6 +108,7 @@ class PolicyRiskDisplay:
     """Policy risk against the share of people treated; the lowest point is marked.
 
     The band holds at each share by itself, not at all of them at once, and not at the lowest point.
+    It has gaps where no interval can be said (``inference.declined``).
 
     Examples
     --------
@@ -165,15 +161,9 @@ class PolicyRiskDisplay:
         text = f"lowest {self.risk[lowest]:.4f} at {self.share[lowest]:.2f}"
         label = f"{self.name}: {text}" if self.name else text
         (line,) = ax.plot(self.share, self.risk, color=color, lw=2, label=label)
-        if self.inference is not None:
-            ax.fill_between(
-                self.share,
-                *self.inference.interval,
-                color=line.get_color(),
-                alpha=0.15,
-                lw=0,
-                label=f"{self.inference.level:.0%} interval, each share by itself",
-            )
+        if self.inference is not None and np.isfinite(self.inference.interval[0]).any():
+            label = f"{self.inference.level:.0%} interval, each share by itself"
+            _shade(line, self.share, self.inference.interval, label)
         ax.plot(self.share[lowest], self.risk[lowest], "o", color=line.get_color(), ms=7)
         ax.set(xlabel="share of people treated, highest score first", ylabel="policy risk")
         ax.legend(loc="best", frameon=False)
@@ -223,7 +213,9 @@ class DecileDisplay:
         """Draw on ``ax`` (a new figure if None)."""
         ax = self.ax_ = _axes(ax)
         table = self.table.dropna(subset=["uplift"])
-        half = (table["upper"] - table["uplift"]).fillna(0)
+        ends = table["uplift"] - table["lower"], table["upper"] - table["uplift"]
+        # An interval that cannot be said has no bar.
+        half = [end.fillna(0) for end in ends]
         ax.bar(table.index, table["uplift"], color=_BLUE, alpha=0.75, label=self.name or "effect")
         ax.errorbar(table.index, table["uplift"], yerr=half, fmt="none", ecolor="black", capsize=3)
         ax.axhline(self.average, color=_GREY, ls="--", lw=1.2, label="average effect")
@@ -236,6 +228,11 @@ class DecileDisplay:
         )
         ax.legend(loc="best", frameon=False)
         return self
+
+
+def _shade(line: Any, share: Floats, ends: tuple[Any, Any], label: str) -> None:
+    """A band in the colour of its line."""
+    line.axes.fill_between(share, *ends, color=line.get_color(), alpha=0.15, lw=0, label=label)
 
 
 def _axes(ax: Axes | None) -> Axes:

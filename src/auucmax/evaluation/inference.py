@@ -8,20 +8,28 @@ curve at row i, a_i the weight of the row in its arm and A_g the sum of these we
 
 (+ treated, - control). The first term is the row's own outcome; the second its effect on the
 ranks of all others. The variance of AUUC is the sum over arms of n_g times the variance of psi in
-the arm; intervals use Student's t with one degree less than the rows (or clusters) of the rarer
-arm. The gain over random, AUUC - ATE/2, has u_i - 1/2 in place of u_i. No bootstrap, and
+the arm. The gain over random, AUUC - ATE/2, has u_i - 1/2 in place of u_i. No bootstrap, and
 O(n log n); the bootstrap in ``auucmax.evaluation.reference`` is the slow twin.
+
+Limits come from :mod:`auucmax.evaluation.intervals`. Of AUUC: score limits for 0/1 outcomes, with
+z = y u; otherwise Student's t, after Hall's transformation where outcomes are skewed. Of the gain
+and of a difference of two scores, whose terms have both signs: Student's t. Those of policy risk
+(:mod:`auucmax.evaluation.curves`) are made as those of AUUC. Where nothing holds
+(:class:`Support`) there is no interval, and a sentence says why.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from auucmax._validation import Bools, Floats, Rows
+from auucmax.evaluation.intervals import ArmMean, Moments, Spread
 from auucmax.evaluation.ranking import RankedRows, arm_sums
 
 Clusters = NDArray[np.intp]
@@ -36,6 +44,10 @@ class AUUCInference:
     and that of the exact scores, when these were only known by their bins
     (:meth:`BinnedLevels.inference`): intervals are widened by it, and ``p_value`` allows for it.
     It is 0 when computed from the rows themselves.
+
+    Where too few rows or responders make every interval unreliable, ``declined`` (for AUUC) or
+    ``gain_declined`` says why, in words; the interval, and the p value of a gain, are then not
+    numbers. Both are None otherwise.
     """
 
     estimate: float
@@ -48,20 +60,26 @@ class AUUCInference:
     level: float
     n_rows: int
     bin_error: float = 0.0
+    declined: str | None = None
+    gain_declined: str | None = None
 
     def __str__(self) -> str:
         bins = f" (bins of scores: +-{self.bin_error:.2g})" if self.bin_error > 0 else ""
+        ends = interval_words(self.interval, self.level, self.declined)
+        gain_ends = interval_words(self.gain_interval, self.level, self.gain_declined)
+        p_value = f"p = {self.p_value:.2g}, " if self.gain_declined is None else ""
         return (
-            f"AUUC {self.estimate:.5f} ({_interval_text(self.interval, self.level)}), "
-            f"gain over random {self.gain:+.5f} "
-            f"({_interval_text(self.gain_interval, self.level)}), "
-            f"p = {self.p_value:.2g}, {self.n_rows:,} rows{bins}"
+            f"AUUC {self.estimate:.5f} ({ends}), gain over random {self.gain:+.5f} ({gain_ends}), "
+            f"{p_value}{self.n_rows:,} rows{bins}"
         )
 
 
 @dataclass(frozen=True)
 class AUUCDifference:
-    """AUUC of score a minus that of score b on the same rows; asymptotic interval and test."""
+    """AUUC of score a minus that of score b on the same rows; asymptotic interval and test.
+
+    ``declined``: why there is no interval, or None.
+    """
 
     estimate: float
     standard_error: float
@@ -69,12 +87,151 @@ class AUUCDifference:
     p_value: float
     level: float
     n_rows: int
+    declined: str | None = None
 
     def __str__(self) -> str:
-        return (
-            f"AUUC difference {self.estimate:+.5f} ({_interval_text(self.interval, self.level)}), "
-            f"p = {self.p_value:.2g}, {self.n_rows:,} rows"
-        )
+        ends = interval_words(self.interval, self.level, self.declined)
+        p_value = f"p = {self.p_value:.2g}, " if self.declined is None else ""
+        return f"AUUC difference {self.estimate:+.5f} ({ends}), {p_value}{self.n_rows:,} rows"
+
+
+Shape = Literal["binary", "even", "skewed"]
+
+
+@dataclass(frozen=True)
+class Support:
+    """What an interval can rest on: rows, or clusters, of the control and of the treated arm.
+
+    ``shape`` of the outcome: "binary" (0/1, equal weights, clusters within arms), otherwise "even"
+    or "skewed" by the skewness of all outcomes around the means of their arms, 1 or more.
+    ``responders`` are the rows (clusters) with an outcome other than 0, ``others`` those with 0.
+    The numbers below are where simulated 95% intervals miss 3% to 7% of the time.
+    """
+
+    shape: Shape
+    units: tuple[int, int]
+    responders: tuple[int, int]
+    others: tuple[int, int]
+    clustered: bool = False
+
+    def why_no_area(self) -> str | None:
+        """Why there is no interval of AUUC or of the curve; None if there is one."""
+        if self.shape == "binary":
+            rarer = ("other than 0", sum(self.responders)), ("of 0", sum(self.others))
+            what, count = min(rarer, key=lambda kind: kind[1])
+            return self._lacking(count, RARE, f"have an outcome {what}", arm=False)
+        return self._why_not(FEW, FEW_SKEWED)
+
+    def why_no_gain(self, carried: tuple[float, float] = (1.0, 1.0)) -> str | None:
+        """Why there is no interval of the gain, or of a difference; None if there is one.
+
+        ``carried``: the part of the rows of control and treated on whose ranks it rests
+        (:func:`carried_by`). A few rows of an arm that are set apart from all others would have no
+        variance, if none of them responded.
+        """
+        if min(carried) < 1:
+            rate = 1.0
+            if self.shape == "binary":
+                rate = min(sum(self.responders), sum(self.others)) / sum(self.units)
+            count = min(rate * n * part for n, part in zip(self.units, carried, strict=True))
+            if count < FEW_OF_ARM:
+                what = " with the rarer outcome, at the rate of both arms," if rate < 1 else ""
+                return (
+                    f"it rests on the ranks of few: about {count:.1f} rows of an arm{what} where "
+                    f"at least {FEW_OF_ARM} are needed"
+                )
+        if self.shape == "binary":
+            rarer = ("other than 0", min(self.responders)), ("of 0", min(self.others))
+            what, count = min(rarer, key=lambda kind: kind[1])
+            return self._lacking(count, FEW_OF_ARM, f"have an outcome {what}")
+        return self._why_not(FEW_OF_ARM, FEW_SKEWED_GAIN)
+
+    def why_no_risk(self, units: float, responders: float) -> str | None:
+        """Why there is no interval of policy risk; None if there is one.
+
+        ``units`` are the rows or clusters, and ``responders`` those of them with an outcome other
+        than 0, of the treated whom a rule picks or the controls whom it leaves, whoever are fewer.
+        """
+        unit, enough = ("clusters", FEW_OF_ARM) if self.clustered else ("rows", 2)
+        if units < enough:
+            return f"the rule counts fewer than {enough} {unit} of an arm"
+        least, count, what = FEW, units, self.what_in_top
+        if self.shape == "binary":
+            rare = self.why_no_area()
+            if rare is not None:
+                return rare
+            least = self.least_at_one
+            # At the rate of both arms: intervals must not be missing because few responded.
+            count *= min(sum(self.responders), sum(self.others)) / sum(self.units)
+            what = f"{unit} of an arm with the rarer outcome, at the rate of both arms"
+        elif self.shape == "skewed":
+            count = responders
+        return None if count >= least else f"the rule counts fewer than {least} {what}"
+
+    @property
+    def least_in_top(self) -> int:
+        """How many rows or clusters a top share should have for an interval of the band."""
+        return {"binary": FEW_OF_ARM, "even": FEW, "skewed": FEW_SKEWED}[self.shape]
+
+    @property
+    def least_at_one(self) -> int:
+        """The same for an interval that is to hold at one share, and looks less far into tails."""
+        return 1 if self.shape == "binary" else self.least_in_top
+
+    @property
+    def what_in_top(self) -> str:
+        """What :attr:`least_in_top` counts."""
+        unit = "clusters" if self.clustered else "rows"
+        return {
+            "binary": f"{unit} of an arm with an outcome other than 0, at the rate of both arms",
+            "even": f"{unit} of an arm",
+            "skewed": f"{unit} of an arm with an outcome other than 0, and outcomes are skewed",
+        }[self.shape]
+
+    def _why_not(self, least: int, least_skewed: int) -> str | None:
+        if self.shape == "even":
+            return self._lacking(min(self.units), least, "are there")
+        what = "have an outcome other than 0, and outcomes are skewed"
+        return self._lacking(min(self.responders), least_skewed, what)
+
+    def _lacking(self, count: int, least: int, what: str, *, arm: bool = True) -> str | None:
+        enough = FEW_OF_ARM if self.clustered else 2
+        if min(self.units) < enough:
+            count, least, what, arm = min(self.units), enough, "are there", True
+        if count >= least:
+            return None
+        where = " of an arm" if arm else ""
+        unit = "clusters" if self.clustered else "rows"
+        return f"only {count} {unit}{where} {what}, where at least {least} are needed"
+
+
+#: Least numbers of rows or clusters. Outcomes 0/1: of both arms together with each outcome; for the
+#: gain, of each arm with each outcome, and in a top share of each arm, at the rate of both. Others:
+#: of each arm; skewed: of each arm, other than 0, but for policy risk, where FEW of them suffice.
+RARE, FEW_OF_ARM, FEW, FEW_SKEWED, FEW_SKEWED_GAIN = 10, 5, 10, 50, 20
+SKEWED = 1.0
+
+
+def carried_by(ranked: RankedRows, contrast: Floats) -> tuple[float, float]:
+    """The part of the rows of control and treated on whose ranks a number rests.
+
+    ``contrast`` has for each line by how much its rank is above the middle, or above that of
+    another score. Of n rows (sum c^2)^2 / sum c^4 carry a sum of c y: all, if their c are of one
+    size, one, if it alone has any. Half of them or more, as of ranks without ties, count as all.
+    """
+    parts = []
+    for arm in (False, True):
+        rows = ranked.arm_presence(arm)
+        squares = contrast**2
+        second, fourth = float(rows @ squares), float(rows @ squares**2)
+        part = second**2 / (fourth * float(rows.sum())) if fourth > 0 else 1.0
+        parts.append(1.0 if part >= 0.5 else part)
+    return parts[0], parts[1]
+
+
+def middle_ranks(ranked: RankedRows) -> Floats:
+    """For each line the share of rows below it, with half of those of its score, minus 1/2."""
+    return ranked.ranking.mid_cumsum(ranked.rank_weight) / ranked.total_weight - 0.5
 
 
 def influence(part: RankedRows) -> tuple[Floats, Floats]:
@@ -102,20 +259,58 @@ def influence(part: RankedRows) -> tuple[Floats, Floats]:
     return psi, half_effect
 
 
-def part_errors(parts: tuple[RankedRows, ...]) -> tuple[float, float]:
-    """Standard errors of AUUC and of the gain, of rows that are independent."""
-    variance = np.zeros(2)
+def part_moments(
+    part: RankedRows, psi: Floats, slope: Floats | None, *, full: bool
+) -> dict[bool, Moments]:
+    """Moments of the row terms of each arm of the part.
+
+    Without ``full`` the third and fourth are 0: 0/1 outcomes do not need them, bins lack them.
+    """
+    if full:
+        return {arm: Moments.of(psi[part.treated == arm]) for arm, _ in part.arms}
+    variances = part.sum_variances(psi, slope)
+    return {arm: Moments(part.arm_rows(arm), v, 0.0, 0.0) for arm, v in variances.items()}
+
+
+def both_moments(
+    parts: tuple[RankedRows, ...], *, full: bool
+) -> tuple[list[Moments], list[Moments]]:
+    """Moments of AUUC and of the gain, treated arm first, of rows that are independent."""
+    area: dict[bool, Moments] = {}
+    gain: dict[bool, Moments] = {}
     for part in parts:
         psi, half_effect = influence(part)
         slope, less = None, None
         if part.rows is not None:  # psi of a row of the line is slope y + a constant
             below = part.ranking.mid_cumsum(part.rows) / part.total_weight
             slope, less = below * part.arm_scale(), (below - 0.5) * part.arm_scale()
-        variance[0] += part.sum_variance(psi, slope)
+        area |= part_moments(part, psi, slope, full=full)
         psi -= half_effect
-        variance[1] += part.sum_variance(psi, less)
-    error, gain_error = np.sqrt(variance)
-    return float(error), float(gain_error)
+        gain |= part_moments(part, psi, less, full=full)
+    return [area[True], area[False]], [gain[True], gain[False]]
+
+
+def area_means(
+    parts: tuple[RankedRows, ...], moments: list[Moments], *, clustered: bool
+) -> tuple[ArmMean, ArmMean]:
+    """The means of z = y u of the treated and the control rows, for score limits."""
+    found = {}
+    for part in parts:
+        below = part.ranking.mid_cumsum(part.rank_weight)
+        below /= part.total_weight
+        first = arm_sums(part.y * below, part.treated)
+        below *= below
+        second = arm_sums(part.y * below, part.treated)
+        for arm, _ in part.arms:
+            # Three responders more: the ranks u have mean 1/2 and mean square 1/3.
+            found[arm] = ArmMean.of(
+                part.arm_rows(arm),
+                (first[arm], second[arm]),
+                (3 / 2, 3 / 3),
+                moments[0 if arm else 1].variance,
+                clustered=clustered,
+            )
+    return found[True], found[False]
 
 
 def row_terms(ranked: RankedRows, ranking: str) -> tuple[Floats, Floats]:
@@ -134,7 +329,7 @@ class Units:
     """Clusters of rows, which are independent of each other; a row may be one of its own.
 
     ``degrees`` of freedom: one less than the clusters of the rarer arm. A cluster may lie in one
-    arm or reach into both; its correction for small samples is that of the rarer arm it touches.
+    arm or reach into both.
     """
 
     treated: Bools
@@ -143,6 +338,7 @@ class Units:
 
     @classmethod
     def of(cls, treated: Bools, clusters: Clusters | None) -> Units:
+        # Without clusters every row is its own.
         members = np.arange(len(treated)) if clusters is None else clusters
         counts = {arm: len(touched_by(members[treated == arm])) for arm in (True, False)}
         return cls(treated, members, counts)
@@ -159,14 +355,43 @@ class Units:
         """The cluster of each of the arm's rows."""
         return self.clusters[self.treated == arm]
 
-    def error(self, psi: Floats) -> float:
-        """Standard error of the sum of row terms; not a number if an arm has a single cluster."""
+    @property
+    def within_arms(self) -> bool:
+        """Whether no cluster reaches into both arms."""
+        return sum(self.counts.values()) == self.n_clusters
+
+    def totals(self, psi: Floats) -> Floats:
+        """Row terms, less the mean of their arm, summed within clusters."""
         n_treated = int(np.count_nonzero(self.treated))
         sums = arm_sums(psi, self.treated)
         means = sums[False] / (len(psi) - n_treated), sums[True] / n_treated
         centred = psi - np.take(means, self.treated.view(np.int8))
-        totals = np.bincount(self.clusters, weights=centred)
-        return float(np.sqrt(np.sum(self.corrections() * totals**2)))
+        return np.asarray(np.bincount(self.clusters, weights=centred), dtype=np.float64)
+
+    @cached_property
+    def leverage(self) -> Floats:
+        """The part of an arm's rows that each cluster has, the larger one if it is in both."""
+        result = np.zeros(self.n_clusters)
+        for arm in (True, False):
+            own = np.bincount(self.members(arm), minlength=self.n_clusters)
+            result = np.maximum(result, own / max(own.sum(), 1))
+        return result
+
+    def moments(self, totals: Floats) -> list[Moments]:
+        """Moments of the clusters' totals, (G,) or (G, J): treated, then control.
+
+        One for all clusters if some reach into both arms.
+        """
+        groups = [np.arange(self.n_clusters)]
+        if self.within_arms:
+            groups = [touched_by(self.members(arm)) for arm in (True, False)]
+        return [Moments.of_clusters(totals[own], self.leverage[own]) for own in groups]
+
+    def covariance(self, totals: Floats) -> Floats:
+        """Of the sums over clusters of each column of ``totals`` (G, J): (J, J)."""
+        if (self.leverage >= 1).any():
+            return np.full((totals.shape[1],) * 2, np.nan)
+        return np.asarray((totals.T / (1 - self.leverage)) @ totals)
 
     def corrections(self) -> Floats:
         """G_g / (G_g - 1) of each cluster, the larger one where it reaches into both arms."""
@@ -177,6 +402,48 @@ class Units:
             touched = touched_by(self.members(arm))
             result[touched] = np.maximum(result[touched], n_clusters / (n_clusters - 1))
         return result
+
+    def with_rows(self, chosen: Bools) -> tuple[int, int]:
+        """Control and treated clusters that hold a chosen row of the arm."""
+        control, treated = (
+            len(touched_by(self.clusters[chosen & (self.treated == arm)])) for arm in (False, True)
+        )
+        return control, treated
+
+
+def support_of(
+    ranked: RankedRows, units: Units | None, responds: Bools | None, *, binary: bool
+) -> Support:
+    """What intervals of sorted rows can rest on; ``responds`` where y is adjusted by a model."""
+    own = ranked.arm_rows(False), ranked.arm_rows(True)
+    if ranked.rows is not None:  # bins: how many outcomes are 0 is known of 0/1 outcomes only
+        sums = arm_sums(ranked.y, ranked.treated)
+        some = (round(sums[False]), round(sums[True])) if binary else own
+        return Support(
+            "binary" if binary else "even", own, some, (own[0] - some[0], own[1] - some[1])
+        )
+    plain = binary and ranked.weight is None and ranked.arm_weight is None and responds is None
+    shape: Shape = "binary"
+    if not plain or (units is not None and not units.within_arms):
+        shape = "skewed" if abs(_skewness(ranked)) >= SKEWED else "even"
+    responds = ranked.y != 0 if responds is None else responds
+    if units is not None:
+        counts = units.counts[False], units.counts[True]
+        return Support(shape, counts, units.with_rows(responds), units.with_rows(~responds), True)
+    treated = int(np.count_nonzero(responds & ranked.treated))
+    some = int(np.count_nonzero(responds)) - treated, treated
+    return Support(shape, own, some, (own[0] - some[0], own[1] - some[1]))
+
+
+def _skewness(ranked: RankedRows) -> float:
+    """Skewness of the outcomes around the means of their arms."""
+    sums = arm_sums(ranked.y, ranked.treated)
+    means = [sums[arm] / ranked.arm_rows(arm) for arm in (False, True)]
+    d = ranked.y - np.take(means, ranked.treated.view(np.int8))
+    square = d * d
+    variance = float(square.mean())
+    square *= d
+    return float(square.mean()) / variance**1.5 if variance > 0 else 0.0
 
 
 def touched_by(clusters: Clusters) -> Clusters:
@@ -192,8 +459,35 @@ def interval_around(
     return float(estimate - half), float(estimate + half)
 
 
+def student_test(
+    estimate: float,
+    spread: Spread,
+    level: float,
+    support: Support,
+    *,
+    more: float = 0.0,
+    slack: float = 0.0,
+    degrees: float | None = None,
+) -> tuple[tuple[float, float], float]:
+    """Interval and p value of a gain or a difference, from Student's t.
+
+    Degrees of freedom are Welch's; those of clusters allow for totals of unlike size. ``more`` is
+    added to the error, and ``slack`` to what may be chance: the costs of bins.
+    """
+    if degrees is None:
+        # The kurtosis of skewed totals, itself hardly known, would make intervals far too wide.
+        by_kurtosis = support.clustered and support.shape != "skewed"
+        degrees = float(spread.degrees if by_kurtosis else spread.welch)
+    error = float(spread.error) + more
+    low, high = interval_around(estimate, error, level, degrees)
+    # What bins could have made of no gain is no evidence of one.
+    p_value = p_value_of(max(abs(estimate) - slack, 0.0), error, degrees)
+    return (low - slack, high + slack), p_value
+
+
 def p_value_of(estimate: float, error: float, degrees: float) -> float:
     """Two-sided p value for zero; 1 when estimate and error are both zero."""
+    # A constant score has neither gain nor error.
     if error == 0:
         return 1.0 if estimate == 0 else 0.0
     return float(2 * stdtr(degrees, -abs(estimate) / error)) if degrees > 0 else float("nan")
@@ -214,5 +508,8 @@ def some_rows(rows: Rows, clusters: Clusters | None, kept: Bools) -> tuple[Rows,
     return rows.take(index), clusters
 
 
-def _interval_text(interval: tuple[float, float], level: float) -> str:
+def interval_words(interval: tuple[float, float], level: float, declined: str | None) -> str:
+    """The interval, or why there is none."""
+    if declined is not None:
+        return f"{level:.0%} interval cannot be said: {declined}"
     return f"{level:.0%} interval {interval[0]:.5f} to {interval[1]:.5f}"

@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 from numpy.random import Generator
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 
 from auucmax._validation import (
+    Bools,
     Floats,
-    Rows,
     check_column,
     check_groups,
     check_level,
@@ -29,10 +30,12 @@ from auucmax._validation import (
 )
 from auucmax.evaluation import curves, inference
 from auucmax.evaluation.curves import ArmSweep, PolicyRiskInference, Stretches, UpliftBand
-from auucmax.evaluation.inference import AUUCDifference, AUUCInference, Clusters, Units
-from auucmax.evaluation.ranking import RankedRows, RankingKind, sorted_rows
+from auucmax.evaluation.inference import AUUCDifference, AUUCInference, Clusters, Support, Units
+from auucmax.evaluation.intervals import Moments, Spread, area_limits, student
+from auucmax.evaluation.ranking import RankedRows, RankingKind, blocks, sorted_rows
 
 _SHARES_AT_ONCE = 128
+_NONE = (float("nan"), float("nan"))
 
 
 class Levels:
@@ -49,16 +52,25 @@ class Levels:
     >>> levels
     Levels(42,693 rows, 2 different scores)
     >>> print(levels.inference())
-    AUUC 0.03045 (95% interval 0.02666 to 0.03424), gain over random +0.00783
-    (95% interval 0.00617 to 0.00949), p = 2.3e-20, 42,693 rows
+    AUUC 0.03045 (95% interval 0.02666 to 0.03425), gain over random +0.00783
+    (95% interval 0.00617 to 0.00949), p = 2.2e-20, 42,693 rows
     >>> levels.band(shares=[0.5, 1.0]).uplift.round(4).tolist()
     [0.0369, 0.0452]
     """
 
     _one_for_all = "one value for all of them"
 
-    def __init__(self, ranked: RankedRows, score: Floats, clusters: Clusters | None) -> None:
+    _responds: Bools | None = None  # where y is adjusted: whether the outcome itself is not 0
+
+    def __init__(
+        self,
+        ranked: RankedRows,
+        score: Floats,
+        clusters: Clusters | None,
+        responds: Bools | None = None,
+    ) -> None:
         self._ranked, self._score, self._clusters = ranked, score, clusters
+        self._responds = responds
 
     @classmethod
     def of(
@@ -80,8 +92,13 @@ class Levels:
         Parameters as in :func:`auuc_inference` and, ``randomised``, in :func:`policy_risk`;
         ``score_name`` is what messages call the score.
         """
+        responds = None
+        if outcome_model is not None:
+            y = check_column(y, "y")
+            responds = y != 0
+            y = y - check_column(outcome_model, "outcome_model", len(y))
         rows = check_rows(
-            adjusted_outcome(y, outcome_model),
+            y,
             score,
             treatment=treatment,
             control=control,
@@ -90,17 +107,18 @@ class Levels:
             score_name=score_name,
         )
         clusters = None if groups is None else check_groups(groups, len(rows.y))
+        kept = np.ones(len(rows.y), bool)
         if randomised is not None:
             kept = check_mask(randomised, "randomised", len(rows.y))
+        if rows.weight is not None:  # rows of weight 0 say nothing, and must not count as rows
+            kept = kept & (rows.weight > 0)
+        if not kept.all():
             rows, clusters = inference.some_rows(rows, clusters, kept)
-        return cls.of_rows(rows, clusters)
-
-    @classmethod
-    def of_rows(cls, rows: Rows, clusters: Clusters | None = None) -> Levels:
-        """Sort rows that have been checked."""
-        rows, clusters = inference.with_weight(rows, clusters)
+            responds = None if responds is None else responds[kept]
         ranked = sorted_rows(rows)
-        return cls(ranked, rows.score, None if clusters is None else clusters[ranked.index])
+        of_clusters = None if clusters is None else clusters[ranked.index]
+        responds = None if responds is None else responds[ranked.index]
+        return cls(ranked, rows.score, of_clusters, responds)
 
     def __repr__(self) -> str:
         return f"Levels({self.n_rows:,} rows, {len(self.scores):,} different scores)"
@@ -114,6 +132,17 @@ class Levels:
     def units(self) -> Units | None:
         """Clusters of rows, in the order of :attr:`ranked`; None if rows are independent."""
         return None if self._clusters is None else Units.of(self.ranked.treated, self._clusters)
+
+    @cached_property
+    def support(self) -> Support:
+        """What intervals can rest on: rows, or clusters, and responders of each arm."""
+        return inference.support_of(self.ranked, self.units, self._responds, binary=self.binary)
+
+    @property
+    def binary(self) -> bool:
+        """Whether every outcome is 0 or 1."""
+        y = self.ranked.y
+        return all(bool((y[block] * y[block] == y[block]).all()) for block in blocks(len(y)))
 
     @cached_property
     def scores(self) -> Floats:
@@ -139,14 +168,22 @@ class Levels:
         """The average effect."""
         return self.ranked.effect()
 
-    def inference(self, level: float = 0.95, ranking: RankingKind = "joint") -> AUUCInference:
-        """:func:`auuc_inference` of the rows; intervals are widened by what bins can change."""
-        return self._inference(level, ranking, stacklevel=3)
+    def inference(
+        self, level: float = 0.95, ranking: RankingKind = "joint", *, cross_fitted: bool = False
+    ) -> AUUCInference:
+        """:func:`auuc_inference` of the rows; intervals are widened by what bins can change.
 
-    def _inference(self, level: float, ranking: RankingKind, *, stacklevel: int) -> AUUCInference:
+        ``cross_fitted``: models of several folds ranked the rows, each of which learnt from the
+        rows of the others, so the variance of the gain counts twice.
+        """
+        return self._inference(level, ranking, cross_fitted=cross_fitted, stacklevel=3)
+
+    def _inference(
+        self, level: float, ranking: RankingKind, *, cross_fitted: bool = False, stacklevel: int
+    ) -> AUUCInference:
         check_level(level)
-        parts, starts = self.ranked.parts(ranking), self.ranked.ranking.starts
-        constant = starts is not None and len(starts) == 1
+        parts, support = self.ranked.parts(ranking), self.support
+        constant = len(self.scores) == 1
         if constant:
             warnings.warn(
                 f"score should tell rows apart, got {self._one_for_all}: AUUC is then ATE/2 and "
@@ -156,37 +193,94 @@ class Levels:
             )
         estimate = float(sum(part.area() for part in parts))
         gain = estimate - 0.5 * sum(part.effect() for part in parts)
-        if self.units is None:
-            error, gain_error = inference.part_errors(parts)
-        else:
-            psi, half_effect = inference.row_terms(self.ranked, ranking)
-            error, gain_error = self.units.error(psi), self.units.error(psi - half_effect)
+        area, gained = self._moments(parts, ranking)
+        spread, gain_spread = Spread.of(area), Spread.of(gained)
         if constant:  # by definition, and not only up to rounding
-            gain, gain_error = 0.0, 0.0 * gain_error
+            gain, gain_spread = 0.0, gain_spread._replace(error=0.0 * gain_spread.error)
+        wide = 1.0
+        if cross_fitted:
+            wide = float(np.hypot(1.0, gain_spread.error / spread.error)) if spread.error else 1.0
+            gain_spread = gain_spread._replace(error=np.sqrt(2) * gain_spread.error)
         bin_error, more = self._bin_costs(ranking)
-
-        def widened(value: float, error: float) -> tuple[float, float]:
-            low, high = inference.interval_around(value, error + more, level, self._degrees)
-            return low - bin_error, high + bin_error
-
-        sure = max(abs(gain) - bin_error, 0.0)
+        # Degrees that bins cannot lower: intervals then contain those of the exact scores.
+        degrees = max(min(self.arm_rows) - 1, 1) if bin_error + more else None
+        low, high = self._area_limits(estimate, parts, area, level, wide, degrees)
+        slack = bin_error + more * float(student(ndtri(0.5 + level / 2), degrees or 1))
+        declined = support.why_no_area()
+        gain_declined = None if constant else self._why_no_gain()
+        gain_interval, p_value = inference.student_test(
+            gain, gain_spread, level, support, more=more, slack=bin_error, degrees=degrees
+        )
         return AUUCInference(
             estimate=estimate,
-            standard_error=error,
-            interval=widened(estimate, error),
+            standard_error=float(wide * spread.error),
+            interval=_NONE if declined else (float(low - slack), float(high + slack)),
             gain=gain,
-            gain_standard_error=gain_error,
-            gain_interval=widened(gain, gain_error),
-            p_value=inference.p_value_of(sure, gain_error + more, self._degrees),
+            gain_standard_error=float(gain_spread.error),
+            gain_interval=_NONE if gain_declined else gain_interval,
+            p_value=np.nan if gain_declined else p_value,
             level=level,
             n_rows=self.n_rows,
             bin_error=bin_error,
+            declined=declined,
+            gain_declined=gain_declined,
+        )
+
+    def _why_no_gain(self, other: Levels | None = None) -> str | None:
+        """Why there is no interval of the gain, or of the difference to other scores."""
+        contrast = inference.middle_ranks(self.ranked)
+        if other is not None:
+            theirs = np.empty(self.n_rows)
+            theirs[other.ranked.index] = inference.middle_ranks(other.ranked)
+            contrast -= theirs.take(self.ranked.index)
+        return self.support.why_no_gain(inference.carried_by(self.ranked, contrast))
+
+    def _moments(
+        self, parts: tuple[RankedRows, ...], ranking: RankingKind
+    ) -> tuple[list[Moments], list[Moments]]:
+        """Moments of the terms of AUUC and of the gain."""
+        if self.units is None:
+            full = self.ranked.rows is None and self.support.shape == "skewed"
+            return inference.both_moments(parts, full=full)
+        psi, half_effect = inference.row_terms(self.ranked, ranking)
+        area = self.units.moments(self.units.totals(psi))
+        return area, self.units.moments(self.units.totals(psi - half_effect))
+
+    def _area_limits(
+        self,
+        estimate: float,
+        parts: tuple[RankedRows, ...],
+        moments: list[Moments],
+        level: float,
+        widening: float,
+        degrees: int | None,
+    ) -> tuple[float, float]:
+        means, support = None, self.support
+        if support.shape == "binary":
+            means = inference.area_means(parts, moments, clustered=support.clustered)
+        return area_limits(
+            estimate,
+            moments,
+            ndtri(0.5 + level / 2),
+            means=means,
+            skewed=support.shape == "skewed",
+            clustered=support.clustered,
+            widening=widening,
+            degrees=degrees,
         )
 
     def difference(
-        self, other: Levels, level: float = 0.95, ranking: RankingKind = "joint"
+        self,
+        other: Levels,
+        level: float = 0.95,
+        ranking: RankingKind = "joint",
+        *,
+        cross_fitted: bool = False,
     ) -> AUUCDifference:
-        """:func:`auuc_difference`: AUUC minus that of other scores of the same rows, paired."""
+        """:func:`auuc_difference`: AUUC minus that of other scores of the same rows, paired.
+
+        ``cross_fitted`` as in :meth:`inference`: the variance counts twice.
+        """
         check_level(level)
         for levels in (self, other):
             if levels.ranked.rows is not None or levels.arm_rows != self.arm_rows:
@@ -194,27 +288,28 @@ class Levels:
                     f"a difference should be of two scores of the same rows in memory, got {self} "
                     f"and {other}. Make both from the same rows with Levels.of."
                 )
+        # Terms of the other score in the order of this one: paired row by row.
         theirs = np.empty(self.n_rows)
         theirs[other.ranked.index] = inference.row_terms(other.ranked, ranking)[0]
         psi = inference.row_terms(self.ranked, ranking)[0]
         psi -= theirs.take(self.ranked.index)
-        estimate = self.auuc(ranking) - other.auuc(ranking)
         if self.units is None:
-            error = float(np.sqrt(self.ranked.sum_variance(psi)))
+            moments = list(inference.part_moments(self.ranked, psi, None, full=False).values())
         else:
-            error = self.units.error(psi)
+            moments = self.units.moments(self.units.totals(psi))
+        spread, estimate = Spread.of(moments), self.auuc(ranking) - other.auuc(ranking)
+        spread = spread._replace(error=spread.error * (np.sqrt(2) if cross_fitted else 1.0))
+        interval, p_value = inference.student_test(estimate, spread, level, self.support)
+        declined = self._why_no_gain(other)
         return AUUCDifference(
             estimate=estimate,
-            standard_error=error,
-            interval=inference.interval_around(estimate, error, level, self._degrees),
-            p_value=inference.p_value_of(estimate, error, self._degrees),
+            standard_error=float(spread.error),
+            interval=_NONE if declined else interval,
+            p_value=np.nan if declined else p_value,
             level=level,
             n_rows=self.n_rows,
+            declined=declined,
         )
-
-    @property
-    def _degrees(self) -> int:
-        return min(self.arm_rows) - 1 if self.units is None else self.units.degrees
 
     def curve(self, ranking: RankingKind = "joint") -> tuple[Floats, Floats]:
         """:func:`uplift_curve`: shares and gains where the score changes."""
@@ -254,7 +349,9 @@ class Levels:
     def deciles(self, bins: int = 10, level: float = 0.95) -> pd.DataFrame:
         """:func:`uplift_by_decile`: the average effect in each tenth of the people."""
         check_level(level)
-        return curves.decile_table(self.ranked, check_whole(bins, "bins", 1), level)
+        # Rows count as independent here, whatever their clusters.
+        rows = inference.support_of(self.ranked, None, self._responds, binary=self.binary)
+        return curves.decile_table(self.ranked, check_whole(bins, "bins", 1), level, rows)
 
     def band(
         self,
@@ -262,11 +359,24 @@ class Levels:
         ranking: RankingKind = "joint",
         level: float = 0.95,
         random_state: int | Generator | None = 0,
+        *,
+        cross_fitted: bool = False,
+        critical: float | None = None,
     ) -> UpliftBand:
-        """:func:`uplift_band`: the curve with pointwise and simultaneous intervals."""
+        """:func:`uplift_band`: the curve with pointwise and simultaneous intervals.
+
+        ``cross_fitted`` as in :meth:`inference`, for shares that end with 1. ``critical``: that of
+        another band, in the place of one for these shares.
+        """
         check_level(level)
         grid = check_shares(np.linspace(0.05, 1, 39) if shares is None else shares)
-        return curves.band_of(self.ranked.parts(ranking), grid, self.units, level, random_state)
+        parts, support = self.ranked.parts(ranking), self.support
+        sums = curves.CurveSums.of(parts, grid, self.units, support, self._responds)
+        if cross_fitted:
+            sums = sums.of_folds()
+        if critical is None:
+            critical = sums.critical(support, level, random_state)
+        return sums.band(support, level, critical)
 
     def policy_risk(self, share: float | ArrayLike | None = None) -> float | Floats:
         """:func:`policy_risk` of treating the top share, or everyone with a score above 0."""
@@ -281,17 +391,30 @@ class Levels:
         check_level(level)
         sweep = ArmSweep.of(self.ranked)
         shares = self._rule(share, sweep)
-        tables = [
+        found = [
             # A few shares at a time: tables are quadratic in their number.
-            curves.policy_risk_table(
-                Stretches.of(self.ranked, some, sweep), self.units, level, fixed_cut=share is None
-            )
+            curves.RiskSums.of(
+                Stretches.of(self.ranked, some, sweep),
+                self.units,
+                self.support,
+                self._responds,
+                fixed_cut=share is None,
+            ).table(level)
             for some in np.array_split(shares, -(-len(shares) // _SHARES_AT_ONCE))
         ]
-        table: Any = np.concatenate(tables, axis=1)
+        table: Any = np.concatenate([some for some, _ in found], axis=1)
+        declined = tuple(why for _, some in found for why in some)
         single = share is None or np.ndim(share) == 0
         q, risk, error, lower, upper = map(float, table[:, 0]) if single else table
-        return PolicyRiskInference(q, risk, error, (lower, upper), level, self.n_rows)
+        return PolicyRiskInference(
+            q,
+            risk,
+            error,
+            (lower, upper),
+            level,
+            self.n_rows,
+            declined[0] if single else declined,
+        )
 
     def _rule(self, share: float | ArrayLike | None, sweep: ArmSweep) -> Floats:
         """The shares asked for, or that of the people with scores above 0."""
@@ -306,11 +429,3 @@ class Levels:
     def _bin_costs(self, ranking: RankingKind) -> tuple[float, float]:
         """What bins can change in AUUC, and in its standard error: nothing, scores are exact."""
         return 0.0, 0.0
-
-
-def adjusted_outcome(y: ArrayLike, outcome_model: ArrayLike | None) -> ArrayLike:
-    """y - m(x), or y as it came when there is no model."""
-    if outcome_model is None:
-        return y
-    y = check_column(y, "y")
-    return y - check_column(outcome_model, "outcome_model", len(y))

@@ -103,8 +103,13 @@ def auuc_inference(
 
     groups : (n,) label of the cluster (household, shop) of each row; the terms psi are summed
         within clusters, which may then be dependent inside and lie in one arm or both. With few
-        clusters in an arm the intervals, from Student's t, are wide; with one there are none.
+        clusters in an arm the intervals are wide; with fewer than five there are none.
     level : coverage of the intervals.
+
+    Intervals of AUUC are score intervals for 0/1 outcomes without weights, otherwise Student's,
+    corrected where outcomes are skewed; those of the gain are Student's
+    (:mod:`auucmax.evaluation.intervals`). Where too few rows or responders make all of them
+    unreliable there is none, and ``declined`` or ``gain_declined`` says why.
 
     The score must not have been fitted on these rows, nor the ``outcome_model`` whose predictions
     narrow the intervals. Sampling weights are taken as given.
@@ -114,8 +119,8 @@ def auuc_inference(
     >>> from auucmax import load_hillstrom
     >>> trial = load_hillstrom()
     >>> print(auuc_inference(trial.y, trial.X["womens"], treatment=trial.treatment))
-    AUUC 0.03045 (95% interval 0.02666 to 0.03424), gain over random +0.00783
-    (95% interval 0.00617 to 0.00949), p = 2.3e-20, 42,693 rows
+    AUUC 0.03045 (95% interval 0.02666 to 0.03425), gain over random +0.00783
+    (95% interval 0.00617 to 0.00949), p = 2.2e-20, 42,693 rows
     """
     rows = y, score, treatment, control, sample_weight, propensity
     return _levels(*rows, outcome_model=outcome_model, groups=groups)._inference(
@@ -272,8 +277,10 @@ def uplift_by_decile(
     """Average effect in each tenth of the people, best tenth first, with an interval.
 
     Rows of equal score stay together, in the tenth where the middle of their level falls, so
-    tenths of a tied score differ in size. One row a bin: ``rows``, ``treated``, ``control``,
-    ``mean_treated``, ``mean_control``, ``uplift``, ``standard_error``, ``lower``, ``upper``.
+    tenths of a tied score differ in size. Intervals are Newcombe's for 0/1 outcomes, otherwise
+    Student's; none where a skewed outcome has too few rows other than 0. One row a bin: ``rows``,
+    ``treated``, ``control``, ``mean_treated``, ``mean_control``, ``uplift``, ``standard_error``,
+    ``lower``, ``upper``.
 
     Examples
     --------
@@ -312,7 +319,8 @@ def uplift_band(
     random_state : seed of the normal draws from which the simultaneous multiple is read; the same
         seed gives the same band.
 
-    Both bands are asymptotic. Choose a share by looking at the curve, and only the simultaneous
+    Both bands are approximate, and begin at the share from which on the top holds enough rows and
+    responders (``declined``). Choose a share by looking at the curve, and only the simultaneous
     band still covers there.
 
     Examples
@@ -386,10 +394,13 @@ def policy_risk_inference(
     of :func:`policy_risk`, ``groups`` and ``level`` those of :func:`auuc_inference`. O(n log n),
     and O(n) for each further share.
 
-    Intervals use Student's t with Welch's degrees of freedom for the rows (or clusters) of the two
-    cells whose means are taken; with fewer than two in a cell there is no interval. At a share that
-    falls between two large levels of equal scores the risk bends, and the estimate is biased by
-    some tenth of its standard error. The score must not have been fitted on these rows.
+    Intervals are made as those of AUUC, of the two means that are taken, of the treated who are
+    picked and the controls who are not. For 0/1 outcomes: score limits; for others Student's t with
+    Welch's degrees of freedom for the rows (or clusters) of the two, after Hall's transformation
+    where outcomes are skewed. Where too few rows or responders are left there is no interval, and
+    ``declined`` says why. At a share that falls between two large levels of equal scores the risk
+    bends, and the estimate is biased by some tenth of its standard error. The score must not have
+    been fitted on these rows.
 
     Examples
     --------
@@ -397,7 +408,7 @@ def policy_risk_inference(
     >>> trial = load_hillstrom()
     >>> score = trial.X["womens"]
     >>> print(policy_risk_inference(trial.y, score, treatment=trial.treatment, share=0.5))
-    policy risk 0.85726 at share 0.500 (95% interval 0.85283 to 0.86170), 42,693 rows
+    policy risk 0.85726 at share 0.500 (95% interval 0.85275 to 0.86162), 42,693 rows
     """
     rows = y, score, treatment, control, sample_weight, propensity
     return _levels(*rows, randomised=randomised, groups=groups).policy_risk_inference(share, level)

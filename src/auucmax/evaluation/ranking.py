@@ -7,7 +7,7 @@ which is what breaking ties at random gives on average. So a result never depend
 Sorting is the largest cost. ``np.sort`` of 64-bit integers is several times faster than
 ``np.argsort`` of the same numbers, so :func:`rank_rows` sorts integers that hold the leading bits
 of a score and, below them, the row's number; the few rows that agree in all the leading bits are
-then put right. :func:`rank_rows_slow` is the specification.
+then put right.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class Ranking:
 def rank_rows(score: Floats) -> Ranking:
     """Sort rows by score. O(n log n), the sort of n integers and little else."""
     n_rows = len(score)
+    # The low bits hold the row's number, so that sorted keys name their rows, ties in row order.
     n_bits = max(1, (n_rows - 1).bit_length())
     row_mask = np.uint64((1 << n_bits) - 1)
     packed = np.empty(n_rows, dtype=np.uint64)
@@ -102,6 +103,7 @@ def _compare_whole(score: Floats, order: Indices, near: Bools) -> Bools:
 
     ``near`` and the result (n - 1,) speak of a sorted row and the next one.
     """
+    # Only rows that agree with a neighbour in all leading bits can be out of order.
     shared = np.zeros(len(score), dtype=bool)
     shared[1:] = near
     shared[:-1] |= near
@@ -110,6 +112,7 @@ def _compare_whole(score: Floats, order: Indices, near: Bools) -> Bools:
     values = score[order[places]]
     falls = linked & (values[1:] < values[:-1])
     if falls.any():
+        # Runs in which the score falls are sorted by the whole score; most runs are in order.
         run = np.concatenate([[0], np.cumsum(~linked)])
         wrong = np.zeros(run[-1] + 1, dtype=bool)
         wrong[run[1:][falls]] = True
@@ -120,14 +123,6 @@ def _compare_whole(score: Floats, order: Indices, near: Bools) -> Bools:
     tied = np.zeros_like(near)
     tied[places[:-1]] = linked & (values[1:] == values[:-1])
     return tied
-
-
-def rank_rows_slow(score: Floats) -> Ranking:
-    """What :func:`rank_rows` must return: a stable argsort, and the places where scores change."""
-    order = np.argsort(score, kind="stable")
-    in_order = score[order]
-    starts = np.flatnonzero(np.concatenate([[True], in_order[1:] != in_order[:-1]]))
-    return Ranking(order, None if len(starts) == len(score) else starts)
 
 
 def blocks(n_rows: int) -> Iterator[slice]:
@@ -272,25 +267,26 @@ class RankedRows:
             return distance * distance
         return np.maximum(self.squares - centre * (2 * self.y - centre * self.rows), 0.0)
 
-    def sum_variance(self, terms: Floats, slope: Floats | None = None) -> float:
-        """Variance of a sum of row terms: over arms, n_g times the sample variance of the terms.
+    def sum_variances(self, terms: Floats, slope: Floats | None = None) -> dict[bool, float]:
+        """Variance of each arm's sum of row terms: n_g times the sample variance of the terms.
 
         ``terms`` holds the sum of each line; where a line is many rows, their terms differ by
         ``slope`` times the difference of their y. Not a number if an arm has a single row.
         """
-        counts = {arm: self.arm_rows(arm) for arm in (True, False)}
-        if 1 in counts.values():
-            return float("nan")
+        counts = {arm: self.arm_rows(arm) for arm, _ in self.arms}
         sums = arm_sums(terms, self.treated)
-        means = sums[False] / max(counts[False], 1), sums[True] / max(counts[True], 1)
+        means = {arm: sums[arm] / max(counts.get(arm, 0), 1) for arm in (False, True)}
+        around = means[False], means[True]
         if self.rows is None or self.squares is None or slope is None:
-            squares = arm_sums(terms, self.treated, squared_around=means)
+            squares = arm_sums(terms, self.treated, squared_around=around)
         else:
             rows = np.maximum(self.rows, 1.0)
-            between = self.rows * (terms / rows - np.take(means, self.treated.view(np.int8))) ** 2
+            between = self.rows * (terms / rows - np.take(around, self.treated.view(np.int8))) ** 2
             within = slope**2 * np.maximum(self.squares - self.y**2 / rows, 0.0)
             squares = arm_sums(between + within, self.treated)
-        return sum(squares[arm] * n / (n - 1) for arm, n in counts.items() if n > 1)
+        return {
+            arm: squares[arm] * n / (n - 1) if n > 1 else float("nan") for arm, n in counts.items()
+        }
 
     def parts(self, ranking: str) -> tuple[RankedRows, ...]:
         """Itself (``"joint"``), or the treated and the control rows, each ranked on their own."""
@@ -318,11 +314,6 @@ class RankedRows:
             rows=rows,
             squares=squares,
         )
-
-
-def ranked_parts(rows: Rows, ranking: str) -> tuple[RankedRows, ...]:
-    """One part with all rows (``"joint"``), or one an arm (``"separate"``)."""
-    return sorted_rows(rows).parts(ranking)
 
 
 def sorted_rows(rows: Rows) -> RankedRows:

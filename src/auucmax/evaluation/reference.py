@@ -10,7 +10,15 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Floats, Rows, check_groups, check_rows
-from auucmax.evaluation.ranking import RankingKind
+from auucmax.evaluation.ranking import Ranking, RankingKind
+
+
+def rank_rows_slow(score: Floats) -> Ranking:
+    """What :func:`rank_rows` must return: a stable argsort, and the places where scores change."""
+    order = np.argsort(score, kind="stable")
+    in_order = score[order]
+    starts = np.flatnonzero(np.concatenate([[True], in_order[1:] != in_order[:-1]]))
+    return Ranking(order, None if len(starts) == len(score) else starts)
 
 
 def auuc_by_pairs(

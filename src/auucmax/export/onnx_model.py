@@ -1,18 +1,13 @@
 """A fitted model as an ONNX graph: one input a raw column, the score out.
 
-Building an ONNX graph: raw columns in, linear functions of the encoded features out.
-
 Numbers are doubles throughout. In single precision a date would lose its hours, and scores that
 differ in the eighth digit would tie. The only file that loads onnx.
-
-Boosted trees as flat lists, the way ONNX has them: LightGBM's, or those of a model file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +16,10 @@ from auucmax._optional import import_optional
 from auucmax._validation import Floats
 from auucmax.encoding.encoder import Column, TableEncoder, Term
 from auucmax.encoding.texts import MISSING_TEXTS, other_spellings
-from auucmax.estimators.formula import Formula, FormulaError
-from auucmax.estimators.lambdamart import UpliftLambdaMART
+from auucmax.estimators.formula import Formula, FormulaError, RankMean
 from auucmax.estimators.networks.network import Network, layers_of
-from auucmax.export.raw_formula import checked_formula, knots_of
+from auucmax.estimators.trees import TreeScores
+from auucmax.export.raw_formula import by_column, checked_formula, knots_of
 
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # what runtimes since 2022 read
 
@@ -76,6 +71,10 @@ class Graph:
         """Booleans or single-precision numbers as doubles."""
         return self.node("Cast", name, to=self._onnx.TensorProto.DOUBLE)
 
+    def as_whole(self, name: str) -> str:
+        """Numbers as whole numbers."""
+        return self.node("Cast", name, to=self._onnx.TensorProto.INT64)
+
     def to_bytes(self, outputs: Iterable[str]) -> bytes:
         """The model, checked, with one column of doubles for each output."""
         helper, types = self._onnx.helper, self._onnx.TensorProto
@@ -104,18 +103,15 @@ def linear_in_features(
     ``coef`` is (p, K), ``shift`` (K,). The features themselves are never built: each raw column
     adds its rows of ``coef``.
     """
-    own: dict[str, list[tuple[Term, Floats]]] = {column.name: [] for column in encoder.columns_}
-    for term, row in zip(encoder.terms_, coef, strict=True):
-        own[term.column].append((term, row))
     total = graph.constant(shift[None, :])
-    for column in encoder.columns_:
-        if not own[column.name]:
-            continue
+    for column, weighted in by_column(encoder, coef).items():
         name = graph.input(column.name, column.kind)
         if column.kind == "category":
-            added = _category(graph, name, column, own[column.name], missing_text)
+            added = _category(graph, name, column, weighted, missing_text)
+        elif column.kind == "code":
+            added = _code(graph, name, column, weighted)
         else:
-            added = _number(graph, name, own[column.name])
+            added = _number(graph, name, weighted)
         total = graph.node("Add", total, added)
     return total
 
@@ -149,9 +145,6 @@ def _category(
         )
     n_levels = len(column.levels)
     place = {level: k for k, level in enumerate(column.levels)}
-    table: NDArray[np.float64] = np.zeros((n_levels + 2, len(weighted[0][1])))
-    for term, row in weighted:
-        table[_place(term, place)] = row
     missing = dict.fromkeys(t for t in (missing_text, *MISSING_TEXTS) if t not in place)
     spelt = {t: place[own] for t, own in other_spellings(place).items() if t not in missing}
     keys = [level.encode() for level in (*column.levels, *spelt, *missing)]
@@ -162,158 +155,32 @@ def _category(
         values_int64s=[*range(n_levels), *spelt.values(), *([n_levels + 1] * len(missing))],
         default_int64=n_levels,
     )
-    return graph.node("Gather", graph.constant(table), index)
+    return graph.node("Gather", graph.constant(_rows_of(column, weighted)), index)
 
 
-def _place(term: Term, place: dict[str, int]) -> int:
-    """Levels in their order, then other, then missing."""
-    if term.level is not None:
-        return place[term.level]
-    return len(place) + (term.kind == "missing")
+def _code(graph: Graph, name: str, column: Column, weighted: list[tuple[Term, Floats]]) -> str:
+    """The row of the whole number, of other, or of missing, (rows, K)."""
+    value = graph.node("Unsqueeze", name, graph.constant([1]))
+    levels = graph.constant([[float(level) for level in column.levels]])
+    is_level = graph.as_double(graph.node("Equal", value, levels))
+    is_missing = graph.as_double(graph.node("IsNaN", value))
+    known = graph.node("ReduceSum", is_level, graph.constant([1]), keepdims=1)
+    is_present = graph.node("Sub", graph.constant([[1.0]]), is_missing)
+    is_other = graph.node("Sub", is_present, known)
+    which = graph.node("Concat", is_level, is_other, is_missing, axis=1)
+    # The place of the 1 among them. No MatMul, for the reason in _weighted_sum.
+    index = graph.node("ArgMax", which, axis=1, keepdims=0)
+    return graph.node("Gather", graph.constant(_rows_of(column, weighted)), index)
 
 
-class NodeArrays(Protocol):
-    """Trees that share arrays of nodes, as a model file has them; a leaf is its own child."""
-
-    @property
-    def feature(self) -> NDArray[np.int64]: ...
-    @property
-    def threshold(self) -> Floats: ...
-    @property
-    def left(self) -> NDArray[np.int64]: ...
-    @property
-    def right(self) -> NDArray[np.int64]: ...
-    @property
-    def value(self) -> Floats: ...
-    @property
-    def roots(self) -> NDArray[np.int64]: ...
-
-
-@dataclass
-class Trees:
-    """Nodes of all trees, in lists of equal length; leaves with their values.
-
-    A row goes to the true branch where feature <= threshold.
-    """
-
-    tree: list[int] = field(default_factory=list)
-    node: list[int] = field(default_factory=list)
-    mode: list[str] = field(default_factory=list)
-    feature: list[int] = field(default_factory=list)
-    threshold: list[float] = field(default_factory=list)
-    true: list[int] = field(default_factory=list)
-    false: list[int] = field(default_factory=list)
-    leaf_tree: list[int] = field(default_factory=list)
-    leaf_node: list[int] = field(default_factory=list)
-    leaf_value: list[float] = field(default_factory=list)
-
-    @property
-    def thresholds(self) -> Floats:
-        return np.array(self.threshold)
-
-    @property
-    def leaf_values(self) -> Floats:
-        return np.array(self.leaf_value)
-
-    def attributes(self) -> dict[str, list[Any]]:
-        """Attributes of a ``TreeEnsembleRegressor``, but for thresholds and values."""
-        return {
-            "nodes_treeids": self.tree,
-            "nodes_nodeids": self.node,
-            "nodes_modes": self.mode,
-            "nodes_featureids": self.feature,
-            "nodes_truenodeids": self.true,
-            "nodes_falsenodeids": self.false,
-            "target_treeids": self.leaf_tree,
-            "target_nodeids": self.leaf_node,
-            "target_ids": [0] * len(self.leaf_tree),
-        }
-
-
-def trees_of(booster: Any) -> Trees:
-    """The trees of a LightGBM booster, or of ``NodeArrays``: what an UpliftLambdaMART has.
-
-    Features are numbers without gaps, as encoded ones are.
-
-    >>> root = {"split_feature": 0, "threshold": 0.5, "decision_type": "<="}
-    >>> root |= {"left_child": {"leaf_value": 1.0}, "right_child": {"leaf_value": 3.0}}
-    >>> class Stump:
-    ...     def dump_model(self):
-    ...         return {"tree_info": [{"tree_structure": root}]}
-    >>> trees_of(Stump()).leaf_value
-    [1.0, 3.0]
-    """
-    trees = Trees()
-    for number, root in enumerate(_roots(booster)):
-        _add(trees, number, root)
-    return trees
-
-
-def _roots(booster: Any) -> list[dict[str, Any]]:
-    """The root of each tree, its children in it, and theirs in them."""
-    if not hasattr(booster, "dump_model"):
-        return _roots_of_arrays(booster)
-    plain = booster.dump_model()
-    if plain.get("average_output"):
-        raise _unknown("trees whose mean is the score (boosting='rf')")
-    return [tree["tree_structure"] for tree in plain["tree_info"]]
-
-
-def _roots_of_arrays(arrays: NodeArrays) -> list[dict[str, Any]]:
-    nodes: list[dict[str, Any]] = [{} for _ in arrays.feature]
-    columns = (arrays.feature, arrays.threshold, arrays.left, arrays.right, arrays.value)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    for k, (feature, threshold, left, right, value) in enumerate(rows):
-        if left == k:
-            nodes[k]["leaf_value"] = value
-            continue
-        nodes[k] |= {"split_feature": feature, "threshold": threshold, "decision_type": "<="}
-        nodes[k] |= {"left_child": nodes[left], "right_child": nodes[right]}
-    return [nodes[root] for root in arrays.roots.tolist()]
-
-
-def _add(trees: Trees, number: int, root: dict[str, Any]) -> None:
-    """All nodes of a tree, parents before children, numbered in that order."""
-    waiting, n_nodes, next_name = [root], 0, 1
-    while n_nodes < len(waiting):
-        node = waiting[n_nodes]
-        is_leaf = "split_feature" not in node
-        if is_leaf:
-            _check_leaf(node)
-            trees.leaf_tree.append(number)
-            trees.leaf_node.append(n_nodes)
-            trees.leaf_value.append(float(node["leaf_value"]))
-        else:
-            _check_split(node)
-            waiting += [node["left_child"], node["right_child"]]
-        trees.tree.append(number)
-        trees.node.append(n_nodes)
-        trees.mode.append("LEAF" if is_leaf else "BRANCH_LEQ")
-        trees.feature.append(0 if is_leaf else int(node["split_feature"]))
-        trees.threshold.append(0.0 if is_leaf else float(node["threshold"]))
-        trees.true.append(0 if is_leaf else next_name)
-        trees.false.append(0 if is_leaf else next_name + 1)
-        next_name += 0 if is_leaf else 2
-        n_nodes += 1
-
-
-def _check_split(node: dict[str, Any]) -> None:
-    if node["decision_type"] != "<=":
-        raise _unknown("a split by sets of categories")
-    if node.get("missing_type") == "Zero":
-        raise _unknown("zeros that count as missing (zero_as_missing)")
-
-
-def _check_leaf(node: dict[str, Any]) -> None:
-    if "leaf_coeff" in node:
-        raise _unknown("linear functions in leaves (linear_tree)")
-
-
-def _unknown(what: str) -> ValueError:
-    return ValueError(
-        f"trees to export should split numbers by thresholds and have numbers in their leaves, got "
-        f"{what}. Fit without that LightGBM parameter."
-    )
+def _rows_of(column: Column, weighted: list[tuple[Term, Floats]]) -> Floats:
+    """What is added: a row for each level in their order, then other, then missing."""
+    place = {level: k for k, level in enumerate(column.levels)}
+    table: NDArray[np.float64] = np.zeros((len(place) + 2, len(weighted[0][1])))
+    for term, row in weighted:
+        unnamed = len(place) + (term.kind == "missing")
+        table[unnamed if term.level is None else place[term.level]] = row
+    return table
 
 
 #: (p, K) coefficients and (K,) shifts -> name of the (rows, K) values.
@@ -331,18 +198,17 @@ def to_onnx(
 ) -> bytes:
     """The bytes of an ONNX model that scores raw rows as ``scorer`` does.
 
-    Each raw column is an input of its own name and shape (rows,): doubles for numbers (NaN where
-    missing), booleans (0, 1) and dates (days since 1970-01-01, UTC); texts for categories, as
-    ``level_text`` writes them. ONNX has no missing text: ``missing_text`` stands for it, as do the
-    texts that a CSV file has for nothing. A text that training did not have counts as *other*, or
-    to no level if there is no other. The output, (rows,), is a double; what trees add to it is
-    rounded to single precision, since ONNX's trees have no other output.
+    Each raw column is an input of its own name and shape (rows,): doubles for numbers and codes
+    (NaN where missing), booleans (0, 1) and dates (days since 1970-01-01, UTC); texts for
+    categories, as ``level_text`` writes them. ONNX has no missing text: ``missing_text`` stands for
+    it, as do the texts that a CSV file has for nothing. A text or a code that training did not have
+    counts as *other*, or to no level if there is no other. The output, (rows,), is a double.
 
     Parameters
     ----------
     encoder : fitted ``TableEncoder``.
-    scorer : ``Formula``, or a fitted estimator: one that is a formula, TARNet, CFRNet, GANITE, or
-        UpliftLambdaMART.
+    scorer : ``Formula``, ``RankMean``, or a fitted estimator: one that is a formula, TARNet, CFRNet
+        or GANITE.
     calibration : ``Calibration`` or None. With it there is a second output, the calibrated uplift.
     score_name, uplift_name : names of the outputs.
     missing_text : the text that stands for a missing one.
@@ -369,32 +235,46 @@ def to_onnx(
     network = getattr(scorer, "network_", None)
     if isinstance(network, Network):
         score = _of_network(graph, network, linear)
-    elif isinstance(scorer, UpliftLambdaMART):
-        score = _of_trees(graph, trees_of(scorer.booster_), len(encoder.terms_), linear)
     else:
-        score = _of_formula(graph, _formula(encoder, scorer), linear)
-    flat = graph.node("Squeeze", score, graph.constant([1]), output=score_name)
+        score = _of_any_formula(graph, _formula(encoder, scorer), linear)
+    graph.node("Squeeze", score, graph.constant([1]), output=score_name)
     if calibration is not None:
-        _uplift(graph, flat, knots_of(calibration), uplift_name)
+        uplift = _lines(graph, score, np.array(knots_of(calibration)).T)
+        graph.node("Squeeze", uplift, graph.constant([1]), output=uplift_name)
     return graph.to_bytes(outputs)
 
 
-def _formula(encoder: TableEncoder, scorer: Any) -> Formula:
+def _formula(encoder: TableEncoder, scorer: Any) -> Formula | RankMean:
     try:
         return checked_formula(encoder, scorer)
     except FormulaError as error:
-        raise FormulaError(
-            f"{error} ONNX also takes TARNet, CFRNet, GANITE and UpliftLambdaMART."
-        ) from error
+        raise FormulaError(f"{error} ONNX also takes TARNet, CFRNet and GANITE.") from error
+
+
+def _of_any_formula(graph: Graph, formula: Formula | RankMean, linear: Linear) -> str:
+    """The score, or the mean of the ranks of several, (rows, 1)."""
+    if isinstance(formula, Formula):
+        return _of_formula(graph, formula, linear)
+    ranks = [
+        _lines(graph, _of_formula(graph, member, linear), knots)
+        for member, knots in zip(formula.members, formula.knots, strict=True)
+    ]
+    total = ranks[0]
+    for rank in ranks[1:]:
+        total = graph.node("Add", total, rank)
+    return graph.node("Div", total, graph.constant([[float(len(ranks))]]))
 
 
 def _of_formula(graph: Graph, formula: Formula, linear: Linear) -> str:
     """constant + sum of weight link(z), (rows, 1)."""
-    score = graph.constant([[formula.constant]])
+    score, p = graph.constant([[formula.constant]]), formula.n_features
+    more = _bends_and_trees(graph, formula, linear)
     for link in dict.fromkeys(part.link for part in formula.parts):
         parts = [part for part in formula.parts if part.link == link]
         coef = np.column_stack([part.coef for part in parts])
-        z = linear(coef, np.array([part.intercept for part in parts]))
+        z = linear(coef[:p], np.array([part.intercept for part in parts]))
+        if more is not None:
+            z = graph.node("Add", z, graph.node("MatMul", more, graph.constant(coef[p:])))
         values = graph.node("Sigmoid", z) if link == "sigmoid" else z
         weights = np.array([part.weight for part in parts])
         score = graph.node("Add", score, _weighted_sum(graph, values, weights))
@@ -414,6 +294,7 @@ def _weighted_sum(graph: Graph, values: str, weights: Floats) -> str:
 def _of_network(graph: Graph, network: Network, linear: Linear) -> str:
     """(Outcome if treated - outcome if not) * y_scale, as ``Network.uplift``."""
     scales, weights = network.scales, network.weights
+    # Scaling is linear as well: it is folded into what the encoder adds.
     x = linear(np.diag(scales.factor), -scales.shift * scales.factor)
     for weight, bias in layers_of(weights, "shared"):
         x = graph.node("Relu", _dense(graph, x, weight, bias))
@@ -443,35 +324,109 @@ def _dense(graph: Graph, x: str, weight: Any, bias: Any) -> str:
     return graph.node("Add", graph.node("MatMul", x, graph.constant(weight)), graph.constant(bias))
 
 
-def _of_trees(graph: Graph, trees: Trees, n_features: int, linear: Linear) -> str:
-    """Sum of the trees' leaves, (rows, 1)."""
-    x = linear(np.eye(n_features), np.zeros(n_features))
-    total = graph.node(
+def _bends_and_trees(graph: Graph, formula: Formula, linear: Linear) -> str | None:
+    """Hinges and sums of trees, (rows, hinges + sums); None if there are none."""
+    if not formula.hinges and not formula.trees:
+        return None
+    p = formula.n_features
+    x, found = linear(np.eye(p), np.zeros(p)), []
+    if formula.hinges:
+        columns, knots = zip(*formula.hinges, strict=True)
+        own = graph.node("Gather", x, graph.constant(columns), axis=1)
+        above = graph.node("Sub", own, graph.constant([knots]))
+        found.append(graph.node("Max", above, graph.constant([[0.0]])))
+    found += [_of_trees(graph, x, trees) for trees in formula.trees]
+    return graph.node("Concat", *found, axis=1)
+
+
+def _of_trees(graph: Graph, x: str, trees: TreeScores) -> str:
+    """Sum of the trees' leaves, (rows, 1), in doubles.
+
+    What ONNX's trees give is in single precision. So each value is split in two: multiples of a
+    unit, whose sums single precision holds exactly, and the rest, whose sums are small.
+    """
+    bound = sum(np.abs(trees.value[part]).max() for part in _each_tree(trees))
+    unit = 2.0 ** (np.ceil(np.log2(bound)) - 23) if bound > 0 else 1.0
+    coarse = np.rint(trees.value / unit) * unit
+    both = _tree_node(graph, x, trees, np.column_stack([coarse, trees.value - coarse]))
+    return graph.node("ReduceSum", graph.as_double(both), graph.constant([1]), keepdims=1)
+
+
+def _each_tree(trees: TreeScores) -> list[slice]:
+    ends = [*trees.roots[1:].tolist(), len(trees.feature)]
+    return [slice(root, end) for root, end in zip(trees.roots.tolist(), ends, strict=True)]
+
+
+def _tree_node(graph: Graph, x: str, trees: TreeScores, values: Floats) -> str:
+    """Sums over trees of the values (nodes, T) of leaves, (rows, T).
+
+    ONNX numbers the nodes of each tree from 0.
+    """
+    tree, number = trees.tree(), np.arange(len(trees.feature))
+    place, leaf = number - trees.roots[tree], trees.left == number
+    n_targets = values.shape[1]
+    return graph.node(
         "TreeEnsembleRegressor",
         x,
-        n_targets=1,
-        nodes_values_as_tensor=graph.tensor(trees.thresholds),
-        target_weights_as_tensor=graph.tensor(trees.leaf_values),
-        output=None,
-        **trees.attributes(),
+        n_targets=n_targets,
+        nodes_treeids=tree.tolist(),
+        nodes_nodeids=place.tolist(),
+        nodes_modes=np.where(leaf, "LEAF", "BRANCH_LEQ").tolist(),
+        nodes_featureids=trees.feature.tolist(),
+        nodes_values_as_tensor=graph.tensor(trees.threshold),
+        nodes_truenodeids=np.where(leaf, 0, place[trees.left]).tolist(),
+        nodes_falsenodeids=np.where(leaf, 0, place[trees.right]).tolist(),
+        target_treeids=np.repeat(tree[leaf], n_targets).tolist(),
+        target_nodeids=np.repeat(place[leaf], n_targets).tolist(),
+        target_ids=np.tile(np.arange(n_targets), int(leaf.sum())).tolist(),
+        target_weights_as_tensor=graph.tensor(values[leaf].ravel()),
     )
-    return graph.as_double(total)
 
 
-def _uplift(graph: Graph, score: str, knots: list[tuple[float, float]], name: str) -> str:
-    """First value + sum of steps, each by the share of its width that the score has passed."""
-    first, axis = graph.constant([[knots[0][1]]]), graph.constant([1])
-    column = graph.node("Unsqueeze", score, axis)
-    if len(knots) == 1:
-        ((only, height),) = knots
-        knots = [*knots, (only + max(1.0, abs(only) / 2), height)]  # a step of no height
-    scores, uplifts = np.array(knots).T
-    left, right = graph.constant(scores[:-1]), graph.constant(scores[1:])
-    within = graph.node("Min", graph.node("Max", column, left), right)
-    width = graph.constant(np.diff(scores))
-    passed = graph.node("Div", graph.node("Sub", within, left), width)
-    steps = _weighted_sum(graph, passed, np.diff(uplifts))
-    return graph.node("Squeeze", graph.node("Add", first, steps), axis, output=name)
+def _lines(graph: Graph, score: str, knots: Floats) -> str:
+    """Straight lines between knots (2, k), constant outside, of scores (rows, 1).
+
+    A tree finds the line: a table of all of them for all rows would be large.
+    """
+    scores, heights = np.asarray(knots, dtype=np.float64)
+    # Lines 0 and k are constant: of width 1 and without a rise.
+    left = np.concatenate([scores[:1], scores])
+    width = np.concatenate([[1.0], np.diff(scores), [1.0]])
+    low = np.concatenate([heights[:1], heights])
+    rise = np.concatenate([[0.0], np.diff(heights), [0.0]])
+    finder = _search_tree(scores)
+    found = _tree_node(graph, score, finder, finder.value[:, None])
+    line = graph.as_whole(found)
+    start, span, base, more = (
+        graph.node("Gather", graph.constant(each), line) for each in (left, width, low, rise)
+    )
+    # Outside of the knots the share may be anything, and infinite times 0 is no number.
+    inside = graph.node("Min", graph.node("Max", score, graph.constant([[scores[0]]])),
+                        graph.constant([[scores[-1]]]))  # fmt: skip
+    share = graph.node("Div", graph.node("Sub", inside, start), span)
+    return graph.node("Add", base, graph.node("Mul", more, share))
+
+
+def _search_tree(cuts: Floats) -> TreeScores:
+    """A tree that finds how many of the increasing cuts are below a number: its one feature."""
+    nodes: list[list[float]] = []  # threshold, left, right, value
+
+    def grow(first: int, last: int) -> int:
+        own = len(nodes)
+        nodes.append([0.0, own, own, float(first)])
+        if first < last:
+            middle = (first + last) // 2
+            children = grow(first, middle), grow(middle + 1, last)
+            nodes[own] = [float(cuts[middle]), *children, 0.0]
+        return own
+
+    grow(0, len(cuts))
+    threshold, left, right, value = np.array(nodes).T.copy()
+    whole, none = (left.astype(np.int64), right.astype(np.int64)), np.zeros(len(nodes), np.int64)
+    depth = int(np.ceil(np.log2(len(cuts) + 1)))
+    return TreeScores(
+        none, threshold, *whole, none.astype(np.bool_), value, np.zeros(1, np.int64), depth
+    )
 
 
 def _check_names(columns: Iterable[str], outputs: list[str]) -> None:

@@ -1,38 +1,41 @@
-"""A linear score in the units of the raw table: what each column, level and gap adds to it.
+"""A score in the units of the raw table: what each column, level and gap adds to it.
 
 The encoder makes features of raw columns, and the formula weighs features; here both are folded
-into one. Every export is written from it, so that they cannot differ in what they mean.
-
-A linear score as plain JSON: coefficients in the units of the raw table.
+into one. Hinges and trees look at single features, which are effects of a raw column as well.
+Every export is written from it, so that they cannot differ in what they mean.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from auucmax.encoding.encoder import Column, TableEncoder, Term
 from auucmax.encoding.texts import other_spellings
-from auucmax.estimators.formula import LINKS, Formula, formula_of
+from auucmax.estimators.formula import LINKS, Formula, Part, RankMean, formula_of
+from auucmax.estimators.trees import TreeScores
+
+T = TypeVar("T")
 
 FORMAT = "auucmax score"
-VERSION = 1
+VERSION = 2
 
 
 def to_json(encoder: TableEncoder, scorer: Any, *, calibration: Any = None) -> str:
     """The score as JSON text, so that any program can compute it; docs/export.md has one.
 
-        score = constant + sum_k weight_k link_k(intercept_k + what each raw column adds)
+        score = mean over members of F(constant + sum_k weight_k link_k(z_k))
+        z_k = intercept_k + what each raw column adds, and hinges, and trees
 
     Parameters
     ----------
     encoder : fitted ``TableEncoder``.
-    scorer : ``Formula`` or fitted estimator that is one; see ``formula_of``.
+    scorer : ``Formula``, ``RankMean`` or fitted estimator that is one; see ``formula_of``.
     calibration : ``Calibration`` or None; its knots are written too.
 
     Examples
@@ -41,7 +44,7 @@ def to_json(encoder: TableEncoder, scorer: Any, *, calibration: Any = None) -> s
     >>> from auucmax.estimators.formula import Formula, Part
     >>> encoder = TableEncoder(min_level_rows=1).fit(pd.DataFrame({"age": [30.0, 40.0, 50.0]}))
     >>> formula = Formula((Part(2.0, "sigmoid", -1.0, np.array([0.5])),))
-    >>> json.loads(to_json(encoder, formula))["parts"][0]["effects"]
+    >>> json.loads(to_json(encoder, formula))["members"][0]["parts"][0]["effects"]
     [{'column': 'age', 'kind': 'number', 'per_unit': 0.5, 'fill': 40.0, 'missing': 0.0}]
     """
     formula = raw_formula(encoder, scorer)
@@ -49,34 +52,46 @@ def to_json(encoder: TableEncoder, scorer: Any, *, calibration: Any = None) -> s
         "format": FORMAT,
         "version": VERSION,
         "columns": [{"name": name, "kind": kind} for name, kind in formula.columns],
-        "constant": formula.constant,
-        "parts": [_part(part) for part in formula.parts],
-        "calibration": None if calibration is None else _calibration(calibration),
+        "features": [_effect_entry(effect) for effect in formula.features],
+        "hinges": [{"feature": k, "above": q} for k, q in formula.hinges],
+        "trees": [_tree_entries(trees) for trees in formula.trees],
+        "members": [_member_entry(member) for member in formula.members],
+        "calibration": None,
     }
+    if calibration is not None:
+        scores, uplifts = zip(*knots_of(calibration), strict=True)
+        plain["calibration"] = {"score": scores, "uplift": uplifts}
     return json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=2)
 
 
-def _part(part: RawPart) -> dict[str, Any]:
-    return {
-        "weight": part.weight,
-        "link": part.link,
-        "intercept": part.intercept,
-        "effects": [_effect_entry(effect) for effect in part.effects],
-    }
+def _member_entry(member: RawMember) -> dict[str, Any]:
+    parts = [
+        vars(part) | {"effects": [_effect_entry(effect) for effect in part.effects]}
+        for part in member.parts
+    ]
+    ranks = None
+    if member.knots is not None:
+        scores, of_scores = zip(*member.knots, strict=True)
+        ranks = {"score": scores, "rank": of_scores}
+    return {"constant": member.constant, "parts": parts, "ranks": ranks}
+
+
+def _tree_entries(trees: TreeScores) -> list[Any]:
+    """Each tree as a leaf's number, or [feature, threshold, tree if at most, tree if more]."""
+    found: dict[int, Any] = {}
+    for node in range(len(trees.feature) - 1, -1, -1):  # children come after their parents
+        left, right = int(trees.left[node]), int(trees.right[node])
+        found[node] = float(trees.value[node])
+        if left != node:
+            cut = int(trees.feature[node]), float(trees.threshold[node])
+            found[node] = [*cut, found.pop(left), found.pop(right)]
+    return [found[int(root)] for root in trees.roots]
 
 
 def _effect_entry(effect: Effect) -> dict[str, Any]:
-    named = {"column": effect.column, "kind": effect.kind}
-    if effect.kind == "category":
-        levels = dict(effect.levels)
-        return named | {"levels": levels, "other": effect.other, "missing": effect.missing}
-    numbers = {"per_unit": effect.per_unit, "fill": effect.fill, "missing": effect.missing}
-    return named | numbers
-
-
-def _calibration(calibration: Any) -> dict[str, list[float]]:
-    scores, uplifts = zip(*knots_of(calibration), strict=True)
-    return {"score": list(scores), "uplift": list(uplifts)}
+    plain = vars(effect) | {"levels": dict(effect.levels)}
+    own = ("levels", "other") if effect.kind in ("category", "code") else ("per_unit", "fill")
+    return {name: plain[name] for name in ("column", "kind", *own, "missing")}
 
 
 @dataclass(frozen=True)
@@ -84,7 +99,7 @@ class Effect:
     """What one raw column adds to a linear predictor.
 
     number, boolean, date:  per_unit * (value, or ``fill`` if missing) + (``missing`` if missing)
-    category:               levels[value], or ``other`` if it is none of them, or ``missing``
+    category, code:         levels[value], or ``other`` if it is none of them, or ``missing``
 
     ``levels`` has a level that is true or false in all spellings of booleans.
     """
@@ -115,70 +130,143 @@ class Effect:
 
 @dataclass(frozen=True)
 class RawPart:
-    """weight * link(intercept + sum of effects)."""
+    """weight * link(intercept + sum of effects + hinges and sums of trees, each times a number).
+
+    ``hinges`` and ``trees`` have as many numbers as the formula has of these.
+    """
 
     weight: float
     link: str
     intercept: float
     effects: tuple[Effect, ...]
+    hinges: tuple[float, ...] = ()
+    trees: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class RawMember:
+    """constant + sum of parts; if it has ``knots``, (score, rank) pairs, the rank of that."""
+
+    constant: float
+    parts: tuple[RawPart, ...]
+    knots: tuple[tuple[float, float], ...] | None = None
 
 
 @dataclass(frozen=True)
 class RawFormula:
-    """score = constant + sum over parts of weight * link(intercept + sum of effects).
+    """score = mean over members.
 
     ``columns`` names the raw columns that it reads, each with its kind, in the order of training.
+    ``features`` are what hinges and trees look at, each an effect. ``hinges`` are pairs (k, q) that
+    stand for max(feature k - q, 0); the nodes of ``trees`` have numbers of features.
     """
 
-    constant: float
-    parts: tuple[RawPart, ...]
+    members: tuple[RawMember, ...]
     columns: tuple[tuple[str, str], ...]
+    features: tuple[Effect, ...] = ()
+    hinges: tuple[tuple[int, float], ...] = ()
+    trees: tuple[TreeScores, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one sum of parts that are linear in the raw columns."""
+        ranked = any(member.knots is not None for member in self.members)
+        return not (self.hinges or self.trees or ranked or len(self.members) > 1)
 
 
 def raw_formula(encoder: TableEncoder, scorer: Any) -> RawFormula:
-    """The score of raw rows, from a fitted encoder and a formula of its features.
-
-    Parameters
-    ----------
-    encoder : fitted ``TableEncoder``.
-    scorer : ``Formula``, or a fitted estimator that is one (see ``formula_of``).
-
-    Raises
-    ------
-    FormulaError
-        if the estimator is no formula.
-    ValueError
-        if the number of features differs, or a coefficient is not finite.
-    """
+    """The score of raw rows, from a fitted encoder and a scorer, both as of :func:`to_json`."""
     formula = checked_formula(encoder, scorer)
-    terms, columns = tuple(encoder.terms_), {c.name: c for c in encoder.columns_}
-    parts = tuple(
-        RawPart(
-            float(part.weight),
-            part.link,
-            float(part.intercept),
-            _effects(columns, zip(terms, part.coef.tolist(), strict=True)),
-        )
-        for part in formula.parts
+    members: tuple[Formula, ...] = (formula,) if isinstance(formula, Formula) else formula.members
+    ranks = [None] if isinstance(formula, Formula) else formula.knots
+    hinges = dict.fromkeys(hinge for member in members for hinge in member.hinges)
+    trees = tuple(trees for member in members for trees in member.trees)
+    looked_at = {c for c, _ in hinges}.union(*(_split_features(t) for t in trees))
+    place = {feature: k for k, feature in enumerate(sorted(looked_at))}
+    n_before, raw = 0, []
+    for member, knots in zip(members, ranks, strict=True):
+        of_hinges = [list(hinges).index(hinge) for hinge in member.hinges]
+        of_trees = list(range(n_before, n_before + len(member.trees)))
+        n_before += len(member.trees)
+        parts = [
+            _raw_part(encoder, part, (len(hinges), of_hinges), (len(trees), of_trees))
+            for part in member.parts
+        ]
+        pairs = None if knots is None else tuple(zip(*knots.tolist(), strict=True))
+        raw.append(RawMember(float(member.constant), tuple(parts), pairs))
+    used = {term.column for term in encoder.terms_}
+    return RawFormula(
+        tuple(raw),
+        tuple((c.name, c.kind) for c in encoder.columns_ if c.name in used),
+        tuple(_feature(encoder, feature) for feature in place),
+        tuple((place[c], float(q)) for c, q in hinges),
+        tuple(_renumbered(t, place) for t in trees),
     )
-    used = dict.fromkeys(term.column for term in terms)
-    named = tuple((name, column.kind) for name, column in columns.items() if name in used)
-    return RawFormula(float(formula.constant), parts, named)
 
 
-def checked_formula(encoder: TableEncoder, scorer: Any) -> Formula:
+def _raw_part(
+    encoder: TableEncoder, part: Part, hinges: tuple[int, list[int]], trees: tuple[int, list[int]]
+) -> RawPart:
+    """A part in raw columns; ``hinges`` and ``trees`` say how many there are, and where its own."""
+    n_features = len(encoder.terms_)
+    own = by_column(encoder, part.coef[:n_features].tolist())
+    effects = tuple(_effect(column, weighted) for column, weighted in own.items())
+    rest, spread = part.coef[n_features:].tolist(), []
+    for size, places in (hinges, trees):
+        numbers = [0.0] * size
+        for k, place in enumerate(places):
+            numbers[place] = rest[k]
+        rest = rest[len(places) :]
+        spread.append(tuple(numbers))
+    return RawPart(float(part.weight), part.link, float(part.intercept), effects, *spread)
+
+
+def _split_features(trees: TreeScores) -> set[int]:
+    inner = trees.left != np.arange(len(trees.left))
+    return set(trees.feature[inner].tolist())
+
+
+def _renumbered(trees: TreeScores, place: dict[int, int]) -> TreeScores:
+    """The same trees, of which leaves look at the first feature, as it does not matter."""
+    number = [place.get(feature, 0) for feature in trees.feature.tolist()]
+    return replace(trees, feature=np.array(number, dtype=np.int64))
+
+
+def _feature(encoder: TableEncoder, number: int) -> Effect:
+    """A feature of the encoder as what its column adds where its coefficient is 1."""
+    unit = [float(k == number) for k in range(len(encoder.terms_))]
+    own = by_column(encoder, unit)
+    (found,) = (c for c in own if c.name == encoder.terms_[number].column)
+    return _effect(found, own[found])
+
+
+def checked_formula(encoder: TableEncoder, scorer: Any) -> Formula | RankMean:
     """The formula, or that of an estimator, with a finite coefficient for each feature."""
-    formula = scorer if isinstance(scorer, Formula) else formula_of(scorer)
+    formula = scorer if isinstance(scorer, Formula | RankMean) else formula_of(scorer)
+    if isinstance(formula, Formula):
+        _check_formula(encoder, formula)
+        return formula
+    for member, knots in zip(formula.members, formula.knots, strict=True):
+        _check_formula(encoder, member)
+        if np.shape(knots)[:1] != (2,) or not np.size(knots) or not np.isfinite(knots).all():
+            raise _bad_knots("ranks", np.size(knots) // 2)
+        if (np.diff(knots[0]) <= 0).any():
+            raise _bad_knots("ranks", len(knots[0]))
+    return formula
+
+
+def _check_formula(encoder: TableEncoder, formula: Formula) -> None:
+    n_features, n_more = len(encoder.terms_), len(formula.hinges) + len(formula.trees)
     for part in formula.parts:
         if part.link not in LINKS:
             raise ValueError(
                 f"the link of a part should be one of {', '.join(LINKS)}, got {part.link!r}. "
                 f"Only these can be exported."
             )
-        if np.shape(part.coef) != (len(encoder.terms_),):
+        if np.shape(part.coef) != (n_features + n_more,):
             raise ValueError(
                 f"the formula should have a coefficient for each of the encoder's "
-                f"{len(encoder.terms_)} features, got {np.size(part.coef)}. Pass the encoder that "
+                f"{n_features} features, got {np.size(part.coef) - n_more}. Pass the encoder that "
                 f"the model was fitted with."
             )
         if not np.isfinite([formula.constant, part.weight, part.intercept, *part.coef]).all():
@@ -186,7 +274,13 @@ def checked_formula(encoder: TableEncoder, scorer: Any) -> Formula:
                 "the coefficients of a formula should be finite, got some that are not. Fit the "
                 "model again; look for huge values in the training rows."
             )
-    return formula
+    for trees in formula.trees:
+        trees.check(n_features)
+    if not all(0 <= c < n_features and np.isfinite(q) for c, q in formula.hinges):
+        raise ValueError(
+            f"hinges should be finite numbers of the encoder's {n_features} features, got others. "
+            f"Pass the encoder that the model was fitted with."
+        )
 
 
 def knots_of(calibration: Any) -> list[tuple[float, float]]:
@@ -195,21 +289,23 @@ def knots_of(calibration: Any) -> list[tuple[float, float]]:
     scores, uplifts = plain["score"], plain["uplift"]
     knots = [(float(s), float(u)) for s, u in zip(scores, uplifts, strict=True)]
     if not knots or any(a >= b for (a, _), (b, _) in pairwise(knots)):
-        raise ValueError(
-            f"the knots of a calibration should be increasing scores, got {len(knots)} of which "
-            f"some are not. Fit it with auucmax.targeting.calibrate."
-        )
+        raise _bad_knots("a calibration", len(knots))
     return knots
 
 
-def _effects(
-    columns: Mapping[str, Column], weighted: Iterable[tuple[Term, float]]
-) -> tuple[Effect, ...]:
-    """Terms of the same raw column put together, columns in the order of training."""
-    own: dict[str, list[tuple[Term, float]]] = {name: [] for name in columns}
-    for term, weight in weighted:
+def _bad_knots(of: str, size: int) -> ValueError:
+    return ValueError(
+        f"the knots of {of} should be increasing scores, got {size} of which some are not. Fit the "
+        f"model again."
+    )
+
+
+def by_column(encoder: TableEncoder, weights: Iterable[T]) -> dict[Column, list[tuple[Term, T]]]:
+    """The terms of each raw column that has some, each with its weight; in training's order."""
+    own: dict[str, list[tuple[Term, T]]] = {column.name: [] for column in encoder.columns_}
+    for term, weight in zip(encoder.terms_, weights, strict=True):
         own[term.column].append((term, weight))
-    return tuple(_effect(columns[name], found) for name, found in own.items() if found)
+    return {column: own[column.name] for column in encoder.columns_ if own[column.name]}
 
 
 def _effect(column: Column, weighted: list[tuple[Term, float]]) -> Effect:

@@ -1,4 +1,8 @@
-"""A linear score as one SELECT, for databases where the rows are.
+"""A score as one SELECT, for databases where the rows are.
+
+A score that is linear in the columns is one expression. Others are made in steps, a SELECT around
+the other: what columns give, hinges and sums of trees, the score of each member, their mean. So
+each of these is computed once, however often the next step looks at it.
 
 How four databases write names, texts, numbers, missing values and dates.
 
@@ -19,7 +23,15 @@ from typing import Any
 from auucmax._validation import check_choice
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.texts import BOOLEAN_TEXTS, END_ZEROS, MISSING_TEXTS
-from auucmax.export.raw_formula import Effect, RawFormula, RawPart, knots_of, raw_formula
+from auucmax.estimators.trees import TreeScores
+from auucmax.export.raw_formula import (
+    Effect,
+    RawFormula,
+    RawMember,
+    RawPart,
+    knots_of,
+    raw_formula,
+)
 
 _DAY = 86_400
 # Characters that would end a line, or that cannot be seen, in a text with backslash escapes.
@@ -30,9 +42,12 @@ _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 class Dialect:
     """What differs between databases; ``{x}`` stands for an expression.
 
-    ``days``: days since 1970-01-01 (UTC). ``real``: a double, NULL where it is not a number.
+    ``days``: days since 1970-01-01 (UTC), from microseconds as the encoder has them, so that both
+    are the same double. ``real``: a double, NULL where it is not a number.
     ``backslash``: whether a backslash escapes in texts ("no", "yes", or "marked": only in E'...').
     ``folds_case``: whether quoted names of columns that differ in case only are the same.
+    ``but``: the word that leaves columns out of *; empty, if there is none. ``fence``: the end of
+    a SELECT whose expressions the planner would else write anew wherever a column of it is used.
     """
 
     name: str
@@ -43,6 +58,8 @@ class Dialect:
     quote: str = '"'
     backslash: str = "no"
     folds_case: bool = False
+    but: str = "EXCLUDE"
+    fence: str = ""
 
     def identifier(self, name: str) -> str:
         """A name, quoted so that whatever it holds stays a name.
@@ -126,7 +143,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 double="DOUBLE",
                 varchar="VARCHAR",
                 real=_NAN,
-                days=f"EXTRACT(EPOCH FROM {{x}}) / {_DAY}e0",
+                days=f"CAST(EPOCH_US({{x}}) AS DOUBLE) / {_DAY}e6",
                 folds_case=True,
             ),
             Dialect(
@@ -134,8 +151,10 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 double="DOUBLE PRECISION",
                 varchar="TEXT",
                 real=_NAN.replace("DOUBLE", "DOUBLE PRECISION"),
-                days=f"CAST(EXTRACT(EPOCH FROM {{x}}) AS DOUBLE PRECISION) / {_DAY}e0",
+                days=f"CAST(EXTRACT(EPOCH FROM {{x}}) * 1000000 AS DOUBLE PRECISION) / {_DAY}e6",
                 backslash="marked",
+                but="",
+                fence="\nOFFSET 0",
             ),
             Dialect(
                 "bigquery",
@@ -146,6 +165,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 quote="`",
                 backslash="yes",
                 folds_case=True,
+                but="EXCEPT",
             ),
             Dialect(
                 "snowflake",
@@ -163,6 +183,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
 _BREAK = "\n    "
 # exp of more leaves the range of doubles, which PostgreSQL takes for an error.
 _STEEPEST = "500e0"
+_TOGETHER = 50  # terms of a sum without brackets: databases allow some hundred
+_IN_A_ROW = 16  # cases of a CASE
 _END_ZEROS = "|".join(f"^{number}$" for number in END_ZEROS.split("|"))
 _GROUPS = r"\1\2\3\4"  # all but one of them are empty
 _PLAIN_NUMBER = r"-?[0-9]+([.][0-9]*[1-9])?"
@@ -183,14 +205,16 @@ def to_sql(
 
         score = constant + sum_k weight_k link_k(intercept_k + what each raw column adds)
 
+    or the mean of the ranks of such scores, with hinges and trees: see ``raw_formula``.
+
     A missing value (NULL, a NaN, in a category also the empty text, NA and the like) counts as in
-    training. A text that training did not have counts as *other*, or to no level if there is no
-    other: a query cannot stop for it as the encoder does.
+    training. A text, or a code, that training did not have counts as *other*, or to no level if
+    there is no other: a query cannot stop for it as the encoder does.
 
     Parameters
     ----------
     encoder : fitted ``TableEncoder``.
-    scorer : ``Formula`` or fitted estimator that is one; see ``formula_of``.
+    scorer : ``Formula``, ``RankMean`` or fitted estimator that is one; see ``formula_of``.
     table : name of the table. Dots separate a schema from it; a sequence of names has none.
     dialect : "duckdb", "postgres", "bigquery" or "snowflake".
     keep : columns that the result has beside the score, an id for example; "all": every column.
@@ -222,24 +246,133 @@ def to_sql(
     columns = ["*"] if kept is None else [words.identifier(name) for name in kept]
     score = words.identifier(score_name)
     # Nothing is indented afterwards: a line break may be part of a name or a level.
-    query = _select([*columns, f"{_score(formula, words)}\n    AS {score}"], _table(table, words))
+    if formula.is_plain:
+        (only,) = formula.members
+        query = _select([*columns, f"{_score(only, words)}\n    AS {score}"], _table(table, words))
+    else:
+        query = _Steps(formula, words, kept, [*present, score_name]).query(table, score)
     if calibration is None:
         return query
     uplift = (
-        f"{_uplift(knots_of(calibration), score, words)}\n    AS {words.identifier(uplift_name)}"
+        f"{_lines(knots_of(calibration), score, words)}\n    AS {words.identifier(uplift_name)}"
     )
     outer = ["*"] if kept is None else [*columns, score]
-    return _select([*outer, uplift], f"(\n{query}\n) AS {words.identifier('scored')}")
+    return _select([*outer, uplift], f"(\n{query}{words.fence}\n) AS {words.identifier('scored')}")
 
 
-def _score(formula: RawFormula, words: Dialect) -> str:
+class _Steps:
+    """A score in several SELECTs, each around the one before; ``kept`` is None for all columns."""
+
+    def __init__(
+        self, formula: RawFormula, words: Dialect, kept: list[str] | None, taken: Iterable[str]
+    ) -> None:
+        self.formula, self.words, self.kept = formula, words, kept
+        self.prefix = "auucmax_"
+        while any(name.casefold().startswith(self.prefix) for name in taken):
+            self.prefix += "_"
+
+    def query(self, table: str | Sequence[str], score: str) -> str:
+        """The whole of it."""
+        words, source, row = self.words, _table(table, self.words), self.name("row")
+        passed = ["*"] if self.kept is None else [words.identifier(name) for name in self.kept]
+        result = passed
+        if self.kept is None and not words.but:  # the row as a whole is one value, opened last
+            source, passed, result = f"{source} AS {row}", [row], [f"({row}).*"]
+        made: list[str] = []
+        for step in filter(None, (self.of_columns(), self.bends_and_trees(), self.scores())):
+            before = [] if passed == ["*"] else made
+            query = _select([*passed, *before, *_as(step)], source)
+            source = f"(\n{query}{words.fence}\n) AS {self.name('step')}"
+            made += step
+        if passed == ["*"]:
+            result = [f"* {words.but} ({', '.join(made)})"]
+        return _select([*result, f"{self.mean()}\n    AS {score}"], source)
+
+    def of_columns(self) -> dict[str, str]:
+        """What is made of raw columns: the linear predictor of each part, and features."""
+        parts = [part for member in self.formula.members for part in member.parts]
+        linear = [_predictor(part, self.words, _BREAK) for part in parts]
+        features = [_effect(e, self.words, _BREAK) for e in self.formula.features]
+        return self.named("z", linear) | self.named("x", features)
+
+    def name(self, stem: str) -> str:
+        return self.words.identifier(f"{self.prefix}{stem}")
+
+    def named(self, stem: str, values: Iterable[str]) -> dict[str, str]:
+        """Expressions by new names."""
+        return {self.name(f"{stem}{k}"): value for k, value in enumerate(values)}
+
+    def bends_and_trees(self) -> dict[str, str]:
+        number, zero = self.words.number, self.words.number(0.0)
+        bends = [
+            f"GREATEST({self.name(f'x{k}')} - {number(q)}, {zero})" for k, q in self.formula.hinges
+        ]
+        sums = [_sum([*self._trees(trees)]) for trees in self.formula.trees]
+        return self.named("h", bends) | self.named("t", sums)
+
+    def _trees(self, trees: TreeScores) -> Iterable[str]:
+        """Each tree as a CASE in which cases are nested."""
+        number, found = self.words.number, {}
+        for node in range(len(trees.feature) - 1, -1, -1):  # children come after their parents
+            left, right = int(trees.left[node]), int(trees.right[node])
+            found[node] = number(float(trees.value[node]))
+            if left != node:
+                feature = self.name(f"x{int(trees.feature[node])}")
+                test = f"{feature} <= {number(float(trees.threshold[node]))}"
+                found[node] = f"CASE WHEN {test} THEN {found.pop(left)} ELSE {found.pop(right)} END"
+        return [found[int(root)] for root in trees.roots]
+
+    def scores(self) -> dict[str, str]:
+        """The score of each member."""
+        found, k = [], 0
+        for member in self.formula.members:
+            terms = [_double(member.constant, self.words)]
+            for part in member.parts:
+                terms.append(_linked(part, self._inner(part, k), self.words))
+                k += 1
+            found.append(_sum(terms))
+        return self.named("s", found)
+
+    def _inner(self, part: RawPart, k: int) -> str:
+        """intercept + effects, which are a column, + hinges + trees."""
+        more = [(f"h{j}", w) for j, w in enumerate(part.hinges)]
+        more += [(f"t{j}", w) for j, w in enumerate(part.trees)]
+        number = self.words.number
+        added = [f"{number(w)} * {self.name(stem)}" for stem, w in more if w != 0]
+        return _sum([self.name(f"z{k}"), *added])
+
+    def mean(self) -> str:
+        """Of what members give, by rank if they have knots."""
+        members, found = self.formula.members, []
+        for k, member in enumerate(members):
+            own = self.name(f"s{k}")
+            found.append(own if member.knots is None else _lines(member.knots, own, self.words))
+        total = f"{_BREAK}+ ".join(found)
+        return total if len(found) == 1 else f"({total}) / {self.words.number(len(found))}"
+
+
+def _as(values: Mapping[str, str]) -> list[str]:
+    return [f"{value}\n    AS {name}" for name, value in values.items()]
+
+
+def _sum(terms: Sequence[str]) -> str:
+    """A sum with brackets, so that no expression is nested as deep as it has terms."""
+    while len(terms) > _TOGETHER:
+        groups = range(0, len(terms), _TOGETHER)
+        terms = [f"({f'{_BREAK}+ '.join(terms[k : k + _TOGETHER])})" for k in groups]
+    return f"{_BREAK}+ ".join(terms) if terms else "0e0"
+
+
+def _score(member: RawMember, words: Dialect) -> str:
     """The whole score; a double from its first term on, so that no sum is a decimal."""
-    if formula.constant == 0 and len(formula.parts) == 1:
-        (only,) = formula.parts
+    if member.constant == 0 and len(member.parts) == 1:
+        (only,) = member.parts
         if only.weight == 1 and only.link == "identity":
             return _predictor(only, words, _BREAK)
-    terms = [_weighted(part, words) for part in formula.parts]
-    return f"{_BREAK}+ ".join([_double(formula.constant, words), *terms])
+    terms = [
+        _linked(part, _predictor(part, words, f"{_BREAK}    "), words) for part in member.parts
+    ]
+    return f"{_BREAK}+ ".join([_double(member.constant, words), *terms])
 
 
 def _predictor(part: RawPart, words: Dialect, line_break: str) -> str:
@@ -247,8 +380,8 @@ def _predictor(part: RawPart, words: Dialect, line_break: str) -> str:
     return f"{line_break}+ ".join([_double(part.intercept, words), *effects])
 
 
-def _weighted(part: RawPart, words: Dialect) -> str:
-    inner = _predictor(part, words, f"{_BREAK}    ")
+def _linked(part: RawPart, inner: str, words: Dialect) -> str:
+    """weight * link(inner)."""
     if part.link == "identity":
         return f"{words.number(part.weight)} * (\n      {inner}\n    )"
     # weight / (1 + exp(-z)), without exp of what is too large for it.
@@ -261,6 +394,8 @@ def _weighted(part: RawPart, words: Dialect) -> str:
 def _effect(effect: Effect, words: Dialect, line_break: str) -> str:
     if effect.kind == "category":
         return _category(effect, words, line_break)
+    if effect.kind == "code":
+        return _code(effect, words, line_break)
     return _number(effect, words, line_break)
 
 
@@ -321,30 +456,60 @@ def _category(effect: Effect, words: Dialect, line_break: str) -> str:
     return f"CASE WHEN {missing} THEN {words.number(effect.missing)} ELSE {among} END"
 
 
+def _code(effect: Effect, words: Dialect, line_break: str) -> str:
+    """The weight of the whole number, of other or of missing: by the number, whatever its type."""
+    value = words.real.format(x=words.identifier(effect.column))
+    told = {words.number(float(level)): w for level, w in effect.levels if w != effect.other}
+    among = _among(value, told, words.number(effect.other), words, line_break)
+    if effect.missing == effect.other:
+        return among  # NULL equals no number
+    return f"CASE WHEN {value} IS NULL THEN {words.number(effect.missing)} ELSE {among} END"
+
+
 def _when(
     value: str, weights: Mapping[str, float], other: str, words: Dialect, line_break: str
 ) -> str:
+    """The weight of a text."""
+    texts = {words.text(text): weight for text, weight in weights.items()}
+    return _among(value, texts, other, words, line_break)
+
+
+def _among(
+    value: str, weights: Mapping[str, float], other: str, words: Dialect, line_break: str
+) -> str:
+    """The weight of the literal that the value equals, or ``other``."""
     if not weights:
         return other
-    cases = [f"WHEN {words.text(text)} THEN {words.number(w)}" for text, w in weights.items()]
+    cases = [f"WHEN {literal} THEN {words.number(w)}" for literal, w in weights.items()]
     parts = [f"CASE {value}", *cases, f"ELSE {other} END"]
     line = " ".join(parts)
     return line if len(line) <= 90 else f"{line_break}    ".join(parts)
 
 
-def _uplift(knots: list[tuple[float, float]], score: str, words: Dialect) -> str:
+def _lines(knots: Sequence[tuple[float, float]], score: str, words: Dialect) -> str:
     """Straight lines between knots, constant outside."""
     number = words.number
-    cases = [f"WHEN {score} <= {number(knots[0][0])} THEN {number(knots[0][1])}"]
+    rows = [(knots[0][0], number(knots[0][1]))]  # the end of each line, and the line
     for (left, low), (right, high) in pairwise(knots):
         line = number(low)
         if high != low:
             # The run over the width, since the slope of a narrow step may be too large a number.
             share = f"(({score} - {number(left)}) / {number(right - left)})"
             line = f"{number(low)} + {number(high - low)} * {share}"
-        cases.append(f"WHEN {score} <= {number(right)} THEN {line}")
-    lines = f"{_BREAK}  ".join(["CASE", *cases, f"ELSE {number(knots[-1][1])}"])
-    return f"CAST({lines}{_BREAK}END AS {words.double})"
+        rows.append((right, line))
+
+    def cases(some: Sequence[tuple[float, str]], last: str) -> str:
+        """Cases one after the other; of many, those below the middle first: few are looked at."""
+        if len(some) > _IN_A_ROW:
+            half = len(some) // 2
+            end, line = some[half]
+            below, above = cases(some[:half], line), cases(some[half + 1 :], last)
+            test = f"WHEN {score} <= {number(end)} THEN"
+            return f"CASE {test}{_BREAK}{below}{_BREAK}ELSE{_BREAK}{above}{_BREAK}END"
+        whens = [f"WHEN {score} <= {number(end)} THEN {line}" for end, line in some]
+        return f"{_BREAK}  ".join(["CASE", *whens, f"ELSE {last}"]) + f"{_BREAK}END"
+
+    return f"CAST({cases(rows, number(knots[-1][1]))} AS {words.double})"
 
 
 def _double(value: float, words: Dialect) -> str:

@@ -13,7 +13,7 @@ from scipy.fft import irfft, rfft
 
 from auucmax._validation import Floats
 from auucmax.pairs import table
-from auucmax.pairs.passes import DEGREE, Bins, PairRows, weighted_gram
+from auucmax.pairs.passes import DEGREE, Bins
 from auucmax.pairs.summary import PairSummary
 from auucmax.pairs.surrogates import Surrogate
 
@@ -50,7 +50,7 @@ class PairField:
         self.multipliers = multipliers
         # A power of two that holds the convolution; few sizes, so the tables can be kept.
         self._n_fft = 1 << (2 * summary.bins.size - 1).bit_length()
-        self._spectra = self._transform(summary.moments)
+        self._spectra: Complexes = rfft(summary.moments, self._n_fft, axis=1)
         self._kept: dict[tuple[int, int], Floats] = {}
 
     @property
@@ -76,37 +76,27 @@ class PairField:
         sum_p coefficients[c, k, p] r_i^p. Order 2 is the diagonal of the Hessian in the scores.
         """
         if (order, degree) not in self._kept:
-            spectra = self._spectra[:, :, : degree + 1]
-            self._kept[order, degree] = self._coefficients(order, spectra)
+            result = np.empty((4, self.bins.size, degree + 1))
+            for c in range(4):
+                # A loser's score enters z with a minus, so its odd derivatives change sign.
+                sign = -1.0 if c % 2 and order % 2 else 1.0
+                opponents = self._spectra[c ^ 1][:, : degree + 1]
+                result[c] = self._exerted_on(c, order, opponents)
+                result[c] *= sign * self.multipliers[c // 2]
+            self._kept[order, degree] = result
         return self._kept[order, degree]
-
-    def coupled_coefficients(self, moments: Floats) -> Floats:
-        """The off-diagonal part of the Hessian in the scores, applied to a direction.
-
-        ``moments`` (4, bins, 6) are sums of weight q_i r^p for a number q_i a row; row i's entry is
-        its weight times the polynomial, -sum_j weight_j s''(z_ij) q_j over its opponents j.
-        """
-        return -self._coefficients(2, self._transform(moments))
 
     def gradient(self) -> Floats:
         """Derivative of ``value`` in w, from vector moments alone; (d,)."""
-        return np.tensordot(self.coefficients(1), self._vectors(), axes=3)
+        if self.summary.vectors is None:
+            raise ValueError(
+                "the summary should have vector moments, got none. "
+                "Make it with PairSummary.from_rows(..., vectors=True)."
+            )
+        return np.tensordot(self.coefficients(1), self.summary.vectors, axes=3)
 
-    def curvature_gram(self, rows: PairRows, w: Floats) -> Floats:
-        """sum_i (second derivative of row i) x_i x_i' over the rows given, any part of them all.
-
-        Of these (d, d) matrices, added over all parts, ``hessian`` makes the Hessian in w.
-        """
-        return weighted_gram(rows, w, self.bins, self.coefficients(2))
-
-    def hessian(self, gram: Floats) -> Floats:
-        """Second derivative of ``value`` in w, (d, d), from vector moments and the total gram."""
-        cross = self.cross()
-        return gram - (cross + cross.T)
-
-    def cross(self, vectors: Floats | None = None) -> Floats:
+    def cross(self, vectors: Floats) -> Floats:
         """sum_ij u_i v_j s''(z_ij) x_i x_j', times the multipliers, from vector moments; (d, d)."""
-        vectors = self._vectors() if vectors is None else vectors
         d = vectors.shape[3]
         result = np.zeros((d, d))
         for c, multiplier in zip((0, 2), self.multipliers, strict=True):
@@ -152,15 +142,6 @@ class PairField:
         centres = np.abs(self.coefficients(order)[:, :, 0])
         return float(centres[self.summary.moments[:, :, 0] > 0].max(initial=0.0))
 
-    def _coefficients(self, order: int, spectra: Complexes) -> Floats:
-        result = np.empty((4, self.bins.size, spectra.shape[2]))
-        for c in range(4):
-            # A loser's score enters z with a minus, so its odd derivatives change sign.
-            sign = -1.0 if c % 2 and order % 2 else 1.0
-            result[c] = self._exerted_on(c, order, spectra[c ^ 1])
-            result[c] *= sign * self.multipliers[c // 2]
-        return result
-
     def _exerted_on(self, c: int, order: int, opponents: Complexes) -> Floats:
         """Field of the opponents, given by the transform of their moments, on rows of class c.
 
@@ -179,15 +160,3 @@ class PairField:
                 result[:, p] += sign * comb(m, p) * alpha[m] * opponents[:, m - p]
         field: Floats = irfft(result, self._n_fft, axis=0)[: self.bins.size]
         return field
-
-    def _transform(self, moments: Floats) -> Complexes:
-        result: Complexes = rfft(moments, self._n_fft, axis=1)
-        return result
-
-    def _vectors(self) -> Floats:
-        if self.summary.vectors is None:
-            raise ValueError(
-                "the summary should have vector moments, got none. "
-                "Make it with PairSummary.from_rows(..., vectors=True)."
-            )
-        return self.summary.vectors

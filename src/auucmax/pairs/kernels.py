@@ -57,19 +57,13 @@ def _load(X, i0, m, buffer):
 
 
 @_part
-def _dot(buffer, m, w, result):
-    for c in range(m):
-        result[c] = 0.0
-    for j in range(buffer.shape[0]):
-        wj = w[j]
-        for c in range(m):
-            result[c] += wj * buffer[j, c]
-
-
-@_part
 def _place(buffer, m, w, scale, first, count, cell, r):
     """Bin and offset of each row; returns how many rows lie outside the bins (none, by design)."""
-    _dot(buffer, m, w, r)
+    for c in range(m):
+        r[c] = 0.0
+    for j in range(buffer.shape[0]):
+        for c in range(m):
+            r[c] += w[j] * buffer[j, c]
     outside = 0
     for c in range(m):
         position = r[c] * scale
@@ -99,30 +93,21 @@ def _row_values(codes, weight, i0, m, coefficients, cell, r, result):
 
 
 @_pass
-def moments(X, codes, weight, w, v, scale, first, out, start, stop):
-    """out[0, class, bin, p] += weight r^p, and out[1, ...] += weight (x.v) r^p if out has it."""
+def moments(X, codes, weight, w, scale, first, out, start, stop):
+    """out[class, bin, p] += weight r^p."""
     buffer = np.empty((X.shape[1], CHUNK))
-    cell, r, xv = np.empty(CHUNK, np.int64), np.empty(CHUNK), np.empty(CHUNK)
-    count, n_moments = out.shape[2], out.shape[3]
+    cell, r = np.empty(CHUNK, np.int64), np.empty(CHUNK)
     outside = 0
     for i0 in range(start, stop, CHUNK):
         m = min(CHUNK, stop - i0)
         _load(X, i0, m, buffer)
-        outside += _place(buffer, m, w, scale, first, count, cell, r)
+        outside += _place(buffer, m, w, scale, first, out.shape[1], cell, r)
         for c in range(m):
             power = weight[i0 + c] if weight.size > 0 else 1.0
-            row = out[0, codes[i0 + c], cell[c]]
-            for p in range(n_moments):
+            row = out[codes[i0 + c], cell[c]]
+            for p in range(out.shape[2]):
                 row[p] += power
                 power *= r[c]
-        if out.shape[0] > 1:
-            _dot(buffer, m, v, xv)
-            for c in range(m):
-                power = xv[c] * (weight[i0 + c] if weight.size > 0 else 1.0)
-                row = out[1, codes[i0 + c], cell[c]]
-                for p in range(n_moments):
-                    row[p] += power
-                    power *= r[c]
     return outside
 
 
@@ -150,22 +135,16 @@ def vector_moments(X, codes, weight, w, scale, first, out, start, stop):
 
 
 @_pass
-def weighted_sum(X, codes, weight, w, v, scale, first, coefficients, slopes, out, start, stop):
-    """out += sum_i c_i x_i, c_i = weight (polynomial_i + slope_i (x_i.v)), slopes may be empty."""
+def weighted_sum(X, codes, weight, w, scale, first, coefficients, out, start, stop):
+    """out += sum_i c_i x_i, c_i = weight polynomial_i."""
     d = X.shape[1]
     buffer = np.empty((d, CHUNK))
-    cell, r = np.empty(CHUNK, np.int64), np.empty(CHUNK)
-    value, slope, xv = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
+    cell, r, value = np.empty(CHUNK, np.int64), np.empty(CHUNK), np.empty(CHUNK)
     for i0 in range(start, stop, CHUNK):
         m = min(CHUNK, stop - i0)
         _load(X, i0, m, buffer)
         _place(buffer, m, w, scale, first, coefficients.shape[1], cell, r)
         _row_values(codes, weight, i0, m, coefficients, cell, r, value)
-        if slopes.size > 0:
-            _row_values(codes, weight, i0, m, slopes, cell, r, slope)
-            _dot(buffer, m, v, xv)
-            for c in range(m):
-                value[c] += slope[c] * xv[c]
         for j in range(d):
             total = 0.0
             for c in range(m):

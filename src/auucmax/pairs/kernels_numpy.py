@@ -60,17 +60,16 @@ def _horner(part: _Placed, coefficients: Floats) -> Floats:
     return value * part.weight
 
 
-def moments(X, codes, weight, w, v, scale, first, out, start, stop):
+def moments(X, codes, weight, w, scale, first, out, start, stop):
     outside = 0
-    count = out.shape[2]
+    count = out.shape[1]
     for part in _placed(X, codes, weight, w, scale, first, count, start, stop):
         outside += part.outside
         where = part.code.astype(np.int64) * count + part.cell
-        for s in range(len(out)):
-            power = part.weight * (part.x @ v) if s else part.weight.copy()
-            for p in range(out.shape[3]):
-                out[s, :, :, p] += np.bincount(where, power, 4 * count).reshape(4, count)
-                power *= part.r
+        power = part.weight.copy()
+        for p in range(out.shape[2]):
+            out[:, :, p] += np.bincount(where, power, 4 * count).reshape(4, count)
+            power *= part.r
     return outside
 
 
@@ -91,12 +90,9 @@ def vector_moments(X, codes, weight, w, scale, first, out, start, stop):
     return outside
 
 
-def weighted_sum(X, codes, weight, w, v, scale, first, coefficients, slopes, out, start, stop):
+def weighted_sum(X, codes, weight, w, scale, first, coefficients, out, start, stop):
     for part in _placed(X, codes, weight, w, scale, first, coefficients.shape[1], start, stop):
-        value = _horner(part, coefficients)
-        if slopes.size:
-            value += _horner(part, slopes) * (part.x @ v)
-        out += value @ part.x
+        out += _horner(part, coefficients) @ part.x
 
 
 def weighted_gram(X, codes, weight, w, scale, first, coefficients, out, start, stop):

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from auucmax._asking import drive
 from auucmax._validation import Floats, check_column
 from auucmax.pairs import passes
 from auucmax.pairs.field import PairField
@@ -72,8 +73,8 @@ class LinearPairs(Pairs):
         raise NotImplementedError
 
     def value(self, w: ArrayLike) -> float:
-        """The objective at w; one pass over X."""
-        return self._run(self._value(self._check_w(w)))
+        """The objective at w."""
+        return self.value_and_gradient(w)[0]
 
     def value_and_gradient(self, w: ArrayLike) -> tuple[float, Floats]:
         """Objective and its gradient (d,) at w; two passes over X."""
@@ -90,19 +91,6 @@ class LinearPairs(Pairs):
         """
         return self._run(self._hessian(self._check_w(w)))
 
-    def value_gradient_hessian(self, w: ArrayLike) -> tuple[float, Floats, Floats]:
-        """Objective, gradient (d,) and Hessian (d, d) at w; what a Newton step needs."""
-        return *self.value_and_gradient(w), self.hessian(w)
-
-    def hessian_vector(self, w: ArrayLike, v: ArrayLike) -> Floats:
-        """Hessian at w times v, (d,), without the matrix; two passes over X."""
-        return self._run(self._hessian_vector(self._check_w(w), self._check_w(v, "v")))
-
-    def _value(self, w: Floats) -> Asking[float]:
-        field = yield from self._field_at(w)
-        assert field is not None  # None: only where rows are at hand, which then know better
-        return field.value
-
     def _value_and_gradient(self, w: Floats) -> Asking[tuple[float, Floats]]:
         raise NotImplementedError
 
@@ -111,11 +99,17 @@ class LinearPairs(Pairs):
         return (yield from self._last_field.of(w, self._accurate_field))
 
     def _accurate_field(self, w: Floats) -> Asking[PairField | None]:
+        field: PairField | None = None
         span = yield from self._range(w)
         for bins in self._bins(span):
             field = self._field_of((yield from self._summarise(w, bins)))
             if self._is_accurate(field):
                 return field
+        return (yield from self._without_accuracy(w, field))
+
+    def _without_accuracy(self, w: Floats, finest: PairField | None) -> Asking[PairField | None]:
+        """What is made of w where no bins are accurate: nothing, with rows at hand to be sorted."""
+        yield from ()  # a generator, since other rows would be read again here
         return None
 
     def _gradient_of(self, field: PairField, w: Floats) -> Asking[Floats]:
@@ -135,17 +129,6 @@ class LinearPairs(Pairs):
         )
         cross = field.cross(vectors[..., :-1])
         return np.asarray(gram - (cross + cross.T))
-
-    def _hessian_vector(self, w: Floats, v: Floats) -> Asking[Floats]:
-        field = yield from self._hessian_field(w)
-        (both,) = yield (partial(passes.moments, w=w, bins=field.bins, v=v),)
-        coupled, bend = field.coupled_coefficients(both[1]), field.coefficients(2)
-        (product,) = yield (
-            partial(
-                passes.weighted_sum, w=w, bins=field.bins, coefficients=coupled, v=v, slopes=bend
-            ),
-        )
-        return np.asarray(product)
 
     def _hessian_field(self, w: Floats) -> Asking[PairField]:
         if self.surrogate.knot is None:
@@ -181,11 +164,11 @@ class LinearPairs(Pairs):
         (extremes,) = yield (partial(_score_extremes, w=w),)
         return ScoreRange(float(extremes.low), float(extremes.high))
 
-    def _check_w(self, w: ArrayLike, name: str = "w") -> Floats:
+    def _check_w(self, w: ArrayLike) -> Floats:
         w = np.ascontiguousarray(w, dtype=np.float64)
         if w.shape != (self.n_features,) or not np.isfinite(w).all():
             raise ValueError(
-                f"{name} should hold {self.n_features} finite numbers, one a column of X; got an "
+                f"w should hold {self.n_features} finite numbers, one a column of X; got an "
                 f"array of shape {w.shape}"
                 + ("." if np.isfinite(w).all() else " with NaN or infinite entries.")
                 + " Check the step that produced it."
@@ -258,7 +241,7 @@ class PairObjective(ArrayPairs, LinearPairs):
         The Hessian is good enough to choose a step by: of more than two million rows, a million
         that are spread over all stand for them.
         """
-        yield from ()
+        yield from ()  # a question, as of rows elsewhere, though nothing has to be read
         value, gradient = self.value_and_gradient(w)
         return value, gradient, self.rough_hessian(w) if hessian else None
 
@@ -267,21 +250,9 @@ class PairObjective(ArrayPairs, LinearPairs):
 
     def _run_on(self, rows: PairRows, asking: Asking[T], repeat: float = 1.0) -> T:
         """With sums over some rows, each of which stands for ``repeat`` ones."""
-        try:
-            sums = next(asking)
-            while True:
-                sums = asking.send(
-                    [repeat * one(rows) if repeat > 1 else one(rows) for one in sums]
-                )
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-
-    def _value(self, w: Floats) -> Asking[float]:
-        if (exact := self._as_polynomial(w)) is not None:
-            return exact[0].value_and_gradient(exact[1])[0]
-        field = yield from self._field_at(w)
-        return self._sorted(self.scores(w))[0] if field is None else field.value
+        return drive(
+            asking, lambda sums: [repeat * one(rows) if repeat > 1 else one(rows) for one in sums]
+        )
 
     def _value_and_gradient(self, w: Floats) -> Asking[tuple[float, Floats]]:
         if (exact := self._as_polynomial(w)) is not None:

@@ -70,15 +70,6 @@ def group_weights(weights: str | tuple[float, float], totals: Floats) -> tuple[f
     )
 
 
-def pair_multipliers(weights: tuple[float, float], totals: Floats) -> tuple[float, float]:
-    """weight_g / (winners' weight x losers' weight): from a sum over pairs to a weighted mean.
-
-    An arm of weight 0 may have no pairs; its multiplier is 0.
-    """
-    pairs = np.maximum(totals[::2] * totals[1::2], 1e-300)
-    return float(weights[0] / pairs[0]), float(weights[1] / pairs[1])
-
-
 def _check_pairs(weights: tuple[float, float], totals: Floats) -> None:
     for c in range(4):
         if weights[c // 2] > 0 and not totals[c] > 0:
@@ -129,7 +120,9 @@ class Pairs:
         self.accuracy, self.max_bins = accuracy, max_bins
         self.totals, self.n_rows = totals, n_rows
         self.weights = group_weights(weights, self.totals)
-        self.multipliers = pair_multipliers(self.weights, self.totals)
+        # From a sum over pairs to a weighted mean. An arm of weight 0 may have no pairs.
+        pairs = np.maximum(totals[::2] * totals[1::2], 1e-300)
+        self.multipliers = float(self.weights[0] / pairs[0]), float(self.weights[1] / pairs[1])
         self.few_bins, self.level = few_bins, level
 
     def _widths(self, span: ScoreRange) -> Iterator[tuple[float, int]]:

@@ -31,7 +31,6 @@ COMPILE_ROWS = 200_000  #: from this many rows on, numba
 MAX_BLOCKS = 32
 _STRETCH = 2**18  # rows whose extremes are looked for at a time
 _NONE = np.empty(0)
-_NO_COEFFICIENTS = np.empty((4, 0, 0))
 
 
 class Bins(NamedTuple):
@@ -66,14 +65,10 @@ class PairRows(NamedTuple):
         return cls(score[:, None], codes, weight)
 
 
-def moments(rows: PairRows, w: Floats, bins: Bins, v: Floats | None = None) -> Floats:
-    """Sums of weight r^p (first) and of weight (x.v) r^p (second, if v is given).
-
-    Shape (1 or 2, 4 classes, bins, DEGREE + 1).
-    """
-    shape = (1 if v is None else 2, 4, bins.size, DEGREE + 1)
-    args = (w, _NONE if v is None else v, 1.0 / bins.width, bins.first)
-    return _add_blocks("moments", rows, args, np.zeros(shape))
+def moments(rows: PairRows, w: Floats, bins: Bins) -> Floats:
+    """Sums of weight r^p; shape (4 classes, bins, DEGREE + 1)."""
+    args = (w, 1.0 / bins.width, bins.first)
+    return _add_blocks("moments", rows, args, np.zeros((4, bins.size, DEGREE + 1)))
 
 
 def vector_moments(rows: PairRows, w: Floats, bins: Bins, degree: int = DEGREE) -> Floats:
@@ -83,19 +78,12 @@ def vector_moments(rows: PairRows, w: Floats, bins: Bins, degree: int = DEGREE) 
     return _add_blocks("vector_moments", rows, args, np.zeros(shape))
 
 
-def weighted_sum(
-    rows: PairRows,
-    w: Floats,
-    bins: Bins,
-    coefficients: Floats,
-    v: Floats | None = None,
-    slopes: Floats = _NO_COEFFICIENTS,
-) -> Floats:
-    """sum_i weight_i (f_i + g_i (x_i.v)) x_i; f_i, g_i: polynomials in r of row i's class and bin.
+def weighted_sum(rows: PairRows, w: Floats, bins: Bins, coefficients: Floats) -> Floats:
+    """sum_i weight_i f_i x_i; f_i a polynomial in r of row i's class and bin; (d,).
 
-    ``coefficients`` (of f) and ``slopes`` (of g) have shape (4 classes, bins, any number of terms).
+    ``coefficients`` have shape (4 classes, bins, any number of terms).
     """
-    args = (w, _NONE if v is None else v, 1.0 / bins.width, bins.first, coefficients, slopes)
+    args = (w, 1.0 / bins.width, bins.first, coefficients)
     return _add_blocks("weighted_sum", rows, args, np.zeros(rows.X.shape[1]))
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from auucmax._asking import relay
 from auucmax._validation import Floats
 from auucmax.pairs import passes
 from auucmax.pairs.field import PairField
@@ -63,10 +64,6 @@ class StreamedObjective(LinearPairs):
                 f"{self.surrogate}, which has a kink. Use s_poly(mu, p=3) or s_log."
             )
 
-    @property
-    def has_products(self) -> bool:
-        return bool(self.sums.shape[1] > 1)
-
     def reply(self, w: Floats, hessian: bool = False) -> Question[PointValues]:
         """Value, gradient and, if it is asked for, Hessian."""
         w = self._check_w(w)
@@ -78,14 +75,12 @@ class StreamedObjective(LinearPairs):
 
     def _question(self, asking: Asking[T]) -> Question[T]:
         """What is asked of the pair rows of each batch, asked of the rows."""
-        try:
-            sums = next(asking)
-            while True:
-                ((totals,),) = yield [(self.source, (_PairSums(sums),))]
-                sums = asking.send(totals.values)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
+
+        def totals_of(sums: tuple[Sum, ...]) -> Question[list[Any]]:
+            ((totals,),) = yield [(self.source, (_PairSums(sums),))]
+            return list(totals.values)
+
+        return relay(asking, totals_of)
 
     def _value_and_gradient(self, w: Floats) -> Asking[tuple[float, Floats]]:
         field = yield from self._field_at(w)
@@ -96,7 +91,7 @@ class StreamedObjective(LinearPairs):
 
     def _hessian(self, w: Floats) -> Asking[Floats]:
         field = yield from self._hessian_field(w)
-        if field.summary.vectors is None or not (w.any() or self.has_products):
+        if field.summary.vectors is None or not (w.any() or self.sums.shape[1] > 1):
             return (yield from super()._hessian(w))
         bend = field.coefficients(2, HESSIAN_DEGREE)
         if w.any():
@@ -118,16 +113,9 @@ class StreamedObjective(LinearPairs):
             return (yield from super()._coarse_field(w))
         return self._field_of(fine.coarsened(round(width / fine.bins.width)))
 
-    def _accurate_field(self, w: Floats) -> Asking[PairField]:
-        """The first that is accurate, otherwise the finest that was tried."""
-        field: PairField | None = None
-        span = yield from self._range(w)
-        for bins in self._bins(span):
-            field = self._field_of((yield from self._summarise(w, bins)))
-            if self._is_accurate(field):
-                break
-        # Scores that are spread too widely for any that is tried: bins as wide as can be.
-        return (yield from super()._coarse_field(w)) if field is None else field
+    def _without_accuracy(self, w: Floats, finest: PairField | None) -> Asking[PairField | None]:
+        """The finest that was tried; of scores too far apart for any, bins as wide as can be."""
+        return (yield from super()._coarse_field(w)) if finest is None else finest
 
     def _summarise(self, w: Floats, bins: Bins) -> Asking[PairSummary]:
         if not w.any():

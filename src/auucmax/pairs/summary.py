@@ -139,7 +139,7 @@ class PairSummary:
     ) -> PairSummary:
         """Summary of rows with scores X w, with or without vector moments; one pass over X."""
         if not vectors:
-            return cls(bins, passes.moments(rows, w, bins)[0]).trimmed()
+            return cls(bins, passes.moments(rows, w, bins)).trimmed()
         both = passes.vector_moments(rows, w, bins)
         return cls(bins, both[..., -1], both[..., :-1]).trimmed()
 

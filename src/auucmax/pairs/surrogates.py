@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from auucmax._validation import Floats
+from auucmax._validation import Floats, check_positive
 
 
 class Surrogate:
@@ -63,10 +63,6 @@ class Surrogate:
         """The largest s(z) for |z| <= radius; s decreases, so it is s(-radius)."""
         return float(self.derivative(-radius, 0))
 
-    def lipschitz(self, radius: float = math.inf) -> float:
-        """The largest |s'(z)| for |z| <= radius."""
-        return float(abs(self.derivative(-radius, 1)))
-
 
 @dataclass(frozen=True)
 class PolynomialSurrogate(Surrogate):
@@ -76,10 +72,7 @@ class PolynomialSurrogate(Surrogate):
     p: int = 3
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.mu) and self.mu > 0):
-            raise ValueError(
-                f"mu should be a positive number, got {self.mu!r}. The paper uses 0.1."
-            )
+        check_positive(self.mu, "mu", "The paper uses 0.1.")
         if int(self.p) != self.p or not 1 <= self.p <= 10:
             raise ValueError(f"p should be an integer from 1 to 10, got {self.p!r}. Use 3.")
 
@@ -136,11 +129,8 @@ class SigmoidSurrogate(Surrogate):
     tau: float = 0.1
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.tau) and self.tau > 0):
-            raise ValueError(
-                f"tau should be a positive number, got {self.tau!r}. "
-                f"A tenth of the standard deviation of the scores is a start."
-            )
+        advice = "A tenth of the standard deviation of the scores is a start."
+        check_positive(self.tau, "tau", advice)
 
     convex = False
     upper_bounds_indicator = False
@@ -160,10 +150,6 @@ class SigmoidSurrogate(Surrogate):
         if order == 2:
             return bump * np.tanh(u / 2)
         return -bump * (1.0 - 6.0 * expit(u) * expit(-u))
-
-    def lipschitz(self, radius: float = math.inf) -> float:
-        """1/(4 tau), reached at z = 0."""
-        return 1.0 / (4.0 * self.tau)
 
 
 def s_poly(mu: float = 0.1, p: int = 3) -> PolynomialSurrogate:

@@ -1,12 +1,4 @@
-"""The page to show: one dictionary of all numbers, and one HTML file made from it.
-
->>> from auucmax import load_hillstrom
->>> from auucmax.report import render, summarise
->>> trial = load_hillstrom()
->>> page = render(summarise(trial.y, trial.X["womens"], treatment=trial.treatment))
->>> page.startswith("<!doctype html>")
-True
-"""
+"""The page to show: one dictionary of all numbers, and one HTML file made from it."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@
 
   function at(list, place) {
     const left = Math.min(Math.floor(place), last - 1), part = place - left;
+    if (part === 0 || part === 1) return list[left + part];
+    if (list[left] === null || list[left + 1] === null) return null;
     return list[left] + (list[left + 1] - list[left]) * part;
   }
   function text(value, digits) {
@@ -21,7 +23,7 @@
     return text(value, plan.digits.money) + (plan.currency ? " " + plan.currency : "");
   }
   function range(low, high, form) {
-    return form(low) + " to " + form(high);
+    return low === null ? "interval cannot be said" : form(low) + " to " + form(high);
   }
   function put(id, value) {
     const element = document.getElementById(id);

@@ -74,6 +74,7 @@ class Axes:
     def frame(self, x_labels: Iterable[tuple[float, str]], x_title: str, y_title: str) -> Markup:
         """Grid lines, tick labels and titles."""
         y_ticks = ticks(*self.y_range)
+        # As many decimals as the step has: 0.5, 1.0, 1.5, not 0.50 and not 0, 1, 2.
         step = y_ticks[1] - y_ticks[0]
         digits = max(0, -math.floor(math.log10(step) + 1e-9))
         if abs(round(step, digits) - step) > 1e-9 * step:
@@ -102,9 +103,13 @@ class Axes:
 def uplift_figure(summary: Mapping[str, Any], *, width: int = WIDE) -> Markup:
     """The uplift curve with its band, the random line, rivals, and a marker for the slider."""
     curve, scale = summary["curve"], summary["unit"]["scale"]
+    share = list(curve["share"])
     lines = [curve["uplift"], *(rival["uplift"] for rival in summary["rivals"])]
-    bands = [curve["lower"], curve["upper"]]
-    values = [v * scale for line in lines + bands for v in line] + [0.0]
+    # Where so few are in the top that nothing can be said, there is no band.
+    known = [place for place, low in enumerate(curve["lower"]) if low is not None and place > 0]
+    lower, upper = ([curve[end][place] for place in known] for end in ("lower", "upper"))
+    at = [share[place] for place in known]
+    values = [v * scale for line in [*lines, lower, upper] for v in line] + [0.0]
     narrow = width < WIDE
     axes = Axes(width, 300 if narrow else 380, (0.0, 1.0), _around(values))
     places = (0, 0.5, 1) if narrow else (0, 0.2, 0.4, 0.6, 0.8, 1)
@@ -114,17 +119,24 @@ def uplift_figure(summary: Mapping[str, Any], *, width: int = WIDE) -> Markup:
             "share treated, highest score first",
             f"gain {summary['unit']['per']}",
         ),
-        _area(axes, curve["share"], curve["lower"], curve["upper"], scale),
-        _line(axes, curve["share"], curve["random"], scale, "random"),
+        _line(axes, at + at[::-1], lower + upper[::-1], scale, "band", "Z") if known else Markup(),
+        _line(axes, share, curve["random"], scale, "random"),
     ]
     for number, rival in enumerate(summary["rivals"]):
         style = f"rival r{min(number, MOST_STYLES - 1)}"
-        parts.append(_line(axes, curve["share"], rival["uplift"], scale, style))
-    parts.append(_line(axes, curve["share"], curve["uplift"], scale, "model"))
-    parts.append(_marker(axes, summary))
+        parts.append(_line(axes, share, rival["uplift"], scale, style))
+    # Last, so that no rival is drawn over it.
+    parts.append(_line(axes, share, curve["uplift"], scale, "model"))
     head = summary["headline"]
+    marker = Markup(
+        '<line class="marker" x1="{0}" x2="{0}" y1="{2}" y2="{3}"/>'
+        '<circle class="marker-dot" cx="{0}" cy="{1}" r="5"/>'
+    )
+    gain = curve["uplift"][round(head["share"] * 100)]
+    x, y, base = axes.x(head["share"]), axes.y(gain * scale), axes.height - axes.bottom
+    parts.append(marker.format(x, y, axes.top, base))
     label = (
-        f"Uplift curve: gain {summary['unit']['per']} of {head['gain'] * scale:.3g} at a share of "
+        f"Uplift curve: gain {summary['unit']['per']} of {gain * scale:.3g} at a share of "
         f"{head['share']:.0%}, {curve['uplift'][-1] * scale:.3g} when everyone is treated. The "
         f"numbers are in the table below."
     )
@@ -146,6 +158,7 @@ def decile_figure(summary: Mapping[str, Any], *, width: int = WIDE) -> Markup:
             f"effect {summary['unit']['per']}",
         )
     ]
+    # Actual and predicted side by side, or a good prediction would hide what it predicts.
     aside = 0.12 if predicted else 0.0
     for j, place in enumerate(bins):
         low, high, actual = (deciles[name][j] for name in ("lower", "upper", "uplift"))
@@ -182,24 +195,22 @@ def bar(value: float | None, largest: float) -> Markup:
 
 def swatch(style: str) -> Markup:
     """The key of a line in the legend."""
-    if style in ("actual", "predicted"):
-        shape = {
-            "actual": '<circle class="actual" cx="14" cy="6" r="4.5"/>',
-            "predicted": '<path class="predicted" d="M14 0.5l5.5 5.5l-5.5 5.5l-5.5 -5.5z"/>',
-        }[style]
-    elif style == "band":
-        shape = '<rect class="band" x="1" y="0" width="26" height="12"/>'
-    else:
-        shape = f'<line class="{escape(style)}" x1="1" x2="27" y1="6" y2="6"/>'
+    shapes = {
+        "actual": '<circle class="actual" cx="14" cy="6" r="4.5"/>',
+        "predicted": '<path class="predicted" d="M14 0.5l5.5 5.5l-5.5 5.5l-5.5 -5.5z"/>',
+        "band": '<rect class="band" x="1" y="0" width="26" height="12"/>',
+    }
+    line = f'<line class="{escape(style)}" x1="1" x2="27" y1="6" y2="6"/>'
     return Markup(
         f'<svg class="key" width="28" height="12" viewBox="0 0 28 12" aria-hidden="true">'
-        f"{shape}</svg>"
+        f"{shapes.get(style, line)}</svg>"
     )
 
 
 def _around(values: Sequence[float]) -> tuple[float, float]:
     """A range a little wider than the values; of length 1 if they are all the same."""
     low, high = min(values), max(values)
+    # No room below a curve that starts at zero: the axis is its own line.
     room = 0.04 * (high - low) or 0.5
     return low - room * (low < 0 or low == high), high + room
 
@@ -212,43 +223,16 @@ def _svg(axes: Axes, name: str, label: str, parts: Sequence[Markup], scale: floa
         'aria-label="{label}" data-x0="{x0}" data-x1="{x1}" data-y0="{y0}" data-y1="{y1}" '
         'data-scale="{scale}">'
     ).format(
-        name=name,
-        size=size,
-        label=label,
-        width=axes.width,
-        height=axes.height,
-        x0=axes.x(axes.x_range[0]),
-        x1=axes.x(axes.x_range[1]),
-        y0=axes.y(0.0),
-        y1=axes.y(1.0),
-        scale=scale,
-    )
+        name=name, size=size, label=label, width=axes.width, height=axes.height, scale=scale,
+        x0=axes.x(axes.x_range[0]), x1=axes.x(axes.x_range[1]), y0=axes.y(0.0), y1=axes.y(1.0),
+    )  # fmt: skip
     return head + Markup("").join(parts) + Markup("</svg>")
 
 
-def _marker(axes: Axes, summary: Mapping[str, Any]) -> Markup:
-    head, scale = summary["headline"], summary["unit"]["scale"]
-    x, y = axes.x(head["share"]), axes.y(head["gain"] * scale)
-    base = axes.height - axes.bottom
-    return Markup(
-        '<line class="marker" x1="{0}" x2="{0}" y1="{2}" y2="{3}"/>'
-        '<circle class="marker-dot" cx="{0}" cy="{1}" r="5"/>'
-    ).format(x, y, axes.top, base)
-
-
-def _points(axes: Axes, x: Numbers, y: Numbers, scale: float) -> list[str]:
-    return [f"{axes.x(a)} {axes.y(b * scale)}" for a, b in zip(x, y, strict=True)]
-
-
-def _line(axes: Axes, x: Numbers, y: Numbers, scale: float, style: str) -> Markup:
-    path = "M" + "L".join(_points(axes, x, y, scale))
-    return Markup('<path class="{}" d="{}"/>').format(style, path)
-
-
-def _area(axes: Axes, x: Numbers, low: Numbers, high: Numbers, scale: float) -> Markup:
-    there = _points(axes, x, low, scale)
-    back = _points(axes, x, high, scale)[::-1]
-    return Markup('<path class="band" d="M{}Z"/>').format("L".join([*there, *back]))
+def _line(axes: Axes, x: Numbers, y: Numbers, scale: float, style: str, end: str = "") -> Markup:
+    """A line through the points; with the end "Z" it comes back to the first."""
+    points = [f"{axes.x(a)} {axes.y(b * scale)}" for a, b in zip(x, y, strict=True)]
+    return Markup('<path class="{}" d="M{}{}"/>').format(style, "L".join(points), end)
 
 
 def _text(x: float, y: float, label: str, anchor: str, style: str = "tick") -> Markup:
@@ -284,10 +268,19 @@ def render(summary: Mapping[str, Any]) -> str:
         )
     css, script = _resource("page.css"), _resource("page.js")
     weights = [abs(term["weight"]) for term in summary["drivers"]["linear"] or []]
-    plan = summary["plan"]
+    plan, check = summary["plan"], summary["randomisation"]
+    # Class and word of the tag before the verdict on the randomisation.
+    balance = ("problem", "not checked")
+    if check is not None:
+        balance = ("ok", "balanced") if check["ok"] else ("caution", "check warns")
+        if check["stops"] or not check["tests"]:
+            balance = ("problem", "check fails")
     return _template().render(
         s=summary,
-        policy=_policy(css, script),
+        policy=(
+            f"default-src 'none'; style-src {_hash(css)}; script-src {_hash(script)}; "
+            f"base-uri 'none'; form-action 'none'"
+        ),
         css=Markup(css),
         script=Markup(script),
         data=embedded_json(summary),
@@ -297,7 +290,7 @@ def render(summary: Mapping[str, Any]) -> str:
         deciles_narrow=decile_figure(summary, width=NARROW),
         swatch=swatch,
         bar=bar,
-        balance=_balance(summary),
+        balance=balance,
         verdicts=VERDICTS,
         start=round(summary["headline"]["share"] * 100),
         tens=range(10, 101, 10),
@@ -321,17 +314,10 @@ def embedded_json(summary: Mapping[str, Any]) -> Markup:
     {"name":"\\u003c/script\\u003e\\u003cb\\u003e"}
     """
     text = json.dumps(summary, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
+    # A name may hold "</script>", which would end the element wherever it stands.
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return Markup(text)
-
-
-def _balance(summary: Mapping[str, Any]) -> tuple[str, str]:
-    """Class and word of the tag before the verdict on the randomisation."""
-    check = summary["randomisation"]
-    if check is None:
-        return "problem", "not checked"
-    return ("ok", "balanced") if check["ok"] else ("problem", "check fails")
 
 
 def _formats(summary: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
@@ -346,6 +332,10 @@ def _formats(summary: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
     def rate(value: float | None, more: int = 0) -> str:
         return fixed(None if value is None else value * unit["scale"], unit["digits"] + more)
 
+    def decimals(*values: float | None) -> int:
+        """Decimals that show three digits of the largest of some numbers."""
+        return digits_for(max((abs(v) for v in values if v is not None), default=0.0) / 10)
+
     return {
         "fixed": fixed,
         "whole": lambda value: fixed(value, 0),
@@ -355,7 +345,7 @@ def _formats(summary: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
         "rate": rate,
         "finer": lambda value: rate(value, 1),
         "plainly": lambda value: "unknown" if value is None else _minus(f"{value:,.3g}"),
-        "decimals": _decimals,
+        "decimals": decimals,
         "p_value": lambda value: "< 0.0001" if value < 1e-4 else f"{value:.2g}",
     }
 
@@ -372,21 +362,8 @@ def fixed(value: float | None, digits: int) -> str:
     return text.removeprefix("-") if float(text.replace(",", "")) == 0 else _minus(text)
 
 
-def _decimals(*values: float | None) -> int:
-    """Decimals that show three digits of the largest of some numbers."""
-    largest = max((abs(value) for value in values if value is not None), default=0.0)
-    return digits_for(largest / 10)
-
-
 def _minus(text: str) -> str:
     return text.replace("-", "\u2212")
-
-
-def _policy(css: str, script: str) -> str:
-    return (
-        f"default-src 'none'; style-src {_hash(css)}; script-src {_hash(script)}; "
-        f"base-uri 'none'; form-action 'none'"
-    )
 
 
 def _hash(text: str) -> str:
@@ -401,7 +378,5 @@ def _resource(name: str) -> str:
 
 @cache
 def _template() -> Template:
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True
-    )
-    return environment.from_string(_resource("page.html.jinja"))
+    made = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    return made.from_string(_resource("page.html.jinja"))

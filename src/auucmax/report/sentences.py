@@ -8,7 +8,7 @@ What the data cannot support: warnings computed from the numbers of the summary.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from auucmax._json import short
@@ -47,181 +47,142 @@ WIDE = 0.5  # half-width of the band, relative to the gain
 
 def caveats_of(summary: Summary) -> list[dict[str, str]]:
     """``kind``, ``severity`` ("problem", "caution", "note") and ``text``, the worst first."""
-    parts = (_of_trial, _of_rows, _of_ranking, _of_rivals, _of_plan, _of_certificate)
-    found = [
+    found: Found = {"problem": {}, "caution": {}, "note": {}}
+    for part in (_of_trial, _of_rows, _of_ranking, _of_rivals, _of_plan, _of_certificate):
+        part(summary, found)
+    return [
         {"kind": kind, "severity": severity, "text": text}
-        for part in parts
-        for kind, severity, text in part(summary)
+        for severity, texts in found.items()
+        for kind, text in texts.items()
     ]
-    order = ("problem", "caution", "note")
-    return sorted(found, key=lambda caveat: order.index(caveat["severity"]))
 
 
-Found = Iterator[tuple[str, str, str]]
+Found = dict[str, dict[str, str]]  # the text of each kind, by severity
 
 
-def _of_trial(summary: Summary) -> Found:
+def _of_trial(summary: Summary, found: Found) -> None:
     check = summary["randomisation"]
     if check is None:
-        yield (
-            "not checked",
-            "problem",
+        found["problem"]["not checked"] = (
             "The randomisation was not checked. If treatment was not given at random, every "
-            "number on this page can be wrong, whatever its interval says.",
+            "number on this page can be wrong, whatever its interval says."
         )
     elif not check["ok"]:
         advice = " ".join(check["advice"])
-        yield (
-            "not randomised",
-            "problem",
-            f"{check['verdict']} The intervals do not cover what follows from this. {advice}",
+        is_sure = check["stops"] or not check["tests"]
+        found["problem" if is_sure else "caution"]["not randomised"] = (
+            f"{check['verdict']} The intervals do not cover what follows from this. {advice}"
         )
     rows = summary["rows"]
     rarer = min(rows["treated"], rows["control"]) / rows["n_rows"]
     if rarer < LOPSIDED:
-        yield (
-            "lopsided",
-            "caution",
+        found["caution"]["lopsided"] = (
             f"Only {rarer:.1%} of the rows are in the smaller arm, which sets the width of all "
-            f"intervals: more rows of the larger arm would hardly narrow them.",
+            f"intervals: more rows of the larger arm would hardly narrow them."
         )
 
 
-def _of_rows(summary: Summary) -> Found:
+def _of_rows(summary: Summary, found: Found) -> None:
     rows, outcome = summary["rows"], summary["names"]["outcome"]
     if rows["doubt"] is not None:
-        yield "rows perhaps known", "problem", rows["doubt"]
+        found["problem"]["rows perhaps known"] = rows["doubt"]
     events = [rows["events_treated"], rows["events_control"]]
     if None not in events and min(events) < FEW_EVENTS:
-        yield (
-            "few outcomes",
-            "caution",
+        found["caution"]["few outcomes"] = (
             f"Few outcomes: {events[0]:,} treated and {events[1]:,} control rows have "
-            f"{outcome} = 1. Effects in parts of the people rest on still fewer.",
+            f"{outcome} = 1. Effects in parts of the people rest on still fewer."
         )
     if rows["groups"] is None:
-        yield (
-            "independence",
-            "note",
+        found["note"]["independence"] = (
             "Intervals take the rows as independent. If several rows belong to one household or "
             "shop, or treating one person changes another's outcome, they are too narrow: pass "
-            "groups, and randomise groups.",
+            "groups, and randomise groups."
         )
     elif min(rows["groups_treated"], rows["groups_control"]) < FEW_GROUPS:
-        yield (
-            "few groups",
-            "caution",
+        found["caution"]["few groups"] = (
             f"Only {rows['groups_treated']:,} treated and {rows['groups_control']:,} control "
-            f"groups (households, shops): intervals by group are approximate with so few.",
+            f"groups (households, shops): intervals by group are approximate with so few."
         )
 
 
-def _of_ranking(summary: Summary) -> Found:
+def _of_ranking(summary: Summary, found: Found) -> None:
     auuc, head, effect = summary["auuc"], summary["headline"], summary["effect"]
     if summary["score"]["levels"] == 1:
-        yield "constant", "problem", "The score is the same for all rows: it ranks nobody."
-    elif auuc["gain_lower"] <= 0:
-        yield (
-            "not better than random",
-            "problem",
+        found["problem"]["constant"] = "The score is the same for all rows: it ranks nobody."
+    elif auuc["gain_declined"] is not None or auuc["gain_lower"] <= 0:
+        found["problem"]["not better than random"] = (
             "These rows do not show that the ranking beats treating the same number of people at "
-            "random.",
+            "random."
         )
-    if effect["lower"] <= 0 <= effect["upper"]:
-        yield (
-            "no average effect",
-            "caution",
-            "These rows do not show that the treatment has an effect on average.",
+    if effect["lower"] is None or effect["lower"] <= 0 <= effect["upper"]:
+        found["caution"]["no average effect"] = (
+            "These rows do not show that the treatment has an effect on average."
         )
-    if head["upper"] - head["lower"] > 2 * WIDE * abs(head["gain"]):
-        yield (
-            "wide band",
-            "caution",
+    if head["lower"] is not None and head["upper"] - head["lower"] > 2 * WIDE * abs(head["gain"]):
+        found["caution"]["wide band"] = (
             f"The band is wide: at {head['share']:.0%} treated, the gain "
             f"{summary['unit']['per']} may be anything from {rate(summary, head['lower'])} to "
-            f"{rate(summary, head['upper'])}.",
+            f"{rate(summary, head['upper'])}."
         )
     if 1 < summary["score"]["levels"] <= 10:
-        yield (
-            "ties",
-            "note",
+        found["note"]["ties"] = (
             f"The score has only {summary['score']['levels']} different values. Within one value "
-            f"people are picked at random, and the curve is a straight line.",
+            f"people are picked at random, and the curve is a straight line."
         )
-    yield from _of_small_shares(summary)
-
-
-def _of_small_shares(summary: Summary) -> Found:
     reliable = summary["curve"]["reliable"]
     if not any(reliable):
-        text = "No share holds enough rows of both arms for the intervals to be believed."
-        yield "small shares", "problem", text
-        return
-    first = summary["curve"]["share"][reliable.index(True)]
-    if first > 0.01 + 1e-9:
-        yield (
-            "small shares",
-            "note",
-            f"Below a share of {first:.0%} there are too few rows for the intervals to be "
-            f"believed.",
+        found["problem"]["small shares"] = (
+            f"Intervals of the gain at a share cannot be said: {summary['curve']['declined']}."
+        )
+    elif (first := summary["curve"]["share"][reliable.index(True)]) > 0.01 + 1e-9:
+        found["note"]["small shares"] = (
+            f"Below a share of {first:.0%} intervals cannot be said, for there are too few rows."
         )
 
 
-def _of_rivals(summary: Summary) -> Found:
+def _of_rivals(summary: Summary, found: Found) -> None:
     by_verdict: dict[str, list[str]] = {}
     for rival in summary["rivals"]:
         by_verdict.setdefault(rival["verdict"], []).append(rival["name"])
     if "better" in by_verdict:
-        yield (
-            "rival better",
-            "problem",
+        found["problem"]["rival better"] = (
             f"On these rows {short_list(by_verdict['better'])} ranks better than "
-            f"{summary['names']['model']}, beyond chance.",
+            f"{summary['names']['model']}, beyond chance."
         )
     if "not told apart" in by_verdict:
-        yield (
-            "not told apart",
-            "caution",
+        found["caution"]["not told apart"] = (
             f"These rows do not tell {summary['names']['model']} from "
-            f"{short_list(by_verdict['not told apart'])}: either may be the better ranking.",
+            f"{short_list(by_verdict['not told apart'])}: either may be the better ranking."
         )
 
 
-def _of_plan(summary: Summary) -> Found:
+def _of_plan(summary: Summary, found: Found) -> None:
     plan = summary["plan"]
-    yield (
-        "population",
-        "note",
+    found["note"]["population"] = (
         f"The plan for {plan['cohort']:,} people takes them to be like the people of the trial, "
-        f"at the same time and with the same treatment. The rows cannot tell.",
+        f"at the same time and with the same treatment. The rows cannot tell."
     )
     if plan["profit"] is None:
-        lacking = [
-            name
-            for name, key in (("cost", "cost_per_person"), ("value", "value_per_outcome"))
-            if plan[key] is None
-        ]
-        yield "no profit", "note", f"No profit is shown: no {' and no '.join(lacking)} was given."
+        known = {"cost": plan["cost_per_person"], "value": plan["value_per_outcome"]}
+        lacking = [name for name, amount in known.items() if amount is None]
+        found["note"]["no profit"] = f"No profit is shown: no {' and no '.join(lacking)} was given."
     elif plan["cautious_share"] == 0:
-        yield (
-            "profit not shown",
-            "caution",
+        found["caution"]["profit not shown"] = (
             "At no share is the profit above zero beyond doubt: the lower end of its interval "
-            "is below zero everywhere.",
+            "is below zero everywhere."
         )
 
 
-def _of_certificate(summary: Summary) -> Found:
+def _of_certificate(summary: Summary, found: Found) -> None:
     certificate = summary["certificate"]
     if certificate is None:
-        text = "No certificate was computed: all intervals are approximations for many rows."
-        yield "no certificate", "note", text
+        found["note"]["no certificate"] = (
+            "No certificate was computed: all intervals are approximations for many rows."
+        )
     elif certificate["gain_lower_bound"] <= 0:
-        yield (
-            "not certified",
-            "caution",
+        found["caution"]["not certified"] = (
             "The certificate does not show that the ranking beats random targeting. It asks for "
-            "more rows than the intervals do, for it needs no approximation.",
+            "more rows than the intervals do, for it needs no approximation."
         )
 
 
@@ -234,8 +195,12 @@ def rate(summary: Summary, value: float, *, sign: bool = False) -> str:
     return f"{value * unit['scale']:{'+' if sign else ''},.{unit['digits']}f}"
 
 
-def interval(summary: Summary, lower: float, upper: float) -> str:
-    """The interval in the same unit, with its level."""
+def interval(
+    summary: Summary, lower: float | None, upper: float | None, declined: str | None = None
+) -> str:
+    """The interval in the same unit, with its level; or why there is none."""
+    if lower is None or upper is None:
+        return f"{summary['level']:.0%} interval cannot be said: {declined}"
     return f"{summary['level']:.0%} interval {rate(summary, lower)} to {rate(summary, upper)}"
 
 
@@ -250,8 +215,8 @@ def trial_sentence(summary: Summary) -> str:
 def effect_sentence(summary: Summary) -> str:
     """How strong is the trial?"""
     effect, names = summary["effect"], summary["names"]
-    what = f"{names['outcome']} {summary['unit']['per']}"
-    ends = interval(summary, effect["lower"], effect["upper"])
+    what = f"{names['gain']} {summary['unit']['per']}"
+    ends = interval(summary, effect["lower"], effect["upper"], effect["declined"])
     return (
         f"Treating everyone with {names['treated']} changes {what} by "
         f"{rate(summary, effect['estimate'], sign=True)} on average ({ends}). "
@@ -263,6 +228,8 @@ def effect_sentence(summary: Summary) -> str:
 def headline_sentence(summary: Summary) -> str:
     """What treating the top share gives, as a share of the whole effect where there is one."""
     head, effect = summary["headline"], summary["effect"]
+    if summary["failed_check"] is not None:
+        return str(summary["failed_check"])
     who = f"Treating the {head['share']:.0%} of people with the highest scores"
     if head["ratio"] is not None:
         return (
@@ -272,11 +239,14 @@ def headline_sentence(summary: Summary) -> str:
             f"{head['share']:.0%}."
         )
     gain = (
-        f"{who} changes {summary['names']['outcome']} by {rate(summary, head['gain'], sign=True)} "
+        f"{who} changes {summary['names']['gain']} by {rate(summary, head['gain'], sign=True)} "
         f"{summary['unit']['per']} of the whole cohort "
-        f"({interval(summary, head['lower'], head['upper'])}, {_KIND})"
+        f"({interval(summary, head['lower'], head['upper'], summary['curve']['declined'])}, "
+        f"{_KIND})"
     )
     why = "is not shown to be above zero"
+    if effect["lower"] is None or head["lower"] is None:
+        return f"{gain}."
     if effect["upper"] < 0:
         why = "is below zero"
     elif effect["lower"] > 0:
@@ -288,10 +258,11 @@ def ranking_sentence(summary: Summary) -> str:
     """Does the ranking beat random targeting on these rows?"""
     auuc = summary["auuc"]
     low, high = auuc["gain_lower"], auuc["gain_upper"]
-    numbers = f"gain over random {rate(summary, auuc['gain'], sign=True)}, " + interval(
-        summary, low, high
-    )
+    ends = interval(summary, low, high, auuc["gain_declined"])
+    numbers = f"gain over random {rate(summary, auuc['gain'], sign=True)}, {ends}"
     numbers = f"{numbers}; average over all shares, {summary['unit']['per']}"
+    if low is None:
+        return f"These rows do not tell whether the ranking beats random targeting ({numbers})."
     if low > 0:
         return f"On these rows the ranking beats random targeting ({numbers})."
     if high < 0:

@@ -22,7 +22,10 @@ from auucmax.targeting.planning import EVERY_PERCENT, Expectation
 from auucmax.trial_model import ColumnNames, Evidence, Judged, TrialModel, evidence_of
 from auucmax.trial_model.evidence import describe_drivers
 
-VERSION = 2
+VERSION = 3
+_RATIO = ("ratio", "ratio_lower", "ratio_upper")
+# What the page has of an expectation.
+_CURVE = ("share", "uplift", "lower", "upper", "reliable", "declined")
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,8 @@ def summarise_model(
         control=_arm(columns, columns.control),
         model=model.model_name,
     )
-    return summary_of(evidence or model.evidence, names=names, economy=economy, share=share)
+    found = summary_of(evidence or model.evidence, names=names, economy=economy, share=share)
+    return found | {"banner": found["banner"] or model.warning}
 
 
 def _arm(columns: ColumnNames, label: str) -> str:
@@ -153,6 +157,11 @@ def summarise(
     (95% interval 45% to 54%, for all shares at once); the same number picked at random would give
     30%.
     """
+    if certificate is not None and not hasattr(certificate, "gain_lower_bound"):
+        raise TypeError(
+            f"certificate should come from auucmax.certify, got {type(certificate).__name__}. "
+            f"Pass what it returned."
+        )
     rows = check_rows(y, score, treatment=treatment, control=control)
     codes = None if groups is None else check_groups(groups, len(rows.y))
     drivers = None
@@ -169,7 +178,7 @@ def summarise(
         predicted=None if calibration is None else calibration(rows.score),
         caveat=None if calibration is None else calibration.caveat,
         drivers=drivers,
-        certificate=_checked(certificate),
+        certificate=certificate,
         randomisation=randomisation,
         level=level,
         every_percent=True,
@@ -190,6 +199,7 @@ def summary_of(
     """The dictionary of the page; parameters as in :func:`summarise`."""
     names, economy = names or Names(), economy or Economy()
     at, facts = _grid_place(share), evidence.facts
+    # The slider of the page moves by whole per cents, whatever shares the evidence has kept.
     own, known = evidence.expected.share, evidence.expected.on(EVERY_PERCENT)
     found = known.plan(
         n_people=economy.cohort,
@@ -202,26 +212,34 @@ def summary_of(
         "kind": "auucmax report",
         "version": VERSION,
         "level": facts["level"],
-        "names": names.to_dict(),
+        "names": names.to_dict() | {"gain": short(_gain(names, facts["rows"]["lower_is_better"]))},
+        "failed_check": facts["failed_check"],
+        "banner": facts["failed_check"],
         "rows": facts["rows"] | {"doubt": facts["doubt"]},
         "unit": _unit(known, binary=facts["rows"]["binary"]),
         "randomisation": facts["randomisation"],
         "effect": facts["effect"],
         "score": {"levels": facts["score_levels"]},
         "auuc": dict(facts["auuc"]),
-        "curve": _curve(known),
+        "curve": {name: getattr(known, name) for name in _CURVE}
+        | {"random": known.share * known.uplift[-1]},
         "rivals": [
             rival | {"uplift": np.interp(EVERY_PERCENT, own, rival["uplift"])}
             for rival in facts["rivals"]
         ],
         "plan": _describe_plan(found, economy, risk),
-        "headline": _headline(known, at, _ratio_at(facts["ratio"], own, at)),
+        "headline": _headline(known, at, facts["ratio"], own, facts["failed_check"] is not None),
         "deciles": facts["deciles"],
         "drivers": facts["drivers"],
         "certificate": facts["certificate"],
         "notes": list(facts["notes"]),
     }
     return _with_sentences(dict(plain(summary)))
+
+
+def _gain(names: Names, lower_is_better: bool) -> str:
+    """What there is more of if treatment works."""
+    return f"{names.outcome} avoided" if lower_is_better else names.outcome
 
 
 def _grid_place(share: float) -> int:
@@ -241,34 +259,25 @@ def _unit(known: Expectation, *, binary: bool) -> dict[str, Any]:
     return {"scale": scale, "digits": digits, "per": "per 100 people" if binary else "per person"}
 
 
-def _curve(known: Expectation) -> dict[str, Any]:
-    return {
-        "share": known.share,
-        "uplift": known.uplift,
-        "lower": known.lower,
-        "upper": known.upper,
-        "random": known.share * known.uplift[-1],
-        "critical": known.critical,
-        "reliable": known.reliable,
-    }
-
-
-def _ratio_at(ratios: Sequence[Sequence[float] | None], share: Floats, at: int) -> Sequence[Any]:
-    """The part of the whole effect at a whole per cent, with its interval; straight in between."""
-    if any(ratio is None for ratio in ratios):
-        return None, None, None
-    return [float(np.interp(at / 100, share, column)) for column in np.array(ratios).T]
-
-
-def _headline(known: Expectation, at: int, ratio: Sequence[Any]) -> dict[str, Any]:
-    """The same numbers as the curve and the plan have at this share."""
-    found = {
-        "share": known.share[at],
-        "gain": known.uplift[at],
-        "lower": known.lower[at],
-        "upper": known.upper[at],
-    }
-    return found | dict(zip(("ratio", "ratio_lower", "ratio_upper"), ratio, strict=True))
+def _headline(
+    known: Expectation,
+    at: int,
+    ratios: Sequence[Sequence[float] | None],
+    own: Floats,
+    is_void: bool,
+) -> dict[str, Any]:
+    """The numbers of the curve at a whole per cent, and the part of the whole effect there."""
+    curve = {"share": known.share, "gain": known.uplift, "lower": known.lower, "upper": known.upper}
+    found: dict[str, Any] = {name: values[at] for name, values in curve.items()}
+    found |= dict.fromkeys(_RATIO)
+    if is_void:  # the rows are not those of a trial
+        found |= dict.fromkeys(("gain", "lower", "upper"))
+    elif ratios[-1] is not None and known.reliable[at]:
+        # Between the shares at which it was kept, a straight line.
+        kept = [place for place, ratio in enumerate(ratios) if ratio is not None]
+        columns = zip(_RATIO, np.array([ratios[place] for place in kept]).T, strict=True)
+        found |= {name: np.interp(at / 100, own[kept], column) for name, column in columns}
+    return found
 
 
 def _describe_plan(found: Plan, economy: Economy, risk: Floats | None) -> dict[str, Any]:
@@ -284,6 +293,7 @@ def _describe_plan(found: Plan, economy: Economy, risk: Floats | None) -> dict[s
     money = ["profit", "profit_lower", "profit_upper"]
     plan: dict[str, Any] = {name: table[name].tolist() for name in ("share", *names)}
     plan |= {name: table[name].tolist() if economy.has_profit else None for name in money}
+    # Decimals by what is uncertain, not by what is large: more of them would feign precision.
     error = found.n_people * float(found.expected.standard_error.max())
     price = max(economy.cost or 0.0, (economy.value or 0.0) * error)
     plan |= {
@@ -300,15 +310,6 @@ def _describe_plan(found: Plan, economy: Economy, risk: Floats | None) -> dict[s
         "digits": {"gain": digits_for(error), "money": 0 if price >= 20 else 2},
     }
     return dict(plain(plan))
-
-
-def _checked(certificate: Certificate | None) -> Certificate | None:
-    if certificate is None or hasattr(certificate, "gain_lower_bound"):
-        return certificate
-    raise TypeError(
-        f"certificate should come from auucmax.certify, got {type(certificate).__name__}. "
-        f"Pass what it returned."
-    )
 
 
 def _with_sentences(summary: dict[str, Any]) -> dict[str, Any]:

@@ -9,14 +9,14 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, check_whole
 from auucmax.data.databases import connect, duckdb_select, quoted
-from auucmax.data.reading import check_no_query, locate_files
+from auucmax.data.reading import by_duckdb, locate_files
 from auucmax.data.table_errors import (
     TableError,
     changed_message,
@@ -66,8 +66,7 @@ class ArrowColumns:
         """
         check_two(treatment, outcome, name)
         _check_arms(treated, control)
-        _check_outcome(outcome, schema.field(outcome).type)
-        _check_treatment(treatment, schema.field(treatment).type, named=treated is not None)
+        _check_kinds(schema, outcome, treatment, named=treated is not None)
         kinds = {column: schema.field(column).type for column in features}
         texts = [column for column, kind in kinds.items() if _width(kind) is None]
         if texts or not kinds:
@@ -76,15 +75,12 @@ class ArrowColumns:
                 + (f"{texts[0]!r} of type {_short(kinds[texts[0]])}" if texts else "none")
                 + ". Name columns of numbers, or encode it first."
             )
-        single = _is_single(kinds.values())
-        return cls(
-            tuple(features),
-            outcome,
-            treatment,
-            "float32" if single else "float64",
-            None if treated is None else arm_text(treated),
-            None if control is None else arm_text(control),
-        )
+        # Single precision where numpy would make one float32 matrix of these columns.
+        small = all(_width(kind) == 4 and str(kind) != "bool" for kind in kinds.values())
+        single = small and "float" in map(str, kinds.values())
+        labels = (None if label is None else arm_text(label) for label in (treated, control))
+        dtype = "float32" if single else "float64"
+        return cls(tuple(features), outcome, treatment, dtype, *labels)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -169,24 +165,23 @@ def _check_arms(treated: Any, control: Any) -> None:
         )
 
 
-def _check_outcome(name: str, kind: Any) -> None:
+def _check_kinds(schema: Any, outcome: str, treatment: str, *, named: bool) -> None:
+    kind = schema.field(outcome).type
     if _width(kind) is None:
         raise TableError(
-            f"the column {name!r} should hold numbers or booleans, for it is the outcome, got type "
-            f"{_short(kind)}. Convert it first."
+            f"the column {outcome!r} should hold numbers or booleans, for it is the outcome, got "
+            f"type {_short(kind)}. Convert it first."
         )
-
-
-def _check_treatment(name: str, kind: Any, *, named: bool) -> None:
+    kind = schema.field(treatment).type
     if not _is_label(kind):
         raise TableError(
-            f"the column {name!r} should hold numbers, booleans, texts or dates, for it is the "
-            f"treatment, got type {_short(kind)}. Convert it first."
+            f"the column {treatment!r} should hold numbers, booleans, texts or dates, for it is "
+            f"the treatment, got type {_short(kind)}. Convert it first."
         )
     if not named and _width(kind) is None:
         raise TableError(
-            f"the column {name!r} should be 0 or 1 in every row, got type {_short(kind)}. Name the "
-            f"two arms with treated= and control=."
+            f"the column {treatment!r} should be 0 or 1 in every row, got type {_short(kind)}. "
+            f"Name the two arms with treated= and control=."
         )
 
 
@@ -216,15 +211,6 @@ def _width(kind: Any) -> int | None:
     return 8 if types.is_float64(kind) or types.is_decimal(kind) else None
 
 
-def _is_single(kinds: Iterable[Any]) -> bool:
-    """Whether numpy would make one float32 matrix of columns of these Arrow types."""
-    import pyarrow.types as types
-
-    found = list(kinds)
-    small = [kind for kind in found if _width(kind) == 4 and not types.is_boolean(kind)]
-    return len(small) == len(found) and any(map(types.is_float32, found))
-
-
 def _numbers(column: Any) -> NDArray[Any]:
     """An Arrow column as numbers, missing ones as NaN."""
     values = _in_one(column).to_numpy(zero_copy_only=False)
@@ -239,14 +225,6 @@ def _in_one(column: Any) -> Any:
 BATCH_BYTES = 2**24  #: of the features of a batch
 MAX_BATCH_ROWS = 2**18
 _LONGEST = 2**31 - 1  # rows of a batch that may be asked for
-
-
-class _Reader(Protocol):
-    """Arrow record batches of a table, from its first row to its last."""
-
-    def schema(self) -> Any: ...
-
-    def batches(self, columns: Sequence[str], n_rows: int) -> Generator[Any, None, None]: ...
 
 
 @dataclass(frozen=True)
@@ -296,23 +274,15 @@ class _Query:
     database: str
     name: str
 
-    @classmethod
-    def of(cls, database: str, query: str | None, name: str) -> _Query:
-        with (
-            one_line(name, "a DuckDB database and the query one of it", "Check both."),
-            connect(database, read_only=True) as db,
-        ):
-            return cls(duckdb_select(db, query, name), database, name)
-
     def schema(self) -> Any:
-        with connect(self.database, read_only=True) as db:
+        with connect(self.database) as db:
             return db.sql(f"SELECT * FROM ({self.sql}) LIMIT 0").to_arrow_table().schema
 
     def batches(self, columns: Sequence[str], n_rows: int) -> Generator[Any, None, None]:
         chosen = ", ".join(map(quoted, columns))
         with (
             one_line(self.name, "a database whose query runs to its end", "Mend the query."),
-            connect(self.database, read_only=True) as db,
+            connect(self.database) as db,
         ):
             yield from db.sql(f"SELECT {chosen} FROM ({self.sql})").to_arrow_reader(n_rows)
 
@@ -325,7 +295,7 @@ class ArrowRows(Rows):
     reading that gives other rows than the first one is an error at its end.
     """
 
-    reader: _Reader
+    reader: _ParquetFiles | _Query
     columns: ArrowColumns
     name: str
     batch_rows: int
@@ -384,12 +354,6 @@ def _arm_counts(batch: Batch) -> NDArray[np.int64]:
     return np.array([len(batch.y) - n_treated, n_treated])
 
 
-def _usual_rows(rows: ArrowColumns) -> int:
-    """Rows of a batch, if nobody asks for another number."""
-    width = np.dtype(rows.dtype).itemsize * len(rows.features)
-    return int(np.clip(BATCH_BYTES // width, 1, MAX_BATCH_ROWS))
-
-
 def stream_table(
     source: str | Path,
     *,
@@ -441,13 +405,13 @@ def stream_table(
     """
     if batch_rows is not None:
         batch_rows = check_whole(batch_rows, "batch_rows", 1, _LONGEST)
-    files, kind, name = locate_files(str(source))
-    reader: _Reader
+    files, kind, name = locate_files(str(source), query)
+    reader: _ParquetFiles | _Query
     if kind == "parquet":
-        check_no_query(query, name)
         reader = _ParquetFiles(tuple(files))
     elif kind == "database":
-        reader = _Query.of(files[0], query, name)
+        with by_duckdb(files, kind, name) as db:
+            reader = _Query(duckdb_select(db, query, name), files[0], name)
     else:
         raise TableError(
             f"{name} should be Parquet files or a DuckDB database to be read batch by batch, got "
@@ -461,4 +425,6 @@ def stream_table(
     columns = ArrowColumns.of(
         schema, chosen, outcome, treatment, treated=treated, control=control, name=name
     )
-    return ArrowRows(reader, columns, name, batch_rows or _usual_rows(columns))
+    width = np.dtype(columns.dtype).itemsize * len(columns.features)
+    usual = int(np.clip(BATCH_BYTES // width, 1, MAX_BATCH_ROWS))
+    return ArrowRows(reader, columns, name, batch_rows or usual)

@@ -22,14 +22,15 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from auucmax._asking import drive
+from auucmax._files import private_folder
 from auucmax._validation import Bools, Floats
-from auucmax.data.fingerprint import mix_bits, numbers_for
+from auucmax.data.hashing import mix_bits, numbers_for
 
 FIRST_KEY = 40  #: bits of the place of a row in its partition; those above are the partition's
 _BLOCK = 32  # rows that lie together
@@ -198,7 +199,8 @@ class _View(Rows):
         return list(totals.values)
 
     def cached(self) -> AbstractContextManager[Rows]:
-        own = getattr(self.source, "cached_view", None)  # rows that only summaries can leave
+        # Rows of a cluster must not come here: only summaries leave it, so it caches for itself.
+        own = getattr(self.source, "cached_view", None)
         return _on_disk(self) if own is None else own(self.steps, self.names)
 
     def keep_order(self) -> None:
@@ -259,13 +261,7 @@ def ask(question: Question[T]) -> T:
     >>> ask(mean(rows)), ask(together(mean(rows), mean(rows.map(np.square))))
     (2.5, [2.5, 9.166666666666666])
     """
-    try:
-        asked = next(question)
-        while True:
-            asked = question.send(_totals(asked))
-    except StopIteration as stop:
-        answer: T = stop.value
-        return answer
+    return drive(question, _totals)
 
 
 def together(*questions: Question[Any]) -> Question[list[Any]]:
@@ -344,6 +340,7 @@ def part_of(keys: Keys, n_parts: int, seed: int) -> NDArray[np.int64]:
 
 def hash_keys(keys: Keys, seed: int) -> Keys:
     """64 well-mixed bits of each key and the seed."""
+    # Keys are often 0, 1, 2, ...: mixed twice, neighbours and near seeds have nothing in common.
     start = mix_bits(np.array([seed], dtype=np.int64).view(np.uint64))
     found = np.empty_like(keys)
     for k in range(0, len(keys), _HASHED):
@@ -500,8 +497,8 @@ def _on_disk(rows: Rows) -> Iterator[Rows]:
     import pyarrow.parquet
 
     writer, dtype = None, np.dtype(np.float64)
-    with TemporaryDirectory(prefix="auucmax-") as folder:
-        file = Path(folder) / "rows.parquet"
+    with private_folder() as folder:
+        file = folder / "rows.parquet"
         try:
             for X, y, treated, keys, weight in rows.batches():
                 if not len(y):

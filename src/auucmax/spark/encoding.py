@@ -9,8 +9,8 @@ import numpy as np
 
 from auucmax.data.table_errors import TableError
 from auucmax.encoding.encoder import Column, TableEncoder
-from auucmax.encoding.kinds import infinite_numbers
-from auucmax.encoding.texts import END_ZEROS, MISSING_TEXTS, arm_text, other_spellings
+from auucmax.encoding.kinds import MOST_CODES, are_codes, infinite_numbers
+from auucmax.encoding.texts import END_ZEROS, MISSING_TEXTS, arm_text, level_text, other_spellings
 from auucmax.rows.arrow import CHECK_ARMS, ArrowColumns
 from auucmax.spark.frame import NAME, quoted
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
-MAX_ARMS = 10_000  #: different values of a treatment whose arms are named
+#: Different values of a treatment whose arms are named, and of numbers that are levels.
+MAX_VALUES = 10_000
 ACCURACY = 10_000  #: a median is first known to one rank in so many
 
 
@@ -54,15 +55,18 @@ def fit_encoder(
 ) -> TableEncoder:
     """The encoder, fitted to the columns of the rows of both arms: equal to one fitted in memory.
 
-    At most four jobs: the values of arms that are named, the levels of texts, the counts of all
-    columns with near quantiles, and the exact medians of numbers.
+    At most five jobs: the values of arms that are named, the levels of texts, the counts of all
+    columns with near quantiles, the values of columns that have few of them, and the exact medians
+    of numbers; and one for each column of numbers that the user takes for levels.
     """
     from pyspark.sql import functions as F
 
     kinds = _kinds(df, columns)
+    decided = {name: encoder.takes_for_levels(name, kind) for name, kind in kinds.items()}
     frame = _rows_of_arms(df, arms)
     levels = _levels(frame, kinds, encoder)
-    numbers = [name for name, kind in kinds.items() if kind != "category"]
+    valued = [name for name in kinds if decided[name] and name not in levels]
+    numbers = [name for name in kinds if name not in levels and name not in valued]
     parts = [_number(df, name).alias(f"x{k}") for k, name in enumerate(numbers)]
     parts += [F.col(quoted(name)).alias(f"t{k}") for k, name in enumerate(levels)]
     rows = frame.select(*parts)
@@ -74,24 +78,97 @@ def fit_encoder(
     found = rows.agg(*wanted).collect()[0]
     if not found.n:
         raise TableError(f"{NAME} should have rows of the two arms, got none. {CHECK_ARMS}")
-    for k, name in enumerate(numbers):
-        if n_infinite := found[f"x{k}"].n_infinite:
-            raise infinite_numbers(name, n_infinite)
-    medians = _medians(rows, {f"x{k}": found[f"x{k}"] for k in range(len(numbers))})
-    learnt = {}
+    learnt = _columns_of_values(df, frame, valued, encoder, found.n)
     for k, (name, own) in enumerate(levels.items()):
         counts = found[f"t{k}"].asDict()
-        learnt[name] = Column.of_texts(name, own, n_rows=found.n, **counts)
-    for k, name in enumerate(numbers):
-        summary = found[f"x{k}"]
-        learnt[name] = Column(
-            name,
-            kinds[name] if summary.n else "number",
-            has_missing=summary.n < found.n,
-            varies=summary.low != summary.high,
-            fill=medians.get(f"x{k}"),
-        )
+        learnt[name] = Column.of_levels(name, own, n_rows=found.n, **counts)
+    summaries = {name: found[f"x{k}"] for k, name in enumerate(numbers)}
+    undecided = [n for n in numbers if kinds[n] == "number" and decided[n] is None]
+    learnt |= _numeric_columns(rows, summaries, undecided, encoder, found.n, kinds)
     return encoder.fit_columns([learnt[name] for name in kinds])
+
+
+def _numeric_columns(
+    rows: DataFrame,
+    summaries: Mapping[str, Any],
+    undecided: Sequence[str],
+    encoder: TableEncoder,
+    n_rows: int,
+    kinds: Mapping[str, str],
+) -> dict[str, Column]:
+    """Columns of numbers, booleans and dates, x0, x1, ... of ``rows``; some may hold codes."""
+    places = {name: f"x{k}" for k, name in enumerate(summaries)}
+    for name, summary in summaries.items():
+        if summary.n_infinite:
+            raise infinite_numbers(name, summary.n_infinite)
+    # The estimate of so few different values is never too large.
+    few = [name for name in undecided if summaries[name].n_about <= MOST_CODES]
+    counts = _counts_of_few(rows, [places[name] for name in few])
+    learnt = {
+        name: encoder.column_of_codes(name, {int(v): n for v, n in own.items()}, n_rows)
+        for name in few
+        if are_codes(own := counts[places[name]], int(encoder.min_level_rows))
+    }
+    others = {name: own for name, own in summaries.items() if name not in learnt}
+    medians = _medians(rows, {places[name]: own for name, own in others.items()})
+    return learnt | {
+        name: Column(
+            name,
+            kinds[name] if own.n else "number",
+            has_missing=own.n < n_rows,
+            varies=own.low != own.high,
+            fill=medians.get(places[name]),
+        )
+        for name, own in others.items()
+    }
+
+
+def _columns_of_values(
+    df: DataFrame, frame: DataFrame, names: Sequence[str], encoder: TableEncoder, n_rows: int
+) -> dict[str, Column]:
+    """Numbers and booleans that the user takes for levels, by the texts of their values."""
+    from pyspark.sql.types import FloatType, NumericType
+
+    fields = [df.select(quoted(name)).schema[0].dataType for name in names]
+    learnt = {}
+    for name, field in zip(names, fields, strict=True):
+        texts: dict[str, int] = {}
+        for value, n in _value_counts(frame, name):
+            # As in _rows_of_arms: the text of a single float is of its own digits.
+            text = level_text(np.float32(value) if isinstance(field, FloatType) else value)
+            texts[text] = texts.get(text, 0) + n
+        learnt[name] = encoder.column_of_texts(
+            name, texts, n_rows, takes_new=isinstance(field, NumericType)
+        )
+    return learnt
+
+
+def _counts_of_few(rows: DataFrame, names: Sequence[str]) -> dict[str, dict[float, int]]:
+    """Rows of each value, of columns of numbers that have few different ones: one job."""
+    from pyspark.sql import functions as F
+
+    counts: dict[str, dict[float, int]] = {name: {} for name in names}
+    if names:
+        cells = rows.unpivot([], [F.col(name) for name in names], "column", "value")
+        known = cells.where(F.col("value").isNotNull())
+        for row in known.groupBy("column", "value").count().collect():
+            counts[row["column"]][row["value"]] = row["count"]
+    return counts
+
+
+def _value_counts(frame: DataFrame, name: str) -> list[tuple[Any, int]]:
+    """The values of a column that are there, and the rows of each: one job."""
+    from pyspark.sql import functions as F
+
+    values = frame.groupBy(F.col(quoted(name)).alias("value")).count()
+    found = values.limit(MAX_VALUES + 1).collect()
+    if len(found) > MAX_VALUES:
+        raise TableError(
+            f"the column {name!r} should have few different values, for these are levels, got more "
+            f"than {MAX_VALUES:,}. Leave it out of categorical, or convert it to texts."
+        )
+    known = [row for row in found if row["value"] is not None and row["value"] == row["value"]]
+    return [(row["value"], row["count"]) for row in known]
 
 
 def _rows_of_arms(df: DataFrame, arms: ArrowColumns) -> DataFrame:
@@ -102,10 +179,10 @@ def _rows_of_arms(df: DataFrame, arms: ArrowColumns) -> DataFrame:
     if arms.treated is None:
         return df
     column = df.select(F.col(quoted(arms.treatment)).alias("arm"))
-    found = column.where("arm is not null").distinct().limit(MAX_ARMS + 1).collect()
-    if len(found) > MAX_ARMS:
+    found = column.where("arm is not null").distinct().limit(MAX_VALUES + 1).collect()
+    if len(found) > MAX_VALUES:
         raise TableError(
-            f"the column {arms.treatment!r} should name the arms, got more than {MAX_ARMS:,} "
+            f"the column {arms.treatment!r} should name the arms, got more than {MAX_VALUES:,} "
             f"different values. Check that it is the treatment."
         )
     # Python has one kind of floats; the text of a single one is of its own digits.
@@ -180,6 +257,7 @@ def _summaries(x: SparkColumn) -> list[SparkColumn]:
     return [
         F.count(x).alias("n"),
         F.count_if(is_infinite).alias("n_infinite"),
+        F.approx_count_distinct(x + F.lit(0.0)).alias("n_about"),  # -0 is 0
         F.min(x).alias("low"),
         F.max(x).alias("high"),
         near.alias("near"),

@@ -63,16 +63,12 @@ def arrow_columns(
     control: Any = None,
 ) -> ArrowColumns:
     """As :meth:`ArrowColumns.of`, of a DataFrame."""
-    schema = arrow_schema(frame, list(dict.fromkeys([*features, outcome, treatment])))
+    types = import_optional("pyspark.sql.pandas.types", extra="spark")
+    columns = dict.fromkeys([*features, outcome, treatment])
+    schema = types.to_arrow_schema(frame.select(*map(quoted, columns)).schema)
     return ArrowColumns.of(
         schema, features, outcome, treatment, treated=treated, control=control, name=NAME
     )
-
-
-def arrow_schema(frame: DataFrame, columns: Sequence[str]) -> Any:
-    """The Arrow schema of some columns."""
-    types = import_optional("pyspark.sql.pandas.types", extra="spark")
-    return types.to_arrow_schema(frame.select(*map(quoted, columns)).schema)
 
 
 def quoted(column: str) -> str:

@@ -16,8 +16,8 @@ from sklearn.pipeline import Pipeline
 from auucmax import bounds
 from auucmax._validation import Floats, check_choice, check_level, check_whole
 from auucmax.bounds.certify import check_histogram_method
-from auucmax.bounds.held_out import candidates_compared, record_of
-from auucmax.data.fingerprint import Fingerprint, fingerprint
+from auucmax.bounds.held_out import record_of
+from auucmax.data.seen import RowSet
 from auucmax.data.table_errors import TableError, check_columns
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.auucmax import AUUCMax
@@ -74,9 +74,8 @@ def fit(
     model = AUUCMax() if model is None else clone(model)
     names = check_frame(df, features, treatment, outcome)
     if encoder is None and not needs_encoder(df, names):
-        rows: Rows = SparkRows(
-            df, TableRows(arrow_columns(df, names, treatment, outcome, treated, control))
-        )
+        columns = arrow_columns(df, names, treatment, outcome, treated, control)
+        rows: Rows = SparkRows(df, TableRows(columns))
         with rows.cached() if cache else nullcontext(rows) as ready:
             return model.fit(ready)
     arms = _arms(df, treatment, outcome, treated, control)
@@ -169,8 +168,8 @@ def certify(
     """How good the ranking is at least, with probability 1 - delta, in two jobs, or three.
 
     ``df`` holds rows that the score was not fitted on, nor chosen with. A model of this package,
-    also inside a Pipeline or a search, remembers a fingerprint of its rows, and is not certified on
-    them. Nothing is known of a column of scores, nor of a TrialModel that was loaded from a file.
+    also inside a Pipeline or a search, and one that was loaded from a file, remembers hashes of its
+    rows, and is not certified on them. Nothing is known of a column of scores.
     ``options`` are method, joint, n_candidates and outcome_range of :func:`auucmax.certify`; the
     rest as in :func:`evaluate`.
     """
@@ -194,15 +193,15 @@ def _candidates_of(
     # Names matter to nobody here, their number does: it is known only of what no step makes anew.
     names = raw if not seen.steps else tuple(f"x{k}" for k in range(seen.n_features or 0))
     rows = SparkRows(df, TableRows(arms, raw)).map(seen, names)
-    (found,) = rows.total(_fingerprint)
-    return candidates_compared(record, found)
+    (found,) = rows.total(_row_set)
+    return record.candidates_compared(found)
 
 
-def _fingerprint(batch: Batch) -> Fingerprint:
+def _row_set(batch: Batch) -> RowSet:
     X = batch.X
     if isinstance(X, np.ndarray) and X.dtype == object:  # of a frame: each column has its type
         X = pd.DataFrame(X).infer_objects()
-    return fingerprint(X, batch.y, batch.treated)
+    return RowSet.of(X, batch.y, batch.treated)
 
 
 def _histogram(

@@ -26,13 +26,8 @@ import pandas as pd
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from auucmax._validation import (
-    Bools,
-    Floats,
-    check_column,
-    check_shares,
-    check_whole,
-)
+from auucmax._json import plain as plain_json
+from auucmax._validation import Bools, Floats, check_column, check_shares, check_whole
 from auucmax.evaluation.curves import UpliftBand
 from auucmax.evaluation.levels import Levels
 from auucmax.targeting.policy import Selection, check_money, rounding_of
@@ -43,8 +38,6 @@ EVERY_PERCENT = np.linspace(0, 1, 101)
 SHARES = np.concatenate([[0.0], np.arange(5, 101) / 100])
 LARGE_SHIFT = 0.1
 FINE = 0.02  # between two shares that are no farther apart the curve hardly moves
-# Rows with and without the outcome that each arm needs before a normal interval is believed.
-ENOUGH_EVENTS, ENOUGH_ROWS = 10, 30
 
 
 class PlanRow(NamedTuple):
@@ -118,6 +111,7 @@ class ScoreQuantiles:
     def of_levels(cls, levels: Levels) -> Self:
         """The quantiles of sorted rows, each counted by its weight."""
         weight = levels.ranked.rank_weight
+        # Kish's effective size: unequal weights tell less than as many equal ones.
         n_rows = levels.n_rows if weight is None else weight.sum() ** 2 / np.sum(weight**2)
         own = np.diff(levels.ranked.ranking.from_top(weight))
         return cls._of_weights(levels.scores[::-1], own, float(n_rows))
@@ -149,6 +143,7 @@ class ScoreQuantiles:
         inside = (share[:, None] >= self.above[large]) & (share[:, None] <= self.reach[large])
         kept = np.concatenate([~inside.any(axis=1), np.ones(int(large.sum()), dtype=bool)])
         order = np.flatnonzero(kept)[np.lexsort((-score[kept], above[kept]))]
+        # Means around neighbouring shares may tie with a level: scores must decrease strictly.
         lowest = np.minimum.accumulate(score[order])
         order = order[np.concatenate([[True], score[order][1:] < lowest[:-1]])]
         return replace(self, score=score[order], above=above[order], reach=reach[order])
@@ -202,9 +197,10 @@ class Expectation:
     """What treating the top share of the trial's people brings, at a grid of shares.
 
     ``share`` (J,) starts with 0 and ends with 1 (the grid of a plan may lack the 1); ``uplift``
-    (J,) is the curve there and ``standard_error`` (J,) its own; ``critical`` is the multiple of it
-    that covers at all shares together. ``reliable``
-    (J,): whether the trial has rows enough for an interval at this share. ``scores``: those that
+    (J,) is the curve there and ``standard_error`` (J,) its own; ``lower`` and ``upper`` (J,) are
+    the ends of the intervals that hold at all shares together. ``reliable`` (J,): whether the trial
+    has rows enough for an interval at this share; if not, its ends are not numbers, and
+    ``declined`` says why. ``scores``: those that
     cut off shares of the trial. ``step``: how far apart the shares are at which numbers were kept,
     0 if all were. Between two shares of the grid the curve is a straight line: the
     effect of treating the smaller share or the larger one, by the toss of a coin.
@@ -213,21 +209,19 @@ class Expectation:
     share: Floats
     uplift: Floats
     standard_error: Floats
-    reliable: Bools
+    lower: Floats
+    upper: Floats
     scores: ScoreQuantiles
-    critical: float
     level: float
     n_rows: int
     step: float = 0.0
+    declined: str | None = None
 
     @classmethod
     def of_band(
         cls, band: UpliftBand, levels: Levels, scores: ScoreQuantiles | None = None
     ) -> Self:
-        """From the band of some rows, sorted; ``scores``: others than those of the rows.
-
-        ValueError if there are too few rows for an error.
-        """
+        """From the band of some rows, sorted; ``scores``: others than those of the rows."""
         if not np.isfinite(band.standard_error).all():
             raise ValueError(
                 "a plan should have at least two rows (with groups, two clusters) of each arm, got "
@@ -237,22 +231,18 @@ class Expectation:
             share=band.share,
             uplift=band.uplift,
             standard_error=band.standard_error,
-            reliable=reliable_shares(levels, band.share),
+            lower=band.simultaneous_lower,
+            upper=band.simultaneous_upper,
             scores=ScoreQuantiles.of_levels(levels) if scores is None else scores,
-            critical=band.critical,
             level=band.level,
             n_rows=levels.n_rows,
+            declined=band.declined,
         )
 
     @property
-    def lower(self) -> Floats:
-        """Lower ends of the intervals that hold at all shares together."""
-        return self.uplift - self.critical * self.standard_error
-
-    @property
-    def upper(self) -> Floats:
-        """Upper ends of the intervals that hold at all shares together."""
-        return self.uplift + self.critical * self.standard_error
+    def reliable(self) -> Bools:
+        """Whether there is an interval at each share; nobody treated (0) has none to need."""
+        return np.isfinite(self.lower) & (self.share > 0)
 
     def on(self, share: ArrayLike) -> Expectation:
         """The same on another grid: straight lines between the shares of this one.
@@ -261,13 +251,19 @@ class Expectation:
         share is reliable if the one before it is, or one that equals it.
         """
         grid = np.asarray(share, dtype=np.float64)
-        before = np.searchsorted(self.share, grid + 1e-9, side="right") - 1
+        known = self.reliable[np.searchsorted(self.share, grid + 1e-9, side="right") - 1]
+        # The more people are in the top, the more is known: after a reliable share all are.
+        lower, upper = (
+            np.where(known, np.interp(grid, self.share, np.nan_to_num(end)), np.nan)
+            for end in (self.lower, self.upper)
+        )
         return replace(
             self,
             share=grid,
             uplift=np.interp(grid, self.share, self.uplift),
             standard_error=np.interp(grid, self.share, self.standard_error),
-            reliable=self.reliable[before],
+            lower=np.where(grid == 0, 0.0, lower),
+            upper=np.where(grid == 0, 0.0, upper),
         )
 
     def is_reliable(self, share: float) -> bool:
@@ -298,6 +294,7 @@ class Expectation:
         ``share``: more of them. ``only_reliable``: the best share is one that is reliable.
         """
         worth, price = check_money(value, "value"), check_money(cost, "cost")
+        # Shares that are added lie on the straight lines of the grid: no other row changes.
         more = np.atleast_1d(np.asarray(share, dtype=np.float64))
         on = self if not len(more) else self.on(_different([*self.share, *more]))
         threshold, inside = self.scores.cut(on.share)
@@ -306,6 +303,7 @@ class Expectation:
             size = check_whole(n_people, "n_people", 1)
             n_treated = np.rint(on.share * size).astype(np.intp)
         else:
+            # A cohort with other scores has more or fewer people above a threshold of the trial.
             cohort = np.sort(check_column(new_score, "new_score"))
             size = len(cohort)
             n_above = size - np.searchsorted(cohort, threshold, side="right")
@@ -316,60 +314,66 @@ class Expectation:
                 warnings.warn(_shift_message(shift), UserWarning, stacklevel=3)
         table = _table(on, threshold, n_treated, worth, price)
         allowed = on.reliable | (on.share == 0) if only_reliable else np.ones(len(table), bool)
-        best, cautious = _peaks(table, np.flatnonzero(allowed))
+        best, cautious = (_row(table, int(table[name].where(allowed).argmax())) for name in _PEAKS)
         return Plan(table, best, cautious, worth, price, size, on, shift)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: numbers and lists of them."""
-        return {
+        found = {
             name: value.tolist() if isinstance(value, np.ndarray) else value
             for name, value in (vars(self) | vars(self.scores)).items()
             if name not in ("scores", "n_rows")
         } | {"n_rows": self.n_rows, "n_scores": self.scores.n_rows}
+        for name in _ENDS:
+            found[name] = [value if np.isfinite(value) else None for value in found[name]]
+        return found
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """What :meth:`to_dict` wrote; ValueError for anything that it cannot have written."""
-        arrays = {name: check_column(plain[name], name) for name in _NUMBERS}
-        numbers = {name: plain[name] for name in ("critical", "level", "step")}
-        reliable = np.array(plain["reliable"])
-        share, score = arrays["share"], arrays["score"]
-        same = {len(share), len(arrays["uplift"]), len(arrays["standard_error"]), len(reliable)}
+        curve: dict[str, Any] = {name: check_column(plain[name], name) for name in _CURVE}
+        ends = [value if isinstance(value, list) else [] for value in map(plain.get, _ENDS)]
+        missing = [value is None for value in ends[0]]
+        for name, values in zip(_ENDS, ends, strict=True):
+            filled = [0.0 if value is None else value for value in values]
+            curve[name] = check_column(filled, name)
+        score, above, reach = (check_column(plain[name], name) for name in _SCORES)
+        numbers, declined = {name: plain[name] for name in _SINGLE}, plain["declined"]
+        share = curve["share"]
         right = (
-            len(same) == 1
-            and reliable.dtype == bool
-            and reliable.ndim == 1
-            and len({len(score), len(arrays["above"]), len(arrays["reach"])}) == 1
+            {array.shape for array in curve.values()} == {share.shape}
+            and [value is None for value in ends[1]] == missing
+            # After a share with an interval all have one; nobody treated always does.
+            and not missing[0]
+            and missing[1:] == sorted(missing[1:], reverse=True)
+            and (curve["lower"] <= curve["upper"]).all()
+            and isinstance(declined, str | None)
+            and len(score) == len(above) == len(reach)
             and (np.diff(share) > 0).all()
             and (share[0], share[-1]) == (0, 1)
             and (np.diff(score) < 0).all()
-            and (arrays["standard_error"] >= 0).all()
-            and (arrays["above"][0], arrays["reach"][-1]) == (0, 1)
-            and (arrays["above"] <= arrays["reach"]).all()
-            and (arrays["reach"][:-1] <= arrays["above"][1:]).all()
-            and all(np.abs(array).max() <= LARGEST_NUMBER for array in arrays.values())
+            and (curve["standard_error"] >= 0).all()
+            and (above[0], reach[-1]) == (0, 1)
+            and (above <= reach).all()
+            and (reach[:-1] <= above[1:]).all()
+            and all(np.abs(a).max() <= LARGEST_NUMBER for a in (*curve.values(), score))
             and all(type(value) in (int, float) for value in numbers.values())
             and 0 < numbers["level"] < 1
             and all(0 <= value <= LARGEST_NUMBER for value in numbers.values())
         )
         if not right:
             raise ValueError("an expectation should have shares, a curve and scores, got others.")
-        n_rows = check_whole(plain["n_rows"], "n_rows", 1)
-        n_scores = check_whole(plain["n_scores"], "n_scores", 1)
-        return cls(
-            share=share,
-            uplift=arrays["uplift"],
-            standard_error=arrays["standard_error"],
-            reliable=reliable,
-            scores=ScoreQuantiles(score, arrays["above"], arrays["reach"], n_scores),
-            critical=numbers["critical"],
-            level=numbers["level"],
-            n_rows=n_rows,
-            step=numbers["step"],
-        )
+        n_rows, n_scores = (check_whole(plain[n], n, 1) for n in ("n_rows", "n_scores"))
+        scores = ScoreQuantiles(score, above, reach, n_scores)
+        curve |= {name: np.where(missing, np.nan, curve[name]) for name in _ENDS}
+        return cls(**curve, **numbers, scores=scores, n_rows=n_rows, declined=declined)
 
 
-_NUMBERS = ("share", "uplift", "standard_error", "score", "above", "reach")
+# What a file has of an expectation: its curve, its scores, and single numbers.
+_CURVE, _SCORES = ("share", "uplift", "standard_error"), ("score", "above", "reach")
+_ENDS = ("lower", "upper")
+_SINGLE = ("level", "step")
+_PEAKS = ("profit", "profit_lower")  # by which a share is best, and cautious
 
 
 @dataclass(frozen=True)
@@ -430,20 +434,28 @@ class Plan:
             f" The trial has so few rows of an arm that numbers are kept at every "
             f"{self.expected.step:.0%} of its people only; between, the curve is a straight line."
         )
+        why = self.expected.declined
+        without = "" if why is None else f" Some intervals cannot be said: {why}."
         return (
             f"People and cost are those of {who}. Effects are those of the trial's people above "
             f"the same threshold, from {self.n_rows:,} rows that were not learnt from: they carry "
             f"over as far as the people treated are like those. Intervals have level "
             f"{self.level:.0%} for all shares together and allow for chance in the trial, not for "
-            f"a cohort that is different.{coarse if self.expected.step > FINE else ''}"
+            f"a cohort that is different.{coarse if self.expected.step > FINE else ''}{without}"
         )
 
     def __str__(self) -> str:
-        lines = [_sentence("highest expected profit", self.best)]
-        if self.cautious.n_treated:
-            lines.append(_sentence("highest lower limit of profit", self.cautious))
-        else:
-            lines.append(
+        lines = [
+            f"{title}: treat {row.n_treated:,} people (top {row.share:.1%}), cost {row.cost:,.2f}, "
+            f"incremental outcomes {row.gain:,.1f} ({_ends(row.gain_lower, row.gain_upper, 1)}), "
+            f"profit {row.profit:,.2f} ({_ends(row.profit_lower, row.profit_upper, 2)})"
+            for title, row in (
+                ("highest expected profit", self.best),
+                ("highest lower limit of profit", self.cautious),
+            )
+        ]
+        if not self.cautious.n_treated:
+            lines[1] = (
                 "highest lower limit of profit: treat nobody; at no share of the grid is a profit "
                 f"sure at level {self.level:.0%}"
             )
@@ -451,18 +463,14 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: rows, the two peaks, shift and ``population``; None for what is infinite."""
-        return {
-            "rows": [_plain(_row(self.table, i)) for i in range(len(self.table))],
-            "best": _plain(self.best),
-            "cautious": _plain(self.cautious),
-            "value": self.value,
-            "cost": self.cost,
-            "n_people": self.n_people,
-            "n_rows": self.n_rows,
-            "level": self.level,
+        found = {
+            "rows": self.table.to_dict("records"),
+            "best": self.best._asdict(),
+            "cautious": self.cautious._asdict(),
             "shift": None if self.shift is None else self.shift._asdict(),
-            "population": self.population,
         }
+        same = ("value", "cost", "n_people", "n_rows", "level", "population")
+        return dict(plain_json(found | {name: getattr(self, name) for name in same}))
 
 
 def plan(
@@ -499,9 +507,9 @@ def plan(
     value, cost : of one unit of the outcome, and of treating one person; 0 or more.
     share : a share, or several, to add to the grid. Between two shares that are at most .02 apart
         that changes no other row.
-    shares : the grid, to which 0 is added; by default 0, .05, .06, ..., 1. The intervals are
-        asymptotic: they are not to be trusted at shares that hold fewer than some hundred rows of
-        an arm, or fewer than some tens of its people with an outcome other than 0.
+    shares : the grid, to which 0 is added; by default 0, .05, .06, ..., 1. Where the top share
+        holds too few rows or responders there is no interval: its ends are not numbers, and
+        ``expected.declined`` says why.
     level : of the intervals, for all shares of the grid together.
     outcome_model : predictions of y by a model fitted on other rows, or one number near the mean of
         y; narrows the intervals when y is far from 0, see :func:`auuc_score`.
@@ -516,86 +524,30 @@ def plan(
     >>> found = plan(trial.y, score, treatment=treatment, n_people=10_000, value=10, cost=0.2)
     >>> print(found)
     highest expected profit: treat 5,500 people (top 55.0%), cost 1,100.00, incremental outcomes
-    405.1 (348.1 to 462.0), profit 2,950.64 (2,381.24 to 3,520.05)
+    405.1 (348.1 to 462.1), profit 2,950.64 (2,380.95 to 3,521.22)
     highest lower limit of profit: ...
     People and cost are those of 10,000 people like those of the trial. ...
     >>> row = found.at(0.3)
     >>> row.n_treated, round(row.gain), round(row.gain_lower), round(row.gain_upper)
-    (3000, 221, 190, 252)
+    (3000, 221, 190, 253)
     """
     check_money(value, "value"), check_money(cost, "cost")
-    found = expect(
-        y,
-        score,
-        treatment=treatment,
-        share=share,
-        shares=shares,
-        level=level,
-        outcome_model=outcome_model,
-        sample_weight=sample_weight,
-        propensity=propensity,
-        groups=groups,
-        random_state=random_state,
-        control=control,
-    )
-    return found.plan(new_score=new_score, n_people=n_people, value=value, cost=cost)
-
-
-def expect(
-    y: ArrayLike,
-    score: ArrayLike,
-    *,
-    treatment: ArrayLike,
-    share: float | ArrayLike | None = None,
-    shares: ArrayLike | None = None,
-    level: float = 0.95,
-    outcome_model: float | ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    propensity: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    random_state: int | Generator | None = 0,
-    control: Any = None,
-) -> Expectation:
-    """What treating each share of the trial's people brings; parameters as in :func:`plan`."""
     if outcome_model is not None and np.ndim(outcome_model) == 0:
         outcome_model = np.full(len(check_column(y, "y")), outcome_model)
+    known = check_column(score, "score")  # thresholds are scores, not ranks
     levels = Levels.of(
-        y,
-        check_column(score, "score"),  # thresholds are scores, not ranks
-        treatment=treatment,
-        outcome_model=outcome_model,
-        groups=groups,
-        control=control,
-        sample_weight=sample_weight,
-        propensity=propensity,
-    )
-    own, grid = _grid(None, shares), _grid(share, shares)
-    band = levels.band(grid, level=level, random_state=random_state)
+        y, known, treatment=treatment, outcome_model=outcome_model, groups=groups,
+        control=control, sample_weight=sample_weight, propensity=propensity,
+    )  # fmt: skip
+    own = _different([0.0, *(SHARES if shares is None else check_shares(shares))])
+    grid = own if share is None else _different([*own, *check_shares(share)])
+    critical = None
     if len(grid) > len(own) and _is_fine(own, grid):
         # The multiple of the grid itself, so that one share more changes no other interval.
-        multiple = levels.band(own, level=level, random_state=random_state).critical
-        band = replace(band, critical=multiple)
-    return Expectation.of_band(band, levels)
-
-
-def reliable_shares(levels: Levels, share: Floats) -> Bools:
-    """Whether each top share holds enough rows of both arms for a normal approximation, (J,).
-
-    For a 0/1 outcome, 10 rows with it and 10 without in each arm; otherwise 30 rows in each arm.
-    """
-    treated, y = levels.ranked.treated[::-1], levels.ranked.y[::-1]
-    cells, least = [treated, ~treated], ENOUGH_ROWS
-    if np.isin(y, (0, 1)).all():
-        cells = [arm & (y == value) for arm in cells for value in (0.0, 1.0)]
-        least = ENOUGH_EVENTS
-    count = np.min([np.concatenate([[0], np.cumsum(cell)]) for cell in cells], axis=0)
-    return np.asarray(count[np.floor(share * len(y) + 1e-9).astype(int)] >= least)
-
-
-def _grid(share: float | ArrayLike | None, shares: ArrayLike | None) -> Floats:
-    grid = SHARES if shares is None else check_shares(shares)
-    more = np.array([]) if share is None else check_shares(share)
-    return _different([0.0, *grid, *more])
+        critical = levels.band(own, level=level, random_state=random_state).critical
+    band = levels.band(grid, level=level, random_state=random_state, critical=critical)
+    expected = Expectation.of_band(band, levels)
+    return expected.plan(new_score=new_score, n_people=n_people, value=value, cost=cost)
 
 
 def _different(shares: ArrayLike) -> Floats:
@@ -610,14 +562,6 @@ def _is_fine(own: Floats, grid: Floats) -> bool:
     right = np.searchsorted(own, more)
     inside = (right > 0) & (right < len(own))
     return bool(inside.all() and (own[right] - own[right - 1] <= FINE + 1e-9).all())
-
-
-def _peaks(table: pd.DataFrame, places: NDArray[np.intp]) -> tuple[PlanRow, PlanRow]:
-    """Of some rows, those of the highest profit and of the highest lower limit of it."""
-    best, cautious = (
-        int(places[table[name].to_numpy()[places].argmax()]) for name in ("profit", "profit_lower")
-    )
-    return _row(table, best), _row(table, cautious)
 
 
 def _table(
@@ -637,21 +581,13 @@ def _table(
 
 
 def _row(table: pd.DataFrame, place: int) -> PlanRow:
-    values = {name: table[name].iloc[place].item() for name in PlanRow._fields}
-    return PlanRow(**values)
+    return PlanRow(**{name: table[name].iloc[place].item() for name in PlanRow._fields})
 
 
-def _plain(row: PlanRow) -> dict[str, float | int | None]:
-    """JSON has neither infinite numbers nor such that are not one."""
-    return {name: v if np.isfinite(v) else None for name, v in row._asdict().items()}
-
-
-def _sentence(title: str, row: PlanRow) -> str:
-    return (
-        f"{title}: treat {row.n_treated:,} people (top {row.share:.1%}), cost {row.cost:,.2f}, "
-        f"incremental outcomes {row.gain:,.1f} ({row.gain_lower:,.1f} to {row.gain_upper:,.1f}), "
-        f"profit {row.profit:,.2f} ({row.profit_lower:,.2f} to {row.profit_upper:,.2f})"
-    )
+def _ends(lower: float, upper: float, digits: int) -> str:
+    if not np.isfinite(lower):
+        return "interval cannot be said"
+    return f"{lower:,.{digits}f} to {upper:,.{digits}f}"
 
 
 def _shift_message(shift: ScoreShift) -> str:

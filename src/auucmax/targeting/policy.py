@@ -16,7 +16,7 @@ higher total of the given uplifts; some money, less than the next step costs, ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal, NamedTuple
 
@@ -79,13 +79,21 @@ def choose_arms(
     >>> choose_arms(uplift, cost=[1, 3], budget=4).arm.tolist()
     [1, 0, -1]
     """
-    gains = _matrix(uplift)
+    gains = np.asarray(uplift, dtype=np.float64)
+    gains = gains[:, None] if gains.ndim == 1 else gains
+    if gains.ndim != 2 or gains.size == 0 or not np.isfinite(gains).all():
+        raise ValueError(
+            f"uplift should hold a finite number for each person and arm, got an array of shape "
+            f"{np.shape(uplift)} with {int((~np.isfinite(gains)).sum())} that are not finite. "
+            f"Pass one row a person and one column an arm."
+        )
     costs = _cost_matrix(cost, gains.shape)
     keys = tie_keys(len(gains), ties, random_state)
     steps = _all_steps(gains, costs)
     if value is not None:
         worth = check_money(value, "value") * steps.uplift > steps.cost
         steps = steps.take(np.flatnonzero(worth))
+    # By rate, so that a person's steps stay in their order: each adds less for the money.
     order = np.lexsort((steps.number, keys[steps.person], -steps.rate))
     if budget is not None:
         money = check_money(budget, "budget")
@@ -137,26 +145,12 @@ def _all_steps(gains: Floats, costs: Floats) -> _Steps:
         arm = np.where(rate == top[:, None], more_cost, np.inf).argmin(axis=1)
         on = np.flatnonzero(top > -np.inf)
         people, arm, place = people[on], arm[on], (on, arm[on])
+        # Rounding could make a later rate the higher one, and turn the order around.
         last_rate = np.minimum(last_rate[on], top[on])
-        found.append(
-            _Steps(
-                people, np.full(len(on), number), arm, more_cost[place], more_gain[place], last_rate
-            )
-        )
+        added = more_cost[place], more_gain[place]
+        found.append(_Steps(people, np.full(len(on), number), arm, *added, last_rate))
         gain, spent = gains[people, arm], costs[people, arm]
     return _Steps(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
-
-
-def _matrix(uplift: ArrayLike) -> Floats:
-    gains = np.asarray(uplift, dtype=np.float64)
-    gains = gains[:, None] if gains.ndim == 1 else gains
-    if gains.ndim != 2 or gains.size == 0 or not np.isfinite(gains).all():
-        raise ValueError(
-            f"uplift should hold a finite number for each person and arm, got an array of shape "
-            f"{np.shape(uplift)} with {int((~np.isfinite(gains)).sum())} that are not finite. "
-            f"Pass one row a person and one column an arm."
-        )
-    return gains
 
 
 def _cost_matrix(cost: Any, shape: tuple[int, ...]) -> Floats:
@@ -197,7 +191,7 @@ class Selection:
     def __str__(self) -> str:
         people = f"{self.n_treated:,} of {len(self.treat):,} people"
         if self.n_treated == 0:
-            return f"{people}"
+            return people
         text = f"{people}, scores of {self.threshold:.4g} and higher, cost {self.cost:,.2f}"
         if self.n_tied_treated == self.n_tied:
             return text
@@ -238,7 +232,7 @@ def top_share(
         raise ValueError(f"share should be one number, got {len(shares)}. Call once for each.")
     order = _best_first(values, ties, random_state)
     costs = _costs(cost, len(values))
-    return _selection(values, order, round(float(shares[0]) * len(values)), costs, ties)
+    return _selection(values, order[: round(float(shares[0]) * len(values))], costs, ties)
 
 
 def within_budget(
@@ -279,7 +273,7 @@ def within_budget(
     n_treated = int(np.searchsorted(spent, money + rounding_of(money), side="right"))
     if minimum is not None:
         n_treated = min(n_treated, int(np.count_nonzero(values > minimum)))
-    return _selection(values, order, n_treated, costs, ties)
+    return _selection(values, order[:n_treated], costs, ties)
 
 
 def worth_treating(uplift: ArrayLike, *, value: float, cost: float | ArrayLike = 0.0) -> Selection:
@@ -298,11 +292,9 @@ def worth_treating(uplift: ArrayLike, *, value: float, cost: float | ArrayLike =
     """
     gains = check_column(uplift, "uplift")
     costs = _costs(cost, len(gains))
-    treat = check_money(value, "value") * gains > costs
-    threshold = float(gains[treat].min()) if treat.any() else np.inf
-    n_tied = int(np.count_nonzero(treat & (gains == threshold)))
-    n_treated, total = int(np.count_nonzero(treat)), float(costs[treat].sum())
-    return Selection(treat, threshold, n_treated, total, n_tied, n_tied, "row")
+    worth = check_money(value, "value") * gains > costs
+    found = _selection(gains, np.flatnonzero(worth), costs, "row")
+    return replace(found, n_tied=found.n_tied_treated)  # no tie is broken: costs tell them apart
 
 
 def check_money(amount: Any, name: str) -> float:
@@ -341,17 +333,15 @@ def _costs(cost: float | ArrayLike, n_rows: int) -> Floats:
     return costs
 
 
-def _selection(
-    score: Floats, order: NDArray[np.intp], n_treated: int, costs: Floats, ties: TieRule
-) -> Selection:
+def _selection(score: Floats, chosen: NDArray[np.intp], costs: Floats, ties: TieRule) -> Selection:
     treat = np.zeros(len(score), dtype=bool)
-    treat[order[:n_treated]] = True
-    threshold = float(score[order[n_treated - 1]]) if n_treated else np.inf
+    treat[chosen] = True
+    threshold = float(score[chosen].min()) if len(chosen) else np.inf
     at_cut = score == threshold
     return Selection(
         treat=treat,
         threshold=threshold,
-        n_treated=n_treated,
+        n_treated=len(chosen),
         cost=float(costs[treat].sum()),
         n_tied=int(np.count_nonzero(at_cut)),
         n_tied_treated=int(np.count_nonzero(at_cut & treat)),

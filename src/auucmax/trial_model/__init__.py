@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from auucmax._archive import ModelFileError
+from auucmax.data.seen import SeenRows
 from auucmax.trial_model.choosing import Targeting, target
 from auucmax.trial_model.crossfit import Recipe
 from auucmax.trial_model.evidence import Evidence, Judged, evidence_of
@@ -10,7 +11,6 @@ from auucmax.trial_model.file import load_model, save_model
 from auucmax.trial_model.fitting import MODELS, fit_trial_model, with_rivals
 from auucmax.trial_model.model import TrialModel
 from auucmax.trial_model.rows import ColumnNames, TrialRows, name_columns, trial_rows
-from auucmax.trial_model.seen import SeenRows
 
 __all__ = [
     "MODELS",

@@ -12,7 +12,8 @@ from auucmax._validation import Floats, check_shares
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.encoding.encoder import text_names
 from auucmax.targeting import Plan, PlanRow, Selection, top_share, within_budget
-from auucmax.targeting.planning import ENOUGH_EVENTS, ENOUGH_ROWS, EVERY_PERCENT
+from auucmax.targeting.calibration import scaled_to_gain
+from auucmax.targeting.planning import EVERY_PERCENT
 from auucmax.targeting.policy import check_money
 from auucmax.trial_model.evidence import Evidence
 from auucmax.trial_model.model import TrialModel
@@ -35,7 +36,11 @@ class Targeting:
     plan : the same for every percent, with the shares of highest profit among those at which the
         trial has rows enough. The report of the model has the same intervals.
     unknown : why the gain is unknown, in a sentence; None if it is known.
+    failed_check : why the trial of the model is none; None if it passed its check.
     cost, value : as they were given.
+    is_own : the people are those of the trial itself, all of them and nobody else, as the outcomes
+        in the table tell, and the gain is known: uplifts are scaled to add up to it.
+    nobody : why nobody is treated, in a sentence; None if somebody is.
     """
 
     people: pd.DataFrame
@@ -43,12 +48,36 @@ class Targeting:
     expected: PlanRow
     plan: Plan
     unknown: str | None = None
+    failed_check: str | None = None
     cost: float | None = None
     value: float | None = None
+    is_own: bool = False
+    nobody: str | None = None
 
     def chosen(self) -> pd.DataFrame:
         """The people to treat alone."""
         return self.people.iloc[: self.selection.n_treated]
+
+    @property
+    def uplift(self) -> float:
+        """The sum of the uplifts of those who are treated."""
+        return float(self.chosen().iloc[:, 3].sum())  # whatever the name of the column
+
+    @property
+    def of_uplift(self) -> str | None:
+        """How the sum of the uplifts goes with the expected gain; None if there is no gain."""
+        if self.nobody or self.unknown:
+            return None
+        if self.is_own:
+            return (
+                "These are the people of the trial: their uplifts are scaled to add up to the "
+                "expected gain, and depend on how many are treated."
+            )
+        return (
+            "The expected gain is that of as many people of the trial above the same score. The "
+            "sum of the uplifts differs from it: each follows the person's own score, and where "
+            "chance may explain why some gained more, uplifts are drawn towards the average effect."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers but the people, as plain JSON; None for what is not known.
@@ -62,12 +91,17 @@ class Targeting:
             plan[name] = self._told(row, self.is_known(row["share"])) if self.has_profit else None
         expected = {name: _finite(value) for name, value in self.expected._asdict().items()}
         return {
+            "failed_check": self.failed_check,
             "n_people": len(self.people),
             "n_treated": self.selection.n_treated,
             "threshold": _finite(self.selection.threshold),
             "cost": None if self.cost is None else self.selection.cost,
             "expected": self._told(expected, self.unknown is None),
             "unknown": self.unknown,
+            "uplift": self.uplift,
+            "of_uplift": self.of_uplift,
+            "is_own": self.is_own,
+            "nobody": self.nobody,
             "plan": plan | {"cost": self.cost, "value": self.value},
         }
 
@@ -77,7 +111,7 @@ class Targeting:
 
     def is_known(self, share: float) -> bool:
         """Whether the trial has rows enough for the gain at a share of the plan."""
-        return self.plan.expected.is_reliable(share)
+        return self.failed_check is None and self.plan.expected.is_reliable(share)
 
     def _told(self, row: dict[str, Any], is_known: bool) -> dict[str, Any]:
         """A row of the plan, without what money or rows do not tell."""
@@ -114,12 +148,14 @@ def target(
     >>> from auucmax.trial_model import fit_trial_model
     >>> trial = load_hillstrom()
     >>> table = trial.X.assign(visit=trial.y, mail=trial.treatment)
-    >>> model = fit_trial_model(table, treatment="mail", outcome="visit")
+    >>> model = fit_trial_model(table, treatment="mail", outcome="visit", model="tm")
     >>> found = target(model, trial.X.head(1000), share=0.3)
     >>> len(found.chosen()), found.expected.n_treated
     (300, 300)
     """
     check_policy(share, budget, cost, value)
+    failed = _failed_check(model, share, budget)
+    # All numbers come from the evidence: no row of the trial is needed.
     names, score = _scored(model, table)
     known = model.evidence.expected.on(EVERY_PERCENT)
     worth, price = 1.0 if value is None else value, 0.0 if cost is None else cost
@@ -143,17 +179,35 @@ def target(
     expected, unknown = _scaled(found.at(at), selection, value=worth, cost=price), None
     # Nobody is exact; but people above all scores of the trial have no share of it.
     if selection.n_treated and not (at > 0 and known.is_reliable(at)):
-        expected = expected._replace(**dict.fromkeys(_EFFECTS, np.nan))  # type: ignore[arg-type]
         unknown = _too_few(model.evidence, at)
+    unknown = unknown if failed is None else failed
+    if unknown is not None:
+        expected = expected._replace(**dict.fromkeys(_EFFECTS, np.nan))  # type: ignore[arg-type]
+    is_own = unknown is None and model.is_own(table)
+    gains = (expected.gain, found.at(1).gain) if is_own else None
     return Targeting(
-        people=_people(model, names, score, selection),
+        people=_people(model, names, score, selection, gains),
         selection=selection,
         expected=expected,
         plan=found,
         unknown=unknown,
+        failed_check=failed,
         cost=cost,
         value=value,
+        is_own=is_own,
+        nobody=None if selection.n_treated else _nobody(len(score), share, budget, cost),
     )
+
+
+def _failed_check(model: TrialModel, share: float | None, budget: float | None) -> str | None:
+    """Why the model's trial is none, if so: then no profit can say whom to treat."""
+    failed: str | None = model.evidence["failed_check"]
+    if failed is not None and share is None and budget is None:
+        raise ValueError(
+            f"share or budget should be given, got neither: no profit is known. {failed} Pass "
+            f"share=0.3, for example."
+        )
+    return failed
 
 
 def check_policy(
@@ -180,17 +234,11 @@ def check_policy(
 
 
 def _too_few(evidence: Evidence, share: float) -> str:
-    rows = evidence["rows"]
-    needed = (
-        f"{ENOUGH_EVENTS} rows with the outcome and {ENOUGH_EVENTS} without it"
-        if rows["binary"]
-        else f"{ENOUGH_ROWS} rows"
-    )
-    n_above = int(np.floor(share * rows["n_rows"] + 1e-9))
+    n_rows, why = evidence["rows"]["n_rows"], evidence.expected.declined
+    n_above = int(np.floor(share * n_rows + 1e-9))
     return (
-        f"What treating these people brings is not known: {n_above:,} of the {rows['n_rows']:,} "
-        f"rows of the trial that judge have scores as high, and {needed} are needed in each arm. "
-        f"Treat more people."
+        f"What treating these people brings is not known: {n_above:,} of the {n_rows:,} rows of "
+        f"the trial that judge have scores as high{f' ({why})' if why else ''}. Treat more people."
     )
 
 
@@ -223,16 +271,33 @@ def _scored(model: TrialModel, table: pd.DataFrame | PiecedTable) -> tuple[pd.Se
     return pd.concat(names), np.concatenate(scores)
 
 
+def _nobody(n: int, share: float | None, budget: float | None, cost: float | None) -> str:
+    if share is not None:
+        why = f"a share of {share:g} of {n:,} people is less than one person"
+    elif budget is not None:
+        why = f"a budget of {budget:g} does not pay for one person at {cost:g}"
+    else:
+        why = "at no share is the expected profit above 0"
+    return f"Nobody is chosen: {why}."
+
+
 def _people(
-    model: TrialModel, names: pd.Series, score: Floats, selection: Selection
+    model: TrialModel,
+    names: pd.Series,
+    score: Floats,
+    selection: Selection,
+    gains: tuple[float, float] | None,
 ) -> pd.DataFrame:
+    """The list; ``gains`` of the chosen and of everybody, if uplifts are to add up to them."""
     n = len(score)
     # Those who are treated come first, whatever rule broke the ties.
     order = np.lexsort((np.arange(n), ~selection.treat, -score))
-    rank = np.arange(1, n + 1)
+    score, rank = score[order], np.arange(1, n + 1)
+    uplift = np.asarray(model.calibration(score))
+    if gains is not None:
+        uplift = scaled_to_gain(uplift, score, selection.n_treated, *gains)
     labels = np.array([model.columns.control, model.columns.treated], dtype=object)
-    columns: dict[str, Any] = {"rank": rank, "score": score[order]}
-    columns["uplift"] = np.asarray(model.calibration(score[order]))
+    columns: dict[str, Any] = {"rank": rank, "score": score, "uplift": uplift}
     columns["decile"] = (rank - 1) * 10 // n + 1
     columns["arm"] = labels[selection.treat[order].astype(int)]
     columns = {"auucmax_" * (name == names.name) + name: own for name, own in columns.items()}

@@ -1,8 +1,8 @@
 """Cross-fitting: every row is judged by a model that has not seen it, and every row is learnt from.
 
-Rows are dealt into folds by a keyed hash of their id, or of their place. Of each fold there is a
-model that was fitted on the others, encoder and all choices included. For the certificate the folds
-are chunks in an order: model k has learnt from the chunks before k and is bet on chunk k.
+Rows are dealt into folds by a keyed hash of their group, their id, or their place. For each fold a
+model is fitted on the others, encoder and all choices included. For the certificate the folds are
+chunks in an order: model k has learnt from the chunks before k and is bet on chunk k.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from auucmax._json import short
 from auucmax._progress import track
 from auucmax._validation import Bools, Floats
+from auucmax.data import RandomisationReport
+from auucmax.data.hashing import DIGITS, content_hashes, row_total
 from auucmax.data.pieces import PiecedTable, sampled
 from auucmax.data.table_errors import TableError, changed_message
 from auucmax.encoding import TableEncoder
 from auucmax.rows import ArrayRows, Batch, Rows
-from auucmax.trial_model.evidence import is_binary, ranks_within
-from auucmax.trial_model.rows import ColumnNames, Hashes, joined, trial_pieces
+from auucmax.trial_model.evidence import Judged, is_binary, ranks_within
+from auucmax.trial_model.rows import ColumnNames, Hashes, check_rows, joined, trial_pieces
 
 LEAST = 20  #: rows with the outcome, and without it, of each arm, that a model is fitted on
 LEAST_IN_PIECES = 100  #: of a table in pieces: the search deals its rows into five folds
@@ -39,10 +41,15 @@ class Fitted(NamedTuple):
     encoder: TableEncoder
     estimators: dict[str, Any]
 
-    def predict(self, frame: pd.DataFrame) -> Floats:
-        """Scores of raw rows by each estimator, (estimators, n)."""
-        X = self.encoder.transform(frame)
-        return np.array([one.predict(X) for one in self.estimators.values()], dtype=np.float64)
+
+class Scored(NamedTuple):
+    """Scores (n,) of all rows, hashes of their contents by digits, the sum of the hashes of whole
+    rows, and the standard deviations of the encoded features (p,)."""
+
+    score: Floats
+    contents: dict[int, Hashes]
+    total: int
+    deviation: Floats
 
 
 class TableRows:
@@ -59,6 +66,7 @@ class TableRows:
         pieces, sample, places = [], [], []
         for piece in trial_pieces(table, columns, check=True):
             some = np.arange(len(piece.y))
+            # An encoder needs a sample only; outcomes and keys of all rows fit into memory.
             if isinstance(table, PiecedTable):
                 some = np.flatnonzero(sampled(piece.positions, table.sample_rows, table.n_rows))
             sample.append(piece.take(some))
@@ -77,9 +85,27 @@ class TableRows:
             self.rows = ArrayRows(self.features, self.y, self.treated, keys=self.keys)
 
     @property
+    def names(self) -> Hashes | None:
+        """(n,) hashes of the groups, or ids, if rows have names."""
+        named = self.columns.id is not None or self.columns.groups is not None
+        return self.keys if named else None
+
+    def judged(self, score: Floats, some: Bools | None = None) -> Judged:
+        """The rows, or some of them, with their scores, (some,); groups numbered anew."""
+        own = slice(None) if some is None else some
+        groups = None
+        if self.columns.groups is not None:
+            groups = np.unique(self.keys[own], return_inverse=True)[1]
+        return Judged(self.y[own], score, self.treated[own], groups)
+
+    @property
     def features(self) -> pd.DataFrame:
         """The raw features of the sample."""
         return self.sample.frame[list(self.columns.features)]
+
+    def check(self) -> RandomisationReport:
+        """Was treatment given at random, as far as the rows tell?"""
+        return check_rows(self.sample, self.columns, self.treated)
 
     @property
     def in_memory(self) -> bool:
@@ -97,10 +123,11 @@ class TableRows:
 
     def fit(self, estimators: Mapping[str, Any], keep: Chosen) -> Fitted:
         """An encoder and estimators, fitted on some of the rows."""
-        features = self.features
-        encoder = TableEncoder().fit(features[keep(self.keys[self.sampled])]).accept(features)
+        features, columns = self.features, self.columns
+        encoder = TableEncoder(categorical=columns.categorical, numeric=columns.numeric)
+        encoder.fit(features[keep(self.keys[self.sampled])]).accept(features)
         names = tuple(map(str, encoder.get_feature_names_out()))
-        encoded = self.rows.part(Some(keep)).map(Encoded(encoder), names)
+        encoded = self._some(keep).map(accepting(encoder), names)
         with encoded.cached() as ready:
             for one in estimators.values():
                 if isinstance(ready, ArrayRows):
@@ -113,11 +140,40 @@ class TableRows:
     def scores(self, fitted: Fitted, keep: Chosen) -> Floats:
         """Scores of some of the rows, in their order, by each estimator: (estimators, rows)."""
         found = []
-        for batch in self.rows.part(Some(keep)).batches():
+        encode = accepting(fitted.encoder)
+        for batch in self._some(keep).batches():
             if len(batch.y):
-                fitted.encoder.accept(batch.X)
-                found.append(fitted.predict(batch.X))
-        return np.concatenate(found, axis=1)
+                X = encode(batch.X)
+                found.append([one.predict(X) for one in fitted.estimators.values()])
+        return np.concatenate(found, axis=1, dtype=np.float64)
+
+    def _some(self, keep: Chosen) -> Rows:
+        return self.rows.part(lambda batch: batch.take(keep(batch.keys)))
+
+    def scored(self, encode: Encode, estimator: Any) -> Scored:
+        """Scores of all rows by a model, and what a later look at rows is compared with."""
+        scores, contents = [], {number: list[Hashes]() for number in DIGITS}
+        total = 0
+        centre: Any = None
+        sums: Any = 0.0
+        for frame, y, treated, *_ in self.rows.batches():
+            X = encode(frame)
+            scores.append(np.asarray(estimator.predict(X), dtype=np.float64))
+            for number, hashes in content_hashes(X).items():
+                contents[number].append(hashes)
+            total += row_total(contents[DIGITS[-1]][-1], y, treated)
+            centre = X[:1] if centre is None else centre  # keeps the squares from cancelling
+            with np.errstate(over="ignore", invalid="ignore"):
+                sums += np.array([(X - centre).sum(axis=0), ((X - centre) ** 2).sum(axis=0)])
+        mean, square = sums / len(self.y)
+        with np.errstate(over="ignore", invalid="ignore"):  # features of 1e200 have no deviation
+            deviation = np.sqrt(np.maximum(square - mean**2, 0))
+        return Scored(
+            np.concatenate(scores),
+            {number: np.concatenate(hashes) for number, hashes in contents.items()},
+            total % 2**64,
+            deviation,
+        )
 
 
 def _frequent(labels: dict[str, int]) -> dict[str, int]:
@@ -128,26 +184,12 @@ def _frequent(labels: dict[str, int]) -> dict[str, int]:
 
 
 Chosen = Callable[[Hashes], Bools]
+Encode = Callable[[pd.DataFrame], Floats]
 
 
-@dataclass(frozen=True)
-class Some:
-    """A part of rows: those whose keys are chosen."""
-
-    keep: Chosen
-
-    def __call__(self, batch: Batch) -> Batch:
-        return batch.take(self.keep(batch.keys))
-
-
-@dataclass(frozen=True)
-class Encoded:
+def accepting(encoder: TableEncoder) -> Encode:
     """Encodes raw rows; a level that only rows of other folds have is no error."""
-
-    encoder: TableEncoder
-
-    def __call__(self, frame: pd.DataFrame) -> Floats:
-        return self.encoder.accept(frame).transform(frame)
+    return lambda frame: encoder.accept(frame).transform(frame)
 
 
 class PiecedRows(Rows):
@@ -179,6 +221,8 @@ class Recipe:
 
     ``hold_out`` is the share of rows that the model does not learn from, 0 with cross-fitting, and
     then ``n_folds`` is the number of folds. ``key`` is that of the hashes, ``seed`` the model's.
+    ``n_candidates``: among how many models the user chose this one on these rows. ``max_rows``:
+    that trees learn from, if it is not 0.
     """
 
     model: str
@@ -186,6 +230,16 @@ class Recipe:
     seed: int
     hold_out: float
     n_folds: int
+    n_candidates: int = 1
+    max_rows: int = 0
+
+    @property
+    def passes(self) -> float:
+        """How many times all rows are learnt from, as folds, chunks and for the model kept."""
+        if self.hold_out:
+            return 1.0
+        n_chunks = min(self.n_folds, N_CHUNKS)
+        return self.n_folds - 1 + sum(k / n_chunks for k in range(1, n_chunks - 1)) + 1
 
     def folds(self, keys: Hashes) -> Codes:
         """(n,) the fold of each row."""
@@ -213,12 +267,13 @@ class OutOfFold(NamedTuple):
 
     ``ranks`` (n,) by name, within the rows of a fold; ``fold`` (n,). A chunk has outcomes, scores
     and treatments; the first has no scores and is not bet on. There is no chunk if the rows before
-    the last one are too few to learn from.
+    the last one are too few to learn from. ``keys`` are those of the rows of each chunk.
     """
 
     ranks: dict[str, Floats]
     fold: Codes
     chunks: list[tuple[Floats, Floats | None, Bools]]
+    keys: list[Hashes]
 
 
 def cross_fit(
@@ -234,14 +289,16 @@ def cross_fit(
             score[:, inside] = rows.scores(fitted, recipe.inside(k))
     ranks = {name: ranks_within(own, fold) for name, own in zip(makes, score, strict=True)}
     if not with_chunks:
-        return OutOfFold(ranks, fold, [])
+        return OutOfFold(ranks, fold, [], [])
     # Chunks are folds, or several of them together.
     per_chunk = -(-recipe.n_folds // N_CHUNKS)
     chunk, n_chunks = fold // per_chunk, recipe.n_folds // per_chunk
     start = first_chunk(rows, chunk, n_chunks)
     chunks: list[tuple[Floats, Floats | None, Bools]] = []
+    keys: list[Hashes] = []
     if start < n_chunks:
         chunks.append((rows.y[chunk < start], None, rows.treated[chunk < start]))
+        keys.append(rows.keys[chunk < start])
     name, make = next(iter(makes.items()))
     for k in track(range(start, n_chunks), n_chunks - start, "fitting for the certificate"):
         inside = chunk == k
@@ -251,7 +308,8 @@ def cross_fit(
             fitted = rows.fit({name: make()}, recipe.before(k * per_chunk))
             own = rows.scores(fitted, recipe.inside(*range(k * per_chunk, (k + 1) * per_chunk)))[0]
         chunks.append((rows.y[inside], own, rows.treated[inside]))
-    return OutOfFold(ranks, fold, chunks)
+        keys.append(rows.keys[inside])
+    return OutOfFold(ranks, fold, chunks, keys)
 
 
 def first_chunk(rows: TableRows, chunk: Codes, n_chunks: int) -> int:
@@ -269,6 +327,7 @@ def number_of_folds(rows: TableRows, key: str) -> int:
     """
     if len(rows.y) > MANY_ROWS:
         return 2
+    # More folds leave more rows to learn from.
     for n_folds in (5, 10, 20):
         fold = Recipe("", key, 0, 0.0, n_folds).folds(rows.keys)
         least = min(fewest_rows(rows.y, rows.treated, fold != k) for k in range(n_folds))

@@ -27,8 +27,7 @@ from auucmax._validation import Bools, Floats, check_column
 from auucmax.data import RandomisationReport
 from auucmax.data.covariates import Covariates, encode
 from auucmax.evaluation import Levels, UpliftBand
-from auucmax.evaluation.curves import band_around
-from auucmax.evaluation.inference import interval_around, p_value_of
+from auucmax.evaluation.curves import largest_draws
 from auucmax.targeting.planning import (
     EVERY_PERCENT,
     LARGEST_NUMBER,
@@ -45,10 +44,11 @@ def describe_drivers(features: pd.DataFrame, score: Floats, *, share: float) -> 
     ``correlation`` is that of the ranks of the score with the feature (ranks of a number, 0/1 of a
     level); ``top`` and ``rest`` are the means of the feature in the top-scored ``share`` and in the
     rest (for a level: the share of people who have it), ``difference`` that of the two in standard
-    deviations. Missing values are left out. At most 25 are kept.
+    deviations. Missing values are left out. At most 25 are kept, and none that tells fewer than 20
+    people from the others.
 
-    >>> frame = pd.DataFrame({"age": [20, 30, 40, 50], "home": ["yes", "no", "yes", "no"]})
-    >>> found = describe_drivers(frame, np.array([1.0, 2.0, 3.0, 4.0]), share=0.5)
+    >>> frame = pd.DataFrame({"age": [20, 30, 40, 50] * 10, "home": ["yes", "no"] * 20})
+    >>> found = describe_drivers(frame, np.array([1.0, 2.0, 3.0, 4.0] * 10), share=0.5)
     >>> first = found["features"][0]
     >>> first["name"], first["correlation"], first["top"], first["rest"]
     ('age', 1.0, 45.0, 25.0)
@@ -56,7 +56,9 @@ def describe_drivers(features: pd.DataFrame, score: Floats, *, share: float) -> 
     covariates = encode(features)
     rank = pd.Series(score).rank().to_numpy()
     # Rows of a level that the share cuts count in part, as everywhere.
-    on_top = _part_on_top(rank, share)
+    level, size = np.unique(rank, return_inverse=True, return_counts=True)[1:]
+    n_above = len(rank) - np.cumsum(size)
+    on_top = np.clip((share * len(rank) - n_above) / size, 0, 1)[level]
     top, rest, deviation = _means(covariates, on_top)
     correlation = _correlations(covariates.ranked(), rank)
     difference = np.divide(
@@ -64,7 +66,9 @@ def describe_drivers(features: pd.DataFrame, score: Floats, *, share: float) -> 
     )
     levels = [level for f in covariates.features for level in (f.levels or (None,))]
     names = [f.name for f in covariates.features for _ in (f.levels or (None,))]
-    order = np.argsort(-np.nan_to_num(np.abs(correlation)), kind="stable")[:MOST_DRIVERS]
+    apart = np.array(covariates.rows_apart())
+    order = np.argsort(-np.nan_to_num(np.abs(correlation)), kind="stable")
+    order = order[apart[order] >= LEAST_ROWS][:MOST_DRIVERS]
     rows = [
         {
             "name": short(names[j]),
@@ -97,60 +101,50 @@ def linear_weights(coef: Floats, names: Sequence[str], deviation: Floats) -> lis
     ]
 
 
-def _part_on_top(rank: Floats, share: float) -> Floats:
-    """1 for rows among the top share, 0 below, a fraction in the level of equal ranks it cuts."""
-    code = np.unique(rank, return_inverse=True)[1]
-    size = np.bincount(code)
-    above = len(rank) - np.cumsum(size)  # rows strictly above the level
-    return np.asarray(np.clip((share * len(rank) - above) / size, 0, 1)[code])
-
-
 def _means(covariates: Covariates, on_top: Floats) -> tuple[Floats, Floats, Floats]:
     """Mean of each real column on top and in the rest, and its standard deviation over all."""
+    n, total, square, centre = _sums(covariates, np.stack([on_top, 1 - on_top]))
+    top, rest = np.divide(total, n, out=np.full(n.shape, np.nan), where=n > 0) + centre
+    count = np.maximum(n.sum(axis=0), 1)
+    variance = square / count - (total.sum(axis=0) / count) ** 2
+    return top, rest, np.sqrt(np.maximum(variance, 0))
+
+
+def _correlations(covariates: Covariates, rank: Floats) -> Floats:
+    """Correlation of ``rank`` with each real column, over the rows where the column is known."""
+    rank = (rank - rank.mean()) / len(rank)
+    n, total, square, _ = _sums(covariates, np.stack([np.ones(len(rank)), rank, rank**2]))
+    count = np.maximum(n[0], 1)
+    mean_x, mean_r = total[0] / count, n[1] / count
+    spread = np.maximum(square / count - mean_x**2, 0) * np.maximum(n[2] / count - mean_r**2, 0)
+    product = total[1] / count - mean_x * mean_r
+    out = np.full(len(count), np.nan)
+    return np.divide(product, np.sqrt(spread), out=out, where=spread > 1e-24)
+
+
+def _sums(covariates: Covariates, weights: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Over the rows where a column is known: sums of each of the weights (m, n), and of weights
+    times the column minus a centre, (m, k) both; sums of squares around the centre, which is last.
+    """
     k = len(covariates.columns)
-    n, total, square = np.zeros((2, k)), np.zeros((2, k)), np.zeros(k)
-    centre = None
+    n, total, square = np.zeros((len(weights), k)), np.zeros((len(weights), k)), np.zeros(k)
+    centre: Any = None
     for rows, values in covariates.blocks():
         known = np.isfinite(values)
         if centre is None:  # any value near the data keeps the squares from cancelling
             with np.errstate(invalid="ignore"):
                 centre = np.nan_to_num(np.nansum(values, axis=0) / np.maximum(known.sum(axis=0), 1))
         filled = np.where(known, values - centre, 0.0)
-        for side, weight in enumerate((on_top[rows], 1 - on_top[rows])):
-            n[side] += weight @ known
-            total[side] += weight @ filled
+        n += weights[:, rows] @ known
+        total += weights[:, rows] @ filled
         square += (filled**2).sum(axis=0)
-    means = np.divide(total, n, out=np.full((2, k), np.nan), where=n > 0)
-    count = np.maximum(n.sum(axis=0), 1)
-    variance = square / count - (total.sum(axis=0) / count) ** 2
-    shift = np.zeros(k) if centre is None else centre
-    return means[0] + shift, means[1] + shift, np.sqrt(np.maximum(variance, 0))
-
-
-def _correlations(covariates: Covariates, rank: Floats) -> Floats:
-    """Correlation of ``rank`` with each real column, over the rows where the column is known."""
-    k = len(covariates.columns)
-    sums = np.zeros((6, k))
-    rank = (rank - rank.mean()) / len(rank)
-    for rows, values in covariates.blocks():
-        known = np.isfinite(values)
-        x, r = np.where(known, values, 0.0), rank[rows]
-        sums += np.array(
-            [known.sum(axis=0), x.sum(axis=0), r @ known, (x**2).sum(axis=0), r**2 @ known, r @ x]
-        )
-    n = np.maximum(sums[0], 1)
-    mean_x, mean_r = sums[1] / n, sums[2] / n
-    spread = np.maximum(sums[3] / n - mean_x**2, 0) * np.maximum(sums[4] / n - mean_r**2, 0)
-    product = sums[5] / n - mean_x * mean_r
-    out = np.full(k, np.nan)
-    return np.divide(product, np.sqrt(spread), out=out, where=spread > 1e-24)
+    return n, total, square, np.zeros(k) if centre is None else centre
 
 
 #: What is said of a rival.
 VERDICTS = ("worse", "better", "not told apart")
 LEAST_ROWS = 20  #: of each arm between two shares whose numbers are kept
 MOST_DIFFERENCES = 20
-_N_DRAWS = 10_000
 
 
 class Judged(NamedTuple):
@@ -164,6 +158,14 @@ class Judged(NamedTuple):
     score: Floats
     treated: Bools
     groups: NDArray[np.intp] | None = None
+
+    @property
+    def can_be_certified(self) -> bool:
+        """Outcomes are 0/1, and no group has rows of both arms."""
+        if self.groups is None:
+            return is_binary(self.y)
+        arms = np.bincount(self.groups, self.treated) / np.bincount(self.groups)
+        return is_binary(self.y) and bool(np.isin(arms, (0, 1)).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +184,8 @@ class Evidence:
         * ``deciles``, ``score_levels``, ``drivers``: tables of the page;
         * ``rivals``: other rankings of the same rows, with paired differences;
         * ``certificate``, ``randomisation``: as JSON, or None;
+        * ``failed_check``: why the rows cannot be taken for those of a trial, or None: there is
+          then no certificate, and all numbers mean little;
         * ``doubt``: why the rows may not be new to the model after all, or None; ``notes``.
     """
 
@@ -220,6 +224,9 @@ class Evidence:
             and bins == list(range(1, len(bins) + 1)) != []
             and all(len(column) == len(bins) for column in tenths)
             and all(rival["verdict"] in VERDICTS for rival in rivals)
+            and all(map(_has_ends_or_reason, (facts["effect"], facts["auuc"])))
+            and all(_has_ends_or_reason(r["auuc"]) for r in rivals)
+            and all(_has_ends_or_reason(r["difference"]) for r in rivals)
         )
         if not right:
             raise ValueError("evidence should have numbers that belong together, got others.")
@@ -237,6 +244,7 @@ def evidence_of(
     certificate: Any = None,
     randomisation: RandomisationReport | None = None,
     level: float = 0.95,
+    lower_is_better: bool = False,
     cross_fitted: bool = False,
     every_percent: bool = False,
     random_state: int | Generator | None = 0,
@@ -251,9 +259,11 @@ def evidence_of(
     rivals : name to (n,) scores, or ranks, of other rankings of the same rows.
     predicted : (n,) calibrated uplift, by a calibration from other rows; caveat : its words.
     drivers : from :func:`auucmax.trial_model.evidence.describe_drivers`.
-    certificate : a dataclass whose text is its statement.
+    certificate : a dataclass whose text is its statement; left out if the check failed.
+    lower_is_better : the outcomes of ``rows`` are 1 minus those of the table, which are told of.
     cross_fitted : the rows were ranked by models of several folds, each of which learnt from the
-        rows of the others: variances are those of :func:`allowing_for_folds`.
+        rows of the others: the variance of a gain counts twice
+        (:func:`auucmax.evaluation.curves.allowing_for_folds`).
     every_percent : numbers at every per cent of the rows, however few lie between two; for numbers
         that are shown but not kept in a model file.
     random_state : of the simultaneous band.
@@ -263,32 +273,32 @@ def evidence_of(
     # Sorted once: every number is asked of the levels.
     levels = Levels.of(y, score, treatment=treated, groups=groups)
     grid = EVERY_PERCENT if every_percent else private_shares(levels.ranked.treated)
-    band = levels.band(grid, level=level, random_state=random_state)
-    if cross_fitted:
-        covariance = allowing_for_folds(band)
-        degrees = min(levels.arm_rows) - 1
-        band = band_around(grid, band.uplift, covariance, degrees, level, random_state)
+    folds: dict[str, Any] = {"level": level, "cross_fitted": cross_fitted}
+    band = levels.band(grid, random_state=random_state, **folds)
     binary = is_binary(y)
+    failed = failed_check(randomisation)
     found = {
+        "failed_check": failed,
         "level": level,
-        "rows": _describe_rows(rows, binary=binary),
+        "rows": _describe_rows(rows, lower_is_better, binary=binary),
         "effect": _effect_of(band),
-        "auuc": _auuc(levels, level, cross_fitted),
+        "auuc": _auuc(levels, folds),
         "qini": levels.qini(),
         "ratio": ratio_intervals(band),
         "risk": levels.policy_risk(grid) if binary else None,
         "score_levels": len(levels.scores),
-        "deciles": (_deciles(levels, level) if every_percent else _parts_of(band, levels))
+        "deciles": (levels.deciles(10, level).reset_index()[[*_OF_PARTS]].to_dict("list")
+                    if every_percent and groups is None else _parts_of(band, levels))
         | _predicted(levels, predicted, grid, every_percent)
         | {"caveat": None if predicted is None else caveat},
         "drivers": drivers or {"share": 0.3, "features": [], "n_features": 0, "skipped": [],
                                "linear": None},
         "rivals": [
-            _rival(levels, rows, name, other, grid, level, cross_fitted)
+            _rival(levels, rows, name, other, grid, folds)
             for name, other in (rivals or {}).items()
         ],
         "certificate": None
-        if certificate is None
+        if certificate is None or failed
         else asdict(certificate) | {"text": str(certificate)},
         "randomisation": describe_randomisation(randomisation),
         "doubt": None,
@@ -325,6 +335,7 @@ def private_shares(treated: Bools) -> Floats:
     >>> private_shares(np.arange(1000) % 2 == 0)[:4].tolist()
     [0.0, 0.05, 0.1, 0.15]
     """
+    # Rows of each arm from the top down to any place.
     n_treated = np.concatenate([[0], np.cumsum(treated[::-1])])
     both = np.stack([n_treated, np.arange(len(treated) + 1) - n_treated])
     for step in (1, 2, 5, 10, 20, 25, 50):
@@ -335,36 +346,39 @@ def private_shares(treated: Bools) -> Floats:
     return EVERY_PERCENT[::100]
 
 
-def allowing_for_folds(band: UpliftBand) -> Floats:
-    """The covariance (J, J) of a curve of rows that models of several folds have ranked.
-
-    The model of a fold learnt from the rows of the others, and their models from its rows, so what
-    two folds show of a ranking is correlated. Write the curve as V(q) = q V(1) + g(q): the average
-    effect, and the gain g over a random order. For a linear score that can tell nothing, whose
-    direction is the mean of the other folds' own, the correlation of g between two of K folds is
-    1 / (K - 1), which doubles its variance, whatever K is; where there is much to tell, models
-    hardly differ and it tends to 0. So the variance of g is taken twice: never too small.
-    """
-    q, end = band.share, band.covariance[:, -1]
-    cross = np.outer(q, end)
-    gain = band.covariance - cross - cross.T + np.outer(q, q) * end[-1]
-    return np.asarray(band.covariance + gain)
-
-
 def describe_randomisation(report: RandomisationReport | None) -> dict[str, Any] | None:
-    """The report as JSON, with the largest differences only."""
+    """The report as JSON, with the largest differences only, and none of a few people."""
     if report is None:
         return None
     found = report.to_dict()
     found["n_differences"] = len(found["differences"])
+    n_control, n_treated = list(report.counts.values())[:2]
     for name in ("differences", "missing"):
-        found[name] = found[name][:MOST_DIFFERENCES]
+        kept = [
+            one
+            for one in found[name]
+            if one.get("rows", one["control"] * n_control + one["treated"] * n_treated)
+            >= LEAST_ROWS
+        ]
+        found[name] = kept[:MOST_DIFFERENCES]
     return dict(plain(found))
 
 
-def _describe_rows(rows: Judged, *, binary: bool) -> dict[str, Any]:
+def failed_check(report: RandomisationReport | None) -> str | None:
+    """Why the rows cannot be taken for those of a trial; None if they can, or may."""
+    if report is None or not report.stops:
+        return None
+    return (
+        f"{report.verdict} So no gain is announced and nothing is certified: what the numbers show "
+        f"may have nothing to do with the treatment."
+    )
+
+
+def _describe_rows(rows: Judged, lower_is_better: bool, *, binary: bool) -> dict[str, Any]:
     y, _, treated, groups = rows
     found: dict[str, Any] = {"n_rows": len(y), "binary": binary, "groups": None}
+    found["lower_is_better"] = lower_is_better
+    y = 1 - y if lower_is_better else y  # as the table has it
     for name, arm in (("treated", treated), ("control", ~treated)):
         found[name] = int(arm.sum())
         found[f"mean_{name}"] = float(y[arm].mean())
@@ -383,77 +397,56 @@ def _effect_of(band: UpliftBand) -> dict[str, Any]:
         "standard_error": error,
         "lower": band.lower[-1],
         "upper": band.upper[-1],
+        "declined": band.declined if np.isnan(band.lower[-1]) else None,
         # Two-sided 5%, found four times in five: 1.96 + 0.84 standard errors.
         "detectable": 2.8 * error,
     }
 
 
-def _auuc(levels: Levels, level: float, cross_fitted: bool) -> dict[str, Any]:
+def _auuc(levels: Levels, folds: dict[str, Any]) -> dict[str, Any]:
     with warnings.catch_warnings():
         # A constant score is told of among the caveats.
         warnings.filterwarnings("ignore", message="score should tell rows apart")
-        found = levels.inference(level)
-    interval, gain_interval, p_value = found.interval, found.gain_interval, found.p_value
-    if cross_fitted:  # the variance of the gain twice: see allowing_for_folds
-        gain_error, degrees = found.gain_standard_error, min(levels.arm_rows) - 1
-        error = math.hypot(found.standard_error, gain_error)
-        interval = interval_around(found.estimate, error, level, degrees)
-        gain_interval = interval_around(found.gain, math.sqrt(2) * gain_error, level, degrees)
-        p_value = p_value_of(found.gain, math.sqrt(2) * gain_error, degrees)
+        found = levels.inference(**folds)
     return {
         "estimate": found.estimate,
-        "lower": interval[0],
-        "upper": interval[1],
+        "lower": found.interval[0],
+        "upper": found.interval[1],
+        "declined": found.declined,
         "gain": found.gain,
-        "gain_lower": gain_interval[0],
-        "gain_upper": gain_interval[1],
-        "p_value": p_value,
+        "gain_lower": found.gain_interval[0],
+        "gain_upper": found.gain_interval[1],
+        "gain_declined": found.gain_declined,
+        "p_value": found.p_value,
     }
 
 
 def _rival(
-    levels: Levels,
-    rows: Judged,
-    name: str,
-    score: Any,
-    grid: Floats,
-    level: float,
-    cross_fitted: bool,
+    levels: Levels, rows: Judged, name: str, score: Any, grid: Floats, folds: dict[str, Any]
 ) -> dict[str, Any]:
     """Curve and AUUC of a rival, and the AUUC of the ranking minus that of the rival."""
     checked = check_column(score, f"rivals[{short(name)!r}]", len(rows.y))
     other = Levels.of(rows.y, checked, treatment=rows.treated, groups=rows.groups)
-    found = levels.difference(other, level)
-    if cross_fitted:
-        error, degrees = math.sqrt(2) * found.standard_error, min(levels.arm_rows) - 1
-        found = replace(
-            found,
-            interval=interval_around(found.estimate, error, level, degrees),
-            p_value=p_value_of(found.estimate, error, degrees),
-        )
+    found = levels.difference(other, **folds)
     lower, upper = found.interval
+    # Without an interval neither end is a number: the two are not told apart.
     verdict = VERDICTS[0 if lower > 0 else 1 if upper < 0 else 2]
     return {
         "name": short(name),
         "uplift": np.interp(grid, *other.curve()),
-        "auuc": _auuc(other, level, cross_fitted),
+        "auuc": _auuc(other, folds),
         "difference": {
             "estimate": found.estimate,
             "lower": lower,
             "upper": upper,
             "p_value": found.p_value,
+            "declined": found.declined,
         },
         "verdict": verdict,
     }
 
 
 _OF_PARTS = ("bin", "rows", "uplift", "standard_error", "lower", "upper")
-
-
-def _deciles(levels: Levels, level: float) -> dict[str, Any]:
-    """Effect in each tenth."""
-    found = levels.deciles(10, level).reset_index().to_dict("list")
-    return {name: found[name] for name in _OF_PARTS}
 
 
 def _parts_of(band: UpliftBand, levels: Levels) -> dict[str, Any]:
@@ -465,12 +458,9 @@ def _parts_of(band: UpliftBand, levels: Levels) -> dict[str, Any]:
         rises[j, start], rises[j, end] = -1 / width[j], 1 / width[j]
     uplift = rises @ band.uplift
     error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", rises, band.covariance, rises), 0))
-    # All intervals at one share are of one multiple of the error.
-    widest = int(band.standard_error.argmax())
-    spread = band.standard_error[widest]
-    multiple = (band.upper - band.uplift)[widest] / spread if spread > 0 else 0.0
+    half = band.multiple * error
     rows = np.diff(np.floor(band.share[places] * levels.n_rows + 1e-9)).astype(int)
-    columns = (uplift, error, uplift - multiple * error, uplift + multiple * error)
+    columns = (uplift, error, uplift - half, uplift + half)
     numbers = list(range(1, len(width) + 1))
     return dict(zip(_OF_PARTS, (numbers, rows, *columns), strict=True))
 
@@ -503,6 +493,7 @@ def ratio_intervals(band: UpliftBand) -> list[tuple[float, float, float] | None]
     is an interval exactly when V(1) is more than t standard errors from 0. t is such that the
     intervals hold at all shares of the band together.
     """
+    # An effect that may be 0 has no parts.
     whole, c = float(band.uplift[-1]), band.covariance
     multiple = _ratio_multiple(band) if band.lower[-1] > 0 else None
     if multiple is None or whole <= multiple * band.standard_error[-1]:
@@ -510,6 +501,9 @@ def ratio_intervals(band: UpliftBand) -> list[tuple[float, float, float] | None]
     quadratic = whole**2 - multiple**2 * c[-1, -1]
     found: list[tuple[float, float, float] | None] = []
     for at, top in enumerate(band.uplift.tolist()):
+        if np.isnan(band.simultaneous_lower[at]):
+            found.append(None)
+            continue
         linear = top * whole - multiple**2 * c[at, -1]
         constant = top**2 - multiple**2 * c[at, at]
         root = math.sqrt(max(linear**2 - quadratic * constant, 0.0))
@@ -530,31 +524,30 @@ def _ratio_multiple(band: UpliftBand) -> float:
     vary = error > 1e-6 * band.standard_error.max()  # neither nobody nor everybody has an error
     if not vary.any():
         return 0.0
-    widest = int(band.standard_error.argmax())
-    one = (band.upper - band.uplift)[widest] / band.standard_error[widest]
-    values, vectors = np.linalg.eigh(c[np.ix_(vary, vary)] / np.outer(error[vary], error[vary]))
-    root = vectors * np.sqrt(np.maximum(values, 0))
-    draws = np.random.default_rng(0).standard_normal((_N_DRAWS, len(root))) @ root.T
-    largest = float(np.quantile(np.abs(draws).max(axis=1), band.level))
-    return float(one * max(largest / ndtri((1 + band.level) / 2), 1.0))
+    draws = largest_draws(c[np.ix_(vary, vary)], error[vary], 0)
+    largest = float(np.quantile(draws, band.level))
+    return float(band.multiple * max(largest / ndtri((1 + band.level) / 2), 1.0))
 
 
 # What a file may hold: a type, a list of one kind, entries by name (with ... among them: and any
 # others), or one of several. Numbers are such that sums and products of some of them are finite.
 _NUMBER, _MAYBE = (int, float), (int, float, type(None))
 _MAYBE_TEXT = (str, type(None))
-_AUUC = dict.fromkeys(
-    ("estimate", "lower", "upper", "gain", "gain_lower", "gain_upper", "p_value"), _NUMBER
+_AUUC = (
+    dict.fromkeys(("estimate", "gain"), _NUMBER)
+    | dict.fromkeys(("lower", "upper", "gain_lower", "gain_upper", "p_value"), _MAYBE)
+    | dict.fromkeys(("declined", "gain_declined"), _MAYBE_TEXT)
 )
 _FACTS: dict[str, Any] = {
+    "failed_check": _MAYBE_TEXT,
     "level": _NUMBER,
     "rows": {
-        "n_rows": int, "binary": bool, "groups": _MAYBE,
+        "n_rows": int, "binary": bool, "groups": _MAYBE, "lower_is_better": bool,
         **{f"{what}{arm}": kind for arm in ("treated", "control") for what, kind in (
             ("", int), ("mean_", _NUMBER), ("events_", _MAYBE), ("groups_", _MAYBE))},
     },
-    "effect": dict.fromkeys(
-        ("estimate", "standard_error", "lower", "upper", "detectable"), _NUMBER),
+    "effect": dict.fromkeys(("estimate", "standard_error", "detectable"), _NUMBER)
+    | {"lower": _MAYBE, "upper": _MAYBE, "declined": _MAYBE_TEXT},
     "auuc": _AUUC,
     "qini": _NUMBER,
     "ratio": [(type(None), [_NUMBER])],
@@ -572,17 +565,29 @@ _FACTS: dict[str, Any] = {
     },
     "rivals": [{
         "name": str, "uplift": [_NUMBER], "auuc": _AUUC, "verdict": str,
-        "difference": dict.fromkeys(("estimate", "lower", "upper", "p_value"), _NUMBER),
+        "difference": {"estimate": _NUMBER, "declined": _MAYBE_TEXT,
+                       **dict.fromkeys(("lower", "upper", "p_value"), _MAYBE)},
     }],
     "certificate": (type(None), {"text": str, "gain_lower_bound": _NUMBER, ...: ...}),
     "randomisation": (type(None), {
-        "ok": bool, "verdict": str, "advice": [str], "alpha": _NUMBER, "notes": [str],
+        "ok": bool, "stops": bool, "verdict": str, "advice": [str], "alpha": _NUMBER,
+        "notes": [str],
         "tests": [{"name": str, "arm": str, "adjusted_p_value": _NUMBER, "detail": str, ...: ...}],
         ...: ...,
     }),
     "doubt": _MAYBE_TEXT,
     "notes": [str],
 }  # fmt: skip
+
+
+def _has_ends_or_reason(values: Mapping[str, Any]) -> bool:
+    """Whether each interval has both ends, or words that say why it has none."""
+    return all(
+        _all_or_none(values[f"{of}lower"], values[f"{of}upper"])
+        and (values[f"{of}lower"] is None) == (values[f"{of}declined"] is not None)
+        for of in ("", "gain_")
+        if f"{of}lower" in values
+    )
 
 
 def _all_or_none(*values: Any) -> bool:

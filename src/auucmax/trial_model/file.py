@@ -1,84 +1,124 @@
-"""Fitted models as files: plain JSON, arrays, and a skops file of exactly known types.
+"""Fitted models as files: plain JSON and arrays.
 
 A model file is an archive of :mod:`auucmax._archive` with
 
-* the header: version of auucmax, encoder, columns, recipe, calibration, evidence, summary;
+* the header: version of auucmax, encoder, columns, recipe, calibration, evidence, summary, and the
+  numbers and texts that scoring needs of the estimator, by their places in it;
 * ``ids.npy`` and ``contents.npy``: filters of hashed ids and rows, if they are to be kept;
-* ``estimator.skops``: what scoring needs of the estimator. Every node of it must be of a type in
-  the list below, checked before skops sees it.
+* ``estimator.*.npy``: the arrays that scoring needs, named by their places in the estimator.
 
-No person's row is in it, and loading it runs no code.
+The recipe says what the estimator is; the file only fills in numbers of known types and shapes. No
+person's row is in it, and loading it runs no code.
+
+The key of the filters is no part of it: it is kept beside it, in a file that only its owner can
+read, and stays there when the model is given to others.
 """
 
 from __future__ import annotations
 
-import copy
-import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
-from hashlib import blake2b
-from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from auucmax._archive import ArchiveFormat, array_of, check_names, stored_members
+from auucmax import estimators
+from auucmax._archive import ArchiveFormat, check_names
+from auucmax._files import whole_file
 from auucmax._version import __version__
+from auucmax.data.seen import KEY_BYTES, SeenRows
 from auucmax.encoding import TableEncoder
-from auucmax.estimators import UpliftLambdaMART
+from auucmax.estimators.scaling import Scaling
+from auucmax.estimators.trees import TreeScores, trees_of
 from auucmax.targeting import Calibration
 from auucmax.trial_model.crossfit import Recipe
 from auucmax.trial_model.evidence import Evidence
-from auucmax.trial_model.fitting import MODELS
+from auucmax.trial_model.fitting import MODELS, make_model
 from auucmax.trial_model.model import TrialModel
 from auucmax.trial_model.rows import ColumnNames
-from auucmax.trial_model.seen import SeenRows
-from auucmax.trial_model.trees import TreeScores, trees_of
 
-FORMAT = ArchiveFormat("auucmax model", 2, "model file")
-MOST_NODES = 2_000  #: of an estimator; a network has some hundred
-_FIELDS = {
+FORMAT = ArchiveFormat("auucmax model", 5, "model file")
+_HEADER = {
     "auucmax", "encoder", "columns", "recipe", "calibration", "evidence", "seen", "summary",
-    "estimator_hash",
+    "estimator",
 }  # fmt: skip
 _FILTERS = {"ids.npy": "ids", "contents.npy": "contents"}
-_MARKS = ("__loader__", "__module__", "__class__")
 
-#: Fitted attributes that scoring needs; parameters are kept as well.
-_SCORING = {
-    "coef_", "intercept_", "scaling_", "treated_model_", "control_model_", "model_", "order_",
-    "arm_scale_", "treatment_column_", "booster_", "network_", "n_features_in_", "n_parameters_",
-    "_own_model",
+#: What scoring needs of each type: its fields, and what each of them must be. A tuple is the shape
+#: of an array of numbers, or of booleans if bool stands first ("d": the number of features; None:
+#: any), "a or b" an object of one of these types,
+#: a list of one entry any number of these, but for none.
+_WIDE, _ANY = ("d",), (None,)
+_OF_ALL: dict[str, Any] = {"n_parameters_": int}
+_LINEAR = _OF_ALL | {"coef_": _WIDE, "intercept_": float, "scaling_": "Scaling"}
+_PREDICTOR = "LogisticRegression or LinearRegression"
+_ONE_MODEL = _OF_ALL | {"_own_model": bool, "model_": _PREDICTOR}
+_TWO_MODELS = _OF_ALL | {
+    "_own_model": bool, "treated_model_": _PREDICTOR, "control_model_": _PREDICTOR,
 }  # fmt: skip
-_PLAIN_NODES = {
-    ("DictNode", "builtins", "dict"),
-    ("ListNode", "builtins", "list"),
-    ("TupleNode", "builtins", "tuple"),
-    ("JsonNode", "builtins", "str"),
-    ("TypeNode", "builtins", "str"),
-    ("NdArrayNode", "numpy", "ndarray"),
-    ("NdArrayNode", "numpy", "float64"),
-    ("NdArrayNode", "numpy", "float32"),
-    ("NdArrayNode", "numpy", "int64"),
-    ("NdArrayNode", "numpy", "bool"),
-}
-_OBJECTS = {type(make(0)) for make in MODELS.values()}
-_INNER = {
-    ("auucmax.trial_model.trees", "TreeScores"),
-    ("auucmax.estimators.scaling", "Scaling"),
-    ("auucmax.estimators.networks.network", "Network"),
-    ("auucmax.estimators.networks.network", "Scales"),
-    ("sklearn.linear_model._logistic", "LogisticRegression"),
-    ("sklearn.linear_model._base", "LinearRegression"),
-}
-_TYPES = {(kind.__module__, kind.__qualname__) for kind in _OBJECTS} | _INNER
-_NODES = _PLAIN_NODES | {("ObjectNode", *kind) for kind in _TYPES}
+_TREES = "TreeScores or NoneType"
+_NETWORK = _OF_ALL | {"network_": "Network"}
+_FIELDS: dict[str, dict[str, Any]] = {
+    "AUUCMax": _LINEAR,
+    "SVMDifferentialPrediction": _LINEAR,
+    "MinimaxLinear": _LINEAR,
+    "TwoModels": _TWO_MODELS,
+    "ClassTransformation": _ONE_MODEL,
+    "TransformedOutcome": _ONE_MODEL,
+    "ResponseModel": _ONE_MODEL,
+    "DependentDataRepresentation": _TWO_MODELS | {"order_": str},
+    "SharedDataRepresentation": _ONE_MODEL | {"arm_scale_": float, "treatment_column_": bool},
+    "UpliftLambdaMART": _OF_ALL | {"booster_": "TreeScores"},
+    "ShrunkInteractions": _OF_ALL | {
+        "weights_": _ANY, "hinge_columns_": _ANY, "hinge_knots_": _ANY,
+        "treated_intercept_": _ANY, "treated_coef_": (None, None),
+        "control_intercept_": _ANY, "control_coef_": (None, None),
+    },
+    "BoostedEffect": _OF_ALL | {"members_": ["Member"], "share_": float, "fill_": _WIDE},
+    "Member": {
+        "weight": float, "base_intercept": float, "base_coef": _WIDE,
+        "effect_intercept": float, "effect_coef": _WIDE,
+        "base_trees": _TREES, "effect_trees": _TREES,
+    },
+    "UpliftEnsemble": _OF_ALL | {
+        "estimators_": ["ShrunkInteractions or BoostedEffect"], "knots_": [(2, None)],
+    },
+    "TARNet": _NETWORK,
+    "CFRNet": _NETWORK,
+    "GANITE": _NETWORK,
+    "Scaling": {"kind": str, "factor": _WIDE, "shift": _WIDE},
+    "Network": {"weights": dict, "scales": "Scales", "normalise": bool},
+    "Scales": {
+        "shift": _WIDE, "factor": _WIDE, "binary": bool, "y_mean": float, "y_scale": float,
+    },
+    "LogisticRegression": {"coef_": (1, None), "intercept_": (1,)},
+    "LinearRegression": {"coef_": _ANY, "intercept_": float},
+    "TreeScores": {
+        **dict.fromkeys(("feature", "threshold", "left", "right"), _ANY),
+        **dict.fromkeys(("value", "roots"), _ANY),
+        "missing_left": (bool, None),
+        "depth": int,
+    },
+    "NoneType": {},
+}  # fmt: skip
+_ARMS = ("treated", "control")
+_SHRUNK = (
+    "weights_",
+    "hinge_knots_",
+    *(f"{arm}_{part}_" for arm in _ARMS for part in ("coef", "intercept")),
+)
+_ARRAYS = (np.float64, np.float32, np.int64)
 
 
 def save_model(model: TrialModel, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to ``path``, whole or not at all.
+    """Write a fitted model to ``path``, whole or not at all, and its key to ``path`` + ".key".
+
+    The key is for :meth:`TrialModel.judge` only. Whoever has it as well as the model can ask
+    whether a person was in the trial: do not give it away with the model.
 
     Examples
     --------
@@ -94,9 +134,10 @@ def save_model(model: TrialModel, path: str | os.PathLike[str]) -> None:
     >>> bool((again.predict(table) == model.predict(table)).all())
     True
     """
-    import skops.io
-
-    estimator = skops.io.dumps(_trimmed(model.estimator))
+    _check_recipe(model)
+    place = None if model.seen.key is None else key_file(path)
+    parts = dict(_parts("estimator", model.estimator))
+    arrays = {place: part for place, part in parts.items() if isinstance(part, np.ndarray)}
     header = {
         "auucmax": __version__,
         "encoder": model.encoder.to_dict(),
@@ -106,39 +147,66 @@ def save_model(model: TrialModel, path: str | os.PathLike[str]) -> None:
         "evidence": model.evidence.to_dict(),
         "seen": model.seen.to_dict(),
         "summary": model.summary,
-        "estimator_hash": _digest(estimator),
+        "estimator": {place: part for place, part in parts.items() if place not in arrays},
     }
     filters = model.seen.arrays()
     members = {file: filters[name] for file, name in _FILTERS.items() if name in filters}
-    FORMAT.write(path, header, members | {"estimator.skops": estimator})
+    FORMAT.write(path, header, members | {f"{place}.npy": a for place, a in arrays.items()})
+    if place is not None and model.seen.key is not None:
+        with whole_file(place, private=True) as beside:
+            beside.write_text(f"{model.seen.key.hex()}\n")
+
+
+def key_file(path: str | os.PathLike[str]) -> Path:
+    """Where the key of a model file is kept; ValueError if another file is there."""
+    place = Path(f"{os.path.realpath(path)}.key")
+    if place.exists() and _key_at(place) is None:
+        raise ValueError(
+            f"{place.name} should be free for the key of the model, got another file. Name another "
+            f"model file."
+        )
+    return place
+
+
+def _key_at(place: Path) -> bytes | None:
+    """The key that a file holds; None if it holds none."""
+    with suppress(OSError, ValueError):
+        if place.is_file() and place.stat().st_size < 100:
+            key = bytes.fromhex(place.read_text())
+            return key if len(key) == KEY_BYTES else None
+    return None
 
 
 def load_model(path: str | os.PathLike[str]) -> TrialModel:
     """Read a model that :func:`save_model` wrote; nothing in the file is executed.
 
+    Its key is read, too, if it is beside it.
+
     ModelFileError, in one line, for a file that is absent, damaged, of another kind or another
     version, or made to do harm.
     """
-    return FORMAT.read(path, _restored)
+    model = FORMAT.read(path, _restored)
+    model.seen = model.seen.with_key(_key_at(Path(f"{os.path.realpath(path)}.key")))
+    return model
 
 
-def _restored(header: Mapping[str, Any], members: Mapping[str, Any]) -> TrialModel:
-    check_names("fields", set(header), _FIELDS)
-    check_names("members", set(members) - set(_FILTERS), {"estimator.skops"})
+def _restored(header: Mapping[str, Any], members: dict[str, Any]) -> TrialModel:
+    check_names("fields", set(header), _HEADER)
     recipe = _recipe(header["recipe"])
     if not isinstance(header["summary"], dict):
         raise ValueError("its summary is no list of entries")
-    content = members["estimator.skops"]
-    if header["estimator_hash"] != _digest(content):
-        raise ValueError("its estimator is not the one that was saved")
     encoder = TableEncoder.from_dict(header["encoder"])
     columns = ColumnNames.from_dict(header["columns"])
     if not {column.name for column in encoder.columns_} <= set(columns.features):
         raise ValueError("its encoder knows other columns than the model")
-    filters = {name: members[file] for file, name in _FILTERS.items() if file in members}
+    filters = {name: members.pop(file) for file, name in _FILTERS.items() if file in members}
+    arrays = {name.removesuffix(".npy"): array for name, array in members.items()}
+    parts = header["estimator"] | arrays
+    if len(parts) < len(header["estimator"]) + len(members):
+        raise ValueError("its estimator has two values in one place")
     return TrialModel(
         encoder=encoder,
-        estimator=_estimator(content, recipe.model, len(encoder.terms_)),
+        estimator=_estimator(parts, recipe, len(encoder.terms_)),
         recipe=recipe,
         columns=columns,
         calibration=Calibration.from_dict(header["calibration"]),
@@ -151,7 +219,15 @@ def _restored(header: Mapping[str, Any], members: Mapping[str, Any]) -> TrialMod
 def _recipe(plain: Mapping[str, Any]) -> Recipe:
     """What was saved; ValueError for anything that a fit cannot have written."""
     recipe = Recipe(**plain)
-    kinds = {"model": str, "key": str, "seed": int, "hold_out": float, "n_folds": int}
+    kinds = {
+        "model": str,
+        "key": str,
+        "seed": int,
+        "hold_out": float,
+        "n_folds": int,
+        "n_candidates": int,
+        "max_rows": int,
+    }
     right = (
         all(type(getattr(recipe, name)) is kind for name, kind in kinds.items())
         and recipe.model in MODELS
@@ -160,48 +236,168 @@ def _recipe(plain: Mapping[str, Any]) -> Recipe:
         and 0 <= recipe.seed < 2**31
         and 0 <= recipe.hold_out < 1
         and 1 <= recipe.n_folds <= 100
+        and 1 <= recipe.n_candidates < 2**31
+        and 0 <= recipe.max_rows < 2**53
     )
     if not right:
         raise ValueError("it has an unknown kind of model, or folds that no fit makes")
     return recipe
 
 
-def _digest(content: bytes) -> str:
-    return blake2b(content, digest_size=16).hexdigest()
+def _check_recipe(model: TrialModel) -> None:
+    """The estimator must be what its recipe makes: a file holds no parameters."""
+    expected = make_model(model.recipe.model, model.recipe)
+    own = (type(model.estimator), model.estimator.get_params(deep=False))
+    if own != (type(expected), expected.get_params(deep=False)):
+        raise ValueError(
+            f"the estimator of a model to be saved should be {expected}, as its recipe says, got "
+            f"{model.estimator}. Save what fit_trial_model returned, unchanged."
+        )
 
 
-def _trimmed(estimator: Any) -> Any:
-    """A copy with what scoring needs, trees as arrays."""
-    trimmed = copy.copy(estimator)
-    keep = _SCORING | set(estimator.get_params(deep=False))
-    for name in [name for name in vars(trimmed) if name not in keep]:
-        del trimmed.__dict__[name]
-    if isinstance(estimator, UpliftLambdaMART):
-        booster = estimator.booster_  # a model that was loaded has its trees already
-        trimmed.booster_ = booster if isinstance(booster, TreeScores) else trees_of(booster)
-    return trimmed
+def _parts(place: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Numbers, texts and arrays that scoring needs of an object, each with its place in it."""
+    if hasattr(value, "dump_model"):  # a model that was loaded has its trees already
+        value = trees_of(value)
+    kind = type(value).__name__
+    if kind in _FIELDS:
+        yield f"{place}.type", kind
+    fields = {name: getattr(value, name) for name in _FIELDS.get(kind, ())}
+    if isinstance(value, dict | list):
+        fields = value if isinstance(value, dict) else {str(k): v for k, v in enumerate(value)}
+    for name, part in fields.items():
+        yield from _parts(f"{place}.{name}", part)
+    if kind not in (*_FIELDS, "dict", "list"):
+        yield place, value.item() if isinstance(value, np.generic) else value
 
 
-def _estimator(content: bytes, model_name: str, n_terms: int) -> Any:
-    import skops.io
-    from sklearn.exceptions import InconsistentVersionWarning
-
-    _check_nodes(content)
-    trusted = [".".join(kind) for kind in sorted(_TYPES)]
-    with warnings.catch_warnings():
-        # Another scikit-learn wrote it: coefficients are coefficients.
-        warnings.simplefilter("ignore", InconsistentVersionWarning)
-        estimator = skops.io.loads(content, trusted=trusted)
-    if type(estimator) is not type(MODELS[model_name](0)):
-        raise ValueError(f"its estimator is no {model_name}")
-    if isinstance(estimator, UpliftLambdaMART):
-        if type(estimator.booster_) is not TreeScores:
-            raise ValueError("its estimator has no trees")
-        estimator.booster_.check(n_terms)
-    if estimator.n_features_in_ != n_terms:
-        raise ValueError("its estimator and its encoder have different numbers of features")
+def _estimator(parts: dict[str, Any], recipe: Recipe, n_terms: int) -> Any:
+    estimator = make_model(recipe.model, recipe)
+    kind, values = _fields(parts, "estimator", type(estimator).__name__, n_terms)
+    if parts:
+        raise ValueError(f"its estimator should not have {', '.join(sorted(parts))[:100]}")
+    if kind == "UpliftEnsemble":
+        _set_parameters(values["estimators_"], estimator.new_members())
+    vars(estimator).update(values, n_features_in_=n_terms)
+    if (network := values.get("network_")) is not None:
+        shapes = {name: weight.shape for name, weight in network.weights.items()}
+        if shapes != estimator._shapes(n_terms):
+            raise ValueError("its network has layers of other widths")
     _check_scores(estimator, n_terms)
     return estimator
+
+
+def _set_parameters(members: list[Any], templates: list[Any]) -> None:
+    """Members of an ensemble have the parameters that its own makes them have."""
+    if [type(member) for member in members] != [type(template) for template in templates]:
+        raise ValueError("its estimator has other members than its recipe makes")
+    for member, template in zip(members, templates, strict=True):
+        member.set_params(**template.get_params(deep=False))
+
+
+def _fields(
+    parts: dict[str, Any], place: str, kinds: str, n_terms: int
+) -> tuple[str, dict[str, Any]]:
+    """Type and fields of the object at a place, which are taken out of ``parts``."""
+    kind = parts.pop(f"{place}.type", None)
+    if kind not in kinds.split(" or "):
+        raise ValueError(f"its {place} should be {kinds}, got {str(kind)[:50]}")
+    fields = {
+        name: _value(parts, f"{place}.{name}", wanted, n_terms)
+        for name, wanted in _FIELDS[kind].items()
+    }
+    _check_fields(kind, fields, n_terms)
+    return kind, fields
+
+
+def _value(parts: dict[str, Any], place: str, wanted: Any, n_terms: int) -> Any:
+    """What is at a place, taken out of ``parts``; ValueError if it is not what is wanted."""
+    if isinstance(wanted, str):
+        return _object(*_fields(parts, place, wanted, n_terms), n_terms)
+    if isinstance(wanted, list):
+        found: list[Any] = []
+        while not found or any(f"{place}.{len(found)}{end}" in parts for end in ("", ".type")):
+            found.append(_value(parts, f"{place}.{len(found)}", wanted[0], n_terms))
+        return found
+    if wanted is dict:
+        places = [other for other in parts if other.startswith(f"{place}.")]
+        return {other[len(place) + 1 :]: parts.pop(other) for other in places}
+    value = parts.pop(place)
+    if not _fits(value, wanted, n_terms):
+        raise ValueError(f"its {place} should be {wanted}, got another type or shape")
+    return value
+
+
+def _check_fields(kind: str, fields: dict[str, Any], n_terms: int) -> None:
+    """ValueError for arrays that fit one by one, but not together."""
+    if kind == "ShrunkInteractions":
+        columns, knots = fields["hinge_columns_"], fields["hinge_knots_"]
+        k, p = len(fields["weights_"]), n_terms + len(knots)
+        right = (
+            columns.dtype == np.int64
+            and columns.shape == knots.shape
+            and all(fields[name].dtype == np.float64 for name in fields if name in _SHRUNK)
+            and all(fields[f"{arm}_coef_"].shape == (k, p) for arm in _ARMS)
+            and all(fields[f"{arm}_intercept_"].shape == (k,) for arm in _ARMS)
+            and bool(((columns >= 0) & (columns < n_terms)).all())
+        )
+    elif kind == "BoostedEffect":
+        right = 0 < fields["share_"] < 1
+    elif kind == "UpliftEnsemble":
+        right = len(fields["knots_"]) == len(fields["estimators_"]) and all(
+            knots.dtype == np.float64
+            and knots.size > 0
+            and bool((np.diff(knots[0]) > 0).all() and (np.diff(knots[1], prepend=0) >= 0).all())
+            and knots[1, -1] <= 1
+            for knots in fields["knots_"]
+        )
+    else:
+        right = True
+    if not right:
+        raise ValueError(f"its {kind} has arrays that do not fit together")
+
+
+def _fits(value: Any, wanted: Any, n_terms: int) -> bool:
+    if not isinstance(wanted, tuple):
+        return type(value) is wanted
+    kinds = (np.bool_,) if wanted[0] is bool else _ARRAYS
+    if not isinstance(value, np.ndarray) or value.dtype not in kinds:
+        return False
+    sizes = [n_terms if size == "d" else size for size in wanted if size is not bool]
+    return value.ndim == len(sizes) and all(
+        size in (None, found) for size, found in zip(sizes, value.shape, strict=True)
+    )
+
+
+def _object(kind: str, fields: dict[str, Any], n_terms: int) -> Any:
+    """An object that is part of an estimator."""
+    if kind == "NoneType":
+        return None
+    if kind == "TreeScores":
+        trees = TreeScores(**fields)
+        trees.check(n_terms)
+        return trees
+    if kind in ("ShrunkInteractions", "BoostedEffect"):
+        member = getattr(estimators, kind)()
+        vars(member).update(fields, n_features_in_=n_terms)
+        return member
+    if kind == "Member":
+        from auucmax.estimators.boosted import Member
+
+        return Member(**fields)
+    if kind == "Scaling":
+        return Scaling(**fields)
+    if kind in ("Network", "Scales"):
+        from auucmax.estimators.networks import network
+
+        return getattr(network, kind)(**fields)
+    from auucmax.estimators.meta import default_model
+
+    model = default_model(np.arange(2.0 if kind == "LogisticRegression" else 3.0))
+    vars(model).update(fields, n_features_in_=fields["coef_"].shape[-1])
+    if kind == "LogisticRegression":
+        model.classes_ = np.arange(2)
+    return model
 
 
 def _check_scores(estimator: Any, n_terms: int) -> None:
@@ -212,41 +408,3 @@ def _check_scores(estimator: Any, n_terms: int) -> None:
         scores = np.asarray(estimator.predict(rows), dtype=np.float64)
     if scores.shape != (2,) or not np.isfinite(scores).all():
         raise ValueError("its estimator gives no finite scores")
-
-
-def _check_nodes(content: bytes) -> None:
-    """Only types of the list, and arrays that are as large as they say and are read once."""
-    members = stored_members(content)
-    nodes = list(islice(_nodes(json.loads(members.pop("schema.json"))), MOST_NODES + 1))
-    if len(nodes) > MOST_NODES:
-        raise ValueError(f"its estimator has more than {MOST_NODES} parts")
-    if strange := {_kind(node) for node in nodes} - _NODES:
-        names = sorted(f"{module}.{kind}" for _, module, kind in strange)
-        raise ValueError(f"it asks for types that no model has: {', '.join(names)[:100]}")
-    arrays = [node for node in nodes if node["__loader__"] == "NdArrayNode"]
-    files = [str(node.get("file")) for node in arrays]
-    # Together the arrays are then no larger than the file.
-    if any(node.get("type") != "numpy" for node in arrays) or len(set(files)) < len(files):
-        raise ValueError("its estimator names an array more than once, or holds one of objects")
-    for name, data in members.items():
-        if not name.endswith(".npy") or "/" in name or "\\" in name:
-            raise ValueError(f"its estimator has a member {name[:50]!r}")
-        array_of(name, data)
-
-
-def _kind(node: dict[str, Any]) -> tuple[str, ...]:
-    """Loader, module and name of the type of a node."""
-    return tuple(str(node.get(mark)) for mark in _MARKS)
-
-
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """Every node that stands for an object."""
-    pending = [tree]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, dict):
-            if any(mark in node for mark in _MARKS):
-                yield node
-            pending.extend(node.values())
-        elif isinstance(node, list):
-            pending.extend(node)

@@ -5,6 +5,8 @@ Other models on the folds of a fitted one, judged on the same rows.
 
 from __future__ import annotations
 
+import secrets
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,40 +18,37 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from auucmax import estimators
 from auucmax._json import plain
-from auucmax._validation import Bools, Floats, check_choice, check_level
-from auucmax._version import __version__
-from auucmax.bounds import certify
-from auucmax.bounds.progressive import progressive_certificate
-from auucmax.data import check_randomisation
-from auucmax.data.pieces import PiecedTable
-from auucmax.estimators import (
-    GANITE,
-    AUUCMax,
-    CFRNet,
-    ClassTransformation,
-    DependentDataRepresentation,
-    MinimaxLinear,
-    SharedDataRepresentation,
-    SVMDifferentialPrediction,
-    TARNet,
-    TransformedOutcome,
-    TwoModels,
-    UpliftLambdaMART,
+from auucmax._validation import (
+    Bools,
+    Floats,
+    check_choice,
+    check_level,
+    check_positive,
+    check_whole,
 )
-from auucmax.estimators.formula import FormulaError, formula_of
+from auucmax._version import __version__
+from auucmax.bounds.progressive import progressive_certificate
+from auucmax.data import FailedCheckError, RandomisationReport
+from auucmax.data.pieces import PiecedTable
+from auucmax.data.seen import KEY_BYTES, Kinds, RowSet, SeenRows
 from auucmax.targeting import Calibration, calibrate
 from auucmax.targeting.planning import ScoreQuantiles
 from auucmax.trial_model.crossfit import (
+    Chosen,
     Codes,
     Fitted,
     Recipe,
+    Scored,
     TableRows,
+    accepting,
     cross_fit,
     fewest_rows,
     number_of_folds,
 )
 from auucmax.trial_model.evidence import (
+    LEAST_ROWS,
     Evidence,
     Judged,
     describe_drivers,
@@ -57,9 +56,8 @@ from auucmax.trial_model.evidence import (
     is_binary,
     linear_weights,
 )
-from auucmax.trial_model.model import TrialModel
+from auucmax.trial_model.model import TrialModel, certified
 from auucmax.trial_model.rows import name_columns
-from auucmax.trial_model.seen import DIGITS, Hashes, SeenRows, content_hashes, row_total
 
 
 def with_rivals(
@@ -90,17 +88,16 @@ def with_rivals(
         )
     rows, recipe = model.own_rows(table), model.recipe
     others = [name for name in dict.fromkeys(names) if name != recipe.model]
-    makes = makers([recipe.model, *others], recipe.seed)
+    makes = makers([recipe.model, *others], recipe)
     if recipe.hold_out:
         made = {name: make() for name, make in makes.items()}
         fitted = rows.fit(made, lambda keys: ~recipe.held_out(keys))
         ranks = dict(zip(makes, rows.scores(fitted, recipe.held_out), strict=True))
         apart = recipe.held_out(rows.keys)
-        y, treated = rows.y[apart], rows.treated[apart]
     else:
         ranks = cross_fit(rows, makes, recipe, with_chunks=False).ranks
-        y, treated = rows.y, rows.treated
-    judged = Judged(y, ranks.pop(recipe.model), treated)
+        apart = np.ones(len(rows.y), dtype=bool)
+    judged = rows.judged(ranks.pop(recipe.model), apart)
     return model.evidence.with_facts(
         rivals=evidence_of(judged, rivals=ranks, cross_fitted=not recipe.hold_out)["rivals"]
     )
@@ -108,20 +105,32 @@ def with_rivals(
 
 #: Estimators by the name that users give, with their defaults; each takes a seed.
 MODELS: dict[str, Callable[[int], Any]] = {
-    "auucmax": lambda seed: AUUCMax(random_state=seed),
-    "tm": lambda seed: TwoModels(),
-    "cvt": lambda seed: ClassTransformation(),
-    "ddr": lambda seed: DependentDataRepresentation(),
-    "sdr": lambda seed: SharedDataRepresentation(),
-    "svm-dp": lambda seed: SVMDifferentialPrediction(),
-    "mml": lambda seed: MinimaxLinear(random_state=seed),
-    "mom": lambda seed: TransformedOutcome(),
-    "pcg": lambda seed: UpliftLambdaMART("pcg", random_state=seed),
-    "ndcg": lambda seed: UpliftLambdaMART("ndcg", random_state=seed),
-    "tarnet": lambda seed: TARNet(random_state=seed),
-    "cfrnet": lambda seed: CFRNet(random_state=seed),
-    "ganite": lambda seed: GANITE(random_state=seed),
+    "auto": lambda seed: estimators.UpliftEnsemble(random_state=seed),
+    "shrunk": lambda seed: estimators.ShrunkInteractions(random_state=seed),
+    "boosted": lambda seed: estimators.BoostedEffect(random_state=seed),
+    "auucmax": lambda seed: estimators.AUUCMax(random_state=seed),
+    "tm": lambda seed: estimators.TwoModels(),
+    "cvt": lambda seed: estimators.ClassTransformation(),
+    "ddr": lambda seed: estimators.DependentDataRepresentation(),
+    "sdr": lambda seed: estimators.SharedDataRepresentation(),
+    "svm-dp": lambda seed: estimators.SVMDifferentialPrediction(),
+    "mml": lambda seed: estimators.MinimaxLinear(random_state=seed),
+    "mom": lambda seed: estimators.TransformedOutcome(),
+    "pcg": lambda seed: estimators.UpliftLambdaMART("pcg", random_state=seed),
+    "ndcg": lambda seed: estimators.UpliftLambdaMART("ndcg", random_state=seed),
+    "tarnet": lambda seed: estimators.TARNet(random_state=seed),
+    "cfrnet": lambda seed: estimators.CFRNet(random_state=seed),
+    "ganite": lambda seed: estimators.GANITE(random_state=seed),
+    "response": lambda seed: estimators.ResponseModel(),
 }
+#: Those that learn from rows that are read batch by batch.
+IN_PIECES = ("auto", "shrunk", "auucmax")
+#: What a model is compared with when it is fitted, in memory and in pieces: the rival that a user
+#: would ask for first, and for "auto" what it has to be better than.
+RIVALS = {"auto": ("response", "tm", "auucmax")}
+_PILOT_ROWS = 20_000  # of a fit by which its time is told
+_MARGIN = 1.3  # what evidence, rivals and chance take beside
+LEAST_TREE_ROWS = 5_000  #: however little time there is
 DRIVER_SHARE = 0.3  #: whom the kept description of the top is about
 
 
@@ -133,36 +142,72 @@ def fit_trial_model(
     treated: Any = None,
     control: Any = None,
     id: str | None = None,
+    groups: str | None = None,
     features: Sequence[str] | None = None,
-    model: str = "auucmax",
+    ignore: Sequence[str] | None = None,
+    after: Sequence[str] | None = None,
+    lower_is_better: bool = False,
+    drop_missing_outcomes: bool = False,
+    categorical: Sequence[str] | None = None,
+    numeric: Sequence[str] | None = None,
+    despite_check: bool = False,
+    model: str = "auto",
     hold_out: float = 0.0,
+    n_candidates: int = 1,
     forget_rows: bool = False,
+    minutes: float | None = None,
     random_state: int | np.random.Generator | None = 0,
 ) -> TrialModel:
     """Fit a model on all rows of a table, and judge it by models that have not seen the rows.
 
     Rows are dealt into 5 folds (2 of more than a million rows; more of few) by a keyed hash of the
-    id, or of the place in the table. Each fold is scored by a model that was fitted on the others,
-    encoding and all choices included: AUUC, curve, intervals and calibration are of these scores,
-    so they speak of models that learnt from 80% of the rows. The model that is kept learns from all
-    of them. Its certificate is for models that learnt from fewer rows (see docs/guarantees.md).
+    group, the id, or the place in the table. Each fold is scored by a model that was fitted on the
+    others, encoding and all choices included: AUUC, curve, intervals and calibration are of these
+    scores, so they speak of models that learnt from 80% of the rows. The model that is kept learns
+    from all of them. Its certificate is for models that learnt from fewer rows (see
+    docs/guarantees.md).
+
+    Before that, :func:`auucmax.check_randomisation` looks at the rows, and at all columns that were
+    known before treatment, whether they are learnt from or not. What chance does not explain, or a
+    feature that gives the outcome away, raises a ``FailedCheckError``, a ValueError.
 
     Parameters
     ----------
     table : a row for each person, raw: numbers, texts, booleans, dates, missing values. A table
-        that is read in pieces (:func:`auucmax.data.open_table`) can be learnt from by "auucmax"
-        alone, and its encoder learns from a quarter of a million rows.
-    treatment, outcome : names of columns. A higher outcome is better.
+        that is read in pieces (:func:`auucmax.data.open_table`) can be learnt from by "auto",
+        "shrunk" and "auucmax", and its encoder learns from a quarter of a million rows.
+    treatment, outcome : names of columns. The treatment is the one that a person was assigned to,
+        taken or not. A higher outcome is better.
     treated, control : labels of the two arms, when treatment is not 0/1 or boolean. Rows of other
         arms are left out, and counted in ``summary``.
     id : name of a column that tells rows apart, whatever their order.
+    groups : name of the column of the household or shop, if its rows belong together: a group is
+        in one fold, and intervals and certificate are by group. It is no feature.
     features : names of the columns to learn from; None: all others.
-    model : one of "auucmax", "tm", "cvt", "ddr", "sdr", "svm-dp", "mml", "mom", "pcg", "ndcg",
-        "tarnet", "cfrnet", "ganite".
+    ignore : names of columns not to learn from. They are checked all the same.
+    after : names of columns that were recorded after treatment, such as other outcomes: neither
+        learnt from nor checked.
+    lower_is_better : the outcome is a cost, a relapse: effects and gains are told as what is
+        avoided of it.
+    drop_missing_outcomes : leave rows without an outcome out, as lost or not known yet. If they are
+        more frequent in one arm than chance explains, the check fails. False: they are an error.
+    categorical : names of features whose numbers are levels, as of a shop or a plan.
+    numeric : names of features whose whole numbers are quantities: 3 to 10 different ones are
+        levels otherwise, as ``summary["features"]["codes"]`` tells. See :class:`TableEncoder`.
+    despite_check : fit even if the check fails. There is no certificate then, and the model, its
+        lists and its report say first that the check failed.
+    model : "auto" (the mean of the ranks of "shrunk" and "boosted", for 0/1 outcomes), or another
+        of :data:`MODELS`: "shrunk", "boosted", "auucmax", "tm", "cvt", "ddr", "sdr", "svm-dp",
+        "mml", "mom", "pcg", "ndcg", "tarnet", "cfrnet", "ganite", "response".
     hold_out : a share of rows, .3 say, that the model does not learn from: it is judged, calibrated
         and certified on them, itself and no other. 0: cross-fitting.
+    n_candidates : how many models were tried on these rows, of which this one is kept: the
+        certificate pays for all of them. Models that were not compared on these rows do not count.
     forget_rows : keep no filter of hashed rows. Nobody can then ask the model whether it learnt
         from a row, and it cannot tell whether rows that it is judged on are new.
+    minutes : about how long it may take. Trees then learn from a random part of the rows, if all
+        would take longer, and ``summary`` says so. None: as long as it takes; of more than 2
+        million rows trees learn from as many, drawn at random.
     random_state : of the folds and of the model.
 
     Examples
@@ -178,11 +223,7 @@ def fit_trial_model(
     >>> model.predict(table.head(3)).shape
     (3,)
     """
-    check_choice(model, "model", MODELS)
-    if hold_out != 0:
-        check_level(hold_out, "hold_out")
-    if isinstance(table, PiecedTable):
-        _check_streams(model, table)
+    _check_options(table, model, hold_out, minutes)
     columns = name_columns(
         table,
         treatment=treatment,
@@ -190,24 +231,30 @@ def fit_trial_model(
         treated=treated,
         control=control,
         id=id,
+        groups=groups,
         features=features,
+        ignore=ignore,
+        after=after,
+        lower_is_better=lower_is_better,
+        drop_missing_outcomes=drop_missing_outcomes,
+        categorical=categorical,
+        numeric=numeric,
     )
+    n_candidates = check_whole(n_candidates, "n_candidates", 1, 2**31 - 1)
     rng = np.random.default_rng(random_state)
-    recipe = Recipe(model, rng.bytes(8).hex(), int(rng.integers(2**31 - 1)), float(hold_out), 1)
+    key, seed = rng.bytes(8).hex(), int(rng.integers(2**31 - 1))
+    recipe = Recipe(model, key, seed, float(hold_out), 1, n_candidates)
     with _collected() as messages:
         rows = TableRows(table, columns, recipe.key)
-        if hold_out:
-            found = _hold_out(rows, recipe)
-        else:
+        # Copies of rows would fail the check, too, for a reason that it cannot name.
+        rows.sample.check_copies(columns)
+        check = _checked(rows, despite_check)
+        if not hold_out:
             recipe = replace(recipe, n_folds=number_of_folds(rows, recipe.key))
-            found = _cross_fitted(rows, recipe)
-        seen = SeenRows.of(
-            found.passed.contents,
-            found.passed.total,
-            None if id is None else rows.keys,
-            ~found.held_out,
-            forget=forget_rows,
-        )
+        if minutes is not None:
+            recipe = _within(rows, recipe, minutes)
+        found = (_hold_out if hold_out else _cross_fitted)(rows, recipe, check)
+        seen = _seen(rows, found, forget_rows)
     encoder, (estimator,) = found.model.encoder, found.model.estimators.values()
     summary = _summary(rows, recipe, found) | {"warnings": messages}
     return TrialModel(
@@ -215,18 +262,62 @@ def fit_trial_model(
     )
 
 
+def _check_options(
+    table: pd.DataFrame | PiecedTable, model: str, hold_out: float, minutes: float | None
+) -> None:
+    check_choice(model, "model", MODELS)
+    if hold_out != 0:
+        check_level(hold_out, "hold_out")
+    if minutes is not None:
+        check_positive(minutes, "minutes", "5 is usual.")
+    if isinstance(table, PiecedTable) and model not in IN_PIECES:
+        raise ValueError(
+            f"model should be one of {', '.join(map(repr, IN_PIECES))} for a table that does not "
+            f"fit into memory, got {model!r} and {table.name}, {table.size}. Pass fewer rows or "
+            f"columns, or allow more memory."
+        )
+
+
+def _checked(rows: TableRows, despite_check: bool) -> RandomisationReport:
+    """The check of the rows, which stops a fit, or warns."""
+    report = rows.check()
+    if report.stops and not despite_check:
+        raise FailedCheckError(report)
+    if report.failures and not report.stops:
+        warnings.warn(" ".join([report.verdict, *report.advice]), stacklevel=3)
+    else:
+        for doubt in report.doubts:
+            warnings.warn(doubt.question, stacklevel=3)
+    return report
+
+
+def _seen(rows: TableRows, found: _Found, forget: bool) -> SeenRows:
+    """What the model remembers of its rows."""
+    learnt, passed = ~found.held_out, found.passed
+    kinds = {
+        digits: Kinds.of(hashes[learnt], rows.treated[learnt])
+        for digits, hashes in passed.contents.items()
+    }
+    ids = None if rows.names is None else rows.names[learnt]
+    own = RowSet(len(rows.y), passed.total, kinds)
+    return SeenRows.of(own, ids, forget=forget, key=secrets.token_bytes(KEY_BYTES))
+
+
 def _summary(rows: TableRows, recipe: Recipe, found: _Found) -> dict[str, Any]:
     """What was fitted on which rows."""
-    encoder = found.model.encoder
+    encoder, (estimator,) = found.model.encoder, found.model.estimators.values()
     return {
         "auucmax": __version__,
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "model": recipe.model,
+        "about": (type(estimator).__doc__ or "").partition("\n")[0],
+        "tree_rows": _tree_rows(estimator),
         "table": {
             "given": rows.n_given,
             "used": len(rows.y),
             "learnt": int((~found.held_out).sum()),
             "left_out": rows.left_out,
+            "without_outcome": sum(rows.sample.lost),
         },
         "folds": None if recipe.hold_out else recipe.n_folds,
         "hold_out": recipe.hold_out or None,
@@ -234,6 +325,7 @@ def _summary(rows: TableRows, recipe: Recipe, found: _Found) -> dict[str, Any]:
             "columns": len(encoder.columns_),
             "terms": len(encoder.terms_),
             "dropped": dict(encoder.dropped_),
+            "codes": encoder.code_columns,
         },
     }
 
@@ -242,35 +334,43 @@ class _Found(NamedTuple):
     """The model that is kept, and what is known of it."""
 
     model: Fitted
-    passed: _Pass
+    passed: Scored
     calibration: Calibration
     evidence: Evidence
     held_out: Bools
 
 
-def _cross_fitted(rows: TableRows, recipe: Recipe) -> _Found:
+def _cross_fitted(rows: TableRows, recipe: Recipe, check: RandomisationReport) -> _Found:
     everyone = np.ones(len(rows.y), dtype=bool)
     binary = is_binary(rows.y)
-    # Two plain models are the rival that a user would ask for; from a disk they do not learn.
-    names = dict.fromkeys([recipe.model, *(["tm"] if rows.in_memory else [])])
-    apart = cross_fit(rows, makers(names, recipe.seed), recipe, with_chunks=binary)
-    fitted = rows.fit({recipe.model: MODELS[recipe.model](recipe.seed)}, _all)
-    passed = _pass(rows, fitted)
+    rivals: tuple[str, ...] = RIVALS.get(recipe.model, ("tm",))
+    if not rows.in_memory:  # from a disk others do not learn
+        rivals = tuple(name for name in rivals if name in IN_PIECES)
+    names = dict.fromkeys([recipe.model, *rivals])
+    apart = cross_fit(rows, makers(names, recipe), recipe, with_chunks=binary)
+    fitted, passed = _kept(rows, recipe, lambda keys: np.ones(len(keys), dtype=bool))
     ranks = dict(apart.ranks)
-    judged = Judged(rows.y, ranks.pop(recipe.model), rows.treated)
+    judged = rows.judged(ranks.pop(recipe.model))
     scores = ScoreQuantiles.of(passed.score)
-    calibration = _in_scores(calibrate(judged.y, judged.score, treatment=judged.treated), scores)
-    certificate = progressive_certificate(apart.chunks) if apart.chunks else None
+    told = scores.smoothed(LEAST_ROWS)  # knots that are nobody's own score
+    calibration = _in_scores(_calibrated(judged), told)
+    certificate = None
+    if apart.chunks and judged.can_be_certified:
+        groups = None if judged.groups is None else apart.keys
+        certificate = progressive_certificate(
+            apart.chunks, groups=groups, n_candidates=recipe.n_candidates
+        )
     notes = [
         f"Every row was ranked by a model that had not seen it: one of {recipe.n_folds}, each of "
         f"which learnt from {1 - 1 / recipe.n_folds:.0%} of the rows. The model that is kept "
         f"learnt from all of them."
     ]
-    randomisation = check_randomisation(rows.sample.trial(rows.columns))
-    notes += randomisation.advice
+    notes += check.questions
     if certificate is None:
         why = "outcomes are not 0/1, and no range of them is known"
-        why = "too few rows to learn from a part of them" if binary else why
+        if binary:
+            why = "too few rows to learn from a part of them"
+            why = why if judged.can_be_certified else "groups have rows of both arms"
         notes.append(f"There is no certificate: {why}.")
     evidence = evidence_of(
         judged,
@@ -280,14 +380,15 @@ def _cross_fitted(rows: TableRows, recipe: Recipe) -> _Found:
         caveat=calibration.caveat,
         drivers=_drivers(rows, fitted, passed),
         certificate=certificate,
-        randomisation=randomisation,
+        randomisation=check,
+        lower_is_better=rows.columns.lower_is_better,
         rivals=ranks,
         notes=notes,
     )
     return _Found(fitted, passed, calibration, evidence, ~everyone)
 
 
-def _hold_out(rows: TableRows, recipe: Recipe) -> _Found:
+def _hold_out(rows: TableRows, recipe: Recipe, check: RandomisationReport) -> _Found:
     held_out = recipe.held_out(rows.keys)
     least = min(fewest_rows(rows.y, rows.treated, part) for part in (held_out, ~held_out))
     if least < rows.least:
@@ -296,57 +397,37 @@ def _hold_out(rows: TableRows, recipe: Recipe) -> _Found:
             f"it is 0/1, to learn from and to judge on; got {least} of one kind in "
             f"{recipe.hold_out:g} of {len(rows.y):,} rows. Collect more, or leave hold_out out."
         )
-    learnt = {recipe.model: MODELS[recipe.model](recipe.seed)}
-    fitted = rows.fit(learnt, lambda keys: ~recipe.held_out(keys))
-    passed = _pass(rows, fitted)
-    judged = Judged(rows.y[held_out], passed.score[held_out], rows.treated[held_out])
-    calibration = calibrate(judged.y, judged.score, treatment=judged.treated)
+    fitted, passed = _kept(rows, recipe, lambda keys: ~recipe.held_out(keys))
+    judged = rows.judged(passed.score[held_out], held_out)
+    calibration = _calibrated(judged)
+    # Other bits of the keys than those that chose the hold-out.
     halves = replace(recipe, n_folds=2).folds(~rows.keys[held_out] * np.uint64(0x9E3779B97F4A7C15))
-    binary = is_binary(rows.y)
     evidence = evidence_of(
         judged,
         predicted=_cross_calibrated(judged, halves),
         caveat=calibration.caveat,
         drivers=_drivers(rows, fitted, passed),
-        certificate=certify(judged.score, y=judged.y, treatment=judged.treated) if binary else None,
-        randomisation=check_randomisation(rows.sample.trial(rows.columns)),
+        certificate=certified(judged, recipe.n_candidates) if judged.can_be_certified else None,
+        randomisation=check,
+        lower_is_better=rows.columns.lower_is_better,
         notes=[
-            f"Judged on {len(judged.y):,} rows that were set aside: this model has not seen them."
+            f"Judged on {len(judged.y):,} rows that were set aside: this model has not seen them.",
+            *check.questions,
         ],
     )
     return _Found(fitted, passed, calibration, evidence, held_out)
 
 
-class _Pass(NamedTuple):
-    """What a pass over all rows gives: scores and hashes (n,), deviations of features (p,)."""
-
-    score: Floats
-    contents: dict[int, Hashes]
-    total: int
-    deviation: Floats
+def _kept(rows: TableRows, recipe: Recipe, keep: Chosen) -> tuple[Fitted, Scored]:
+    """The model that is kept, fitted on some of the rows, and its scores of all of them."""
+    estimator = make_model(recipe.model, recipe)
+    fitted = rows.fit({recipe.model: estimator}, keep)
+    return fitted, rows.scored(accepting(fitted.encoder), estimator)
 
 
-def _pass(rows: TableRows, fitted: Fitted) -> _Pass:
-    scores, contents = [], {digits: list[Hashes]() for digits in DIGITS}
-    total = 0
-    centre: Any = None  # keeps the squares from cancelling
-    sums = np.zeros((2, len(fitted.encoder.terms_)))
-    (estimator,) = fitted.estimators.values()
-    for frame, y, treated, *_ in rows.rows.batches():
-        X = fitted.encoder.accept(frame).transform(frame)
-        scores.append(np.asarray(estimator.predict(X), dtype=np.float64))
-        for digits, hashes in contents.items():
-            hashes.append(content_hashes(X, digits))
-        total += row_total(X, y, treated)
-        centre = X[:1] if centre is None else centre
-        sums += (X - centre).sum(axis=0), ((X - centre) ** 2).sum(axis=0)
-    mean, square = sums / len(rows.y)
-    return _Pass(
-        np.concatenate(scores),
-        {digits: np.concatenate(hashes) for digits, hashes in contents.items()},
-        total % 2**64,
-        np.sqrt(np.maximum(square - mean**2, 0)),
-    )
+def _calibrated(rows: Judged, some: Bools | slice = slice(None)) -> Calibration:
+    groups = None if rows.groups is None else rows.groups[some]
+    return calibrate(rows.y[some], rows.score[some], treatment=rows.treated[some], groups=groups)
 
 
 def _cross_calibrated(rows: Judged, fold: Codes) -> Floats:
@@ -356,7 +437,7 @@ def _cross_calibrated(rows: Judged, fold: Codes) -> Floats:
         inside = fold == k
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the calibration of all rows has told it
-            own = calibrate(rows.y[~inside], rows.score[~inside], treatment=rows.treated[~inside])
+            own = _calibrated(rows, ~inside)
         predicted[inside] = own(rows.score[inside])
     return predicted
 
@@ -367,13 +448,14 @@ def _in_scores(calibration: Calibration, scores: ScoreQuantiles) -> Calibration:
     A rank r stands for the score that cuts off the share 1 - r. Where several ranks have one
     score, it gets the mean of their uplifts.
     """
+    # Ranks of folds have no scores of the model that is kept; shares are what they have in common.
     knots, _ = scores.cut(1 - np.array(calibration.score))
     levels, code = np.unique(np.clip(knots, scores.score[-1], scores.score[0]), return_inverse=True)
     uplift = np.bincount(code, weights=calibration.uplift) / np.bincount(code)
     return replace(calibration, score=tuple(levels.tolist()), uplift=tuple(uplift.tolist()))
 
 
-def _drivers(rows: TableRows, fitted: Fitted, passed: _Pass) -> dict[str, Any]:
+def _drivers(rows: TableRows, fitted: Fitted, passed: Scored) -> dict[str, Any]:
     found = describe_drivers(rows.features, passed.score[rows.sampled], share=DRIVER_SHARE)
     names = list(map(str, fitted.encoder.get_feature_names_out()))
     (estimator,) = fitted.estimators.values()
@@ -382,30 +464,55 @@ def _drivers(rows: TableRows, fitted: Fitted, passed: _Pass) -> dict[str, Any]:
 
 def _linear(estimator: Any, names: list[str], deviation: Floats) -> list[dict[str, Any]] | None:
     """Weights of a score that is linear in the encoded features; None of any other."""
+    from auucmax.estimators.formula import Formula, FormulaError, formula_of
+
     try:
         formula = formula_of(estimator)
     except FormulaError:
         return None
-    if len(formula.parts) != 1 or formula.parts[0].link != "identity":
+    if not isinstance(formula, Formula) or not formula.is_linear:
         return None
     return linear_weights(formula.parts[0].weight * formula.parts[0].coef, names, deviation)
 
 
-def _all(keys: Hashes) -> Bools:
-    return np.ones(len(keys), dtype=bool)
-
-
-def makers(names: Iterable[str], seed: int) -> dict[str, Callable[[], Any]]:
+def makers(names: Iterable[str], recipe: Recipe) -> dict[str, Callable[[], Any]]:
     """What makes a new estimator of each name."""
-    return {name: partial(MODELS[name], seed) for name in names}
+    return {name: partial(make_model, name, recipe) for name in names}
 
 
-def _check_streams(model: str, table: PiecedTable) -> None:
-    if model != "auucmax":
-        raise ValueError(
-            f"model should be 'auucmax' for a table that does not fit into memory, got {model!r} "
-            f"and {table.name}, {table.size}. Pass fewer rows or columns, or allow more memory."
-        )
+def make_model(name: str, recipe: Recipe) -> Any:
+    """A new estimator of this name, with the seed of a recipe."""
+    model = MODELS[name](recipe.seed)
+    if recipe.max_rows and "max_rows" in model.get_params(deep=False):
+        model.set_params(max_rows=recipe.max_rows)
+    return model
+
+
+def _within(rows: TableRows, recipe: Recipe, minutes: float) -> Recipe:
+    """The recipe with so few rows for trees that all fits take about so many minutes.
+
+    By the time that a fit of some of the rows takes: trees take time in proportion to rows.
+    """
+    if "max_rows" not in MODELS[recipe.model](recipe.seed).get_params(deep=False):
+        return recipe
+    n, begin = len(rows.y), time.perf_counter()
+    top = np.uint64(min(_PILOT_ROWS / n, 1.0) * (2.0**64 - 2**12))
+    # Other bits than those that deal folds.
+    chosen: Chosen = lambda keys: keys * np.uint64(0x9E3779B97F4A7C15) <= top  # noqa: E731
+    own = chosen(rows.keys)
+    if fewest_rows(rows.y, rows.treated, own) < rows.least:
+        return recipe
+    rows.fit({recipe.model: make_model(recipe.model, recipe)}, chosen)
+    spent = time.perf_counter() - begin
+    each = spent / own.sum()
+    most = int((60 * minutes - spent) / (_MARGIN * each * recipe.passes))
+    return recipe if most >= n else replace(recipe, max_rows=max(most, LEAST_TREE_ROWS))
+
+
+def _tree_rows(estimator: Any) -> int | None:
+    """How many rows trees learnt from, if there are trees."""
+    members = getattr(estimator, "estimators_", [estimator])
+    return next((one.n_rows_ for one in members if hasattr(one, "n_rows_")), None)
 
 
 @contextmanager

@@ -9,15 +9,22 @@ import numpy as np
 import pandas as pd
 
 from auucmax._validation import Floats
-from auucmax.bounds import certify
-from auucmax.data import check_randomisation
+from auucmax.bounds import Certificate, certify
 from auucmax.data.pieces import PiecedTable
+from auucmax.data.seen import SeenRows, TrainingRecord
 from auucmax.encoding import TableEncoder
 from auucmax.targeting import Calibration
-from auucmax.trial_model.crossfit import Recipe, TableRows
-from auucmax.trial_model.evidence import Evidence, Judged, describe_drivers, evidence_of, is_binary
+from auucmax.trial_model.crossfit import Recipe, Scored, TableRows
+from auucmax.trial_model.evidence import Evidence, Judged, describe_drivers, evidence_of
 from auucmax.trial_model.rows import ColumnNames
-from auucmax.trial_model.seen import Hashes, SeenRows, content_hashes, row_total
+
+
+def certified(rows: Judged, n_candidates: int = 1) -> Certificate:
+    """The certificate of a score on rows that its model has not learnt from."""
+    options: dict[str, Any] = {"y": rows.y, "treatment": rows.treated, "n_candidates": n_candidates}
+    if rows.groups is not None:
+        options["groups"] = rows.groups
+    return certify(rows.score, **options)
 
 
 @dataclass(eq=False)
@@ -50,6 +57,29 @@ class TrialModel:
         """The name that ``fit_trial_model`` was given."""
         return self.recipe.model
 
+    @property
+    def warning(self) -> str | None:
+        """That the model was fitted despite a failed check, which is to be said first; or None."""
+        if self.evidence["failed_check"] is None:
+            return None
+        verdict = self.evidence["randomisation"]["verdict"]
+        return f"This model was fitted despite a failed check of its trial. {verdict}"
+
+    @property
+    def record(self) -> TrainingRecord:
+        """What :func:`auucmax.certify` is told of the rows that the model learnt from."""
+        total = int(self.seen.total or "0", 16)
+        own = self.seen.n_rows, total
+        return TrainingRecord(own, self.seen, n_candidates=self._n_compared)
+
+    @property
+    def _n_compared(self) -> int:
+        """Among how many candidates rows may have chosen that the model did not learn from.
+
+        Nobody can tell rows that were set aside from new ones: with a hold-out all are paid for.
+        """
+        return self.recipe.n_candidates if self.recipe.hold_out else 1
+
     def predict(self, frame: pd.DataFrame) -> Floats:
         """Scores, (n,), of any rows with the feature columns: the higher, the sooner to treat."""
         if len(frame) == 0:
@@ -68,33 +98,32 @@ class TrialModel:
         chance explains is refused. ``doubt`` says if that could not be seen.
         """
         rows = TableRows(table, self.columns, self.recipe.key)
-        score, contents, total = self._scored(rows)
-        ids = None if self.columns.id is None else rows.keys
-        verdict = self.seen.judge(contents, total, ids)
+        score, contents, total, _ = self._scored(rows)
+        verdict = self.seen.judge(contents[self.seen.digits], total, rows.names)
         if verdict.is_own:
             return self.evidence
-        new = verdict.new
-        judged = Judged(rows.y[new], score[new], rows.treated[new])
+        rows.sample.check_copies(self.columns)
+        judged = rows.judged(score[verdict.new], verdict.new)
         if judged.treated.all() or not judged.treated.any():
             raise ValueError(
                 f"rows of both arms should be left to judge the model on, got "
                 f"{int(judged.treated.sum())} treated of {len(judged.y)} rows that are new to it, "
                 f"of {len(rows.y)} in the table. Pass new rows of both arms."
             )
-        can_certify = verdict.is_sure and is_binary(judged.y)
+        # A certificate from rows that may have been learnt from would be none.
+        can_certify = verdict.is_sure and judged.can_be_certified
         return evidence_of(
             judged,
             predicted=self.calibration(judged.score),
             caveat=self.calibration.caveat,
             drivers=describe_drivers(rows.features, score[rows.sampled], share=0.3)
             | {"linear": self.evidence["drivers"]["linear"]},
-            certificate=certify(judged.score, y=judged.y, treatment=judged.treated)
-            if can_certify
-            else None,
-            randomisation=check_randomisation(rows.sample.trial(self.columns)),
+            certificate=certified(judged, self._n_compared) if can_certify else None,
+            randomisation=rows.check(),
+            lower_is_better=self.columns.lower_is_better,
             every_percent=True,
             doubt=None if verdict.is_sure else verdict.note,
-            notes=[verdict.note],
+            notes=[*filter(None, [self.warning]), verdict.note],
         )
 
     def own_rows(self, table: pd.DataFrame | PiecedTable) -> TableRows:
@@ -104,23 +133,32 @@ class TrialModel:
                 "the model should know the table that it was fitted on, got one that was told to "
                 "forget its rows. Fit it without forget_rows."
             )
+        if self.seen.key is None:
+            raise ValueError(
+                "the model should come with its key, the file beside it whose name ends in .key, "
+                "got none or another's. Put it there, or fit the model again."
+            )
         rows = TableRows(table, self.columns, self.recipe.key)
-        if not self.seen.is_own(len(rows.y), self._scored(rows)[2]):
+        if not self.seen.is_own(len(rows.y), self._scored(rows).total):
             raise ValueError(
                 "the table should be the one that the model was fitted on, all of it, got another. "
                 "Pass the file of the fit."
             )
         return rows
 
-    def _scored(self, rows: TableRows) -> tuple[Floats, Hashes, int]:
-        """Scores and hashed contents of all rows, and what names them together."""
-        scores, contents, total = [], [], 0
-        for frame, y, treated, *_ in rows.rows.batches():
-            X = self.encoder.transform(frame)
-            scores.append(np.asarray(self.estimator.predict(X), dtype=np.float64))
-            contents.append(content_hashes(X, self.seen.digits))
-            total += row_total(X, y, treated)
-        return np.concatenate(scores), np.concatenate(contents), total % 2**64
+    def is_own(self, table: pd.DataFrame | PiecedTable) -> bool:
+        """Whether a table holds the rows of the fit, outcomes included, and no others."""
+        n_rows = table.n_rows if isinstance(table, PiecedTable) else len(table)
+        if n_rows != self.seen.n_rows:  # told without reading it
+            return False
+        try:
+            self.own_rows(table)
+        except ValueError:
+            return False
+        return True
+
+    def _scored(self, rows: TableRows) -> Scored:
+        return rows.scored(self.encoder.transform, self.estimator)
 
     def __repr__(self) -> str:
         return (

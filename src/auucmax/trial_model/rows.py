@@ -1,11 +1,10 @@
-"""The rows of two arms of a table: outcome, treatment, id, and the raw columns.
-
-Which columns of a table play which part, and the labels of the two arms.
-"""
+"""Which columns of a table play which part, and the rows of its two arms."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Self
 
@@ -16,16 +15,21 @@ from numpy.typing import NDArray
 from auucmax._validation import (
     Bools,
     Floats,
-    check_column,
+    check_outcome,
     listed,
     missing_message,
     unknown_columns_message,
 )
-from auucmax.data import Trial
+from auucmax.data import RandomisationReport, Trial, check_randomisation
+from auucmax.data.balance import equal_shares
+from auucmax.data.hashing import DIGITS, content_hashes, numbers_for
 from auucmax.data.pieces import PiecedTable, pieces_of
-from auucmax.encoding.encoder import text_names
+from auucmax.data.seen import Kinds
+from auucmax.encoding.encoder import TableEncoder, text_names
+from auucmax.encoding.kinds import code_counts, kind_of, numbers_of
 from auucmax.encoding.texts import arm_text, outcome_numbers
 
+_FEWEST_NAMED = 100  # rows, below which numbers of a feature may all differ by chance
 #: Labels of control and treated that need no telling.
 NO_AND_YES = (("0", "1"), ("false", "true"), ("f", "t"), ("no", "yes"), ("n", "y"))
 
@@ -40,21 +44,43 @@ class ColumnNames:
     treated: str
     control: str
     features: tuple[str, ...]
+    ignored: tuple[str, ...] = ()  # not learnt from, but tested as features are
+    after: tuple[str, ...] = ()  # recorded after treatment: neither learnt from nor tested
+    lower_is_better: bool = False
+    drop_missing_outcomes: bool = False
+    groups: str | None = None
+    categorical: tuple[str, ...] = ()  # features whose numbers the user takes for levels
+    numeric: tuple[str, ...] = ()  # and for quantities
+
+    @property
+    def all(self) -> list[str]:
+        """Every column that is read."""
+        names = dict.fromkeys(name for name in (self.id, self.groups) if name is not None)
+        return [self.treatment, self.outcome, *self.features, *names]
+
+    @property
+    def gain(self) -> str:
+        """What there is more of if treatment works."""
+        return f"{self.outcome} avoided" if self.lower_is_better else self.outcome
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        return asdict(self) | {"features": list(self.features)}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """What ``to_dict`` wrote; ValueError for anything that it cannot have written."""
         if not isinstance(plain, Mapping) or set(plain) != set(cls.__dataclass_fields__):
             raise ValueError("columns should have the entries that to_dict writes, got others.")
-        columns = cls(**{**plain, "features": tuple(plain["features"])})
-        texts = [columns.treatment, columns.outcome, columns.treated, columns.control]
-        texts += [*columns.features] + ([] if columns.id is None else [columns.id])
+        lists = ("features", "ignored", "after", "categorical", "numeric")
+        columns = cls(**{**plain, **{name: tuple(plain[name]) for name in lists}})
+        texts = [*columns.all, columns.treated, columns.control, *columns.ignored, *columns.after]
+        if not {*columns.categorical, *columns.numeric} <= set(columns.features):
+            raise ValueError("categorical and numeric should be features, got others.")
         if not columns.features or not all(type(text) is str for text in texts):
             raise ValueError("the names of columns should be texts, got something else.")
+        if {type(columns.lower_is_better), type(columns.drop_missing_outcomes)} != {bool}:
+            raise ValueError("what is done with outcomes should be true or false, got others.")
         return columns
 
 
@@ -66,7 +92,14 @@ def name_columns(
     treated: Any = None,
     control: Any = None,
     id: str | None = None,
+    groups: str | None = None,
     features: Sequence[str] | None = None,
+    ignore: Sequence[str] | None = None,
+    after: Sequence[str] | None = None,
+    lower_is_better: bool = False,
+    drop_missing_outcomes: bool = False,
+    categorical: Sequence[str] | None = None,
+    numeric: Sequence[str] | None = None,
 ) -> ColumnNames:
     """Which columns of a table play which part; parameters as in :func:`fit_trial_model`.
 
@@ -78,15 +111,47 @@ def name_columns(
     if not isinstance(table, PiecedTable):
         table = text_names(table)
     treatment, outcome = str(treatment), str(outcome)
-    id = None if id is None else str(id)
-    check_names(table, [name for name in (treatment, outcome, id) if name is not None])
+    id, groups = (None if name is None else str(name) for name in (id, groups))
+    others = (treatment, outcome, id, groups)
+    check_names(table, [name for name in others if name is not None])
+    if groups in (treatment, outcome):
+        raise ValueError(
+            f"groups should be another column than treatment and outcome, got {groups!r}. Name the "
+            f"column of the household, or shop."
+        )
+    known_after, left_out = _named(table, after), _named(table, ignore)
+    chosen = _features(table, features, others, {*known_after, *left_out})
+    used = {*others, *chosen, *known_after}
     return ColumnNames(
         treatment,
         outcome,
         id,
         *_arm_labels(different_values(table, treatment), treatment, treated, control),
-        features=_features(table, features, (treatment, outcome, id)),
+        features=chosen,
+        ignored=tuple(name for name in table.columns if name not in used),
+        after=known_after,
+        lower_is_better=bool(lower_is_better),
+        drop_missing_outcomes=bool(drop_missing_outcomes),
+        groups=groups,
+        categorical=_decided(table, "categorical", categorical, chosen),
+        numeric=_decided(table, "numeric", numeric, chosen),
     )
+
+
+def _decided(
+    table: pd.DataFrame | PiecedTable,
+    option: str,
+    names: Sequence[str] | None,
+    features: Sequence[str],
+) -> tuple[str, ...]:
+    """Names of features of which the user says what they hold."""
+    found = _named(table, names)
+    if others := [name for name in found if name not in features]:
+        raise ValueError(
+            f"{option} should name columns to learn from, got {listed(others)}. Leave it out, or "
+            f"name it among the features."
+        )
+    return found
 
 
 def _arm_labels(values: Sequence[Any], name: str, treated: Any, control: Any) -> tuple[str, str]:
@@ -101,6 +166,7 @@ def _arm_labels(values: Sequence[Any], name: str, treated: Any, control: Any) ->
                 f"{what} should be one of the labels of {name!r}, {listed(labels)}; got {label!r}. "
                 f"Check the spelling."
             )
+    # No and yes, 0 and 1: which one is treated needs no telling.
     if not given and tuple(label.lower() for label in labels) in NO_AND_YES:
         return labels[1], labels[0]
     if len(given) == 2 and given["treated"] != given["control"]:
@@ -119,24 +185,66 @@ def _features(
     table: pd.DataFrame | PiecedTable,
     features: Sequence[str] | None,
     others: tuple[str | None, ...],
+    left_out: set[str],
 ) -> tuple[str, ...]:
     if features is None:
-        chosen = [name for name in table.columns if name not in others]
+        chosen = [name for name in table.columns if name not in {*others, *left_out}]
+        chosen = _without_ids(table, chosen)
     else:
-        given = [features] if isinstance(features, str) else features
-        chosen = list(dict.fromkeys(str(name) for name in given))
-        check_names(table, chosen)
+        chosen = list(_named(table, features))
         if wrong := [name for name in chosen if name in others]:
             raise ValueError(
-                f"features should be other columns than treatment, outcome and id, got "
+                f"features should be other columns than treatment, outcome and id, or groups, got "
                 f"{listed(wrong)}. Leave them out."
             )
+    chosen = [name for name in chosen if name not in left_out]
     if not chosen:
         raise ValueError(
             "features should be at least one column, got none beside treatment, outcome and id. "
             "Pass a table with features."
         )
     return tuple(chosen)
+
+
+def _named(table: pd.DataFrame | PiecedTable, names: Sequence[str] | str | None) -> tuple[str, ...]:
+    """Names of columns that are there, each once."""
+    given = [names] if isinstance(names, str) else names or ()
+    found = tuple(dict.fromkeys(str(name) for name in given))
+    check_names(table, list(found))
+    return found
+
+
+def _without_ids(table: pd.DataFrame | PiecedTable, names: list[str]) -> list[str]:
+    """The columns that may be learnt from: one that names each row is an id until told otherwise.
+
+    Texts and whole numbers that are different in every row, of 100 or more, are taken for names;
+    of a table in pieces, those of the first one. A warning says which.
+    """
+    piece = next(iter(pieces_of(table, names)))
+    ids = [name for name in names if _names_rows(piece[name])]
+    if not ids or len(ids) == len(names):
+        return names
+    warnings.warn(
+        f"{listed(ids)} should be features, got another value in every row: taken for ids, and not "
+        f"learnt from. Name them among the features to learn from them all the same.",
+        UserWarning,
+        stacklevel=4,
+    )
+    return [name for name in names if name not in ids]
+
+
+def _names_rows(column: pd.Series) -> bool:
+    if len(column) < _FEWEST_NAMED or not (
+        isinstance(column.dtype, pd.StringDtype)
+        or column.dtype == object
+        or pd.api.types.is_integer_dtype(column.dtype)
+    ):
+        return False
+    head = column.iloc[:_FEWEST_NAMED]
+    try:
+        return bool(head.is_unique and column.notna().all() and column.is_unique)
+    except TypeError:  # lists, say
+        return False
 
 
 def different_values(table: pd.DataFrame | PiecedTable, column: str) -> list[Any]:
@@ -159,6 +267,8 @@ class TrialRows(NamedTuple):
     """The rows of the two arms, checked; ``left_out`` counts rows of other arms by label.
 
     ``positions`` are their places in the table, ``first`` is that of the first among these rows.
+    ``lost`` counts rows of control and treated without an outcome, which are left out.
+    ``groups`` are the names of their households or shops, if there are any.
     """
 
     frame: pd.DataFrame
@@ -168,41 +278,72 @@ class TrialRows(NamedTuple):
     positions: NDArray[np.intp]
     left_out: dict[str, int]
     first: int = 0
+    lost: tuple[int, int] = (0, 0)
+    groups: NDArray[Any] | None = None
 
     def keys(self, key: str) -> Hashes:
-        """(n,) keyed hashes of the ids, or of the places of the rows in the table."""
-        if self.ids is not None:
-            return np.asarray(pd.util.hash_array(self.ids, hash_key=key))
+        """(n,) keyed hashes of the groups, the ids, or the places of the rows in the table."""
+        names = self.ids if self.groups is None else self.groups
+        if names is not None:
+            return np.asarray(pd.util.hash_array(names, hash_key=key))
         places = np.arange(self.first, self.first + len(self.y)).astype(str).astype(object)
         return np.asarray(pd.util.hash_array(places, hash_key=key))
 
-    def trial(self, columns: ColumnNames) -> Trial:
-        """The same rows as the rest of the library takes them."""
+    def trial(self, columns: ColumnNames, features: Sequence[str] | None = None) -> Trial:
+        """The same rows as the rest of the library takes them; with other features, if named."""
         return Trial(
-            self.frame[list(columns.features)],
+            self.frame[list(columns.features if features is None else features)],
             self.y,
             self.treated.astype(np.int8),
             id=self.ids,
             name="the table",
-            outcome_name=columns.outcome,
+            outcome_name=columns.gain,
             treatment_name=columns.treatment,
             arm_names=(columns.control, columns.treated),
+            groups=self.groups,
         )
 
     def take(self, rows: NDArray[np.intp]) -> TrialRows:
         """The rows at some places."""
         if len(rows) == len(self.y):
             return self
-        ids = None if self.ids is None else self.ids[rows]
+        ids, groups = (None if names is None else names[rows] for names in (self.ids, self.groups))
         kept = self.frame.iloc[rows], self.y[rows], self.treated[rows], ids, self.positions[rows]
-        return TrialRows(*kept, self.left_out, self.first)
+        return TrialRows(*kept, self.left_out, self.first, self.lost, groups)
+
+    def check_copies(self, columns: ColumnNames, *, all_columns: bool = False) -> None:
+        """ValueError if rows repeat each other and treatment goes with them, far beyond chance.
+
+        People who happen to have the same features are in either arm. Copies of a row are in one,
+        and would be learnt from in one fold and judged in another. ``all_columns``: rows are
+        compared by the columns that are not learnt from, too, but those that name rows.
+        """
+        # Rows of one group may be alike.
+        some = np.ones(len(self.y), dtype=bool)
+        if self.groups is not None:
+            some = ~pd.Series(self.groups).duplicated().to_numpy()
+        names = list(columns.features)
+        if all_columns:
+            names += [name for name in columns.ignored if not _names_rows(self.frame[name])]
+        features = self.frame[names][some]
+        hashes = content_hashes(numbers_for(features))[DIGITS[-1]]
+        kinds = Kinds.of(hashes, self.treated[some])
+        if not kinds.are_together:
+            return
+        n = int(kinds.counts[kinds.counts > 1].sum())
+        raise ValueError(
+            f"rows should be different people, each treated by chance; got {n:,} rows that have "
+            f"all features of another one, and treatment goes with them more than chance explains: "
+            f"copies of rows, rows of one person or household, or treatment by these features. "
+            f"Remove the copies, or pass groups=COLUMN, by which rows belong together."
+        )
 
 
 def joined(pieces: list[TrialRows]) -> TrialRows:
     """The rows of several pieces of one table as one."""
     if len(pieces) == 1:
         return pieces[0]
-    frames, ys, treated, ids, positions, *_ = zip(*pieces, strict=True)
+    frames, ys, treated, ids, positions, _, _, _, groups = zip(*pieces, strict=True)
     return TrialRows(
         pd.concat(frames),
         np.concatenate(ys),
@@ -210,15 +351,55 @@ def joined(pieces: list[TrialRows]) -> TrialRows:
         None if ids[0] is None else np.concatenate(ids),
         np.concatenate(positions),
         {},
+        lost=(sum(piece.lost[0] for piece in pieces), sum(piece.lost[1] for piece in pieces)),
+        groups=None if groups[0] is None else np.concatenate(groups),
     )
 
 
+def check_rows(
+    rows: TrialRows,
+    columns: ColumnNames,
+    treated: Bools | None = None,
+    **options: Any,
+) -> RandomisationReport:
+    """:func:`check_randomisation` of all columns that were known before treatment.
+
+    Those that no model learns from are tested, too. ``treated``: of all rows of the table, where
+    ``rows`` are a sample of them. Others as there.
+    """
+    treated = rows.treated if treated is None else treated
+    kept, labels = (int((~treated).sum()), int(treated.sum())), (columns.control, columns.treated)
+    lost = {arm: (n, n + m) for arm, n, m in zip(labels, rows.lost, kept, strict=True)}
+    ignored = [name for name in columns.ignored if name in rows.frame.columns]
+    return check_randomisation(
+        rows.trial(columns, [*columns.features, *ignored]),
+        missing_outcomes=lost,
+        ignore=ignored,
+        after=columns.after,
+        **options,
+    )
+
+
+def code_columns(rows: TrialRows, columns: ColumnNames) -> list[str]:
+    """Features whose whole numbers a fit takes for codes, by the rows of both arms."""
+    fewest, found = TableEncoder().min_level_rows, []
+    for name in columns.features:
+        column = rows.frame[name]
+        # What is no number, or too large for one, is told by a fit.
+        with suppress(ValueError, OverflowError):
+            if name not in (*columns.categorical, *columns.numeric) and kind_of(column) == "number":
+                numbers = numbers_of(column, "number")
+                if code_counts(numbers[~np.isnan(numbers)], fewest) is not None:
+                    found.append(name)
+    return found
+
+
 def trial_rows(frame: pd.DataFrame, columns: ColumnNames) -> TrialRows:
-    """The rows of the two arms; missing outcomes, treatments and ids are errors."""
-    rows, labels = _rows_of_arms(text_names(frame), columns)
-    _check_arms(int(rows.treated.sum()), len(rows.y), labels, columns)
-    if columns.id is not None and rows.ids is not None:
-        check_ids(rows.ids, columns.id)
+    """The rows of the two arms; missing treatments and ids are errors.
+
+    So are missing outcomes, unless the columns say that these rows are to be left out.
+    """
+    (rows,) = trial_pieces(frame, columns, check=True)
     return rows
 
 
@@ -227,92 +408,102 @@ def trial_pieces(
 ) -> Iterator[TrialRows]:
     """The rows of the two arms, piece by piece; a frame is one piece.
 
-    ``check``: also what only all pieces together show, at the end: both arms are there, and ids
-    differ. It takes 8 bytes a row.
+    ``check``: also what only all pieces together show, at the end: both arms are there, outcomes
+    are not missing unless that was allowed for, and ids differ (as far as 64 bits tell). It takes
+    8 bytes a row. And also the columns that are tested, but not learnt from.
     """
-    if not isinstance(table, PiecedTable):
-        yield trial_rows(table, columns)
-        return
-    known = [columns.treatment, columns.outcome, *columns.features]
-    known += [] if columns.id is None else [columns.id]
-    hashes: list[NDArray[np.uint64]] = []
+    hashes: list[Hashes] = []
     first, start, n_treated, labels = 0, 0, 0, set[str]()
-    for frame in table.pieces(known):
+    lost = np.zeros(2, dtype=np.int64)
+    for frame in _frames(table, columns, columns.ignored if check else ()):
         rows, found = _rows_of_arms(frame, columns)
         yield rows._replace(positions=rows.positions + start, first=first)
         first, start = first + len(rows.y), start + len(frame)
+        lost += rows.lost
         n_treated, labels = n_treated + int(rows.treated.sum()), labels | set(found)
-        if check and rows.ids is not None:
+        if check and rows.ids is not None and columns.groups != columns.id:
             hashes.append(pd.util.hash_array(rows.ids))
-    if check:
-        _check_arms(n_treated, first, sorted(labels), columns)
-        _check_hashes(hashes, columns)
+    if check and lost.any() and not columns.drop_missing_outcomes:
+        raise ValueError(_missing_outcomes(lost, (first - n_treated, n_treated), columns))
+    if check and not 0 < n_treated < first:
+        raise ValueError(
+            f"the treatment {columns.treatment!r} should hold {columns.treated!r} and "
+            f"{columns.control!r}, got {listed(sorted(labels))}. Check the labels of the arms."
+        )
+    if hashes and (n_repeated := first - len(np.unique(np.concatenate(hashes)))):
+        raise ValueError(
+            f"the id {columns.id!r} should be different in every row, got {n_repeated:,} "
+            f"row{'s' if n_repeated > 1 else ''} with the id of another one. Do the rows of an id "
+            f"belong together? Then pass groups={columns.id!r}; otherwise keep one row of each id."
+        )
+
+
+def _frames(
+    table: pd.DataFrame | PiecedTable, columns: ColumnNames, more: Sequence[str]
+) -> Iterable[pd.DataFrame]:
+    if not isinstance(table, PiecedTable):
+        return [text_names(table)]
+    return table.pieces([*columns.all, *(name for name in more if name in table.columns)])
+
+
+def _missing_outcomes(lost: NDArray[np.int64], kept: tuple[int, int], columns: ColumnNames) -> str:
+    p_value = equal_shares(np.column_stack([lost, kept])) if all(kept) else 0.0
+    by_chance = "as chance may have it" if p_value > 0.01 else "chance does not explain this"
+    return (
+        f"the outcome {columns.outcome!r} should be known of every row, got none in {lost[1]:,} of "
+        f"{lost[1] + kept[1]:,} treated and {lost[0]:,} of {lost[0] + kept[0]:,} control rows "
+        f"(p {'< 0.0001' if p_value < 1e-4 else f'= {p_value:.2g}'}: {by_chance}). If they were "
+        f"lost, or their outcome is not known yet, pass drop_missing_outcomes=True: they are left "
+        f"out, and it is tested whether the arms differ in it."
+    )
 
 
 def _rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows, list[str]]:
     """The rows of the two arms, and the labels of all arms."""
-    needed = [columns.treatment, columns.outcome, *columns.features]
-    check_names(frame, needed + ([] if columns.id is None else [columns.id]))
+    check_names(frame, columns.all)
     arms = frame[columns.treatment]
     if n_missing := int(arms.isna().sum()):
         raise ValueError(missing_message(f"the treatment {columns.treatment!r}", n_missing))
+    # Texts are made of the few labels, not of all rows.
     codes, values = pd.factorize(arms)
     labels = np.array([arm_text(value) for value in values], dtype=object)
     counts = np.bincount(codes, minlength=len(labels))
     ours = np.isin(labels, (columns.treated, columns.control))
     positions = np.flatnonzero(ours[codes])
     treated = np.asarray(labels[codes[positions]] == columns.treated, dtype=bool)
+    missing = frame[columns.outcome].isna().to_numpy(dtype=bool)[positions]
+    lost = int((missing & ~treated).sum()), int((missing & treated).sum())
+    if any(lost):
+        positions, treated = positions[~missing], treated[~missing]
     kept = frame.iloc[positions]
     outcome = kept[columns.outcome]
-    if n_missing := int(outcome.isna().sum()):
-        raise ValueError(missing_message(f"the outcome {columns.outcome!r}", n_missing))
     y = np.empty(0)
     if len(outcome):  # of a piece, all rows may be of other arms
-        y = check_column(outcome_numbers(outcome).to_numpy(), f"the outcome {columns.outcome!r}")
-    ids = None if columns.id is None else id_texts(kept[columns.id], columns.id)
+        y = check_outcome(outcome_numbers(outcome).to_numpy(), f"the outcome {columns.outcome!r}")
+    if columns.lower_is_better:
+        y = 1 - y  # 0/1 outcomes stay 0/1
+    ids, groups = (
+        None if name is None else id_texts(kept[name], f"the {what} {name!r}")
+        for what, name in (("id", columns.id), ("group", columns.groups))
+    )
     others = {str(labels[k]): int(counts[k]) for k in np.flatnonzero(~ours)}
-    return TrialRows(kept, y, treated, ids, positions, others), labels.tolist()
-
-
-def _check_arms(n_treated: int, n_rows: int, labels: list[str], columns: ColumnNames) -> None:
-    if not 0 < n_treated < n_rows:
-        raise ValueError(
-            f"the treatment {columns.treatment!r} should hold {columns.treated!r} and "
-            f"{columns.control!r}, got {listed(labels)}. Check the labels of the arms."
-        )
-
-
-def _check_hashes(hashes: list[NDArray[np.uint64]], columns: ColumnNames) -> None:
-    """All ids are different, as far as 64 bits tell."""
-    if columns.id is None:
-        return
-    ordered = np.sort(np.concatenate(hashes))
-    n_repeated = int((ordered[1:] == ordered[:-1]).sum())
-    if n_repeated:
-        raise repeated_ids(columns.id, "one", n_repeated)
+    rows = TrialRows(kept, y, treated, ids, positions, others, lost=lost, groups=groups)
+    return rows, labels.tolist()
 
 
 def id_texts(column: pd.Series, name: str) -> NDArray[Any]:
-    """Ids as texts, all there; 1, 1.0 and "1" are one id."""
+    """Ids as texts, all there; 1, 1.0 and "1" are one id. ``name`` is what messages call them."""
     if n_missing := int(column.isna().sum()):
-        raise ValueError(missing_message(f"the id {name!r}", n_missing))
+        raise ValueError(missing_message(name, n_missing))
     values = column.to_numpy()
+    if values.dtype == object and any(
+        np.ndim(value) or isinstance(value, dict) for value in values
+    ):
+        raise ValueError(
+            f"{name} should hold numbers or texts, got lists or the like. Name another column."
+        )
     texts = values.astype(str).astype(object)
     if values.dtype.kind == "f":  # value by value: the text of an id is the same in every extract
         whole = (values == np.rint(values)) & (np.abs(values) < 2.0**63)
         texts[whole] = values[whole].astype(np.int64).astype(str)
     return texts
-
-
-def check_ids(ids: NDArray[Any], name: str) -> None:
-    """All are different."""
-    repeated = pd.Series(ids)[pd.Series(ids).duplicated()]
-    if len(repeated):
-        raise repeated_ids(name, repr(repeated.iloc[0]), len(repeated))
-
-
-def repeated_ids(name: str, example: str, n_repeated: int) -> ValueError:
-    return ValueError(
-        f"the id {name!r} should be different in every row, got {example} and {n_repeated - 1} "
-        f"more again: rows of one id cannot be told apart. Keep one row an id, or leave the id out."
-    )

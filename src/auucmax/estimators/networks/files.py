@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._archive import ArchiveFormat, check_names
-from auucmax.data.fingerprint import Fingerprint, TrainingRecord
+from auucmax.data.seen import SeenRows, TrainingRecord
 from auucmax.estimators.networks.models import GANITE, CFRNet, TARNet, check_parameters, keep
 from auucmax.estimators.networks.network import Network, Scales
-from auucmax.estimators.networks.training import Fitted
 
 Model = TARNet | CFRNet | GANITE
 
-FORMAT = ArchiveFormat("auucmax network", 1, "file of save_network")
+FORMAT = ArchiveFormat("auucmax network", 3, "file of save_network")
 _CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (TARNet, CFRNet, GANITE)}
 _FIELDS = {
     "class", "parameters", "normalise", "n_features", "feature_names", "binary", "y_mean",
@@ -29,7 +27,6 @@ _DTYPES = {  # by what the name begins with
     "factor": (np.float32, np.float64),
     "weights": (np.float32,),
     "history": (np.float64,),
-    "ids": (np.uint64,),
 }
 
 
@@ -38,7 +35,8 @@ def save_network(model: Model, path: str | os.PathLike[str]) -> None:
 
     The file is an archive of arrays that ``numpy.load(path, allow_pickle=False)`` opens, with
     the parameters as JSON. A ``random_state`` that is a generator is stored as None. What was
-    fitted is stored; if the widths of layers were changed since, it is an error.
+    fitted is stored; if the widths of layers were changed since, it is an error. Which rows it
+    learnt from is not stored: whoever has the file cannot ask whether a person was in the trial.
 
     Examples
     --------
@@ -67,6 +65,9 @@ def save_network(model: Model, path: str | os.PathLike[str]) -> None:
 
 def load_network(path: str | os.PathLike[str]) -> Model:
     """Read a network that :func:`save_network` wrote; it scores without torch.
+
+    It cannot tell whether rows are new to it, and :func:`auucmax.certify` says so: certify its
+    scores of rows that you know to be new.
 
     The file must hold what a network of its kind has, no less and no more: the parameters that
     ``fit`` would take, arrays of the shapes that follow from them, finite numbers. For any other
@@ -106,20 +107,18 @@ def _header(model: Model) -> dict[str, Any]:
         "n_parameters": int(model.n_parameters_),
         "n_epochs": model.n_epochs_,
         # Networks set no rows aside: what they were given they have learnt from.
-        "trained_on": asdict(model.training_record_.learnt),
+        "trained_on": model.training_record_.learnt.forgotten().to_dict(),
     }
 
 
 def _arrays(model: Model) -> dict[str, NDArray[Any]]:
-    network, ids = model.network_, model.training_record_.ids
+    network = model.network_
     arrays: dict[str, NDArray[Any]] = {
         "shift": network.scales.shift,
         "factor": network.scales.factor,
         **{f"weights.{name}": array for name, array in network.weights.items()},
         **{f"history.{name}": array for name, array in model.history_.items()},
     }
-    if ids is not None:
-        arrays["ids"] = ids
     return {f"{name}.npy": array for name, array in arrays.items()}
 
 
@@ -153,17 +152,16 @@ def _restored(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     if normalise and not isinstance(model, CFRNet):
         raise ValueError(f"{header['class']} does not normalise")
     network = Network(weights, _scales(header, arrays, d), normalise)
-    n_epochs, ids = _whole(header["n_epochs"]), arrays.pop("ids.npy", None)
-    keep(model, network, Fitted(weights, _history(model, arrays, n_epochs), n_epochs))
+    n_epochs, seen = _whole(header["n_epochs"]), SeenRows.from_dict(header["trained_on"], {})
+    if seen.total or seen.mark:
+        raise ValueError("the rows that were seen should be forgotten")
+    keep(model, network, _history(model, arrays, n_epochs))
     if arrays:
         raise ValueError(f"there are unknown arrays: {', '.join(sorted(arrays))}")
     if _whole(header["n_parameters"]) != model.n_parameters_:
         raise ValueError(f"n_parameters is not {model.n_parameters_}, which the arrays have")
     model.n_features_in_ = d
-    seen = _fingerprint(**header["trained_on"])
-    if ids is not None and (ids.ndim != 1 or (ids[1:] < ids[:-1]).any()):
-        raise ValueError("the hashes of ids are not sorted")
-    model.training_record_ = TrainingRecord(seen, learnt=seen, ids=ids)
+    model.training_record_ = TrainingRecord((seen.n_rows, 0), seen)
     if header["feature_names"] is not None:
         model.feature_names_in_ = _feature_names(header["feature_names"], d)
     return model
@@ -214,13 +212,6 @@ def _feature_names(names: Any, d: int) -> NDArray[Any]:
     if len(names) != d or len(set(names)) != d:
         raise ValueError(f"there are {len(set(names))} different names of {d} features")
     return np.array(names, dtype=object)
-
-
-def _fingerprint(n_rows: Any, total: Any, sample: Any) -> Fingerprint:
-    hashes = tuple(_whole(value) for value in sample)
-    if not hashes or list(hashes) != sorted(set(hashes)) or max(*hashes, _whole(total)) >= 2**64:
-        raise ValueError("the hashes of the training rows are not sorted numbers of 64 bits")
-    return Fingerprint(_whole(n_rows), total, hashes)
 
 
 def _whole(value: Any) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auucmax._validation import Bools, Floats, check_choice, check_whole
+from auucmax._validation import Bools, Floats, check_choice, check_positive, check_whole
 from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.networks.network import (
     SCALES,
@@ -25,8 +25,8 @@ from auucmax.estimators.networks.network import (
 )
 from auucmax.estimators.networks.training import (
     IPMS,
-    Fitted,
     HeadsTask,
+    History,
     NetworkRows,
     Settings,
     split_rows,
@@ -35,7 +35,43 @@ from auucmax.estimators.networks.training import (
 )
 
 
-class TARNet(UpliftEstimator):
+class NetworkEstimator(UpliftEstimator):
+    """How TARNet and CFRNet are fitted, and all networks score."""
+
+    network_: Network
+    random_state: int | np.random.Generator | None
+    scale: str
+    validation_share: float
+
+    def _fit(
+        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
+    ) -> None:
+        settings, task = check_settings(self), self._task()
+        rng = np.random.default_rng(self.random_state)
+        start = initialise(self._shapes(X.shape[1]), rng)
+        scales = fit_scales(X, y, sample_weight, self.scale)
+        rows = split_rows(
+            X, y, treated, sample_weight, scales,
+            validation_share=self.validation_share, balanced=True, rng=rng,
+        )  # fmt: skip
+        if task.alpha:
+            warn_of_lost_penalty(*rows, settings.batch_size)
+        weights, history = train_heads(
+            start, *rows, binary=scales.binary, task=task, settings=settings, rng=rng
+        )
+        keep(self, Network(weights, scales, task.normalise), history)
+
+    def _predict(self, X: NDArray[Any]) -> Floats:
+        return self.network_.uplift(X)
+
+    def _task(self) -> Any:
+        return HeadsTask()
+
+    def _shapes(self, n_features: int) -> Shapes:
+        return two_headed(n_features, check_widths(self, "shared"), check_widths(self, "heads"))
+
+
+class TARNet(NetworkEstimator):
     """A shared representation and a head for each arm (Shalit, Johansson and Sontag, 2017).
 
     Minimises, over the weights of Phi, h_0 and h_1,
@@ -110,22 +146,8 @@ class TARNet(UpliftEstimator):
         self.random_state = random_state
         self.control = control
 
-    def _fit(
-        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
-    ) -> None:
-        _fit_heads(self, X, y, treated, sample_weight)
 
-    def _predict(self, X: NDArray[Any]) -> Floats:
-        return self.network_.uplift(X)
-
-    def _task(self) -> HeadsTask:
-        return HeadsTask()
-
-    def _shapes(self, n_features: int) -> Shapes:
-        return two_headed(n_features, check_widths(self, "shared"), check_widths(self, "heads"))
-
-
-class CFRNet(UpliftEstimator):
+class CFRNet(NetworkEstimator):
     """TARNet with a penalty on the distance between the arms' representations; BNN with one head.
 
     Minimises, with Phi_T and Phi_C the representations of the treated and the control rows,
@@ -196,24 +218,16 @@ random_state, control : as for :class:`TARNet`. The validation loss has the pena
         self.random_state = random_state
         self.control = control
 
-    def _fit(
-        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
-    ) -> None:
-        _fit_heads(self, X, y, treated, sample_weight)
-
-    def _predict(self, X: NDArray[Any]) -> Floats:
-        return self.network_.uplift(X)
-
     def _task(self) -> HeadsTask:
         check_choice(self.ipm, "ipm", IPMS)
-        return HeadsTask(self.ipm, at_least_zero(self.alpha, "alpha"), bool(self.normalise))
+        return HeadsTask(self.ipm, _at_least_zero(self.alpha, "alpha"), bool(self.normalise))
 
     def _shapes(self, n_features: int) -> Shapes:
         layout = one_headed if self.one_head else two_headed
         return layout(n_features, check_widths(self, "shared"), check_widths(self, "heads"))
 
 
-class GANITE(UpliftEstimator):
+class GANITE(NetworkEstimator):
     """Outcomes that were not observed are made up by a generator, then both are learned.
 
     As in the code of Yoon, Jordon and van der Schaar (2018):
@@ -296,19 +310,16 @@ class GANITE(UpliftEstimator):
             X, y, treated, sample_weight, scales,
             validation_share=self.validation_share, balanced=False, rng=rng,
         )  # fmt: skip
-        fitted = train_ganite(
+        weights, history = train_ganite(
             (generator, guesser, scorer), *rows,
             binary=scales.binary, alpha=alpha, generator_epochs=n_epochs,
             settings=settings, rng=rng,
         )  # fmt: skip
-        keep(self, Network(fitted.weights, scales), fitted)
-
-    def _predict(self, X: NDArray[Any]) -> Floats:
-        return self.network_.uplift(X)
+        keep(self, Network(weights, scales), history)
 
     def _task(self) -> tuple[float, int]:
         n_epochs = check_whole(self.generator_epochs, "generator_epochs", 1)
-        return at_least_zero(self.alpha, "alpha"), n_epochs
+        return _at_least_zero(self.alpha, "alpha"), n_epochs
 
     def _shapes(self, n_features: int) -> Shapes:
         width = check_whole(self.hidden, "hidden", 1)
@@ -321,28 +332,7 @@ class GANITE(UpliftEstimator):
         return self._shapes(n_features + 2), guesser
 
 
-def _fit_heads(
-    model: TARNet | CFRNet,
-    X: NDArray[Any],
-    y: Floats,
-    treated: Bools,
-    sample_weight: Floats | None,
-) -> None:
-    settings, task = check_settings(model), model._task()
-    rng = np.random.default_rng(model.random_state)
-    start = initialise(model._shapes(X.shape[1]), rng)
-    scales = fit_scales(X, y, sample_weight, model.scale)
-    rows = split_rows(
-        X, y, treated, sample_weight, scales,
-        validation_share=model.validation_share, balanced=True, rng=rng,
-    )  # fmt: skip
-    if task.alpha:
-        warn_of_lost_penalty(*rows, settings.batch_size)
-    fitted = train_heads(start, *rows, binary=scales.binary, task=task, settings=settings, rng=rng)
-    keep(model, Network(fitted.weights, scales, task.normalise), fitted)
-
-
-def keep(model: Any, network: Network, fitted: Fitted) -> None:
+def keep(model: Any, network: Network, history: History) -> None:
     """Set what a fitted model has."""
     model.network_, model.weights_ = network, network.weights
     shapes = [array.shape for array in network.weights.values()]
@@ -350,7 +340,7 @@ def keep(model: Any, network: Network, fitted: Fitted) -> None:
         game = model._shapes_of_the_game(len(network.scales.shift))
         shapes += [shape for part in game for shape in part.values()]
     model.n_parameters_ = sum(math.prod(shape) for shape in shapes)
-    model.history_, model.n_epochs_ = fitted.history, fitted.n_epochs
+    model.history_, model.n_epochs_ = history, len(history["train"])
 
 
 def check_parameters(model: Any) -> None:
@@ -363,19 +353,18 @@ def check_parameters(model: Any) -> None:
 def check_settings(model: Any) -> Settings:
     """How a model descends, if its parameters say so."""
     check_choice(model.scale, "scale", SCALES)
-    rate: Any = model.learning_rate
     share: Any = model.validation_share
-    if not _is_number(rate) or not 0 < rate < np.inf:
-        raise ValueError(f"learning_rate should be a positive number, got {rate!r}. Try 0.001.")
-    if not _is_number(share) or not 0 <= share < 1:
+    if isinstance(share, bool) or not (isinstance(share, Real) and 0 <= float(share) < 1):
         raise ValueError(
             f"validation_share should be at least 0 and below 1, got {share!r}. 0.2 keeps a fifth "
             f"of the rows to stop by."
         )
+    size = model.batch_size
     return Settings(
-        learning_rate=float(rate),
-        l2=at_least_zero(model.l2, "l2"),
-        batch_size=_batch_size(model.batch_size),
+        learning_rate=check_positive(model.learning_rate, "learning_rate", "Try 0.001."),
+        l2=_at_least_zero(model.l2, "l2"),
+        # With two rows a batch, the larger arm has a row for every batch: none is empty.
+        batch_size=None if size is None else check_whole(size, "batch_size", 2),
         max_epochs=check_whole(model.max_epochs, "max_epochs", 1),
         patience=check_whole(model.patience, "patience", 1),
     )
@@ -392,11 +381,8 @@ def check_widths(model: Any, name: str) -> list[int]:
     return [check_whole(width, f"each width of {name}", 1) for width in widths]
 
 
-def at_least_zero(value: Any, name: str) -> float:
-    """``value`` as a float, if it is finite and not negative."""
-    if not _is_number(value) or not 0 <= value < np.inf:
-        raise ValueError(f"{name} should be a number of at least 0, got {value!r}. 0 turns it off.")
-    return float(value)
+def _at_least_zero(value: Any, name: str) -> float:
+    return check_positive(value, name, "0 turns it off.", or_zero=True)
 
 
 def warn_of_lost_penalty(
@@ -413,15 +399,6 @@ def warn_of_lost_penalty(
             f"{rows.fewest_of_an_arm(batch_size)} in some batches of {part} rows with "
             f"batch_size={batch_size}: these batches have no penalty. Use {remedy}, or alpha=0.",
             UserWarning,
-            stacklevel=5,  # the line that calls fit
+            stacklevel=4,  # the line that calls fit
         )
         return
-
-
-def _batch_size(value: Any) -> int | None:
-    # With two rows a batch, the larger arm has a row for every batch: none is empty.
-    return None if value is None else check_whole(value, "batch_size", 2)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)

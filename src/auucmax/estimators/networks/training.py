@@ -8,9 +8,7 @@ from a second, and sums then have one order, so a seed gives the same network on
 
 from __future__ import annotations
 
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._optional import import_optional
-from auucmax._progress import is_quiet
+from auucmax._progress import track
 from auucmax._validation import Bools, Floats
 from auucmax.data.splits import deal, make_strata
 from auucmax.estimators.networks.network import (
@@ -35,11 +33,11 @@ from auucmax.estimators.networks.network import (
 
 Tensor = Any
 Arrays = dict[str, NDArray[np.float32]]
+History = dict[str, NDArray[np.float64]]  #: losses by epoch
 
 BETAS = (0.9, 0.999)  # of Adam
 DISCRIMINATOR_STEPS = 2  # for each of the generator
 _BLOCK = 8_192  # rows at once where nothing is learned
-_PATIENT_SECONDS = 3.0  # before a progress bar is shown
 STRENGTH = 10.0  # of Sinkhorn: the kernel falls by a factor of e over a tenth of the mean distance
 ITERATIONS = 10  # of Sinkhorn
 
@@ -127,7 +125,6 @@ def split_rows(
 # distribution, or as the rows grow in number. The reference code of the paper multiplies the arms
 # by their shares in the trial; here both count one half, so that equal distributions have distance
 # 0 whatever the shares.
-# """
 
 
 def mmd_linear(treated: Tensor, control: Tensor, w_t: Tensor, w_c: Tensor) -> Tensor:
@@ -218,15 +215,6 @@ class HeadsTask:
     normalise: bool = False
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """Weights of the best epoch, and losses by epoch."""
-
-    weights: Arrays
-    history: dict[str, NDArray[np.float64]]
-    n_epochs: int
-
-
 class Batch(NamedTuple):
     """Rows as tensors, the treated ones first."""
 
@@ -234,6 +222,7 @@ class Batch(NamedTuple):
     y: Tensor
     weight: Tensor
     n_treated: int
+    places: Tensor  # of these rows among all
 
     def treatment(self) -> Tensor:
         """1 for treated rows, 0 for the others."""
@@ -251,8 +240,11 @@ def train_heads(
     task: HeadsTask,
     settings: Settings,
     rng: np.random.Generator,
-) -> Fitted:
-    """TARNet, CFRNet, BNN: mean of weight * loss(h_t(Phi(x)), y) + alpha * IPM(Phi_T, Phi_C)."""
+) -> tuple[Arrays, History]:
+    """TARNet, CFRNet, BNN: mean of weight * loss(h_t(Phi(x)), y) + alpha * IPM(Phi_T, Phi_C).
+
+    Returns the weights of the best epoch, and the losses.
+    """
     torch = import_optional("torch", extra="deep")
     loss = _pointwise(torch, binary)
     ipm = IPMS[task.ipm]
@@ -266,12 +258,12 @@ def train_heads(
             total = total + task.alpha * ipm(phi[:k], phi[k:], batch.weight[:k], batch.weight[k:])
         return total
 
-    with _alone(torch), _bar("network", settings.max_epochs) as bar:
+    with _alone(torch):
         parameters = Parameters(torch, start)
         held = None if validation is None else _Rows(torch, validation)
         rows = _Rows(torch, train)
-        history = _minimise(torch, parameters, objective, rows, held, settings, rng, bar)
-    return Fitted(parameters.arrays(), history, len(history["train"]))
+        history = _minimise(torch, parameters, objective, rows, held, settings, rng)
+    return parameters.arrays(), history
 
 
 def train_ganite(
@@ -284,18 +276,18 @@ def train_ganite(
     generator_epochs: int,
     settings: Settings,
     rng: np.random.Generator,
-) -> Fitted:
+) -> tuple[Arrays, History]:
     """Generator against discriminator, then the network that scores; ``starts`` in this order.
 
-    Returns the weights of the last. ``settings`` are those of all three.
+    Returns the weights of the last, and the losses. ``settings`` are those of all three.
     """
     torch = import_optional("torch", extra="deep")
     loss = _pointwise(torch, binary)
-    with _alone(torch), _bar("network", generator_epochs + settings.max_epochs) as bar:
+    with _alone(torch):
         generator, discriminator, scorer = (Parameters(torch, start) for start in starts)
         rows = _Rows(torch, train)
         game = _Game(torch, generator, discriminator, binary, alpha)
-        losses = game.play(rows, generator_epochs, settings, rng, bar)
+        losses = game.play(rows, generator_epochs, settings, rng)
 
         def objective(weights: Weights, batch: Batch) -> Tensor:
             total = loss(torch.stack(both_arms(weights, batch.x), 1), batch.y).sum(1)
@@ -303,8 +295,8 @@ def train_ganite(
 
         held = None if validation is None else game.complete(_Rows(torch, validation))
         rows = game.complete(rows)
-        history = _minimise(torch, scorer, objective, rows, held, settings, rng, bar)
-    return Fitted(scorer.arrays(), losses | history, len(history["train"]))
+        history = _minimise(torch, scorer, objective, rows, held, settings, rng)
+    return scorer.arrays(), losses | history
 
 
 class Parameters:
@@ -352,15 +344,10 @@ class _Rows:
         self.y = torch.from_numpy(rows.y) if y is None else y
 
     def batches(self, size: int | None, rng: np.random.Generator | None) -> Iterator[Batch]:
-        return (batch for _, batch in self.indexed_batches(size, rng))
-
-    def indexed_batches(
-        self, size: int | None, rng: np.random.Generator | None
-    ) -> Iterator[tuple[Tensor, Batch]]:
         for index, n_treated in self.rows.batches(size, rng):
-            chosen = self._torch.from_numpy(index)
-            x, y, weight = (c.index_select(0, chosen) for c in (self.x, self.y, self.weight))
-            yield chosen, Batch(x, y, weight, n_treated)
+            places = self._torch.from_numpy(index)
+            x, y, weight = (c.index_select(0, places) for c in (self.x, self.y, self.weight))
+            yield Batch(x, y, weight, n_treated, places)
 
 
 def _minimise(
@@ -371,15 +358,15 @@ def _minimise(
     validation: _Rows | None,
     settings: Settings,
     rng: np.random.Generator,
-    bar: Callable[[], None],
-) -> dict[str, NDArray[np.float64]]:
+) -> History:
     """Descend until the validation loss has not improved for ``patience`` epochs; keep its best.
 
     Without validation rows: all epochs, and the last weights.
     """
     history: dict[str, list[float]] = {"train": [], "validation": []}
     best, best_loss, since = parameters.values.clone(), np.inf, 0
-    for _ in range(settings.max_epochs):
+    most = settings.max_epochs
+    for _ in track(range(most), most, f"network, at most {most} epochs"):
         batches = train.batches(settings.batch_size, rng)
         loss = _epoch(parameters, objective, batches, settings)
         history["train"].append(loss)
@@ -389,7 +376,6 @@ def _minimise(
                 losses = [float(objective(parameters.weights, b)) * len(b.y) for b in batches]
             loss = sum(losses) / len(validation.y)
             history["validation"].append(loss)
-        bar()
         if not (np.isfinite(loss) and parameters.values.isfinite().all()):
             raise ValueError(
                 f"the loss should stay finite, got {loss} after {len(history['train'])} epochs "
@@ -439,8 +425,8 @@ class _Game:
         """The rows with both outcomes, (n, 2): what was observed, and the generator's other one."""
         y = rows.y.new_empty(len(rows.y), 2)
         with self.torch.no_grad():
-            for chosen, batch in rows.indexed_batches(_BLOCK, None):
-                y[chosen] = self.torch.stack(self.completed(batch)[1], 1)
+            for batch in rows.batches(_BLOCK, None):
+                y[batch.places] = self.torch.stack(self.completed(batch)[1], 1)
         return _Rows(self.torch, rows.rows, y)
 
     def completed(self, batch: Batch) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -456,19 +442,13 @@ class _Game:
         return observed, (y_0, y_1)
 
     def play(
-        self,
-        rows: _Rows,
-        n_epochs: int,
-        settings: Settings,
-        rng: np.random.Generator,
-        bar: Callable[[], None],
-    ) -> dict[str, NDArray[np.float64]]:
+        self, rows: _Rows, n_epochs: int, settings: Settings, rng: np.random.Generator
+    ) -> History:
         """Mean losses by epoch: of the observed outcomes, and of the discriminator."""
         history = np.zeros((n_epochs, 2))
-        for epoch in range(n_epochs):
+        for epoch in track(range(n_epochs), n_epochs, f"generator, {n_epochs} epochs"):
             for batch in rows.batches(settings.batch_size, rng):
                 history[epoch] += np.array(self._round(batch, settings)) * len(batch.y)
-            bar()
         history /= len(rows.rows.y)
         if not np.isfinite(history).all():
             raise ValueError(
@@ -524,33 +504,3 @@ def _alone(torch: Any) -> Iterator[None]:
             _threads["fits"] -= 1
             if _threads["fits"] == 0:
                 torch.set_num_threads(_threads["before"])
-
-
-@contextmanager
-def _bar(name: str, total: int) -> Iterator[Callable[[], None]]:
-    """A function to call after each epoch; shows a bar on a terminal once training takes long.
-
-    Where others show their progress, or in a worker, it shows none: bars overwrite each other.
-    """
-    began, done, bars = time.perf_counter(), 0, None
-
-    def advance() -> None:
-        nonlocal done, bars
-        done += 1
-        if bars is None:
-            is_early = time.perf_counter() - began < _PATIENT_SECONDS
-            if is_early or is_quiet() or not sys.stderr.isatty():
-                return
-            from rich.console import Console
-            from rich.progress import Progress
-
-            bars = Progress(console=Console(stderr=True), transient=True)
-            bars.add_task(f"{name}, at most {total} epochs", total=total)
-            bars.start()
-        bars.update(bars.task_ids[0], completed=done)
-
-    try:
-        yield advance
-    finally:
-        if bars is not None:
-            bars.stop()

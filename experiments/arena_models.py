@@ -1,0 +1,204 @@
+"""Models of the arena: ours, a direction that is not trained, and those of other libraries.
+
+None has a setting that was tuned on the trials of the arena: ours and LightGBM come as they are,
+the others too but for what is said beside them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+from lightgbm import LGBMClassifier, LGBMRegressor
+from numpy.typing import NDArray
+from sklearn.dummy import DummyClassifier
+
+from auucmax import AUUCMax, TwoModels
+from auucmax._optional import import_optional
+from auucmax.estimators import BoostedEffect, ResponseModel, ShrunkInteractions, UpliftEnsemble
+from auucmax.estimators.base import UpliftEstimator
+from experiments.models import describe
+from experiments.searched import settings_of
+
+Floats = NDArray[np.float64]
+Score = Callable[[Floats], Floats]
+
+REFERENCE, AUTO, CLASS_MEANS = "TM", "auto", "class means"
+MAX_ROWS = 20_000  # that forests of other libraries learn from
+TREES = 100  # of EconML's forest
+#: Threads and silence: nothing that changes a tree.
+QUIET: dict[str, Any] = {"n_jobs": 1, "verbose": -1}
+
+
+class ClassMeans(UpliftEstimator):
+    """A direction that nothing is minimised for: differences of class means on standardised x.
+
+        w = mean(x | treated, y=1) - mean(x | treated, y=0)
+            - (mean(x | control, y=1) - mean(x | control, y=0)),      score(x) = w.x
+
+    Examples
+    --------
+    >>> X, y = [[0.0], [1.0], [0.0], [1.0]], [0, 1, 1, 0]
+    >>> ClassMeans().fit(X, y, treatment=[1, 1, 0, 0]).predict([[0.0], [1.0]]).tolist()
+    [-4.0, 4.0]
+    """
+
+    _binary_outcome = True
+
+    def __init__(self, control: Any = None) -> None:
+        self.control = control
+
+    def _fit(self, X: Any, y: Any, treated: Any, sample_weight: Any) -> None:
+        spread = X.std(axis=0)
+        self.mean_, self.spread_ = X.mean(axis=0), np.where(spread > 0, spread, 1.0)
+        Z = (X - self.mean_) / self.spread_
+        in_arm = [
+            Z[arm & (y == 1)].mean(axis=0) - Z[arm & (y == 0)].mean(axis=0)
+            for arm in (treated, ~treated)
+        ]
+        self.coef_ = in_arm[0] - in_arm[1]
+
+    def _predict(self, X: Any) -> Floats:
+        return np.asarray((X - self.mean_) / self.spread_ @ self.coef_)
+
+
+class Peer(NamedTuple):
+    """A model of another library: its packages, how to fit it, what is set in it, in words."""
+
+    package: str
+    distribution: str
+    fit: Callable[[Floats, Floats, NDArray[np.bool_], int], Score]
+    settings: str
+    max_rows: int | None = None
+
+
+class OfPeer(UpliftEstimator):
+    """A model of another library, by its name in PEERS; of many rows it may learn from a part."""
+
+    _binary_outcome = True
+
+    def __init__(self, name: str, random_state: int = 0, control: Any = None) -> None:
+        self.name = name
+        self.random_state = random_state
+        self.control = control
+
+    def _fit(self, X: Any, y: Any, treated: Any, sample_weight: Any) -> None:
+        peer = PEERS[self.name]
+        rows = np.arange(len(y))
+        if peer.max_rows is not None and len(y) > peer.max_rows:
+            rng = np.random.default_rng(self.random_state)
+            rows = np.sort(rng.choice(len(y), peer.max_rows, replace=False))
+        self.n_rows_ = len(rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of names of columns, and of things to come
+            self.score_ = peer.fit(X[rows], y[rows], treated[rows], self.random_state)
+
+    def _predict(self, X: Any) -> Floats:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return np.asarray(self.score_(X), dtype=np.float64).ravel()
+
+
+def _class_transformation(X: Floats, y: Floats, treated: Any, seed: int) -> Score:
+    models = import_optional("sklift.models", extra="bench")
+    model = models.ClassTransformation(LGBMClassifier(**QUIET))
+    return model.fit(X, y.astype(int), treated.astype(int)).predict  # type: ignore[no-any-return]
+
+
+def _x_learner(X: Floats, y: Floats, treated: Any, seed: int) -> Score:
+    meta = import_optional("causalml.inference.meta", extra="bench")
+    model = meta.BaseXClassifier(LGBMClassifier(**QUIET), LGBMRegressor(**QUIET))
+    share = float(treated.mean())
+    model.fit(X, treated.astype(int), y.astype(int), p=np.full(len(X), share))
+    return lambda rows: model.predict(rows, p=np.full(len(rows), share), verbose=False)
+
+
+def _uplift_forest(X: Floats, y: Floats, treated: Any, seed: int) -> Score:
+    tree = import_optional("causalml.inference.tree", extra="bench")
+    model = tree.UpliftRandomForestClassifier("control", n_jobs=1, random_state=seed)
+    model.fit(X, np.where(treated, "treated", "control"), y.astype(int))
+    return lambda rows: model.predict(rows)[:, 0]
+
+
+def _causal_forest(X: Floats, y: Floats, treated: Any, seed: int) -> Score:
+    dml = import_optional("econml.dml", extra="bench")
+    model = dml.CausalForestDML(
+        model_y=LGBMClassifier(**QUIET),
+        model_t=DummyClassifier(),
+        discrete_outcome=True,
+        discrete_treatment=True,
+        n_estimators=TREES,
+        n_jobs=1,
+        random_state=seed,
+    )
+    model.fit(y.astype(int), treated.astype(int), X=X)
+    return model.effect  # type: ignore[no-any-return]
+
+
+PEERS = {
+    "scikit-uplift CT": Peer(
+        "sklift", "scikit-uplift", _class_transformation, "ClassTransformation of LightGBM"
+    ),
+    "CausalML X": Peer(
+        "causalml",
+        "causalml",
+        _x_learner,
+        "BaseXClassifier of LightGBM, with the treated share as propensity",
+    ),
+    "CausalML forest": Peer(
+        "causalml",
+        "causalml",
+        _uplift_forest,
+        "UpliftRandomForestClassifier of 10 trees, its default",
+        MAX_ROWS,
+    ),
+    "EconML forest": Peer(
+        "econml",
+        "econml",
+        _causal_forest,
+        f"CausalForestDML of {TREES} trees, LightGBM for the outcome, a constant for the treatment",
+        MAX_ROWS,
+    ),
+}
+
+OURS: dict[str, Callable[[int], Any]] = {
+    AUTO: lambda seed: UpliftEnsemble(random_state=seed),
+    "SI": lambda seed: ShrunkInteractions(random_state=seed),
+    "HB": lambda seed: BoostedEffect(random_state=seed),
+    "AUUCMax": lambda seed: AUUCMax(random_state=seed),
+    REFERENCE: lambda seed: TwoModels(),
+    "response": lambda seed: ResponseModel(),
+    CLASS_MEANS: lambda seed: ClassMeans(),
+}
+MODELS: dict[str, Callable[[int], Any]] = {
+    **OURS,
+    "LightGBM T": lambda seed: TwoModels(LGBMClassifier(**QUIET)),
+    **{name: (lambda seed, name=name: OfPeer(name, seed)) for name in PEERS},  # type: ignore[misc]
+}
+#: Models that take long, in two groups that wait for the others.
+SLOW = (("HB", AUTO), ("EconML forest",))
+QUICK = tuple(model for model in MODELS if not any(model in group for group in SLOW))
+GROUPS = (QUICK, *SLOW)
+
+
+def missing_peers() -> dict[str, str]:
+    """Models whose library is not installed, and what to install."""
+    return {
+        name: f'{peer.distribution} is not installed; run: pip install "auucmax[bench]"'
+        for name, peer in PEERS.items()
+        if find_spec(peer.package) is None
+    }
+
+
+def settings(name: str, seed: int) -> dict[str, Any]:
+    """Every parameter of a model, of members of the ensemble too: a change makes lines stale."""
+    model = MODELS[name](seed)
+    found = describe(model)
+    if isinstance(model, UpliftEnsemble):
+        found["members"] = [settings_of(member) for member in model._members()]
+    if name in PEERS:
+        found |= {"settings": PEERS[name].settings, "max_rows": PEERS[name].max_rows}
+    return found

@@ -1,0 +1,216 @@
+"""The mean of the ranks that several models give: by default a linear one and boosted trees.
+
+A score of one model says little on the scale of another; ranks are on one scale. A model's rank of
+a person is that of the score among the rows that were learnt from, between 0 and 1, which is kept
+as at most 1,000 knots with straight lines between them, each the mean of at least 20 rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import get_tags
+
+from auucmax._validation import Bools, Floats
+from auucmax.estimators.base import copy_with, free_random_states
+from auucmax.estimators.boosted import MAX_ROWS, BoostedEffect
+from auucmax.estimators.learning_rows import FitsRows, LearningRows, seed_of
+from auucmax.estimators.shrunk import ShrunkInteractions
+from auucmax.rows import ArrayRows, Batch, Rows, Sample, Share
+
+MOST_KNOTS = 1_000
+LEAST_ROWS = 20  #: whose scores a knot is the mean of
+_SAMPLE = 100_000  # scores that ranks are learnt from, of rows that are not in memory
+
+
+class UpliftEnsemble(FitsRows):
+    """Mean of the ranks of several models; by default of a shrunk logistic and a boosted one.
+
+        score(x) = mean over models m of F_m(score_m(x)),   F_m: their distribution in training
+
+    It is what ``auucmax fit`` uses unless another model is named. A linear model is bad where
+    effects have steps and interactions, trees where they are linear; the mean of both is bad
+    nowhere. Of rows that are read batch by batch, members that
+    need them in memory learn from a random part.
+
+    Parameters
+    ----------
+    estimators : models with ``fit(X, y, *, treatment)`` and ``predict(X)``; None:
+        ``ShrunkInteractions`` and ``BoostedEffect``.
+    max_rows : that trees of the default members are grown from; and, of rows that are read batch by
+        batch, how many a member learns from that needs them in memory.
+    random_state : of the members whose own is None.
+    control : label of the control group, when treatment is not 0/1.
+
+    Attributes
+    ----------
+    estimators_ : the fitted models.
+    knots_ : for each model an array (2, k): scores, and their ranks between 0 and 1.
+    n_parameters_ : sum over models and knots; None if one of them cannot tell.
+
+    Examples
+    --------
+    >>> from auucmax import TwoModels, AUUCMax, make_trial
+    >>> train, test = make_trial(6_000, random_state=0).split(random_state=0)
+    >>> model = UpliftEnsemble([TwoModels(), AUUCMax()], random_state=0)
+    >>> model = model.fit(train.X, train.y, treatment=train.treatment)
+    >>> score = model.predict(test.X)
+    >>> bool(0 <= score.min() and score.max() <= 1)
+    True
+    """
+
+    def __init__(
+        self,
+        estimators: Sequence[Any] | None = None,
+        *,
+        max_rows: int = MAX_ROWS,
+        random_state: int | None = None,
+        control: Any = None,
+    ) -> None:
+        self.estimators = estimators
+        self.max_rows = max_rows
+        self.random_state = random_state
+        self.control = control
+
+    def _fit(
+        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
+    ) -> None:
+        self.estimators_ = self.new_members()
+        weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+        for model in self.estimators_:
+            model.fit(X, y, treatment=treated, **weight)
+        self.knots_ = [rank_knots(model.predict(X), sample_weight) for model in self.estimators_]
+        self._count()
+
+    def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
+        learn = LearningRows(rows)
+        learn.look  # noqa: B018  (checks the rows before any model reads them)
+        self.estimators_ = self.new_members()
+        few: ArrayRows | None = None
+        for model in self.estimators_:
+            if isinstance(model, FitsRows):
+                model.fit(rows)
+                del model.feature_names_in_  # it gets arrays later
+                continue
+            if few is None:
+                few = collected(learn, int(self.max_rows), self.random_state)
+            model.fit(few.X, few.y, treatment=few.treated)
+        samples = rows.total(*(_Scores(model.predict) for model in self.estimators_))
+        self.knots_ = [rank_knots(sample.values) for sample in samples]
+        self._count()
+        return learn, None
+
+    def new_members(self) -> list[Any]:
+        """The models that are to be fitted, with their seeds."""
+        given = self.estimators
+        if given is None:
+            given = [ShrunkInteractions(), BoostedEffect(max_rows=self.max_rows)]
+        if not len(given):
+            raise ValueError("estimators should hold at least one model, got none. Name some.")
+        seeds = np.random.SeedSequence(self.random_state).generate_state(len(given)).tolist()
+        models = []
+        for model, seed in zip(given, seeds, strict=True):
+            free = free_random_states(model)
+            # Members learn from an array of booleans, whatever the user's labels.
+            made = copy_with(model, control=None) if hasattr(model, "control") else clone(model)
+            models.append(made.set_params(**dict.fromkeys(free, seed)))
+        return models
+
+    def _count(self) -> None:
+        counts = [getattr(model, "n_parameters_", None) for model in self.estimators_]
+        known = [count for count in counts if count is not None]
+        knots = sum(knots.size for knots in self.knots_)
+        self.n_parameters_ = sum(known) + knots if len(known) == len(counts) else None
+
+    def _predict(self, X: NDArray[Any]) -> Floats:
+        ranks = [
+            np.interp(model.predict(X), *knots)
+            for model, knots in zip(self.estimators_, self.knots_, strict=True)
+        ]
+        return np.mean(ranks, axis=0)
+
+    def _check_rows(self, X: Any, **how: Any) -> Any:
+        if get_tags(self).input_tags.allow_nan:
+            how["ensure_all_finite"] = "allow-nan"
+        return super()._check_rows(X, **how)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        given = [] if self.estimators is None else list(self.estimators)
+        takes_nan = [get_tags(model).input_tags.allow_nan for model in given]
+        tags.input_tags.allow_nan = bool(given) and all(takes_nan)
+        return tags
+
+
+def rank_knots(score: Floats, weight: Floats | None = None) -> Floats:
+    """(2, k) scores, increasing, and their ranks between 0 and 1.
+
+    A knot is the mean of at least 20 rows' scores, and of their ranks, so that it tells nobody's
+    score; rows of one score share their middle rank. Two further knots, as far out as the next ones
+    are in, have the ranks 0 and 1.
+
+    >>> knots = rank_knots(np.repeat([3.0, 1, 2], [20, 60, 20]))
+    >>> knots.round(6).tolist()
+    [[0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 0.3, 0.7, 0.9, 1.0]]
+    """
+    levels, code, count = np.unique(score, return_inverse=True, return_counts=True)
+    mass = np.bincount(code, weights=weight)
+    through = np.cumsum(mass)
+    rank = (through - mass / 2) / through[-1]
+    # Neighbouring levels, together at least so many rows.
+    least = max(LEAST_ROWS, len(score) / MOST_KNOTS)
+    before = np.cumsum(count) - count
+    block = np.minimum(before // least, max(len(score) // least - 1, 0))
+    first = np.flatnonzero(np.diff(block, prepend=-1))
+    size = np.add.reduceat(count, first)
+    knots = np.array([np.add.reduceat(count * part, first) / size for part in (levels, rank)])
+    knots = knots[:, np.diff(knots[0], prepend=-np.inf) > 0]  # scores may be equal but for rounding
+    if knots.shape[1] < 2:
+        return knots
+    (low, second), (last, high) = knots[0, :2], knots[0, -2:]
+    ends = np.array([[2 * low - second], [0.0]]), np.array([[2 * high - last], [1.0]])
+    return np.concatenate([ends[0], knots, ends[1]], axis=1)
+
+
+class _Scores:
+    """Summary of a batch: a sample of the scores of a model."""
+
+    def __init__(self, predict: Any) -> None:
+        self.predict = predict
+
+    def __call__(self, batch: Batch) -> Sample:
+        scores = self.predict(np.asarray(batch.X)) if len(batch.y) else np.zeros(0)
+        return Sample.of(scores, batch.keys, _SAMPLE)
+
+
+class _Collected:
+    """Summary of a batch: its rows; adding puts them one after the other."""
+
+    def __init__(self, batches: list[Batch]) -> None:
+        self.batches = batches
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)([*self.batches, *other.batches])
+
+
+def _collect(batch: Batch) -> _Collected:
+    return _Collected([batch])
+
+
+def collected(learn: LearningRows, most: int, random_state: int | None) -> ArrayRows:
+    """All rows, or a random part of about ``most``, in memory."""
+    rows = learn.rows
+    if isinstance(rows, ArrayRows) and len(rows.y) <= most:
+        return rows
+    if learn.n_rows > most:
+        rows = rows.part(Share(most / learn.n_rows, seed_of(random_state) ^ 2))
+    (found,) = rows.total(_collect)
+    X, y, treated, keys = (
+        np.concatenate([np.asarray(batch[k]) for batch in found.batches]) for k in range(4)
+    )
+    order = np.argsort(keys, kind="stable")  # as they are in memory
+    return ArrayRows(X[order], y[order], treated[order], names=rows.names, keys=keys[order])

@@ -1,0 +1,208 @@
+"""Boosted trees as plain arrays: what is saved, and what is exported.
+
+LightGBM's own reader of model texts trusts them: a damaged one can end the process. Arrays are
+checked node by node, and scoring them needs no LightGBM.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auucmax._validation import Bools, Floats
+
+MOST_STEPS = 2_000_000  #: of a row through all trees
+COMPILE_STEPS = 20_000_000  #: of all rows through all trees: from so many on, numba
+_NODES = 16_384  # nodes, of rows and trees, that numpy steps on together: they stay in the cache
+_BLOCK = 64  # rows that a compiled tree takes together
+_THREAD_ROWS = 16_384  # rows that a thread takes
+
+
+@dataclass(frozen=True, eq=False)
+class TreeScores:
+    """A sum of trees: at a node a row goes left if its feature is at most the threshold.
+
+    Node k has ``feature[k]``, ``threshold[k]``, ``left[k]``, ``right[k]`` and ``missing_left[k]``,
+    whether a missing value (NaN) goes left, all (m,); a leaf is its own child on both sides and has
+    the score ``value[k]``. ``roots`` has a node for each tree, ``depth`` is the most steps from a
+    root to a leaf. The nodes of a tree lie together, its root first.
+
+    Examples
+    --------
+    >>> stump = TreeScores(
+    ...     np.array([1, 0, 0]), np.array([0.5, 0, 0]), np.array([1, 1, 2]), np.array([2, 1, 2]),
+    ...     np.array([True, False, False]), np.array([0.0, -1, 1]), np.array([0]), 1,
+    ... )
+    >>> stump.predict(np.array([[9.0, 0.5], [9.0, 0.6], [9.0, np.nan]]))
+    array([-1.,  1., -1.])
+    """
+
+    feature: NDArray[np.int64]
+    threshold: Floats
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    missing_left: Bools
+    value: Floats
+    roots: NDArray[np.int64]
+    depth: int
+
+    def predict(self, X: NDArray[Any], num_threads: int | None = None) -> Floats:
+        """Scores, (n,), in ``num_threads`` threads; 0 or None: one for each processor."""
+        if len(X) * len(self.roots) * self.depth < COMPILE_STEPS:
+            return self.predict_slow(X)
+        from auucmax.estimators.trees_kernel import add_trees
+
+        scores = np.zeros(len(X))
+
+        def add(start: int) -> None:
+            own = slice(start, start + _THREAD_ROWS)
+            add_trees(X[own], *self._packed, _BLOCK, scores[own])
+
+        starts = range(0, len(X), _THREAD_ROWS)
+        with ThreadPoolExecutor(num_threads or os.cpu_count()) as pool:
+            list(pool.map(add, starts))
+        return scores
+
+    def predict_slow(self, X: NDArray[Any]) -> Floats:
+        """The same by numpy, all trees of some rows together; quick for a few rows."""
+        rows = max(_NODES // max(len(self.roots), 1), 1)
+        starts = range(0, len(X), rows)
+        parts = [self._sums(X[start : start + rows]) for start in starts]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def _sums(self, X: NDArray[Any]) -> Floats:
+        """Scores of rows that are few enough to step through all trees at once."""
+        values, first = X.ravel(), np.arange(len(X))[:, None] * X.shape[1]
+        has_gaps = bool(np.isnan(values).any())
+        node = np.repeat(self.roots[None, :], len(X), axis=0)
+        for _ in range(self.depth):
+            x = values[first + self.feature[node]]
+            goes_left = x <= self.threshold[node]
+            if has_gaps:
+                goes_left |= np.isnan(x) & self.missing_left[node]
+            node = np.where(goes_left, self.left[node], self.right[node])
+        # One after the other, as LightGBM adds: a sum would add in pairs.
+        added = np.cumsum(self.value[node], axis=1)
+        return np.zeros(len(X)) if not len(self.roots) else np.ascontiguousarray(added[:, -1])
+
+    @cached_property
+    def _packed(self) -> tuple[NDArray[Any], ...]:
+        """What the compiled pass reads, in as few bytes as hold it: the arguments after X.
+
+        The children of a node, right and left, are neighbours, (2 m,).
+        """
+        both = np.stack([self.right, self.left], axis=1).ravel()
+        arrays = (self.feature, both, self.roots, self._steps())
+        feature, sides, roots, steps = (array.astype(np.int32) for array in arrays)
+        return feature, self.threshold, sides, self.missing_left, self.value, roots, steps
+
+    def _steps(self) -> NDArray[np.int64]:
+        """The most steps of a row through each tree."""
+        level = np.zeros(len(self.feature), dtype=np.int64)
+        for node in np.flatnonzero(self.left != np.arange(len(level))):  # parents come first
+            level[[self.left[node], self.right[node]]] = level[node] + 1
+        return np.maximum.reduceat(level, self.roots) if len(self.roots) else self.roots
+
+    def tree(self) -> NDArray[np.int64]:
+        """The tree that each node belongs to, (m,)."""
+        return np.searchsorted(self.roots, np.arange(len(self.feature)), side="right") - 1
+
+    def check(self, n_features: int) -> None:
+        """ValueError unless every step leads to a later node of the tree, and ends in a leaf."""
+        whole = (self.feature, self.left, self.right, self.roots)
+        real = (self.threshold, self.value)
+        m = len(self.feature)
+        node = np.arange(m)
+        is_leaf = (self.left == node) & (self.right == node)
+        onward = (self.left > node) & (self.right > node)
+        right = (
+            all(array.dtype == np.int64 and array.ndim == 1 for array in whole)
+            and all(array.dtype == np.float64 and array.shape == (m,) for array in real)
+            and self.left.shape == self.right.shape == self.missing_left.shape == (m,)
+            and self.missing_left.dtype == np.bool_
+            and all(np.isfinite(array).all() for array in real)
+            and all((array >= 0).all() for array in whole)
+            and (self.feature < n_features).all()
+            and all((array < m).all() for array in (self.left, self.right, self.roots))
+            and (is_leaf | onward).all()
+            and type(self.depth) is int
+            and 0 <= self.depth < 1_000
+            # Scoring takes so many steps a row, whatever the trees: a small file must not hang.
+            and (np.diff(self.roots, prepend=-1) > 0).all()
+            and len(self.roots) * self.depth <= MOST_STEPS
+            and all((self.tree()[side] == self.tree()).all() for side in (self.left, self.right))
+            and (self.tree() >= 0).all()
+            and self._steps().max(initial=0) == self.depth
+        )
+        if not right:
+            raise ValueError("trees should be nodes that lead to leaves, got something else.")
+
+
+def trees_of(booster: Any) -> TreeScores:
+    """The trees of a LightGBM booster whose score is a sum of numbers in leaves.
+
+    ValueError for others, whose arrays would give other scores: splits by sets of categories or
+    with zeros that count as missing, linear functions in leaves, random forests (a mean).
+    """
+    plain = booster.dump_model()
+    if plain.get("average_output"):
+        raise _unknown("trees whose mean is the score (boosting='rf')")
+    nodes: list[list[float]] = []  # feature, threshold, left, right, missing_left, value
+    roots, depth = [], 0
+    for tree in plain["tree_info"]:
+        roots.append(len(nodes))
+        pending = [(tree["tree_structure"], -1, 0, 0)]  # node, parent, side, depth
+        while pending:
+            node, parent, side, level = pending.pop()
+            number = len(nodes)
+            depth = max(depth, level)
+            if parent >= 0:
+                nodes[parent][side] = number
+            _check_node(node)
+            if "leaf_value" in node:
+                nodes.append([0, 0.0, number, number, False, node["leaf_value"]])
+                continue
+            nodes.append([node["split_feature"], node["threshold"], 0, 0, _gap_left(node), 0.0])
+            pending.append((node["right_child"], number, 3, level + 1))
+            pending.append((node["left_child"], number, 2, level + 1))
+    feature, threshold, left, right, missing_left, value = np.array(nodes).T.reshape(6, -1)
+    whole = [column.astype(np.int64) for column in (feature, left, right)]
+    return TreeScores(
+        whole[0],
+        threshold.copy(),
+        whole[1],
+        whole[2],
+        missing_left.astype(np.bool_),
+        value.copy(),
+        np.array(roots, dtype=np.int64),
+        depth,
+    )
+
+
+def _gap_left(node: dict[str, Any]) -> bool:
+    """Whether a missing value goes left: where training had none it counts as 0."""
+    if node["missing_type"] == "NaN":
+        return bool(node["default_left"])
+    return bool(node["threshold"] >= 0)
+
+
+def _check_node(node: dict[str, Any]) -> None:
+    if node.get("decision_type", "<=") != "<=":
+        raise _unknown("a split by sets of categories (categorical_feature)")
+    if node.get("missing_type") == "Zero":
+        raise _unknown("zeros that count as missing (zero_as_missing)")
+    if "leaf_coeff" in node:
+        raise _unknown("linear functions in leaves (linear_tree)")
+
+
+def _unknown(what: str) -> ValueError:
+    return ValueError(
+        f"trees to be saved or exported should split numbers by thresholds and add up numbers in "
+        f"their leaves, got {what}. Leave that parameter out of lightgbm_params, and fit again."
+    )

@@ -1,0 +1,269 @@
+"""Limits of an estimate from a few sums: for small arms, rare outcomes, skewed ones and clusters.
+
+An estimate is a sum of independent terms, one a row or a cluster of rows. Its normal interval fails
+where an arm has few responders or an outcome has a long tail: the standard error is then small
+whenever the estimate is. Three ways out, each a function of sums:
+
+* **Score limits**, for 0/1 outcomes (:func:`score_limits`). In each arm all theta are kept whose
+  own standard deviation, not that of the estimate, is compatible with the mean that was seen, as
+  in Wilson's interval (1927); the arms are joined by Newcombe's method (1998). No interval
+  collapses where an arm has no responder.
+* **Skewed limits** (:func:`skewed_limits`): Hall's (1992) transformation of t, a cubic that takes
+  the skewness out and has an inverse.
+* **Degrees of freedom** (:class:`Spread`): Satterthwaite's, by the kurtosis of the terms, which
+  says how well a variance is known, or Welch's (1947), by the number of terms.
+
+Which of them holds where is measured by ``python -m experiments intervals``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.special import ndtr, stdtrit
+
+from auucmax._validation import Floats
+
+#: A number, or an array with one for each share.
+Number = Any
+_MOST_DEGREES = 1e9  # as good as normal
+_INFLATION = (0.1, 3.0)  # of rows: what the ranks can plausibly do to a variance
+
+
+class Moments(NamedTuple):
+    """Moments of the terms of one arm: ``units`` of them, which are independent.
+
+    With d the distances from their mean: ``variance`` of their sum, sum of d^2 n / (n - 1),
+    ``third``, the same for d^3, and ``fourth``, sum of d^4 minus (sum of d^2)^2 / n.
+    """
+
+    units: Number
+    variance: Number
+    third: Number
+    fourth: Number
+
+    @classmethod
+    def of(cls, terms: Floats) -> Self:
+        """Of the terms of rows, (n,) or (n, J)."""
+        d = terms - terms.mean(axis=0)
+        square = d * d
+        d *= square
+        second, third = square.sum(axis=0), d.sum(axis=0)
+        square *= square
+        return cls._of_sums(len(d), second, third, square.sum(axis=0))
+
+    @classmethod
+    def of_powers(cls, units: int, powers: Sequence[Number]) -> Self:
+        """From the sums of the terms, of their squares, third and fourth powers."""
+        first, second, third, fourth = powers
+        mean = first / max(units, 1)
+        return cls._of_sums(
+            units,
+            np.maximum(second - mean * first, 0.0),
+            third - 3 * mean * second + 2 * mean**2 * first,
+            fourth - 4 * mean * third + 6 * mean**2 * second - 3 * mean**3 * first,
+        )
+
+    @classmethod
+    def _of_sums(cls, units: int, second: Number, third: Number, fourth: Number) -> Self:
+        correction = units / (units - 1) if units > 1 else np.nan
+        spare = np.maximum(fourth - second * second / max(units, 1), 0.0)
+        return cls(units, second * correction, third * correction**1.5, spare)
+
+    @classmethod
+    def of_clusters(cls, totals: Floats, leverage: Floats) -> Self:
+        """Of the terms summed within clusters, (G,) or (G, J); their sum over clusters is 0.
+
+        ``leverage`` (G,) is the part of the arm's rows that a cluster has, h. A total varies less
+        than it should, since its own rows made the mean: each square is divided by 1 - h (Bell and
+        McCaffrey 2002, CR2). For clusters of one size that is G / (G - 1).
+        """
+        if (leverage >= 1).any():
+            return cls(len(totals), *(np.nan * totals.sum(axis=0) for _ in range(3)))
+        d = totals / np.sqrt(1 - leverage).reshape(-1, *[1] * (totals.ndim - 1))
+        square = d * d
+        plain = (totals * totals).sum(axis=0)
+        spare = (totals**4).sum(axis=0) - plain * plain / len(totals)
+        return cls(
+            len(totals), square.sum(axis=0), (square * d).sum(axis=0), np.maximum(spare, 0.0)
+        )
+
+
+class Spread(NamedTuple):
+    """How a sum over both arms varies: its standard error, skewness, and degrees of freedom.
+
+    ``welch`` counts the terms: V^2 / sum over arms of V_g^2 / (n_g - 1). ``degrees`` is that or, if
+    lower, 2 V^2 / (variance of V), by the kurtosis of the terms: few terms that carry much of the
+    variance make it uncertain, however many there are.
+    """
+
+    error: Number
+    skew: Number
+    degrees: Number
+    welch: Number
+
+    @classmethod
+    def of(cls, arms: Sequence[Moments]) -> Self:
+        """Of the sum of all terms."""
+        variance: Any = sum(arm.variance for arm in arms)
+        third: Any = sum(arm.third for arm in arms)
+        fourth: Any = sum(arm.fourth for arm in arms)
+        loss: Any = sum(arm.variance**2 / np.maximum(arm.units - 1, 1) for arm in arms)
+        error = np.sqrt(variance)
+        welch = _ratio(variance**2, loss, _MOST_DEGREES)
+        kurtosis = _ratio(2 * variance**2, fourth, _MOST_DEGREES)
+        skew = _ratio(third, error**3, 0.0)
+        return cls(error, skew, np.maximum(np.minimum(kurtosis, welch), 1.0), welch)
+
+
+class ArmMean(NamedTuple):
+    """The mean of terms z >= 0 of an arm's rows, and how its variance depends on the mean.
+
+    The variance of z is taken as ``size`` theta - theta^2, as if theta were the chance of a z of
+    this size: of a 0/1 outcome times a rank u, size is sum of z^2 / sum of z. ``inflation`` is the
+    variance of the arm's part in the estimate over that of its mean of z: ranks and clusters.
+    """
+
+    mean: Number
+    size: Number
+    inflation: Number
+    rows: Number
+
+    @classmethod
+    def of(
+        cls,
+        rows: Number,
+        sums: tuple[Number, Number],
+        pseudo: tuple[Number, Number],
+        variance: Number,
+        *,
+        clustered: bool = False,
+    ) -> Self:
+        """From the sums of z and z^2; ``variance``: of the arm's part in the estimate.
+
+        ``pseudo``: sums of z and z^2 of responders that are added to those of the arm for the size
+        alone, so that it is known without any.
+        """
+        total, square = sums
+        own = np.maximum(square - total**2 / rows, 0.0) / (rows * np.maximum(rows - 1, 1))
+        least, most = _INFLATION
+        inflation = np.clip(_ratio(variance, own, 1.0), least, np.inf if clustered else most)
+        return cls(total / rows, (square + pseudo[1]) / (total + pseudo[0]), inflation, rows)
+
+    def limits(self, multiple: Number) -> tuple[Number, Number]:
+        """All theta with (mean - theta)^2 <= multiple^2 inflation (size theta - theta^2) / rows."""
+        c = multiple**2 * self.inflation / self.rows
+        middle = self.mean + c * self.size / 2
+        root = np.sqrt(np.maximum(middle**2 - (1 + c) * self.mean**2, 0.0))
+        return (middle - root) / (1 + c), (middle + root) / (1 + c)
+
+
+#: How the means of the treated and the control rows enter an estimate: their difference, or 1
+#: minus their sum, as in policy risk.
+DIFFERENCE, LESS_BOTH = (1, -1), (-1, -1)
+
+
+def score_limits(
+    estimate: Number,
+    treated: ArmMean,
+    control: ArmMean,
+    multiple: Number,
+    signs: tuple[int, int] = DIFFERENCE,
+) -> tuple[Number, Number]:
+    """Limits of the difference of two arms' means, from the score limits of each.
+
+    With (l, u) the limits of an arm, the lower one is
+
+        estimate - sqrt((theta_T - l_T)^2 + (u_C - theta_C)^2)
+
+    and the upper one has the other ends: Newcombe (1998), method 10; Donner and Zou (2012). A mean
+    whose sign is -1 has its upper limit in the lower one of the estimate, whichever arm it is of.
+
+    Examples
+    --------
+    >>> none, one = (ArmMean(k / 50, 1.0, 1.0, 50) for k in (0, 1))
+    >>> [round(float(end), 3) for end in score_limits(-1 / 50, none, one, 1.96)]
+    [-0.105, 0.053]
+    """
+    below, above = 0.0, 0.0
+    for arm, sign in zip((treated, control), signs, strict=True):
+        low, high = arm.limits(multiple)
+        reach = (arm.mean - low, high - arm.mean)[::sign]
+        below, above = np.hypot(below, reach[0]), np.hypot(above, reach[1])
+    return estimate - below, estimate + above
+
+
+def skewed_limits(
+    estimate: Number, error: Number, skew: Number, quantile: Number
+) -> tuple[Number, Number]:
+    """Limits by Hall's transformation of t; Student's where the skewness is 0.
+
+    g(t) = t + a t^2 + a^2 t^3 / 3 + a / 2 with a = skew / 3 has hardly any skewness left, and is
+    increasing: the limits are estimate - error g^-1(quantile) and estimate - error g^-1(-quantile).
+
+    Examples
+    --------
+    >>> [round(float(end), 2) for end in skewed_limits(10.0, 1.0, 0.5, 1.96)]
+    [8.52, 17.67]
+    """
+    return estimate - error * _inverse(skew, quantile), estimate - error * _inverse(skew, -quantile)
+
+
+def _inverse(skew: Number, value: Number) -> Number:
+    """t with g(t) = value; the cube root of a cubic that is a cube but for a constant."""
+    a = np.asarray(skew) / 3
+    some = np.where(np.abs(a) < 1e-6, 1.0, a)
+    found = (np.cbrt(1 + 3 * some * (value - some / 2)) - 1) / some
+    return np.where(np.abs(a) < 1e-6, value, found)[()]
+
+
+def area_limits(
+    estimate: Number,
+    moments: Sequence[Moments],
+    multiple: Number,
+    *,
+    means: tuple[ArmMean, ArmMean] | None = None,
+    signs: tuple[int, int] = DIFFERENCE,
+    skewed: bool = True,
+    cautious: bool = False,
+    clustered: bool = False,
+    widening: Number = 1.0,
+    degrees: float | None = None,
+) -> tuple[Number, Number]:
+    """Limits of AUUC, of points of a curve, or of risks; ``multiple``: normal quantile.
+
+    Score limits if ``means`` of the treated and the control arm are there, with the ``signs`` they
+    have in the estimate, otherwise Student's with (``skewed``) or without Hall's transformation.
+    ``cautious``: the wider of the two at each end, for intervals that are to hold at many shares at
+    once, where the noise of the estimated skewness tells. ``widening`` multiplies the standard
+    error; ``degrees`` of freedom replace those of the moments.
+    """
+    spread = Spread.of(moments)
+    if degrees is not None:
+        spread = spread._replace(degrees=degrees)
+    if means is None:
+        quantile, error = student(multiple, spread.degrees), widening * spread.error
+        low, high = skewed_limits(estimate, error, spread.skew if skewed else 0.0, quantile)
+        if cautious:
+            half = quantile * error
+            return np.minimum(low, estimate - half), np.maximum(high, estimate + half)
+        return low, high
+    # The variance of a mean of 0/1 outcomes follows from the mean; that of clusters is estimated.
+    quantile = student(multiple, spread.degrees) if clustered else multiple
+    treated, control = (arm._replace(inflation=arm.inflation * widening**2) for arm in means)
+    return score_limits(estimate, treated, control, quantile, signs)
+
+
+def student(multiple: Number, degrees: Number) -> Number:
+    """The quantile of Student's t that is as likely to be exceeded as the normal ``multiple``."""
+    return -stdtrit(degrees, ndtr(-np.asarray(multiple)))[()]
+
+
+def _ratio(above: Number, below: Number, otherwise: float) -> Number:
+    """above / below, at most 1e9; ``otherwise`` where below is 0."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        found = np.where(np.greater(below, 0), np.divide(above, below), otherwise)
+    # Not a number stays what it is.
+    return np.minimum(np.maximum(found, -_MOST_DEGREES), _MOST_DEGREES)[()]

@@ -1,0 +1,155 @@
+"""Files whose form is not recognised, and numbers that are codes: options of the commands."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.cli.commands import FIT, run
+from tests.trial_model.trial_table import trial_table
+
+NAMED = "-t arm -y visit --treated mail --control none"
+
+
+def table(n, random_state):
+    """People with a plan, which is a code, children, which are counted, and prices in a shop."""
+    frame = trial_table(n, random_state).drop(columns=["joined", "spent", "member"])
+    rng = np.random.default_rng(random_state)
+    return frame.assign(
+        town=frame["town"].fillna("Århus"),
+        plan=rng.choice([1, 2, 7], n),
+        children=rng.integers(0, 4, n),
+        shop=rng.integers(100, 112, n),
+        price=[f"{k}.{k % 7}00".replace(".", ",") for k in rng.integers(1, 9, n)],  # 3,300
+    )
+
+
+GERMAN = {"index": False, "sep": ";", "encoding": "latin-1", "decimal": ","}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The trial and later people as files of Latin-1, semicolons and decimal commas."""
+    found = tmp_path_factory.mktemp("reading")
+    rows = table(3_000, 4)
+    rows.iloc[:2_000].to_csv(found / "trial.csv", **GERMAN)
+    rows.iloc[2_000:].drop(columns=["arm", "visit"]).to_csv(found / "new.csv", **GERMAN)
+    return found
+
+
+FORM = "--encoding latin-1 --decimal ,"
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    path = folder / "m.model"
+    line = f"fit {folder}/trial.csv {FIT} --id person {FORM} --categorical shop --numeric children"
+    result = run(f"{line} -o {path} --json")
+    assert result.exit_code == 0, result.output
+    return path, json.loads(result.stdout)
+
+
+def test_fit_learns_from_the_file_as_it_is_meant(model):
+    from auucmax.trial_model import load_model
+
+    path, found = model
+    assert found["features"]["codes"] == ["plan"]
+    encoder = load_model(path).encoder
+    kinds = {column.name: (column.kind, len(column.levels)) for column in encoder.columns_}
+    assert kinds == {
+        "age": ("number", 0), "town": ("category", 4), "plan": ("code", 3),
+        "children": ("number", 0), "shop": ("category", 12), "price": ("number", 0),
+    }  # fmt: skip
+    assert "Århus" in encoder.columns_[1].levels
+    assert encoder.columns_[-1].fill < 9  # not thousands
+
+
+def test_the_screen_tells_codes_and_how_to_change_it(folder, tmp_path):
+    base = f"{folder}/trial.csv {NAMED} --id person --ignore shop {FORM}"
+    words = "plan, children: each value is a level. --numeric plan,children keeps them"
+    screen = run(f"fit {base} -m tm -o {tmp_path}/a.model").stdout
+    assert words in screen
+    assert words in run(f"check {base}").stdout
+    codes = json.loads(run(f"check {base} --numeric plan --json").stdout)["codes"]
+    assert codes == ["children"]
+    screen = run(f"fit {base} -m tm --numeric plan --numeric children -o {tmp_path}/b.model").stdout
+    assert "each value is a level" not in screen
+
+
+def test_later_files_need_no_option_but_for_their_form(folder, model, tmp_path):
+    path, _ = model
+    line = f"target {path} {folder}/new.csv --share .3 -o {tmp_path}/list.csv --all"
+    assert run(f"{line} {FORM}").exit_code == 0
+    expected = pd.read_csv(tmp_path / "list.csv")
+    # As UTF-8 with plain numbers; a plan and a shop that are new are no error.
+    plain = pd.read_csv(folder / "new.csv", sep=";", encoding="latin-1", decimal=",")
+    plain.to_csv(tmp_path / "plain.csv", index=False)
+    line = f"target {path} {tmp_path}/plain.csv --share .3 -o {tmp_path}/list.csv --all"
+    assert run(line).exit_code == 0
+    np.testing.assert_array_equal(pd.read_csv(tmp_path / "list.csv")["score"], expected["score"])
+    plain.assign(plan=plain["plan"].replace(7, 8), shop=plain["shop"] + 1).to_csv(
+        tmp_path / "plain.csv", index=False
+    )
+    assert run(line).exit_code == 0
+    refused = run(f"target {path} {folder}/new.csv --share .3 -o {tmp_path}/list.csv")
+    assert refused.exit_code == 2
+    assert "or say what it is, as --encoding latin-1" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "evaluate {model} {folder}/trial.csv --json",
+        "report {model} {folder}/trial.csv -o {out}.html --json",
+        "compare {folder}/trial.csv --against {model} --models tm --json",
+        "compare {folder}/trial.csv --against {model} --models tm --numeric children --json",
+        "compare {folder}/trial.csv {named} --id person --models tm --splits 1 --categorical shop "
+        "--numeric plan,children --json",
+        "evaluate {folder}/trial.csv --score-column age {named} --drop-missing-outcomes --json",
+    ],
+)
+def test_every_command_takes_them(line, folder, model, tmp_path):
+    if "--score-column" in line:
+        rows = pd.read_csv(folder / "trial.csv", sep=";", encoding="latin-1", decimal=",")
+        rows["age"] = rows["age"].fillna(40)
+        rows.to_csv(tmp_path / "trial.csv", **GERMAN)
+        folder = tmp_path
+    filled = line.format(model=model[0], folder=folder, out=tmp_path / "r", named=NAMED)
+    result = run(f"{filled} {FORM}")
+    assert result.exit_code == 0, result.output
+    json.loads(result.stdout)
+    assert run(filled).exit_code == 2
+
+
+BAD = {
+    "--encoding klingon": "auucmax: --encoding should be the name of a text encoding, such as",
+    "--encoding latin-1 --decimal ;": "auucmax: --decimal should be '.' or ',', got ';'.",
+    "--numeric town": "--numeric should name columns of numbers, booleans, got texts in 'town'",
+    "--numeric arm": "--numeric should name columns to learn from, got 'arm'",
+    "--categorical plam": "Did you mean 'plan'?",
+    "--categorical plan --numeric plan": "--categorical and --numeric should name different",
+}
+
+
+@pytest.mark.parametrize("options", list(BAD))
+def test_what_cannot_be_is_one_line(options, folder, tmp_path):
+    form = "" if "--encoding" in options else FORM
+    line = f"fit {folder}/trial.csv {FIT} --id person {form} {options} -o {tmp_path}/m.model"
+    result = run(line)
+    assert result.exit_code == 2
+    (told,) = [text for text in result.stderr.splitlines() if not text.startswith("note: ")]
+    assert BAD[options] in told
+
+
+def test_a_column_that_cannot_be_decided_names_the_option(folder):
+    result = run(f"check {folder}/trial.csv {NAMED} --id person --encoding latin-1")
+    assert "note: 'price' of trial.csv is read as texts: numbers as 1,234 can mean" in result.stderr
+    assert '--decimal "," or --decimal "."' in result.stderr
+
+
+def test_a_model_decides_on_its_columns(folder, model):
+    line = f"compare {folder}/trial.csv --against {model[0]} --models tm {FORM} --numeric plan"
+    result = run(line)
+    assert result.exit_code == 2
+    told = "auucmax: --numeric should be 'children', as the MODEL was fitted; got 'plan'."
+    assert result.stderr.splitlines()[-1].startswith(told)

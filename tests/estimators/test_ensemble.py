@@ -1,0 +1,90 @@
+"""The mean of ranks: of what, on which scale, from rows that are not in memory."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+from tests.batches_in_memory import ListedRows
+
+from auucmax import AUUCMax, TwoModels, make_trial
+from auucmax.estimators import BoostedEffect, ShrunkInteractions, UpliftEnsemble
+from auucmax.estimators.ensemble import MOST_KNOTS, rank_knots
+
+FEW_TREES = BoostedEffect(base_rounds=(0, 10), effect_rounds=(0, 10), n_folds=2)
+
+
+@pytest.fixture(scope="module")
+def trial():
+    return make_trial(3_000, n_features=4, heterogeneity=1.0, random_state=0)
+
+
+def test_the_mean_of_the_ranks_of_its_members(trial):
+    members = [TwoModels(), AUUCMax(selection=None)]
+    model = UpliftEnsemble(members).fit(trial.X, trial.y, treatment=trial.treatment)
+    ranks = []
+    for member in members:
+        member.fit(trial.X, trial.y, treatment=trial.treatment)
+        score = member.predict(trial.X)
+        ranks.append((rankdata(score) - 0.5) / len(score))
+    np.testing.assert_allclose(model.predict(trial.X), np.mean(ranks, axis=0), atol=2e-3)
+
+
+def test_as_it_comes_a_linear_model_and_trees(trial):
+    model = UpliftEnsemble(random_state=0).fit(trial.X, trial.y, treatment=trial.treatment)
+    assert [type(m) for m in model.estimators_] == [ShrunkInteractions, BoostedEffect]
+    assert model.n_parameters_ == sum(m.n_parameters_ for m in model.estimators_) + sum(
+        knots.size for knots in model.knots_
+    )
+    again = UpliftEnsemble(random_state=0).fit(trial.X, trial.y, treatment=trial.treatment)
+    np.testing.assert_array_equal(model.predict(trial.X), again.predict(trial.X))
+
+
+@given(st.lists(st.tuples(st.integers(-30, 30), st.integers(20, 60)), min_size=2, max_size=20))
+@settings(deadline=None)
+def test_ranks_of_scores_that_many_rows_have_are_exact(levels):
+    score = np.repeat(*np.array(levels).T).astype(float)
+    expected = (rankdata(score) - 0.5) / len(score)
+    np.testing.assert_allclose(np.interp(score, *rank_knots(score)), expected)
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=200))
+@settings(deadline=None)
+def test_knots_tell_nobodys_score_and_increase(values):
+    score = np.array(values)
+    knots = rank_knots(score)
+    assert (np.diff(knots[0]) >= 0).all()
+    assert (np.diff(knots[1]) > 0).all()
+    own = knots[:, 1:-1] if knots.shape[1] > 1 else knots
+    assert own.shape[1] <= max(len(score) // 20, 1)
+    # What all of them come to is the mean of the scores: no row is counted twice, none left out.
+    if len(score) < 40:
+        assert own[0] == pytest.approx(score.mean(), abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [500, 20_000])
+def test_ranks_of_many_scores_have_few_knots(n):
+    score = np.random.default_rng(0).lognormal(size=n)
+    knots = rank_knots(score)
+    assert knots.shape[1] <= min(MOST_KNOTS, n // 20) + 2
+    expected = (rankdata(score) - 0.5) / len(score)
+    assert np.abs(np.interp(score, *knots) - expected).max() < 0.75 * max(20 / n, 1e-3) + 1e-3
+
+
+def test_a_stream_gives_the_model_of_the_rows_in_memory(trial):
+    rows = ListedRows(trial.X, trial.y, trial.treatment, edges=(700, 2_000))
+    members = [ShrunkInteractions(hinges=False), FEW_TREES]
+    streamed = UpliftEnsemble(members, random_state=0).fit(rows)
+    whole = UpliftEnsemble(members, random_state=0).fit(trial.X, trial.y, treatment=trial.treatment)
+    np.testing.assert_allclose(streamed.predict(trial.X), whole.predict(trial.X), atol=1e-6)
+
+
+def test_members_that_need_memory_learn_from_a_part_of_a_stream(trial):
+    rows = ListedRows(trial.X, trial.y, trial.treatment, edges=(700, 2_000))
+    model = UpliftEnsemble([TwoModels(), FEW_TREES], max_rows=1_000, random_state=0).fit(rows)
+    assert 850 < model.estimators_[1].n_rows_ < 1_150
+
+
+def test_no_members(trial):
+    with pytest.raises(ValueError, match="at least one model"):
+        UpliftEnsemble([]).fit(trial.X, trial.y, treatment=trial.treatment)

@@ -1,0 +1,169 @@
+"""Trees as arrays score as LightGBM does, and only sound ones are used."""
+
+from dataclasses import replace
+
+import lightgbm
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.strategies import forests
+
+from auucmax import make_trial
+from auucmax.estimators import UpliftLambdaMART, trees
+from auucmax.estimators.trees import trees_of
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    trial = make_trial(2_000, n_features=6, base_rate=0.4, ate=0.1, random_state=0)
+    X = trial.X.to_numpy(dtype=np.float64).round(1)  # values that equal thresholds or nearly
+    model = UpliftLambdaMART(n_trees=20, early_stopping=None, random_state=0)
+    return model.fit(X, trial.y, treatment=trial.treatment), X
+
+
+def slow(trees, x):
+    """A row at a time."""
+    total = 0.0
+    for root in trees.roots:
+        node = root
+        while trees.left[node] != node:
+            value = x[trees.feature[node]]
+            small = value <= trees.threshold[node]
+            if np.isnan(value):
+                small = trees.missing_left[node]
+            node = trees.left[node] if small else trees.right[node]
+        total += trees.value[node]
+    return total
+
+
+def quick(forest, rows, threads):
+    """The compiled pass, for however few rows."""
+    before = trees.COMPILE_STEPS, trees._THREAD_ROWS
+    trees.COMPILE_STEPS, trees._THREAD_ROWS = 0, 70
+    try:
+        return forest.predict(rows, num_threads=threads)
+    finally:
+        trees.COMPILE_STEPS, trees._THREAD_ROWS = before
+
+
+@settings(max_examples=60, deadline=None)
+@given(forests(3), st.integers(0, 200), st.sampled_from(["float64", "float32"]), st.data())
+def test_compiled_and_slow_scores_are_the_same(forest, n, kind, data):
+    forest.check(3)
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    rows = rng.choice([-1.0, -0.5, 0.0, 0.25, 0.5, 1.0, np.nan, np.inf, -np.inf], (n, 3))
+    rows = rows.astype(kind)
+    expected = forest.predict_slow(rows)
+    np.testing.assert_array_equal(quick(forest, rows, 1), expected)
+    np.testing.assert_array_equal(quick(forest, np.asfortranarray(rows), 2), expected)
+    assert expected[:9].tolist() == [slow(forest, x) for x in rows[:9]]
+
+
+@pytest.mark.parametrize("gaps", [True, False])
+def test_missing_values_go_where_lightgbm_sends_them(gaps):
+    """By the node where training had some, and as 0 where it had none."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4)).round(1) - [0, 0, 5, -5]
+    full = X.copy()
+    X[rng.random(X.shape) < 0.3] = np.nan
+    y = np.nan_to_num(X[:, 0], nan=2.0) - np.isnan(X[:, 1]) + 0.1 * full[:, 2] - 0.2 * full[:, 3]
+    params = {"verbosity": -1, "num_leaves": 8, "min_data_in_leaf": 5, "num_threads": 1}
+    learnt = X if gaps else full
+    booster = lightgbm.train(params, lightgbm.Dataset(learnt, y), num_boost_round=30)
+    found = trees_of(booster)
+    found.check(4)
+    np.testing.assert_array_equal(found.predict(X), booster.predict(X))
+    np.testing.assert_array_equal(quick(found, X, 2), booster.predict(X))
+    assert not np.array_equal(found.predict(X), found.predict(full))
+
+
+def test_scores_are_those_of_lightgbm_and_of_the_slow_twin(fitted):
+    model, X = fitted
+    found = trees_of(model.booster_)
+    found.check(X.shape[1])
+    rng = np.random.default_rng(0)
+    on_edge = rng.choice(found.threshold, size=(500, X.shape[1]))
+    for rows in (X, on_edge, X * 100, np.zeros((1, X.shape[1])), X[:0]):
+        expected = model.predict(rows) if len(rows) else np.zeros(0)
+        np.testing.assert_array_equal(found.predict(rows), expected)
+        np.testing.assert_array_equal(quick(found, rows, 2), expected)
+    assert found.predict(X[:20]).tolist() == [slow(found, x) for x in X[:20]]
+    assert len(np.unique(found.predict(X))) > 5
+
+
+@pytest.mark.filterwarnings("ignore")  # of LightGBM, that there is nothing to split
+def test_a_tree_that_is_a_single_leaf():
+    trial = make_trial(200, n_features=4, random_state=0)
+    model = UpliftLambdaMART(n_trees=2, min_leaf_share=0.9, early_stopping=None)
+    model.fit(trial.X, trial.y, treatment=trial.treatment)
+    rows = trial.X.to_numpy(dtype=np.float64)
+    np.testing.assert_array_equal(trees_of(model.booster_).predict(rows), model.predict(rows))
+
+
+def changes(trees):
+    last = len(trees.left) - 1
+    for name in ("feature", "left", "right", "roots"):
+        for value in (-1, last + 1, 10**9):
+            array = getattr(trees, name).copy()
+            array[0] = value
+            yield {name: array}
+    backward = trees.left.copy()
+    inner = np.flatnonzero(trees.left != np.arange(last + 1))
+    backward[inner[-1]] = 0
+    yield {"left": backward}
+    yield {"roots": trees.roots[1:]}  # nodes of no tree
+    yield {"roots": np.append(trees.roots, last)}  # a leaf of two trees
+    yield {"value": np.full(last + 1, np.nan)}
+    yield {"threshold": trees.threshold[:-1]}
+    yield {"left": trees.left.astype(np.float64)}
+    yield {"value": trees.value.astype(np.float32)}
+    yield {"missing_left": trees.missing_left.astype(np.float64)}
+    yield {"missing_left": trees.missing_left[1:]}
+    yield {"depth": 10**9}
+    yield {"depth": -1}
+    yield {"depth": trees.depth - 1}
+    yield {"depth": trees.depth + 1}
+    yield {"depth": "3"}
+
+
+def test_unsound_trees_are_refused(fitted):
+    model, X = fitted
+    found = trees_of(model.booster_)
+    for change in changes(found):
+        with pytest.raises(ValueError, match="should be nodes that lead to leaves"):
+            replace(found, **change).check(X.shape[1])
+    with pytest.raises(ValueError, match="should be nodes that lead to leaves"):
+        found.check(2)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"categorical_feature": [2], "min_data_per_group": 1}, "sets of categories"),
+        ({"linear_tree": True}, "linear_tree"),
+        ({"zero_as_missing": True}, "zero_as_missing"),
+        ({"boosting": "rf", "bagging_fraction": 0.5, "bagging_freq": 1}, "boosting='rf'"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")  # LightGBM's, of where parameters are given
+def test_trees_that_arrays_would_score_otherwise_are_refused(parameters, message):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(300, 2)), rng.integers(0, 4, 300)])
+    y = X[:, 0] * (X[:, 1] > 0) + (X[:, 2] == 2)
+    settings = {"verbosity": -1, "num_leaves": 6, "min_data_in_leaf": 5, "num_threads": 1}
+    data = lightgbm.Dataset(X, y, params={"verbosity": -1})
+    booster = lightgbm.train(settings | parameters, data, num_boost_round=5)
+    with pytest.raises(
+        ValueError, match=f"trees to be saved or exported should split numbers.*{message}"
+    ):
+        trees_of(booster)
+
+
+def test_boosting_with_dropped_trees_is_a_sum_like_any_other():
+    trial = make_trial(1_000, n_features=4, random_state=0)
+    options = {"lightgbm_params": {"boosting": "dart"}, "early_stopping": None, "random_state": 0}
+    rows = trial.X.to_numpy(dtype=np.float64)
+    model = UpliftLambdaMART(n_trees=10, **options)
+    model.fit(rows, trial.y, treatment=trial.treatment)
+    np.testing.assert_array_equal(trees_of(model.booster_).predict(rows), model.predict(rows))

@@ -1,0 +1,242 @@
+import json
+import random
+
+import numpy as np
+import pytest
+from experiments import arena, arena_models, arena_page, arena_trials
+from experiments.arena_models import AUTO, MODELS, OURS, PEERS, REFERENCE, ClassMeans, OfPeer
+from experiments.arena_trials import FAMILIES, LOADERS, POPULATIONS, Drawn, Threshold
+from experiments.harness import Task
+
+from auucmax import auuc_score, make_trial
+
+SMALL = "a small trial"
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A trial of 1,200 rows in a family of its own, and a small population."""
+    trial = make_trial(1_200, base_rate=0.4, heterogeneity=1.0, random_state=0)
+    family = {SMALL: lambda: trial}
+    monkeypatch.setitem(FAMILIES, "small", family)
+    monkeypatch.setitem(LOADERS, SMALL, family[SMALL])
+    monkeypatch.setitem(POPULATIONS, "tiny, 500 rows", Drawn(500, {"base_rate": 0.4}))
+    arena_trials.load_trial.cache_clear()
+    arena._load_halves.cache_clear()
+    yield trial
+    arena_trials.load_trial.cache_clear()
+    arena._load_halves.cache_clear()
+
+
+def line_of(model, trial=SMALL, split=0):
+    return arena.run(Task(arena.NAME, trial, model, split))
+
+
+def made_up(trial, model, split, z, error=1.0):
+    """A line whose Z is given."""
+    return Task(arena.NAME, trial, model, split)._asdict() | {
+        "parameters": {}, "versions": {"numpy": "1"}, "date": "2026-01-01", "fit_seconds": 1.0,
+        "auuc": 0.01 + 0.001 * z, "reference": 0.01, "random": 0.005, "unit": 0.001,
+        "difference_error": 0.001 * error, "rows": 1_000, "features": 2,
+    }  # fmt: skip
+
+
+# What is run.
+
+
+def test_first_splits_of_all_trials_come_first_and_quick_models_before_slow_ones():
+    tasks = arena.tasks()
+    assert len(set(tasks)) == len(tasks)
+    prompt = [task for task in tasks if task.trial not in arena_trials.COSTLY]
+    assert [task.split for task in prompt] == sorted(task.split for task in prompt)
+    first = [task.model for task in prompt if task.split == 0]
+    turns = [[model in own for own in arena_models.GROUPS].index(True) for model in first]
+    assert turns == sorted(turns)
+    early = [task for task in prompt if task.split < arena.LATER]
+    assert tasks[: len(early)] == early
+    most = {task.trial: task.split + 1 for task in tasks}
+    assert most["Hillstrom women, visit"] == 20
+    assert most["social pressure, neighbours"] == 4
+    assert most["linear, 2,000 rows"] == 3
+    assert {task.model for task in tasks if task.trial in POPULATIONS} == set(OURS)
+    assert {task.split for task in arena.tasks(2)} == {0, 1}
+    assert sum(len(own) for own in FAMILIES.values()) == 14
+    assert len(POPULATIONS) >= 10
+
+
+def test_a_library_that_is_not_installed_is_skipped_with_a_message(monkeypatch, capsys):
+    monkeypatch.setattr(arena_models, "find_spec", lambda name: None)
+    assert not {task.model for task in arena.tasks(1)} & set(PEERS)
+    assert 'skipped EconML forest: econml is not installed; run: pip install "auucmax[bench]"' in (
+        capsys.readouterr().err
+    )
+
+
+def test_men_against_women():
+    trial = arena_trials.load_trial("Hillstrom men against women, visit")
+    women = arena_trials.load_trial("Hillstrom women, visit")
+    men = arena_trials.load_trial("Hillstrom men, visit")
+    assert trial.treated.sum() == men.treated.sum()
+    assert (~trial.treated).sum() == women.treated.sum()
+    assert trial.y[~trial.treated].mean() == pytest.approx(women.y[women.treated].mean())
+
+
+# Numbers.
+
+
+def test_halves_and_their_unit(small):
+    halves = arena.make_halves(small, 3)
+    assert sum(len(half.test_y) for half in halves) == small.n_rows
+    assert sum(half.test_y.sum() for half in halves) == small.y.sum()
+    adjusted = np.concatenate([half.test_y - half.expected for half in halves])
+    t = np.concatenate([half.test_treated for half in halves])
+    z = np.where(t, adjusted / t.mean(), -adjusted / (1 - t.mean()))
+    assert arena.unit_of(halves) == pytest.approx(z.std() / np.sqrt(12 * small.n_rows))
+    # The unit is what a score that knows nothing scatters by.
+    rng = np.random.default_rng(0)
+    half = halves[0]
+    found = [
+        auuc_score(half.adjusted, rng.random(len(half.test_y)), treatment=half.test_treated)
+        for _ in range(400)
+    ]
+    assert np.std(found) == pytest.approx(np.sqrt(2) * arena.unit_of(halves), rel=0.15)
+
+
+def test_lines_of_a_small_trial(small):
+    reference = line_of(REFERENCE)
+    assert reference["auuc"] == reference["reference"]
+    assert reference["difference_error"] == 0
+    other = line_of("class means")
+    for name in ("reference", "random", "unit", "rows"):
+        assert other[name] == reference[name]
+    assert other["difference_error"] > 0
+    assert json.loads(json.dumps(other))["parameters"] == arena.parameters(
+        Task(arena.NAME, SMALL, "class means", 0)
+    )
+    halves = arena.make_halves(small, 0)
+    found = [
+        auuc_score(
+            half.adjusted,
+            ClassMeans().fit(half.X, half.y, treatment=half.treated).predict(half.test_X),
+            treatment=half.test_treated,
+        )
+        for half in halves
+    ]
+    assert other["auuc"] == pytest.approx(np.mean(found))
+
+
+@pytest.mark.parametrize("model", [m for m in MODELS if m not in PEERS])
+def test_every_model_of_ours_has_a_line(small, model):
+    line = line_of(model)
+    assert np.isfinite(line["auuc"])
+    assert line["reference"] > line["random"]  # the effects of this trial are strong
+
+
+@pytest.mark.parametrize("model", PEERS)
+def test_every_peer_has_a_line(small, model, monkeypatch):
+    pytest.importorskip(PEERS[model].package, reason=f"needs {PEERS[model].distribution}")
+    monkeypatch.setattr(arena_models, "TREES", 8)
+    line = line_of(model)
+    assert np.isfinite(line["auuc"])
+    assert line["peer"].startswith(PEERS[model].distribution)
+
+
+def test_a_peer_learns_from_so_many_rows_at_most(small, monkeypatch):
+    seen = []
+
+    def fit(X, y, treated, seed):
+        seen.append(len(y))
+        return lambda rows: rows[:, 0]
+
+    monkeypatch.setitem(
+        PEERS, "EconML forest", PEERS["EconML forest"]._replace(fit=fit, max_rows=100)
+    )
+    X = small.X.to_numpy()
+    model = OfPeer("EconML forest").fit(X, small.y, treatment=small.treatment)
+    assert seen == [100]
+    np.testing.assert_array_equal(model.predict(X), X[:, 0])
+
+
+def test_regret_in_a_small_population(small):
+    line = line_of(REFERENCE, "tiny, 500 rows")
+    assert 0 < line["regret"] < 2
+    assert line["regret"] == pytest.approx(
+        (line["best"] - line["auuc"]) / (line["best"] - line["random"])
+    )
+
+
+def test_the_truth_of_a_threshold():
+    law = Threshold(base_rate=0.2, ate=0.05, heterogeneity=0.5)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400_000, law.n_features))
+    control, treated = law.potential_means(X)
+    assert control.mean() == pytest.approx(0.2, abs=0.001)
+    assert (treated - control).mean() == pytest.approx(0.05, abs=0.001)
+    value, error = law.auuc_with_error(law.uplift, tolerance=1e-3)
+    assert value == pytest.approx(law.best_auuc, abs=4 * error + 1e-9)
+    tau = treated - control
+    ranks = (np.argsort(np.argsort(tau)) + 0.5) / len(tau)
+    assert law.best_auuc == pytest.approx(np.mean(tau * ranks), abs=5e-4)
+
+
+# The page.
+
+
+def lines_of_two_families():
+    hillstrom, jobs = list(FAMILIES["Hillstrom"]), list(FAMILIES["Jobs"])
+    lines = []
+    for split in range(3):
+        lines += [made_up(trial, REFERENCE, split, 0.0) for trial in (*hillstrom, *jobs)]
+        lines += [made_up(trial, AUTO, split, 1.0 + split) for trial in hillstrom]
+        lines += [made_up(trial, AUTO, split, -1.0, 2.0) for trial in jobs]
+        lines += [made_up(trial, "HB", split, 5.0) for trial in hillstrom[1:]]
+    return lines
+
+
+def test_means_over_splits_trials_and_families():
+    found = arena_page.Arena(lines_of_two_families())
+    assert found.family("Hillstrom", AUTO) == pytest.approx((2.0, 1.0))
+    assert found.family("Jobs", AUTO) == pytest.approx((-1.0, 2.0))
+    # Two families, 2 and -1: mean .5, standard error 1.5.
+    assert found.overall(AUTO) == pytest.approx((0.5, 1.5))
+    assert found.overall(arena_page.RANDOM).value == pytest.approx(-5.0)
+    # HB lacks a trial: no mean that would not compare.
+    assert found.family("Hillstrom", "HB") is None
+    assert [model for model, _ in found.ranked()] == [AUTO, REFERENCE, arena_page.RANDOM]
+
+
+def test_the_page_says_what_was_run():
+    lines = lines_of_two_families()
+    said = arena_page.render(lines)
+    assert "auto +0.50 (1.50); TM 0; random -5.00 (0.00)" in said
+    assert "number 1 of 3. It is behind TM on Jobs." in said
+    assert "| Z, Hillstrom women, visit | 1,000 | 0 to 3 |" in said
+    assert "So far a model has 0 to 3 splits of a trial, of the 20" in said
+    assert "images/arena.png" in said
+    assert "The Criteo file was not at hand." in said
+    assert "Not run: SI," in said
+    assert "regret" not in said
+    random.Random(0).shuffle(lines)
+    assert arena_page.render(lines) == said
+
+
+def test_means_of_regret_are_over_populations_that_all_of_our_models_have():
+    name = "linear, 2,000 rows"
+    made = {"parameters": {}, "versions": {}, "date": "2026-01-01", "fit_seconds": 1.0, "rows": 2}
+    lines = [
+        Task(arena.NAME, name, model, seed)._asdict() | made | {"regret": 0.1 + 0.2 * seed}
+        for model in OURS
+        for seed in (0, 1)
+    ]
+    said = arena_page.render(lines)
+    assert "| regret, linear | 2,000 | 2 | 20% |" in said
+    assert "| **regret, mean of 1 populations** |  |  | **20%** |" in said
+    said = arena_page.render(lines[:-2])
+    assert "| regret, linear | 2,000 | 0 to 2 | 20% |" in said
+    assert "regret, mean of" not in said
+
+
+def test_the_picture_has_a_panel_a_family():
+    figure = arena_page.draw(lines_of_two_families())
+    assert [ax.get_title() for ax in figure.axes] == [arena_page.MEAN, "Jobs", "Hillstrom"]
+    figure.canvas.draw()

@@ -1,0 +1,45 @@
+"""Whole commands on odd tables: no traceback, no hang, no nan, whatever the table holds."""
+
+from collections import Counter
+
+import pytest
+
+pytestmark = pytest.mark.gate
+RUNS = 2_000
+
+
+def test_that_a_wrong_run_is_seen(tmp_path, monkeypatch):
+    from experiments import command_fuzz
+
+    def raises(*_, **__):
+        raise ZeroDivisionError
+
+    line = ["evaluate", str(tmp_path / "m.model")]
+    assert command_fuzz.run_line(line, tmp_path)[0] == 2
+    monkeypatch.setattr("auucmax.cli.trials.read_model", raises)
+    assert "ZeroDivisionError" in command_fuzz.run_line(line, tmp_path)[2]
+
+
+def test_commands_on_odd_tables():
+    from experiments.command_fuzz import run_many
+
+    found = run_many(RUNS, jobs=2)
+    assert not found.failures, "\n\n".join(found.failures[:5])
+    assert found.runs >= RUNS
+    assert found.reached >= found.runs / 2
+    assert {"fit", "check", "evaluate", "target", "report", "export"} == set(found.commands)
+
+
+def test_a_long_run_is_kept_on_one_page(tmp_path, monkeypatch):
+    from experiments import command_fuzz
+
+    found = command_fuzz.Found(Counter(fit=2, report=1), Counter({0: 2, 2: 1}), 2, 1.5, ["seed 7"])
+    monkeypatch.setattr(command_fuzz, "run_many", lambda runs, jobs: found)
+    monkeypatch.setattr(command_fuzz, "RESULT", tmp_path / "command-fuzz.txt")
+    monkeypatch.setattr("sys.argv", ["command_fuzz.py", "--runs", "3", "--keep"])
+    assert command_fuzz.main() == 1
+    page = (tmp_path / "command-fuzz.txt").read_text()
+    for words in ("python -m experiments.command_fuzz --runs 3 --keep", "Python 3", "numpy ",
+                  "3 runs (fit 2, report 1)", "1 wrong", "seed 7"):  # fmt: skip
+        assert words in page
+    assert len(page.splitlines()) < 50

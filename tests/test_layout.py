@@ -1,0 +1,61 @@
+"""Tests follow the source: tests/ROOM/test_MODULE.py holds those of src/auucmax/ROOM/MODULE.py."""
+
+from pathlib import Path
+
+import pytest
+from tests.conftest import GATE, KEPT, TOGETHER
+
+TESTS = Path(__file__).resolve().parent
+SOURCE = TESTS.parent / "src" / "auucmax"
+#: Test files that name no module, and why.
+OTHERS = {
+    "cli/test_bad_input.py": "every command, on what it should refuse",
+    "cli/test_killed.py": "every command that writes, killed while it does",
+    "cli/test_large.py": "commands on a table that does not fit into memory",
+    "cli/test_newcomer.py": "all commands in the order of the first page",
+    "cli/test_reading.py": "options that say how a file is written, by every command",
+    "cli/test_rows.py": "commands that read rows again",
+    "cli/test_screen.py": "what every command shows",
+    "cli/test_sound_trial.py": "every command, on a table that is no trial",
+    "estimators/test_all.py": "every estimator of the folder",
+    "export/test_sql_postgres.py": "sql.py, in a server",
+    "report/test_browser.py": "the whole page, in a browser",
+    "spark/test_connect.py": "the whole folder, through Spark Connect",
+}
+ROOMS = sorted(folder.name for folder in SOURCE.iterdir() if (folder / "__init__.py").is_file())
+
+
+def names_a_module(room: str, file: Path) -> bool:
+    """Whether there is a module, or a folder of modules, of the name of a test file."""
+    place = SOURCE / room / file.stem.removeprefix("test_")
+    return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_test_files_name_modules(room):
+    strangers = {
+        f"{room}/{file.name}"
+        for file in (TESTS / room).glob("test_*.py")
+        if not names_a_module(room, file)
+    }
+    listed = {name for name in OTHERS if name.startswith(f"{room}/")}
+    assert strangers == listed, "rename the file after its module, or mend OTHERS"
+
+
+def test_every_room_is_tested():
+    found = [room for room in ROOMS if list((TESTS / room).glob("test_*.py"))]
+    apart = {room for room in ROOMS if (TESTS / f"test_{room}.py").is_file()}
+    assert sorted({*found, *apart}) == ROOMS
+
+
+def test_entries_of_the_tiers_name_tests_that_exist():
+    """A test that is renamed would else change its tier in silence."""
+    for entry in (*GATE, *KEPT, *TOGETHER):
+        path, _, name = entry.partition("::")
+        assert (TESTS.parent / path).exists(), entry
+        text = (TESTS.parent / path).read_text() if name else ""
+        assert not name or f"def {name.split('[')[0]}" in text, entry
+
+
+def test_what_is_kept_is_part_of_what_is_left_to_the_gate():
+    assert [entry for entry in KEPT if not entry.startswith(GATE)] == []
