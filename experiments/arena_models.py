@@ -198,7 +198,7 @@ def settings(name: str, seed: int) -> dict[str, Any]:
     model = MODELS[name](seed)
     found = describe(model)
     if isinstance(model, UpliftEnsemble):
-        found["members"] = [settings_of(member) for member in model._members()]
+        found["members"] = [settings_of(member) for member in model.new_members()]
     if name in PEERS:
         found |= {"settings": PEERS[name].settings, "max_rows": PEERS[name].max_rows}
     return found

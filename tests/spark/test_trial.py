@@ -229,7 +229,8 @@ def test_an_encoder_fills_missing_numbers(spark, raw):
     with pytest.raises(ValueError, match="finite numbers, got a missing or infinite one in 'age'"):
         on_spark.fit(df, **COLUMNS, model=settings)
     found = on_spark.fit(df, **COLUMNS, model=settings, encoder=TableEncoder())
-    assert found["encoder"].columns_[0].fill == two["age"].median()
+    # Rounded: a median may be one person's own number.
+    assert found["encoder"].columns_[0].fill == float(f"{two['age'].median():.3g}")
 
 
 def test_scores_and_all_other_columns(even, frame, model):

@@ -367,8 +367,8 @@ def stream_table(
 ) -> ArrowRows:
     """Rows of Parquet files, or of a DuckDB query, to be read batch by batch.
 
-    :meth:`auucmax.AUUCMax.fit`, ``score`` and :func:`auucmax.evaluation.score_levels` take it
-    in the place of arrays, and need memory for a few batches only.
+    ``fit`` and ``score`` of :class:`auucmax.AUUCMax` and :func:`auucmax.evaluation.score_levels`
+    take it in the place of arrays, and need memory for a few batches only.
 
     Parameters
     ----------

@@ -126,8 +126,8 @@ class PackedRows:
 class SparkRows(Rows):
     """Rows of a trial in a Spark DataFrame; every reading is one job.
 
-    :meth:`auucmax.AUUCMax.fit`, ``score`` and :func:`auucmax.evaluation.score_levels` take it in
-    the place of arrays; :func:`fit` and :func:`evaluate` make it themselves.
+    ``fit`` and ``score`` of :class:`auucmax.AUUCMax` and :func:`auucmax.evaluation.score_levels`
+    take it in the place of arrays; :func:`fit` and :func:`evaluate` make it themselves.
     """
 
     max_bytes = MAX_BYTES

@@ -341,7 +341,6 @@ class _Found(NamedTuple):
 
 
 def _cross_fitted(rows: TableRows, recipe: Recipe, check: RandomisationReport) -> _Found:
-    everyone = np.ones(len(rows.y), dtype=bool)
     binary = is_binary(rows.y)
     rivals: tuple[str, ...] = RIVALS.get(recipe.model, ("tm",))
     if not rows.in_memory:  # from a disk others do not learn
@@ -352,8 +351,8 @@ def _cross_fitted(rows: TableRows, recipe: Recipe, check: RandomisationReport) -
     ranks = dict(apart.ranks)
     judged = rows.judged(ranks.pop(recipe.model))
     scores = ScoreQuantiles.of(passed.score)
-    told = scores.smoothed(LEAST_ROWS)  # knots that are nobody's own score
-    calibration = _in_scores(_calibrated(judged), told)
+    # Knots that are nobody's own score.
+    calibration = _in_scores(_calibrated(judged), scores.smoothed(LEAST_ROWS))
     certificate = None
     if apart.chunks and judged.can_be_certified:
         groups = None if judged.groups is None else apart.keys
@@ -385,7 +384,7 @@ def _cross_fitted(rows: TableRows, recipe: Recipe, check: RandomisationReport) -
         rivals=ranks,
         notes=notes,
     )
-    return _Found(fitted, passed, calibration, evidence, ~everyone)
+    return _Found(fitted, passed, calibration, evidence, np.zeros(len(rows.y), dtype=bool))
 
 
 def _hold_out(rows: TableRows, recipe: Recipe, check: RandomisationReport) -> _Found:
