@@ -13,7 +13,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-from auucmax._validation import Bools, Floats, Rows, check_choice, check_rows, check_whole
+from auucmax._validation import Bools, Floats, ScoredRows, check_choice, check_rows, check_whole
 from auucmax.bounds.blocks import block_floor
 from auucmax.bounds.bound import Bound, LowerBound
 from auucmax.bounds.classical import (
@@ -155,7 +155,7 @@ def _deal(treated: Bools, n_blocks: int, rng: Generator) -> NDArray[np.intp]:
 
 
 def _block_statistics(
-    rows: Rows, block: NDArray[np.intp], centre: float
+    rows: ScoredRows, block: NDArray[np.intp], centre: float
 ) -> tuple[Floats, set[tuple[int, int]]]:
     """w of each block, and the numbers of treated and control rows that occur."""
     order = np.lexsort((rows.score, block))

@@ -43,7 +43,7 @@ from auucmax._progress import track
 from auucmax._validation import (
     Bools,
     Floats,
-    Rows,
+    ScoredRows,
     check_choice,
     check_column,
     check_groups,
@@ -191,7 +191,7 @@ class Game:
     @classmethod
     def of(
         cls,
-        rows: Rows,
+        rows: ScoredRows,
         scores: list[Floats],
         outcome_range: tuple[float, float],
         outcome_model: ArrayLike | None,

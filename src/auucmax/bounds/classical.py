@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 
 from auucmax._validation import (
     Floats,
-    Rows,
+    ScoredRows,
     check_choice,
     check_level,
     check_rows,
@@ -374,7 +374,7 @@ def held_out_rows(
     outcome_range: tuple[float, float] = (0.0, 1.0),
     control: Any = None,
     binary: bool = False,
-) -> tuple[Rows, Question]:
+) -> tuple[ScoredRows, Question]:
     """Rows with y scaled to [0, 1], at least two an arm, and the question.
 
     ``binary``: y must be 0 or 1, so its range says nothing, and a row an arm is enough.
@@ -413,7 +413,7 @@ def check_binary(y: Floats) -> None:
         )
 
 
-def separate_arms(rows: Rows) -> tuple[ArmArea, ArmArea]:
+def separate_arms(rows: ScoredRows) -> tuple[ArmArea, ArmArea]:
     """Treated and control arm, each ranked on its own."""
     treated, untreated = sorted_rows(rows).parts("separate")
     return ArmArea.of(treated), ArmArea.of(untreated)
