@@ -461,6 +461,7 @@ BETTING_BOUNDS = (
         reference="proved in docs/guarantees.md",
         words="block betting at one size",
         options=BETTING_OPTIONS,
+        from_bins=True,
     ),
     Bound(
         name="betting-difference",
