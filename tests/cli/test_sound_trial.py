@@ -27,6 +27,11 @@ def tables(tmp_path_factory):
         "lost": table.assign(visit=table["visit"].mask(mailed & (rng.random(2_400) < 0.2))),
         "open": table.assign(visit=table["visit"].mask(rng.random(2_400) < 0.1)),
         "relapse": table.assign(visit=1 - table["visit"]),
+        "cents": table.assign(
+            arm=np.where(rng.random(2_400) < chance, "mail", "none"),
+            cents=table["spent"].rank(method="first").astype(int),
+            tens=(table["spent"] // 10).astype(int),
+        ).drop(columns="spent"),
         "fair": table,
         # Recorded after treatment, which has no effect on average, and right about most visits.
         "replied": table.assign(visit=(visit := rng.permutation(table["visit"]))).assign(
@@ -55,6 +60,20 @@ def test_check_is_not_talked_round(tables, more):
     assert first.startswith("The check fails: ")
     assert "treatment depends on spent: not randomised" in first
     assert "--ignore" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    "more", ["--id cents --after tens", "--groups tens --id person --after cents"]
+)
+def test_treatment_that_follows_the_id_or_the_group_is_found(tables, more, tmp_path):
+    name = more.split()[1]
+    result = run(f"check {tables}/cents.csv {NAMED} {more}")
+    assert result.exit_code == 1
+    assert f"treatment depends on {name}: not randomised" in result.stdout
+    assert f"pass --after {name}" in result.stdout
+    result = run(f"fit {tables}/cents.csv {FIT} {more} -o {tmp_path}/m.model")
+    assert result.exit_code == 1
+    assert f"treatment depends on {name}" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -724,6 +724,28 @@ def test_one_good_trial_in_a_hundred_is_warned_of_and_not_stopped() -> None:
     assert "One in 100 of properly randomised trials looks so." in report.verdict
 
 
+@pytest.mark.parametrize("name", ["id", "groups"])
+@pytest.mark.parametrize("dates", [False, True])
+def test_treatment_must_not_depend_on_ids_or_groups_that_have_an_order(name, dates) -> None:
+    late, trial = spenders(), fair_trial(0, 4_000)
+    place = late.X["spend"].rank().to_numpy().astype(int)
+    place = np.datetime64("2020-01-01") + place if dates else place
+    bad = Trial(trial.X, trial.y, late.treatment, **{name: place})
+    report = check_randomisation(bad)
+    assert report.stops
+    assert f"treatment depends on {name}: not randomised" in report.verdict
+    assert any(f"pass after=['{name}']" in advice for advice in report.advice)
+    assert check_randomisation(bad, after=[name]).ok
+    assert check_randomisation(Trial(trial.X, trial.y, trial.treatment, **{name: place})).ok
+    # A text has no order; a file that is sorted by arm is not blamed for its numbers.
+    texts = Trial(trial.X, trial.y, late.treatment, **{name: [f"n{k}" for k in range(4_000)]})
+    assert check_randomisation(texts).ok
+    numbered = np.argsort(np.argsort(late.treatment, kind="stable"))
+    report = check_randomisation(Trial(trial.X, trial.y, late.treatment, **{name: numbered}))
+    assert report.ok
+    assert f"provided that {name} was known only after treatment" in report.verdict
+
+
 # Outcomes that are missing.
 
 

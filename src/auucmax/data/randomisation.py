@@ -18,6 +18,7 @@ from auucmax.data import balance
 from auucmax.data.balance import Suspect
 from auucmax.data.covariates import Covariates, encode
 from auucmax.data.trial import Trial
+from auucmax.encoding.kinds import kind_of
 
 MAX_CLASSIFIER_ROWS = 60_000
 # A feature in disguise shows in this many rows as well as in all of them.
@@ -66,6 +67,7 @@ def check_randomisation(
     missing_outcomes: Mapping[str, tuple[int, int]] | None = None,
     ignore: Collection[str] = (),
     after: Collection[str] = (),
+    names: Collection[str] = (),
     alpha: float = 0.01,
     random_state: int | np.random.Generator | None = 0,
 ) -> RandomisationReport:
@@ -119,6 +121,10 @@ def check_randomisation(
     after : names of features, default none
         What was recorded after treatment, such as other outcomes. It is not tested, and the verdict
         says on which condition it holds.
+    names : names of features, default none
+        Features that name rows or groups. Treatment must not depend on these either, so they are
+        tested, but no model learns from them. So are ``trial.id`` and ``trial.groups``, as "id"
+        and "groups", if they are numbers or dates.
     alpha : float, default 0.01
     random_state : int, Generator or None, default 0
         Chooses the row of each cluster, and the rows of the classifier.
@@ -142,6 +148,8 @@ def check_randomisation(
     rng = np.random.default_rng(random_state)
     groups = trial.groups if groups is None else groups
     codes = None if groups is None else check_groups(groups, trial.n_rows)
+    trial, names = _with_names(trial, names)
+    ignore = {*ignore, *names}
     if trial.randomised is not None:
         codes = None if codes is None else codes[trial.randomised]
         trial = trial.take(trial.randomised)
@@ -179,8 +187,24 @@ def check_randomisation(
         grouping=grouping,
         provided=(*after, *(found.feature for found in harmless if found.target == "treatment")),
         households=tuple(households),
+        names=tuple(names),
         doubts=tuple(found for found in doubts if found.feature not in ignore),
     )
+
+
+def _with_names(trial: Trial, names: Collection[str]) -> tuple[Trial, list[str]]:
+    """The trial with ids and groups that are numbers or dates among its features, and all names.
+
+    Texts that name each row are not tested: they have no order that means something.
+    """
+    given = {"id": trial.id, "groups": trial.groups}
+    columns = {name: pd.Series(own) for name, own in given.items() if own is not None}
+    found = {
+        name: own.to_numpy()
+        for name, own in columns.items()
+        if name not in trial.X and kind_of(own) in ("number", "date")
+    }
+    return replace(trial, X=trial.X.assign(**found)) if found else trial, [*names, *found]
 
 
 def _check_kind(trial: object) -> None:
@@ -507,6 +531,8 @@ class RandomisationReport:
         Columns that look like a household or a shop, if no groups were given.
     doubts : tuple of Suspect
         Features that predict the outcome so well that one has to ask when they were recorded.
+    names : tuple of str
+        Those of the tested features that name rows or groups.
     """
 
     trial_name: str
@@ -524,6 +550,7 @@ class RandomisationReport:
     provided: tuple[str, ...] = ()
     households: tuple[str, ...] = ()
     doubts: tuple[Suspect, ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
     def failures(self) -> tuple[RandomisationTest, ...]:
@@ -600,6 +627,11 @@ class RandomisationReport:
                     f"No feature differs by more than {largest:.3f} standard deviations: with so "
                     f"many rows a trace shows, and may matter little."
                 )
+        if numbered := [name for name in _treated_by(self) if name in self.names]:
+            advice.append(
+                f"If {', '.join(numbered)} was given after treatment, as by numbering the rows of "
+                f"a sorted file, it tells nothing of the randomisation: pass after={numbered}."
+            )
         if (failed or depends) and not self.grouping:
             advice.append(
                 "If treatment was given to whole groups of rows (households, shops), pass groups: "

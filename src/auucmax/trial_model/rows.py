@@ -364,17 +364,21 @@ def check_rows(
 ) -> RandomisationReport:
     """:func:`check_randomisation` of all columns that were known before treatment.
 
-    Those that no model learns from are tested, too. ``treated``: of all rows of the table, where
-    ``rows`` are a sample of them. Others as there.
+    Those that no model learns from are tested, too, and so are ids and groups that are numbers or
+    dates. ``treated``: of all rows of the table, where ``rows`` are a sample of them. Others as
+    there.
     """
     treated = rows.treated if treated is None else treated
     kept, labels = (int((~treated).sum()), int(treated.sum())), (columns.control, columns.treated)
     lost = {arm: (n, n + m) for arm, n, m in zip(labels, rows.lost, kept, strict=True)}
     ignored = [name for name in columns.ignored if name in rows.frame.columns]
+    own = dict.fromkeys(name for name in (columns.id, columns.groups) if name is not None)
+    names = [name for name in own if kind_of(rows.frame[name]) in ("number", "date")]
     return check_randomisation(
-        rows.trial(columns, [*columns.features, *ignored]),
+        rows.trial(columns, [*columns.features, *ignored, *names]),
         missing_outcomes=lost,
         ignore=ignored,
+        names=names,
         after=columns.after,
         **options,
     )
