@@ -134,9 +134,14 @@ def test_a_fit_despite_the_check_is_said_first_everywhere(tables, despite, tmp_p
 
 def test_what_machines_read_says_it_too(tables, despite, tmp_path):
     model, new = despite[0], tables / "fair.csv"
-    found = json.loads(run(f"evaluate {model} --json").stdout)
-    assert "The check fails" in found["failed_check"]
-    assert found["certificate"] is None
+    judgements = {"auuc", "effect", "qini", "ratio", "risk", "deciles", "rivals", "curve", "plan"}
+    again = f"fit {tables}/sorted.csv {FIT} --id person --despite-check -o {tmp_path}/m.model"
+    for line in (f"evaluate {model}", again, f"report {model} -o {tmp_path}/page.html"):
+        found = json.loads(run(f"{line} --json").stdout)
+        assert "The check fails" in found["failed_check"]
+        assert found["certificate"] is None
+        assert not judgements & set(found)
+        assert found["despite_failed_check"]["auuc"]["estimate"] > 0
     found = json.loads(run(f"target {model} {new} -s .3 -o {tmp_path}/l.csv --json").stdout)
     assert "The check fails" in found["failed_check"]
     assert found["expected"]["gain"] is None
@@ -147,6 +152,17 @@ def test_what_machines_read_says_it_too(tables, despite, tmp_path):
     result = run(f"target {model} {new} --cost 1 --value 2 -o {tmp_path}/l.csv")
     assert result.exit_code == 2
     assert "no profit is known. The check fails: " in result.stderr
+
+
+def test_nothing_is_compared_on_rows_that_are_no_trial(tables, despite):
+    for line in (f"compare {tables}/sorted.csv --against {despite[0]} --models cvt",
+                 f"compare {tables}/sorted.csv {NAMED} --models cvt --splits 2"):  # fmt: skip
+        for more in ("", " --json"):
+            result = run(line + more)
+            assert result.exit_code == 1
+            assert not result.stdout
+            assert "treatment depends on spent: not randomised" in result.stderr
+            assert result.stderr.endswith("such rows: the AUUC of each means little.\n")
 
 
 def test_new_rows_of_a_sound_trial_judge_the_model_and_it_is_still_said(tables, despite):

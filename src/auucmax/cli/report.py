@@ -99,10 +99,12 @@ def report(
     summary = summarise_model(fitted, evidence, economy=economy, share=share)
     write_report(summary, output)
     if as_json:
-        print_json(summary)
+        from auucmax.trial_model.evidence import told
+
+        print_json(told(summary))
         return
-    told = dict.fromkeys(filter(None, [summary["banner"], summary["headline"]["text"]]))
-    tell("\n".join([*told, f"Written to {output}."]))
+    lines = dict.fromkeys(filter(None, [summary["banner"], summary["headline"]["text"]]))
+    tell("\n".join([*lines, f"Written to {output}."]))
 
 
 def _evidence(fitted: TrialModel, table: pd.DataFrame | PiecedTable, names: list[str]) -> Evidence:

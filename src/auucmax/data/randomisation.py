@@ -46,16 +46,13 @@ STOP = 1e-4
 class FailedCheckError(ValueError):
     """The rows do not look like those of a randomised trial, or a feature gives the outcome away.
 
-    ``report`` is the :class:`RandomisationReport` that says so.
+    ``report`` is the :class:`RandomisationReport` that says so, if rows were just checked.
     """
 
     exit_code = 1  # of commands: nothing is wrong with the input as such
 
-    def __init__(self, report: RandomisationReport) -> None:
-        super().__init__(
-            f"{' '.join([report.verdict, *report.advice])} To go on all the same, without a "
-            f"certificate, pass despite_check=True."
-        )
+    def __init__(self, message: str, report: RandomisationReport | None = None) -> None:
+        super().__init__(message)
         self.report = report
 
 

@@ -282,7 +282,8 @@ def _checked(rows: TableRows, despite_check: bool) -> RandomisationReport:
     """The check of the rows, which stops a fit, or warns."""
     report = rows.check()
     if report.stops and not despite_check:
-        raise FailedCheckError(report)
+        hint = "To go on all the same, without a certificate, pass despite_check=True."
+        raise FailedCheckError(" ".join([report.verdict, *report.advice, hint]), report)
     if report.failures and not report.stops:
         warnings.warn(" ".join([report.verdict, *report.advice]), stacklevel=3)
     else:
