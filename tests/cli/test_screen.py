@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 from types import FunctionType
 
+import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import FIT, run
@@ -123,6 +124,24 @@ def test_a_comparison_is_shown_whole(files):
     shown = run(f"compare {files.trial} {NAMED} --splits 2 --models tm,cvt").stdout
     assert "..." not in shown.split("Differences to tm:")[1]
     assert "p_holm" in shown
+    assert "`auucmax fit --candidates 2` makes its certificate pay for that." in shown
+    shown = run(f"compare {files.trial} --against {files.model} --models cvt,mom").stdout
+    assert "`auucmax fit --candidates 3` makes its certificate pay for that." in shown
+
+
+def test_what_has_no_number_is_not_told_as_one(tmp_path):
+    """One treated row of nine has no error; a model that fails on every split no difference."""
+    rows = "x,t,y\n" + "\n".join(f"{k},{int(k == 7)},{k % 2}" for k in range(9))
+    (tmp_path / "one.csv").write_text(rows)
+    shown = run(f"check {tmp_path}/one.csv -t t -y y").stdout
+    assert "95% interval cannot be said: an arm has one row, or group, only" in shown
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=400), "t": rng.integers(2, size=400)})
+    table.assign(y=rng.gamma(2, size=400)).to_csv(tmp_path / "money.csv", index=False)
+    told = run(f"compare {tmp_path}/money.csv -t t -y y --models tm,auucmax --splits 2")
+    assert told.exit_code == 0
+    for text in (shown, told.stdout):
+        assert not re.search(r"\bnan\b", text, re.IGNORECASE)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -136,13 +136,24 @@ def _tell(result: Comparison, names: list[str], as_json: bool) -> None:
     if as_json:
         print_json(
             {"summary": result.summary().reset_index().to_dict("records"),
-             "splits": result.frame.to_dict("records")}
+             "splits": result.frame.to_dict("records"),
+             "notes": [_price(len(names))] if len(names) > 1 else []}
         )  # fmt: skip
         return
     tell(str(result))
     if len(names) > 1:
-        differences = result.differences(names[0]).to_string(float_format=lambda x: f"{x:.4g}")
-        tell(f"\nDifferences to {names[0]}:\n{differences}")
+        # A model that failed on every split has no difference.
+        differences = result.differences(names[0]).to_string(
+            float_format=lambda x: f"{x:.4g}", na_rep="-"
+        )
+        tell(f"\nDifferences to {names[0]}:\n{differences}\n{_price(len(names))}")
+
+
+def _price(n_models: int) -> str:
+    return (
+        f"The best of {n_models} models, fitted on these rows, was chosen with them: `auucmax fit "
+        f"--candidates {n_models}` makes its certificate pay for that."
+    )
 
 
 def _check_unused(when: str, **options: Any) -> None:
@@ -182,12 +193,13 @@ def _against(
     if model.warning is not None:
         raise FailedCheckError(f"{model.warning} {_NOT_COMPARED}")
     found = with_rivals(model, read_rows(source), names)
+    price = [_price(1 + len(found["rivals"]))] if found["rivals"] else []
     if as_json:
         models = {str(path): {"auuc": found["auuc"]}} | {
             rival["name"]: {name: rival[name] for name in ("auuc", "difference", "verdict")}
             for rival in found["rivals"]
         }
-        print_json({"models": models, "rows": found["rows"], "notes": found["notes"]})
+        print_json({"models": models, "rows": found["rows"], "notes": [*found["notes"], *price]})
         return
     told = {str(path): between(found["auuc"], "estimate", "lower", "upper", 5)}
     for rival in found["rivals"]:
@@ -199,5 +211,9 @@ def _against(
     print_rows(
         f"AUUC on {found['rows']['n_rows']:,} rows",
         told,
-        (found["notes"][0], "Differences are the model file minus the other, on the same rows."),
+        (
+            found["notes"][0],
+            "Differences are the model file minus the other, on the same rows.",
+            *price,
+        ),
     )
