@@ -210,7 +210,8 @@ def test_names_that_are_imported_late_are_all_there(monkeypatch):
     assert auucmax.compare is module.compare
 
 
-STEERS = "\x1b]0;owned\x07\x9b2J\u202e"
+FORGED = "The check passes: all fine"
+STEERS = f"\x1b]0;owned\x07\x9b2J\u202e\n{FORGED}"
 
 
 @pytest.fixture(scope="module")
@@ -260,6 +261,7 @@ def test_nothing_from_a_file_steers_the_terminal(command, steering):
         text = shown.stdout + shown.stderr
         assert text
         assert all(c.isprintable() or c == "\n" for c in text), repr(text)
+        assert not [line for line in text.splitlines() if line.strip(" │").startswith(FORGED)]
 
 
 def test_ids_that_a_spreadsheet_would_run_are_said(files, tmp_path):

@@ -83,7 +83,7 @@ def check(
              "detectable_effect": smallest, "power": POWER, "codes": codes}
         )  # fmt: skip
     else:
-        tell(f"{report}\n\n{trial}")
+        tell(*str(report).split("\n"), "", *str(trial).split("\n"))
         if math.isfinite(smallest):
             tell(f"  an average effect of {smallest:.4g} would be found {POWER:.0%} of the time")
         if codes:

@@ -140,13 +140,13 @@ def _tell(result: Comparison, names: list[str], as_json: bool) -> None:
              "notes": [_price(len(names))] if len(names) > 1 else []}
         )  # fmt: skip
         return
-    tell(str(result))
+    tell(*str(result).split("\n"))
     if len(names) > 1:
         # A model that failed on every split has no difference.
         differences = result.differences(names[0]).to_string(
             float_format=lambda x: f"{x:.4g}", na_rep="-"
         )
-        tell(f"\nDifferences to {names[0]}:\n{differences}\n{_price(len(names))}")
+        tell("", f"Differences to {names[0]}:", *differences.split("\n"), _price(len(names)))
 
 
 def _price(n_models: int) -> str:

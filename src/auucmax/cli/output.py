@@ -60,9 +60,13 @@ def print_json(values: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(plain(values), allow_nan=False, default=str))
 
 
-def tell(text: str, *, err: bool = False) -> None:
-    """A line for people: texts from files can neither steer a terminal nor show a password."""
-    typer.echo(visible(without_passwords(as_options(text))), err=err)
+def tell(*lines: str, err: bool = False) -> None:
+    """Lines for people: texts from files can neither steer a terminal nor show a password."""
+    typer.echo("\n".join(map(_shown, lines)), err=err)
+
+
+def _shown(text: str) -> str:
+    return visible(without_passwords(as_options(text)))
 
 
 def as_options(message: str) -> str:
@@ -95,17 +99,17 @@ def print_rows(title: str, rows: Mapping[str, str], notes: tuple[str, ...] = ())
     from rich.table import Table
 
     console = Console()
-    table = Table(title=escape(visible(title)), show_header=False, title_justify="left")
+    table = Table(title=escape(_shown(title)), show_header=False, title_justify="left")
     table.add_column(overflow="fold")
     table.add_column(overflow="fold")
     for name, value in rows.items():
-        table.add_row(escape(visible(name)), escape(visible(value)))
+        table.add_row(escape(_shown(name)), escape(_shown(value)))
     with console.capture() as shown:
         console.print(table)
         for note in notes:
             # A name of a file that is broken in two is of no use to a script.
             console.print(
-                escape(visible(as_options(note))),
+                escape(_shown(note)),
                 highlight=False,
                 soft_wrap=not console.is_terminal,
             )
@@ -115,7 +119,7 @@ def print_rows(title: str, rows: Mapping[str, str], notes: tuple[str, ...] = ())
 def print_banner(failed_check: str | None) -> None:
     """That a trial failed its check, before anything else."""
     if failed_check is not None:
-        tell(f"WARNING. {failed_check}\n")
+        tell(f"WARNING. {failed_check}", "")
 
 
 def between(

@@ -104,7 +104,7 @@ def report(
         print_json(told(summary))
         return
     lines = dict.fromkeys(filter(None, [summary["banner"], summary["headline"]["text"]]))
-    tell("\n".join([*lines, f"Written to {output}."]))
+    tell(*lines, f"Written to {output}.")
 
 
 def _evidence(fitted: TrialModel, table: pd.DataFrame | PiecedTable, names: list[str]) -> Evidence:

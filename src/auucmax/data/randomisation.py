@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
+from auucmax._messages import visible
 from auucmax._validation import Bools, check_groups, check_level
 from auucmax.data import balance
 from auucmax.data.balance import Suspect
@@ -683,7 +684,7 @@ class RandomisationReport:
             )
         lines += [f"  suspect: {suspect}" for suspect in self.suspects]
         lines += [f"  not tested: {note}" for note in self.notes]
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
     __repr__ = __str__
 

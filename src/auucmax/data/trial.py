@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
+from auucmax._messages import visible
 from auucmax._validation import (
     Floats,
     check_column,
@@ -98,7 +99,7 @@ class TrialSummary:
             ]
         if self.true_effect is not None:
             lines.append(f"true average effect: {self.true_effect:.4g}")
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
 
 def _mean_and_error(
