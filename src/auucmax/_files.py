@@ -53,13 +53,9 @@ def check_target(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) 
     """
     target, shown = Path(path), without_passwords(os.fspath(path))
     if target.is_dir():
-        raise ValueError(
-            f"the output should be a file, got the folder {shown}. Name a file in it."
-        )
+        raise ValueError(f"the output should be a file, got the folder {shown}. Name a file in it.")
     if not target.absolute().parent.is_dir():
-        raise ValueError(
-            f"the folder of the output should exist, got {shown}. Make it first."
-        )
+        raise ValueError(f"the folder of the output should exist, got {shown}. Make it first.")
     if target.exists() and not target.is_file():  # a device would be replaced by a file
         raise ValueError(f"the output should be a file, got {shown}, a device. Name a file.")
     if not os.access(target.absolute().parent, os.W_OK):

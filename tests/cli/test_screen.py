@@ -16,6 +16,7 @@ from typer.main import get_command
 
 import auucmax
 from auucmax.cli import app
+from auucmax.cli.output import as_options
 
 GONE = ("test_share", "calibration_share")  # known only to be told of
 COMMANDS = get_command(app).commands
@@ -309,3 +310,38 @@ def test_an_interrupt_is_one_line_from_the_start(files, tmp_path, name):
     done = subprocess.run(call, capture_output=True, text=True, check=False)
     told = "auucmax: interrupted; files are as they were\n"
     assert (done.returncode, done.stderr) == (130, told)
+
+
+PYTHON_WORDS = re.compile(r"(?<![-\w'\"])(?:[a-z]+_[a-z_]+|groups|ignore|after|selection)=|\bX\b")
+
+
+def test_every_option_is_told_as_one():
+    """A parameter that has an option is told as the option, in every command."""
+    not_said = {"data", "files", "new", "output", "help", "as_json", "seed", "jobs", "cohort",
+                "candidates", "rivals", "models", "against", "score_column", "everyone", "to",
+                "table"}  # fmt: skip
+    own = {option.name for command in COMMANDS.values() for option in command.params}
+    for name in own - not_said - set(GONE):
+        assert as_options(f"{name} should be 1, got 2.") == (
+            f"--{name.replace('_', '-')} should be 1, got 2."
+        )
+        assert as_options(f"Pass {name}='a'.") == f"Pass --{name.replace('_', '-')} a."
+
+
+def test_machines_and_the_page_are_told_options(tmp_path, files):
+    rng = np.random.default_rng(0)
+    table = pd.read_csv(files.trial).query("arm != 'phone'")
+    home = np.arange(len(table)) // 2
+    arm = np.where(rng.random(home.max() + 1) < 0.5, "mail", "none")[home]
+    visit = table["visit"].to_numpy()
+    asked = table.assign(
+        home=home, arm=arm, said=np.where(rng.random(len(table)) < 0.07, 1 - visit, visit)
+    )
+    asked.to_csv(tmp_path / "t.csv", index=False)
+    check = run(f"check {tmp_path}/t.csv {NAMED} --json")
+    fit = run(f"fit {tmp_path}/t.csv {FIT} --id person -o {tmp_path}/m.model --json")
+    report = run(f"report {tmp_path}/m.model -o {tmp_path}/p.html --json")
+    page = (tmp_path / "p.html").read_text()
+    for text in (check.stdout, fit.stdout, report.stdout, page):
+        assert "--groups home" in text
+        assert not PYTHON_WORDS.findall(re.sub(r"<(script|style).*?</\1>", "", text, flags=re.S))

@@ -114,7 +114,7 @@ def compare(
     from auucmax.data.randomisation import FailedCheckError
     from auucmax.trial_model.rows import check_rows
 
-    rows, named = read_arms(source, refuse_copies=True, **columns, after=after)
+    rows, named = read_arms(source, refuse=True, **columns, after=after)
     if (report := check_rows(rows, named)).stops:
         raise FailedCheckError(" ".join([report.verdict, *report.advice, _NOT_COMPARED]), report)
     result = compare_models(

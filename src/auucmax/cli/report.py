@@ -23,6 +23,7 @@ from auucmax.cli.options import (
     listed,
 )
 from auucmax.cli.output import print_json, tell, working
+from auucmax.cli.output import told as as_commands
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +97,7 @@ def report(
         with working("judging", table):
             evidence = _evidence(fitted, table, names)
     economy = Economy(cohort=cohort, cost=cost, value=value)
-    summary = summarise_model(fitted, evidence, economy=economy, share=share)
+    summary = as_commands(summarise_model(fitted, evidence, economy=economy, share=share))
     write_report(summary, output)
     if as_json:
         from auucmax.trial_model.evidence import told

@@ -37,8 +37,8 @@ LEAST_GROUPS = 20  #: different values of a column that may be a household or a 
 SMALL = 0.02
 _GROUPS_ASKED = (
     "Do rows of one {} belong together, as of a household or a shop? Treatment goes by it. Then "
-    "pass --groups {} (the parameter groups in Python): without, intervals and certificates are "
-    "too good, and the tests may blame a fair trial."
+    "pass groups={!r}: without, intervals and certificates are too good, and the tests may blame a "
+    "fair trial."
 )
 # A corrected p-value below this stops what would follow; one good trial in a hundred must not be.
 STOP = 1e-4
@@ -166,7 +166,7 @@ def check_randomisation(
     tests += _attrition(missing_outcomes, trial, trial.n_rows / n_given)
     tests += [test for arm in arms for test in arm.tests]
     harmless = [found for found in suspects if found.feature in ignore and found.is_after]
-    unplanned = ["the sizes of the arms (pass expected_share, the planned share)"]
+    unplanned = ["the sizes of the arms (pass expected_share=, the planned share)"]
     notes = unplanned if shares is None else []
     notes += [*covariates.skipped, *(note for arm in arms for note in arm.notes)]
     notes += [_why_untested(suspect) for suspect in harmless]
@@ -578,7 +578,7 @@ class RandomisationReport:
         if not self.tests:
             return (
                 "Nothing could be tested, so nothing is known of the randomisation: pass "
-                "expected_share, or features (numbers or categories) of more rows."
+                "expected_share=, or features (numbers or categories) of more rows."
             )
         smallest = min(test.adjusted_p_value for test in self.tests)
         plural = "" if len(self.tests) == 1 else "s"
@@ -606,7 +606,7 @@ class RandomisationReport:
         if after:
             advice.append(
                 f"{', '.join(after)}: known only after treatment? Then nothing may be learnt from "
-                f"it: pass ignore={after}."
+                f"it: pass after={after}."
             )
         if "sample ratio" in failed:
             advice.append(
@@ -616,8 +616,8 @@ class RandomisationReport:
         if depends:
             advice.append(
                 "Find out how treatment was assigned. Do not compare rankings by a raw AUUC: it "
-                "rewards a score that has learnt who was treated. Pass propensity, known or "
-                "estimated, to the metrics."
+                "rewards a score that has learnt who was treated (in Python, metrics take a "
+                "propensity, known or estimated)."
             )
             largest = self.differences["difference"].abs().max()
             if failed and largest < SMALL:
@@ -632,8 +632,8 @@ class RandomisationReport:
             )
         if (failed or depends) and not self.grouping:
             advice.append(
-                "If treatment was given to whole groups of rows (households, shops), pass groups: "
-                "rows of one group are not independent, and the tests take them to be."
+                "If treatment was given to whole groups of rows (households, shops), pass groups=, "
+                "for rows of one group are not independent, and the tests take them to be."
             )
         if "missing values" in failed:
             advice.append("Find out why values are missing more often in one arm.")

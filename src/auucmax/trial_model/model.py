@@ -131,7 +131,7 @@ class TrialModel:
         if not self.seen.total:
             raise ValueError(
                 "the model should know the table that it was fitted on, got one that was told to "
-                "forget its rows. Fit it without forget_rows."
+                "forget its rows. Fit it without forget_rows=True."
             )
         if self.seen.key is None:
             raise ValueError(

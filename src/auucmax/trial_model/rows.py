@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._validation import (
+    LARGEST,
     Bools,
     Floats,
     check_outcome,
@@ -226,7 +227,7 @@ def _without_ids(table: pd.DataFrame | PiecedTable, names: list[str]) -> list[st
         return names
     warnings.warn(
         f"{listed(ids)} should be features, got another value in every row: taken for ids, and not "
-        f"learnt from. Name them among the features to learn from them all the same.",
+        f"learnt from. Pass features= with them to learn from them all the same.",
         UserWarning,
         stacklevel=4,
     )
@@ -310,6 +311,17 @@ class TrialRows(NamedTuple):
         ids, groups = (None if names is None else names[rows] for names in (self.ids, self.groups))
         kept = self.frame.iloc[rows], self.y[rows], self.treated[rows], ids, self.positions[rows]
         return TrialRows(*kept, self.left_out, self.first, self.lost, groups)
+
+    def check_sizes(self, columns: ColumnNames) -> None:
+        """ValueError for a feature whose squares float64 cannot hold."""
+        for name in columns.features:
+            column = self.frame[name]
+            if column.dtype.kind == "f" and (size := float(column.abs().max())) > LARGEST:
+                raise ValueError(
+                    f"column {name!r} should hold numbers of at most {LARGEST:g} in size, got "
+                    f"{size:g}: squares of it cannot be computed with. Clip them, use another "
+                    f"unit, or pass ignore={[name]}."
+                )
 
     def check_copies(self, columns: ColumnNames, *, all_columns: bool = False) -> None:
         """ValueError if rows repeat each other and treatment goes with them, far beyond chance.
