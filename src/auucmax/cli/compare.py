@@ -7,31 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import (
-    After,
-    AsJson,
-    Categorical,
-    Control,
-    Data,
-    Decimal,
-    DropMissing,
-    Encoding,
-    Features,
-    Groups,
-    Id,
-    Ignore,
-    LowerIsBetter,
-    Memory,
-    ModelKnowsOutcome,
-    ModelKnowsTreatment,
-    NewLevels,
-    Numeric,
-    Query,
-    Seed,
-    Treated,
-    listed,
-)
+from auucmax.cli.options import listed
 from auucmax.cli.output import between, print_json, print_rows, tell
 
 if TYPE_CHECKING:
@@ -42,9 +20,9 @@ if TYPE_CHECKING:
 
 @tells_failures
 def compare(
-    data: Data,
-    treatment: ModelKnowsTreatment = None,
-    outcome: ModelKnowsOutcome = None,
+    data: options.Data,
+    treatment: options.ModelKnowsTreatment = None,
+    outcome: options.ModelKnowsOutcome = None,
     models: Annotated[
         str, typer.Option("--models", help="Names as for fit --model, with commas.")
     ] = "auucmax,tm,cvt",
@@ -57,28 +35,28 @@ def compare(
         int | None,
         typer.Option("--splits", help="Random splits, without --against; 10 by default."),
     ] = None,
-    treated: Treated = None,
-    control: Control = None,
-    id: Id = None,
-    groups: Groups = None,
-    features: Features = None,
-    ignore: Ignore = None,
-    after: After = None,
-    categorical: Categorical = None,
-    numeric: Numeric = None,
-    lower_is_better: LowerIsBetter = False,
-    drop_missing_outcomes: DropMissing = False,
-    seed: Seed = 0,
+    treated: options.Treated = None,
+    control: options.Control = None,
+    id: options.Id = None,
+    groups: options.Groups = None,
+    features: options.Features = None,
+    ignore: options.Ignore = None,
+    after: options.After = None,
+    categorical: options.Categorical = None,
+    numeric: options.Numeric = None,
+    lower_is_better: options.LowerIsBetter = False,
+    drop_missing_outcomes: options.DropMissing = False,
+    seed: options.Seed = 0,
     jobs: Annotated[
         int | None,
         typer.Option("--jobs", help="Processes, without --against; 1 by default, -1: all cores."),
     ] = None,
-    new_levels: NewLevels = "error",
-    query: Query = None,
-    memory: Memory = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    as_json: AsJson = False,
+    new_levels: options.NewLevels = "error",
+    query: options.Query = None,
+    memory: options.Memory = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    as_json: options.AsJson = False,
 ) -> None:  # fmt: skip
     """Compare models on the same rows: by many random splits, or against a fitted model.
 

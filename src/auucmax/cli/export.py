@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from auucmax._messages import visible_lines
+from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import AsJson, Model, listed_columns
+from auucmax.cli.options import listed_columns
 from auucmax.cli.output import note, print_json, tell
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ FORMATS = ("sql", "onnx", "json")
 
 @tells_failures
 def export(
-    model: Model,
+    model: options.Model,
     to: Annotated[str, typer.Option("--to", help="sql, onnx or json.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File; else to the screen (not onnx).")
@@ -34,7 +35,7 @@ def export(
         list[str] | None,
         typer.Option("--keep", help="Columns to keep, with commas or several times; or all."),
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write the scores as a query, a graph or coefficients that need no Python.
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from auucmax._json import read
 from auucmax._validation import (
     LARGEST,
     Bools,
@@ -71,17 +72,10 @@ class ColumnNames:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """What ``to_dict`` wrote; ValueError for anything that it cannot have written."""
-        if not isinstance(plain, Mapping) or set(plain) != set(cls.__dataclass_fields__):
-            raise ValueError("columns should have the entries that to_dict writes, got others.")
-        lists = ("features", "ignored", "after", "categorical", "numeric")
-        columns = cls(**{**plain, **{name: tuple(plain[name]) for name in lists}})
-        texts = [*columns.all, columns.treated, columns.control, *columns.ignored, *columns.after]
-        if not {*columns.categorical, *columns.numeric} <= set(columns.features):
-            raise ValueError("categorical and numeric should be features, got others.")
-        if not columns.features or not all(type(text) is str for text in texts):
-            raise ValueError("the names of columns should be texts, got something else.")
-        if {type(columns.lower_is_better), type(columns.drop_missing_outcomes)} != {bool}:
-            raise ValueError("what is done with outcomes should be true or false, got others.")
+        columns: Self = read(cls, plain, "columns")
+        levels = {*columns.categorical, *columns.numeric}
+        if not columns.features or not levels <= set(columns.features):
+            raise ValueError("there should be features, levels and quantities among them.")
         return columns
 
 
