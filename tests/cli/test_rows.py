@@ -183,7 +183,7 @@ def test_rows_that_are_new_are_all_used_and_have_no_rivals(files, tmp_path):
     n_known = len(table) - found["rows"]["n_rows"]  # by chance, of a filter of their ids
     assert 0 <= n_known <= 0.03 * len(table)
     assert found["notes"][0].startswith(f"All {len(table):,} rows")
-    assert "none was recognised as one that the model learnt from." in found["notes"][0]
+    assert "none was recognised as one that the model learnt from" in found["notes"][0]
     assert found["certificate"] is not None
     report = numbers(f"report {files.model} {tmp_path}/t.csv -o {tmp_path}/r.html")
     assert report["rivals"] == []

@@ -218,8 +218,8 @@ class LearningRows:
     def _few_folds(self, fewest: int, random_state: int | None) -> list[Fold]:
         raise ValueError(
             f"each arm should have at least {20 * N_FOLDS} rows of each outcome where rows are "
-            f"read batch by batch, got {fewest} in one. Collect more rows, or read them into memory (in "
-            f"Python: or use selection='bound' or None in place of 'cv')."
+            f"read batch by batch, got {fewest} in one. Collect more rows, or read them into "
+            f"memory (in Python: or use selection='bound' or None in place of 'cv')."
         )
 
     def _sums_of(self, parts: Sequence[Step]) -> Question[Sequence[Any]]:

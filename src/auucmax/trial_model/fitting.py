@@ -298,8 +298,8 @@ def _seen(rows: TableRows, found: _Found, forget: bool) -> SeenRows:
     """What the model remembers of its rows."""
     learnt, passed = ~found.held_out, found.passed
     kinds = {
-        digits: Kinds.of(hashes[learnt], rows.treated[learnt])
-        for digits, hashes in passed.contents.items()
+        grid: Kinds.of(hashes[learnt], rows.treated[learnt])
+        for grid, hashes in passed.contents.items()
     }
     ids = None if rows.names is None else rows.names[learnt]
     own = RowSet(len(rows.y), passed.total, kinds)

@@ -99,7 +99,7 @@ class TrialModel:
         """
         rows = TableRows(table, self.columns, self.recipe.key)
         score, contents, total, _ = self._scored(rows)
-        verdict = self.seen.judge(contents[self.seen.digits], total, rows.names)
+        verdict = self.seen.judge(contents[self.seen.grid], total, rows.names)
         if verdict.is_own:
             return self.evidence
         rows.sample.check_copies(self.columns)

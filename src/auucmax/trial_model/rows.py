@@ -24,7 +24,7 @@ from auucmax._validation import (
 )
 from auucmax.data import RandomisationReport, Trial, check_randomisation
 from auucmax.data.balance import equal_shares
-from auucmax.data.hashing import DIGITS, content_hashes, numbers_for
+from auucmax.data.hashing import FINEST, content_hashes, numbers_for
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.data.seen import Kinds
 from auucmax.encoding.encoder import TableEncoder, text_names
@@ -332,7 +332,7 @@ class TrialRows(NamedTuple):
         if all_columns:
             names += [name for name in columns.ignored if not _names_rows(self.frame[name])]
         features = self.frame[names][some]
-        hashes = content_hashes(numbers_for(features))[DIGITS[-1]]
+        hashes = content_hashes(numbers_for(features))[FINEST]
         kinds = Kinds.of(hashes, self.treated[some])
         if not kinds.are_together:
             return
