@@ -1,5 +1,6 @@
 import pickle
 import tempfile
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -450,6 +451,11 @@ def test_outcome_model_and_groups(halves, model):
         pairs[inside] = 10_000 * arm + np.arange(len(inside)) // 2
     clustered = certify(model, test.X, groups=pairs, **rows)
     assert "every cluster weighs the same" in str(clustered)
+    assert "(estimate with equal weights of clusters " in str(clustered)
+    assert "equal weights" not in str(replace(clustered, by_cluster=False))
+    passed = replace(clustered, gain_lower_bound=clustered.gain_estimate + 0.01)
+    assert "A bound above its estimate is no slip" in str(passed)
+    assert "no slip" not in str(clustered)
     assert certify(model, test.X, groups=pairs, method="asymptotic", **rows)
 
 
