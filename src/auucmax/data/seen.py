@@ -46,6 +46,7 @@ _SLACK = 0.05  # a new population may repeat itself more often: by this at most,
 _CHANCE = 1e-5  # of refusing rows that are new
 MOST_KINDS = 2**17  #: different contents that are kept: of more, those with the smallest hashes
 _TELLING = {"ids": 0.5, "contents": 0.2}  # repeats, above which an overlap might pass unseen
+_FEW_PEOPLE = 20
 _WORTH_TELLING = 0.03  # of the rows, that might be learnt ones without being seen
 _BLOCK = 2**16
 
@@ -332,6 +333,25 @@ class SeenRows:
     def is_own(self, n_rows: int, total: int) -> bool:
         """Whether rows with this number and total are those of the fit, in any order."""
         return n_rows == self.n_rows and not self.is_locked and self._text(total) == self.total
+
+    def holds_all(self, contents: Hashes, ids: Hashes | None = None) -> bool:
+        """Whether these are all rows that were learnt from, and no others: by their ids, if known.
+
+        There have to be as many different ones, or one person could stand for all.
+        """
+        if self.contents is None or self.is_locked or len(contents) != self.n_rows:
+            return False
+        if self.ids is not None and ids is not None:
+            is_all = len(np.unique(ids)) == len(ids)
+            return bool(is_all and self.ids.holds(self._keyed(ids)).all())
+        known = contents[contents <= np.uint64(int(self.top, 16))]
+        most_alike = self.repeats * len(contents) + _FEW_PEOPLE
+        return bool(
+            self.can_tell(by_ids=False)
+            and len(known) >= _FEW_PEOPLE
+            and len(np.unique(contents)) >= len(contents) - most_alike
+            and self.contents.holds(self._keyed(known)).all()
+        )
 
     def overlap(self, kinds: Kinds) -> Overlap:
         """How many rows look like learnt ones; ``is_more``: than chance would have it.

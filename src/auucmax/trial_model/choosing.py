@@ -38,8 +38,8 @@ class Targeting:
     unknown : why the gain is unknown, in a sentence; None if it is known.
     failed_check : why the trial of the model is none; None if it passed its check.
     cost, value : as they were given.
-    is_own : the people are those of the trial itself, all of them and nobody else, as the outcomes
-        in the table tell, and the gain is known: uplifts are scaled to add up to it.
+    is_own : the people are those of the trial itself, all of them and nobody else, with outcomes or
+        without, and the gain is known: uplifts are scaled to add up to it.
     nobody : why nobody is treated, in a sentence; None if somebody is.
     proviso : on which condition the expected gain holds, if the check of the trial leaves a
         question open; otherwise None.
