@@ -1,13 +1,15 @@
 """Whole commands on odd tables that parse: ``python -m experiments.command_fuzz --runs 50000``.
 
-A seed makes a table: odd in types, levels, arms, outcomes, ids, names of columns and the form of
-its file, and a line of options to fit it with. What could be fitted is then evaluated, reported,
-exported, and asked for a list of people of another odd table. Each of these commands is a run, and
-a run is right if
+A seed makes a table: odd in types, levels, arms, outcomes, ids, groups, names of columns and the
+form of its file, and a line of options to check and fit it with, `auto` and all other quick models
+among them. What could be fitted is then evaluated, reported, exported, compared, and asked for
+lists of people of other odd tables. (Tables and options are drawn by numpy from the seed: a run is
+a whole command on a whole table, of which a hypothesis strategy would try few.) Each of these
+commands is a run, and a run is right if
 
 * it ends with code 0, 1 or 2, and never by an exception, whatever the table holds;
-* with code 2 it says one line; with code 0 or 1 neither its output nor a list that it writes tells
-  "nan" for a number;
+* with code 2 it says one line; with code 0 or 1 neither its output, nor a page or a list that it
+  writes, tells "nan" for a number;
 * it takes at most 60 seconds.
 
 ``--seed N --runs 1`` runs the tables of one seed again and shows what was printed.
@@ -67,6 +69,7 @@ class Found:
     commands: Counter[str] = field(default_factory=Counter)
     codes: Counter[int] = field(default_factory=Counter)
     reached: int = 0  # runs with a fitted model
+    fitted: int = 0  # fits that gave one
     slowest: float = 0.0
     failures: list[str] = field(default_factory=list)
 
@@ -78,6 +81,7 @@ class Found:
         self.commands += other.commands
         self.codes.update(other.codes)
         self.reached += other.reached
+        self.fitted += other.fitted
         self.slowest = max(self.slowest, other.slowest)
         self.failures += other.failures
 
@@ -88,13 +92,16 @@ class Found:
 def odd_table(rng: np.random.Generator, n: int) -> pd.DataFrame:
     """Features of any kind, some of which say something of the outcome."""
     names = rng.permutation(NAMES)[: rng.integers(1, 7)]
+    if rng.random() < 0.95:  # which differ in more than capitals
+        names = [name for name in names if name != "Y"]
     columns = {str(name): odd_column(rng, n) for name in names}
     return pd.DataFrame({"signal": rng.standard_normal(n).round(3)} | columns)
 
 
 def odd_column(rng: np.random.Generator, n: int) -> Any:
     """One column of n values, of a kind drawn at random."""
-    kind = COLUMNS[rng.integers(len(COLUMNS))]
+    kinds = REFUSED if rng.random() < 0.03 else COLUMNS
+    kind = kinds[rng.integers(len(kinds))]
     values = kind(rng, n)
     if rng.random() < 0.3:  # missing values, from one to nearly all
         gone = rng.random(n) < rng.choice([0.01, 0.2, 0.95])
@@ -107,8 +114,19 @@ def _levels(rng: np.random.Generator, n: int) -> Any:
 
 
 def _extremes(rng: np.random.Generator, n: int) -> Any:
-    size = rng.choice([1e-300, 1e-12, 1e12, 1e154, 1e300])
-    return rng.standard_normal(n) * size
+    return rng.standard_normal(n) * rng.choice([1e-300, 1e-12, 1e12, 1e90])
+
+
+def _too_large(rng: np.random.Generator, n: int) -> Any:
+    return rng.standard_normal(n) * rng.choice([1e154, 1e300])
+
+
+def _slips(rng: np.random.Generator, n: int) -> Any:
+    """Numbers, but for some texts."""
+    slip = str(rng.choice(["?", "-", "unknown", "#N/A", "see note", "12 kg", "nan"]))
+    texts = np.array([f"{v:.1f}" for v in rng.lognormal(3, 1, n)], dtype=object)
+    texts[rng.random(n) < rng.choice([1 / n, 0.05, 0.3])] = slip
+    return texts
 
 
 def _mixed(rng: np.random.Generator, n: int) -> Any:
@@ -140,7 +158,6 @@ COLUMNS = (
     lambda rng, n: np.arange(n),
     lambda rng, n: np.full(n, rng.choice([0.0, 7.5])),
     lambda rng, n: np.where(rng.random(n) < 1 / n, 1.0, 0.0),
-    lambda rng, n: rng.choice([0.0, -0.0, np.inf, -np.inf, 1.0], n, p=[0.4, 0.2, 0.01, 0.01, 0.38]),
     lambda rng, n: [f"person {k}" for k in range(n)],
     lambda rng, n: [f"{v:,.2f}" for v in rng.lognormal(6, 2, n)],
     lambda rng, n: [f"{v:.2f}".replace(".", ",") for v in rng.lognormal(3, 1, n)],
@@ -149,26 +166,32 @@ COLUMNS = (
     lambda rng, n: pd.Categorical(rng.choice(["low", "high"], n), categories=["low", "high", "no"]),
     lambda rng, n: pd.Series([Decimal(int(k)) / 100 for k in rng.integers(0, 9**9, n)]),
     lambda rng, n: pd.to_timedelta(rng.integers(0, 9**9, n), unit="s"),
-    _levels, _levels, _extremes, _mixed, _dates, _written_dates, _nested,
+    lambda rng, n: [f"{v:.1f}%" for v in rng.lognormal(3, 1, n)],
+    _levels, _levels, _extremes, _slips, _slips, _dates, _written_dates,
+)  # fmt: skip
+#: What a fit mostly refuses.
+REFUSED = (
+    lambda rng, n: rng.choice([0.0, -0.0, np.inf, -np.inf, 1.0], n, p=[0.4, 0.2, 0.01, 0.01, 0.38]),
+    _too_large, _mixed, _nested,
 )  # fmt: skip
 
 
 def odd_arms(rng: np.random.Generator, n: int) -> tuple[Any, list[str]]:
     """A treatment column and the options that name its arms, mostly rightly."""
-    treated = rng.random(n) < rng.choice([0.5, 0.5, 0.5, 0.3, 0.8, 0.02])
+    treated = rng.random(n) < rng.choice([0.5, 0.4, 0.6, 0.02], p=[0.5, 0.24, 0.23, 0.03])
     kinds: tuple[tuple[Any, list[str]], ...] = (
-        (treated.astype(int), []),
         (treated.astype(int), []),
         (treated, []),
         (treated.astype(float), []),
         (np.where(treated, "mail", "none"), ["--treated", "mail", "--control", "none"]),
-        (np.where(treated, "1 ", "0"), []),
-        (np.where(treated, rng.choice(["a", "b"], n), "c"), ["--treated", "a", "--control", "c"]),
-        (np.where(treated, "mail", "none"), []),
         (treated.astype(int) + 1, ["--treated", "2", "--control", "1"]),
+        (np.where(treated, rng.choice(["a", "b"], n), "c"), ["--treated", "a", "--control", "c"]),
+        (np.where(treated, "1 ", "0"), []),
+        (np.where(treated, "mail", "none"), []),
         (pd.Series(treated).where(rng.random(n) > 0.01, None).astype(object), []),
     )
-    column, options = kinds[rng.integers(len(kinds))]
+    chances = [0.4, 0.1, 0.1, 0.15, 0.13, 0.05, 0.03, 0.02, 0.02]
+    column, options = kinds[rng.choice(len(kinds), p=chances)]
     return column, options
 
 
@@ -176,7 +199,7 @@ def odd_outcome(rng: np.random.Generator, n: int, signal: Any, arm: Any) -> Any:
     """Mostly 0 and 1, with an effect that goes with the signal."""
     treated = pd.factorize(np.asarray(arm, dtype=object).astype(str))[0] > 0
     chance = 1 / (1 + np.exp(0.5 - np.asarray(signal, dtype=float) * treated))
-    if rng.random() < 0.15:
+    if rng.random() < 0.05:
         chance = chance * 0.04
     y = rng.random(n) < chance
     kinds = (
@@ -185,13 +208,13 @@ def odd_outcome(rng: np.random.Generator, n: int, signal: Any, arm: Any) -> Any:
         pd.Series(y.astype(int)).where(rng.random(n) > 0.02, None).astype(object),
     )  # fmt: skip
     return kinds[
-        rng.choice(len(kinds), p=[0.22, 0.22, 0.2, 0.08, 0.08, 0.04, 0.06, 0.04, 0.02, 0.04])
+        rng.choice(len(kinds), p=[0.22, 0.22, 0.2, 0.1, 0.1, 0.04, 0.06, 0.02, 0.01, 0.03])
     ]
 
 
 def odd_trial(rng: np.random.Generator) -> tuple[pd.DataFrame, list[str]]:
     """A table, and the options of ``auucmax fit`` that belong to it."""
-    n = int(rng.choice([12, 120, 300, 300, 300, 450]))
+    n = int(rng.choice([12, 120, 300, 450, 700], p=[0.02, 0.05, 0.43, 0.3, 0.2]))
     table = odd_table(rng, n)
     arm, options = odd_arms(rng, n)
     table.insert(int(rng.integers(len(table.columns) + 1)), "given", arm)
@@ -200,22 +223,45 @@ def odd_trial(rng: np.random.Generator) -> tuple[pd.DataFrame, list[str]]:
     if rng.random() < 0.5:
         own = pd.Series(rng.permutation(n) + 10)
         kinds = (own, own.astype(str), "=" + own.astype(str), own // 2, own.astype(float))
-        table["who"] = kinds[rng.choice(5, p=[0.4, 0.3, 0.1, 0.1, 0.1])]
+        table["who"] = kinds[rng.choice(5, p=[0.4, 0.32, 0.14, 0.02, 0.12])]
         options += ["--id", "who"] if rng.random() < 0.8 else ["--ignore", "who"]
+    if rng.random() < 0.15:
+        table["home"] = odd_groups(rng, n)
+        options += ["--groups", "home"]
+    column = str(rng.choice(list(table.columns)))
     for line, chance in (
-        (["--hold-out", "0.4"], 0.15), (["--forget-rows"], 0.1), (["--json"], 0.2),
-        (["--features", "signal"], 0.1), (["--ignore", "no such"], 0.02), (["--seed", "7"], 0.1),
+        (["--hold-out", "0.4"], 0.1 if n > 400 else 0.01), (["--forget-rows"], 0.1),
+        (["--json"], 0.2), (["--features", "signal"], 0.1), (["--ignore", "no such"], 0.01),
+        (["--seed", "7"], 0.1), (["--despite-check"], 0.5), (["--lower-is-better"], 0.15),
+        (["--drop-missing-outcomes"], 0.4), (["--candidates", str(rng.choice([0, 1, 3]))], 0.05),
+        (["--categorical", column], 0.05), (["--numeric", column], 0.05),
+        (["--after", column], 0.1), (["--memory", "0.0001"], 0.02), (["--minutes", "0.01"], 0.02),
+        (["--decimal", str(rng.choice([",", "."]))], 0.02),
     ):  # fmt: skip
         options += line if rng.random() < chance else []
-    # AUUC-max takes four times as long as the others, and its tables are no other.
-    options += ["-m", str(rng.choice(["tm", "tm", "auucmax", "cvt", "sdr", "nonsense"],
-                                     p=[0.4, 0.28, 0.05, 0.14, 0.11, 0.02]))]  # fmt: skip
-    return table, options
+    names = list(MODELS)
+    return table, [*options, "-m", str(rng.choice(names, p=[MODELS[name] for name in names]))]
+
+
+#: How often each model is fitted; those that take longer are drawn less often.
+MODELS = {
+    "tm": 0.58, "cvt": 0.12, "sdr": 0.08, "mom": 0.05, "response": 0.04, "shrunk": 0.03,
+    "auucmax": 0.03, "mml": 0.02, "ddr": 0.02, "auto": 0.01, "svm-dp": 0.01, "nonsense": 0.01,
+}  # fmt: skip
+
+
+def odd_groups(rng: np.random.Generator, n: int) -> Any:
+    """Households of one row, of some or of many: numbers or texts."""
+    size = int(rng.choice([1, 2, 3, 40]))
+    homes = rng.permutation(n) // size
+    return [f"h{home}" for home in homes] if rng.random() < 0.5 else homes
 
 
 def write_table(table: pd.DataFrame, folder: Path, name: str, rng: np.random.Generator) -> Path:
-    """As CSV, in one of its dialects, as Parquet or as JSON lines; what a form cannot hold: CSV."""
-    kind = rng.choice(["csv", "csv", "csv", "parquet", "jsonl"])
+    """In one of the formats, or dialects of CSV; what a format cannot hold is written as CSV."""
+    kind = rng.choice(
+        ["csv", "parquet", "jsonl", "feather", "xlsx"], p=[0.6, 0.2, 0.12, 0.05, 0.03]
+    )
     path = folder / f"{name}.{kind}"
     try:
         if kind == "parquet":
@@ -223,6 +269,12 @@ def write_table(table: pd.DataFrame, folder: Path, name: str, rng: np.random.Gen
             return path
         if kind == "jsonl":
             table.to_json(path, orient="records", lines=True, date_format="iso")
+            return path
+        if kind == "feather":
+            table.reset_index(drop=True).to_feather(path)
+            return path
+        if kind == "xlsx":
+            table.to_excel(path, index=False)
             return path
     except Exception:  # mixed columns, numbers beyond 64 bits, whatever a writer refuses
         path = folder / f"{name}.csv"
@@ -252,13 +304,22 @@ def lines_of(seed: int, folder: Path) -> Iterator[list[str]]:
     rng = np.random.default_rng(seed)
     table, options = odd_trial(rng)
     data, model = str(write_table(table, folder, "trial", rng)), folder / "m.model"
+    form = [] if "--memory" not in options else ["--memory", "0.0001"]
+    form += options[options.index("--decimal") :][:2] if "--decimal" in options else []
     if rng.random() < 0.1:
-        yield ["check", data, *_without(options, "--hold-out", "--seed", "-m")]
+        of_fit = ("--hold-out", "--seed", "-m", "--candidates", "--minutes")
+        yield ["check", data, *_without(options, *of_fit, flags=FLAGS)]
+    if rng.random() < 0.01:
+        kept = _without(options, "--hold-out", "-m", "--candidates", "--minutes",
+                        flags=("--forget-rows", "--despite-check"))  # fmt: skip
+        yield ["compare", data, *kept, "--models", "tm,cvt", "--splits", "2"]
     yield ["fit", data, *options, "-o", str(model)]
     if not model.exists():
         return
     yield ["evaluate", str(model), *_json(rng)]
-    yield ["evaluate", str(model), data, *_json(rng)]
+    yield ["evaluate", str(model), data, *form, *_json(rng)]
+    if rng.random() < 0.1:
+        yield ["compare", data, "--against", str(model), "--models", "tm,cvt", *form, *_json(rng)]
     # A fit costs as much as ten commands on its model: what it gave is asked more than once.
     for name in ("new", "other"):
         yield _target_line(table, model, folder, name, rng)
@@ -287,11 +348,15 @@ def _json(rng: np.random.Generator) -> list[str]:
     return ["--json"] if rng.random() < 0.3 else []
 
 
-def _without(options: list[str], *names: str) -> list[str]:
-    """Options but some, which have a value each, and flags of ``fit``."""
+#: Options of ``fit`` that have no value, and that ``check`` has not.
+FLAGS = ("--forget-rows", "--despite-check", "--lower-is-better", "--drop-missing-outcomes")
+
+
+def _without(options: list[str], *names: str, flags: tuple[str, ...]) -> list[str]:
+    """Options but some, which have a value each, and some flags."""
     kept, skip = [], False
     for option in options:
-        if skip or option in (*names, "--forget-rows"):
+        if skip or option in (*names, *flags):
             skip = not skip and option in names
             continue
         kept.append(option)
@@ -310,6 +375,7 @@ def run_seed(seed: int, *, show: bool = False) -> Found:
             found.commands[line[0]] += 1
             found.codes[code] += 1
             found.reached += (folder / "m.model").exists()
+            found.fitted += line[0] == "fit" and (folder / "m.model").exists()
             if wrong:
                 found.failures.append(f"seed {seed}: auucmax {' '.join(line)}\n{wrong}")
             if show:
@@ -347,14 +413,30 @@ def wrong_of(line: list[str], done: Any, folder: Path) -> str:
     if done.exit_code == 2:
         errors = [text for text in done.stderr.splitlines() if text.startswith("auucmax:")]
         return "" if len(errors) == 1 else f"{len(errors)} lines of error: {done.stderr[-500:]}"
-    texts = [] if line[0] == "export" else [done.stdout]  # SQL may speak of NaN
-    texts += [f.read_text() for f in (folder / "list.csv",) if line[0] == "target" and f.exists()]
-    for text in texts:
+    for text in shown_by(line, done, folder):
         if hit := NOT_A_NUMBER.search(text):
             return f"tells {text[max(hit.start() - 60, 0) : hit.end() + 20]!r}"
     if "--json" in line and done.exit_code == 0:
         json.loads(done.stdout)
     return ""
+
+
+def shown_by(line: list[str], done: Any, folder: Path) -> Iterator[str]:
+    """What a command tells people: its output, and the page or the list that it wrote."""
+    if line[0] != "export":  # SQL may speak of NaN
+        # A text of a table is no number.
+        yield re.sub(r"'nan'", "", done.stdout)
+    if line[0] == "report" and (folder / "page.html").exists():
+        page = (folder / "page.html").read_text()
+        yield re.sub(r"<(script|style).*?</\1>", "", page, flags=re.DOTALL)
+    if line[0] == "target":
+        for name in ("list.csv", "list.parquet"):
+            if (file := folder / name).exists():
+                people = pd.read_csv(file) if name.endswith("csv") else pd.read_parquet(file)
+                numbers = people.select_dtypes("float").drop(columns="who", errors="ignore")
+                if numbers.isna().to_numpy().any():
+                    yield f"nan in {name}"
+                file.unlink()
 
 
 @contextmanager
@@ -400,7 +482,8 @@ def told(found: Found, seconds: float) -> str:
             f"{seconds / 60:.0f} minutes",
             f"{found.runs:,} runs ({commands})",
             f"exit codes {codes}",
-            f"{found.reached:,} runs ({found.reached / found.runs:.0%}) with a fitted model",
+            f"{found.reached:,} runs ({found.reached / found.runs:.0%}) with a fitted model; "
+            f"{found.fitted:,} of {found.commands['fit']:,} fits gave one",
             f"slowest {found.slowest:.1f} s",
             f"{len(found.failures)} wrong: tracebacks, hangs over {MOST_SECONDS} s, or nan",
             *found.failures[:20],

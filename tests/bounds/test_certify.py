@@ -1,5 +1,6 @@
 import pickle
 import tempfile
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.batches_in_memory import ListedRows
 
 from auucmax import (
     AUUCMax,
+    Trial,
     TrialKFold,
     TwoModels,
     auuc_inference,
@@ -136,6 +138,9 @@ def slips(train, test):
     return {
         "each twice": joined(everyone, everyone),
         "rounded": (everyone[0].round(3), *everyone[1:]),
+        "rounded to 2 decimals": (everyone[0].round(2), *everyone[1:]),
+        "rounded to 1 decimal": (everyone[0].round(1), *everyone[1:]),
+        "a tenth, rounded to 1 decimal": (tenth[0].round(1), *tenth[1:]),
         "a tenth": tenth,
         "a tenth of them twice": joined(tenth, tenth),
         "100 among 2,000": joined(
@@ -170,7 +175,46 @@ def models_of(train):
     with tempfile.TemporaryDirectory() as folder:
         save_model(of_table, f"{folder}/m")
         loaded = load_model(f"{folder}/m")
-    return alone, pipeline, streamed, of_table, loaded, pickle.loads(pickle.dumps(alone))
+    named = {"treatment": "t", "outcome": "y", "id": "person"}
+    with_ids = fit_trial_model(table.assign(person=np.arange(len(table))), model="tm", **named)
+    pickled = pickle.loads(pickle.dumps(alone))
+    return alone, pipeline, streamed, of_table, with_ids, loaded, pickled
+
+
+def coarse_trial(n, seed):
+    """Three features of five values: rows that look alike are no sign of anything."""
+    rng = np.random.default_rng(seed)
+    X, t = pd.DataFrame(rng.integers(0, 5, (n, 3)), columns=list("abc")), rng.integers(2, size=n)
+    return Trial(X, rng.random(n) < 0.2 + 0.1 * t * (X["a"] > 2), t)
+
+
+def test_rows_that_cannot_be_told_apart_are_not_certified():
+    train, test = coarse_trial(2_000, 0), coarse_trial(1_000, 1)
+    table = train.X.assign(y=train.y, t=train.treatment)
+    of_table = fit_trial_model(table, treatment="t", outcome="y", model="tm")
+    ids = np.arange(3_000)
+    model = TwoModels().fit(train.X, train.y, treatment=train.treatment, ids=ids[:2_000])
+    half, twice = taken(train, np.arange(1_000)), joined(*[taken(train, slice(None))] * 2)
+    for one in (model, of_table, pickle.loads(pickle.dumps(model))):
+        for X, y, t in (half, twice, taken(test, slice(None))):
+            with pytest.raises(ValueError, match=r"look too much alike: .* certify the scores"):
+                certify(one, X, y, treatment=t)
+    # Ids that are new, or who knows it, may say that they are.
+    X, y, t = taken(test, slice(None))
+    with pytest.raises(ValueError, match="look too much alike"):
+        certify(model, X, y, treatment=t, ids=ids[2_000:])
+    assert certify(model.predict(X), y=y, treatment=t)
+
+
+def test_a_pickle_does_not_tell_who_was_in_the_trial(halves, model):
+    train, test = halves
+    assert len(model.training_record_.ids) == train.n_rows
+    content = pickle.dumps(model)
+    again = pickle.loads(content)
+    assert again.training_record_.ids is None
+    assert model.training_record_.ids.tobytes() not in content
+    with pytest.raises(ValueError, match="pickles and files do not keep them"):
+        certify(again, test.X, test.y, treatment=test.treatment, ids=np.arange(test.n_rows))
 
 
 def test_a_model_that_learnt_from_each_row_twice_knows_them(halves):
@@ -186,7 +230,7 @@ def test_a_model_that_forgot_its_rows_is_not_certified(halves):
     train, test = halves
     table = train.X.assign(y=train.y, t=train.treatment)
     model = fit_trial_model(table, treatment="t", outcome="y", model="tm", forget_rows=True)
-    with pytest.raises(ValueError, match=r"told to forget them.*certify its scores"):
+    with pytest.raises(ValueError, match=r"told to forget them.*certify the scores"):
         certify(model, test.X, test.y, treatment=test.treatment)
 
 
@@ -407,6 +451,11 @@ def test_outcome_model_and_groups(halves, model):
         pairs[inside] = 10_000 * arm + np.arange(len(inside)) // 2
     clustered = certify(model, test.X, groups=pairs, **rows)
     assert "every cluster weighs the same" in str(clustered)
+    assert "(estimate with equal weights of clusters " in str(clustered)
+    assert "equal weights" not in str(replace(clustered, by_cluster=False))
+    passed = replace(clustered, gain_lower_bound=clustered.gain_estimate + 0.01)
+    assert "A bound above its estimate is no slip" in str(passed)
+    assert "no slip" not in str(clustered)
     assert certify(model, test.X, groups=pairs, method="asymptotic", **rows)
 
 

@@ -128,7 +128,7 @@ CASES = {
     ),
     "an old model": (
         "target {bad}/old.model {new} -s .3 -o {out}.csv",
-        "old.model should be a model file of version 5, got version 1. An older auucmax wrote it: "
+        "old.model should be a model file of version 6, got version 1. An older auucmax wrote it: "
         "fit the model again.",
     ),
     "a report of an old model": ("report {bad}/old.model -o {out}.html", "fit the model again."),

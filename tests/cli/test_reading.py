@@ -1,6 +1,7 @@
 """Files whose form is not recognised, and numbers that are codes: options of the commands."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -153,3 +154,40 @@ def test_a_model_decides_on_its_columns(folder, model):
     assert result.exit_code == 2
     told = "auucmax: --numeric should be 'children', as the MODEL was fitted; got 'plan'."
     assert result.stderr.splitlines()[-1].startswith(told)
+
+
+def test_what_was_decided_of_a_column_is_told(tmp_path):
+    """A zip code is taken for a quantity, amounts in kg for rare levels: neither silently."""
+    rng = np.random.default_rng(0)
+    table = trial_table(3_000, random_state=2).query("arm != 'phone'")
+    zips, kilos = rng.integers(10_000, 99_999, 150), rng.integers(0, 100, len(table))
+    table = table.assign(zip=rng.choice(zips, len(table)), weight=[f"{k} kg" for k in kilos])
+    table.to_csv(tmp_path / "trial.csv", index=False)
+    line = f"{tmp_path}/trial.csv {NAMED} --id person"
+    told = "zip. --categorical NAME takes each value of one for a level"
+    fitted = run(f"fit {line} -m tm -o {tmp_path}/m.model")
+    screen = " ".join(fitted.stdout.split())
+    assert told in screen
+    assert re.search(
+        r"weight: [67]\d% of the rows have a level without a feature of its own", screen
+    )
+    assert "levels of training" not in fitted.stderr
+    assert told in run(f"check {line}").stdout
+    chosen = run(f"fit {line} -m tm --categorical zip -o {tmp_path}/n.model --json").stdout
+    assert "zip" not in json.loads(chosen)["features"]["quantities"]
+
+
+def test_numbers_that_are_texts_in_a_list_of_few_people(tmp_path):
+    table = trial_table(2_000, random_state=2).query("arm != 'phone'")
+    table = table.assign(spent=table["spent"].astype(str))
+    table.to_parquet(tmp_path / "trial.parquet")
+    line = f"fit {tmp_path}/trial.parquet {NAMED} --id person -m tm -o {tmp_path}/m.model"
+    assert "'spent' of trial.parquet is read as numbers" in run(line).stderr
+    table.head(5).to_parquet(tmp_path / "new.parquet")
+    table.head(5).to_csv(tmp_path / "new.csv", index=False)
+    lists = []
+    for new in ("new.parquet", "new.csv"):
+        made = run(f"target {tmp_path}/m.model {tmp_path}/{new} --all -s .5 -o {tmp_path}/l.csv")
+        assert made.exit_code == 0, made.stderr
+        lists.append(pd.read_csv(tmp_path / "l.csv"))
+    pd.testing.assert_frame_equal(*lists)

@@ -111,6 +111,16 @@ def test_the_file_of_the_trial_has_uplifts_that_add_up_to_the_gain(files, tmp_pa
     assert total == pytest.approx(found["expected"]["gain"])
     assert f"sum of the uplifts │ {total:,.1f}" in " ".join(screen.split())
     assert "These are the people of the trial" in screen
+    # So they are without arm and outcome, in any order; as many other people are not.
+    pd.read_csv(own).drop(columns=["arm", "visit"]).sample(frac=1.0).to_csv(own, index=False)
+    again = json.loads(run(f"{command} --json").stdout)
+    assert again["is_own"]
+    assert again["uplift"] == pytest.approx(total)
+    others = trial_table(4_000, random_state=77)[: again["n_people"]]
+    others.drop(columns=["arm", "visit"]).to_csv(own, index=False)
+    new = json.loads(run(f"{command} --json").stdout)
+    assert not new["is_own"]
+    assert "The sum of the uplifts differs from it" in new["of_uplift"]
 
 
 def test_an_empty_list_says_why(files, tmp_path):

@@ -266,4 +266,14 @@ def test_a_column_that_predicts_the_outcome_too_well_is_asked_about(tables, tmp_
         assert result.exit_code == 0, result.output
         assert (result.stdout + result.stderr).count(asked) == 1
     assert "--after replied" in result.stdout
+    # Whatever is announced is so on this condition.
+    condition = "Provided that replied was known before treatment: "
+    assert f"{condition}with probability 0.95" in " ".join(result.stdout.split())
+    page = f"report {model} -o {tmp_path}/page.html"
+    assert run(page).stdout.startswith(f"{condition}treating the 30% of people")
+    assert condition in (tmp_path / "page.html").read_text()
+    target = f"target {model} {data} -s .3 -o {tmp_path}/list.csv"
+    assert f"{condition}the expected gain is that of the trial." in run(target).stdout
     assert asked not in run(f"fit {data} {FIT} --after replied -o {model}").output
+    for line in (f"evaluate {model}", page, target):
+        assert "Provided that" not in run(line).stdout

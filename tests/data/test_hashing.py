@@ -19,7 +19,7 @@ def test_kernel_agrees_with_its_twin(seed, n, d):
     with np.errstate(over="ignore"):
         arrays = (X, X.astype(np.float32), np.asfortranarray(X))
     for array in arrays:
-        found = np.empty((2, n), dtype=np.uint64)
+        found = np.empty((3, n), dtype=np.uint64)
         hash_contents(array, _TENS, _SCALES, _NEXT, found)
         np.testing.assert_array_equal(found, content_hashes_slow(array))
 

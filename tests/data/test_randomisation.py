@@ -811,3 +811,50 @@ def test_a_feature_without_values_in_one_arm_has_no_difference():
     assert report.differences["difference"].isna().sum() == 2
     assert "nan" not in str(report)
     assert report.differences.set_index("feature").loc["word=yes", "rows"] <= 15
+
+
+# What became of the outcome, with errors.
+
+
+def customers(seed: int, n: int = 2_000, effect: float = 0.1) -> Trial:
+    """Last year's purchases predict this year's: with an AUC of about .9, and before treatment."""
+    rng = np.random.default_rng(seed)
+    bought, treated = rng.random(n) < 0.3, rng.random(n) < 0.5
+    amount = np.where(bought, rng.lognormal(3, 1, n), 0.0).round(2)
+    again = rng.random(n) < np.where(bought, 0.85, 0.04) + effect * treated * rng.random(n)
+    X = pd.DataFrame({"last": bought, "amount": amount, "age": rng.integers(18, 80, n)})
+    return Trial(X, again.astype(float), treated.astype(int))
+
+
+@pytest.mark.gate
+def test_strong_features_that_were_known_before_treatment_do_not_stop_a_trial() -> None:
+    reports = [check_randomisation(customers(seed)) for seed in range(300)]
+    asked = [{doubt.feature for doubt in report.doubts} for report in reports]
+    assert all({"last", "amount"} <= names for names in asked)
+    assert sum(report.stops for report in reports) <= 3
+
+
+@pytest.mark.parametrize("kind", ["number", "texts", "clicks"])
+@pytest.mark.parametrize("wrong", [0.07, 0.12])
+def test_what_became_of_the_outcome_differs_between_the_arms_and_stops(kind, wrong) -> None:
+    """A copy of the outcome with errors, which predicts it with an AUC below .95."""
+    trial = fair_trial(3, 6_000)
+    later = noisy_leak(trial, wrong)
+    if kind == "texts":
+        later = np.where(later == 1, "came", "stayed")
+    elif kind == "clicks":
+        later = np.random.default_rng(0).poisson(0.2 + 2.0 * later)
+    for ignore in ((), ("later",)):
+        report = check_randomisation(with_feature(trial, later=later), ignore=ignore)
+        assert report.stops
+        assert "treatment depends on later: not randomised" in report.verdict
+        assert any("later: predicts the outcome, and arms differ in it" in str(suspect)
+                   for suspect in report.suspects)  # fmt: skip
+    assert any("was it known before treatment?" in asked for asked in
+               check_randomisation(with_feature(trial, later=later)).advice)  # fmt: skip
+    healed = check_randomisation(with_feature(trial, later=later), after=["later"])
+    assert healed.ok
+    # The same column, had it been recorded before: it tells nothing of the arms.
+    rng = np.random.default_rng(1)
+    fair = Trial(trial.X.assign(later=later), trial.y, rng.permutation(trial.treatment))
+    assert not check_randomisation(fair).stops

@@ -1,6 +1,7 @@
 """Tables from files, folders and databases; and every failure in one line."""
 
 import os
+import re
 import sys
 import zipfile
 from decimal import Decimal
@@ -365,6 +366,9 @@ WRITTEN = [
     (["31/01/2024", "1/2/2024"], ["2024-01-31", "2024-02-01"], "the day first"),
     (["01.02.2024", "28.02.2024"], ["2024-02-01", "2024-02-28"], "the day first"),
     (["1/31/2024", "1/2/2024"], ["2024-01-31", "2024-01-02"], "the month first"),
+    (["12%", "12.5 %", "7"], [12.0, 12.5, 7.0], "a currency or %"),
+    (["31/01/24", "1/2/99"], ["2024-01-31", "1999-02-01"], "the day first"),
+    (["1/31/24", "1/2/2024"], ["2024-01-31", "2024-01-02"], "the month first"),
     (["1,234", "5"], ["1,234", "5"], "two things"),
     (["03-04-2020", "05-06-2020"], ["03-04-2020", "05-06-2020"], "two things"),
     (["1,234", "2,345"], ["1,234", "2,345"], "is read as texts: .* two things"),
@@ -392,6 +396,67 @@ def test_other_texts_stay_texts_without_a_word(text, tmp_path):
     assert read_table(tmp_path / "rows.csv")["a"].tolist() == [text, "x"]
     (tmp_path / "rows.csv").write_text(f'a;b\n"{text}";1\n')
     assert read_table(tmp_path / "rows.csv")["a"].tolist() == [text]
+
+
+def many_numbers(n=200):
+    return [f"{k % 97 / 4:.2f}" for k in range(n)]
+
+
+@pytest.mark.parametrize("blank", ["?", "-", "unknown", "#N/A", "n/a", "None", "Missing"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl", "xlsx"])
+def test_a_few_texts_that_stand_for_no_number_are_missing_and_told(blank, suffix, tmp_path):
+    if (blank, suffix) == ("#N/A", "xlsx"):
+        pytest.skip("an error of a spreadsheet is missing already")
+    texts = many_numbers()
+    texts[7], texts[50] = blank, blank
+    path = write(pd.DataFrame({"a": texts, "b": 1}), tmp_path / f"rows.{suffix}")
+    with pytest.warns(UserWarning, match=re.escape(f"as missing values: {blank!r} (2)")):
+        found = read_table(path)["a"]
+    assert found.dtype == np.float64
+    assert np.flatnonzero(found.isna()).tolist() == [7, 50]
+    assert found[1] == 0.25
+    # A category may have such a level.
+    path = write(pd.DataFrame({"a": ["x", "y", blank] * 40, "b": 1}), tmp_path / f"rows.{suffix}")
+    assert read_table(path)["a"].iloc[2] == blank
+
+
+def write(frame, path):
+    form = {".csv": "to_csv", ".parquet": "to_parquet", ".xlsx": "to_excel"}.get(path.suffix)
+    if form is None:
+        frame.to_json(path, orient="records", lines=True)
+    elif form == "to_parquet":
+        frame.to_parquet(path)
+    else:
+        getattr(frame, form)(path, index=False)
+    return path
+
+
+def test_texts_among_many_numbers_are_named(tmp_path):
+    texts = many_numbers()
+    texts[3], texts[4] = "see note", "12 kg"
+    path = write(pd.DataFrame({"a": texts, "b": 1}), tmp_path / "rows.csv")
+    with pytest.warns(UserWarning, match="most are numbers or dates, but not '12 kg', 'see note'"):
+        assert read_table(path)["a"].iloc[3] == "see note"
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "xlsx", "feather"])
+def test_texts_that_are_numbers_or_dates_are_read_as_such_in_every_format(suffix, tmp_path):
+    days = pd.date_range("2020-01-01", periods=200).strftime("%d/%m/%Y")
+    codes = [str(k % 12) for k in range(200)]
+    frame = pd.DataFrame({"n": many_numbers(), "k": map(str, range(200)), "day": days})
+    frame = frame.assign(code=codes, zip=[f"{k % 50:05d}" for k in range(200)], town="Oslo")
+    path = tmp_path / f"rows.{suffix}"
+    frame.to_feather(path) if suffix == "feather" else write(frame, path)
+    with (
+        pytest.warns(UserWarning, match="'n', 'k' of .* is read as numbers or dates, which its"),
+        pytest.warns(UserWarning, match="'day' of .* is read as dates with the day first"),
+    ):
+        found = read_table(path)
+    assert found["n"].tolist() == [float(text) for text in frame["n"]]
+    assert found["k"].tolist() == list(range(200))
+    assert found["day"].iloc[31] == pd.Timestamp("2020-02-01")
+    for name in ("code", "zip", "town"):  # few different digits, or with zeros, may be a code
+        assert found[name].tolist() == frame[name].tolist()
 
 
 def test_quotes_within_quotes_and_lines_within_fields(tmp_path):

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from auucmax.data.hashing import (
     COMPILE_ROWS,
-    DIGITS,
+    FINEST,
+    GRIDS,
     content_hashes,
     mix_bits,
+    on_grids,
     row_total,
-    significant,
 )
 from auucmax.data.seen import BITS, BloomFilter, Kinds, RowSet, SeenRows
 
@@ -29,7 +30,7 @@ def kinds_of(contents):
 def seen(contents, ids=None, learnt=None, **options):
     learnt = np.ones(len(contents), dtype=bool) if learnt is None else learnt
     kinds = kinds_of(contents[learnt])
-    rows = RowSet(len(contents), total_of(contents), {3: kinds, 6: kinds})
+    rows = RowSet(len(contents), total_of(contents), dict.fromkeys(range(len(GRIDS)), kinds))
     return SeenRows.of(rows, None if ids is None else ids[learnt], **options)
 
 
@@ -166,7 +167,7 @@ def test_json_and_back():
         new = hashes(5_000, 300)
         given = None if ids is None else new
         assert judge(again, new, given).note == judge(found, new, given).note
-    wrong = {"n_rows": 0, "repeats": 2, "digits": 4, "total": "g" * 16, "top": "1", "more": 1}
+    wrong = {"n_rows": 0, "repeats": 2, "grid": 4, "total": "g" * 16, "top": "1", "more": 1}
     for change in ({name: value} for name, value in (wrong | {"n_counted": -1}).items()):
         with pytest.raises(ValueError, match="the rows that were seen should"):
             SeenRows.from_dict(found.to_dict() | change, {})
@@ -176,17 +177,17 @@ def test_json_and_back():
 
 def test_contents_are_known_again_after_rounding_and_in_other_types():
     X = np.random.default_rng(0).lognormal(size=(500, 6))
-    exact = content_hashes(X)[3]
-    assert (content_hashes(X.astype(np.float32))[3] == exact).all()
+    exact = content_hashes(X)[1]
+    assert (content_hashes(X.astype(np.float32))[1] == exact).all()
     short = np.array([[float(f"{value:.5g}") for value in row] for row in X])
-    assert (content_hashes(short)[3] == exact).mean() > 0.95
-    assert (content_hashes(-X)[3] != exact).all()
+    assert (content_hashes(short)[1] == exact).mean() > 0.95
+    assert (content_hashes(-X)[1] != exact).all()
 
 
 def test_totals_know_outcome_and_arm_and_filters_do_not():
     rng = np.random.default_rng(0)
     X, y, treated = rng.random((50, 2)), np.zeros(50), rng.random(50) < 0.5
-    contents = content_hashes(X)[6]
+    contents = content_hashes(X)[FINEST]
     total = row_total(contents, y, treated)
     assert row_total(contents[::-1], y[::-1], treated[::-1]) == total
     assert row_total(contents, 1 - y, treated) != total
@@ -195,40 +196,82 @@ def test_totals_know_outcome_and_arm_and_filters_do_not():
 
 def test_compiled_and_plain_hashes_agree():
     X = np.random.default_rng(0).random((COMPILE_ROWS, 2))
-    assert (content_hashes(X)[6][:1000] == content_hashes(X[:1000])[6]).all()
+    assert (content_hashes(X)[FINEST][:1000] == content_hashes(X[:1000])[FINEST]).all()
 
 
-def rounded(number, n_digits):
-    digits, tens = significant(np.array([number], dtype=np.float32))[DIGITS.index(n_digits)]
-    return float(digits[0] * 10.0 ** (tens[0] - n_digits + 1))
+def rounded(number, grid):
+    digits, tens = on_grids(np.array([number], dtype=np.float32))[grid]
+    return float(digits[0] * 10.0 ** (tens[0] - GRIDS[grid][0] + 1))
 
 
 @pytest.mark.parametrize(
-    ("number", "digits", "expected"),
-    [(123456.0, 3, 123000.0), (0.00123456, 3, 0.00123), (-9.996, 3, -10.0), (0.0, 3, 0.0),
-     (1e-40, 3, 0.0), (123456.0, 6, 123456.0), (1.0, 3, 1.0)],
+    ("number", "grid", "expected"),
+    [(123456.0, 1, 123000.0), (0.00123456, 1, 0.00123), (-9.996, 1, -10.0), (0.0, 1, 0.0),
+     (1e-40, 1, 0.0), (123456.0, 2, 123456.0), (1.0, 1, 1.0), (0.0783, 0, 0.1), (-0.04, 0, 0.0),
+     (9.97, 0, 10.0), (99.96, 0, 100.0), (123.45, 0, 123.0)],
 )  # fmt: skip
-def test_significant_digits(number, digits, expected):
-    assert rounded(number, digits) == pytest.approx(expected, rel=1e-6, abs=1e-39)
+def test_numbers_on_grids(number, grid, expected):
+    assert rounded(number, grid) == pytest.approx(expected, rel=1e-6, abs=1e-39)
 
 
 @settings(deadline=None)
-@given(st.floats(1e-30, 1e30), st.sampled_from([0, 1]))
-def test_digits_are_those_that_python_prints(number, which):
-    number = float(np.float32(number))
-    printed = float(f"{number:.{DIGITS[which] - 1}e}")
-    found = rounded(-number, DIGITS[which])
+@given(st.floats(1e-30, 1e30), st.sampled_from([0, 1, 2]))
+def test_digits_are_those_that_python_prints(number, grid):
+    number, (n_digits, decimals) = float(np.float32(number)), GRIDS[grid]
+    printed = float(f"{number:.{n_digits - 1}e}")
+    last = np.floor(np.log10(printed)) - n_digits + 1
+    if last < -decimals:
+        printed, last = round(number, decimals), -decimals
+    found = rounded(-number, grid)
     # A number half between two may go either way.
-    assert found == pytest.approx(-printed, rel=1e-9) or abs(number - printed) > 0.499 * 10.0 ** (
-        np.floor(np.log10(number)) - DIGITS[which] + 1
-    )
+    half = abs(number - printed) > 0.499 * 10.0**last
+    assert found == pytest.approx(-printed, rel=1e-9, abs=1e-40) or half
 
 
-def test_digits_are_as_few_as_tell_rows_apart():
+def test_a_number_that_is_rounded_to_a_decimal_stays_where_it_is():
+    X = np.random.default_rng(0).normal(scale=30, size=(4_000, 1))
+    for decimals, least in ((1, 0.98), (2, 0.95), (3, 0.95)):
+        same = content_hashes(X.round(decimals))[0] == content_hashes(X)[0]
+        assert same.mean() > least
+
+
+@pytest.mark.parametrize(("repeats", "grid"), [((0, 0, 0), 0), ((1, 0, 0), 1), ((1, 1, 0), 2),
+                                               ((1, 1, 1), 2)])  # fmt: skip
+def test_the_grid_is_as_coarse_as_tells_rows_apart(repeats, grid):
     coarse, fine = hashes(0, 100)[np.zeros(1_000, dtype=int)], hashes(0, 1_000)
-    for first, digits in ((coarse, 6), (fine, 3)):
-        rows = RowSet(1_000, 0, {3: kinds_of(first), 6: kinds_of(fine)})
-        assert SeenRows.of(rows).digits == digits
+    kinds = {k: kinds_of(coarse if own else fine) for k, own in enumerate(repeats)}
+    assert SeenRows.of(RowSet(1_000, 0, kinds)).grid == grid
+
+
+@pytest.mark.parametrize("n_known", [60, 100, 200])
+def test_learnt_rows_under_new_ids_among_new_ones_are_refused(n_known):
+    found = seen(hashes(0, 6_000), hashes(10**6, 6_000))
+    mixed = np.concatenate([hashes(0, n_known), hashes(2 * 10**6, 2_000 - n_known)])
+    with pytest.raises(ValueError, match=r"look like rows that it learnt from .* ids are new"):
+        judge(found, mixed, hashes(3 * 10**6, 2_000))
+
+
+def test_rows_of_a_kind_are_found_together_and_do_not_make_an_overlap():
+    """A kind that the filter takes for a learnt one, by chance, may have a tenth of the rows."""
+    found = seen(hashes(0, 6_000), hashes(10**6, 6_000))
+    others = hashes(2 * 10**6, 2_000)
+    by_chance = others[found.contents.holds(others)][0]
+    new = np.concatenate([others[:1_800], np.repeat(by_chance, 200)])
+    assert not found.overlap(kinds_of(new)).is_more
+
+
+def test_how_many_learnt_rows_would_not_be_seen_is_told():
+    rng = np.random.default_rng(0)
+    common = hashes(0, 400)[rng.integers(400, size=600)]  # a tenth of the rows are no individuals
+    found = seen(np.concatenate([common, hashes(10**6, 5_400)]))
+    limit = found.unseen(2_000)
+    assert 0.05 < limit < 0.2
+    new = np.concatenate([common[:200], hashes(2 * 10**6, 1_800)])
+    assert f"(fewer than {limit:.0%} might not be)" in judge(found, new).note
+    for share, is_more in ((0.5 * limit, False), (1.5 * limit, True)):
+        n = int(share * 2_000)
+        mixed = np.concatenate([new[:-n], hashes(10**6, n)])
+        assert found.overlap(kinds_of(mixed)).is_more is is_more
 
 
 def test_a_set_of_rows_is_known_in_any_order_and_type():
@@ -267,11 +310,11 @@ def test_parts_of_rows_add_up_to_the_whole(monkeypatch, most):
     whole = RowSet.of(X, y, t)
     assert same(parts[0] + parts[1] + parts[2] + parts[3], whole)
     assert same(parts[3] + parts[2] + parts[1] + parts[0], whole)
-    kinds = whole.kinds[6]
+    kinds = whole.kinds[FINEST]
     assert len(kinds.hashes) <= most
     assert kinds.n_rows == sum(
         int(count) for value, count in zip(*np.unique(X, return_counts=True), strict=True)
-        if content_hashes(np.array([[float(value)]]))[6][0] <= kinds.top
+        if content_hashes(np.array([[float(value)]]))[FINEST][0] <= kinds.top
     )  # fmt: skip
 
 
@@ -283,7 +326,7 @@ def test_texts_are_texts_in_any_block():
     )
     whole = RowSet.of(frame, y, treated)
     assert same(first + second, whole)  # a block of texts that look like numbers
-    assert len(whole.kinds[6].hashes) == 4
+    assert len(whole.kinds[FINEST].hashes) == 4
 
 
 def test_a_filter_of_some_kinds_still_tells(monkeypatch):
@@ -302,7 +345,7 @@ def test_copies_of_learnt_rows_say_nothing_of_chance():
     arms = np.random.default_rng(0).random(3_000) < 0.5
     kinds = Kinds.of(np.tile(own, 2), np.tile(arms, 2))
     assert kinds.are_copies
-    found = SeenRows.of(RowSet(6_000, 0, {3: kinds, 6: kinds}))
+    found = SeenRows.of(RowSet(6_000, 0, dict.fromkeys(range(len(GRIDS)), kinds)))
     assert found.repeats == 0
     assert found.overlap(kinds_of(own[:300])).is_more
     assert not found.overlap(kinds_of(hashes(10**6, 3_000))).is_more

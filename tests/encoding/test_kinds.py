@@ -21,6 +21,7 @@ from auucmax.encoding.kinds import (
     KINDS,
     KINDS_BY_DECIMAL,
     WRITTEN_AS,
+    TextKinds,
     are_codes,
     code_counts,
     code_places,
@@ -121,16 +122,22 @@ def test_truths_are_the_slow_ones():
         (["1", "2024-01-31"], "VARCHAR", "VARCHAR"),
         (["true", "false"], "VARCHAR", "VARCHAR"),
         ([None], "VARCHAR", "VARCHAR"),
+        (["1", "0.5", "?"], "DOUBLE", "VARCHAR"),
+        (["2024-01-31", "2024-02-01", "Unknown"], "DATE", "DATE"),
+        (["1", "?", "-"], "VARCHAR", "VARCHAR"),
+        (["?"], "VARCHAR", "VARCHAR"),
+        (["1", "2", "a", "?"], "VARCHAR", "VARCHAR"),
     ],
 )
 def test_the_type_of_a_column_is_that_of_all_its_texts(texts, type_, in_json):
     with duckdb.connect() as db:
         db.execute("CREATE TABLE cells (c VARCHAR)")
         db.executemany("INSERT INTO cells VALUES (?)", [[text] for text in texts])
-        kinds = dict(db.execute(kinds_of_columns()).fetchall()).get("c", 0)
-    assert type_of_texts(kinds, ANY_KIND) == type_
-    # A JSON text of digits is a text; a JSON number is none of a text's types.
-    assert type_of_texts(kinds, JSON_KINDS["VARCHAR"]) == in_json
+        found = db.execute(kinds_of_columns()).fetchall()
+    (own,) = [TextKinds(*row[1:]) for row in found] or [TextKinds()]
+    assert type_of_texts(own.decided, ANY_KIND) == type_
+    # A JSON moment is no number.
+    assert type_of_texts(own.decided, JSON_KINDS["DATE"]) == in_json
 
 
 def test_texts_that_stand_for_nothing_are_missing_in_a_csv_file(tmp_path):
@@ -253,8 +260,8 @@ def test_a_decimal_sign_that_is_known_decides(text, decimal):
     with duckdb.connect() as db:
         db.execute("CREATE TABLE cells (c VARCHAR)")
         db.execute("INSERT INTO cells VALUES (?)", [text])
-        kinds = dict(db.execute(kinds_of_columns(decimal)).fetchall())["c"]
-        type_ = type_of_texts(kinds, KINDS_BY_DECIMAL[decimal])
+        ((_, *own),) = db.execute(kinds_of_columns(decimal)).fetchall()
+        type_ = type_of_texts(TextKinds(*own).decided, KINDS_BY_DECIMAL[decimal])
         sql = WRITTEN_AS.get(type_, f"CAST({{}} AS {type_})").format("c")
         (value,) = db.execute(f"SELECT {sql} FROM cells").fetchone()
     expected = BY_DECIMAL[text][decimal]

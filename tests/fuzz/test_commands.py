@@ -27,13 +27,30 @@ def test_commands_on_odd_tables():
     assert not found.failures, "\n\n".join(found.failures[:5])
     assert found.runs >= RUNS
     assert found.reached >= found.runs / 2
-    assert {"fit", "check", "evaluate", "target", "report", "export"} == set(found.commands)
+    assert found.fitted >= found.commands["fit"] / 2
+    assert {"fit", "check", "evaluate", "target", "report", "export", "compare"} == set(
+        found.commands
+    )
+
+
+def test_a_page_or_a_list_that_tells_nan_is_seen(tmp_path):
+    from experiments.command_fuzz import shown_by
+
+    class Done:
+        stdout = ""
+
+    (tmp_path / "page.html").write_text("<script>NaN</script><p>gain nan</p>")
+    assert [text for text in shown_by(["report"], Done, tmp_path) if "nan" in text]
+    (tmp_path / "list.csv").write_text("who,uplift\n1,\n")
+    assert "nan in list.csv" in list(shown_by(["target"], Done, tmp_path))
 
 
 def test_a_long_run_is_kept_on_one_page(tmp_path, monkeypatch):
     from experiments import command_fuzz
 
-    found = command_fuzz.Found(Counter(fit=2, report=1), Counter({0: 2, 2: 1}), 2, 1.5, ["seed 7"])
+    found = command_fuzz.Found(
+        Counter(fit=2, report=1), Counter({0: 2, 2: 1}), 2, 1, 1.5, ["seed 7"]
+    )
     monkeypatch.setattr(command_fuzz, "run_many", lambda runs, jobs: found)
     monkeypatch.setattr(command_fuzz, "RESULT", tmp_path / "command-fuzz.txt")
     monkeypatch.setattr("sys.argv", ["command_fuzz.py", "--runs", "3", "--keep"])

@@ -163,6 +163,8 @@ def test_uplifts_of_the_own_people_add_up_to_the_gain(model, tied_model, own, sh
     for fitted in (model, tied_model):
         found = target(fitted, own.sample(frac=1, random_state=1), share=share)
         check_adds_up(found)
+        without = target(fitted, own.drop(columns=["arm", "visit"]), share=share)
+        assert without.uplift == pytest.approx(found.uplift)
         uplift, effect = found.people["uplift"], found.plan.at(1).effect
         # No order is left where the chosen gained less than people did on average.
         if share == 1 or found.expected.effect > effect:
@@ -180,7 +182,8 @@ def test_few_rows_have_uplifts_that_add_up_too():
 
 
 def test_other_people_have_two_numbers_and_a_reason(model, new, own):
-    for table in (new, own.drop(columns="visit"), own.iloc[1:], trial_table(4_000)):
+    twice = own.iloc[np.arange(len(own)) // 2].drop(columns="visit")  # as many, but half of them
+    for table in (new, twice, own.iloc[1:], trial_table(4_000)):
         found = target(model, table, share=0.3)
         assert not found.is_own
         assert found.uplift == pytest.approx(found.chosen()["uplift"].sum())

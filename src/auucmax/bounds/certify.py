@@ -54,7 +54,8 @@ class Certificate:
 
     ``lower_bound`` (AUUC) and ``gain_lower_bound`` (AUUC - ATE/2) hold *each* with probability
     1 - ``delta``; both at once only if ``joint``. ``estimate`` and ``gain_estimate`` are those of
-    :func:`auucmax.auuc_inference`, ``adjusted`` if an outcome model was given; ``gap`` and
+    :func:`auucmax.auuc_inference`, ``adjusted`` if an outcome model was given; ``by_cluster``, with
+    every cluster weighing the same, where the bounds are about these; ``gap`` and
     ``gain_gap`` are the differences, ``bin_gap`` the part of them that pays for the bins of a
     histogram. Bets are on outcomes less their mean, which has less noise: a bound can come close to
     the estimate, or pass it.
@@ -75,6 +76,7 @@ class Certificate:
     n_candidates: int = 1
     bin_gap: float = 0.0
     adjusted: bool = False
+    by_cluster: bool = False
 
     @property
     def gap(self) -> float:
@@ -91,7 +93,14 @@ class Certificate:
             opening = f"Without a guarantee, by an approximation at level {chance}, this ranking"
         verdict = "beats" if self.gain_lower_bound > 0 else "is not shown to beat"
         estimate = "adjusted estimate" if self.adjusted else "estimate"
+        estimate += " with equal weights of clusters" if self.by_cluster else ""
         gain, auuc = f"{self.gain_lower_bound:+.5f}", f"{self.lower_bound:.5f}"
+        why = ""
+        if self.gain_gap < 0 or self.gap < 0:
+            why = (
+                " (A bound above its estimate is no slip: bets are on outcomes less their mean, "
+                "which vary less.)"
+            )
         gains, is_at = f"it gains at least {gain} over random", f"its AUUC is at least {auuc}"
         if not np.isfinite(self.gain_lower_bound):
             gains = "its gain over random cannot be bounded with so few rows"
@@ -105,7 +114,7 @@ class Certificate:
             f"({estimate} {self.gain_estimate:+.5f}), and {is_at} "
             f"({estimate} {self.estimate:.5f}), {together}: by "
             f"{ALL_BOUNDS[self.method].words} on {self.n_rows:,} held-out rows{bins}, if "
-            f"{'; '.join(self.assumptions)}."
+            f"{'; '.join(self.assumptions)}.{why}"
         )
 
 
@@ -204,6 +213,7 @@ def certify(
         n_candidates=n_candidates,
         bin_gap=bin_gap,
         adjusted=options.get("outcome_model") is not None,
+        by_cluster=options.get("groups") is not None and chosen != "asymptotic",
     )
 
 

@@ -66,7 +66,8 @@ class HeldOut(NamedTuple):
         self._check_ids(record)
         if record is None:
             return 1
-        return record.candidates_compared(RowSet.of(seen(self.X), self.y, self.treated))
+        rows = RowSet.of(seen(self.X), self.y, self.treated)
+        return record.candidates_compared(rows, by_ids=self.ids is not None)
 
     def _check_ids(self, record: TrainingRecord | None) -> None:
         if self.ids is None:
@@ -74,7 +75,7 @@ class HeldOut(NamedTuple):
         if record is None or record.ids is None:
             raise ValueError(
                 "ids should be checked against those that a model was fitted with, got no such "
-                "model. Fit it with ids=..., or leave ids out."
+                "model (pickles and files do not keep them). Fit it with ids=..., or leave ids out."
             )
         seen = np.isin(hash_ids(self.ids, len(self.y)), record.ids)
         if seen.any():

@@ -9,7 +9,7 @@ import typer
 
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.output import codes_told, print_json, tell
+from auucmax.cli.output import codes_told, print_json, quantities_told, tell
 
 if TYPE_CHECKING:
     from auucmax import Trial
@@ -47,7 +47,7 @@ def check(
     check fails, or if nothing could be tested.
     """
     from auucmax.cli.trials import Source, read_arms
-    from auucmax.trial_model.rows import check_rows, code_columns
+    from auucmax.trial_model.rows import check_rows, code_columns, quantity_columns
 
     source = Source(data, query, memory, decimal, encoding)
     rows, columns = read_arms(
@@ -59,10 +59,12 @@ def check(
     report = check_rows(rows, columns, expected_share=expected_share)
     trial = rows.trial(columns)
     smallest, codes = detectable_effect(trial), code_columns(rows, columns)
+    quantities = quantity_columns(rows, columns)
     if as_json:
         print_json(
             {"randomisation": report.to_dict(), "trial": trial.summary().to_dict(),
-             "detectable_effect": smallest, "power": POWER, "codes": codes}
+             "detectable_effect": smallest, "power": POWER, "codes": codes,
+             "quantities": quantities}
         )  # fmt: skip
     else:
         tell(*str(report).split("\n"), "", *str(trial).split("\n"))
@@ -70,6 +72,8 @@ def check(
             tell(f"  an average effect of {smallest:.4g} would be found {POWER:.0%} of the time")
         if codes:
             tell(f"  `fit` takes whole numbers for codes: {codes_told(codes)}")
+        if quantities:
+            tell(f"  `fit` takes whole numbers for quantities: {quantities_told(quantities)}")
     if report.stops or not report.tests:
         raise typer.Exit(1)
 

@@ -68,7 +68,8 @@ def tells_failures(command: Callable[..., None]) -> Callable[..., None]:
     def run(*args: Any, **kwargs: Any) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
-            warnings.showwarning = _note
+            # A table may be looked at twice, and is told of once.
+            warnings.showwarning = functools.partial(_note, set())
             try:
                 _interruptible()
                 # Told at once: libraries that read tables take a second to load.
@@ -120,6 +121,7 @@ def _drop_unwritable_output() -> None:
 
 
 def _note(
+    told: set[str],
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -127,5 +129,7 @@ def _note(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    if issubclass(category, UserWarning):
-        tell(f"note: {' '.join(str(message).split())}", err=True)
+    text = " ".join(str(message).split())
+    if issubclass(category, UserWarning) and text not in told:
+        told.add(text)
+        tell(f"note: {text}", err=True)

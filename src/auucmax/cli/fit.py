@@ -30,7 +30,15 @@ from auucmax.cli.options import (
     Treated,
     Treatment,
 )
-from auucmax.cli.output import between, codes_told, print_banner, print_json, print_rows, working
+from auucmax.cli.output import (
+    between,
+    codes_told,
+    print_banner,
+    print_json,
+    print_rows,
+    quantities_told,
+    working,
+)
 
 ModelName = Annotated[
     str, typer.Option("--model", "-m", help="auto (a shrunk logistic model and boosted trees "
@@ -187,6 +195,13 @@ def _told(found: dict[str, Any], gain: str) -> dict[str, str]:
         told["rows without an outcome, left out"] = f"{lost:,}"
     if codes := found["features"]["codes"]:
         told["whole numbers taken for codes"] = codes_told(codes)
+    if quantities := found["features"]["quantities"]:
+        told["whole numbers taken for quantities"] = quantities_told(quantities)
+    if rare := found["features"]["rare_levels"]:
+        told["columns of rare levels"] = "; ".join(
+            f"{name}: {share:.0%} of the rows have a level without a feature of its own"
+            for name, share in rare.items()
+        )
     if dropped := found["features"]["dropped"]:
         told["columns without use"] = "; ".join(f"{name}: {why}" for name, why in dropped.items())
     return told

@@ -160,6 +160,15 @@ def codes_told(columns: Sequence[str]) -> str:
     )
 
 
+def quantities_told(columns: Sequence[str]) -> str:
+    """Which columns of whole numbers were taken for quantities though they might be codes.
+
+    >>> quantities_told(["age", "zip"])
+    'age, zip. --categorical NAME takes each value of one for a level'
+    """
+    return f"{', '.join(columns)}. --categorical NAME takes each value of one for a level"
+
+
 def write_frame(frame: pd.DataFrame, path: Path) -> None:
     """As CSV or Parquet, by the name of the file; whole or not at all."""
     check_table_target(path)

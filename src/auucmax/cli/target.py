@@ -75,6 +75,8 @@ def target(
     rows = {"treated": _treated(found.selection, cost)}
     unknown = None if found.failed_check else found.unknown
     notes = [note for note in (found.nobody, unknown) if note]
+    if found.proviso and not found.unknown:
+        notes.append(found.proviso)
     if not found.unknown:
         rows[f"expected gain in {fitted.columns.gain}"] = _between(found.expected, "gain")
     if found.of_uplift:

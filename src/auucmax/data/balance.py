@@ -5,7 +5,7 @@ No printing, no verdict.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -22,9 +22,15 @@ from auucmax.data.covariates import Covariates, Feature
 ROWS_PER_DEGREE = 200
 # An AUC or a correlation beyond this almost settles what it goes with.
 ALMOST_ONE = 0.99
-# Within an arm, hardly anything that was known before treatment predicts an outcome better than
-# this: an AUC, or the rank correlation of two normal numbers of which as many pairs agree.
-HIGH_AUC, HIGH_CORRELATION = 0.9, 0.95
+# Within an arm, little that was known before treatment predicts an outcome better than this: an
+# AUC, or the rank correlation of two normal numbers of which as many pairs agree.
+HIGH_AUC, HIGH_CORRELATION = 0.85, 0.9
+# What predicts it as well as this, and differs between the arms with a p-value below SHIFTED by
+# SMALL standard deviations or more, may be what became of the outcome.
+STRONG_AUC, STRONG_CORRELATION = 0.75, 0.6
+SHIFTED = 1e-3
+# Below this standardised difference an imbalance is too small to matter much to an average.
+SMALL = 0.02
 # Fewer rows of a class than this can be separated by chance.
 FEWEST = 20
 # A run of rows of one class at the end of a feature is no accident below this probability.
@@ -288,14 +294,17 @@ class Suspect:
     """A feature that should not be used before someone has looked at it.
 
     ``target`` is "outcome" or "treatment"; ``measure`` is "AUC" or "Spearman" (of the feature with
-    the target), "rows" (how many rows at one end of the feature all have the same target), or
-    "values" (how many values the feature has, all of them in one arm: it is missing in the other).
+    the target), "rows" (how many rows at one end of the feature all have the same target), "values"
+    (how many values the feature has, all of them in one arm: it is missing in the other), or "p"
+    (that arms differ as much by chance, of a feature that predicts the outcome). ``is_high``: it
+    predicts the outcome so well, chance apart, that one has to ask when it was recorded.
     """
 
     feature: str
     target: str
     measure: str
     value: float
+    is_high: bool = False
 
     @property
     def is_after(self) -> bool:
@@ -304,7 +313,7 @@ class Suspect:
         It settles the outcome, or tells treated from control almost without fail. Treatment that
         merely depends on a feature was not randomised.
         """
-        return self.target == "outcome" or self.measure != "rows"
+        return self.target == "outcome" or self.measure not in ("rows", "p")
 
     @property
     def question(self) -> str:
@@ -318,6 +327,10 @@ class Suspect:
     def __str__(self) -> str:
         if self.measure == "values":
             return f"{self.feature}: all of its {self.value:,.0f} values are of rows of one arm"
+        if self.measure == "p":
+            return (
+                f"{self.feature}: predicts the outcome, and arms differ in it (p {self.value:.1g})"
+            )
         if self.measure == "rows":
             return (
                 f"{self.feature}: {self.value:,.0f} rows at one end of its values all have the "
@@ -352,18 +365,18 @@ def outcome_suspects(covariates: Covariates, y: Floats) -> tuple[Suspect, ...]:
 def outcome_hints(
     covariates: Covariates, y: Floats, treatment: NDArray[np.generic]
 ) -> tuple[Suspect, ...]:
-    """Features that predict the outcome better than what was known before treatment mostly does.
+    """Features that predict the outcome well.
 
-    Within one of the arms, where treatment explains nothing: an AUC beyond .9 of the lowest outcome
-    against all others; or, of more than two outcomes, a rank correlation beyond .95. Levels are
-    ordered by the means of other arms, or they would follow the noise of their own.
+    Within one of the arms, where treatment explains nothing: an AUC beyond .75 of the lowest
+    outcome against all others; or, of more than two outcomes, a rank correlation beyond .6. Levels
+    are ordered by the means of other arms, or they would follow the noise of their own.
     """
     arms = [treatment == label for label in pd.unique(treatment)]
     hints = (_hints(feature, y, arm) for feature in covariates.features for arm in arms)
     strongest: dict[str, Suspect] = {}
     for hint in (one for some in hints for one in some):
         known = strongest.get(hint.feature)
-        if known is None or hint.value > known.value:
+        if known is None or (hint.is_high, hint.value) > (known.is_high, known.value):
             strongest[hint.feature] = hint
     return tuple(strongest.values())
 
@@ -376,11 +389,55 @@ def _hints(feature: Feature, y: Floats, arm: Bools) -> Iterator[Suspect]:
         label = above[own]
         if min(label.sum(), (~label).sum()) >= FEWEST and (two or above.mean() <= 0.9):
             auc = rank_auc(order, label)[0]
-            if max(auc, 1 - auc) > HIGH_AUC:
-                yield Suspect(feature.name, "outcome", "AUC", max(auc, 1 - auc))
+            auc = max(auc, 1 - auc)
+            error = np.sqrt(auc * (1 - auc) / min(label.sum(), (~label).sum()))
+            if auc > STRONG_AUC:
+                is_high = bool(auc - 2 * error > HIGH_AUC)
+                yield Suspect(feature.name, "outcome", "AUC", auc, is_high)
         correlation = 0.0 if two else _rank_correlation(order, y[own])
-        if correlation > HIGH_CORRELATION:
-            yield Suspect(feature.name, "outcome", "Spearman", correlation)
+        if correlation > STRONG_CORRELATION:
+            is_high = correlation > HIGH_CORRELATION
+            yield Suspect(feature.name, "outcome", "Spearman", correlation, is_high)
+
+
+def shifted_suspects(
+    covariates: Covariates, strong: Sequence[Suspect], treated: Bools
+) -> tuple[Suspect, ...]:
+    """Of features that predict the outcome well, those in which the arms differ.
+
+    What was known before treatment is the same in both arms but for chance; what follows the
+    outcome, however noisily, differs as the outcome does. One fair trial in a thousand has such a
+    feature, for each that it has at all. By each feature alone: among many others its difference
+    may pass for chance.
+    """
+    names = {suspect.feature for suspect in strong}
+    return _found(_shifted(f, treated) for f in covariates.features if f.name in names)
+
+
+def _shifted(feature: Feature, treated: Bools) -> Suspect | None:
+    from scipy.stats import chi2_contingency
+
+    known = ~feature.missing
+    arm = treated[known]
+    if min(arm.sum(), (~arm).sum()) < FEWEST:
+        return None
+    if feature.levels:
+        codes = feature.values[known]
+        table = np.stack([np.bincount(codes[own], minlength=len(feature.levels))
+                          for own in (arm, ~arm)])  # fmt: skip
+        shares = (table / table.sum(axis=1, keepdims=True))[:, used := table.any(axis=0)]
+        p_value = float(chi2_contingency(table[:, used])[1]) if used.sum() > 1 else 1.0
+        middle = shares.mean(axis=0)
+        spread = np.sqrt(np.maximum(middle * (1 - middle), 1e-12))
+        size = float(np.max(np.abs(shares[0] - shares[1]) / spread))
+    else:
+        values = feature.numbers(known)
+        auc, error = rank_auc(values, arm)
+        p_value = float(2 * ndtr(-abs(auc - 0.5) / error)) if error > 0 else 1.0
+        size = float(abs(ndtri(np.clip(auc, 1e-9, 1 - 1e-9))) * np.sqrt(2))
+    if p_value < SHIFTED and size >= SMALL:
+        return Suspect(feature.name, "treatment", "p", p_value)
+    return None
 
 
 def treatment_suspects(covariates: Covariates, treated: Bools) -> tuple[Suspect, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -21,16 +21,23 @@ from auucmax._optional import import_optional
 from auucmax._validation import listed
 from auucmax.data.table_errors import TableError, check_columns, one_line
 from auucmax.encoding.kinds import (
+    ANY_KIND,
     KINDS_BY_DECIMAL,
+    OTHER_KINDS,
+    PLAIN_DIGITS,
     WRITTEN_AS,
     WRITTEN_WORDS,
     ZONE_TYPE,
+    TextKinds,
     has_another_decimal,
     has_dates,
     is_unclear,
+    kind_of_cell,
     kinds_of_columns,
     type_of_texts,
+    without_blanks,
 )
+from auucmax.encoding.texts import level_text
 
 _SELECT = re.compile(r"\s*(select|with|from|table|values)\s", re.IGNORECASE)
 _AS_TEXT = ("UUID", "TIME", "TIME WITH TIME ZONE", "INTERVAL", "BIT")
@@ -151,6 +158,31 @@ def address_name(url: str) -> str:
         ) from None
 
 
+def texts_as_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """A frame whose columns of texts are numbers or dates where all of their texts are."""
+    holds = {c: _holds(frame[c]) for c in frame.columns}
+    texts = [c for c, kind in holds.items() if kind in ("string", "mixed", "mixed-integer")]
+    if not texts:
+        return frame
+    with connect() as db:
+        cells = frame[texts].map(level_text, na_action="ignore").astype("str")
+        db.register("given", cells.rename(columns={c: f"c{k}" for k, c in enumerate(texts)}))
+        names = ", ".join(f"c{k} AS {quoted(str(c))}" for k, c in enumerate(texts))
+        kinds = dict.fromkeys(map(str, texts), ANY_KIND)
+        typed = [str(c) for c in texts if holds[c] == "string"]  # not texts among numbers
+        table = f"SELECT {names} FROM given"
+        found = Reading.of(db, table, None, name, kinds, typed=typed).frame(db)
+    changed = {c: found[str(c)].to_numpy() for c in texts if found[str(c)].dtype.kind in "iufM"}
+    return frame.assign(**changed) if changed else frame
+
+
+def _holds(column: pd.Series) -> str:
+    """What pandas infers of a column of texts or objects."""
+    if isinstance(column.dtype, pd.StringDtype):
+        return "string"
+    return pd.api.types.infer_dtype(column, skipna=True) if column.dtype == object else ""
+
+
 class Reading(NamedTuple):
     """SQL that gives the columns of a table as pandas takes them, and what is left to do then.
 
@@ -173,24 +205,41 @@ class Reading(NamedTuple):
         name: str,
         texts: Mapping[str, int] = MappingProxyType({}),
         decimal: str | None = None,
+        typed: Collection[str] = (),
     ) -> Reading:
         """Of what the SQL ``table`` gives, only the columns asked for; ``texts`` have no type.
 
         They have the kinds that each may turn out to be; ``decimal`` is the sign, if it is known.
+        Some of them, ``typed``, are texts by their type: few different ones of digits alone, as of
+        a code, stay texts.
         """
         relation = db.sql(table)
         types = dict(zip(relation.columns, map(str, relation.types), strict=True))
         chosen = list(types) if columns is None else list(columns)
         check_columns(chosen, list(types), name)
-        if untyped := [c for c in chosen if c in texts]:
+        blank: list[str] = []
+        if untyped := _to_look_at(relation, [c for c in chosen if c in texts], typed):
             cells = relation.project(", ".join(map(quoted, untyped)))
-            kinds = dict(cells.query("cells", kinds_of_columns(decimal)).fetchall())
-            types |= {c: type_of_texts(kinds.get(c, 0), texts[c]) for c in untyped}
-            of_csv = {c: kinds.get(c, 0) for c in untyped if texts[c] == KINDS_BY_DECIMAL[decimal]}
-            _tell_written(name, types, of_csv, decimal)
+            kinds = text_kinds(cells, decimal)
+            types |= {c: type_of_texts(kinds[c].decided, texts[c]) for c in untyped}
+            unsure = [c for c in untyped if c in typed and (
+                types[c] == "VARCHAR" or not kinds[c].decided & ~PLAIN_DIGITS
+            )]  # fmt: skip
+            few = [c for c in unsure if _n_different(cells, c) <= MANY_TEXTS]
+            types |= dict.fromkeys(few, "VARCHAR")
+            written = [c for c in untyped if c not in few and texts[c] == KINDS_BY_DECIMAL[decimal]]
+            _tell_written(name, types, {c: kinds[c].decided for c in written}, decimal)
+            blank = [c for c in untyped if kinds[c].has_blanks and types[c] != "VARCHAR"]
+            _tell_blanks(name, cells, blank)
+            slips = [c for c in written if kinds[c].is_nearly_one and types[c] == "VARCHAR"]
+            _tell_slips(name, cells, slips, decimal)
+            plain = ("BIGINT", "DOUBLE", "DATE", "TIMESTAMP", ZONE_TYPE)
+            own = [c for c in untyped if c in typed and types[c] in plain and c not in blank]
+            _tell_typed(name, own)
         whole = tuple(c for c in chosen if _WHOLE.fullmatch(types[c]))
         zoned = tuple(c for c in chosen if types[c] == ZONE_TYPE)
-        parts = [f"{_converted(quoted(c), types[c])} AS {quoted(c)}" for c in chosen]
+        source = {c: without_blanks(quoted(c)) if c in blank else quoted(c) for c in chosen}
+        parts = [f"{_converted(source[c], types[c])} AS {quoted(c)}" for c in chosen]
         parts += [f"CAST({quoted(c)} AS VARCHAR) AS {quoted(_digits(c))}" for c in whole]
         return cls(tuple(chosen), f"SELECT {', '.join(parts)} FROM ({table})", whole, zoned)
 
@@ -231,6 +280,70 @@ class Reading(NamedTuple):
         for column in self.zoned:
             frame[column] = frame[column].dt.tz_localize("UTC")
         return frame
+
+
+MANY_TEXTS = 30  #: different texts of a column, beyond which they are no levels
+_LOOK = 2048  # rows that show of most columns of texts that they are no numbers
+
+
+def text_kinds(cells: Any, decimal: str | None = None) -> dict[str, TextKinds]:
+    """What the texts of each column of a relation are."""
+    found = cells.query("cells", kinds_of_columns(decimal)).fetchall()
+    return dict.fromkeys(cells.columns, TextKinds()) | {
+        column: TextKinds(*own) for column, *own in found
+    }
+
+
+def _to_look_at(relation: Any, columns: list[str], typed: Collection[str]) -> list[str]:
+    """Columns whose texts may be something else; of most ``typed`` ones the first rows tell."""
+    if not (some := [c for c in columns if c in typed]):
+        return columns
+    first = text_kinds(relation.limit(_LOOK).project(", ".join(map(quoted, some))))
+    plain = {c for c, own in first.items() if 10 * own.n_other > own.n}
+    return [c for c in columns if c not in plain]
+
+
+def _n_different(cells: Any, column: str) -> int:
+    ((n,),) = cells.aggregate(f"count(DISTINCT {quoted(column)})").fetchall()
+    return int(n)
+
+
+def _tell_blanks(table: str, cells: Any, columns: Sequence[str]) -> None:
+    """Which texts of numbers and dates were taken for missing values."""
+    for column in columns:
+        own = quoted(column)
+        sql = f"""SELECT {own}, count(*) FROM cells
+            WHERE {own} IS NOT NULL AND {without_blanks(own)} IS NULL
+            GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5"""
+        found = ", ".join(f"{text!r} ({n:,})" for text, n in cells.query("cells", sql).fetchall())
+        _warn(
+            f"{column!r} of {table} is read as numbers or dates, and these texts as missing "
+            f"values: {found}."
+        )
+
+
+def _tell_slips(table: str, cells: Any, columns: Sequence[str], decimal: str | None) -> None:
+    """Which texts keep a column of many others from being numbers or dates."""
+    for column in columns:
+        if _n_different(cells, column) <= MANY_TEXTS:
+            continue
+        sql = f"""SELECT value, count(*) FROM (SELECT {quoted(column)} AS value FROM cells)
+            WHERE value IS NOT NULL AND {kind_of_cell(decimal)} & {OTHER_KINDS} > 0
+            GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5"""
+        found = [text for text, _ in cells.query("cells", sql).fetchall()]
+        _warn(
+            f"{column!r} of {table} is read as texts, of which most are numbers or dates, but not "
+            f"{listed(found)}. Correct these, or leave them empty, to have numbers or dates."
+        )
+
+
+def _tell_typed(table: str, columns: Sequence[str]) -> None:
+    if columns:
+        _warn(f"{listed(columns)} of {table} is read as numbers or dates, which its texts are.")
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=7)
 
 
 def _tell_written(

@@ -14,7 +14,10 @@ from auucmax._validation import Bools, Floats, check_labels
 Hashes = NDArray[np.uint64]
 
 COMPILE_ROWS = 200_000  #: from this many rows on, numba
-DIGITS = (3, 6)  #: to which contents are told apart
+#: To how many digits, and decimals at most, contents are told apart, the coarsest first. Rounding
+#: a number to a decimal or more hardly ever changes it on the first of these grids.
+GRIDS = ((3, 1), (3, 99), (6, 99))
+FINEST = len(GRIDS) - 1
 _HASHED = 2**12  # rows that are hashed together: as many as stay near the processor
 _THREADED = 2**16  # rows that one thread hashes at a time
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")  # as objects
@@ -45,19 +48,19 @@ def _column_numbers(column: pd.Series) -> Floats:
 
 
 def content_hashes(X: NDArray[Any]) -> dict[int, Hashes]:
-    """(n,) a hash of the features of each row, to 3 and to 6 significant digits.
+    """(n,) a hash of the features of each row, by the place of each of the :data:`GRIDS`.
 
-    >>> found = content_hashes(np.array([[1.23456], [1.2341]]))
+    >>> found = content_hashes(np.array([[1.23456], [1.2341], [1.2]]))
     >>> [len(set(hashes.tolist())) for hashes in found.values()]
-    [1, 2]
+    [1, 2, 3]
     """
     if len(X) < COMPILE_ROWS:
         starts = range(0, max(len(X), 1), _HASHED)
         blocks = [content_hashes_slow(X[start : start + _HASHED]) for start in starts]
-        return dict(zip(DIGITS, np.concatenate(blocks, axis=1), strict=True))
+        return dict(enumerate(np.concatenate(blocks, axis=1)))
     from auucmax.data.hashing_kernel import hash_contents
 
-    found = np.empty((len(DIGITS), len(X)), dtype=np.uint64)
+    found = np.empty((len(GRIDS), len(X)), dtype=np.uint64)
 
     def hash_block(start: int) -> None:
         own = slice(start, start + _THREADED)
@@ -65,11 +68,11 @@ def content_hashes(X: NDArray[Any]) -> dict[int, Hashes]:
 
     with ThreadPoolExecutor() as pool:
         list(pool.map(hash_block, range(0, len(X), _THREADED)))
-    return dict(zip(DIGITS, found, strict=True))
+    return dict(enumerate(found))
 
 
 def content_hashes_slow(X: NDArray[Any]) -> Hashes:
-    """(digits, n) hash of each row: the twin of the compiled one."""
+    """(grids, n) hash of each row: the twin of the compiled one."""
     found = []
     for codes in number_codes(X):
         result = np.ones(len(X), dtype=np.uint64)
@@ -83,7 +86,7 @@ def content_hashes_slow(X: NDArray[Any]) -> Hashes:
 def row_total(contents: Hashes, y: Floats, treated: Bools) -> int:
     """The sum of hashes of whole rows, modulo 2^64: the same in any order.
 
-    ``contents`` are the hashes of their features to six digits.
+    ``contents`` are the hashes of their features on the finest grid.
     """
 
     def total_of(start: int) -> int:
@@ -104,12 +107,12 @@ def _arm_and_outcome(y: Floats, treated: Bools) -> Hashes:
 
 
 def number_codes(numbers: NDArray[Any]) -> list[Hashes]:
-    """A whole number for each number, to 3 and to 6 digits: the same if they round to the same."""
+    """A whole number for each number, on each grid: the same if they round to the same."""
     with np.errstate(over="ignore"):
         short = np.ascontiguousarray(numbers, dtype=np.float32)
     special = ~np.isfinite(short)
     found = []
-    for digits, tens in significant(np.where(special, np.float32(0), short)):
+    for digits, tens in on_grids(np.where(special, np.float32(0), short)):
         codes = digits.astype(np.int64)
         codes *= 1024
         codes += tens
@@ -118,26 +121,29 @@ def number_codes(numbers: NDArray[Any]) -> list[Hashes]:
     return found
 
 
-def significant(short: NDArray[np.float32]) -> list[tuple[Floats, NDArray[np.int64]]]:
-    """For 3 and for 6 digits: the digits as a whole number, and the power of ten of the first.
+def on_grids(short: NDArray[np.float32]) -> list[tuple[Floats, NDArray[np.int64]]]:
+    """For each grid: the digits as a whole number, and the power of ten of the first one.
 
     By way of float32: a table may be stored so.
 
-    >>> significant(np.array([123456, -0.009996], dtype=np.float32))[0]
-    (array([ 123., -100.]), array([ 5, -2]))
+    >>> on_grids(np.array([123456, -0.09996], dtype=np.float32))[:2]
+    [(array([123.,  -1.]), array([5, 1])), (array([ 123., -100.]), array([ 5, -1]))]
     """
     place = (short.view(np.uint32) >> np.uint32(23) & np.uint32(255)).astype(np.int64)
     place += 256 * (np.abs(short) >= _NEXT[place])
     scaled, tens = short * _SCALES[place], _TENS[place]
     found = []
-    for n_digits in DIGITS:
-        digits = np.rint(scaled * 10.0 ** (n_digits - 1))
+    for n_digits, decimals in GRIDS:
+        digits, own = np.rint(scaled * 10.0 ** (n_digits - 1)), tens
         rounded_up = np.flatnonzero(np.abs(digits) >= 10.0**n_digits)
-        own = tens
         if len(rounded_up):
             own = tens.copy()
             digits.flat[rounded_up] /= 10
             own.flat[rounded_up] += 1
+        first = n_digits - 1 - decimals  # of a number whose last digit is the last decimal
+        if (small := own < first).any():
+            digits = np.where(small, np.rint(short.astype(np.float64) * 10.0**decimals), digits)
+            own = np.maximum(own, first)
         found.append((digits, own))
     return found
 

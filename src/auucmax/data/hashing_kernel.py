@@ -18,7 +18,7 @@ _EXPONENT = np.uint32(0x7F800000)  # bits of a float32 that are all set if it is
 
 @compiled(nogil=True, error_model="numpy")
 def hash_contents(X, tens, scales, following, result):
-    """Fill (2, n) with the hashes of each row, to 3 and to 6 digits.
+    """Fill (3, n) with the hashes of each row, on the grids of ``hashing.GRIDS``.
 
     ``following`` (256,) has the power of ten above a float32 by its binary exponent, or the one
     before; ``tens`` and ``scales`` (512,) the power of ten below it, and its inverse, for numbers
@@ -27,7 +27,7 @@ def hash_contents(X, tens, scales, following, result):
     short, value = np.empty(_BLOCK, np.float32), np.empty(_BLOCK)
     bits = short.view(np.uint32)
     place, ten = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.int64)
-    codes, hashes = np.empty(_BLOCK, np.int64), np.empty((2, _BLOCK), np.uint64)
+    codes, hashes = np.empty(_BLOCK, np.int64), np.empty((3, _BLOCK), np.uint64)
     for start in range(0, len(X), _BLOCK):
         n = min(_BLOCK, len(X) - start)
         hashes[:] = 1
@@ -44,14 +44,17 @@ def hash_contents(X, tens, scales, following, result):
             top = np.uint32(0)
             for i in range(_BLOCK):
                 top = max(top, bits[i] & _EXPONENT)
-            for k, limit in ((0, 1e3), (1, 1e6)):
-                code_digits(value, ten, limit, codes)
+            for k, limit in ((1, 1e3), (0, 1e3), (2, 1e6)):
+                if k == 0:  # from the codes to 3 digits, which are there
+                    code_decimal(short, ten, codes)
+                else:
+                    code_digits(value, ten, limit, codes)
                 if top == _EXPONENT:
                     for i in range(_BLOCK):
                         if bits[i] & _EXPONENT == _EXPONENT:  # infinite or missing
                             codes[i] = np.int64(bits[i])
                 take_in(codes, hashes[k])
-        for k in range(2):
+        for k in range(3):
             for i in range(n):
                 result[k, start + i] = mixed(hashes[k, i])
 
@@ -72,6 +75,14 @@ def code_digits(value, ten, limit, codes):
         digits = np.rint(value[i] * (limit / 10))
         up = abs(digits) >= limit  # rounded up, to 10: 1 and the next power of ten
         codes[i] = np.int64(digits * (0.1 if up else 1.0)) * 1024 + ten[i] + np.int64(up)
+
+
+@compiled(nogil=True, error_model="numpy")
+def code_decimal(short, ten, codes):
+    """Codes of three digits, in place, as those of one decimal where that is fewer digits."""
+    for i in range(len(codes)):
+        small = np.int64(np.rint(np.float64(short[i]) * (10.0 if ten[i] < 1 else 0.0)))
+        codes[i] = small * 1024 + 1 if ten[i] < 1 else codes[i]
 
 
 @compiled(nogil=True, error_model="numpy")

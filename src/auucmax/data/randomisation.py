@@ -33,8 +33,6 @@ NEARLY_NONE = 0.1
 # With less expected than this, clusters without variation may be an accident.
 ENOUGH = 10.0
 LEAST_GROUPS = 20  #: different values of a column that may be a household or a shop
-# Below this standardised difference an imbalance is too small to matter much to an average.
-SMALL = 0.02
 _GROUPS_ASKED = (
     "Do rows of one {} belong together, as of a household or a shop? Treatment goes by it. Then "
     "pass groups={!r}: without, intervals and certificates are too good, and the tests may blame a "
@@ -87,8 +85,9 @@ def check_randomisation(
       without fail (an AUC above .99, or values in one arm only)? It was then known only after
       treatment, and says nothing of the randomisation: it is named, and left out of the other
       tests. Any lesser dependence of treatment on a feature is a lack of randomisation. A feature
-      that predicts the outcome well, if not so well (an AUC above .9 within an arm), is asked
-      about.
+      that predicts the outcome well, if not so well (an AUC above .85 within an arm), is asked
+      about. If the arms differ in one that predicts it at all well (above .75; by itself, p below
+      .001), it may be what became of the outcome, and the check fails.
 
     p-values are corrected by Holm's method over all tests, so a properly randomised trial is
     blamed with a probability of about ``alpha`` at most. Below .0001 the check ``stops`` what would
@@ -359,10 +358,31 @@ def _suspects(
     # With several arms: that it tells one of them without fail, if it does.
     first = {suspect.feature: suspect for suspect in sorted(found, key=lambda s: s.is_after)}
     suspects = (*first.values(), *balance.outcome_suspects(covariates, y))
+    rest = covariates.without({suspect.feature for suspect in suspects})
+    strong = balance.outcome_hints(rest, y, treatment)
+    shifted = {
+        suspect.feature: suspect
+        for label in trial.arms[1:]
+        for suspect in _shifted(rest, strong, treatment, label, trial.control)
+    }
+    suspects = (*suspects, *shifted.values())
     depends = {suspect.feature for suspect in suspects if not suspect.is_after}
     named = {suspect.feature for suspect in suspects}
-    hints = balance.outcome_hints(covariates.without(named), y, treatment)
-    return suspects, named - depends, hints
+    doubts = tuple(hint for hint in strong if hint.is_high or hint.feature in shifted)
+    return suspects, named - depends, doubts
+
+
+def _shifted(
+    covariates: Covariates,
+    strong: Sequence[Suspect],
+    treatment: NDArray[np.generic],
+    label: Any,
+    control: Any,
+) -> tuple[Suspect, ...]:
+    if not strong:
+        return ()
+    rows = np.flatnonzero((treatment == label) | (treatment == control))
+    return balance.shifted_suspects(covariates.take(rows), strong, treatment[rows] == label)
 
 
 def _planned_shares(
@@ -620,7 +640,7 @@ class RandomisationReport:
                 "propensity, known or estimated)."
             )
             largest = self.differences["difference"].abs().max()
-            if failed and largest < SMALL:
+            if failed and largest < balance.SMALL:
                 advice.append(
                     f"No feature differs by more than {largest:.3f} standard deviations: with so "
                     f"many rows a trace shows, and may matter little."

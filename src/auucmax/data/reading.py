@@ -31,6 +31,7 @@ from auucmax.data.databases import (
     list_of,
     literal,
     read_postgres,
+    texts_as_values,
 )
 from auucmax.data.table_errors import (
     CSV,
@@ -41,7 +42,7 @@ from auucmax.data.table_errors import (
     one_line,
 )
 from auucmax.data.text_files import TextForm, open_unpacked, utf8_files
-from auucmax.encoding.kinds import JSON_KINDS, KINDS_BY_DECIMAL
+from auucmax.encoding.kinds import ANY_KIND, JSON_KINDS, KINDS_BY_DECIMAL
 from auucmax.encoding.texts import MISSING_TEXTS
 
 _KINDS = {
@@ -108,11 +109,16 @@ def read_table(
         CSV files an empty field, NA, N/A, NaN and NULL are missing, and a column has one type, by
         all rows of all files: numbers if all are plain ones (``00123``, ``+47`` are texts), dates
         if all are ISO ones (``2024-01-31``, with or without a time of the day), texts otherwise,
-        also for yes and no, or true and false. Decimal commas, commas between thousands, currencies
-        and dates such as ``31/1/2024`` are read as such, with a warning that says so, if the column
-        shows which of two meanings they have, or ``decimal`` does; otherwise (``1,234``,
-        ``1/2/2024`` alone) they are texts, and a warning says that. Whole numbers keep all their
-        digits: as texts where 64 bits are too few.
+        also for yes and no, or true and false. Whole numbers keep all their digits: as texts where
+        64 bits are too few. What is decided of other texts is said by a warning:
+
+        * decimal commas, commas between thousands, currencies, per cents and dates such as
+          ``31/1/2024`` or ``31/1/24`` are read as such if the column shows which of two meanings
+          they have, or ``decimal`` does; otherwise (``1,234``, ``1/2/2024`` alone) they are texts;
+        * ``?``, ``-``, ``unknown``, ``#N/A`` and the like are missing values among numbers or
+          dates, if they are fewer; other texts among these are named;
+        * texts of other formats are looked at in the same way; of digits alone, as of a code, 30
+          different ones stay texts.
 
     Examples
     --------
@@ -139,9 +145,9 @@ def read_table(
         files, kind, name = locate_files(address, query)
         form.check_kind(kind, name)
         if kind == "arrow":
-            rows = _read_arrow(files, columns, name)
+            rows = texts_as_values(_read_arrow(files, columns, name), name)
         elif kind == "excel":
-            rows = _read_excel(files[0], name)
+            rows = texts_as_values(_read_excel(files[0], name), name)
         else:
             with ExitStack() as stack, by_duckdb(files, kind, name) as db:
                 files = utf8_files(files, form.encoding, stack)
@@ -269,12 +275,16 @@ def plan_reading(
         return Reading.of(db, table, columns, name, kinds, decimal)
     if kind == "json":
         table, kinds = _json_texts(db, files, name)
-        return Reading.of(db, table, columns, name, kinds)
+        typed = [c for c, own in kinds.items() if own == ANY_KIND]
+        return Reading.of(db, table, columns, name, kinds, typed=typed)
     table = _scan(files, kind)
     schema = f"SELECT name FROM parquet_schema({list_of(files)})"
     names = [row[0] for row in db.sql(schema).fetchall()]
-    _check_kept(db.sql(table).columns, names, name)
-    return Reading.of(db, table, columns, name)
+    relation = db.sql(table)
+    _check_kept(relation.columns, names, name)
+    types = zip(relation.columns, map(str, relation.types), strict=True)
+    texts = [c for c, type_ in types if type_ == "VARCHAR"]
+    return Reading.of(db, table, columns, name, dict.fromkeys(texts, ANY_KIND), typed=texts)
 
 
 def scan_csv(file: str) -> str:

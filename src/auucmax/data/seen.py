@@ -23,12 +23,13 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtrc
+from scipy.special import bdtrc, ndtri
 
 from auucmax._json import read
 from auucmax._validation import Bools, Floats
 from auucmax.data.hashing import (
-    DIGITS,
+    FINEST,
+    GRIDS,
     content_hashes,
     keyed_hashes,
     mix_bits,
@@ -39,11 +40,14 @@ from auucmax.data.hashing import (
 Hashes = NDArray[np.uint64]
 
 BITS = 16  #: of the filters for each row: two bytes
-_ID_BITS = 10  # of these, for ids; a new id is then taken for a known one less than once in 100
+_ID_BITS = 9  # of these, for ids; a new id is then taken for a known one about once in 75
+_RARELY = 0.01  # a grid on which rows repeat each other more often is too coarse
 _SLACK = 0.05  # a new population may repeat itself more often: by this at most, and twice as often
 _CHANCE = 1e-5  # of refusing rows that are new
 MOST_KINDS = 2**17  #: different contents that are kept: of more, those with the smallest hashes
-_TELLING = {"ids": 0.5, "contents": 0.1}  # repeats, above which an overlap might pass unseen
+_TELLING = {"ids": 0.5, "contents": 0.2}  # repeats, above which an overlap might pass unseen
+_FEW_PEOPLE = 20
+_WORTH_TELLING = 0.03  # of the rows, that might be learnt ones without being seen
 _BLOCK = 2**16
 
 
@@ -195,7 +199,7 @@ _COPIES = 0.1  # of it that copies of rows may show: a few kinds are of two peop
 class RowSet:
     """Rows of a trial as hashes, which add up: how many, the sum of their hashes, their kinds.
 
-    ``total`` names the rows, in any order. ``kinds`` are those of the features, by digits: a row
+    ``total`` names the rows, in any order. ``kinds`` are those of the features, by grid: a row
     whose outcome was changed is still known.
 
     >>> X, y, t = np.arange(6.0).reshape(3, 2), np.array([0.0, 1, 1]), np.array([True, False, True])
@@ -214,11 +218,11 @@ class RowSet:
         """Of features as a model sees them, or of a frame of anything."""
         matrix = numbers_for(X)
         contents = content_hashes(matrix)
-        kinds = {digits: Kinds.of(hashes, treated) for digits, hashes in contents.items()}
-        return cls(len(y), row_total(contents[DIGITS[-1]], y, treated), kinds)
+        kinds = {grid: Kinds.of(hashes, treated) for grid, hashes in contents.items()}
+        return cls(len(y), row_total(contents[FINEST], y, treated), kinds)
 
     def __add__(self, other: Self) -> Self:
-        kinds = {digits: own + other.kinds[digits] for digits, own in self.kinds.items()}
+        kinds = {grid: own + other.kinds[grid] for grid, own in self.kinds.items()}
         return type(self)(self.n_rows + other.n_rows, (self.total + other.total) % 2**64, kinds)
 
     @property
@@ -255,8 +259,8 @@ class SeenRows:
 
     ``n_rows`` and ``total`` (a sum of hashes, whatever the order) name the trial's own rows; the
     total is empty if they were to be forgotten.
-    ``repeats`` is the chance that a new row has the contents, numbers to ``digits`` digits, of a
-    learnt one, estimated from ``n_counted`` rows.
+    ``repeats`` is the chance that a new row has the contents, numbers on a ``grid``, of a learnt
+    one, estimated from ``n_counted`` rows.
     ``ids`` and ``contents`` are filters of the rows that it learnt from; None if they were to be
     forgotten, or if there are no ids. The filter of contents holds hashes up to ``top``.
     ``mark`` tells which ``key`` the filters and the total were hashed with; it is empty if there is
@@ -267,7 +271,7 @@ class SeenRows:
     total: str
     repeats: float
     n_counted: int
-    digits: int
+    grid: int
     top: str
     mark: str = ""
     ids: BloomFilter | None = None
@@ -285,13 +289,14 @@ class SeenRows:
     ) -> Self:
         """From the rows that were learnt from, and the hashes of their ids.
 
-        Three digits tell a row whose numbers were rounded; six are taken where three tell too
-        little. ``learnt`` has number and total of all rows of the trial, if others were set aside.
+        A coarse grid tells a row whose numbers were rounded; a finer one is taken where it tells
+        too little. ``learnt`` has number and total of all rows of the trial, if others were set
+        aside.
         """
-        repeats = {digits: kinds.repeats for digits, kinds in learnt.kinds.items()}
-        digits = min(repeats, key=lambda d: (repeats[d] > 0.01, d))
-        kinds = learnt.kinds[digits]
-        counted = repeats[digits], kinds.n_rows, digits, f"{kinds.top:016x}"
+        repeats = {grid: kinds.repeats for grid, kinds in learnt.kinds.items()}
+        grid = next((g for g, own in repeats.items() if own <= _RARELY), max(repeats))
+        kinds = learnt.kinds[grid]
+        counted = repeats[grid], kinds.n_rows, grid, f"{kinds.top:016x}"
         if forget:
             return cls(learnt.n_rows, "", *counted)
         # Ids tell rows one by one, and contents only many together: ids get most of the bits.
@@ -329,26 +334,62 @@ class SeenRows:
         """Whether rows with this number and total are those of the fit, in any order."""
         return n_rows == self.n_rows and not self.is_locked and self._text(total) == self.total
 
+    def holds_all(self, contents: Hashes, ids: Hashes | None = None) -> bool:
+        """Whether these are all rows that were learnt from, and no others: by their ids, if known.
+
+        There have to be as many different ones, or one person could stand for all.
+        """
+        if self.contents is None or self.is_locked or len(contents) != self.n_rows:
+            return False
+        if self.ids is not None and ids is not None:
+            is_all = len(np.unique(ids)) == len(ids)
+            return bool(is_all and self.ids.holds(self._keyed(ids)).all())
+        known = contents[contents <= np.uint64(int(self.top, 16))]
+        most_alike = self.repeats * len(contents) + _FEW_PEOPLE
+        return bool(
+            self.can_tell(by_ids=False)
+            and len(known) >= _FEW_PEOPLE
+            and len(np.unique(contents)) >= len(contents) - most_alike
+            and self.contents.holds(self._keyed(known)).all()
+        )
+
     def overlap(self, kinds: Kinds) -> Overlap:
         """How many rows look like learnt ones; ``is_more``: than chance would have it.
 
-        A new row is found with a probability p of at most ``chance``, its error and some slack for
-        another population, so the number that is found is binomial: it is more than chance explains
-        if so many have a probability below 1 in 100,000.
+        A new kind is one of the learnt ones with a probability of at most ``repeats``, its error
+        and some slack for another population; if not, the filter finds it at a rate that is known.
+        So the number of kinds that are found is binomial, and more than chance explains if so many
+        have a probability below 1 in 100,000. (Of rows it would not be: those of a kind are found
+        together.)
         """
         assert self.contents is not None
         chance = self.repeats + (1 - self.repeats) * self.contents.false_rate
         some = kinds.hashes <= np.uint64(min(kinds.top, int(self.top, 16)))
-        counts = kinds.counts[some]
-        n = int(counts.sum())
-        n_found = int(counts[self.contents.holds(self._keyed(kinds.hashes[some]))].sum())
-        if not n_found:
+        found, counts = self.contents.holds(self._keyed(kinds.hashes[some])), kinds.counts[some]
+        if not found.any():
             return Overlap(0.0, chance, False)
+        p = self._most_by_chance()
+        is_more = bool(p < 1 and bdtrc(int(found.sum()) - 1, len(found), p) < _CHANCE)
+        return Overlap(float(counts[found].sum() / counts.sum()), chance, is_more)
+
+    def _most_by_chance(self) -> float:
+        """The chance that a new kind is found, at most."""
+        assert self.contents is not None
         # Two rows more keep a count of none from being taken for certainty.
-        p = (chance * self.n_counted + 2) / (self.n_counted + 4)
-        p += min(_SLACK, chance) + 4 * np.sqrt(p * (2 - p) / (self.n_counted + 4))
-        is_more = bool(p < 1 and bdtrc(n_found - 1, n, p) < _CHANCE)
-        return Overlap(n_found / n, chance, is_more)
+        p = (self.repeats * self.n_counted + 2) / (self.n_counted + 4)
+        p += min(_SLACK, self.repeats) + 4 * np.sqrt(p * (2 - p) / (self.n_counted + 4))
+        return float(min(p + (1 - p) * self.contents.false_rate, 1.0))
+
+    def unseen(self, n: int) -> float:
+        """About the share of n rows that might be learnt ones without being noticed."""
+        assert self.contents is not None
+        p, chance = self._most_by_chance(), self.repeats + self.contents.false_rate
+        noticed = p + ndtri(1 - _CHANCE) * np.sqrt(p * (1 - p) / max(n, 1))
+        return float(min(max((noticed - chance) / max(1 - chance, 1e-9), 0.0), 1.0))
+
+    def can_tell(self, *, by_ids: bool) -> bool:
+        """Whether rows that were learnt from would have been recognised among others."""
+        return self.repeats < _TELLING["ids" if by_ids else "contents"]
 
     def judge(self, contents: Hashes, total: int, ids: Hashes | None) -> Verdict:
         """Which rows are new; ValueError if too many of them are not, and which cannot be told."""
@@ -372,7 +413,7 @@ class SeenRows:
                 f"learnt from. What they show was found when it was fitted: leave the table out."
             )
         self._check_contents(contents[new], has_ids=ids is not None)
-        is_sure = self.repeats < _TELLING["contents" if self.ids is None or ids is None else "ids"]
+        is_sure = self.can_tell(by_ids=self.ids is not None and ids is not None)
         return Verdict(False, new, is_sure, self._note(known, is_sure))
 
     def _check_contents(self, contents: Hashes, has_ids: bool) -> None:
@@ -401,7 +442,11 @@ class SeenRows:
                 f"or of groups that it learnt from, which are no evidence."
             )
         left_out = f" but {n_known:,} that might be known by their ids" if n_known else ""
-        return f"All {n:,} rows{left_out}: none was recognised as one that the model learnt from."
+        limit = self.unseen(n)
+        but = f" (fewer than {limit:.0%} might not be)" if limit > _WORTH_TELLING else ""
+        return (
+            f"All {n:,} rows{left_out}: none was recognised as one that the model learnt from{but}."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, without the filters."""
@@ -422,7 +467,7 @@ class SeenRows:
             and _is_hash(found["top"])
             and 0 <= found["repeats"] <= 1
             and 0 <= found["n_counted"] <= found["n_rows"]
-            and found["digits"] in DIGITS
+            and 0 <= found["grid"] < len(GRIDS)
             and set(arrays) in ({"ids", "contents"}, {"contents"}, set())
             and all(a.dtype == np.uint8 and a.ndim == 1 and len(a) > 7 for a in arrays.values())
         )
@@ -472,11 +517,16 @@ class TrainingRecord:
     def __repr__(self) -> str:
         return f"TrainingRecord({self.given[0]:,} rows)"
 
-    def candidates_compared(self, rows: RowSet) -> int:
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the ids: whoever gets a pickle could guess who was in the trial."""
+        return self.__dict__ | {"ids": None}
+
+    def candidates_compared(self, rows: RowSet, *, by_ids: bool = False) -> int:
         """How many candidates the model compared on these rows; an error if it learnt from them.
 
-        Of rows that may be among those set aside, because rows look too much alike to tell, it is
-        taken that they are.
+        Also if that cannot be told, because rows look too much alike. ``by_ids``: ids were compared
+        and are new. Of rows that may be among those set aside, because rows look too much alike to
+        tell, it is taken that they are.
         """
         learnt, aside = self.learnt, self.set_aside
         if self.warning is not None:
@@ -489,10 +539,9 @@ class TrainingRecord:
             raise ValueError(
                 "the model should know the rows that it learnt from, got one that was told to "
                 "forget them, that was read from a file of save_network, or whose key is not "
-                "beside its file: whether these are new cannot be seen. If you know that they are, "
-                "certify its scores: certify(model.predict(X), y=y, treatment=t)."
+                f"beside its file: whether these are new cannot be seen. {_ASSERTED}"
             )
-        found = learnt.overlap(rows.kinds[learnt.digits])
+        found = learnt.overlap(rows.kinds[learnt.grid])
         is_own = rows.own == self.given or learnt.is_own(*rows.own)
         if is_own or found.is_more:
             share = 1.0 if is_own else found.share
@@ -503,18 +552,30 @@ class TrainingRecord:
                 f"Certify on rows that were kept apart, or fit AUUCMax(selection='certificate'), "
                 f"which keeps half of them apart."
             )
+        if aside is not None and aside.is_own(*rows.own):
+            return self.n_candidates
+        if not learnt.can_tell(by_ids=by_ids):
+            raise ValueError(
+                f"the rows should be told from those that the model learnt from, got rows that "
+                f"look too much alike: a new one equals a learnt one with a chance of "
+                f"{_percent(learnt.repeats)}. {_ASSERTED}"
+            )
         if aside is None:
             return self.n_candidates
-        known = aside.is_own(*rows.own) or aside.repeats >= _TELLING["contents"]
-        known = known or aside.overlap(rows.kinds[aside.digits]).is_more
+        known = not aside.can_tell(by_ids=False)
+        known = known or aside.overlap(rows.kinds[aside.grid]).is_more
         return self.n_candidates if known else 1
 
 
 KEY_BYTES = 16
 _PLAIN = {
-    "n_rows": int, "total": str, "repeats": float, "n_counted": int, "digits": int, "top": str,
+    "n_rows": int, "total": str, "repeats": float, "n_counted": int, "grid": int, "top": str,
     "mark": str,
 }  # fmt: skip
+_ASSERTED = (
+    "If you know that they are new, certify the scores: certify(model.predict(X), y=y, "
+    "treatment=t)."
+)
 _FORGOTTEN = (
     "The model was told to forget its rows: whether it learnt from some of these cannot be seen "
     "here. The numbers hold only if you know that they are new."

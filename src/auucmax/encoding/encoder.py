@@ -28,6 +28,7 @@ from auucmax._validation import (
 )
 from auucmax.encoding.kinds import (
     KINDS,
+    are_number_texts,
     code_counts,
     code_places,
     kind_of,
@@ -458,9 +459,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             present = series[series.notna()]
             if kind == "mixed":
                 raise unknown_kind(series)
-            if len(present):
+            if column.kind in ("number", "code") and are_number_texts(present):
+                series, kind = pd.to_numeric(series), "number"
+            elif len(present):
                 raise _other_kind(column, kind, present.iloc[0])
-            kind = "empty"
+            else:
+                kind = "empty"
         if kind == "empty":
             return np.full(len(series), -1 if column.has_levels else np.nan)
         if column.kind == "category":

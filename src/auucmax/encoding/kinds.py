@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -157,6 +157,18 @@ def code_places(values: Floats, levels: Sequence[str]) -> NDArray[np.intp]:
     return np.where(np.isnan(values), -1, found).astype(np.intp, copy=False)
 
 
+def are_number_texts(present: pd.Series) -> bool:
+    """Whether all values, of which none is missing, are texts of plain numbers.
+
+    >>> are_number_texts(pd.Series(["12", "-0.5"])), are_number_texts(pd.Series(["0012", "1"]))
+    (True, False)
+    """
+    plain = r" *-?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)? *"
+    if not len(present) or not all(isinstance(text, str) for text in present.unique()):
+        return False
+    return bool(present.astype("str").str.fullmatch(plain).all())
+
+
 def texts_of(series: pd.Series, kind: str) -> tuple[NDArray[np.intp], list[str]]:
     """Code of the text of each row (-1 where missing), and the texts.
 
@@ -209,6 +221,13 @@ _INTEGER, _LONG, _NUMBER, _DATE, _MOMENT, _ZONED, _OTHER = (1 << bit for bit in 
 # Numbers and dates as people write them: 1,5 and 1,234.00, 31/1/2024 and 1/31/2024; and those of
 # which nobody can tell, 1,234 and 1/2/2024.
 _COMMA, _GROUPED, _SOME_COMMA, _DAY_FIRST, _MONTH_FIRST, _SLASHES = (1 << b for b in range(7, 13))
+_BLANK = 1 << 13
+#: What people write where they have no number and no date, in letters of any case.
+BLANKS = (
+    "?", "-", "--", ".", "na", "n/a", "nan", "null", "none", "unknown", "missing", "#n/a", "#na",
+    "#value!", "#ref!", "#div/0!", "#name?", "#num!", "#null!",
+)  # fmt: skip
+_IS_BLANK = "lower(trim({})) IN (" + ", ".join(f"'{text}'" for text in BLANKS) + ")"
 _NUMBERS, _DATES = _INTEGER | _LONG | _NUMBER, _DATE | _MOMENT | _ZONED
 _WRITTEN = {
     "DECIMAL COMMA": (_COMMA, _INTEGER | _SOME_COMMA),
@@ -216,20 +235,22 @@ _WRITTEN = {
     "DAY FIRST": (_DAY_FIRST, _SLASHES),
     "MONTH FIRST": (_MONTH_FIRST, _SLASHES),
 }
-_CURRENCY = "[$€£¥]"
-_BEFORE, _AFTER = f"-?{_CURRENCY}? ?-?", f" ?{_CURRENCY}?"
+_CURRENCY = "[$€£¥%]"  # or per cent
+_BEFORE, _AFTER = "-?[$€£¥]? ?-?", f" ?{_CURRENCY}?"
 #: SQL of a text of each of these as a value.
 WRITTEN_AS = {
     "DECIMAL COMMA": f"CAST(replace(regexp_replace({{}}, '{_CURRENCY}|[ .]', '', 'g'), ',', '.') "
     f"AS DOUBLE)",
     "GROUPED NUMBER": f"CAST(regexp_replace({{}}, '{_CURRENCY}|[ ,]', '', 'g') AS DOUBLE)",
-    "DAY FIRST": "CAST(strptime(regexp_replace({}, '[.-]', '/', 'g'), '%d/%m/%Y') AS DATE)",
-    "MONTH FIRST": "CAST(strptime(regexp_replace({}, '[.-]', '/', 'g'), '%m/%d/%Y') AS DATE)",
+    "DAY FIRST": "CAST(strptime(regexp_replace({}, '[.-]', '/', 'g'), "
+    "['%d/%m/%y', '%d/%m/%Y']) AS DATE)",
+    "MONTH FIRST": "CAST(strptime(regexp_replace({}, '[.-]', '/', 'g'), "
+    "['%m/%d/%y', '%m/%d/%Y']) AS DATE)",
 }
 #: What is said of a column that is read so.
 WRITTEN_WORDS = {
     "DECIMAL COMMA": "numbers with decimal commas",
-    "GROUPED NUMBER": "numbers with commas between thousands, or with a currency",
+    "GROUPED NUMBER": "numbers with commas between thousands, or with a currency or %",
     "DAY FIRST": "dates with the day first",
     "MONTH FIRST": "dates with the month first",
 }
@@ -243,12 +264,13 @@ KINDS_BY_DECIMAL = {
 #: Types of JSON fields that are read as texts, and what these may turn out to be.
 JSON_KINDS = {
     "DOUBLE": _NUMBERS, "HUGEINT": _NUMBERS, "UBIGINT": _NUMBERS,
-    "VARCHAR": _DATES, "DATE": _DATES, "TIMESTAMP": _DATES, ZONE_TYPE: _DATES,
+    "VARCHAR": ANY_KIND, "DATE": _DATES, "TIMESTAMP": _DATES, ZONE_TYPE: _DATES,
     "TIMESTAMP_NS": _DATES, "TIME": 0, "UUID": 0, "JSON": 0,
 }  # fmt: skip
 # Which of these forms a text has, if any.
 _KIND_OF_WRITTEN = rf"""CASE
-    WHEN regexp_full_match(value, '[0-9]{{1,2}}([/.-])[0-9]{{1,2}}[/.-][0-9]{{4}}') THEN CASE
+    WHEN regexp_full_match(value, '[0-9]{{1,2}}[/.-][0-9]{{1,2}}[/.-][0-9]{{4}}')
+        OR regexp_full_match(value, '[0-9]{{1,2}}/[0-9]{{1,2}}/[0-9]{{2}}') THEN CASE
         WHEN try_strptime(regexp_replace(value, '[.-]', '/', 'g'), '%m/%d/%Y') IS NULL
         THEN CASE WHEN try_strptime(regexp_replace(value, '[.-]', '/', 'g'), '%d/%m/%Y') IS NULL
             THEN {_OTHER} ELSE {_DAY_FIRST} END
@@ -280,7 +302,8 @@ _KIND_OF_TEXT = rf"""CASE
     %s
     WHEN regexp_full_match(value, ' *-?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)? *')
         THEN CASE WHEN isfinite(TRY_CAST(value AS DOUBLE)) THEN {_NUMBER} ELSE {_OTHER} END
-    WHEN NOT regexp_matches(value, '^{_BEFORE}\d') THEN {_OTHER}
+    WHEN NOT regexp_matches(value, '^{_BEFORE}\d')
+        THEN CASE WHEN {_IS_BLANK.format("value")} THEN {_BLANK} ELSE {_OTHER} END
     WHEN NOT regexp_matches(value, '^{_DAY}') THEN {_KIND_OF_WRITTEN}
     WHEN regexp_full_match(value, '{_DAY}')
         THEN CASE WHEN TRY_CAST(value AS DATE) IS NULL THEN {_OTHER} ELSE {_DATE} END
@@ -292,13 +315,64 @@ _KIND_OF_TEXT = rf"""CASE
 
 
 def kinds_of_columns(decimal: str | None = None) -> str:
-    """SQL of the kinds of texts that each column of ``cells`` has; the decimal sign, if known."""
-    # One expression for all cells, without the missing ones: one a column takes long to prepare.
-    kind = _KIND_OF_TEXT.replace("%s", _NUMBER_BY_DECIMAL[decimal])
-    return f"""
-        SELECT name, bit_or({kind})
-        FROM (UNPIVOT cells ON COLUMNS(*) INTO NAME name VALUE value) GROUP BY name
+    """SQL of the kinds of texts that each column of ``cells`` has; the decimal sign, if known.
+
+    Beside the kinds: how many texts there are, how many stand for none, how many are of no kind.
     """
+    # One expression for all cells, without the missing ones: one a column takes long to prepare.
+    return f"""
+        SELECT name, bit_or(kind), count(*), count(*) FILTER (kind = {_BLANK}),
+            count(*) FILTER (kind = {_OTHER})
+        FROM (SELECT name, {kind_of_cell(decimal)} AS kind
+              FROM (UNPIVOT cells ON COLUMNS(*) INTO NAME name VALUE value))
+        GROUP BY name
+    """
+
+
+def kind_of_cell(decimal: str | None = None) -> str:
+    """SQL of the kind of the text ``value``."""
+    return _KIND_OF_TEXT.replace("%s", _NUMBER_BY_DECIMAL[decimal])
+
+
+class TextKinds(NamedTuple):
+    """The kinds of texts of a column: all together, how many, how many blanks and others.
+
+    >>> TextKinds(_NUMBER | _BLANK, 100, 3, 0).has_blanks
+    True
+    """
+
+    kinds: int = 0
+    n: int = 0
+    n_blank: int = 0
+    n_other: int = 0
+
+    @property
+    def decided(self) -> int:
+        """The kinds that decide; where as many are blank as not, a blank is a text."""
+        if not self.has_blanks:
+            return self.kinds & ~_BLANK | (_OTHER if self.kinds & _BLANK else 0)
+        return self.kinds & ~_BLANK
+
+    @property
+    def has_blanks(self) -> bool:
+        """Whether some texts stand for no value, and not too many."""
+        return 0 < self.n_blank < self.n - self.n_blank
+
+    @property
+    def is_nearly_one(self) -> bool:
+        """Whether most, but not all, texts are numbers or dates."""
+        wrong = self.n_other + (0 if self.has_blanks else self.n_blank)
+        return 0 < wrong < _FEW_OTHERS * self.n
+
+
+def without_blanks(column: str) -> str:
+    """SQL of a column of texts in which those that stand for no value are missing."""
+    return f"(CASE WHEN {_IS_BLANK.format(column)} THEN NULL ELSE {column} END)"
+
+
+_FEW_OTHERS = 0.1  # of the texts of a column: as many may be slips
+OTHER_KINDS = _BLANK | _OTHER  #: of texts that are neither numbers nor dates
+PLAIN_DIGITS = _INTEGER | _LONG
 
 
 def is_unclear(kinds: int) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from auucmax._json import short
+from auucmax.trial_model.evidence import provided
 
 
 def short_list(names: Iterable[object], most: int = 5) -> str:
@@ -96,7 +97,7 @@ def _of_rows(summary: Summary, found: Found) -> None:
         found["note"]["independence"] = (
             "Intervals take the rows as independent. If several rows belong to one household or "
             "shop, or treating one person changes another's outcome, they are too narrow: pass "
-            "groups, and randomise groups."
+            "groups=, and randomise groups."
         )
     elif min(rows["groups_treated"], rows["groups_control"]) < FEW_GROUPS:
         found["caution"]["few groups"] = (
@@ -227,9 +228,13 @@ def effect_sentence(summary: Summary) -> str:
 
 def headline_sentence(summary: Summary) -> str:
     """What treating the top share gives, as a share of the whole effect where there is one."""
-    head, effect = summary["headline"], summary["effect"]
     if summary["failed_check"] is not None:
         return str(summary["failed_check"])
+    return provided(_headline(summary), summary["randomisation"])
+
+
+def _headline(summary: Summary) -> str:
+    head, effect = summary["headline"], summary["effect"]
     who = f"Treating the {head['share']:.0%} of people with the highest scores"
     if head["ratio"] is not None:
         return (

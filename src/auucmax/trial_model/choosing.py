@@ -15,7 +15,7 @@ from auucmax.targeting import Plan, PlanRow, Selection, top_share, within_budget
 from auucmax.targeting.calibration import scaled_to_gain
 from auucmax.targeting.planning import EVERY_PERCENT
 from auucmax.targeting.policy import check_money
-from auucmax.trial_model.evidence import Evidence
+from auucmax.trial_model.evidence import Evidence, provided
 from auucmax.trial_model.model import TrialModel
 
 _PROFITS = ("profit", "profit_lower", "profit_upper")
@@ -38,9 +38,11 @@ class Targeting:
     unknown : why the gain is unknown, in a sentence; None if it is known.
     failed_check : why the trial of the model is none; None if it passed its check.
     cost, value : as they were given.
-    is_own : the people are those of the trial itself, all of them and nobody else, as the outcomes
-        in the table tell, and the gain is known: uplifts are scaled to add up to it.
+    is_own : the people are those of the trial itself, all of them and nobody else, with outcomes or
+        without, and the gain is known: uplifts are scaled to add up to it.
     nobody : why nobody is treated, in a sentence; None if somebody is.
+    proviso : on which condition the expected gain holds, if the check of the trial leaves a
+        question open; otherwise None.
     """
 
     people: pd.DataFrame
@@ -53,6 +55,7 @@ class Targeting:
     value: float | None = None
     is_own: bool = False
     nobody: str | None = None
+    proviso: str | None = None
 
     def chosen(self) -> pd.DataFrame:
         """The people to treat alone."""
@@ -102,6 +105,7 @@ class Targeting:
             "of_uplift": self.of_uplift,
             "is_own": self.is_own,
             "nobody": self.nobody,
+            "proviso": self.proviso,
             "plan": plan | {"cost": self.cost, "value": self.value},
         }
 
@@ -196,6 +200,7 @@ def target(
         value=value,
         is_own=is_own,
         nobody=None if selection.n_treated else _nobody(len(score), share, budget, cost),
+        proviso=_proviso(model.evidence),
     )
 
 
@@ -231,6 +236,12 @@ def check_policy(
             "whom to treat should be said by a share, by a budget with its cost, or by cost and "
             "value; got none of them. Pass share=0.3, for example."
         )
+
+
+def _proviso(evidence: Evidence) -> str | None:
+    sentence = "The expected gain is that of the trial."
+    found = provided(sentence, evidence["randomisation"])
+    return None if found == sentence else found
 
 
 def _too_few(evidence: Evidence, share: float) -> str:

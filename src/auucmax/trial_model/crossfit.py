@@ -19,7 +19,7 @@ from auucmax._json import short
 from auucmax._progress import track
 from auucmax._validation import Bools, Floats
 from auucmax.data import RandomisationReport
-from auucmax.data.hashing import DIGITS, content_hashes, row_total
+from auucmax.data.hashing import FINEST, GRIDS, content_hashes, row_total
 from auucmax.data.pieces import PiecedTable, sampled
 from auucmax.data.table_errors import TableError, changed_message
 from auucmax.encoding import TableEncoder
@@ -43,7 +43,7 @@ class Fitted(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """Scores (n,) of all rows, hashes of their contents by digits, the sum of the hashes of whole
+    """Scores (n,) of all rows, hashes of their contents by grid, the sum of the hashes of whole
     rows, and the standard deviations of the encoded features (p,)."""
 
     score: Floats
@@ -152,7 +152,7 @@ class TableRows:
 
     def scored(self, encode: Encode, estimator: Any) -> Scored:
         """Scores of all rows by a model, and what a later look at rows is compared with."""
-        scores, contents = [], {number: list[Hashes]() for number in DIGITS}
+        scores, contents = [], {number: list[Hashes]() for number in range(len(GRIDS))}
         total = 0
         centre: Any = None
         sums: Any = 0.0
@@ -161,7 +161,7 @@ class TableRows:
             scores.append(np.asarray(estimator.predict(X), dtype=np.float64))
             for number, hashes in content_hashes(X).items():
                 contents[number].append(hashes)
-            total += row_total(contents[DIGITS[-1]][-1], y, treated)
+            total += row_total(contents[FINEST][-1], y, treated)
             centre = X[:1] if centre is None else centre  # keeps the squares from cancelling
             with np.errstate(over="ignore", invalid="ignore"):
                 sums += np.array([(X - centre).sum(axis=0), ((X - centre) ** 2).sum(axis=0)])

@@ -275,7 +275,7 @@ def evidence_of(
     folds: dict[str, Any] = {"level": level, "cross_fitted": cross_fitted}
     band = levels.band(grid, random_state=random_state, **folds)
     binary = is_binary(y)
-    failed = failed_check(randomisation)
+    failed, check = failed_check(randomisation), describe_randomisation(randomisation)
     found = {
         "failed_check": failed,
         "level": level,
@@ -298,8 +298,8 @@ def evidence_of(
         ],
         "certificate": None
         if certificate is None or failed
-        else asdict(certificate) | {"text": str(certificate)},
-        "randomisation": describe_randomisation(randomisation),
+        else asdict(certificate) | {"text": provided(str(certificate), check)},
+        "randomisation": check,
         "doubt": None,
         "notes": [],
     }  # fmt: skip
@@ -361,6 +361,23 @@ def describe_randomisation(report: RandomisationReport | None) -> dict[str, Any]
         ]
         found[name] = kept[:MOST_DIFFERENCES]
     return dict(plain(found))
+
+
+def provided(sentence: str, check: Mapping[str, Any] | None) -> str:
+    """A sentence, with the condition in front that a question of the check leaves open.
+
+    >>> provided("It gains.", {"doubts": [{"feature": "clicks"}]})
+    'Provided that clicks was known before treatment: it gains.'
+    """
+    doubts = [] if check is None else check["doubts"]
+    names = list(dict.fromkeys(doubt["feature"] for doubt in doubts))
+    if not names:
+        return sentence
+    were = "was" if len(names) == 1 else "were"
+    return (
+        f"Provided that {', '.join(names)} {were} known before treatment: "
+        f"{sentence[:1].lower()}{sentence[1:]}"
+    )
 
 
 def failed_check(report: RandomisationReport | None) -> str | None:
@@ -585,7 +602,7 @@ _FACTS: dict[str, Any] = {
     "certificate": (None, {"text": str, "gain_lower_bound": float, ...: ...}),
     "randomisation": (None, {
         "ok": bool, "stops": bool, "verdict": str, "advice": [str], "alpha": float,
-        "notes": [str],
+        "notes": [str], "doubts": [{"feature": str, ...: ...}],
         "tests": [{"name": str, "arm": str, "adjusted_p_value": float, "detail": str, ...: ...}],
         ...: ...,
     }),

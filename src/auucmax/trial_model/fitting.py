@@ -57,7 +57,7 @@ from auucmax.trial_model.evidence import (
     linear_weights,
 )
 from auucmax.trial_model.model import TrialModel, certified
-from auucmax.trial_model.rows import name_columns
+from auucmax.trial_model.rows import name_columns, quantity_columns
 
 
 def with_rivals(
@@ -131,6 +131,7 @@ RIVALS = {"auto": ("response", "tm", "auucmax")}
 _PILOT_ROWS = 20_000  # of a fit by which its time is told
 _MARGIN = 1.3  # what evidence, rivals and chance take beside
 LEAST_TREE_ROWS = 5_000  #: however little time there is
+MOSTLY = 0.5  #: of the rows, with a level that has no feature of its own, is told
 DRIVER_SHARE = 0.3  #: whom the kept description of the top is about
 
 
@@ -297,8 +298,8 @@ def _seen(rows: TableRows, found: _Found, forget: bool) -> SeenRows:
     """What the model remembers of its rows."""
     learnt, passed = ~found.held_out, found.passed
     kinds = {
-        digits: Kinds.of(hashes[learnt], rows.treated[learnt])
-        for digits, hashes in passed.contents.items()
+        grid: Kinds.of(hashes[learnt], rows.treated[learnt])
+        for grid, hashes in passed.contents.items()
     }
     ids = None if rows.names is None else rows.names[learnt]
     own = RowSet(len(rows.y), passed.total, kinds)
@@ -328,6 +329,12 @@ def _summary(rows: TableRows, recipe: Recipe, found: _Found) -> dict[str, Any]:
             "terms": len(encoder.terms_),
             "dropped": dict(encoder.dropped_),
             "codes": encoder.code_columns,
+            "quantities": quantity_columns(rows.sample, rows.columns),
+            "rare_levels": {
+                column.name: column.other_share
+                for column in encoder.columns_
+                if column.other_share > MOSTLY
+            },
         },
     }
 
@@ -522,6 +529,8 @@ def _collected() -> Iterator[list[str]]:
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        # Rows of other folds of a column of many rare levels: the summary tells of these.
+        warnings.filterwarnings("ignore", message=".*should mostly hold levels of training")
         yield messages
         own = [w for w in caught if issubclass(w.category, UserWarning)]
         messages.extend(dict.fromkeys(str(w.message) for w in own))

@@ -10,13 +10,15 @@ import pandas as pd
 
 from auucmax._validation import Floats
 from auucmax.bounds import Certificate, certify
-from auucmax.data.pieces import PiecedTable
+from auucmax.data.hashing import content_hashes
+from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.data.seen import SeenRows, TrainingRecord
 from auucmax.encoding import TableEncoder
+from auucmax.encoding.encoder import text_names
 from auucmax.targeting import Calibration
 from auucmax.trial_model.crossfit import Recipe, Scored, TableRows
 from auucmax.trial_model.evidence import Evidence, Judged, describe_drivers, evidence_of
-from auucmax.trial_model.rows import ColumnNames
+from auucmax.trial_model.rows import ColumnNames, Hashes, id_texts
 
 
 def certified(rows: Judged, n_candidates: int = 1) -> Certificate:
@@ -99,7 +101,7 @@ class TrialModel:
         """
         rows = TableRows(table, self.columns, self.recipe.key)
         score, contents, total, _ = self._scored(rows)
-        verdict = self.seen.judge(contents[self.seen.digits], total, rows.names)
+        verdict = self.seen.judge(contents[self.seen.grid], total, rows.names)
         if verdict.is_own:
             return self.evidence
         rows.sample.check_copies(self.columns)
@@ -147,15 +149,35 @@ class TrialModel:
         return rows
 
     def is_own(self, table: pd.DataFrame | PiecedTable) -> bool:
-        """Whether a table holds the rows of the fit, outcomes included, and no others."""
+        """Whether a table holds the people of the fit, and no others; it may lack their outcomes.
+
+        Without outcomes they are known by their ids, or by their features if these tell people
+        apart, if the model learnt from all of them.
+        """
         n_rows = table.n_rows if isinstance(table, PiecedTable) else len(table)
         if n_rows != self.seen.n_rows:  # told without reading it
             return False
+        if not isinstance(table, PiecedTable):
+            table = text_names(table)
         try:
+            if not {self.columns.treatment, self.columns.outcome} <= set(table.columns):
+                return self._holds_people_of_the_fit(table)
             self.own_rows(table)
         except ValueError:
             return False
         return True
+
+    def _holds_people_of_the_fit(self, table: pd.DataFrame | PiecedTable) -> bool:
+        id, contents, ids = self.columns.id, list[Hashes](), list[Hashes]()
+        wanted = [column.name for column in self.encoder.columns_]
+        if id is not None and self.columns.groups is None and id in table.columns:
+            wanted.append(id)
+        for piece in pieces_of(table, wanted):
+            contents.append(content_hashes(self.encoder.transform(piece))[self.seen.grid])
+            if id in wanted:
+                texts = id_texts(piece[id], f"the id {id!r}")
+                ids.append(pd.util.hash_array(texts, hash_key=self.recipe.key))
+        return self.seen.holds_all(np.concatenate(contents), np.concatenate(ids) if ids else None)
 
     def _scored(self, rows: TableRows) -> Scored:
         return rows.scored(self.encoder.transform, self.estimator)

@@ -24,11 +24,11 @@ from auucmax._validation import (
 )
 from auucmax.data import RandomisationReport, Trial, check_randomisation
 from auucmax.data.balance import equal_shares
-from auucmax.data.hashing import DIGITS, content_hashes, numbers_for
+from auucmax.data.hashing import FINEST, content_hashes, numbers_for
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.data.seen import Kinds
 from auucmax.encoding.encoder import TableEncoder, text_names
-from auucmax.encoding.kinds import code_counts, kind_of, numbers_of
+from auucmax.encoding.kinds import MOST_CODES, code_counts, kind_of, numbers_of
 from auucmax.encoding.texts import arm_text, outcome_numbers
 
 _FEWEST_NAMED = 100  # rows, below which numbers of a feature may all differ by chance
@@ -332,7 +332,7 @@ class TrialRows(NamedTuple):
         if all_columns:
             names += [name for name in columns.ignored if not _names_rows(self.frame[name])]
         features = self.frame[names][some]
-        hashes = content_hashes(numbers_for(features))[DIGITS[-1]]
+        hashes = content_hashes(numbers_for(features))[FINEST]
         kinds = Kinds.of(hashes, self.treated[some])
         if not kinds.are_together:
             return
@@ -401,6 +401,28 @@ def code_columns(rows: TrialRows, columns: ColumnNames) -> list[str]:
                 numbers = numbers_of(column, "number")
                 if code_counts(numbers[~np.isnan(numbers)], fewest) is not None:
                     found.append(name)
+    return found
+
+
+_FEW_VALUES = 1000  # different whole numbers that may be codes all the same
+_ROWS_EACH = 10
+
+
+def quantity_columns(rows: TrialRows, columns: ColumnNames) -> list[str]:
+    """Features of some whole numbers that repeat, as of a zip code, and are taken for quantities.
+
+    A user who knows that they are codes can say so.
+    """
+    found = []
+    for name in columns.features:
+        column = rows.frame[name]
+        if name in (*columns.categorical, *columns.numeric) or column.dtype.kind not in "iuf":
+            continue
+        values = column.dropna().unique()
+        if MOST_CODES < len(values) <= min(_FEW_VALUES, len(column) / _ROWS_EACH) and bool(
+            (values == np.rint(values)).all()
+        ):
+            found.append(name)
     return found
 
 
