@@ -197,7 +197,7 @@ def array_of(name: str, content: bytes) -> NDArray[Any]:
     return array
 
 
-def check_names(what: str, found: set[str], expected: set[str]) -> None:
+def check_same_names(what: str, found: set[str], expected: set[str]) -> None:
     """ValueError that lists the names which only one of two sets has."""
     if found != expected:
         raise ValueError(f"its {what} differ in {', '.join(sorted(found ^ expected))[:100]}")

@@ -29,7 +29,7 @@ from scipy.special import logsumexp
 
 from auucmax._progress import track
 from auucmax._validation import Bools, Floats, check_level, check_whole
-from auucmax.bounds.blocks import CENTRES, BlockDesign, Units, block_size, deal, n_dealings_of
+from auucmax.bounds.blocks import CENTRES, BlockDesign, DealtUnits, block_size, deal, n_dealings_of
 from auucmax.bounds.bound import LowerBound
 from auucmax.evaluation.bins import BinnedLevels
 
@@ -49,7 +49,7 @@ class BetRows(NamedTuple):
 
     ranks: NDArray[np.int32]
     residual: Floats
-    units: Units
+    units: DealtUnits
     mixed: Bools | None = None
 
 
@@ -257,7 +257,7 @@ def _bet_rows(counts: NDArray[np.int64], mixed: Bools | None) -> BetRows:
     outcomes = [np.repeat([0.0, 1.0], arm.sum(axis=1)) for arm in arms]
     residual = np.concatenate(outcomes)
     return BetRows(
-        ranks[None], residual, Units.of(np.arange(len(residual)) < len(outcomes[0])), mixed
+        ranks[None], residual, DealtUnits.of(np.arange(len(residual)) < len(outcomes[0])), mixed
     )
 
 

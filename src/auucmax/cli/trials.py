@@ -46,7 +46,9 @@ def read_rows(source: Source) -> pd.DataFrame | PiecedTable:
     return table
 
 
-def some_rows(table: pd.DataFrame | PiecedTable, columns: list[str] | None = None) -> pd.DataFrame:
+def enough_rows(
+    table: pd.DataFrame | PiecedTable, columns: list[str] | None = None
+) -> pd.DataFrame:
     """All rows of a table in memory; of another, as many as are enough, which is said."""
     from auucmax.data.pieces import PiecedTable
 
@@ -117,7 +119,7 @@ def read_arms(
     """
     from auucmax.trial_model import name_columns, trial_rows
 
-    frame = some_rows(read_rows(source))
+    frame = enough_rows(read_rows(source))
     columns = name_columns(frame, **column_options(frame, **named))
     rows = trial_rows(frame, columns)
     try:

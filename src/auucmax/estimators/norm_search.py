@@ -27,7 +27,7 @@ from auucmax.estimators.learning_rows import FOLD_BINS, Fold, LearningRows, cell
 from auucmax.estimators.scaling import Scaling
 from auucmax.pairs import PairObjective, StreamedObjective, Surrogate, TooManyBinsError, s_poly
 from auucmax.rows import ArrayRows, Question, ask, together
-from auucmax.selection import Selection, best_over_folds, choose_by_bound, choose_by_held_out
+from auucmax.selection import BestCandidate, best_over_folds, choose_by_bound, choose_by_held_out
 from auucmax.solvers import (
     TOLERANCE,
     Answer,
@@ -306,7 +306,7 @@ class NormSearch:
         grid = self._grid(top)
         candidates = yield from self.path.fit(rows, grid, top)
         if len(grid) == 1 and self.selection is None:  # nothing to choose: spare the sort
-            table = _path_table(candidates, [None], Selection(0, [{}]))
+            table = _path_table(candidates, [None], BestCandidate(0, [{}]))
             return Choice(candidates[0], None, table, top)
         bounds, judged, held = yield from together(
             self._paper_bounds(candidates, rows),
@@ -320,7 +320,7 @@ class NormSearch:
         elif by_folds:
             selection = best_over_folds(judged)
         elif len(grid) == 1:
-            selection = Selection(0, [{}])
+            selection = BestCandidate(0, [{}])
         else:
             selection = choose_by_bound(bounds, lambda bound: {"bound": bound.lower})
         best = selection.best
@@ -390,7 +390,7 @@ def _nothing() -> Question[None]:
 
 
 def _path_table(
-    candidates: Sequence[Candidate], bounds: Sequence[LowerBound | None], selection: Selection
+    candidates: Sequence[Candidate], bounds: Sequence[LowerBound | None], selection: BestCandidate
 ) -> pd.DataFrame:
     """A row for each candidate: what it is, what it reached, and what it was chosen by."""
     table = [

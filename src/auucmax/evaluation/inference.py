@@ -325,7 +325,7 @@ def row_terms(ranked: RankedRows, ranking: str) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True)
-class Units:
+class ClusterUnits:
     """Clusters of rows, which are independent of each other; a row may be one of its own.
 
     ``degrees`` of freedom: one less than the clusters of the rarer arm. A cluster may lie in one
@@ -337,7 +337,7 @@ class Units:
     counts: dict[bool, int]  # clusters with rows of the arm
 
     @classmethod
-    def of(cls, treated: Bools, clusters: Clusters | None) -> Units:
+    def of(cls, treated: Bools, clusters: Clusters | None) -> ClusterUnits:
         # Without clusters every row is its own.
         members = np.arange(len(treated)) if clusters is None else clusters
         counts = {arm: len(touched_by(members[treated == arm])) for arm in (True, False)}
@@ -412,7 +412,7 @@ class Units:
 
 
 def support_of(
-    ranked: RankedRows, units: Units | None, responds: Bools | None, *, binary: bool
+    ranked: RankedRows, units: ClusterUnits | None, responds: Bools | None, *, binary: bool
 ) -> Support:
     """What intervals of sorted rows can rest on; ``responds`` where y is adjusted by a model."""
     own = ranked.arm_rows(False), ranked.arm_rows(True)

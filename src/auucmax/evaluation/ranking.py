@@ -126,7 +126,7 @@ def _compare_whole(score: Floats, order: Indices, near: Bools) -> Bools:
 
 
 def blocks(n_rows: int) -> Iterator[slice]:
-    """Stretches of rows that fit the cache, so that intermediate results stay there."""
+    """Blocks of rows that fit the cache, so that intermediate results stay there."""
     for start in range(0, n_rows, _BLOCK):
         yield slice(start, min(start + _BLOCK, n_rows))
 

@@ -22,11 +22,11 @@ def check_frame(
 ) -> tuple[str, ...]:
     """The feature columns: those named, or all others; all are there, and have one role each."""
     chosen = feature_columns(features, treatment, outcome, frame.columns, NAME)
-    check_names(frame, [*chosen, treatment, outcome])
+    check_told_apart(frame, [*chosen, treatment, outcome])
     return chosen
 
 
-def check_names(frame: DataFrame, names: Sequence[str]) -> None:
+def check_told_apart(frame: DataFrame, names: Sequence[str]) -> None:
     """TableError if Spark could not tell which columns are meant: after a join, say."""
     as_spark = _spelling(frame)
     times = Counter(map(as_spark, frame.columns))

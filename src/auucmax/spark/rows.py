@@ -36,7 +36,7 @@ _SCHEMA = "branch bigint, part bigint, summary binary"
 
 
 @dataclass(frozen=True)
-class TableRows:
+class PartitionRows:
     """Rows of columns: of numbers as they are, or, if ``raw`` names some, frames of these."""
 
     of_arms: ArrowColumns
@@ -132,7 +132,7 @@ class SparkRows(Rows):
 
     max_bytes = MAX_BYTES
 
-    def __init__(self, frame: DataFrame, reading: TableRows | PackedRows) -> None:
+    def __init__(self, frame: DataFrame, reading: PartitionRows | PackedRows) -> None:
         # A column may be asked for twice: a score that is evaluated as the outcome of itself, say.
         columns = dict.fromkeys(reading.columns)
         self.frame, self.reading = frame.select(*map(quoted, columns)), reading
@@ -154,7 +154,7 @@ class SparkRows(Rows):
         """Rows with features that are numbers; arguments as in :func:`fit`."""
         features = check_frame(frame, features, treatment, outcome)
         columns = arrow_columns(frame, features, treatment, outcome, treated, control)
-        return cls(frame, TableRows(columns))
+        return cls(frame, PartitionRows(columns))
 
     def cached(self) -> AbstractContextManager[Rows]:
         """The same rows, packed and kept in the executors' memory (or disks) meanwhile."""
@@ -269,7 +269,7 @@ class _PackingRows(SparkRows):
 
 def _summarise(
     batches: Iterator[Any],
-    reading: TableRows | PackedRows,
+    reading: PartitionRows | PackedRows,
     steps: tuple[Step, ...],
     summaries: Sequence[Summary],
     branch: int,

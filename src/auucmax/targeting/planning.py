@@ -188,7 +188,7 @@ class ScoreQuantiles:
         )
 
     def _line(self) -> tuple[Floats, Floats]:
-        """Shares that increase and their scores: a level of several people is a flat stretch."""
+        """Shares that increase and their scores: a level of several people is a flat part."""
         return np.column_stack([self.above, self.reach]).ravel(), np.repeat(self.score, 2)
 
 

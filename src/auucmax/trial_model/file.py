@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from auucmax import estimators
-from auucmax._archive import ArchiveFormat, check_names
+from auucmax._archive import ArchiveFormat, check_same_names
 from auucmax._files import whole_file
 from auucmax._json import read
 from auucmax._version import __version__
@@ -192,7 +192,7 @@ def load_model(path: str | os.PathLike[str]) -> TrialModel:
 
 
 def _restored(header: Mapping[str, Any], members: dict[str, Any]) -> TrialModel:
-    check_names("fields", set(header), _HEADER)
+    check_same_names("fields", set(header), _HEADER)
     recipe = _recipe(header["recipe"])
     read({...: ...}, header["summary"], "its summary")
     encoder = TableEncoder.from_dict(header["encoder"])

@@ -350,7 +350,7 @@ def joined(pieces: list[TrialRows]) -> TrialRows:
     )
 
 
-def check_rows(
+def check_trial_rows(
     rows: TrialRows,
     columns: ColumnNames,
     treated: Bools | None = None,
