@@ -8,7 +8,7 @@ _ADDRESS = r"[A-Za-z][\w+.-]*://[^\s:@/'\"]*"  # up to the user
 
 
 def visible(text: str) -> str:
-    """Without the control characters by which a text from a file could steer a terminal.
+    """The text without the control characters by which a file could steer a terminal.
 
     >>> visible("fine\x1b[2J")
     'fine�[2J'

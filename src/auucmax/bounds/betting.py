@@ -273,7 +273,7 @@ class Game:
     def _fixed(
         self, level: float, n_dealings: int, random_state: int
     ) -> tuple[dict[int, float], float]:
-        """The same, by bets of one size."""
+        """Bounds by target from bets of one size, and what was taken off the residuals."""
         first, then = np.random.SeedSequence(random_state).spawn(2)
         units = self.units.shuffled(first)
         n_pilot = pilot_rows(len(units.treated), len(units.control))

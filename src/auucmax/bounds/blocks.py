@@ -69,7 +69,7 @@ class DealtUnits(NamedTuple):
         return cls(np.flatnonzero(n_treated), np.flatnonzero(n_treated == 0), starts, members)
 
     def shuffled(self, seed: np.random.SeedSequence) -> DealtUnits:
-        """The same units; which of them come first, and form the pilot, is drawn once."""
+        """The units in random order: the first of each arm form the pilot of every dealing."""
         rng = np.random.default_rng(seed)
         return self._replace(
             treated=rng.permutation(self.treated), control=rng.permutation(self.control)

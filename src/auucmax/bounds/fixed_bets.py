@@ -229,7 +229,7 @@ def _counts(histogram: BinnedLevels) -> NDArray[np.int64]:
 def _pilot_of(
     counts: NDArray[np.int64], rng: np.random.Generator
 ) -> tuple[Pilot, NDArray[np.int64]]:
-    """What rows drawn at random show, and the counts of the others."""
+    """Draw the rows of the pilot; return what they show, and the counts of the other rows."""
     control, treated = counts.sum(axis=(1, 2)).tolist()
     taken = _draw(counts, pilot_rows(treated, control)[::-1], rng)
     rows = _bet_rows(taken, None)
@@ -240,7 +240,7 @@ def _pilot_of(
 def _draw(
     counts: NDArray[np.int64], sizes: Sequence[int], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """So many rows of each arm at random, without replacement."""
+    """Draw so many rows of each arm at random, without replacement; counts as those given."""
     return np.array(
         [
             rng.multivariate_hypergeometric(arm.ravel(), int(size), method="marginals")

@@ -49,7 +49,7 @@ def read_rows(source: Source) -> pd.DataFrame | PiecedTable:
 def enough_rows(
     table: pd.DataFrame | PiecedTable, columns: list[str] | None = None
 ) -> pd.DataFrame:
-    """All rows of a table in memory; of another, as many as are enough, which is said."""
+    """All rows of a table in memory; of one in pieces a sample that is enough, and a note of it."""
     from auucmax.data.pieces import PiecedTable
 
     if not isinstance(table, PiecedTable):
@@ -81,7 +81,7 @@ def check_decided(
     numeric: Sequence[str] | None = None,
     **named: str | bool | None,
 ) -> None:
-    """Options that say what a model knows already must say the same."""
+    """Raise a ValueError if options say something else than what a model knows already."""
     from auucmax._validation import listed
     from auucmax.encoding.texts import arm_text
 
@@ -151,7 +151,7 @@ def column_options(
 
 
 def _check_parts(named: dict[str, Any]) -> None:
-    """One column cannot say who was treated and what came of it."""
+    """Raise a ValueError if one column is to say both who was treated and what came of it."""
     given = {f"--{part}": named.get(part) for part in ("treatment", "outcome", "id")}
     columns = [column for column in given.values() if column is not None]
     if twice := {column for column in columns if columns.count(column) > 1}:

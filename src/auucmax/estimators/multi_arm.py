@@ -388,7 +388,7 @@ class MultiArm(UpliftEstimator):
 
 
 class _Scale(NamedTuple):
-    """From scores of an arm to effects."""
+    """A line from the scores of an arm to effects, so that arms can be compared."""
 
     effect: float
     gain: float

@@ -149,7 +149,7 @@ class LinearPath:
         return [self._candidate(solution, None, seconds) for solution in solutions]
 
     def _smaller(self, rows: LearningRows, radius: float, top: TopFit) -> Question[BallSolution]:
-        """From the minimiser over a larger ball; itself, if it lies inside."""
+        """The minimiser over a smaller ball, started from that over the largest."""
         if top.solution.radius == radius:
             return top.solution
         if top.solution.converged and top.solution.is_inside(radius):
@@ -255,7 +255,7 @@ class _Rescaled:
         return self.objective.level
 
     def answer(self, w: Floats, hessian: bool = False) -> Question[Answer]:
-        """What a solver asks for at a point."""
+        """Value, gradient and perhaps Hessian in w: what a solver asks for at a point."""
         try:
             value, gradient, bend = yield from self.objective.reply(w * self.factor, hessian)
         except TooManyBinsError:
@@ -265,7 +265,7 @@ class _Rescaled:
         return Answer(value, gradient * self.factor, bend)
 
     def answers(self, asking: Solver) -> Question[BallSolution]:
-        """What a solver comes to that is answered."""
+        """Run a solver to its solution, answering each point that it asks for."""
         return relay(asking, lambda asked: self.answer(*asked))
 
 
@@ -328,7 +328,10 @@ class NormSearch:
         return Choice(candidates[best], bounds[best], table, top)
 
     def _top(self, rows: LearningRows) -> Question[TopFit | None]:
-        """None where it would be of no use: of the first candidate nothing follows for others."""
+        """The fit over the largest ball, where others start from it or norms are parts of its own.
+
+        None where neither is so: without convexity no candidate is a start for another.
+        """
         convex = self.path.surrogate.convex and self.path.solver != "adam"
         if not (convex or self.relative):
             return None
@@ -366,7 +369,7 @@ class NormSearch:
 
 
 def warn_of_failure(best: Candidate, solver: str) -> None:
-    """Where the chosen candidate is no minimiser; for the caller's ``fit``."""
+    """Warn, at the line that called ``fit``, if the chosen candidate is no minimiser."""
     if solver == "adam":
         if not best.w.any():
             warnings.warn(

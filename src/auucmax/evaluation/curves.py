@@ -218,7 +218,7 @@ class Segments:
         return np.searchsorted(self.starts, own, side="right") - 1
 
     def row_terms(self, arm: bool, factors: Floats) -> Iterator[Floats]:
-        """For each share, the psi of the arm's rows."""
+        """Yield, for each share, the psi of the arm's rows."""
         segment = self.of_rows(arm)
         terms = [term[self.part.treated == arm] for term in self.terms(arm)]
         for j in range(len(self.share)):
@@ -226,7 +226,7 @@ class Segments:
             yield psi
 
     def cluster_totals(self, arm: bool, factors: Floats, units: ClusterUnits) -> Iterator[Floats]:
-        """For each share, the sums over clusters of the arm's psi, centred in the arm."""
+        """Yield, for each share, the sums over clusters of the arm's psi, centred in the arm."""
         members = units.members(arm)
         for psi in self.row_terms(arm, factors):
             totals: Any = np.bincount(members, psi - psi.mean(), minlength=units.n_clusters)
@@ -356,7 +356,7 @@ class CurveSums:
         support: Support,
         responds: Bools | None,
     ) -> CurveSums:
-        """Of the parts of a ranking; ``units`` if rows come in clusters."""
+        """Sums for the parts of a ranking at some shares; ``units`` if rows have clusters."""
         uplift, covariance = np.zeros(len(grid)), np.zeros((len(grid), len(grid)))
         moments: dict[bool, Moments] = {}
         arms: dict[bool, Segments] = {}
@@ -386,7 +386,7 @@ class CurveSums:
         return cls(grid, uplift, covariance, found, means, counted)
 
     def of_folds(self) -> CurveSums:
-        """The same of rows that models of several folds have ranked: :func:`allowing_for_folds`."""
+        """The sums of rows ranked by models of several folds: see :func:`allowing_for_folds`."""
         covariance = allowing_for_folds(self.share, self.covariance)
         before, after = (np.sqrt(np.maximum(np.diag(c), 0)) for c in (self.covariance, covariance))
         wide = np.divide(after, before, out=np.ones(len(before)), where=before > 0)
@@ -406,7 +406,7 @@ class CurveSums:
         return max(largest, float(ndtri(0.5 + level / 2)))
 
     def band(self, support: Support, level: float, critical: float) -> UpliftBand:
-        """Both bands, at the shares where they hold."""
+        """The band for one share and that for all, with gaps where they do not hold."""
         declined, held = self._held(support)
         one = float(ndtri(0.5 + level / 2))
         alone = self._has(support, support.least_at_one)
@@ -441,7 +441,7 @@ class CurveSums:
         )
 
     def _has(self, support: Support, least: int) -> Bools:
-        """Where so much is counted; and at nobody treated."""
+        """Shares at which at least ``least`` is counted, and 0, which is exact."""
         enough = self.counted >= least
         return np.asarray((self.share == 0) | (enough & (support.why_no_area() is None)))
 
@@ -657,7 +657,7 @@ class RiskSums:
         *,
         fixed_cut: bool,
     ) -> RiskSums:
-        """Of the rows of both arms; ``units`` if they come in clusters.
+        """Sums of policy risk for the rows of both arms; ``units`` if they come in clusters.
 
         ``fixed_cut``: people are picked by the sign of their scores, and their share is estimated.
         """

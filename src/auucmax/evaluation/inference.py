@@ -175,7 +175,7 @@ class Support:
 
     @property
     def least_at_one(self) -> int:
-        """The same for an interval that is to hold at one share, and looks less far into tails."""
+        """:attr:`least_in_top` of an interval at one share, which looks less far into tails."""
         return 1 if self.shape == "binary" else self.least_in_top
 
     @property
@@ -388,7 +388,7 @@ class ClusterUnits:
         return [Moments.of_clusters(totals[own], self.leverage[own]) for own in groups]
 
     def covariance(self, totals: Floats) -> Floats:
-        """Of the sums over clusters of each column of ``totals`` (G, J): (J, J)."""
+        """Covariance (J, J) of the sums over clusters of the columns of ``totals`` (G, J)."""
         if (self.leverage >= 1).any():
             return np.full((totals.shape[1],) * 2, np.nan)
         return np.asarray((totals.T / (1 - self.leverage)) @ totals)

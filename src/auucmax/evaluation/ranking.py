@@ -99,7 +99,7 @@ def rank_rows(score: Floats) -> Ranking:
 
 
 def _compare_whole(score: Floats, order: Indices, near: Bools) -> Bools:
-    """Put right, in place, the order of rows that agree in their leading bits; say which tie.
+    """Sort rows that agree in their leading bits by the whole score, in place; return which tie.
 
     ``near`` and the result (n - 1,) speak of a sorted row and the next one.
     """

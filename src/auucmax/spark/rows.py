@@ -157,12 +157,12 @@ class SparkRows(Rows):
         return cls(frame, PartitionRows(columns))
 
     def cached(self) -> AbstractContextManager[Rows]:
-        """The same rows, packed and kept in the executors' memory (or disks) meanwhile."""
+        """A context in which the rows are packed and kept in the executors' memory (or disks)."""
         return self.cached_view((), self.names)
 
     @contextmanager
     def cached_view(self, steps: tuple[Step, ...], names: tuple[str, ...]) -> Iterator[Rows]:
-        """The rows of a view, made once and kept by the executors meanwhile."""
+        """A context in which the rows of a view, made once, are kept by the executors."""
         mapped = any(isinstance(step, Mapped) for step in steps)
         rows = _PackingRows(
             self, steps, PackedRows(names, "float64" if mapped else self.reading.dtype)
@@ -173,7 +173,7 @@ class SparkRows(Rows):
             rows.forget()
 
     def keep_order(self) -> None:
-        """From now on, rows that come in another order than before are an error.
+        """Take rows that come in another order than before for an error from now on.
 
         They change their keys, by which the rows of a part are known. Another number of rows is an
         error in any case.
@@ -249,7 +249,7 @@ class _PackingRows(SparkRows):
         self._kept: DataFrame | None = None
 
     def _total(self, summaries: Sequence[Summary]) -> list[Any]:
-        """As that of all rows; the first one packs them."""
+        """Sums over the rows of the view; the first call packs the rows and keeps them."""
         if self._kept is not None:
             return super()._total(summaries)
         reading, steps, branch, packed = self.reading, self._steps, self._branch, self._packed
@@ -262,7 +262,7 @@ class _PackingRows(SparkRows):
         return self._added_up(kept.where("summary is not null").drop("rows"))
 
     def forget(self) -> None:
-        """The executors need not keep them any longer."""
+        """Let the executors drop the packed rows."""
         if self._kept is not None:
             self._kept.unpersist()
 

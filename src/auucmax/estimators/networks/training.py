@@ -490,7 +490,7 @@ _threads = {"fits": 0, "before": 1}
 
 @contextmanager
 def _alone(torch: Any) -> Iterator[None]:
-    """One thread, and gradients, inside; as many threads as before when the last fit ends."""
+    """Let torch use one thread, and gradients, inside; restore its threads after the last fit."""
     with _threads_lock:
         if _threads["fits"] == 0:
             _threads["before"] = torch.get_num_threads()
