@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import typer
@@ -64,8 +65,9 @@ def check(
              "detectable_effect": smallest, "power": POWER, "codes": codes}
         )  # fmt: skip
     else:
-        tell(f"{report}\n\n{trial}")
-        tell(f"  an average effect of {smallest:.4g} would be found {POWER:.0%} of the time")
+        tell(*str(report).split("\n"), "", *str(trial).split("\n"))
+        if math.isfinite(smallest):
+            tell(f"  an average effect of {smallest:.4g} would be found {POWER:.0%} of the time")
         if codes:
             tell(f"  `fit` takes whole numbers for codes: {codes_told(codes)}")
     if report.stops or not report.tests:

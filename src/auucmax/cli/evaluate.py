@@ -64,7 +64,9 @@ def evaluate(
             f"it out: the scores are made already."
         )
     if as_json:
-        print_json(found)
+        from auucmax.trial_model.evidence import told
+
+        print_json(told(found))
         return
     print_banner(found["failed_check"] or found.get("warning"))
     print_rows(f"{found['rows']['n_rows']:,} rows", _told(found), tuple(found["notes"]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from auucmax._messages import visible
+from auucmax._messages import visible_lines
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import listed_columns
@@ -53,7 +53,7 @@ def export(
         raise ValueError("an ONNX model should go to a file, got no --output. Name one.")
     fitted = load_model(model)
     if fitted.warning is not None:
-        note(visible(fitted.warning))
+        note(fitted.warning)
     content = _content(fitted, to, table, dialect, keep)
     if output is not None:
         with whole_file(output) as beside:
@@ -67,7 +67,7 @@ def export(
     elif output is None:
         text = content.decode()
         # A pipe gets what a file would: nothing is stripped.
-        shown = visible(text) if sys.stdout.isatty() else text
+        shown = visible_lines(text) if sys.stdout.isatty() else text
         typer.echo(shown, nl=False, color=True)
     else:
         tell(f"Written to {output}.")

@@ -11,6 +11,7 @@ from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import names_in
 from auucmax.cli.output import print_json, tell, working
+from auucmax.cli.output import told as as_commands
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,13 +85,15 @@ def report(
         with working("judging", table):
             evidence = _evidence(fitted, table, names)
     economy = Economy(cohort=cohort, cost=cost, value=value)
-    summary = summarise_model(fitted, evidence, economy=economy, share=share)
+    summary = as_commands(summarise_model(fitted, evidence, economy=economy, share=share))
     write_report(summary, output)
     if as_json:
-        print_json(summary)
+        from auucmax.trial_model.evidence import told
+
+        print_json(told(summary))
         return
-    told = dict.fromkeys(filter(None, [summary["banner"], summary["headline"]["text"]]))
-    tell("\n".join([*told, f"Written to {output}."]))
+    lines = dict.fromkeys(filter(None, [summary["banner"], summary["headline"]["text"]]))
+    tell(*lines, f"Written to {output}.")
 
 
 def _evidence(fitted: TrialModel, table: pd.DataFrame | PiecedTable, names: list[str]) -> Evidence:

@@ -443,7 +443,8 @@ class TrainingRecord:
 
     ``given``: number and total of all rows that ``fit`` received; ``learnt``: those among them that
     it learnt from; ``set_aside``: those that it kept for its certificate, after choosing among
-    ``n_candidates`` with them; ``ids``: sorted hashes of the ids of the rows that it learnt from.
+    ``n_candidates`` with them; ``ids``: sorted hashes of the ids of the rows that it learnt from;
+    ``warning``: that these rows fail the check of a trial, if they do.
     """
 
     given: tuple[int, int]
@@ -451,6 +452,7 @@ class TrainingRecord:
     set_aside: SeenRows | None = None
     n_candidates: int = 1
     ids: Hashes | None = None
+    warning: str | None = None
 
     @classmethod
     def of(
@@ -477,6 +479,12 @@ class TrainingRecord:
         taken that they are.
         """
         learnt, aside = self.learnt, self.set_aside
+        if self.warning is not None:
+            raise ValueError(
+                f"the model should be that of a trial, got one that is not. {self.warning} What "
+                f"rows of a sound trial show of it is told by model.judge(table), which checks "
+                f"them first."
+            )
         if learnt.contents is None or learnt.is_locked:
             raise ValueError(
                 "the model should know the rows that it learnt from, got one that was told to "

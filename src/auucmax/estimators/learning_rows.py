@@ -195,8 +195,8 @@ class LearningRows:
         fewest = self._fewest()
         if fewest < 2:
             raise ValueError(
-                f"each arm should have at least 2 rows of each outcome for selection='cv', got "
-                f"{fewest} in one. Use selection='bound' or selection=None."
+                f"each arm should have at least 2 rows of each outcome, got {fewest} in one. "
+                f"Collect more rows (in Python: or use selection='bound' or None in place of 'cv')."
             )
         if fewest < 20 * N_FOLDS:
             return self._few_folds(fewest, random_state)
@@ -220,9 +220,9 @@ class LearningRows:
 
     def _few_folds(self, fewest: int, random_state: int | None) -> list[Fold]:
         raise ValueError(
-            f"each arm should have at least {20 * N_FOLDS} rows of each outcome for "
-            f"selection='cv' of rows that are read batch by batch, got {fewest} in one. Use "
-            f"selection='bound' or None, or read them into memory."
+            f"each arm should have at least {20 * N_FOLDS} rows of each outcome where rows are "
+            f"read batch by batch, got {fewest} in one. Collect more rows, or read them into "
+            f"memory (in Python: or use selection='bound' or None in place of 'cv')."
         )
 
     def _sums_of(self, parts: Sequence[Step]) -> Question[Sequence[Any]]:

@@ -373,6 +373,23 @@ def failed_check(report: RandomisationReport | None) -> str | None:
     )
 
 
+#: Facts, and entries of a report, that tell how good a ranking is or what it brings.
+JUDGEMENTS = ("effect", "auuc", "qini", "ratio", "risk", "deciles", "rivals", "curve", "plan")
+
+
+def told(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts for machines: of rows that fail their check, judgements are under a name that says so.
+
+    >>> told({"failed_check": "no trial", "qini": 0.1, "certificate": None})
+    {'failed_check': 'no trial', 'certificate': None, 'despite_failed_check': {'qini': 0.1}}
+    """
+    if facts["failed_check"] is None:
+        return dict(facts)
+    void = {name: facts[name] for name in JUDGEMENTS if name in facts}
+    rest = {name: value for name, value in facts.items() if name not in void}
+    return rest | {"despite_failed_check": void}
+
+
 def _describe_rows(rows: Judged, lower_is_better: bool, *, binary: bool) -> dict[str, Any]:
     y, _, treated, groups = rows
     found: dict[str, Any] = {"n_rows": len(y), "binary": binary, "groups": None}
