@@ -101,7 +101,7 @@ def test_rare_outcomes_get_folds_of_their_own(rows):
     model = AUUCMax(random_state=0).fit(X, y, treatment=t)
     assert np.isfinite(model.selection_path_["cv"]).all()
     y[responders[1:]] = 0
-    with pytest.raises(ValueError, match="at least 2 rows of each outcome for selection='cv'"):
+    with pytest.raises(ValueError, match="at least 2 rows of each outcome, got 1"):
         AUUCMax(random_state=0).fit(X, y, treatment=t)
 
 
