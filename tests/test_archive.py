@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from auucmax import _archive
-from auucmax._archive import ArchiveFormat, ModelFileError, array_bytes, array_of, check_names
+from auucmax._archive import ArchiveFormat, ModelFileError, array_bytes, array_of, check_same_names
 
 FORMAT = ArchiveFormat("auucmax test", 2, "test file")
 HEADER = {"name": "é", "numbers": [1, 2.5, None, True]}
@@ -137,7 +137,7 @@ def test_every_truncation_and_text_is_refused(path):
 
 def test_any_byte_that_changed_is_noticed_or_has_no_effect(path):
     def restore(header, members):
-        check_names("members", set(members), set(MEMBERS))  # the directory may lose some
+        check_same_names("members", set(members), set(MEMBERS))  # the directory may lose some
         return repr((header, members))
 
     whole = path.read_bytes()
@@ -266,6 +266,6 @@ def test_what_the_reader_cannot_use_is_told_in_one_line(path):
 
 
 def test_names_that_differ():
-    check_names("fields", {"a"}, {"a"})
+    check_same_names("fields", {"a"}, {"a"})
     with pytest.raises(ValueError, match="its fields differ in a, c"):
-        check_names("fields", {"a", "b"}, {"b", "c"})
+        check_same_names("fields", {"a", "b"}, {"b", "c"})

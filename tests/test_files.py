@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from auucmax._files import check_source, check_target, private_folder, whole_file, without_passwords
+from auucmax._files import check_source, check_target, private_folder, whole_file
 
 
 def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -105,11 +105,6 @@ def test_no_password_in_the_message_of_an_output(address):
         check_target(address)
     assert "s3cret@" not in str(caught.value)
     assert "=s3cret" not in str(caught.value)
-
-
-def test_texts_that_have_no_password_stay():
-    for text in ("rows at 10:30, mail me@home", "http://shop:80/a.csv", "C:\\rows.csv", "a=b@c"):
-        assert without_passwords(text) == text
 
 
 def test_what_is_being_written_is_private(tmp_path):

@@ -1,4 +1,7 @@
-"""Tests follow the source: tests/ROOM/test_MODULE.py holds those of src/auucmax/ROOM/MODULE.py."""
+"""Tests follow the source: tests/ROOM/test_MODULE.py holds those of src/auucmax/ROOM/MODULE.py.
+
+Checked both ways: a test file names a module, and a module with logic has a test file.
+"""
 
 from pathlib import Path
 
@@ -14,13 +17,28 @@ OTHERS = {
     "cli/test_large.py": "commands on a table that does not fit into memory",
     "cli/test_newcomer.py": "all commands in the order of the first page",
     "cli/test_reading.py": "options that say how a file is written, by every command",
-    "cli/test_rows.py": "commands that read rows again",
+    "cli/test_rows.py": "groups, rivals and model files alone, by every command",
     "cli/test_screen.py": "what every command shows",
     "cli/test_sound_trial.py": "every command, on a table that is no trial",
     "estimators/test_all.py": "every estimator of the folder",
     "export/test_sql_postgres.py": "sql.py, in a server",
     "report/test_browser.py": "the whole page, in a browser",
     "spark/test_connect.py": "the whole folder, through Spark Connect",
+}
+#: Modules without a test file of their own, and where they are tested.
+ELSEWHERE = {
+    "__main__": "by every command that runs in a process of its own",
+    "_compile": "with the kernels that it compiles",
+    "_version": "it is one text",
+    "bounds/bound": "it is two records; test_certify.py reads all of them",
+    "bounds/kernels": "with its callers, against bounds/reference.py",
+    "bounds/reference": "it is the slow twin that tests compare with",
+    "data/hashing_kernel": "with data/hashing.py, whose twin it is",
+    "estimators/trees_kernel": "with estimators/trees.py, whose twin it is",
+    "evaluation/reference": "it is the slow twin that tests compare with",
+    "pairs/kernels": "with pairs/passes.py, against pairs/kernels_numpy.py",
+    "pairs/kernels_numpy": "it is the slow twin that tests compare with",
+    "pairs/reference": "it is the slow twin that tests compare with",
 }
 ROOMS = sorted(folder.name for folder in SOURCE.iterdir() if (folder / "__init__.py").is_file())
 
@@ -40,6 +58,20 @@ def test_test_files_name_modules(room):
     }
     listed = {name for name in OTHERS if name.startswith(f"{room}/")}
     assert strangers == listed, "rename the file after its module, or mend OTHERS"
+
+
+def test_modules_have_test_files():
+    modules = {
+        path.relative_to(SOURCE).with_suffix("")
+        for path in SOURCE.rglob("*.py")
+        if path.name != "__init__.py"  # these name and import, and nothing else
+    }
+    untested = {
+        str(module)
+        for module in modules
+        if not (TESTS / module.parent / f"test_{module.name.lstrip('_')}.py").is_file()
+    }
+    assert untested == set(ELSEWHERE), "add the test file of the module, or mend ELSEWHERE"
 
 
 def test_every_room_is_tested():

@@ -80,7 +80,7 @@ class ArchiveFormat:
         path: str | os.PathLike[str],
         restore: Callable[[dict[str, Any], dict[str, Any]], T],
     ) -> T:
-        """What ``restore(header, members)`` makes of the file.
+        """Open the file and return what ``restore(header, members)`` makes of it.
 
         The header comes without format and version. A missing field or member, or anything else
         that ``restore`` cannot use, may be whatever exception it likes: the caller gets a
@@ -138,7 +138,7 @@ class ArchiveFormat:
         )
 
     def _version(self, content: bytes) -> int:
-        """The version that the header names; ValueError for a header of no such format."""
+        """Return the version in the header, or raise a ValueError if it has another format."""
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             names = archive.namelist()
             place = _FIRST_HEADER if HEADER not in names and _FIRST_HEADER in names else HEADER
@@ -197,8 +197,8 @@ def array_of(name: str, content: bytes) -> NDArray[Any]:
     return array
 
 
-def check_names(what: str, found: set[str], expected: set[str]) -> None:
-    """ValueError that lists the names which only one of two sets has."""
+def check_same_names(what: str, found: set[str], expected: set[str]) -> None:
+    """Raise a ValueError that lists the names which only one of two sets has."""
     if found != expected:
         raise ValueError(f"its {what} differ in {', '.join(sorted(found ^ expected))[:100]}")
 
@@ -222,7 +222,7 @@ def _decoded(name: str, content: bytes) -> Any:
 
 
 def _check_depth(value: Any) -> None:
-    """ValueError for lists in lists, and so on, that functions could not walk through."""
+    """Raise a ValueError for entries nested deeper than recursive functions could walk."""
     level, depth = [value], 0
     while level:
         if depth > DEEPEST:

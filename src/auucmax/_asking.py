@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 def drive(asking: Generator[Asked, Reply, Result], reply: Callable[[Asked], Reply]) -> Result:
-    """What a generator comes to whose questions a function answers.
+    """Run a generator to its end: ``reply`` answers each question that it yields.
 
     >>> def sum_of_squares(n):
     ...     total = 0
@@ -33,7 +33,10 @@ def drive(asking: Generator[Asked, Reply, Result], reply: Callable[[Asked], Repl
 def relay(
     asking: Generator[Asked, Reply, Result], reply: Callable[[Asked], Generator[Any, Any, Reply]]
 ) -> Generator[Any, Any, Result]:
-    """As :func:`drive`, where finding an answer takes questions of its own, which are passed on."""
+    """Run a generator to its end where each answer takes questions of its own.
+
+    ``reply`` is a generator, too: what it yields is passed on to whoever drives this one.
+    """
     try:
         asked = next(asking)
         while True:

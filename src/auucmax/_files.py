@@ -34,7 +34,7 @@ def files_at(source: str) -> list[str]:
 
 
 def check_source(source: str, kind: type[ValueError] = ValueError) -> None:
-    """An error of this kind if nothing is at ``source``, which may also be a database's address.
+    """Raise an error of this kind if nothing is at ``source``, a path or a database's address.
 
     A command can ask this before the libraries are loaded that would read it.
     """

@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Selection:
+class BestCandidate:
     """The number of the chosen candidate, and one row of numbers for each."""
 
     best: int
@@ -25,7 +25,7 @@ class Selection:
 
 def choose_by_bound(
     candidates: Sequence[Any], lower_bound: Callable[[Any], dict[str, float]]
-) -> Selection:
+) -> BestCandidate:
     """The candidate with the largest ``lower_bound(candidate)["bound"]``: one fit each.
 
     Examples
@@ -34,12 +34,12 @@ def choose_by_bound(
     1
     """
     table = [lower_bound(candidate) for candidate in candidates]
-    return Selection(int(np.argmax([row["bound"] for row in table])), table)
+    return BestCandidate(int(np.argmax([row["bound"] for row in table])), table)
 
 
 def choose_by_held_out(
     candidates: Sequence[Any], evaluate_all: Callable[[Sequence[Any]], Sequence[float]]
-) -> Selection:
+) -> BestCandidate:
     """The candidate with the largest of ``evaluate_all(candidates)``, on rows none was fitted on.
 
     A certificate on the same rows must then pay for all candidates: delta over their number.
@@ -50,14 +50,14 @@ def choose_by_held_out(
     1
     """
     values = [float(value) for value in evaluate_all(candidates)]
-    return Selection(int(np.argmax(values)), [{"held_out_auuc": value} for value in values])
+    return BestCandidate(int(np.argmax(values)), [{"held_out_auuc": value} for value in values])
 
 
 def choose_by_cv(
     fit_all: Callable[[R], Sequence[Any]],
     evaluate_all: Callable[[Sequence[Any], R], Sequence[float]],
     folds: Iterable[tuple[R, R]],
-) -> Selection:
+) -> BestCandidate:
     """The candidate with the best mean over folds of ``evaluate_all(fitted, test rows)``.
 
     ``fit_all(train rows)`` fits every candidate, always in the same order. Rows are whatever the
@@ -72,7 +72,7 @@ def choose_by_cv(
     return best_over_folds([evaluate_all(fit_all(train), test) for train, test in folds])
 
 
-def best_over_folds(values: Sequence[Sequence[float]]) -> Selection:
+def best_over_folds(values: Sequence[Sequence[float]]) -> BestCandidate:
     """The candidate with the largest mean; a row of ``values`` for each fold.
 
     >>> best_over_folds([[1.0, 5.0], [2.0, 3.0]]).best
@@ -83,4 +83,4 @@ def best_over_folds(values: Sequence[Sequence[float]]) -> Selection:
     table = [
         {"cv": float(m), "cv_standard_error": float(e)} for m, e in zip(mean, error, strict=True)
     ]
-    return Selection(int(np.argmax(mean)), table)
+    return BestCandidate(int(np.argmax(mean)), table)

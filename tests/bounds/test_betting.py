@@ -17,7 +17,7 @@ from auucmax.bounds.betting import (
     betting_bounds,
     betting_difference_bound,
 )
-from auucmax.bounds.blocks import CENTRES, BlockDesign, Units, deal, deviations
+from auucmax.bounds.blocks import CENTRES, BlockDesign, DealtUnits, deal, deviations
 from auucmax.bounds.reference import hedged_wealth_slow
 
 
@@ -86,7 +86,7 @@ def test_exact_probability_of_a_miss(n_rows, n_treated, delta, centre, bets):
     blocks = n_rows - n_treated
     ends = np.array([np.rint(np.arange(1, blocks + 1) * n / blocks) for n in (n_treated, blocks)])
     design = BlockDesign(ends.astype(np.int64), np.arange(2, blocks + 1), 3, n_pilot=2)
-    shift, units = 0.3, Units.of(treated)
+    shift, units = 0.3, DealtUnits.of(treated)
     floor = design.floor(centre, (shift, shift))
     grid = np.arange(-floor + 0.05, 0.6, 0.05)
     grid = np.sort(np.append(grid[np.abs(grid - truth) > 1e-6], truth))

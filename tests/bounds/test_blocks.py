@@ -9,7 +9,7 @@ from auucmax.bounds import kernels
 from auucmax.bounds.blocks import (
     CENTRES,
     BlockDesign,
-    Units,
+    DealtUnits,
     block_floor,
     deal,
 )
@@ -153,7 +153,7 @@ def test_dealing_keeps_arms_and_superblocks_and_is_uniform():
 
 def test_a_member_stands_for_its_cluster():
     treated = np.array([True, True, False, False, False])
-    units = Units.of(treated, np.array([0, 0, 1, 1, 2]))
+    units = DealtUnits.of(treated, np.array([0, 0, 1, 1, 2]))
     assert list(units.treated) == [0]
     assert list(units.control) == [1, 2]
     state, rows, drawn = np.array([3], dtype=np.uint64), np.empty(2, np.int64), set()
@@ -163,7 +163,7 @@ def test_a_member_stands_for_its_cluster():
         drawn.add(int(min(rows)))
     assert drawn == {2, 3}
     with pytest.raises(ValueError, match="1 clusters with both"):
-        Units.of(treated, np.array([0, 0, 0, 1, 2]))
+        DealtUnits.of(treated, np.array([0, 0, 0, 1, 2]))
 
 
 @pytest.mark.parametrize("centre", [0.0, 0.5])
@@ -186,7 +186,7 @@ def test_blocks_are_unbiased(centre, clustered):
         score = np.repeat(rng.choice(3, p=share, size=60), sizes)
         chance = np.where(in_arm, rate[score], 0.3)
         y = (rng.random(len(score)) < chance).astype(float)
-        units = Units.of(in_arm, cluster if clustered else None)
+        units = DealtUnits.of(in_arm, cluster if clustered else None)
         design = design or BlockDesign.of(len(units.treated), len(units.control))
         seed = np.random.SeedSequence([trial, 1])
         ranks = score[None].astype(np.int32)

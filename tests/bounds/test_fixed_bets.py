@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from auucmax import auuc_inference, certify, make_trial
 from auucmax.bounds import betting_bounds, fixed_bets, histogram_betting_bounds
 from auucmax.bounds.betting import dense_ranks
-from auucmax.bounds.blocks import BlockDesign, Units
+from auucmax.bounds.blocks import BlockDesign, DealtUnits
 from auucmax.bounds.fixed_bets import BetRows, Pilot, one_size_bounds
 from auucmax.evaluation import BinnedLevels, score_edges
 
@@ -30,7 +30,7 @@ def test_bins_only_lower_the_bound(seed, n, width):
     score = rng.integers(50, size=n)
     bins = score // width
     mixed = np.array([len(set(score[bins == k])) > 1 for k in np.unique(bins)])
-    units, pilot = Units.of(treated), Pilot.of(y[:4], treated[:4])
+    units, pilot = DealtUnits.of(treated), Pilot.of(y[:4], treated[:4])
     design = BlockDesign.of(len(units.treated), len(units.control), pilot=False)
 
     def bounds(numbers, mixed):

@@ -1,14 +1,20 @@
 """Commands in this process, as a user types them."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from auucmax.cli import app
 
 WIDE = {"COLUMNS": "1000", "TERM": "dumb"}  # no line is folded
-FIT = "-t arm -y visit --treated mail --control none -m tm"
+NAMED = "-t arm -y visit --treated mail --control none"
+ALL_BUT_PERSON = f"{NAMED} --ignore person"
+FIT = f"{NAMED} -m tm"
+GONE = ("test_share", "calibration_share")  # options that are known only to be told of
+COMMANDS = get_command(app).commands
 
 
 def run(line, *more):
@@ -28,3 +34,10 @@ class Files:
     new: Path
     model: Path
     model_without_id: Path
+
+
+def numbers(line):
+    """What a command prints for machines."""
+    result = run(f"{line} --json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.cli.commands import FIT, Files, run
-from tests.trial_model.trial_table import trial_table
+from tests.trial_model.trial_table import households, trial_table
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +18,22 @@ def files(tmp_path_factory):
         result = run(f"fit {found.trial} {FIT} {line}")
         assert result.exit_code == 0, result.output
     return found
+
+
+@pytest.fixture(params=["model", "model_without_id"])
+def model(request, files):
+    return getattr(files, request.param)
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory):
+    """A trial of households, later ones, and a model that knows of them."""
+    folder = tmp_path_factory.mktemp("homes")
+    households().to_csv(folder / "trial.csv", index=False)
+    new = households(random_state=1)
+    new = new.assign(home="new " + new["home"], score=new["x0"])
+    new.to_csv(folder / "new.csv", index=False)
+    line = f"fit {folder}/trial.csv {FIT} --id person --groups home -o {folder}/m.model"
+    result = run(line)
+    assert result.exit_code == 0, result.output
+    return folder

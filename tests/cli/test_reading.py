@@ -6,10 +6,8 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from tests.cli.commands import FIT, run
+from tests.cli.commands import FIT, NAMED, run
 from tests.trial_model.trial_table import trial_table
-
-NAMED = "-t arm -y visit --treated mail --control none"
 
 
 def table(n, random_state):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV, cross_validate
 
-from auucmax.data.splits import TrialKFold, deal, make_strata
+from auucmax.data.splits import TrialKFold, make_strata, places_in_strata
 
 
 def rows(n=203, seed=0, arms=("none", "mail")):
@@ -90,7 +90,7 @@ def test_strata_of_a_continuous_outcome():
 @settings(deadline=None, max_examples=40)
 def test_dealing_numbers_each_stratum(codes, shuffle):
     codes = np.unique(np.array(codes), return_inverse=True)[1]
-    position = deal(codes, np.random.default_rng(0) if shuffle else None)
+    position = places_in_strata(codes, np.random.default_rng(0) if shuffle else None)
     for code in np.unique(codes):
         mine = position[codes == code]
         assert sorted(mine.tolist()) == list(range(len(mine)))

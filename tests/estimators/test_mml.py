@@ -3,7 +3,7 @@ import pytest
 from scipy.special import expit
 
 from auucmax import auuc_inference, make_trial
-from auucmax.data.splits import deal
+from auucmax.data.splits import places_in_strata
 from auucmax.estimators import MinimaxLinear, TransformedOutcome
 from auucmax.estimators.mml import SeparateLabels, minimax_linear, separate_labels
 
@@ -107,7 +107,7 @@ def test_held_out_criterion_by_hand():
     )
     found = minimax_linear(outcomes, treatments, r_f=[0.1, 1], r_g=0.1, n_folds=2, random_state=5)
     rng = np.random.default_rng(5)
-    folds = [deal(s.policy.astype(np.intp), rng) % 2 for s in (outcomes, treatments)]
+    folds = [places_in_strata(s.policy.astype(np.intp), rng) % 2 for s in (outcomes, treatments)]
     held_out = []
     for k in (0, 1):
         train, test = (

@@ -171,7 +171,7 @@ def row_terms(rows, grid, weighted):
 
 @settings(deadline=None, max_examples=60)
 @given(small_trials(min_arm=2), st.booleans())
-def test_stretches_equal_row_by_row_sums(rows, weighted):
+def test_segments_equal_row_by_row_sums(rows, weighted):
     grid = [0.1, 0.35, 0.8, 1.0]
     psi = row_terms(rows, grid, weighted)
     expected, totals = 0, np.empty_like(psi)
@@ -382,8 +382,12 @@ def test_inference_and_its_invariances(rows, share, scale):
                 (b - other.estimate) / times, rel=1e-6, abs=1e-7, nan_ok=True
             )
 
-    one_row = np.arange(len(rows.y))
-    same(policy_risk_inference(rows.y, rows.score, groups=one_row, **given))
+    # Clusters of one row: the same, or wider where the kurtosis of their totals makes them so.
+    one_row = policy_risk_inference(rows.y, rows.score, groups=np.arange(len(rows.y)), **given)
+    assert np.isnan(one_row.interval).all() or (
+        one_row.interval[0] <= result.interval[0] + 1e-7
+        and one_row.interval[1] >= result.interval[1] - 1e-7
+    )
     same(policy_risk_inference(scale * rows.y, rows.score, **given), scale)
     same(policy_risk_inference(rows.y, np.arctan(rows.score), **given))
     backwards = {**given, "treatment": rows.treated[::-1], "sample_weight": rows.weight[::-1]}

@@ -189,7 +189,7 @@ def test_cross_fitted_intervals_are_wider(kind):
 
 
 @pytest.mark.parametrize("kind", ["money", "even"])
-def test_moments_from_stretches_are_those_of_the_rows(kind):
+def test_moments_from_segments_are_those_of_the_rows(kind):
     """Weights of 1 take the way through each row's psi; without weights there is a shorter one."""
     y, score, given = rows_of(kind, 3000, 0.5)
     short = uplift_band(y, score, **given)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
+
+from auucmax.pairs import ALL_SURROGATES
 
 
 class Rows(NamedTuple):
@@ -48,3 +51,6 @@ def trial(n, d=4, seed=0, scale=1.0):
     y = (rng.random(n) < 0.3).astype(int)
     treatment = (rng.random(n) < 0.6).astype(int)
     return X, y, treatment, rng.uniform(0.5, 2.0, n), scale * w / np.linalg.norm(w)
+
+
+every = pytest.mark.parametrize("s", ALL_SURROGATES, ids=str)

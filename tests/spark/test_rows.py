@@ -13,9 +13,9 @@ from auucmax.rows import Rows, Share
 from auucmax.rows.arrow import ArrowColumns
 from auucmax.rows.base import Mapped
 from auucmax.spark import rows as module
-from auucmax.spark.rows import PackedRows, SparkRows, TableRows
+from auucmax.spark.rows import PackedRows, PartitionRows, SparkRows
 
-COLUMNS = TableRows(ArrowColumns(("x",), "y", "t", "float64"))
+COLUMNS = PartitionRows(ArrowColumns(("x",), "y", "t", "float64"))
 
 
 class Partitions:
@@ -112,7 +112,7 @@ def test_no_rows_at_all(in_executors):
 
 def test_raw_rows_are_frames_of_the_rows_of_the_two_arms():
     arms = ArrowColumns((), "y", "t", treated="b", control="a")
-    raw = TableRows(arms, ("x",))
+    raw = PartitionRows(arms, ("x",))
     given = pa.table({"x": [1.0, 2.0, 3.0], "y": [0, 1, 1], "t": ["a", "other", "b"]})
     (batch,) = raw.batches(iter(given.to_batches()), 5)
     assert batch.X["x"].tolist() == [1.0, 3.0]
@@ -150,7 +150,7 @@ def test_blocks_of_wide_rows_are_short(monkeypatch):
         {f"x{k}": np.zeros(10) for k in range(4)} | {"y": np.zeros(10), "t": [0, 1] * 5}
     )
     raw = tuple(f"x{k}" for k in range(4))
-    rows = TableRows(ArrowColumns((), "y", "t"), raw)
+    rows = PartitionRows(ArrowColumns((), "y", "t"), raw)
     assert [len(b.y) for b in rows.batches(iter(given.to_batches()), 0)] == [3, 3, 3, 1]
 
 
@@ -189,7 +189,7 @@ def joined(batches):
     st.integers(0, 9),
 )
 def test_packed_and_unpacked_rows_are_the_rows(n, sizes, dtype, large, seed):
-    reading = TableRows(ArrowColumns(("a", "b"), "y", "t", dtype))
+    reading = PartitionRows(ArrowColumns(("a", "b"), "y", "t", dtype))
     rows = PackedRows(("a", "b"), dtype)
     given_ = tables(n, sizes, dtype, seed)
     values = sent([rows.values(batch) for batch in reading.batches(iter(given_), 7)], large)
@@ -208,7 +208,10 @@ def sent(values, large):
 
 def test_values_and_blocks_are_small(monkeypatch):
     monkeypatch.setattr(module, "VALUE_BYTES", 100)
-    reading, rows = TableRows(ArrowColumns(("a", "b"), "y", "t")), PackedRows(("a", "b"), "float32")
+    reading, rows = (
+        PartitionRows(ArrowColumns(("a", "b"), "y", "t")),
+        PackedRows(("a", "b"), "float32"),
+    )
     (batch,) = reading.batches(iter(tables(100, [100], "float32", 0)), 0)
     monkeypatch.setattr(module, "BLOCK_ROWS", 40)
     values = rows.values(batch)
@@ -218,7 +221,10 @@ def test_values_and_blocks_are_small(monkeypatch):
 
 
 def test_other_outcomes_are_not_packed():
-    reading, rows = TableRows(ArrowColumns(("a", "b"), "y", "t")), PackedRows(("a", "b"), "float32")
+    reading, rows = (
+        PartitionRows(ArrowColumns(("a", "b"), "y", "t")),
+        PackedRows(("a", "b"), "float32"),
+    )
     (table,) = tables(4, [4], "float32", 0)
     (batch,) = reading.batches(iter([table.set_column(2, "y", pa.array([0.0, 1, 0.5, 0]))]), 0)
     with pytest.raises(ValueError, match="outcomes should be 0 or 1"):
@@ -226,7 +232,7 @@ def test_other_outcomes_are_not_packed():
 
 
 def test_rows_of_other_arms_do_not_change_the_keys():
-    reading = TableRows(ArrowColumns(("a", "b"), "y", "t", "float64", "1", "0"))
+    reading = PartitionRows(ArrowColumns(("a", "b"), "y", "t", "float64", "1", "0"))
     arms = pa.array([1, 7, 0, 1, 7, 0])
     given_ = [batch.set_column(3, "t", arms) for batch in tables(6, [6], "float64", 0)]
     rows = PackedRows(("a", "b"), "float64")

@@ -27,7 +27,6 @@ from auucmax.trial_model import (
 )
 from auucmax.trial_model.crossfit import Recipe, TableRows, cross_fit
 from auucmax.trial_model.fitting import makers
-from auucmax.trial_model.rows import _arm_labels as arm_labels
 
 
 def fit(frame, **options):
@@ -238,18 +237,6 @@ def test_outcomes_that_are_not_binary(table):
     assert any("outcomes are not 0/1" in note for note in model.evidence["notes"])
     with pytest.raises(ValueError, match="y should be 0 or 1 for this model"):
         fit(frame, model="auucmax", after=["bought"])
-
-
-def test_labels_of_arms():
-    arms = pd.Series(["mail", "none", "mail", None])
-    for given in (("mail", "none"), ("mail", None), (None, "none")):
-        assert arm_labels(arms.dropna(), "arm", *given) == ("mail", "none")
-    for zero_one in ([0, 1], [0.0, 1.0], ["0", "1"]):
-        assert arm_labels(pd.Series(zero_one), "arm", None, None) == ("1", "0")
-    assert arm_labels(pd.Series([True, False]), "arm", None, None) == ("true", "false")
-    # The command line knows texts only.
-    assert arm_labels(pd.Series([1.0, 2.0, 3.0]), "arm", "2", "1") == ("2", "1")
-    assert arm_labels(pd.Series([1, 2]), "arm", 2, None) == ("2", "1")
 
 
 def test_arms_of_numbers_are_the_same_as_arms_of_texts(table, model):
@@ -650,14 +637,3 @@ def test_households_miss_as_rarely_as_promised():
     assert missed["effect"] <= 8
     assert missed["gain"] <= 5
     assert missed["certificate"] <= 3
-
-
-def test_a_column_that_names_every_row_is_an_id_until_told_otherwise():
-    table = trial_table(1_000).assign(number=lambda t: 10**6 - t.index)
-    with pytest.warns(UserWarning, match=r"'person', 'number' should be features, got another val"):
-        columns = name_columns(table, **NAMES)
-    assert set(columns.features) == {"age", "town", "member", "joined", "spent"}
-    chosen = name_columns(table, **NAMES, features=["number", "age"])  # told otherwise
-    assert chosen.features == ("number", "age")
-    few = name_columns(table.head(60), **NAMES)  # which may differ by chance
-    assert {"number", "person"} <= set(few.features)

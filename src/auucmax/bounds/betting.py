@@ -54,7 +54,7 @@ from auucmax._validation import (
 from auucmax.bounds.blocks import (
     CENTRES,
     BlockDesign,
-    Units,
+    DealtUnits,
     block_size,
     deal,
     deviations,
@@ -183,7 +183,7 @@ class Game:
     ranks: NDArray[np.int32]
     residual: Floats
     treated: Bools
-    units: Units
+    units: DealtUnits
     clusters: NDArray[np.intp] | None = None
     adjustment: tuple[float, float] | None = None
     unit: float = 1.0
@@ -221,7 +221,7 @@ class Game:
         clusters = None if groups is None else check_groups(groups, len(rows.y))
         # Only the order matters, and small integers are compared faster than scores.
         ranks = np.array([dense_ranks(score) for score in scores], dtype=np.int32)
-        units = Units.of(rows.treated, clusters)
+        units = DealtUnits.of(rows.treated, clusters)
         return cls(ranks, residual, rows.treated, units, clusters, adjustment, unit)
 
     def bounds(
@@ -273,7 +273,7 @@ class Game:
     def _fixed(
         self, level: float, n_dealings: int, random_state: int
     ) -> tuple[dict[int, float], float]:
-        """The same, by bets of one size."""
+        """Bounds by target from bets of one size, and what was taken off the residuals."""
         first, then = np.random.SeedSequence(random_state).spawn(2)
         units = self.units.shuffled(first)
         n_pilot = pilot_rows(len(units.treated), len(units.control))

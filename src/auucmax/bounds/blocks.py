@@ -39,7 +39,7 @@ _CAUTIOUS_BLOCKS = 3
 CENTRES = (0.0, 0.5)  #: of AUUC and of the gain; the first axis of the statistics
 
 
-class Units(NamedTuple):
+class DealtUnits(NamedTuple):
     """What is dealt: numbers of rows, or of clusters.
 
     Cluster u owns the rows ``members[starts[u]:starts[u + 1]]``; None: units are rows.
@@ -51,7 +51,7 @@ class Units(NamedTuple):
     members: Indices | None = None
 
     @classmethod
-    def of(cls, treated: Bools, clusters: NDArray[np.intp] | None = None) -> Units:
+    def of(cls, treated: Bools, clusters: NDArray[np.intp] | None = None) -> DealtUnits:
         if clusters is None:
             # Half the bytes: dealing many rows is a matter of memory.
             arms = (np.flatnonzero(arm).astype(np.int32) for arm in (treated, ~treated))
@@ -68,8 +68,8 @@ class Units(NamedTuple):
             )
         return cls(np.flatnonzero(n_treated), np.flatnonzero(n_treated == 0), starts, members)
 
-    def shuffled(self, seed: np.random.SeedSequence) -> Units:
-        """The same units; which of them come first, and form the pilot, is drawn once."""
+    def shuffled(self, seed: np.random.SeedSequence) -> DealtUnits:
+        """The units in random order: the first of each arm form the pilot of every dealing."""
         rng = np.random.default_rng(seed)
         return self._replace(
             treated=rng.permutation(self.treated), control=rng.permutation(self.control)
@@ -218,7 +218,7 @@ def deal(
     signs: Floats,
     residual: Floats,
     shift: float,
-    units: Units,
+    units: DealtUnits,
     design: BlockDesign,
     seed: np.random.SeedSequence,
     mixed: Bools | None = None,

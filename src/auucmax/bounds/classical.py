@@ -253,7 +253,7 @@ class _ArmMeans(NamedTuple):
 
     @classmethod
     def of_bins(cls, rows: Floats, y: Floats, within: Floats, offset: Floats) -> _ArmMeans:
-        """From the rows, sums and squares of bins; z = y offset."""
+        """The means of an arm from numbers of rows, sums and squares in bins; z = y offset."""
         n_rows, level = rows.sum(), y / np.maximum(rows, 1)
         mean = (y * offset).sum() / n_rows
         squares = rows * (level * offset - mean) ** 2 + within * offset**2
@@ -345,12 +345,12 @@ class ArmArea(NamedTuple):
 
     @property
     def spread(self) -> float:
-        """p (1 - p), of a 0/1 outcome."""
+        """The variance p (1 - p) of a 0/1 outcome."""
         return self.mean * (1 - self.mean)
 
     @property
     def auc(self) -> float:
-        """Of a 0/1 outcome, from area = spread AUC + mean^2 / 2; 1/2 if there are no pairs."""
+        """AUC of a 0/1 outcome, by area = spread AUC + mean^2 / 2; 1/2 if there are no pairs."""
         return (self.area - self.mean**2 / 2) / self.spread if self.spread else 0.5
 
     def centred_area(self, centre: float) -> float:
@@ -405,7 +405,7 @@ def check_setting(
 
 
 def check_binary(y: Floats) -> None:
-    """Every outcome is 0 or 1."""
+    """Raise a ValueError unless every outcome is 0 or 1."""
     if not np.array_equal(y, y.astype(bool)):
         raise ValueError(
             "y should be 0 or 1 for this bound, got other values. Use a binary outcome, or a bound "

@@ -29,7 +29,7 @@ from scipy.special import logsumexp
 
 from auucmax._progress import track
 from auucmax._validation import Bools, Floats, check_level, check_whole
-from auucmax.bounds.blocks import CENTRES, BlockDesign, Units, block_size, deal, n_dealings_of
+from auucmax.bounds.blocks import CENTRES, BlockDesign, DealtUnits, block_size, deal, n_dealings_of
 from auucmax.bounds.bound import LowerBound
 from auucmax.evaluation.bins import BinnedLevels
 
@@ -49,7 +49,7 @@ class BetRows(NamedTuple):
 
     ranks: NDArray[np.int32]
     residual: Floats
-    units: Units
+    units: DealtUnits
     mixed: Bools | None = None
 
 
@@ -229,7 +229,7 @@ def _counts(histogram: BinnedLevels) -> NDArray[np.int64]:
 def _pilot_of(
     counts: NDArray[np.int64], rng: np.random.Generator
 ) -> tuple[Pilot, NDArray[np.int64]]:
-    """What rows drawn at random show, and the counts of the others."""
+    """Draw the rows of the pilot; return what they show, and the counts of the other rows."""
     control, treated = counts.sum(axis=(1, 2)).tolist()
     taken = _draw(counts, pilot_rows(treated, control)[::-1], rng)
     rows = _bet_rows(taken, None)
@@ -240,7 +240,7 @@ def _pilot_of(
 def _draw(
     counts: NDArray[np.int64], sizes: Sequence[int], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """So many rows of each arm at random, without replacement."""
+    """Draw so many rows of each arm at random, without replacement; counts as those given."""
     return np.array(
         [
             rng.multivariate_hypergeometric(arm.ravel(), int(size), method="marginals")
@@ -257,7 +257,7 @@ def _bet_rows(counts: NDArray[np.int64], mixed: Bools | None) -> BetRows:
     outcomes = [np.repeat([0.0, 1.0], arm.sum(axis=1)) for arm in arms]
     residual = np.concatenate(outcomes)
     return BetRows(
-        ranks[None], residual, Units.of(np.arange(len(residual)) < len(outcomes[0])), mixed
+        ranks[None], residual, DealtUnits.of(np.arange(len(residual)) < len(outcomes[0])), mixed
     )
 
 

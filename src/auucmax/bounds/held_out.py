@@ -103,7 +103,7 @@ class InnerRows:
 
 
 def record_of(model: Any) -> tuple[TrainingRecord | None, InnerRows]:
-    """What a model remembers of its rows, and how it sees others.
+    """Return what a model remembers of its rows, and how it sees other rows.
 
     It may be inside a search, a pipeline or a TrialModel, and these inside each other.
 

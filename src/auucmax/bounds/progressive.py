@@ -27,7 +27,7 @@ from auucmax._validation import (
     check_whole,
 )
 from auucmax.bounds.betting import dense_ranks, known_range
-from auucmax.bounds.blocks import BlockDesign, Units, block_size, n_dealings_of
+from auucmax.bounds.blocks import BlockDesign, DealtUnits, block_size, n_dealings_of
 from auucmax.bounds.fixed_bets import LEAST, BetRows, Pilot, one_size_bounds
 
 Chunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]
@@ -148,7 +148,7 @@ def _bounds(
     first: _Rows, later: list[_Rows], level: float, n_dealings: int, random_state: int
 ) -> tuple[list[float], list[int]]:
     """The two bounds, of outcomes in [0, 1], and which of the later chunks were bet on."""
-    units = [Units.of(part.treated, part.clusters) for part in later]
+    units = [DealtUnits.of(part.treated, part.clusters) for part in later]
     judged = [k for k, own in enumerate(units) if len(own.treated) and len(own.control)]
     if not judged:
         return list(LEAST), judged

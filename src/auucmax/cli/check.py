@@ -47,7 +47,7 @@ def check(
     check fails, or if nothing could be tested.
     """
     from auucmax.cli.trials import Source, read_arms
-    from auucmax.trial_model.rows import check_rows, code_columns, quantity_columns
+    from auucmax.trial_model.rows import check_trial_rows, code_columns, quantity_columns
 
     source = Source(data, query, memory, decimal, encoding)
     rows, columns = read_arms(
@@ -56,7 +56,7 @@ def check(
         categorical=categorical, numeric=numeric,
         drop_missing_outcomes=True,
     )  # fmt: skip
-    report = check_rows(rows, columns, expected_share=expected_share)
+    report = check_trial_rows(rows, columns, expected_share=expected_share)
     trial = rows.trial(columns)
     smallest, codes = detectable_effect(trial), code_columns(rows, columns)
     quantities = quantity_columns(rows, columns)

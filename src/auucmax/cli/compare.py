@@ -9,7 +9,7 @@ import typer
 
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import listed
+from auucmax.cli.options import names_in
 from auucmax.cli.output import between, print_json, print_rows, tell
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def compare(
     from auucmax.cli.trials import Source, read_arms
     from auucmax.trial_model import MODELS
 
-    names = list(dict.fromkeys(listed(models) or ()))
+    names = list(dict.fromkeys(names_in(models) or ()))
     for name in names:
         check_choice(name, "--models", MODELS)
     columns = {"treatment": treatment, "outcome": outcome, "treated": treated, "control": control,
@@ -90,10 +90,10 @@ def compare(
         )
     from auucmax import compare as compare_models
     from auucmax.data.randomisation import FailedCheckError
-    from auucmax.trial_model.rows import check_rows
+    from auucmax.trial_model.rows import check_trial_rows
 
     rows, named = read_arms(source, refuse=True, **columns, after=after)
-    if (report := check_rows(rows, named)).stops:
+    if (report := check_trial_rows(rows, named)).stops:
         raise FailedCheckError(" ".join([report.verdict, *report.advice, _NOT_COMPARED]), report)
     result = compare_models(
         {name: _pipeline(name, seed, named) for name in names}, rows.trial(named),

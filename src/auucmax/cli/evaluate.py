@@ -132,12 +132,12 @@ def _by_column(
             "something else. A MODEL makes its own scores."
         )
     from auucmax._validation import check_column, check_groups
-    from auucmax.cli.trials import Source, column_options, read_rows, some_rows
+    from auucmax.cli.trials import Source, column_options, enough_rows, read_rows
     from auucmax.trial_model import Judged, evidence_of, name_columns, trial_rows
     from auucmax.trial_model.model import certified
-    from auucmax.trial_model.rows import check_rows
+    from auucmax.trial_model.rows import check_trial_rows
 
-    table = some_rows(read_rows(Source(files[0], *form)))
+    table = enough_rows(read_rows(Source(files[0], *form)))
     columns = name_columns(table, **(column_options(table, **named) | {"features": [column]}))
     rows = trial_rows(table, columns)
     # Many people may share a score: the other columns tell them apart.
@@ -149,7 +149,7 @@ def _by_column(
     return evidence_of(
         judged,
         certificate=certified(judged) if codes is None or judged.can_be_certified else None,
-        randomisation=check_rows(rows, columns),
+        randomisation=check_trial_rows(rows, columns),
         lower_is_better=columns.lower_is_better,
         every_percent=True,
         notes=[note],

@@ -102,7 +102,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _interruptible() -> None:
-    """From here on Ctrl-C, or a request to end, is an exception: files half written are removed."""
+    """Make Ctrl-C, or a request to end, an exception, so that half-written files are removed."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, _end)
@@ -113,7 +113,7 @@ def _end(*_: Any) -> None:
 
 
 def _drop_unwritable_output() -> None:
-    """Or the interpreter would fail once more when it flushes at its end."""
+    """Drop output that cannot be written, or flushing it at exit would fail once more."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -152,10 +152,10 @@ Cost = Annotated[float | None, typer.Option("--cost", help="Of treating one pers
 Value = Annotated[float | None, typer.Option("--value", help="Of one outcome, in the same money.")]
 
 
-def listed(text: str | None) -> list[str] | None:
+def names_in(text: str | None) -> list[str] | None:
     """Names between commas.
 
-    >>> listed("age, income")
+    >>> names_in("age, income")
     ['age', 'income']
     """
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
@@ -169,4 +169,4 @@ def listed_columns(texts: Sequence[str] | None, known: Collection[str]) -> list[
     """
     if not texts:
         return None
-    return [name for text in texts for name in ([text] if text in known else listed(text) or [])]
+    return [name for text in texts for name in ([text] if text in known else names_in(text) or [])]

@@ -41,7 +41,7 @@ _FORMULA = r"[=@\t\r]|[+-](?![\d.,]+$)"  # what a spreadsheet would run; -5 is a
 
 
 def print_json(values: Mapping[str, Any]) -> None:
-    """On one line, numbers that are not finite as null."""
+    """Print a value as JSON on one line, with null for numbers that are not finite."""
     from auucmax._json import plain
 
     typer.echo(json.dumps(told(plain(values)), allow_nan=False, default=str))
@@ -125,7 +125,7 @@ def print_rows(title: str, rows: Mapping[str, str], notes: tuple[str, ...] = ())
 
 
 def print_banner(failed_check: str | None) -> None:
-    """That a trial failed its check, before anything else."""
+    """Print, before anything else, that a trial failed its check, if it did."""
     if failed_check is not None:
         tell(f"WARNING. {failed_check}", "")
 
@@ -170,7 +170,7 @@ def quantities_told(columns: Sequence[str]) -> str:
 
 
 def write_frame(frame: pd.DataFrame, path: Path) -> None:
-    """As CSV or Parquet, by the name of the file; whole or not at all."""
+    """Write a frame as CSV or Parquet, by the name of the file; whole or not at all."""
     check_table_target(path)
     with whole_file(path) as beside:
         if path.suffix.lower() == ".parquet":
@@ -206,7 +206,7 @@ def check_table_target(path: Path, *inputs: str | Path) -> None:
 
 
 def note(text: str) -> None:
-    """What has to be known, apart from the results."""
+    """Print what has to be known apart from the results."""
     tell(f"note: {text}", err=True)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import listed
+from auucmax.cli.options import names_in
 from auucmax.cli.output import print_json, tell, working
 from auucmax.cli.output import told as as_commands
 
@@ -69,7 +69,7 @@ def report(
     from auucmax.cli.trials import Source, check_decided, read_model, read_rows
 
     check_target(output, model, *([] if data is None else [data]))
-    names = listed(rivals) or []
+    names = names_in(rivals) or []
     if names and data is None:
         raise ValueError(
             f"--rivals should come with the DATA of the fit, got {rivals!r} alone. Name the file: "

@@ -46,8 +46,10 @@ def read_rows(source: Source) -> pd.DataFrame | PiecedTable:
     return table
 
 
-def some_rows(table: pd.DataFrame | PiecedTable, columns: list[str] | None = None) -> pd.DataFrame:
-    """All rows of a table in memory; of another, as many as are enough, which is said."""
+def enough_rows(
+    table: pd.DataFrame | PiecedTable, columns: list[str] | None = None
+) -> pd.DataFrame:
+    """All rows of a table in memory; of one in pieces a sample that is enough, and a note of it."""
     from auucmax.data.pieces import PiecedTable
 
     if not isinstance(table, PiecedTable):
@@ -79,7 +81,7 @@ def check_decided(
     numeric: Sequence[str] | None = None,
     **named: str | bool | None,
 ) -> None:
-    """Options that say what a model knows already must say the same."""
+    """Raise a ValueError if options say something else than what a model knows already."""
     from auucmax._validation import listed
     from auucmax.encoding.texts import arm_text
 
@@ -118,7 +120,7 @@ def read_arms(
     """
     from auucmax.trial_model import name_columns, trial_rows
 
-    frame = some_rows(read_rows(source))
+    frame = enough_rows(read_rows(source))
     columns = name_columns(frame, **column_options(frame, **named))
     rows = trial_rows(frame, columns)
     if refuse:
@@ -152,7 +154,7 @@ def column_options(
 
 
 def _check_parts(named: dict[str, Any]) -> None:
-    """One column cannot say who was treated and what came of it."""
+    """Raise a ValueError if one column is to say both who was treated and what came of it."""
     given = {f"--{part}": named.get(part) for part in ("treatment", "outcome", "id")}
     columns = [column for column in given.values() if column is not None]
     if twice := {column for column in columns if columns.count(column) > 1}:

@@ -202,7 +202,7 @@ class Comparison:
         )
 
     def _interval(self, name: str, level: float) -> tuple[float, float]:
-        """Of the AUUC of one model."""
+        """The interval of the mean AUUC of one model over the splits."""
         mean, _, low, high, _, _ = _resampled(self._by_split("auuc")[name], self._ratio(), level)
         if len(self.seeds) == 1:
             one = self.frame[self.frame["model"] == name].iloc[0]

@@ -196,7 +196,7 @@ def _seeds(
 
 
 def _warn(frame: pd.DataFrame, warned: list[Done], n_splits: int) -> None:
-    """Of failures, once for each model; of its own warnings, once for each model and category."""
+    """Warn of failures once for each model, and of its warnings once for each category."""
     for name, errors in frame.dropna(subset=["error"]).groupby("model", sort=False)["error"]:
         warnings.warn(
             f"{name} should fit every split, got an error on {len(errors)} of {n_splits}, the "

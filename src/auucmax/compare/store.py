@@ -55,7 +55,7 @@ def open_store(
 
 
 def _read(path: Path) -> dict[Key, Result]:
-    """What the file has; fits that failed are left out, to be tried again."""
+    """Read the fits that the file holds; those that failed are left out, to be tried again."""
     data = path.read_bytes() if path.exists() else b""
     *lines, torn = data.split(b"\n")
     # A file of the user's own must neither grow nor lose its last line.
@@ -92,7 +92,10 @@ def _hash_of_trial(trial: Trial) -> str:
 
 
 def _hash_of_model(name: str, model: Any) -> str:
-    """Of class, parameters, and the code of functions; what a clone forgets does not count."""
+    """A text that tells models apart: by class, parameters, and the code of functions among these.
+
+    Of a fitted model only what a clone keeps counts, so that a fit does not make it another one.
+    """
     functions = {
         name: code for name, value in model.get_params().items() if (code := _code_of(value))
     }
@@ -107,7 +110,7 @@ def _hash_of_model(name: str, model: Any) -> str:
 
 
 def _code_of(value: Any, around: tuple[Any, ...] = ()) -> tuple[Any, ...]:
-    """What a function does, as far as it can be seen; () for anything else.
+    """Instructions and held values of a function, to tell it from another; () for anything else.
 
     A function is pickled by name, under which a notebook may since have another. ``around`` are the
     functions that hold this one.

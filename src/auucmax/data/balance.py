@@ -37,7 +37,7 @@ FEWEST = 20
 RARE = 1e-9
 
 
-class Moments(NamedTuple):
+class ArmMoments(NamedTuple):
     """Sums over the rows of each arm (control, treated), k real columns, missing left out."""
 
     known: Floats  # (2, k) rows with a value
@@ -48,7 +48,7 @@ class Moments(NamedTuple):
     cross: Floats  # (k,) sum of centred values over the treated rows
 
 
-def compute_moments(covariates: Covariates, treated: Bools) -> Moments:
+def compute_moments(covariates: Covariates, treated: Bools) -> ArmMoments:
     """Means and products of the real columns, in two passes over blocks of rows."""
     k = len(covariates.columns)
     count, total = np.zeros((2, k)), np.zeros((2, k))
@@ -70,10 +70,10 @@ def compute_moments(covariates: Covariates, treated: Bools) -> Moments:
     with np.errstate(invalid="ignore", divide="ignore"):
         offset = shifted / count
         variance = np.maximum(squares / count - offset**2, 0.0)
-    return Moments(count, centre + offset, variance, centre, gram, shifted[1])
+    return ArmMoments(count, centre + offset, variance, centre, gram, shifted[1])
 
 
-def differences(covariates: Covariates, moments: Moments) -> pd.DataFrame:
+def differences(covariates: Covariates, moments: ArmMoments) -> pd.DataFrame:
     """Means by arm and standardised difference of each real column, the largest first.
 
     difference = (mean_T - mean_C) / sqrt((var_T + var_C) / 2)

@@ -68,7 +68,7 @@ class Covariates:
         return [column for feature in self.features for column in feature.columns]
 
     def without(self, names: Collection[str]) -> Covariates:
-        """All features but these."""
+        """The covariates without the features of these names."""
         return replace(self, features=tuple(f for f in self.features if f.name not in names))
 
     def ranked(self) -> Covariates:
@@ -76,7 +76,7 @@ class Covariates:
         return replace(self, features=tuple(feature.ranked() for feature in self.features))
 
     def take(self, rows: NDArray[np.intp]) -> Covariates:
-        """The same features of these rows."""
+        """The covariates of some rows, by their numbers."""
         features = tuple(replace(f, values=f.values[rows]) for f in self.features)
         return Covariates(features, self.skipped, len(rows))
 

@@ -207,11 +207,11 @@ class Reading(NamedTuple):
         decimal: str | None = None,
         typed: Collection[str] = (),
     ) -> Reading:
-        """Of what the SQL ``table`` gives, only the columns asked for; ``texts`` have no type.
+        """How to read the columns that are asked for of what the SQL ``table`` gives.
 
-        They have the kinds that each may turn out to be; ``decimal`` is the sign, if it is known.
-        Some of them, ``typed``, are texts by their type: few different ones of digits alone, as of
-        a code, stay texts.
+        ``texts`` are columns without a type, with the kinds that each may turn out to be;
+        ``decimal`` is the decimal sign, if it is known. Columns that are ``typed`` are texts by
+        their type: few different ones of digits alone, as of a code, stay texts.
         """
         relation = db.sql(table)
         types = dict(zip(relation.columns, map(str, relation.types), strict=True))
@@ -244,7 +244,7 @@ class Reading(NamedTuple):
         return cls(tuple(chosen), f"SELECT {', '.join(parts)} FROM ({table})", whole, zoned)
 
     def only(self, columns: Sequence[str]) -> Reading:
-        """Of some of these columns."""
+        """How to read only some of the columns."""
         whole, zoned, long = (
             tuple(c for c in own if c in columns) for own in (self.whole, self.zoned, self.long)
         )
@@ -252,7 +252,7 @@ class Reading(NamedTuple):
         return Reading(tuple(columns), f"SELECT {names} FROM ({self.sql})", whole, zoned, long)
 
     def settled(self, db: Any) -> Reading:
-        """The same, with columns that are the same in every piece: all their rows are looked at."""
+        """The reading with types that hold in every piece: all rows are looked at once for that."""
         if not self.whole:
             return self
         lost = [
@@ -262,11 +262,11 @@ class Reading(NamedTuple):
         return self._replace(long=tuple(c for c, own in zip(self.whole, found, strict=True) if own))
 
     def frame(self, db: Any) -> pd.DataFrame:
-        """All rows."""
+        """All rows, as a frame."""
         return self._finished(db.sql(self.sql).df())
 
     def pieces(self, db: Any, n_rows: int) -> Iterator[pd.DataFrame]:
-        """All rows in their order, about so many at a time."""
+        """All rows in their order, as frames of about ``n_rows`` each."""
         result = db.execute(self.sql)
         n_vectors = max(n_rows // _VECTOR, 1)
         while len(found := result.fetch_df_chunk(n_vectors)):
@@ -349,7 +349,7 @@ def _warn(text: str) -> None:
 def _tell_written(
     table: str, types: Mapping[str, str], kinds: Mapping[str, int], decimal: str | None
 ) -> None:
-    """What was decided of numbers and dates that are not written plainly."""
+    """Warn of what was decided about numbers and dates that can be read in two ways."""
     told: dict[str, list[str]] = {}
     for column, own in kinds.items():
         if text := _told_of(types[column], own, decimal):
@@ -359,7 +359,7 @@ def _tell_written(
 
 
 def _told_of(type_: str, kinds: int, decimal: str | None) -> str | None:
-    """As what a column is read, and how to change it, if it could be something else."""
+    """Words for what a column is read as, and how to change it; None if it is clear."""
     if decimal is not None and has_another_decimal(kinds, decimal):
         return (
             f"texts: not all are numbers with the decimal sign that was named, {decimal!r}. Check "

@@ -35,7 +35,7 @@ class ChecksumError(OSError):
 
 
 @dataclass(frozen=True)
-class Source:
+class DataFile:
     """A file: the names it goes by on disk (the first is ours), and where it comes from.
 
     Without a published ``checksum`` only the contents can be checked, when the file is read.
@@ -47,7 +47,7 @@ class Source:
     checksum: str | None = None
 
 
-CRITEO = Source(
+CRITEO = DataFile(
     "criteo",
     tuple(
         f"criteo-{middle}uplift-v2.1.csv{end}"
@@ -58,12 +58,12 @@ CRITEO = Source(
     "2424920019e49d52d72c13ac1143ec5d53af276b/criteo-research-uplift-v2.1.csv.gz",
     "sha256:2716e1bf0fd157a93b5bf86924d9088419dfbac2022c6cd90030220634f616dc",
 )
-CRITEO_SAMPLE = Source("criteo_sample", ("criteo_uplift_v2.1_sample1000.csv",))
+CRITEO_SAMPLE = DataFile("criteo_sample", ("criteo_uplift_v2.1_sample1000.csv",))
 CRITEO_ROWS = 13_979_592
 CRITEO_FEATURES = [f"f{j}" for j in range(12)]
 
 # The archive also offers the same rows as CSV with labels in place of codes; both can be read.
-SOCIAL_PRESSURE = Source(
+SOCIAL_PRESSURE = DataFile(
     "social_pressure",
     (
         "GerberGreenLarimer_APSR_2008_social_pressure.tab",
@@ -291,17 +291,17 @@ def fetch_ihdp(replication: int = 1, *, data_dir: Directory = None, download: bo
     )
 
 
-def _ihdp_source(replication: int) -> Source:
+def _ihdp_source(replication: int) -> DataFile:
     name = f"ihdp_npci_{replication}.csv"
-    return Source("ihdp", (name,), IHDP + name, f"sha256:{IHDP_SUMS[replication - 1]}")
+    return DataFile("ihdp", (name,), IHDP + name, f"sha256:{IHDP_SUMS[replication - 1]}")
 
 
-def _jobs_source(split: int | None, part: str) -> Source:
+def _jobs_source(split: int | None, part: str) -> DataFile:
     key = part if split is None else f"new.10.{part}"
     name = f"jobs_DW_bin.{key}.npz"
     rebuilt = ("jobs_train10_rebuilt.npz",) if key == "new.10.train" else ()
     checksum = f"sha256:{JOBS_SUMS[key]}" if key in JOBS_SUMS else None
-    return Source("jobs", (name, *rebuilt), JOBS + name, checksum)
+    return DataFile("jobs", (name, *rebuilt), JOBS + name, checksum)
 
 
 def _jobs_part(
@@ -326,7 +326,7 @@ def _recode(column: pd.Series, codes: Mapping[str, Any]) -> NDArray[Any]:
     return np.array([codes[key] for key in keys])[index]
 
 
-def _locate(source: Source, data_dir: Directory, allowed: bool) -> Path:
+def _locate(source: DataFile, data_dir: Directory, allowed: bool) -> Path:
     """The file on disk, after a download if need be."""
     given = [d for d in (data_dir, os.environ.get(ENVIRONMENT)) if d]
     cache = Path(user_cache_dir("auucmax", appauthor=False))
@@ -389,7 +389,7 @@ def _writable(folder: Path) -> bool:
     return standing.is_dir() and os.access(standing, os.W_OK)
 
 
-def _missing(source: Source, folders: list[Path], path: Path, why: str) -> str:
+def _missing(source: DataFile, folders: list[Path], path: Path, why: str) -> str:
     places = listed([str(folder) for folder in folders])
     origin = f" It comes from {source.url}." if source.url else ""
     return (

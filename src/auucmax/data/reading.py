@@ -207,7 +207,7 @@ def _suffix(path: Path) -> str:
 
 
 def _kind(path: Path) -> str:
-    """By the name of the file; by its first bytes where the name says nothing, or lies."""
+    """The kind of a file by its name, or by its first bytes where the name says nothing or lies."""
     try:
         with path.open("rb") as file:
             start = file.read(16)
@@ -460,7 +460,7 @@ def _read_excel(file: str, name: str) -> pd.DataFrame:
 
 
 def _check_formulas(file: str, name: str) -> None:
-    """TableError for formulas whose results the file does not hold."""
+    """Raise a TableError for formulas whose results the spreadsheet does not hold."""
     openpyxl = importlib.import_module("openpyxl")
     cells = []
     for results in (False, True):
@@ -477,7 +477,7 @@ def _check_formulas(file: str, name: str) -> None:
 
 
 def check_has_rows(n_rows: int, name: str) -> None:
-    """TableError if there are none."""
+    """Raise a TableError for a table without rows."""
     if not n_rows:
         raise TableError(f"{name} should have rows, got a table without. Check how it was written.")
 

@@ -143,7 +143,7 @@ class Kinds:
         )._smallest(top)
 
     def _smallest(self, top: int) -> Self:
-        """Those up to a hash, and not too many."""
+        """The kinds with hashes up to ``top``, and of these no more than MOST_KINDS."""
         if len(self.hashes) > MOST_KINDS:
             top = min(top, int(self.hashes[MOST_KINDS - 1]))
         n = int(np.searchsorted(self.hashes, np.uint64(top), side="right"))
@@ -215,7 +215,7 @@ class RowSet:
 
     @classmethod
     def of(cls, X: Any, y: Floats, treated: Bools) -> Self:
-        """Of features as a model sees them, or of a frame of anything."""
+        """The set of some rows, with features as a model sees them, or a frame of anything."""
         matrix = numbers_for(X)
         contents = content_hashes(matrix)
         kinds = {grid: Kinds.of(hashes, treated) for grid, hashes in contents.items()}
@@ -287,7 +287,7 @@ class SeenRows:
         forget: bool = False,
         key: bytes | None = None,
     ) -> Self:
-        """From the rows that were learnt from, and the hashes of their ids.
+        """What to remember of the rows that were learnt from, and of the hashes of their ids.
 
         A coarse grid tells a row whose numbers were rounded; a finer one is taken where it tells
         too little. ``learnt`` has number and total of all rows of the trial, if others were set
@@ -311,12 +311,12 @@ class SeenRows:
         )
 
     def with_key(self, key: bytes | None) -> Self:
-        """The same with its key; without one if this is another's."""
+        """The record with its key, or without one if the key is another record's."""
         is_right = key is not None and keyed_text(0, key) == self.mark
         return replace(self, key=key if is_right else None)
 
     def forgotten(self) -> Self:
-        """The same without anything by which rows can be told: how many there were is left."""
+        """The record without anything by which rows can be told, but for their number."""
         return replace(self, total="", top="f" * 16, mark="", ids=None, contents=None, key=None)
 
     @property
@@ -392,7 +392,7 @@ class SeenRows:
         return self.repeats < _TELLING["ids" if by_ids else "contents"]
 
     def judge(self, contents: Hashes, total: int, ids: Hashes | None) -> Verdict:
-        """Which rows are new; ValueError if too many of them are not, and which cannot be told."""
+        """Tell which rows are new; raise a ValueError if many are not and cannot be singled out."""
         n, everyone = len(contents), np.ones(len(contents), dtype=bool)
         if self.is_own(n, total):
             return Verdict(
@@ -417,7 +417,7 @@ class SeenRows:
         return Verdict(False, new, is_sure, self._note(known, is_sure))
 
     def _check_contents(self, contents: Hashes, has_ids: bool) -> None:
-        """ValueError if more rows look like learnt ones than chance explains."""
+        """Raise a ValueError if more rows look like learnt ones than chance explains."""
         share, chance, is_more = self.overlap(Kinds.of(contents, np.zeros(len(contents), bool)))
         if not is_more:
             return
@@ -459,7 +459,7 @@ class SeenRows:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """What ``to_dict`` and ``arrays`` gave; ValueError for anything else."""
+        """Restore what ``to_dict`` and ``arrays`` gave, or raise a ValueError for anything else."""
         found = read(_PLAIN, plain, "the rows that were seen")
         right = (
             found["n_rows"] > 0
@@ -507,7 +507,7 @@ class TrainingRecord:
         n_candidates: int = 1,
         ids: Hashes | None = None,
     ) -> Self:
-        """From the rows themselves; the hashes of ids are those of the rows learnt from."""
+        """The record of some rows; ``ids`` are hashes of the ids of those that were learnt from."""
         seen = SeenRows.of(learnt)
         if set_aside is None:
             return cls(learnt.own, seen, ids=ids)

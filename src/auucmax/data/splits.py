@@ -167,7 +167,7 @@ def make_strata(
     return Strata(codes, tuple(f"{names[a]} and {level_names[v]}" for a, v in pairs))
 
 
-def deal(codes: NDArray[np.intp], rng: np.random.Generator | None) -> NDArray[np.intp]:
+def places_in_strata(codes: NDArray[np.intp], rng: np.random.Generator | None) -> NDArray[np.intp]:
     """Position 0, 1, 2, ... of each row within its stratum, in random order if ``rng`` is given."""
     order = _order_by_stratum(codes, rng)
     starts = np.cumsum(np.bincount(codes)) - np.bincount(codes)

@@ -27,7 +27,7 @@ class TableError(ValueError):
 
 
 def check_columns(wanted: Sequence[str], names: Sequence[str], table: str) -> None:
-    """TableError if columns are not there."""
+    """Raise a TableError if columns are not there."""
     if strange := [name for name in wanted if not isinstance(name, str)]:
         raise TableError(
             f"columns of {table} should be named by texts, got {strange[0]!r:.50}. Name them so."
@@ -37,7 +37,7 @@ def check_columns(wanted: Sequence[str], names: Sequence[str], table: str) -> No
 
 
 def check_different(names: Sequence[str], table: str) -> None:
-    """TableError if names are the same but for capitals, which DuckDB does not tell apart."""
+    """Raise a TableError if names are the same but for capitals, as they are to DuckDB."""
     times = Counter(column.casefold() for column in names)
     if repeated := [column for column in names if times[column.casefold()] > 1]:
         raise TableError(
@@ -89,7 +89,7 @@ outcome, got 'visit'. Leave it out of the features.
 
 
 def check_two(treatment: str, outcome: str, table: str) -> None:
-    """TableError if treatment and outcome are one column."""
+    """Raise a TableError if treatment and outcome are one column."""
     if treatment == outcome:
         raise TableError(
             f"treatment and outcome of {table} should be two columns, got {treatment!r} for both. "
@@ -112,7 +112,7 @@ def changed_message(
 
 @contextmanager
 def one_line(name: str, expected: str, advice: str) -> Iterator[None]:
-    """Whatever a parser raises, in one line."""
+    """Turn whatever a parser raises inside into a TableError of one line."""
     try:
         yield
     except (TableError, ImportError, Warning):

@@ -59,7 +59,7 @@ before the decimals of its numbers.
         return cls(decimal, None if info.name in ("utf-8", "utf-8-sig") else info.name)
 
     def check_kind(self, kind: str, name: str) -> None:
-        """TableError if something is said of a file that is no CSV file."""
+        """Raise a TableError if the form of a CSV file is named for a file of another kind."""
         for option, given in self._asdict().items():
             if given is not None and kind != "csv":
                 raise TableError(

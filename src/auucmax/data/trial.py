@@ -25,7 +25,7 @@ from auucmax._validation import (
     check_weight,
     listed,
 )
-from auucmax.data.splits import deal, make_strata
+from auucmax.data.splits import make_strata, places_in_strata
 
 
 @dataclass(frozen=True)
@@ -322,7 +322,7 @@ class Trial:
             first = np.unique(group, return_index=True)[1]
         strata = make_strata(self.treatment[first], self.y[first], by=by)
         strata.require(2, "one for each part")
-        position = deal(strata.codes, np.random.default_rng(random_state))
+        position = places_in_strata(strata.codes, np.random.default_rng(random_state))
         sizes = np.bincount(strata.codes)
         # A row of each stratum in both parts, however small the share.
         n_test = np.clip(np.rint(test_size * sizes), 1, sizes - 1)

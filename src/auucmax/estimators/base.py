@@ -257,7 +257,7 @@ def _record(
 
 
 def _check_size(X: Any) -> None:
-    """ValueError for numbers whose squares float64 cannot hold."""
+    """Raise a ValueError for numbers whose squares float64 cannot hold."""
     if isinstance(X, np.ndarray) and X.dtype == np.float64 and X.size:
         size = max(float(X.max()), -float(X.min()))
         if size > LARGEST:

@@ -96,7 +96,7 @@ class LearningRows:
 
     @staticmethod
     def of(rows: Rows, known: ClassSums | None = None) -> LearningRows:
-        """Of rows in memory answers are exact and take no reading: see :class:`_InMemory`."""
+        """Make them of rows of any kind; of arrays answers are exact: :class:`_InMemory`."""
         return _InMemory(rows) if isinstance(rows, ArrayRows) else LearningRows(rows, known)
 
     @property
@@ -139,7 +139,10 @@ class LearningRows:
         return scaling_of(kind, *rows.column_range(), squares=squares)
 
     def scaled(self, scaling: Scaling) -> LearningRows:
-        """With X as the objective takes it: scaled by row; columns are scaled in the factors."""
+        """The rows as the objective takes them: of unit norm, or moved, if the scaling says so.
+
+        Columns are not scaled here but in the coefficients, which spares a copy.
+        """
         if scaling.offset is not None:
             return LearningRows.of(self.rows.map(scaling.training_rows))
         return self._unit if scaling.kind == "unit-rows" else self
@@ -184,11 +187,11 @@ class LearningRows:
         return certify(score_levels(self.rows, predict, n_bins=self._at_most(N_BINS)), **options)
 
     def _at_most(self, n_bins: int) -> int:
-        """As many bins as the rows let travel: 16 scores of 16 bytes stand for a bin."""
+        """The number of bins, or fewer where summaries must be small: a bin takes 256 bytes."""
         return min(n_bins, self.rows.max_bytes // 256)
 
     def folds(self, random_state: int | None) -> Question[list[Fold]]:
-        """By a hash of the row's key, so that rows have the same folds wherever they are."""
+        """Five folds by a hash of the row's key: rows have the same ones wherever they are."""
         fewest = self._fewest()
         if fewest < 2:
             raise ValueError(
@@ -253,7 +256,7 @@ class LearningRows:
 
 
 class _InMemory(LearningRows):
-    """The same of arrays: exact, without bins, and with weights."""
+    """Rows in arrays: the same questions, answered exactly, without bins, and with weights."""
 
     rows: ArrayRows
     _made: tuple[dict[str, Any], PairObjective] | None = None
@@ -313,7 +316,7 @@ class _InMemory(LearningRows):
 
 
 class FitsRows(UpliftEstimator):
-    """What models share that also learn from rows that are read batch by batch.
+    """The base of models that also learn from rows that are read batch by batch.
 
     A subclass writes ``_fit_rows(rows)``, which returns the rows that were learnt from, and those
     that were kept apart to choose among candidates, or None.

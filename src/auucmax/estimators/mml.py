@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from auucmax._validation import Bools, Floats, check_choice, check_column, check_mask, check_whole
-from auucmax.data.splits import deal
+from auucmax.data.splits import places_in_strata
 from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.scaling import SCALES, fit_scaling
 from auucmax.pairs import scores
@@ -170,11 +170,11 @@ def separate_labels(
             f"tilt should lie strictly between 0.5 and 1, got {tilt!r}. At 0.5 the policies are "
             f"equal and tell nothing; 1 is design='pure-arms'; 0.75 is usual."
         )
-    place = deal(treated.astype(np.intp), rng)  # of each row in its arm, shuffled
+    place = places_in_strata(treated.astype(np.intp), rng)  # of each row in its arm, shuffled
     size = np.where(treated, treated.sum(), (~treated).sum())
     share = np.where(treated, tilt, 1 - tilt) if design == "tilted" else treated
     policy = np.asarray(place < np.round(share * size))
-    gives_y = deal((2 * treated + policy).astype(np.intp), rng) % 2 == 0
+    gives_y = places_in_strata((2 * treated + policy).astype(np.intp), rng) % 2 == 0
     return policy, gives_y, ~gives_y
 
 
@@ -324,7 +324,9 @@ def _cross_validate(
             f"each policy should have at least {n_folds} rows of each label, one a fold, to choose "
             f"r_f and r_g; got {fewest}. Pass one number for each, or use fewer folds."
         )
-    folds = [deal(s.policy.astype(np.intp), rng) % n_folds for s in (outcomes, treatments)]
+    folds = [
+        places_in_strata(s.policy.astype(np.intp), rng) % n_folds for s in (outcomes, treatments)
+    ]
     total = np.zeros(len(grid))
     for k in range(n_folds):
         held_out = _moments(outcomes.take(folds[0] == k), treatments.take(folds[1] == k))

@@ -108,10 +108,10 @@ def _mean(values: Floats, weight: Floats) -> tuple[float, float]:
     return mean, squares / total**2 * n / (n - 1)
 
 
-def array_of(labels: list[Any]) -> NDArray[Any]:
+def label_array(labels: list[Any]) -> NDArray[Any]:
     """Labels as an array; of their own types, where these differ.
 
-    >>> array_of([1, 2, "none"]).tolist(), array_of([1, 2, 0]).dtype.kind
+    >>> label_array([1, 2, "none"]).tolist(), label_array([1, 2, 0]).dtype.kind
     ([1, 2, 'none'], 'i')
     """
     types = {type(label.item() if isinstance(label, np.generic) else label) for label in labels}
@@ -236,7 +236,7 @@ class MultiArm(UpliftEstimator):
         With effects as scores, ``minimum=0`` leaves alone whom no arm is estimated to help.
         """
         scores = self.predict(X)
-        labels = array_of([*self.arms_, self._control()])
+        labels = label_array([*self.arms_, self._control()])
         best = scores.argmax(axis=1)
         if minimum is not None:
             best = np.where(scores.max(axis=1) > minimum, best, len(self.arms_))
@@ -388,7 +388,7 @@ class MultiArm(UpliftEstimator):
 
 
 class _Scale(NamedTuple):
-    """From scores of an arm to effects."""
+    """A line from the scores of an arm to effects, so that arms can be compared."""
 
     effect: float
     gain: float

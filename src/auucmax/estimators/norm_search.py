@@ -27,7 +27,7 @@ from auucmax.estimators.learning_rows import FOLD_BINS, Fold, LearningRows, cell
 from auucmax.estimators.scaling import Scaling
 from auucmax.pairs import PairObjective, StreamedObjective, Surrogate, TooManyBinsError, s_poly
 from auucmax.rows import ArrayRows, Question, ask, together
-from auucmax.selection import Selection, best_over_folds, choose_by_bound, choose_by_held_out
+from auucmax.selection import BestCandidate, best_over_folds, choose_by_bound, choose_by_held_out
 from auucmax.solvers import (
     TOLERANCE,
     Answer,
@@ -149,7 +149,7 @@ class LinearPath:
         return [self._candidate(solution, None, seconds) for solution in solutions]
 
     def _smaller(self, rows: LearningRows, radius: float, top: TopFit) -> Question[BallSolution]:
-        """From the minimiser over a larger ball; itself, if it lies inside."""
+        """The minimiser over a smaller ball, started from that over the largest."""
         if top.solution.radius == radius:
             return top.solution
         if top.solution.converged and top.solution.is_inside(radius):
@@ -255,7 +255,7 @@ class _Rescaled:
         return self.objective.level
 
     def answer(self, w: Floats, hessian: bool = False) -> Question[Answer]:
-        """What a solver asks for at a point."""
+        """Value, gradient and perhaps Hessian in w: what a solver asks for at a point."""
         try:
             value, gradient, bend = yield from self.objective.reply(w * self.factor, hessian)
         except TooManyBinsError:
@@ -265,7 +265,7 @@ class _Rescaled:
         return Answer(value, gradient * self.factor, bend)
 
     def answers(self, asking: Solver) -> Question[BallSolution]:
-        """What a solver comes to that is answered."""
+        """Run a solver to its solution, answering each point that it asks for."""
         return relay(asking, lambda asked: self.answer(*asked))
 
 
@@ -306,7 +306,7 @@ class NormSearch:
         grid = self._grid(top)
         candidates = yield from self.path.fit(rows, grid, top)
         if len(grid) == 1 and self.selection is None:  # nothing to choose: spare the sort
-            table = _path_table(candidates, [None], Selection(0, [{}]))
+            table = _path_table(candidates, [None], BestCandidate(0, [{}]))
             return Choice(candidates[0], None, table, top)
         bounds, judged, held = yield from together(
             self._paper_bounds(candidates, rows),
@@ -320,7 +320,7 @@ class NormSearch:
         elif by_folds:
             selection = best_over_folds(judged)
         elif len(grid) == 1:
-            selection = Selection(0, [{}])
+            selection = BestCandidate(0, [{}])
         else:
             selection = choose_by_bound(bounds, lambda bound: {"bound": bound.lower})
         best = selection.best
@@ -328,7 +328,10 @@ class NormSearch:
         return Choice(candidates[best], bounds[best], table, top)
 
     def _top(self, rows: LearningRows) -> Question[TopFit | None]:
-        """None where it would be of no use: of the first candidate nothing follows for others."""
+        """The fit over the largest ball, where others start from it or norms are parts of its own.
+
+        None where neither is so: without convexity no candidate is a start for another.
+        """
         convex = self.path.surrogate.convex and self.path.solver != "adam"
         if not (convex or self.relative):
             return None
@@ -366,7 +369,7 @@ class NormSearch:
 
 
 def warn_of_failure(best: Candidate, solver: str) -> None:
-    """Where the chosen candidate is no minimiser; for the caller's ``fit``."""
+    """Warn, at the line that called ``fit``, if the chosen candidate is no minimiser."""
     if solver == "adam":
         if not best.w.any():
             warnings.warn(
@@ -390,7 +393,7 @@ def _nothing() -> Question[None]:
 
 
 def _path_table(
-    candidates: Sequence[Candidate], bounds: Sequence[LowerBound | None], selection: Selection
+    candidates: Sequence[Candidate], bounds: Sequence[LowerBound | None], selection: BestCandidate
 ) -> pd.DataFrame:
     """A row for each candidate: what it is, what it reached, and what it was chosen by."""
     table = [

@@ -46,7 +46,7 @@ class Scaling:
         return unit_rows(X) if self.kind == "unit-rows" else X
 
     def training_rows(self, X: NDArray[Any]) -> NDArray[Any]:
-        """As ``rows``, moved where a column lies so far from 0 that digits would be lost.
+        """The rows of :meth:`rows`, moved where a column is too far from 0 to keep its digits.
 
         Offsets cancel in every difference of scores. A copy is made only in that case.
         """

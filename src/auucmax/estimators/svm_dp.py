@@ -13,7 +13,7 @@ w - C v) that Newton's method minimises, and a D(a) at every point. Then h shrin
 lie at the kink the minimiser moves in proportion to h, so two of them are extrapolated to h = 0.
 
 No sum runs over pairs: with the losers' scores sorted, the pairs of a winner with 0 < 1 - z < h
-are a stretch of losers, found by two binary searches; sums over stretches are differences of
+are a run of losers, found by two binary searches; sums over runs are differences of
 running sums. One evaluation is O(n log n + n d), a Hessian O(n d^2).
 """
 
@@ -213,7 +213,7 @@ class _ArmPoint:
         beyond = count[-1] - count
         inside = count[last] - count[first]
         per_winner = beyond[last] + (gap * inside + moment[last] - moment[first]) / width
-        # The same stretches seen from the losers: which winners' stretches hold j, or lie before.
+        # The same runs seen from the losers: which winners' runs hold j, or lie before.
         covered = _covering(first, last, u, len(score))
         before = np.cumsum(np.bincount(last, u, len(score) + 1))[:-1]
         covered_gap = _covering(first, last, u * gap, len(score))
@@ -224,18 +224,18 @@ class _ArmPoint:
         self.v = m * (
             _unsorted(u * per_winner, high) @ winners - _unsorted(v * per_loser, low) @ losers
         )
-        # Of the sorted winners, the stretches of sorted losers at the kink, and their weights.
-        self._stretches = high, low, first, last, u * inside, v * covered
+        # Of the sorted winners, the runs of sorted losers at the kink, and their weights.
+        self._runs = high, low, first, last, u * inside, v * covered
 
     @property
     def hessian(self) -> Floats:
         """m / width times the sum of (x_i - x_j)(x_i - x_j)' over pairs with 0 < 1 - z < width."""
         winners, losers, u, v, m = self.arm
-        high, low, first, last, per_winner, per_loser = self._stretches
+        high, low, first, last, per_winner, per_loser = self._runs
         some = np.flatnonzero(per_winner)  # winners with a pair at the kink; often few, or none
         if not len(some):
             return np.zeros((losers.shape[1], losers.shape[1]))
-        # Beyond the stretches of these no loser is at the kink.
+        # Beyond the runs of these no loser is at the kink.
         start, stop = int(first[some].min()), int(last[some].max())
         low, per_loser = low[start:stop], per_loser[start:stop]
         near_winners, near = winners[high[some]], losers[low]
@@ -259,7 +259,7 @@ def _running(values: Floats) -> Floats:
 
 
 def _covering(first: NDArray[np.intp], last: NDArray[np.intp], weight: Floats, size: int) -> Floats:
-    """For each j < size the weight of the stretches first, ..., last - 1 that hold it."""
+    """For each j < size the weight of the runs first, ..., last - 1 that hold it."""
     change = np.bincount(first, weight, size + 1) - np.bincount(last, weight, size + 1)
     return np.asarray(np.cumsum(change)[:-1])
 

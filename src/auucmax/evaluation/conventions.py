@@ -160,7 +160,7 @@ class _Sample:
 
     @cached_property
     def each_level(self) -> _Top:
-        """Only where the score changes, so tied rows enter together."""
+        """Points of a curve only where the score changes, so that tied rows enter together."""
         sorted_score = self.score[self.stable_order]
         ends = np.flatnonzero(np.append(sorted_score[1:] != sorted_score[:-1], True)) + 1
         return _Top(*(total[np.append(0, ends)] for total in self.each_row))

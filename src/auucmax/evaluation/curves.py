@@ -30,7 +30,7 @@ The last term of each is there because the cut is itself estimated: the top shar
 of the population. Slopes, and means at the cut, are over a window of some n^(-1/5) of the people.
 
 Between two cuts of a grid of J shares all rows have the same M, so the covariances need only sums
-over some 2 J *stretches* of the sorted rows: O(n log n + J^3). Clusters need each row's terms:
+over some 2 J *segments* of the sorted rows: O(n log n + J^3). Clusters need each row's terms:
 O(n J).
 """
 
@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from auucmax._validation import Bools, Floats
-from auucmax.evaluation.inference import Support, Units, interval_words
+from auucmax.evaluation.inference import ClusterUnits, Support, interval_words
 from auucmax.evaluation.intervals import (
     LESS_BOTH,
     ArmMean,
@@ -145,25 +145,25 @@ def decile_table(part: RankedRows, bins: int, level: float, support: Support) ->
 
 
 @dataclass(frozen=True)
-class Stretches:
-    """A part cut into stretches of sorted rows (lowest scores first), each with one M a share.
+class Segments:
+    """A part cut into segments of sorted rows (lowest scores first), each with one M a share.
 
     psi(q) of a row is linear in three numbers of the row, a (y - c), a and w, c the mean of its
     arm, which keeps the digits of outcomes far from 0. *Factors*, (3, P, J), are what multiplies
-    them in each stretch and at each share.
+    them in each segment and at each share.
     """
 
     part: RankedRows
     share: Floats  # (J,)
-    starts: NDArray[np.intp]  # (P,) first line of each stretch
-    in_top: Floats  # (P, J) M of the stretch at each share
+    starts: NDArray[np.intp]  # (P,) first line of each segment
+    in_top: Floats  # (P, J) M of the segment at each share
     sweep: ArmSweep
 
     @classmethod
-    def of(cls, part: RankedRows, share: Floats, sweep: ArmSweep | None = None) -> Stretches:
+    def of(cls, part: RankedRows, share: Floats, sweep: ArmSweep | None = None) -> Segments:
         sweep = sweep or ArmSweep.of(part)
         knots, share = sweep.share, sweep.on_knots(share)
-        # A share cuts one level; stretches end on both sides of the levels that are cut.
+        # A share cuts one level; segments end on both sides of the levels that are cut.
         cut = np.clip(np.searchsorted(knots, share) - 1, 0, len(knots) - 2)
         tops = np.unique(np.concatenate([[0, len(knots) - 1], cut, cut + 1]))
         width = np.diff(knots[tops])[:, None]
@@ -178,11 +178,11 @@ class Stretches:
         return float(self.sweep.outcome[arm][-1] / self.sweep.people[arm][-1])
 
     def sums(self, values: Floats) -> Floats:
-        """Sum of the lines' values in each stretch, (P,)."""
+        """Sum of the lines' values in each segment, (P,)."""
         return np.add.reduceat(values, self.starts)
 
     def rows(self, arm: bool) -> Floats:
-        """Number of the arm's rows in each stretch, (P,)."""
+        """Number of the arm's rows in each segment, (P,)."""
         own = (self.part.treated == arm).astype(np.float64)
         return self.sums(own if self.part.rows is None else own * self.part.rows)
 
@@ -213,20 +213,20 @@ class Stretches:
         return square - np.outer(total, total) / self.part.arm_rows(arm)
 
     def of_rows(self, arm: bool) -> NDArray[np.intp]:
-        """The stretch of each of the arm's rows."""
+        """The segment of each of the arm's rows."""
         own = np.flatnonzero(self.part.treated == arm)
         return np.searchsorted(self.starts, own, side="right") - 1
 
     def row_terms(self, arm: bool, factors: Floats) -> Iterator[Floats]:
-        """For each share, the psi of the arm's rows."""
-        stretch = self.of_rows(arm)
+        """Yield, for each share, the psi of the arm's rows."""
+        segment = self.of_rows(arm)
         terms = [term[self.part.treated == arm] for term in self.terms(arm)]
         for j in range(len(self.share)):
-            psi: Any = sum(t * f[stretch, j] for t, f in zip(terms, factors, strict=True))
+            psi: Any = sum(t * f[segment, j] for t, f in zip(terms, factors, strict=True))
             yield psi
 
-    def cluster_totals(self, arm: bool, factors: Floats, units: Units) -> Iterator[Floats]:
-        """For each share, the sums over clusters of the arm's psi, centred in the arm."""
+    def cluster_totals(self, arm: bool, factors: Floats, units: ClusterUnits) -> Iterator[Floats]:
+        """Yield, for each share, the sums over clusters of the arm's psi, centred in the arm."""
         members = units.members(arm)
         for psi in self.row_terms(arm, factors):
             totals: Any = np.bincount(members, psi - psi.mean(), minlength=units.n_clusters)
@@ -237,7 +237,7 @@ class Stretches:
         if self.part.weight is not None or self.part.arm_weight is not None:
             found = [Moments.of(psi) for psi in self.row_terms(arm, factors)]
             return Moments(found[0].units, *np.transpose([one[1:] for one in found]))
-        # psi = slope (y - c) + constant in a stretch: powers from those of y - c.
+        # psi = slope (y - c) + constant in a segment: powers from those of y - c.
         slope, constant = factors[0], factors[1] + factors[2]
         own = (self.part.treated == arm).astype(np.float64)
         distance = own * (self.part.y - self.centre(arm))
@@ -257,7 +257,7 @@ class Stretches:
         return Moments.of_powers(self.part.arm_rows(arm), powers)
 
     def in_top_counts(
-        self, chosen: Bools, units: Units | None, arm: bool, *, rest: bool = False
+        self, chosen: Bools, units: ClusterUnits | None, arm: bool, *, rest: bool = False
     ) -> Floats:
         """How many of the arm's chosen rows, or clusters with one, each top share has, (J,).
 
@@ -271,13 +271,13 @@ class Stretches:
                 weight *= self.part.rows
             return np.asarray(self.sums(weight) @ inside)
         # Of a cluster, the row with the highest score is the first in the top.
-        stretch = np.searchsorted(self.starts, np.flatnonzero(own), side="right") - 1
+        segment = np.searchsorted(self.starts, np.flatnonzero(own), side="right") - 1
         first = np.full(units.n_clusters, len(self.starts) if rest else -1)
-        (np.minimum if rest else np.maximum).at(first, self.clusters_of(units)[own], stretch)
+        (np.minimum if rest else np.maximum).at(first, self.clusters_of(units)[own], segment)
         found = first[(first >= 0) & (first < len(self.starts))]
         return np.asarray((inside[found] > 0).sum(axis=0, dtype=np.float64))
 
-    def clusters_of(self, units: Units) -> NDArray[np.intp]:
+    def clusters_of(self, units: ClusterUnits) -> NDArray[np.intp]:
         """The cluster of each row of the part."""
         if len(self.part.y) == len(units.clusters):
             return units.clusters
@@ -352,31 +352,31 @@ class CurveSums:
         cls,
         parts: tuple[RankedRows, ...],
         grid: Floats,
-        units: Units | None,
+        units: ClusterUnits | None,
         support: Support,
         responds: Bools | None,
     ) -> CurveSums:
-        """Of the parts of a ranking; ``units`` if rows come in clusters."""
+        """Sums for the parts of a ranking at some shares; ``units`` if rows have clusters."""
         uplift, covariance = np.zeros(len(grid)), np.zeros((len(grid), len(grid)))
         moments: dict[bool, Moments] = {}
-        arms: dict[bool, Stretches] = {}
+        arms: dict[bool, Segments] = {}
         totals: Any = 0.0
         for part in parts:
-            stretches = Stretches.of(part, grid)
-            curve, of_arms = stretches.curve_factors()
+            segments = Segments.of(part, grid)
+            curve, of_arms = segments.curve_factors()
             uplift += curve
             for arm, factors in of_arms.items():
-                arms[arm] = stretches
+                arms[arm] = segments
                 if units is not None:
-                    totals += np.stack(list(stretches.cluster_totals(arm, factors, units)), axis=1)
+                    totals += np.stack(list(segments.cluster_totals(arm, factors, units)), axis=1)
                     continue
                 rows = part.arm_rows(arm)
                 correction = rows / (rows - 1) if rows > 1 else np.nan
-                own = stretches.covariance(arm, factors) * correction
+                own = segments.covariance(arm, factors) * correction
                 covariance += own
                 moments[arm] = Moments(rows, np.maximum(np.diag(own), 0), 0.0, 0.0)
                 if part.rows is None and support.shape != "binary":
-                    moments[arm] = stretches.moments(arm, factors)
+                    moments[arm] = segments.moments(arm, factors)
         if units is None:
             found = [moments[True], moments[False]]
         else:
@@ -386,7 +386,7 @@ class CurveSums:
         return cls(grid, uplift, covariance, found, means, counted)
 
     def of_folds(self) -> CurveSums:
-        """The same of rows that models of several folds have ranked: :func:`allowing_for_folds`."""
+        """The sums of rows ranked by models of several folds: see :func:`allowing_for_folds`."""
         covariance = allowing_for_folds(self.share, self.covariance)
         before, after = (np.sqrt(np.maximum(np.diag(c), 0)) for c in (self.covariance, covariance))
         wide = np.divide(after, before, out=np.ones(len(before)), where=before > 0)
@@ -406,7 +406,7 @@ class CurveSums:
         return max(largest, float(ndtri(0.5 + level / 2)))
 
     def band(self, support: Support, level: float, critical: float) -> UpliftBand:
-        """Both bands, at the shares where they hold."""
+        """The band for one share and that for all, with gaps where they do not hold."""
         declined, held = self._held(support)
         one = float(ndtri(0.5 + level / 2))
         alone = self._has(support, support.least_at_one)
@@ -441,7 +441,7 @@ class CurveSums:
         )
 
     def _has(self, support: Support, least: int) -> Bools:
-        """Where so much is counted; and at nobody treated."""
+        """Shares at which at least ``least`` is counted, and 0, which is exact."""
         enough = self.counted >= least
         return np.asarray((self.share == 0) | (enough & (support.why_no_area() is None)))
 
@@ -459,13 +459,13 @@ class CurveSums:
 
 
 def _curve_means(
-    stretches: dict[bool, Stretches], moments: list[Moments], support: Support
+    segments: dict[bool, Segments], moments: list[Moments], support: Support
 ) -> tuple[ArmMean, ArmMean]:
     """The means of z = y M of the treated and the control rows, for score limits."""
     found = []
     for arm, own in ((True, moments[0]), (False, moments[1])):
-        part, in_top = stretches[arm].part, stretches[arm].in_top
-        y = stretches[arm].sums(part.arm_outcome(arm))
+        part, in_top = segments[arm].part, segments[arm].in_top
+        y = segments[arm].sums(part.arm_outcome(arm))
         sums = y @ in_top, y @ in_top**2
         rows = part.arm_rows(arm)
         mean = ArmMean.of(rows, sums, (1.0, 1.0), own.variance, clustered=support.clustered)
@@ -475,14 +475,14 @@ def _curve_means(
 
 
 def _counted(
-    stretches: dict[bool, Stretches],
-    units: Units | None,
+    segments: dict[bool, Segments],
+    units: ClusterUnits | None,
     support: Support,
     responds: Bools | None,
 ) -> Floats:
     """What :attr:`Support.least_in_top` counts in each top share, (J,): the fewer of the arms."""
     rows, some = [], []
-    for arm, own in stretches.items():
+    for arm, own in segments.items():
         part = own.part
         rows.append(own.in_top_counts(np.ones(len(part.y), bool), units, arm))
         if part.rows is not None:
@@ -587,7 +587,7 @@ class RiskCell:
 
     ``chance`` (J,) is the share of the people it stands for, ``rows`` (J,) how many of the arm's
     rows (weights) and ``mean`` (J,) their mean outcome, 0 of nobody; ``inside`` (P, J) what part of
-    a stretch. Where the chance is 0 nobody is asked.
+    a segment. Where the chance is 0 nobody is asked.
     """
 
     arm: bool
@@ -597,9 +597,9 @@ class RiskCell:
     inside: Floats
 
     @classmethod
-    def of(cls, stretches: Stretches, arm: bool) -> RiskCell:
-        q, in_top = stretches.share, stretches.in_top
-        rows, mean = stretches.sweep.mean_at(q, arm, rest=not arm)
+    def of(cls, segments: Segments, arm: bool) -> RiskCell:
+        q, in_top = segments.share, segments.in_top
+        rows, mean = segments.sweep.mean_at(q, arm, rest=not arm)
         picked, inside = (q, in_top) if arm else (1 - q, 1 - in_top)
         return cls(arm, picked, rows, np.nan_to_num(mean), inside)
 
@@ -609,18 +609,18 @@ class RiskCell:
         none = np.zeros(len(self.chance))
         return np.divide(self.chance, self.rows, out=none, where=self.rows > 0)
 
-    def tilt(self, stretches: Stretches, *, fixed_cut: bool) -> Floats:
+    def tilt(self, segments: Segments, *, fixed_cut: bool) -> Floats:
         """The cell's part in D, (J,)."""
         sign = 1.0 if self.arm else -1.0
         if fixed_cut:
             return -sign * self.mean
-        outcome, people = stretches.sweep.outcome[self.arm], stretches.sweep.people[self.arm]
-        moved = stretches.slope(outcome) - self.mean * stretches.slope(people)
+        outcome, people = segments.sweep.outcome[self.arm], segments.sweep.people[self.arm]
+        moved = segments.slope(outcome) - self.mean * segments.slope(people)
         return np.asarray(sign * self.scale * moved)
 
-    def factors(self, stretches: Stretches, cut: Floats) -> Floats:
+    def factors(self, segments: Segments, cut: Floats) -> Floats:
         """The factors of psi of the arm's rows; ``cut`` (P, J) is that of the cut."""
-        away = stretches.centre(self.arm) - self.mean
+        away = segments.centre(self.arm) - self.mean
         return np.stack([-self.scale * self.inside, -self.scale * away * self.inside, cut])
 
     def score_mean(self, variance: Floats, *, clustered: bool) -> ArmMean:
@@ -650,27 +650,27 @@ class RiskSums:
     @classmethod
     def of(
         cls,
-        stretches: Stretches,
-        units: Units | None,
+        segments: Segments,
+        units: ClusterUnits | None,
         support: Support,
         responds: Bools | None,
         *,
         fixed_cut: bool,
     ) -> RiskSums:
-        """Of the rows of both arms; ``units`` if they come in clusters.
+        """Sums of policy risk for the rows of both arms; ``units`` if they come in clusters.
 
         ``fixed_cut``: people are picked by the sign of their scores, and their share is estimated.
         """
-        q = stretches.share
-        cells = RiskCell.of(stretches, True), RiskCell.of(stretches, False)
-        tilt = sum(cell.tilt(stretches, fixed_cut=fixed_cut) for cell in cells)  # D
-        cut = tilt / stretches.part.total_weight * (stretches.in_top - q)
+        q = segments.share
+        cells = RiskCell.of(segments, True), RiskCell.of(segments, False)
+        tilt = sum(cell.tilt(segments, fixed_cut=fixed_cut) for cell in cells)  # D
+        cut = tilt / segments.part.total_weight * (segments.in_top - q)
         if units is None:
-            full = support.shape == "skewed" and stretches.part.rows is None
-            moments = [_cell_moments(stretches, cell, cut, full=full) for cell in cells]
+            full = support.shape == "skewed" and segments.part.rows is None
+            moments = [_cell_moments(segments, cell, cut, full=full) for cell in cells]
             variances = [own.variance for own in moments]
         else:
-            moments, variances = _clustered_moments(stretches, cells, cut, units)
+            moments, variances = _clustered_moments(segments, cells, cut, units)
         means = None
         if support.shape == "binary":
             treated, control = (
@@ -678,9 +678,9 @@ class RiskSums:
                 for cell, variance in zip(cells, variances, strict=True)
             )
             means = treated, control
-        counted = _fewest(stretches, cells, units, responds)
+        counted = _fewest(segments, cells, units, responds)
         declined = [support.why_no_risk(rows, some) for rows, some in counted.T]
-        return cls(q, policy_risks(stretches.sweep, q), moments, means, support, declined)
+        return cls(q, policy_risks(segments.sweep, q), moments, means, support, declined)
 
     def table(self, level: float) -> tuple[Floats, list[str | None]]:
         """Share, risk, its standard error, the ends of the interval, (5, J); why there are none."""
@@ -706,18 +706,18 @@ class RiskSums:
         return np.array([self.share, self.risk, error, low, high]), reasons
 
 
-def _cell_moments(stretches: Stretches, cell: RiskCell, cut: Floats, *, full: bool) -> Moments:
+def _cell_moments(segments: Segments, cell: RiskCell, cut: Floats, *, full: bool) -> Moments:
     """Moments of the terms of the arm's rows at each share; not a number for a cell of one row.
 
     The correction k / (k - 1) for small samples counts the rows of the cell, not of the arm.
     """
-    factors = cell.factors(stretches, cut)
-    counts = stretches.rows(cell.arm) @ (cell.inside > 0)
-    squares = np.maximum(np.diag(stretches.covariance(cell.arm, factors)), 0.0)
+    factors = cell.factors(segments, cut)
+    counts = segments.rows(cell.arm) @ (cell.inside > 0)
+    squares = np.maximum(np.diag(segments.covariance(cell.arm, factors)), 0.0)
     own = Moments(counts, squares * _correction(cell, counts), 0.0, 0.0)
     if not full:
         return own
-    return stretches.moments(cell.arm, factors)._replace(units=counts, variance=own.variance)
+    return segments.moments(cell.arm, factors)._replace(units=counts, variance=own.variance)
 
 
 def _correction(cell: RiskCell, counts: Floats) -> Floats:
@@ -727,19 +727,19 @@ def _correction(cell: RiskCell, counts: Floats) -> Floats:
 
 
 def _clustered_moments(
-    stretches: Stretches, cells: tuple[RiskCell, RiskCell], cut: Floats, units: Units
+    segments: Segments, cells: tuple[RiskCell, RiskCell], cut: Floats, units: ClusterUnits
 ) -> tuple[list[Moments], list[Floats]]:
     """Moments of the clusters' totals at each share, and the variances of the two arms.
 
     Their degrees of freedom are Welch's: cells count by their part in the variance.
     """
-    everybody = np.ones(len(stretches.part.y), bool)
+    everybody = np.ones(len(segments.part.y), bool)
     counts = [
-        stretches.in_top_counts(everybody, units, cell.arm, rest=not cell.arm) for cell in cells
+        segments.in_top_counts(everybody, units, cell.arm, rest=not cell.arm) for cell in cells
     ]
     totals = [
         np.stack(
-            list(stretches.cluster_totals(cell.arm, cell.factors(stretches, cut), units)), axis=1
+            list(segments.cluster_totals(cell.arm, cell.factors(segments, cut), units)), axis=1
         )
         for cell in cells
     ]  # (G, J) each
@@ -766,19 +766,19 @@ def _clustered_moments(
 
 
 def _fewest(
-    stretches: Stretches,
+    segments: Segments,
     cells: tuple[RiskCell, RiskCell],
-    units: Units | None,
+    units: ClusterUnits | None,
     responds: Bools | None,
 ) -> Floats:
     """Rows, or clusters, and responders at each share, (2, J): the fewer of the cells it asks."""
-    part, found = stretches.part, []
+    part, found = segments.part, []
     if responds is None:
         # Of bins only 0/1 outcomes tell who responded, and there nobody asks.
         responds = part.y != 0
     for cell in cells:
         own = [
-            stretches.in_top_counts(chosen, units, cell.arm, rest=not cell.arm)
+            segments.in_top_counts(chosen, units, cell.arm, rest=not cell.arm)
             for chosen in (np.ones(len(part.y), bool), responds)
         ]
         found.append(np.where(cell.chance > 0, own, np.inf))

@@ -175,7 +175,7 @@ class Support:
 
     @property
     def least_at_one(self) -> int:
-        """The same for an interval that is to hold at one share, and looks less far into tails."""
+        """:attr:`least_in_top` of an interval at one share, which looks less far into tails."""
         return 1 if self.shape == "binary" else self.least_in_top
 
     @property
@@ -325,7 +325,7 @@ def row_terms(ranked: RankedRows, ranking: str) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True)
-class Units:
+class ClusterUnits:
     """Clusters of rows, which are independent of each other; a row may be one of its own.
 
     ``degrees`` of freedom: one less than the clusters of the rarer arm. A cluster may lie in one
@@ -337,7 +337,7 @@ class Units:
     counts: dict[bool, int]  # clusters with rows of the arm
 
     @classmethod
-    def of(cls, treated: Bools, clusters: Clusters | None) -> Units:
+    def of(cls, treated: Bools, clusters: Clusters | None) -> ClusterUnits:
         # Without clusters every row is its own.
         members = np.arange(len(treated)) if clusters is None else clusters
         counts = {arm: len(touched_by(members[treated == arm])) for arm in (True, False)}
@@ -388,7 +388,7 @@ class Units:
         return [Moments.of_clusters(totals[own], self.leverage[own]) for own in groups]
 
     def covariance(self, totals: Floats) -> Floats:
-        """Of the sums over clusters of each column of ``totals`` (G, J): (J, J)."""
+        """Covariance (J, J) of the sums over clusters of the columns of ``totals`` (G, J)."""
         if (self.leverage >= 1).any():
             return np.full((totals.shape[1],) * 2, np.nan)
         return np.asarray((totals.T / (1 - self.leverage)) @ totals)
@@ -412,7 +412,7 @@ class Units:
 
 
 def support_of(
-    ranked: RankedRows, units: Units | None, responds: Bools | None, *, binary: bool
+    ranked: RankedRows, units: ClusterUnits | None, responds: Bools | None, *, binary: bool
 ) -> Support:
     """What intervals of sorted rows can rest on; ``responds`` where y is adjusted by a model."""
     own = ranked.arm_rows(False), ranked.arm_rows(True)

@@ -46,7 +46,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def of(cls, terms: Floats) -> Self:
-        """Of the terms of rows, (n,) or (n, J)."""
+        """Moments of the terms of rows, (n,) or (n, J)."""
         d = terms - terms.mean(axis=0)
         square = d * d
         d *= square
@@ -56,7 +56,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def of_powers(cls, units: int, powers: Sequence[Number]) -> Self:
-        """From the sums of the terms, of their squares, third and fourth powers."""
+        """Moments from the sums of the terms, of their squares, third and fourth powers."""
         first, second, third, fourth = powers
         mean = first / max(units, 1)
         return cls.of_sums(
@@ -68,14 +68,14 @@ class Moments(NamedTuple):
 
     @classmethod
     def of_sums(cls, units: int, second: Number, third: Number, fourth: Number) -> Self:
-        """From the sums of d^2, d^3 and d^4, d the distances of so many terms from their mean."""
+        """Moments from the sums of d^2, d^3 and d^4, d the distances from the mean of all terms."""
         correction = units / (units - 1) if units > 1 else np.nan
         spare = np.maximum(fourth - second * second / max(units, 1), 0.0)
         return cls(units, second * correction, third * correction**1.5, spare)
 
     @classmethod
     def of_clusters(cls, totals: Floats, leverage: Floats) -> Self:
-        """Of the terms summed within clusters, (G,) or (G, J); their sum over clusters is 0.
+        """Moments of terms that are summed within clusters, (G,) or (G, J), and add up to 0.
 
         ``leverage`` (G,) is the part of the arm's rows that a cluster has, h. A total varies less
         than it should, since its own rows made the mean: each square is divided by 1 - h (Bell and
@@ -107,7 +107,7 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, arms: Sequence[Moments]) -> Self:
-        """Of the sum of all terms."""
+        """The spread of the sum of all terms of the arms, or of all clusters."""
         variance: Any = sum(arm.variance for arm in arms)
         third: Any = sum(arm.third for arm in arms)
         fourth: Any = sum(arm.fourth for arm in arms)
@@ -142,7 +142,7 @@ class ArmMean(NamedTuple):
         *,
         clustered: bool = False,
     ) -> Self:
-        """From the sums of z and z^2; ``variance``: of the arm's part in the estimate.
+        """The mean from the sums of z and z^2; ``variance`` is that of its part in the estimate.
 
         ``pseudo``: sums of z and z^2 of responders that are added to those of the arm for the size
         alone, so that it is known without any.

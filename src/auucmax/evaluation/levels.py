@@ -30,8 +30,14 @@ from auucmax._validation import (
     check_whole,
 )
 from auucmax.evaluation import curves, inference
-from auucmax.evaluation.curves import ArmSweep, PolicyRiskInference, Stretches, UpliftBand
-from auucmax.evaluation.inference import AUUCDifference, AUUCInference, Clusters, Support, Units
+from auucmax.evaluation.curves import ArmSweep, PolicyRiskInference, Segments, UpliftBand
+from auucmax.evaluation.inference import (
+    AUUCDifference,
+    AUUCInference,
+    Clusters,
+    ClusterUnits,
+    Support,
+)
 from auucmax.evaluation.intervals import Moments, Spread, area_limits, student
 from auucmax.evaluation.ranking import RankedRows, RankingKind, blocks, sorted_rows
 
@@ -137,9 +143,11 @@ class Levels:
         return self._ranked
 
     @cached_property
-    def units(self) -> Units | None:
+    def units(self) -> ClusterUnits | None:
         """Clusters of rows, in the order of :attr:`ranked`; None if rows are independent."""
-        return None if self._clusters is None else Units.of(self.ranked.treated, self._clusters)
+        return (
+            None if self._clusters is None else ClusterUnits.of(self.ranked.treated, self._clusters)
+        )
 
     @cached_property
     def support(self) -> Support:
@@ -402,7 +410,7 @@ class Levels:
         found = [
             # A few shares at a time: tables are quadratic in their number.
             curves.RiskSums.of(
-                Stretches.of(self.ranked, some, sweep),
+                Segments.of(self.ranked, some, sweep),
                 self.units,
                 self.support,
                 self._responds,

@@ -99,7 +99,7 @@ def rank_rows(score: Floats) -> Ranking:
 
 
 def _compare_whole(score: Floats, order: Indices, near: Bools) -> Bools:
-    """Put right, in place, the order of rows that agree in their leading bits; say which tie.
+    """Sort rows that agree in their leading bits by the whole score, in place; return which tie.
 
     ``near`` and the result (n - 1,) speak of a sorted row and the next one.
     """
@@ -126,7 +126,7 @@ def _compare_whole(score: Floats, order: Indices, near: Bools) -> Bools:
 
 
 def blocks(n_rows: int) -> Iterator[slice]:
-    """Stretches of rows that fit the cache, so that intermediate results stay there."""
+    """Blocks of rows that fit the cache, so that intermediate results stay there."""
     for start in range(0, n_rows, _BLOCK):
         yield slice(start, min(start + _BLOCK, n_rows))
 

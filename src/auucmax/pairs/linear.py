@@ -38,7 +38,7 @@ HESSIAN_BINS = 256  #: for a surrogate with a knot
 
 
 class Last(Generic[T]):
-    """What was made of the last w: value, gradient and Hessian are asked for in turn."""
+    """Keeps what was made of the last w, because value, gradient and Hessian are asked in turn."""
 
     def __init__(self) -> None:
         self._kept: tuple[Floats, T] | None = None
@@ -69,7 +69,7 @@ class LinearPairs(Pairs):
         return len(self.low)
 
     def _run(self, asking: Asking[T]) -> T:
-        """What a generator comes to."""
+        """Run a generator to its result, summing over the rows what it asks for."""
         raise NotImplementedError
 
     def value(self, w: ArrayLike) -> float:
@@ -108,7 +108,7 @@ class LinearPairs(Pairs):
         return (yield from self._without_accuracy(w, field))
 
     def _without_accuracy(self, w: Floats, finest: PairField | None) -> Asking[PairField | None]:
-        """What is made of w where no bins are accurate: nothing, with rows at hand to be sorted."""
+        """The field where no bins are accurate; None: the rows are sorted instead."""
         yield from ()  # a generator, since other rows would be read again here
         return None
 
@@ -249,7 +249,7 @@ class PairObjective(ArrayPairs, LinearPairs):
         return self._run_on(self.rows, asking)
 
     def _run_on(self, rows: PairRows, asking: Asking[T], repeat: float = 1.0) -> T:
-        """With sums over some rows, each of which stands for ``repeat`` ones."""
+        """Run a generator with sums over some rows, each of which stands for ``repeat`` rows."""
         return drive(
             asking, lambda sums: [repeat * one(rows) if repeat > 1 else one(rows) for one in sums]
         )
@@ -269,7 +269,7 @@ class PairObjective(ArrayPairs, LinearPairs):
         return (yield from super()._hessian(w))
 
     def rough_hessian(self, w: ArrayLike) -> Floats:
-        """As ``hessian``; from a million rows spread over all, where there are more than twice."""
+        """The Hessian; from a million rows spread over all, if there are over two million."""
         step = len(self.codes) // ROUGH_ROWS
         if step < 2:
             return self.hessian(w)

@@ -187,7 +187,7 @@ class Pairs:
 
 
 class ArrayPairs(Pairs):
-    """With the labels of all rows at hand."""
+    """The objective of rows whose classes and weights are arrays in memory."""
 
     def __init__(
         self,

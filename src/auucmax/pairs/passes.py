@@ -29,7 +29,7 @@ from auucmax.pairs import kernels_numpy
 DEGREE = 5  #: of the polynomial in r that describes a bin; moments go from 0 to DEGREE
 COMPILE_ROWS = 200_000  #: from this many rows on, numba
 MAX_BLOCKS = 32
-_STRETCH = 2**18  # rows whose extremes are looked for at a time
+_RANGE_ROWS = 2**18  # rows whose extremes are looked for at a time
 _NONE = np.empty(0)
 
 
@@ -110,17 +110,17 @@ def scores(X: NDArray[Any], w: Floats) -> Floats:
 
 def column_range(X: NDArray[Any]) -> tuple[Floats, Floats]:
     """Minimum and maximum of each column, (d,) each."""
-    if len(X) <= _STRETCH:
+    if len(X) <= _RANGE_ROWS:
         low, high = _over_rows(np.min, X), _over_rows(np.max, X)
     else:  # numpy works outside the lock
 
         def extremes(start: int) -> list[NDArray[Any]]:
             return [
-                _over_rows(extreme, X[start : start + _STRETCH]) for extreme in (np.min, np.max)
+                _over_rows(extreme, X[start : start + _RANGE_ROWS]) for extreme in (np.min, np.max)
             ]
 
         with ThreadPoolExecutor(2) as pool:
-            lows, highs = zip(*pool.map(extremes, range(0, len(X), _STRETCH)), strict=True)
+            lows, highs = zip(*pool.map(extremes, range(0, len(X), _RANGE_ROWS)), strict=True)
         low, high = np.min(lows, axis=0), np.max(highs, axis=0)
     return low.astype(np.float64), high.astype(np.float64)
 

@@ -40,7 +40,7 @@ MOST_BINS = 16_384  #: that are tried of few rows; in memory they would be sorte
 
 
 class StreamedObjective(LinearPairs):
-    """As :class:`PairObjective`, of the rows of a source.
+    """The objective of :class:`PairObjective`, of rows that are read batch by batch.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class StreamedObjective(LinearPairs):
         return ask(self._question(asking))
 
     def _question(self, asking: Asking[T]) -> Question[T]:
-        """What is asked of the pair rows of each batch, asked of the rows."""
+        """Turn sums over pair rows that a generator asks for into a question to the source."""
 
         def totals_of(sums: tuple[Sum, ...]) -> Question[list[Any]]:
             ((totals,),) = yield [(self.source, (_PairSums(sums),))]
@@ -105,7 +105,7 @@ class StreamedObjective(LinearPairs):
         return np.asarray(gram - (cross + cross.T))
 
     def _coarse_field(self, w: Floats) -> Asking[PairField]:
-        """From the summary of the gradient, which was asked for before, where its bins divide."""
+        """The coarse field, from the finer summary of the gradient if its bins can be joined."""
         field, span = (yield from self._field_at(w)), (yield from self._range(w))
         assert field is not None
         fine, width = field.summary, self._dividing_width(span, HESSIAN_BINS)
@@ -114,7 +114,7 @@ class StreamedObjective(LinearPairs):
         return self._field_of(fine.coarsened(round(width / fine.bins.width)))
 
     def _without_accuracy(self, w: Floats, finest: PairField | None) -> Asking[PairField | None]:
-        """The finest that was tried; of scores too far apart for any, bins as wide as can be."""
+        """The finest field that was tried; the coarse one if scores are too far apart for any."""
         return (yield from super()._coarse_field(w)) if finest is None else finest
 
     def _summarise(self, w: Floats, bins: Bins) -> Asking[PairSummary]:
@@ -163,7 +163,7 @@ class ClassSums:
         return ClassSums(self.products + other.products, self.extremes + other.extremes)
 
     def without(self, some: ClassSums) -> ClassSums:
-        """Of the rows that are not among some of them; of the same extremes, which bound theirs."""
+        """Sums of the rows but for some of them; the extremes of all rows stay, as bounds."""
         return ClassSums(self.products - some.products, self.extremes)
 
 

@@ -149,7 +149,7 @@ class PairSummary:
         return self.moments[:, :, 0].sum(axis=1)
 
     def trimmed(self) -> PairSummary:
-        """The same without empty bins at either end: bounds on scores are loose, bins are not."""
+        """The summary without empty bins at either end, which loose bounds on the scores leave."""
         occupied = np.flatnonzero(self.moments[:, :, 0].any(axis=0))
         if not len(occupied):
             occupied = np.array([0])

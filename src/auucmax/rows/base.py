@@ -169,14 +169,14 @@ class Rows:
         return _View(self, (part,), self.names)
 
     def cached(self) -> AbstractContextManager[Rows]:
-        """The same rows, numbers all of them, where reading them again is cheap."""
+        """A context in which the rows, of numbers only, are where reading again is cheap."""
         return _on_disk(self)
 
     def keep_order(self) -> None:
-        """Rows are told by their keys from now on: those that cannot promise them should check."""
+        """Expect the same order from now on: sources that cannot promise it check each reading."""
 
     def without_rows(self) -> ValueError:
-        """What is said where there is no row."""
+        """The error for a source without rows."""
         return ValueError("rows should hold at least one row, got none. Check their source.")
 
 
@@ -222,7 +222,7 @@ class _Viewed:
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """Several totals as one."""
+    """Several totals that are added as one."""
 
     values: list[Any]
 
@@ -282,7 +282,7 @@ def together(*questions: Question[Any]) -> Question[list[Any]]:
 
 
 def _totals(asked: list[tuple[Rows, Sequence[Summary]]]) -> list[list[Any]]:
-    """One reading of each source, one walk along each view of it."""
+    """Answer what was asked: one reading of each source, one walk along each view of it."""
     sources: dict[int, tuple[Rows, dict[tuple[Step, ...], list[int]]]] = {}
     for number, (rows, _) in enumerate(asked):
         source, steps = (rows.source, rows.steps) if isinstance(rows, _View) else (rows, ())
@@ -539,7 +539,7 @@ def _in_order(
 
 
 def _n_threads() -> int:
-    """As many as numba would take: NUMBA_NUM_THREADS, which joblib lowers in its workers."""
+    """The number of threads numba would take: NUMBA_NUM_THREADS, which joblib lowers in workers."""
     import joblib
 
     asked = os.environ.get("NUMBA_NUM_THREADS", "")

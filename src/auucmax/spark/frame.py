@@ -22,12 +22,12 @@ def check_frame(
 ) -> tuple[str, ...]:
     """The feature columns: those named, or all others; all are there, and have one role each."""
     chosen = feature_columns(features, treatment, outcome, frame.columns, NAME)
-    check_names(frame, [*chosen, treatment, outcome])
+    check_told_apart(frame, [*chosen, treatment, outcome])
     return chosen
 
 
-def check_names(frame: DataFrame, names: Sequence[str]) -> None:
-    """TableError if Spark could not tell which columns are meant: after a join, say."""
+def check_told_apart(frame: DataFrame, names: Sequence[str]) -> None:
+    """Raise a TableError if Spark could not tell which columns are meant: after a join, say."""
     as_spark = _spelling(frame)
     times = Counter(map(as_spark, frame.columns))
     if twice := dict.fromkeys(name for name in names if times[as_spark(name)] > 1):
@@ -38,7 +38,7 @@ def check_names(frame: DataFrame, names: Sequence[str]) -> None:
 
 
 def check_free(frame: DataFrame, column: str) -> None:
-    """TableError if a new column of this name could not be told from one that is there."""
+    """Raise a TableError if a new column of this name could not be told from another."""
     as_spark = _spelling(frame)
     near = [n for n in frame.columns if n != column and as_spark(n) == as_spark(column)]
     if near:
@@ -62,7 +62,7 @@ def arrow_columns(
     treated: Any = None,
     control: Any = None,
 ) -> ArrowColumns:
-    """As :meth:`ArrowColumns.of`, of a DataFrame."""
+    """The columns of a DataFrame, checked as :meth:`ArrowColumns.of` checks an Arrow table."""
     types = import_optional("pyspark.sql.pandas.types", extra="spark")
     columns = dict.fromkeys([*features, outcome, treatment])
     schema = types.to_arrow_schema(frame.select(*map(quoted, columns)).schema)

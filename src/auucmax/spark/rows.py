@@ -36,7 +36,7 @@ _SCHEMA = "branch bigint, part bigint, summary binary"
 
 
 @dataclass(frozen=True)
-class TableRows:
+class PartitionRows:
     """Rows of columns: of numbers as they are, or, if ``raw`` names some, frames of these."""
 
     of_arms: ArrowColumns
@@ -132,7 +132,7 @@ class SparkRows(Rows):
 
     max_bytes = MAX_BYTES
 
-    def __init__(self, frame: DataFrame, reading: TableRows | PackedRows) -> None:
+    def __init__(self, frame: DataFrame, reading: PartitionRows | PackedRows) -> None:
         # A column may be asked for twice: a score that is evaluated as the outcome of itself, say.
         columns = dict.fromkeys(reading.columns)
         self.frame, self.reading = frame.select(*map(quoted, columns)), reading
@@ -154,15 +154,15 @@ class SparkRows(Rows):
         """Rows with features that are numbers; arguments as in :func:`fit`."""
         features = check_frame(frame, features, treatment, outcome)
         columns = arrow_columns(frame, features, treatment, outcome, treated, control)
-        return cls(frame, TableRows(columns))
+        return cls(frame, PartitionRows(columns))
 
     def cached(self) -> AbstractContextManager[Rows]:
-        """The same rows, packed and kept in the executors' memory (or disks) meanwhile."""
+        """A context in which the rows are packed and kept in the executors' memory (or disks)."""
         return self.cached_view((), self.names)
 
     @contextmanager
     def cached_view(self, steps: tuple[Step, ...], names: tuple[str, ...]) -> Iterator[Rows]:
-        """The rows of a view, made once and kept by the executors meanwhile."""
+        """A context in which the rows of a view, made once, are kept by the executors."""
         mapped = any(isinstance(step, Mapped) for step in steps)
         rows = _PackingRows(
             self, steps, PackedRows(names, "float64" if mapped else self.reading.dtype)
@@ -173,7 +173,7 @@ class SparkRows(Rows):
             rows.forget()
 
     def keep_order(self) -> None:
-        """From now on, rows that come in another order than before are an error.
+        """Take rows that come in another order than before for an error from now on.
 
         They change their keys, by which the rows of a part are known. Another number of rows is an
         error in any case.
@@ -249,7 +249,7 @@ class _PackingRows(SparkRows):
         self._kept: DataFrame | None = None
 
     def _total(self, summaries: Sequence[Summary]) -> list[Any]:
-        """As that of all rows; the first one packs them."""
+        """Sums over the rows of the view; the first call packs the rows and keeps them."""
         if self._kept is not None:
             return super()._total(summaries)
         reading, steps, branch, packed = self.reading, self._steps, self._branch, self._packed
@@ -262,14 +262,14 @@ class _PackingRows(SparkRows):
         return self._added_up(kept.where("summary is not null").drop("rows"))
 
     def forget(self) -> None:
-        """The executors need not keep them any longer."""
+        """Let the executors drop the packed rows."""
         if self._kept is not None:
             self._kept.unpersist()
 
 
 def _summarise(
     batches: Iterator[Any],
-    reading: TableRows | PackedRows,
+    reading: PartitionRows | PackedRows,
     steps: tuple[Step, ...],
     summaries: Sequence[Summary],
     branch: int,

@@ -27,8 +27,8 @@ from auucmax.evaluation.ranking import RANKINGS, RankingKind
 from auucmax.rows import Batch, Rows
 from auucmax.rows.arrow import ArrowColumns
 from auucmax.spark.encoding import fit_encoder, needs_encoder
-from auucmax.spark.frame import NAME, arrow_columns, check_frame, check_free, check_names
-from auucmax.spark.rows import SparkRows, TableRows
+from auucmax.spark.frame import NAME, arrow_columns, check_frame, check_free, check_told_apart
+from auucmax.spark.rows import PartitionRows, SparkRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,11 +75,11 @@ def fit(
     names = check_frame(df, features, treatment, outcome)
     if encoder is None and not needs_encoder(df, names):
         columns = arrow_columns(df, names, treatment, outcome, treated, control)
-        rows: Rows = SparkRows(df, TableRows(columns))
+        rows: Rows = SparkRows(df, PartitionRows(columns))
         with rows.cached() if cache else nullcontext(rows) as ready:
             return model.fit(ready)
     arms = _arms(df, treatment, outcome, treated, control)
-    raw = SparkRows(df, TableRows(arms, names))
+    raw = SparkRows(df, PartitionRows(arms, names))
     fitted = TableEncoder() if encoder is None else clone(encoder)
     fitted = fit_encoder(df, names, fitted, arms)
     rows = raw.map(fitted.transform, tuple(map(str, fitted.get_feature_names_out())))
@@ -192,7 +192,7 @@ def _candidates_of(
     raw = tuple(_model_features(model, df, features))
     # Names matter to nobody here, their number does: it is known only of what no step makes anew.
     names = raw if not seen.steps else tuple(f"x{k}" for k in range(seen.n_features or 0))
-    rows = SparkRows(df, TableRows(arms, raw)).map(seen, names)
+    rows = SparkRows(df, PartitionRows(arms, raw)).map(seen, names)
     (found,) = rows.total(_row_set)
     return record.candidates_compared(found)
 
@@ -209,12 +209,12 @@ def _histogram(
 ) -> BinnedLevels:
     if isinstance(score, str):
         check_columns([score], df.columns, NAME)
-        check_names(df, [score])
+        check_told_apart(df, [score])
         labels = arms.treated, arms.control
         columns = arrow_columns(df, [score], arms.treatment, arms.outcome, *labels)
-        return score_levels(SparkRows(df, TableRows(columns)), _only_column, n_bins=n_bins)
+        return score_levels(SparkRows(df, PartitionRows(columns)), _only_column, n_bins=n_bins)
     raw = tuple(_model_features(score, df, features))
-    return score_levels(SparkRows(df, TableRows(arms, raw)), score.predict, n_bins=n_bins)
+    return score_levels(SparkRows(df, PartitionRows(arms, raw)), score.predict, n_bins=n_bins)
 
 
 def _only_column(X: NDArray[Any]) -> Floats:
@@ -224,7 +224,7 @@ def _only_column(X: NDArray[Any]) -> Floats:
 def _arms(df: DataFrame, treatment: str, outcome: str, treated: Any, control: Any) -> ArrowColumns:
     """Outcome, which holds numbers, and treatment; without features."""
     check_columns([treatment, outcome], df.columns, NAME)
-    check_names(df, [treatment, outcome])
+    check_told_apart(df, [treatment, outcome])
     return replace(arrow_columns(df, [outcome], treatment, outcome, treated, control), features=())
 
 
@@ -247,5 +247,5 @@ def _model_features(model: Any, df: DataFrame, features: Sequence[str] | None) -
         )
     chosen = list(names)
     check_columns(chosen, df.columns, NAME)
-    check_names(df, chosen)
+    check_told_apart(df, chosen)
     return [str(name) for name in chosen]

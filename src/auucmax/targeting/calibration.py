@@ -35,7 +35,7 @@ from scipy.optimize import isotonic_regression
 
 from auucmax._json import read
 from auucmax._validation import Floats, check_column, check_groups, check_rows, check_whole
-from auucmax.evaluation.inference import Clusters, Units, with_weight
+from auucmax.evaluation.inference import Clusters, ClusterUnits, with_weight
 from auucmax.evaluation.metrics import uplift_by_decile
 from auucmax.evaluation.ranking import RankedRows, rank_rows, sorted_rows
 
@@ -187,7 +187,9 @@ def calibrate(
     n_treated = int(np.count_nonzero(rows.treated))
     rarer = min(n_treated, len(rows.y) - n_treated)
     if min_rows is None:
-        min_rows = _default_rows(rarer, min(Units.of(rows.treated, clusters).counts.values()))
+        min_rows = _default_rows(
+            rarer, min(ClusterUnits.of(rows.treated, clusters).counts.values())
+        )
     least = check_whole(min_rows, "min_rows", 1)
     part = sorted_rows(rows)
     # As many bins as ``least`` allows, of equal size: what is left over is shared.
@@ -272,7 +274,7 @@ def calibration_table(
     weight = np.ones(len(values))
     if sample_weight is not None:
         weight = check_column(sample_weight, "sample_weight")
-    # Tied rows share a bin, so bins are stretches of the sorted rows whatever the order of ties.
+    # Tied rows share a bin, so bins are runs of the sorted rows whatever the order of ties.
     number = np.repeat(np.arange(bins), table["rows"])
     sums, weights = (
         np.bincount(number, weights=column[best_first], minlength=bins)

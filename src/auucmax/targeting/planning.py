@@ -188,7 +188,7 @@ class ScoreQuantiles:
         )
 
     def _line(self) -> tuple[Floats, Floats]:
-        """Shares that increase and their scores: a level of several people is a flat stretch."""
+        """Shares that increase and their scores: a level of several people is a flat part."""
         return np.column_stack([self.above, self.reach]).ravel(), np.repeat(self.score, 2)
 
 
@@ -221,7 +221,7 @@ class Expectation:
     def of_band(
         cls, band: UpliftBand, levels: Levels, scores: ScoreQuantiles | None = None
     ) -> Self:
-        """From the band of some rows, sorted; ``scores``: others than those of the rows."""
+        """The expectation from a band of sorted rows; ``scores`` if they are of another model."""
         if not np.isfinite(band.standard_error).all():
             raise ValueError(
                 "a plan should have at least two rows (with groups, two clusters) of each arm, got "
@@ -245,7 +245,7 @@ class Expectation:
         return np.isfinite(self.lower) & (self.share > 0)
 
     def on(self, share: ArrayLike) -> Expectation:
-        """The same on another grid: straight lines between the shares of this one.
+        """The expectation on another grid, by straight lines between the shares of this one.
 
         The error of a point on such a line is at most that of the line between the two errors. A
         share is reliable if the one before it is, or one that equals it.
@@ -330,7 +330,7 @@ class Expectation:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """What :meth:`to_dict` wrote; ValueError for anything that it cannot have written."""
+        """Restore what :meth:`to_dict` wrote, or raise a ValueError for anything else."""
         found = read(_PLAIN, plain, "an expectation")
         missing = [[value is None for value in found[name]] for name in _ENDS]
         curve: dict[str, Any] = {n: np.array(found.pop(n), np.float64) for n in _CURVE}

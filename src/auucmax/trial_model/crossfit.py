@@ -25,7 +25,7 @@ from auucmax.data.table_errors import TableError, changed_message
 from auucmax.encoding import TableEncoder
 from auucmax.rows import ArrayRows, Batch, Rows
 from auucmax.trial_model.evidence import Judged, is_binary, ranks_within
-from auucmax.trial_model.rows import ColumnNames, Hashes, check_rows, joined, trial_pieces
+from auucmax.trial_model.rows import ColumnNames, Hashes, check_trial_rows, joined, trial_pieces
 
 LEAST = 20  #: rows with the outcome, and without it, of each arm, that a model is fitted on
 LEAST_IN_PIECES = 100  #: of a table in pieces: the search deals its rows into five folds
@@ -105,7 +105,7 @@ class TableRows:
 
     def check(self) -> RandomisationReport:
         """Was treatment given at random, as far as the rows tell?"""
-        return check_rows(self.sample, self.columns, self.treated)
+        return check_trial_rows(self.sample, self.columns, self.treated)
 
     @property
     def in_memory(self) -> bool:

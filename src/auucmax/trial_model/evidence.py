@@ -195,7 +195,7 @@ class Evidence:
         return self.facts[name]
 
     def with_facts(self, **facts: Any) -> Evidence:
-        """The same with some facts replaced."""
+        """The evidence with some facts replaced."""
         return replace(self, facts=self.facts | plain(facts))
 
     def to_dict(self) -> dict[str, Any]:
@@ -204,7 +204,7 @@ class Evidence:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """What ``to_dict`` wrote; ValueError for anything that it cannot have written."""
+        """Restore what ``to_dict`` wrote, or raise a ValueError for anything else."""
         expected = Expectation.from_dict(values["expected"])
         facts = read(_FACTS, values["facts"], "evidence")
         rows, bins, rivals = facts["rows"], facts["deciles"]["bin"], facts["rivals"]

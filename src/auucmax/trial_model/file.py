@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from auucmax import estimators
-from auucmax._archive import ArchiveFormat, check_names
+from auucmax._archive import ArchiveFormat, check_same_names
 from auucmax._files import whole_file
 from auucmax._json import read
 from auucmax._version import __version__
@@ -159,7 +159,7 @@ def save_model(model: TrialModel, path: str | os.PathLike[str]) -> None:
 
 
 def key_file(path: str | os.PathLike[str]) -> Path:
-    """Where the key of a model file is kept; ValueError if another file is there."""
+    """Where the key of a model file is kept; raises a ValueError if another file is there."""
     place = Path(f"{os.path.realpath(path)}.key")
     if place.exists() and _key_at(place) is None:
         raise ValueError(
@@ -192,7 +192,7 @@ def load_model(path: str | os.PathLike[str]) -> TrialModel:
 
 
 def _restored(header: Mapping[str, Any], members: dict[str, Any]) -> TrialModel:
-    check_names("fields", set(header), _HEADER)
+    check_same_names("fields", set(header), _HEADER)
     recipe = _recipe(header["recipe"])
     read({...: ...}, header["summary"], "its summary")
     encoder = TableEncoder.from_dict(header["encoder"])
@@ -217,7 +217,7 @@ def _restored(header: Mapping[str, Any], members: dict[str, Any]) -> TrialModel:
 
 
 def _recipe(plain: Mapping[str, Any]) -> Recipe:
-    """What was saved; ValueError for anything that a fit cannot have written."""
+    """Read a recipe, or raise a ValueError for one that no fit writes."""
     recipe: Recipe = read(Recipe, plain, "its recipe")
     right = (
         recipe.model in MODELS
@@ -235,7 +235,7 @@ def _recipe(plain: Mapping[str, Any]) -> Recipe:
 
 
 def _check_recipe(model: TrialModel) -> None:
-    """The estimator must be what its recipe makes: a file holds no parameters."""
+    """Raise a ValueError if the recipe makes another estimator: files hold no parameters."""
     expected = make_model(model.recipe.model, model.recipe)
     own = (type(model.estimator), model.estimator.get_params(deep=False))
     if own != (type(expected), expected.get_params(deep=False)):
@@ -301,7 +301,7 @@ def _fields(
 
 
 def _value(parts: dict[str, Any], place: str, wanted: Any, n_terms: int) -> Any:
-    """What is at a place, taken out of ``parts``; ValueError if it is not what is wanted."""
+    """Take what is at a place out of ``parts``, or raise a ValueError if it is not as wanted."""
     if isinstance(wanted, str):
         return _object(*_fields(parts, place, wanted, n_terms), n_terms)
     if isinstance(wanted, list):
@@ -319,7 +319,7 @@ def _value(parts: dict[str, Any], place: str, wanted: Any, n_terms: int) -> Any:
 
 
 def _check_fields(kind: str, fields: dict[str, Any], n_terms: int) -> None:
-    """ValueError for arrays that fit one by one, but not together."""
+    """Raise a ValueError for arrays that fit one by one, but not together."""
     if kind == "ShrunkInteractions":
         columns, knots = fields["hinge_columns_"], fields["hinge_knots_"]
         k, p = len(fields["weights_"]), n_terms + len(knots)
@@ -391,7 +391,7 @@ def _object(kind: str, fields: dict[str, Any], n_terms: int) -> Any:
 
 
 def _check_scores(estimator: Any, n_terms: int) -> None:
-    """Whatever the attributes hold: rows must get scores."""
+    """Raise a ValueError unless rows get finite scores, whatever the attributes hold."""
     rows = np.zeros((2, n_terms))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

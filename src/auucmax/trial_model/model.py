@@ -61,7 +61,7 @@ class TrialModel:
 
     @property
     def warning(self) -> str | None:
-        """That the model was fitted despite a failed check, which is to be said first; or None."""
+        """Words to say first if the model was fitted despite a failed check, or None."""
         if self.evidence["failed_check"] is None:
             return None
         verdict = self.evidence["randomisation"]["verdict"]
@@ -93,7 +93,7 @@ class TrialModel:
         return np.asarray(self.calibration(self.predict(frame)))
 
     def judge(self, table: pd.DataFrame | PiecedTable) -> Evidence:
-        """What the rows of a table show of this model.
+        """Judge the model on the rows of a table.
 
         The file that it was fitted on shows what was found then. Rows that the model learnt from
         are left out if ids tell them; without ids, or under others, a table with more of them than

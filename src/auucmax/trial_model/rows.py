@@ -71,7 +71,7 @@ class ColumnNames:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """What ``to_dict`` wrote; ValueError for anything that it cannot have written."""
+        """Restore what ``to_dict`` wrote, or raise a ValueError for anything else."""
         columns: Self = read(cls, plain, "columns")
         levels = {*columns.categorical, *columns.numeric}
         if not columns.features or not levels <= set(columns.features):
@@ -249,7 +249,7 @@ def different_values(table: pd.DataFrame | PiecedTable, column: str) -> list[Any
 
 
 def check_names(frame: pd.DataFrame | PiecedTable, names: list[str]) -> None:
-    """All columns are there."""
+    """Raise a ValueError if columns are not there."""
     if unknown := [name for name in names if name not in frame.columns]:
         message = unknown_columns_message("the table", unknown, [str(c) for c in frame.columns])
         raise ValueError(message)
@@ -318,7 +318,7 @@ class TrialRows(NamedTuple):
                 )
 
     def check_copies(self, columns: ColumnNames, *, all_columns: bool = False) -> None:
-        """ValueError if rows repeat each other and treatment goes with them, far beyond chance.
+        """Raise a ValueError if rows repeat each other and treatment goes with them, beyond chance.
 
         People who happen to have the same features are in either arm. Copies of a row are in one,
         and would be learnt from in one fold and judged in another. ``all_columns``: rows are
@@ -362,7 +362,7 @@ def joined(pieces: list[TrialRows]) -> TrialRows:
     )
 
 
-def check_rows(
+def check_trial_rows(
     rows: TrialRows,
     columns: ColumnNames,
     treated: Bools | None = None,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auucmax._archive import ArchiveFormat, check_names
+from auucmax._archive import ArchiveFormat, check_same_names
 from auucmax._json import read
 from auucmax.data.seen import SeenRows, TrainingRecord
 from auucmax.estimators.networks.models import GANITE, CFRNet, TARNet, check_parameters, keep
@@ -173,7 +173,7 @@ def _restored(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
 def _unfitted(name: str, stored: dict[str, Any]) -> Model:
     """A model with parameters that ``fit`` would take."""
     cls = _CLASSES[name]
-    check_names("parameters", set(stored), set(cls().get_params(deep=False)))
+    check_same_names("parameters", set(stored), set(cls().get_params(deep=False)))
     plain = {key: _plain(key, value) for key, value in stored.items()}
     model: Model = cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()})
     check_parameters(model)

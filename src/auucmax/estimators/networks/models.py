@@ -326,14 +326,14 @@ class GANITE(NetworkEstimator):
         return two_headed(n_features, (width, width), (width,))
 
     def _shapes_of_the_game(self, n_features: int) -> tuple[Shapes, Shapes]:
-        """Of G, fed with (x, t, y), and of D, fed with (x, y_0, y_1)."""
+        """Shapes of the generator, fed with (x, t, y), and discriminator, with (x, y_0, y_1)."""
         width = check_whole(self.hidden, "hidden", 1)
         guesser = chain("discriminator", [n_features + 2, width, width, 1])
         return self._shapes(n_features + 2), guesser
 
 
 def keep(model: Any, network: Network, history: History) -> None:
-    """Set what a fitted model has."""
+    """Set the attributes of a fitted model."""
     model.network_, model.weights_ = network, network.weights
     shapes = [array.shape for array in network.weights.values()]
     if isinstance(model, GANITE):
@@ -344,14 +344,14 @@ def keep(model: Any, network: Network, history: History) -> None:
 
 
 def check_parameters(model: Any) -> None:
-    """As ``fit`` checks them before it sees a row."""
+    """Raise a ValueError for parameters that ``fit`` would refuse before it sees a row."""
     check_settings(model)
     model._task()
     np.random.default_rng(model.random_state)
 
 
 def check_settings(model: Any) -> Settings:
-    """How a model descends, if its parameters say so."""
+    """The settings of the descent, from parameters that are checked here."""
     check_choice(model.scale, "scale", SCALES)
     share: Any = model.validation_share
     if isinstance(share, bool) or not (isinstance(share, Real) and 0 <= float(share) < 1):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from auucmax._optional import import_optional
 from auucmax._progress import track
 from auucmax._validation import Bools, Floats
-from auucmax.data.splits import deal, make_strata
+from auucmax.data.splits import make_strata, places_in_strata
 from auucmax.estimators.networks.network import (
     Scales,
     Weights,
@@ -112,7 +112,7 @@ def split_rows(
 
     strata = make_strata(treated, y, by="treatment-outcome").codes
     taken = np.floor(validation_share * np.bincount(strata))
-    held = deal(strata, rng) < taken[strata]
+    held = places_in_strata(strata, rng) < taken[strata]
     if not ((held & treated).any() and (held & ~treated).any()):
         return rows(np.ones(len(y), dtype=bool)), None
     return rows(~held), rows(held)
@@ -215,7 +215,7 @@ class HeadsTask:
     normalise: bool = False
 
 
-class Batch(NamedTuple):
+class TensorBatch(NamedTuple):
     """Rows as tensors, the treated ones first."""
 
     x: Tensor
@@ -249,7 +249,7 @@ def train_heads(
     loss = _pointwise(torch, binary)
     ipm = IPMS[task.ipm]
 
-    def objective(weights: Weights, batch: Batch) -> Tensor:
+    def objective(weights: Weights, batch: TensorBatch) -> Tensor:
         k = batch.n_treated
         phi = represent(weights, batch.x, normalise=task.normalise)
         outputs = head(weights, phi[:k], "treated"), head(weights, phi[k:], "control")
@@ -289,7 +289,7 @@ def train_ganite(
         game = _Game(torch, generator, discriminator, binary, alpha)
         losses = game.play(rows, generator_epochs, settings, rng)
 
-        def objective(weights: Weights, batch: Batch) -> Tensor:
+        def objective(weights: Weights, batch: TensorBatch) -> Tensor:
             total = loss(torch.stack(both_arms(weights, batch.x), 1), batch.y).sum(1)
             return (batch.weight * total).sum() / len(batch.y)
 
@@ -343,17 +343,17 @@ class _Rows:
         self.x, self.weight = torch.from_numpy(rows.x), torch.from_numpy(rows.weight)
         self.y = torch.from_numpy(rows.y) if y is None else y
 
-    def batches(self, size: int | None, rng: np.random.Generator | None) -> Iterator[Batch]:
+    def batches(self, size: int | None, rng: np.random.Generator | None) -> Iterator[TensorBatch]:
         for index, n_treated in self.rows.batches(size, rng):
             places = self._torch.from_numpy(index)
             x, y, weight = (c.index_select(0, places) for c in (self.x, self.y, self.weight))
-            yield Batch(x, y, weight, n_treated, places)
+            yield TensorBatch(x, y, weight, n_treated, places)
 
 
 def _minimise(
     torch: Any,
     parameters: Parameters,
-    objective: Callable[[Weights, Batch], Tensor],
+    objective: Callable[[Weights, TensorBatch], Tensor],
     train: _Rows,
     validation: _Rows | None,
     settings: Settings,
@@ -392,8 +392,8 @@ def _minimise(
 
 def _epoch(
     parameters: Parameters,
-    objective: Callable[[Weights, Batch], Tensor],
-    batches: Iterator[Batch],
+    objective: Callable[[Weights, TensorBatch], Tensor],
+    batches: Iterator[TensorBatch],
     settings: Settings,
 ) -> float:
     """Mean loss of the rows while the weights pass over them once."""
@@ -429,7 +429,7 @@ class _Game:
                 y[batch.places] = self.torch.stack(self.completed(batch)[1], 1)
         return _Rows(self.torch, rows.rows, y)
 
-    def completed(self, batch: Batch) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def completed(self, batch: TensorBatch) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Outputs for the observed arms; (y_0, y_1): observed where known, else generated."""
         is_treated = batch.treatment()
         inputs = self.torch.cat([batch.x, is_treated[:, None], batch.y[:, None]], 1)
@@ -457,7 +457,7 @@ class _Game:
             )
         return {"generator": history[:, 0], "discriminator": history[:, 1]}
 
-    def _round(self, batch: Batch, settings: Settings) -> tuple[float, float]:
+    def _round(self, batch: TensorBatch, settings: Settings) -> tuple[float, float]:
         with self.torch.no_grad():
             _, pair = self.completed(batch)
         for _ in range(DISCRIMINATOR_STEPS):
@@ -468,7 +468,7 @@ class _Game:
         self.generator.descend(factual - self.alpha * telling, settings)
         return float(factual.detach()), float(telling.detach())
 
-    def _telling(self, batch: Batch, pair: tuple[Tensor, Tensor]) -> Tensor:
+    def _telling(self, batch: TensorBatch, pair: tuple[Tensor, Tensor]) -> Tensor:
         """Log-loss of the discriminator's guess of the treatment."""
         inputs = self.torch.cat([batch.x, pair[0][:, None], pair[1][:, None]], 1)
         guess = output(layers_of(self.discriminator.weights, "discriminator"), inputs)
@@ -490,7 +490,7 @@ _threads = {"fits": 0, "before": 1}
 
 @contextmanager
 def _alone(torch: Any) -> Iterator[None]:
-    """One thread, and gradients, inside; as many threads as before when the last fit ends."""
+    """Let torch use one thread, and gradients, inside; restore its threads after the last fit."""
     with _threads_lock:
         if _threads["fits"] == 0:
             _threads["before"] = torch.get_num_threads()
