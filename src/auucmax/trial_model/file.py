@@ -41,7 +41,7 @@ from auucmax.trial_model.fitting import MODELS, make_model
 from auucmax.trial_model.model import TrialModel
 from auucmax.trial_model.rows import ColumnNames
 
-FORMAT = ArchiveFormat("auucmax model", 5, "model file")
+FORMAT = ArchiveFormat("auucmax model", 6, "model file")
 _HEADER = {
     "auucmax", "encoder", "columns", "recipe", "calibration", "evidence", "seen", "summary",
     "estimator",
