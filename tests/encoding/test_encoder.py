@@ -114,6 +114,14 @@ def test_json_round_trip(frame, options):
     assert json.dumps(again.to_dict()) == json.dumps(encoder.to_dict())
 
 
+def test_plain_data_takes_little_more_room_than_the_levels():
+    rng = np.random.default_rng(0)
+    levels = [f"level {k}" for k in range(28)]
+    frame = small(**{f"column {k}": rng.choice(levels, 1_000) for k in range(60)})
+    text = json.dumps(TableEncoder().fit(frame).to_dict(), separators=(",", ":"))
+    assert len(text) < 60 * (sum(len(level) + 3 for level in levels) + 60)
+
+
 @settings(max_examples=40, deadline=None)
 @given(tables(), st.randoms(use_true_random=False))
 def test_indicators_of_a_category_sum_to_one_in_training(frame, random):

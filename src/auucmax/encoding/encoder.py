@@ -87,9 +87,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
       fewer than ``min_level_rows`` rows, or beyond the ``max_levels`` most frequent.
     * *base* and *effect*: how far the outcome of a level, and the difference of the arms in it, are
       from those of all rows, shrunk as far as chance may explain it; see
-      :mod:`auucmax.encoding.means`. A category has them if it has more levels than features, up to
-      500, if outcomes and treatment of training are given, and if levels differ clearly. Rarer
-      levels have 0; so have effects of levels with fewer than ``min_level_rows`` rows of an arm.
+      :mod:`auucmax.encoding.means`. A category has them in the place of *level* and *other* if it
+      has more than ``max_levels`` levels, and outcomes and treatment of training are given; of
+      these the ones that differ clearly. The 500 most frequent levels have numbers of their own,
+      all other texts one together; effects need ``min_level_rows`` rows of each arm. A category
+      whose levels outcomes do not tell apart is dropped.
 
     A column of 3 to 10 different whole numbers that repeat is probably one of *codes*: its values
     are levels, as texts are, and a number that training did not have counts as *other*, or to no
@@ -116,7 +118,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    max_levels : most levels of a category.
+    max_levels : most levels of a category that have a feature each.
     min_level_rows : fewest rows of a level.
     new_levels : what to do with a text that is no level in a category without *other*: "error", or
         "other", which makes zeros of it. Numbers that are new are never an error.
@@ -198,7 +200,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _fit(
         self, frame: Any, y: Any, treatment: Any, keys: ArrayLike | None
     ) -> tuple[dict[str, Floats], NDArray[Any]]:
-        """Learn; what outcomes tell of levels outside of each fold, and the rows' folds."""
+        """Learn; what outcomes tell of levels outside of each fold, and the rows' keys."""
         self._check_parameters()
         table = _table(frame)
         if not len(table):
@@ -398,7 +400,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"columns should tell rows apart, got {_reasons(dropped)}: dropped. Leave them "
                 f"out to silence this.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         self._many = tuple(
             replace(c, levels=tuple(sorted((*c.levels, *c.more))), more=(), takes_new=True)
@@ -581,7 +583,7 @@ def _tell_many_new(column: Column, rows: int, present: int, new: Sequence[str]) 
             f"{listed(column.levels)}; got other values in {rows / present:.0%} of the rows "
             f"that have one: {listed(new)}. Check that they are written as in training.",
             UserWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
 
 

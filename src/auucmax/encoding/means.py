@@ -116,9 +116,9 @@ def shrunk(deviation: Floats, variance: Floats, known: Bools, clearly: bool = Tr
     # Deviance: twice the log-likelihood, with the sign of a loss.
     loss = (np.log(total) + square / total).sum(axis=1)
     best = int(np.argmin(loss))
-    if loss[0] - loss[best] <= _CLEARLY * clearly:
-        best = 0
     t = spreads[best]
+    if t == 0 or loss[0] - loss[best] <= _CLEARLY * clearly:
+        return np.zeros(len(deviation))
     return np.where(known, deviation * t / (t + np.where(known, variance, 1.0)), 0.0)
 
 

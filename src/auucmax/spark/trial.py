@@ -61,6 +61,8 @@ def fit(
         on a random million, kept by the executors meanwhile. ``selection=None`` takes some 5.
     encoder : :class:`TableEncoder` with the settings to use. Default: none if all features are
         numbers or booleans, otherwise ``TableEncoder()``. Numbers with missing values need one.
+        What outcomes tell of many levels is learnt, too, unless ``model`` keeps rows apart for a
+        certificate; then the DataFrame must give its rows in the same order every time.
     cache : keep the numbers of all rows in the executors' memory (or disks) while fitting: each
         pass after the first is then several times faster. Without, the DataFrame must give the same
         rows every time it is read.
