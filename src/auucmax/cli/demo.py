@@ -65,7 +65,7 @@ def demo(
     console.print(NOTE, highlight=False)
     console.print(f"\n{facts['certificate']['text']}", highlight=False)
     console.print(f"\n{_advice(found, facts)}", highlight=False)
-    tell(f"\nThe page with all of it, and a slider for the share: {output}")
+    tell("", f"The page with all of it, and a slider for the share: {output}")
 
 
 def _table(model: str, facts: dict[str, Any]) -> Table:

@@ -120,6 +120,7 @@ def fit(
     from auucmax._files import check_target
     from auucmax.cli.trials import Source, column_options, read_rows
     from auucmax.trial_model import fit_trial_model, save_model
+    from auucmax.trial_model.evidence import told
     from auucmax.trial_model.file import key_file
 
     _check_gone(test_share=test_share, calibration_share=calibration_share)
@@ -143,7 +144,7 @@ def fit(
         save_model(fitted, output)
     found = fitted.evidence.facts | fitted.summary
     if as_json:
-        print_json(found | {"file": str(output), "key_file": key})
+        print_json(told(found) | {"file": str(output), "key_file": key})
         return
     print_banner(found["failed_check"])
     # What was a warning has been told already.

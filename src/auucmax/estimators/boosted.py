@@ -116,7 +116,7 @@ class BoostedEffect(UpliftEstimator):
         if missing.any():
             self.fill_ = _medians(X)
             filled = rows.map(lambda values: np.where(np.isnan(values), self.fill_, values))
-        learn = LearningRows(filled)
+        learn = LearningRows.of(filled)
         path = shrunk_path(
             learn,
             strengths=STRENGTHS,

@@ -84,7 +84,7 @@ def with_rivals(
     if isinstance(table, PiecedTable):
         raise ValueError(
             f"rivals should be fitted on a table that fits into memory, got {table.name}, "
-            f"{table.size}. Name no other models, pass fewer rows, or allow more memory."
+            f"{table.size}. Name no other models, pass fewer rows, or allow more by memory=."
         )
     rows, recipe = model.own_rows(table), model.recipe
     others = [name for name in dict.fromkeys(names) if name != recipe.model]
@@ -247,6 +247,7 @@ def fit_trial_model(
     recipe = Recipe(model, key, seed, float(hold_out), 1, n_candidates)
     with _collected() as messages:
         rows = TableRows(table, columns, recipe.key)
+        rows.sample.check_sizes(columns)
         # Copies of rows would fail the check, too, for a reason that it cannot name.
         rows.sample.check_copies(columns)
         check = _checked(rows, despite_check)
@@ -275,7 +276,7 @@ def _check_options(
         raise ValueError(
             f"model should be one of {', '.join(map(repr, IN_PIECES))} for a table that does not "
             f"fit into memory, got {model!r} and {table.name}, {table.size}. Pass fewer rows or "
-            f"columns, or allow more memory."
+            f"columns, or allow more by memory=."
         )
 
 
@@ -283,7 +284,8 @@ def _checked(rows: TableRows, despite_check: bool) -> RandomisationReport:
     """The check of the rows, which stops a fit, or warns."""
     report = rows.check()
     if report.stops and not despite_check:
-        raise FailedCheckError(report)
+        hint = "To go on all the same, without a certificate, pass despite_check=True."
+        raise FailedCheckError(" ".join([report.verdict, *report.advice, hint]), report)
     if report.failures and not report.stops:
         warnings.warn(" ".join([report.verdict, *report.advice]), stacklevel=3)
     else:
@@ -395,7 +397,7 @@ def _hold_out(rows: TableRows, recipe: Recipe, check: RandomisationReport) -> _F
         raise ValueError(
             f"hold_out should leave at least {rows.least} rows of each arm, with each outcome if "
             f"it is 0/1, to learn from and to judge on; got {least} of one kind in "
-            f"{recipe.hold_out:g} of {len(rows.y):,} rows. Collect more, or leave hold_out out."
+            f"{recipe.hold_out:g} of {len(rows.y):,} rows. Collect more, or leave hold_out= out."
         )
     fitted, passed = _kept(rows, recipe, lambda keys: ~recipe.held_out(keys))
     judged = rows.judged(passed.score[held_out], held_out)
