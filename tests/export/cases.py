@@ -169,15 +169,15 @@ def cases(draw, whole_seconds=False, missing_rate=5, bent=False):
 
 def with_means(draw, encoder):
     """Some categories as if they had many levels, and outcomes had told of them."""
-    plain = encoder.to_dict()
-    for entry in plain["columns"]:
-        if entry["kind"] == "category" and entry.get("levels") and draw(st.booleans()):
-            for kind in draw(st.sampled_from([["base"], ["effect"], ["base", "effect"]])):
-                size = len(entry["levels"]) + 1
-                number = st.integers(-999, 999).map(lambda k: k / 1000)
-                entry[kind] = draw(st.lists(number, min_size=size, max_size=size))
-            entry["takes_new"] = True
-    return TableEncoder.from_dict(plain)
+    columns, number = [], st.integers(-999, 999).map(lambda k: k / 1000)
+    for column in encoder.columns_:
+        if column.kind == "category" and column.levels and draw(st.booleans()):
+            size = len(column.levels) + 1
+            numbers = st.lists(number, min_size=size, max_size=size).map(tuple)
+            kinds = draw(st.sampled_from([["base"], ["effect"], ["base", "effect"]]))
+            column = replace(column, takes_new=True, **{kind: draw(numbers) for kind in kinds})
+        columns.append(column)
+    return encoder._set(columns, {}, list(encoder.feature_names_in_))
 
 
 def cells(draw, kind, whole_seconds):

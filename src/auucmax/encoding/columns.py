@@ -7,12 +7,13 @@ it is missing, 1 where a text equals a level, the sine of a date's day of the ye
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from auucmax._json import read
 from auucmax._validation import Floats
 from auucmax.encoding.kinds import KINDS
 
@@ -97,18 +98,16 @@ class Column:
 
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """The column that ``to_plain`` wrote; ValueError if it cannot have."""
-        lists = ("levels", "cycles", "base", "effect")
-        column = cls(**{**plain, **{name: tuple(plain[name]) for name in lists if name in plain}})
+        """The column that ``to_plain`` wrote; a ValueError if it cannot have."""
+        column: Self = read(cls, _plain(_usual(cls)) | dict(plain), "a column")
         if not _is_right(column):
             raise ValueError(f"there is no such column as {column!r}"[:200])
         return column
 
     def to_plain(self) -> dict[str, Any]:
         """As plain JSON, without what most columns have."""
-        usual = {field.name: field.default for field in fields(self)}
-        own = {name: value for name, value in vars(self).items() if value != usual[name]}
-        return {n: list(v) if isinstance(v, tuple) else v for n, v in own.items()}
+        usual = _usual(type(self))
+        return _plain({n: v for n, v in vars(self).items() if n not in usual or v != usual[n]})
 
     @property
     def has_levels(self) -> bool:
@@ -211,26 +210,31 @@ def write_features(
                 features[:, k] = wave(values, term.kind, str(term.level))
 
 
+def _usual(kind: type[Column]) -> dict[str, Any]:
+    """What most columns have, by field."""
+    return {field.name: field.default for field in fields(kind) if field.default is not MISSING}
+
+
+def _plain(entries: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in entries.items()}
+
+
 def _is_right(column: Column) -> bool:
-    """Whether an encoder may have learnt it, whatever the types of its fields are."""
-    flags = (column.has_other, column.has_missing, column.varies, column.takes_new)
-    numbers = (column.other_share, *column.base, *column.effect)
-    is_filled = type(column.fill) is float and bool(np.isfinite(column.fill))
-    right = (
+    """Whether an encoder may have learnt it; the types of its fields are right."""
+    means = [getattr(column, kind) for kind in column.learnt]
+    return bool(
         column.kind in KINDS
-        and all(type(text) is str for text in (column.name, *column.levels))
-        and all(type(flag) is bool for flag in flags)
-        and all(type(number) is float and np.isfinite(number) for number in numbers)
         and 0 <= column.other_share <= 1
-        and (column.fill is None if column.has_levels else is_filled)
+        and (column.fill is None) == column.has_levels
         and (column.kind != "code" or _are_numbers(column.levels))
         and len(set(column.levels)) == len(column.levels)
         and (not column.cycles or column.kind == "date")
         and list(column.cycles) == [cycle for cycle in CYCLES if cycle in column.cycles]
+        and all(len(own) == len(column.levels) + 1 for own in means)
+        and (not means or column.kind == "category")
+        and not column.more
+        and column.terms
     )
-    means = [getattr(column, kind) for kind in column.learnt]
-    fit = all(len(own) == len(column.levels) + 1 for own in means) and not column.more
-    return bool(right and fit and (not means or column.kind == "category") and column.terms)
 
 
 def _are_numbers(levels: Sequence[str]) -> bool:
