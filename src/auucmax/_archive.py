@@ -207,7 +207,7 @@ def _encoded(name: str, value: Any) -> bytes:
     if name.endswith(".npy"):
         return array_bytes(value)
     if name.endswith(".json"):
-        return json.dumps(value, indent=1, allow_nan=False).encode()
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
     return bytes(value)
 
 

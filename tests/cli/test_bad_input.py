@@ -14,6 +14,8 @@ import pytest
 from tests.cli.commands import FIT, NAMED, run
 from tests.trial_model.trial_table import trial_table
 
+from auucmax.trial_model.file import FORMAT
+
 # What is wrong, the command, and words of the line that tells it.
 CASES = {
     "no such file": ("fit {bad}/no.csv {fit} -o {out}.model", "got nothing at"),
@@ -126,8 +128,8 @@ CASES = {
     ),
     "an old model": (
         "target {bad}/old.model {new} -s .3 -o {out}.csv",
-        "old.model should be a model file of version 6, got version 1. An older auucmax wrote it: "
-        "fit the model again.",
+        f"old.model should be a model file of version {FORMAT.version}, got version 1. An older "
+        "auucmax wrote it: fit the model again.",
     ),
     "a report of an old model": ("report {bad}/old.model -o {out}.html", "fit the model again."),
     "compare what": ("compare {trial}", "no --treatment or no --outcome"),

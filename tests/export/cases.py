@@ -160,11 +160,24 @@ def cases(draw, whole_seconds=False, missing_rate=5, bent=False):
     first = chosen[0]  # it tells rows apart, so that some column does
     if kinds[first] != "code":
         train[first][:4] = [1.0, 2.0] * 2 if kinds[first] == "number" else ["p", "q"] * 2
-    encoder = fit_encoder(kinds, train)
+    encoder = with_means(draw, fit_encoder(kinds, train))
     features = encoded(encoder, frame_of(kinds, new))
     formula = draw(bent_formulas(features) if bent else formulas(len(encoder.terms_)))
     score = formula(features)
     return Case(kinds, new, encoder, formula, draw(calibrations(score)))
+
+
+def with_means(draw, encoder):
+    """Some categories as if they had many levels, and outcomes had told of them."""
+    columns, number = [], st.integers(-999, 999).map(lambda k: k / 1000)
+    for column in encoder.columns_:
+        if column.kind == "category" and column.levels and draw(st.booleans()):
+            size = len(column.levels) + 1
+            numbers = st.lists(number, min_size=size, max_size=size).map(tuple)
+            kinds = draw(st.sampled_from([["base"], ["effect"], ["base", "effect"]]))
+            column = replace(column, takes_new=True, **{kind: draw(numbers) for kind in kinds})
+        columns.append(column)
+    return encoder._set(columns, {}, list(encoder.feature_names_in_))
 
 
 def cells(draw, kind, whole_seconds):
@@ -299,7 +312,7 @@ def example(bent=False):
         'a"ge': [20.0, 30.0, None, 40.0, 50.0, 60.0],
         "to'wn": ["Os'lo", "Os'lo", "", "", None, "rare"],
         "vip": [True, False, None, True, True, False],
-        "joined": [datetime(2020, 1, day, 12) for day in range(1, 7)],
+        "joined": [datetime(2020 + k % 2, 1 + k, 3 * k + 1, 3 * k) for k in range(6)],
     }
     new = {
         'a"ge': [25.5, None, math.nan, 1e300, -7.0, 33.0],
@@ -310,15 +323,22 @@ def example(bent=False):
     encoder = fit_encoder(kinds, train)
     rng = np.random.default_rng(0)
     coefs = rng.normal(size=(3, len(encoder.terms_))) * 0.01
-    coefs[:, -1] *= 1e-3  # of the date, so that sigmoids are not all 0 or 1
+    coefs[:, date_of(encoder)] *= 1e-3  # so that sigmoids are not all 0 or 1
     parts = (
         Part(1.0, "sigmoid", 0.3, coefs[0]),
         Part(-1.0, "sigmoid", -0.2, coefs[1]),
         Part(0.5, "identity", 0.1, coefs[2]),
     )
     calibration = Calibration((-0.2, 0.0, 0.3), (0.01, 0.02, 0.02), 0.015, 100, 50, 10)
-    formula = bent_example(parts, len(encoder.terms_)) if bent else Formula(parts)
+    formula = bent_example(parts, date_of(encoder)) if bent else Formula(parts)
     return Case(kinds, new, encoder, formula, calibration)
+
+
+def date_of(encoder):
+    """The feature that is the days of the date."""
+    kinds = [(term.kind, term.column) for term in encoder.terms_]
+    assert ("cosine", "joined") in kinds
+    return kinds.index(("value", "joined"))
 
 
 @cache
@@ -333,21 +353,25 @@ def fitted_ensemble(n=1_500):
             "joined": pd.Timestamp("2020-01-01")
             + pd.to_timedelta(rng.integers(0, 10**14, n), "us"),
             "spent": rng.gamma(2, 30, n).round(2),
+            "zip": rng.choice([f"{k:03d}" for k in range(50)], n),
         }
     )
-    frame.loc[rng.random(n) < 0.1, "age"] = np.nan
+    frame.loc[rng.random(n) < 0.1, ["age", "joined", "zip"]] = [np.nan, None, None]
     treated = rng.random(n) < 0.5
     effect = np.where((frame["age"] < 45) & (frame["town"] != "Rome"), 0.4, 0.0)
-    y = rng.random(n) < 0.2 + effect * treated
-    encoder = TableEncoder().fit(frame)
+    effect += 0.5 * frame["zip"].str.endswith(("1", "4", "7")).eq(True)
+    y = rng.random(n) < 0.1 + effect * treated + 0.3 * (frame["zip"] < "020")
+    encoder = TableEncoder(min_level_rows=5)
+    learnt = encoder.fit_transform(frame, y, treatment=treated)
+    assert {"sine", "cosine", "base", "effect"} <= {term.kind for term in encoder.terms_}
     features = encoder.transform(frame)
     boosted = BoostedEffect(base_rounds=(40,), effect_rounds=(20,))
     model = UpliftEnsemble([ShrunkInteractions(), boosted], random_state=0)
-    model.fit(features, y, treatment=treated)
+    model.fit(learnt, y, treatment=treated)
     return frame, encoder, model, model.predict(features)
 
 
-def bent_example(parts, n_features):
+def bent_example(parts, days):
     """The mean rank of two formulas: one with hinges and trees, one with trees alone."""
     leaf = [1, 0, 0]  # a stump whose node 1 is what goes left
     stumps = [
@@ -356,12 +380,12 @@ def bent_example(parts, n_features):
             np.array([2, 1, 2]), np.array(leaf, dtype=bool), np.array([0.0, -0.25, 0.5]),
             np.array([0]), 1,
         )
-        for feature, cut in ((0, 33.0), (2, 0.5), (n_features - 1, 19782.0))
+        for feature, cut in ((0, 33.0), (days + 1, 0.5), (days, 19782.0))
     ]  # fmt: skip
     more = np.array([0.01, -0.02, 1.0, 0.5])
     first = tuple(replace(part, coef=np.append(part.coef, more)) for part in parts)
     second = tuple(replace(part, coef=np.append(part.coef, -1.0)) for part in parts[:2])
-    hinges = ((0, 30.0), (n_features - 1, 18000.0))
+    hinges = ((0, 30.0), (days, 18000.0))
     members = (
         Formula(first, 0.5, hinges, tuple(stumps[:2])),
         Formula(second, trees=tuple(stumps[2:])),

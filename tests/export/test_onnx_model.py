@@ -226,10 +226,12 @@ def test_models_that_were_saved_and_loaded(name, raw_trial, tmp_path):
 
 def test_a_fitted_ensemble():
     frame, encoder, model, expected = fitted_ensemble()
-    days = frame["joined"].to_numpy().astype("datetime64[us]").astype(np.int64) / 86_400e6
+    moments = frame["joined"].to_numpy().astype("datetime64[us]")
+    days = np.where(np.isnat(moments), np.nan, moments.astype(np.int64) / 86_400e6)
     columns = {
         "age": frame["age"].to_numpy(), "spent": frame["spent"].to_numpy(), "joined": days,
         "town": frame["town"].fillna("").to_numpy(dtype=object),
+        "zip": frame["zip"].fillna("").to_numpy(dtype=object),
         "vip": frame["vip"].to_numpy(dtype=np.float64),
     }  # fmt: skip
     (score,) = session_of(to_onnx(encoder, model)).run(None, columns)

@@ -1,6 +1,7 @@
 """Effects of raw columns add up to the linear predictor of the encoded features."""
 
 import json
+import math
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +15,9 @@ from tests.export.cases import (
     NUMBERED,
     PLANS,
     cases,
+    days,
     example,
+    fitted_ensemble,
     numbered,
     plans,
     truth,
@@ -31,6 +34,9 @@ from auucmax.export.raw_formula import raw_formula
 def added(effect, value):
     """What the docstring says, for one value."""
     is_missing = value is None or value != value
+    if effect.kind == "wave":
+        turns = 0 if is_missing else value / effect.period + effect.shift
+        return 0 if is_missing else round(math.sin(2 * math.pi * (turns - math.floor(turns))), 6)
     if effect.kind == "code" and not is_missing:
         value = level_text(float(value))
     if effect.kind not in ("category", "code"):
@@ -45,9 +51,11 @@ def added(effect, value):
 def test_effects_add_up(case):
     formula = raw_formula(case.encoder, case.formula)
     (member,) = formula.members
-    assert formula.is_plain
+    assert formula.is_plain == (not formula.features)
     for part, raw in zip(case.formula.parts, member.parts, strict=True):
+        weighted = list(zip(raw.features, formula.features, strict=True))
         z = [raw.intercept + sum(added(e, row[e.column]) for e in raw.effects)
+             + sum(w * added(e, row[e.column]) for w, e in weighted)
              for row in case.rows()]  # fmt: skip
         size = np.abs(case.features) @ np.abs(part.coef)
         expected = case.features @ part.coef + part.intercept
@@ -69,6 +77,7 @@ def test_a_column_that_changes_nothing_is_known():
     (member,) = raw_formula(case.encoder, Formula((Part(1.0, "identity", 0.0, coef),))).members
     (part,) = member.parts
     assert [effect.is_zero for effect in part.effects] == [False, True, True, True]
+    assert part.features == ()
 
 
 # The JSON, scored by the program that the page shows.
@@ -114,6 +123,11 @@ def test_features_are_those_of_the_encoder(case):
     looked_at = {c for m in members for c, _ in m.hinges}
     for trees in (t for m in members for t in m.trees):
         looked_at |= set(trees.feature[trees.left != np.arange(len(trees.left))].tolist())
+    coefs = np.concatenate([[p.coef[: case.features.shape[1]] for p in m.parts] for m in members])
+    shared = ("sine", "cosine", "base", "effect")
+    looked_at |= {
+        k for k, t in enumerate(case.encoder.terms_) if t.kind in shared and coefs[:, k].any()
+    }
     np.testing.assert_array_equal(
         found.reshape(len(case.frame), -1), case.features[:, sorted(looked_at)]
     )
@@ -121,9 +135,9 @@ def test_features_are_those_of_the_encoder(case):
 
 def test_it_is_short_and_needs_nothing():
     lines = [line for line in BLOCKS[1].splitlines() if line.strip()]
-    assert len(lines) <= 45
+    assert len(lines) <= 50
     imported = [line for line in lines if "import" in line]
-    assert imported == ["import re", "from math import tanh"]
+    assert imported == ["import re", "from math import pi, sin, tanh"]
 
 
 @pytest.mark.parametrize("kind", list(NUMBERED))
@@ -166,6 +180,17 @@ def test_minus_zero_is_zero():
 @pytest.mark.parametrize("bent", [False, True])
 def test_a_table_with_everything(bent):
     check(example(bent))
+
+
+def test_a_fitted_ensemble():
+    frame, encoder, model, expected = fitted_ensemble()
+    names, plain = scorer_of_the_page(), json.loads(to_json(encoder, model))
+    kinds = {effect["kind"] for effect in plain["features"]}
+    assert {"number", "boolean", "date", "category", "wave"} <= kinds
+    some = frame.iloc[::5].astype(object).where(frame.iloc[::5].notna(), None)
+    some["joined"] = [None if moment is None else days(moment) for moment in some["joined"]]
+    scores = [names["score"](plain, row) for row in some.to_dict("records")]
+    np.testing.assert_allclose(scores, expected[::5], rtol=0, atol=1e-9)
 
 
 def test_the_first_example_of_the_page_runs(capsys):

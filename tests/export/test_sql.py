@@ -411,13 +411,17 @@ def test_a_fitted_ensemble(dialect):
 
 
 def test_dates_are_the_same_doubles_as_in_python():
-    """A tree that cuts at a moment sends it where the encoder's number goes."""
-    moments = pd.date_range("1969-12-30 23:59:59.999999", periods=400, freq="41h13min7s11us")
+    """A tree that cuts at a moment, or a sine, sends it where the encoder's number goes."""
+    moments = pd.date_range("1969-12-30 23:59:59.999999", periods=4_000, freq="41h13min7s11us")
     frame = pd.DataFrame({"d": moments})
     encoder = TableEncoder().fit(frame)
-    formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0])),))
-    score = run(to_sql(encoder, formula, table="t"), pa.Table.from_pandas(frame))["score"]
-    assert sorted(score.to_pylist()) == encoder.transform(frame)[:, 0].tolist()
+    features = encoder.transform(frame)
+    assert features.shape[1] == 7
+    for unit, expected in zip(np.eye(7), features.T, strict=True):
+        formula = Formula((Part(1.0, "identity", 0.0, unit),))
+        query = to_sql(encoder, formula, table="t", keep=["d"])
+        result = run(query, pa.Table.from_pandas(frame)).sort_by("d")
+        np.testing.assert_array_equal(result["score"].to_numpy(), expected)
 
 
 def test_other_models_get_an_error_that_names_what_can_be_exported():

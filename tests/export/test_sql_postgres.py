@@ -101,10 +101,10 @@ def test_all_columns_pass(connection, bent):
 
 
 def test_a_fitted_ensemble(connection):
-    frame, encoder, model, expected = fitted_ensemble(700)
+    frame, encoder, model, expected = fitted_ensemble()
     types = {
         "age": "double precision", "town": "text", "vip": "boolean", "joined": "timestamp",
-        "spent": "double precision",
+        "spent": "double precision", "zip": "text",
     }  # fmt: skip
     values = {name: frame[name].astype(object).where(frame[name].notna(), None) for name in types}
     fill(connection, types, {name: column.tolist() for name, column in values.items()})

@@ -9,6 +9,7 @@ import pandas as pd
 import psutil
 import pytest
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import GridSearchCV
@@ -220,6 +221,35 @@ def test_raw_columns_are_encoded_as_in_memory(spark, raw):
     assert np.allclose(found.predict(X), scores, rtol=0, atol=1e-9)
     scored = on_spark.score(df, found).toPandas()
     assert np.allclose(scored["score"], found.predict(scored), rtol=0, atol=1e-12)
+
+
+def test_many_levels_are_learnt_from_as_in_memory(spark, raw):
+    rng = np.random.default_rng(0)
+    place = rng.integers(0, 45, len(raw))
+    y = np.where(rng.random(len(raw)) < 0.5 * (place % 3 == 0), 1, raw["y"])
+    days = pd.Timestamp("2022-01-01") + pd.to_timedelta(rng.integers(0, 900, len(raw)), "D")
+    table = raw.assign(zip=[f"z{k}" for k in place], day=days, y=y)[["zip", "day", "age", "t", "y"]]
+    df = spark.createDataFrame(table).coalesce(1).cache()  # rows of one partition have its places
+    settings = AUUCMax(selection=None, norm=1.0)
+    arms = {"treated": "yes", "control": "no"}
+    settled = {"encoder": TableEncoder(min_level_rows=5), "model": settings}
+    found = on_spark.fit(df, **COLUMNS, **arms, **settled)
+    local = table[table["t"] != "maybe"]
+    X, treatment = local[["zip", "day", "age"]], (local["t"] == "yes").to_numpy()
+    encoder = TableEncoder(min_level_rows=5)
+    learnt = encoder.fit_transform(X, local["y"], treatment)
+    assert {"base", "sine", "cosine"} <= {term.kind for term in encoder.terms_}
+    assert found["encoder"].columns_ == encoder.columns_
+    expected = clone(settings).fit(learnt, local["y"], treatment=treatment)
+    assert distance(found["model"], expected) < 1e-6
+    # Its rows are told, though it learnt from other numbers than they have now.
+    with pytest.raises(ValueError, match="the rows should be new to the model"):
+        on_spark.certify(df, **COLUMNS, **arms, score=found)
+    # Rows that are kept apart for a certificate tell nothing of levels.
+    certified = AUUCMax(selection="certificate", grid=[0.2, 0.5], random_state=0)
+    found = on_spark.fit(df, **COLUMNS, **arms, **(settled | {"model": certified}))
+    assert not any(column.learnt for column in found["encoder"].columns_)
+    df.unpersist()
 
 
 def test_an_encoder_fills_missing_numbers(spark, raw):

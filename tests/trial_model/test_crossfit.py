@@ -6,6 +6,7 @@ import pytest
 from tests.trial_model.trial_table import NAMES, households, trial_table
 
 from auucmax.data.pieces import open_table
+from auucmax.encoding.means import fold_of
 from auucmax.estimators import AUUCMax, TwoModels
 from auucmax.trial_model import name_columns
 from auucmax.trial_model.crossfit import (
@@ -128,13 +129,21 @@ def test_the_certificate_starts_where_there_is_enough_to_learn_from():
     assert first_chunk(rows_of(table_of(60)), np.repeat(np.arange(5), 12), 5) == 5
 
 
+def with_zip(table, n_zips=40):
+    """With a column of many levels, of which some visit more often."""
+    rng = np.random.default_rng(1)
+    place = rng.integers(0, n_zips, len(table))
+    visits = np.where(rng.random(len(table)) < (place % 4 == 0) * 0.5, 1, table["visit"])
+    return table.assign(zip=[f"z{k}" for k in place], visit=visits)
+
+
 @pytest.mark.parametrize("id", [None, "person"])
 def test_a_table_in_pieces_gives_the_rows_and_models_of_a_frame(tmp_path, id):
-    table = trial_table(3_000)
+    table = with_zip(trial_table(3_000))
     table.to_csv(tmp_path / "rows.csv", index=False)
     pieces = open_table(tmp_path / "rows.csv", memory=1)
     frame = open_table(tmp_path / "rows.csv")
-    features = ["age", "town", "member", "spent"]
+    features = ["age", "town", "member", "spent", "joined", "zip"]
     columns = name_columns(frame, **NAMES, id=id, features=features)
     small = type(pieces)(**(vars(pieces) | {"piece_rows": 700}))
     one, other = TableRows(frame, columns, KEY), TableRows(small, columns, KEY)
@@ -147,10 +156,45 @@ def test_a_table_in_pieces_gives_the_rows_and_models_of_a_frame(tmp_path, id):
     def make():
         return {"auucmax": AUUCMax(random_state=0, selection=None)}
 
+    fitted = [rows.fit(make(), recipe.outside(0)) for rows in (one, other)]
+    terms = fitted[0].encoder.terms_
+    assert {"base", "sine", "cosine"} <= {term.kind for term in terms}
+    assert fitted[1].encoder.terms_ == terms
+    assert fitted[1].encoder.columns_ == fitted[0].encoder.columns_
     scores = [
-        rows.scores(rows.fit(make(), recipe.outside(0)), recipe.inside(0)) for rows in (one, other)
+        rows.scores(own, recipe.inside(0)) for rows, own in zip((one, other), fitted, strict=True)
     ]
     np.testing.assert_allclose(scores[0], scores[1], rtol=1e-6, atol=1e-9)
+
+
+def test_levels_are_learnt_from_other_rows_than_those_that_are_judged():
+    """Whatever the outcomes of the rows that are kept from a fit, and the row's own in training."""
+    table = with_zip(trial_table(4_000))
+    columns = name_columns(table, **NAMES, features=["age", "zip"])
+    recipe = Recipe("", KEY, 0, 0.0, 5)
+    learnt = []
+
+    class Learner:
+        def fit(self, X, y, treatment):
+            learnt.append(X)
+
+    rows = TableRows(table, columns, KEY)
+    first = rows.fit({"learner": Learner()}, recipe.outside(0)).encoder
+    arms = np.flatnonzero(table["arm"].isin(["mail", "none"]))
+    inside, fold = recipe.inside(0)(rows.keys), fold_of(rows.keys)
+    judged = table.assign(visit=table["visit"].to_numpy(copy=True))
+    judged.iloc[arms[inside], judged.columns.get_loc("visit")] ^= 1
+    again = TableRows(judged, columns, KEY).fit({"learner": Learner()}, recipe.outside(0)).encoder
+    assert again.columns_ == first.columns_
+    np.testing.assert_array_equal(learnt[0], learnt[1])
+    # Outcomes of one fold inside: its own numbers stay, those of others do not.
+    one = ~inside & (fold == 3) & (np.arange(len(fold)) % 7 == 0)
+    table.iloc[arms[one], table.columns.get_loc("visit")] ^= 1
+    TableRows(table, columns, KEY).fit({"learner": Learner()}, recipe.outside(0))
+    of_three = fold[~inside] == 3
+    assert learnt[0].shape == learnt[2].shape
+    np.testing.assert_array_equal(learnt[0][of_three], learnt[2][of_three])
+    assert (learnt[0][~of_three] != learnt[2][~of_three]).any()
 
 
 def test_a_table_that_changes_between_readings_is_refused(tmp_path):

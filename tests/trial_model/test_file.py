@@ -91,6 +91,27 @@ def test_a_folder_is_told_by_its_name(folder, name, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.gate
+@pytest.mark.filterwarnings("ignore::UserWarning")  # few rows for so many columns
+def test_a_wide_table_with_many_levels_takes_little_room(tmp_path):
+    rng = np.random.default_rng(0)
+    n, levels = 15_000, np.array([f"level {k}" for k in range(28)])
+    table = trial_table(n).assign(
+        **{f"column {k}": rng.choice(levels, n) for k in range(20)},
+        **{f"zip {k}": [f"{k}{j:04d}" for j in rng.integers(0, 300, n)] for k in range(2)},
+    )
+    often = table["zip 0"].str.endswith("7") | table["zip 1"].str.endswith("3")
+    table.loc[often & (rng.random(n) < 0.5), "visit"] = 1
+    model = fit_trial_model(table, **NAMES, id="person", model="tm", forget_rows=True)
+    assert [len(column.base) for column in model.encoder.columns_ if column.learnt] == [301, 301]
+    save_model(model, tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    assert again.encoder.columns_ == model.encoder.columns_
+    np.testing.assert_array_equal(again.predict(table), model.predict(table))
+    sizes = {name: len(data) for name, data in members((tmp_path / "m").read_bytes()).items()}
+    assert sum(n for name, n in sizes.items() if not name.startswith("estimator.")) < 100_000
+
+
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[pytest.mark.gate] if n in SLOW else []) for n in MODELS],
@@ -395,7 +416,9 @@ def test_a_newer_version(path, compression):
     refused(path, f"{versions}. A newer auucmax wrote it: upgrade auucmax")
 
 
-@pytest.mark.parametrize(("version", "header"), [(1, "model.json"), (2, "header.json")])
+@pytest.mark.parametrize(
+    ("version", "header"), [(1, "model.json"), (2, "header.json"), (5, "header.json")]
+)
 def test_files_of_older_versions_say_to_fit_again(path, version, header):
     """Their members had other names, and the estimator was a file of another library."""
     fields = ("model_name", "encoder", "columns", "split", "calibration", "summary")

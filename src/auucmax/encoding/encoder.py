@@ -1,17 +1,17 @@
 """A table of numbers, texts, booleans and dates as features of a model, in plain terms.
 
 Each feature is one *term* of one column, so that the same encoding can be written as SQL, as JSON
-or as a graph: the value of a number, 1 where it is missing, 1 where a text equals a level, 1 where
-it is another text. What was learnt is a list of columns and a list of terms, plain data.
+or as a graph. What was learnt is a list of columns and a list of terms, plain data.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Self
+from math import floor, pi, sin
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -22,12 +22,22 @@ from sklearn.utils.validation import check_is_fitted
 from auucmax._validation import (
     Floats,
     check_choice,
+    check_column,
+    check_treatment,
     check_whole,
     listed,
     unknown_columns_message,
 )
+from auucmax.encoding.columns import (
+    CYCLES,
+    SHIFTS,
+    WAVE_DIGITS,
+    Column,
+    Term,
+    cycles_of,
+    write_features,
+)
 from auucmax.encoding.kinds import (
-    KINDS,
     are_number_texts,
     code_counts,
     code_places,
@@ -37,6 +47,7 @@ from auucmax.encoding.kinds import (
     truths_of,
     unknown_kind,
 )
+from auucmax.encoding.means import MOST_LEVELS, LevelSums, fold_of, means_apart, means_of, sums_of
 from auucmax.encoding.texts import MISSING_TEXTS, counted_as, level_text, places_of, truth_slow
 
 NEW_LEVELS = ("error", "other")
@@ -62,106 +73,26 @@ _DECIDED = {
 }
 
 
-@dataclass(frozen=True)
-class Term:
-    """A feature: what of a column's value becomes a number, and the name it is printed by.
-
-    ``kind`` is "value", "missing", "level" or "other".
-    """
-
-    kind: str
-    column: str
-    level: str | None = None
-    fill: float = 0.0
-    name: str = ""
-
-
-@dataclass(frozen=True)
-class Column:
-    """What was learnt of a raw column; its terms follow from it.
-
-    A category has ``levels``, sorted; ``has_other`` if training had texts that are no level, with
-    their share among all texts; ``takes_new`` if such texts are no mistake though training had
-    none. A code has levels, too, the texts of whole numbers. Another kind has ``fill``, the median,
-    for missing values (None: all were missing), and ``varies`` unless all its values are the same.
-    """
-
-    name: str
-    kind: str
-    levels: tuple[str, ...] = ()
-    has_other: bool = False
-    has_missing: bool = False
-    fill: float | None = None
-    varies: bool = True
-    other_share: float = 0.0
-    takes_new: bool = False
-
-    @classmethod
-    def of_levels(
-        cls,
-        name: str,
-        levels: Iterable[str],
-        *,
-        n_other: int,
-        n_missing: int,
-        n_rows: int,
-        kind: str = "category",
-        takes_new: bool = False,
-    ) -> Self:
-        """Levels of so many rows, some of them with other values than the levels, or none."""
-        share = n_other / max(n_rows - n_missing, 1)
-        return cls(
-            name,
-            kind,
-            tuple(levels),
-            has_other=n_other > 0,
-            has_missing=n_missing > 0,
-            other_share=share,
-            takes_new=takes_new,
-        )
-
-    @property
-    def has_levels(self) -> bool:
-        """Whether it is a category, or a code."""
-        return self.kind in ("category", "code")
-
-    @property
-    def terms(self) -> list[Term]:
-        """The features that it makes, in their order; none if it does not tell rows apart.
-
-        >>> [term.name for term in Column("town", "category", ("a", "b"), has_other=True).terms]
-        ['town=a', 'town=b', 'town: other']
-        """
-        name, terms = self.name, []
-        if self.has_levels:
-            terms += [Term("level", name, level, 0.0, f"{name}={level}") for level in self.levels]
-            terms += [Term("other", name, None, 0.0, f"{name}: other")] if self.has_other else []
-        elif self.fill is None:
-            return []
-        elif self.varies:
-            terms.append(Term("value", name, None, self.fill, name))
-        # One value and missing ones: all that there is to know is which.
-        if self.has_missing:
-            terms.append(Term("missing", name, None, 0.0, f"{name}: missing"))
-        return [] if self.has_levels and len(terms) == 1 else terms
-
-    @property
-    def flaw(self) -> str:
-        """Why it does not tell rows apart, if it has no terms."""
-        if self.has_other:
-            return "with rare levels only"
-        return "with one value" if self.levels or self.fill is not None else "without values"
-
-
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Features from a raw table: (n, p) numbers, each a term of one column.
 
     * *value*: the number; 0/1 for a boolean; days since 1970-01-01 (UTC, with fractions) for a
       date. A missing value becomes the median of the training rows, to three digits.
     * *missing*: 1 where the value is missing, if some were in training.
+    * *sine* and *cosine* of the place of a date in the year (the season), in the week and in the
+      day (the time), rounded to 6 digits; 0 where it is missing. A cycle has them if the dates of
+      training span one at least and do not all fall on the same place of it: dates without times
+      have none of the day.
     * *level*: 1 where the text equals the level. All levels have a feature, none is left out.
     * *other*: 1 where the text is present and no level. It exists if training had rare levels: in
       fewer than ``min_level_rows`` rows, or beyond the ``max_levels`` most frequent.
+    * *base* and *effect*: how far the outcome of a level, and the difference of the arms in it, are
+      from those of all rows, shrunk as far as chance may explain it; see
+      :mod:`auucmax.encoding.means`. A category has them in the place of *level* and *other* if it
+      has more than ``max_levels`` levels, and outcomes and treatment of training are given; of
+      these the ones that differ clearly. The 500 most frequent levels have numbers of their own,
+      all other texts one together; effects need ``min_level_rows`` rows of each arm. A category
+      whose levels outcomes do not tell apart is dropped.
 
     A column of 3 to 10 different whole numbers that repeat is probably one of *codes*: its values
     are levels, as texts are, and a number that training did not have counts as *other*, or to no
@@ -188,7 +119,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    max_levels : most levels of a category.
+    max_levels : most levels of a category that have a feature each.
     min_level_rows : fewest rows of a level.
     new_levels : what to do with a text that is no level in a category without *other*: "error", or
         "other", which makes zeros of it. Numbers that are new are never an error.
@@ -197,8 +128,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    columns_ : tuple of :class:`Column`, in the order of training.
-    terms_ : tuple of :class:`Term`, one a feature.
+    columns_ : tuple of :class:`auucmax.encoding.columns.Column`, in the order of training.
+    terms_ : tuple of :class:`auucmax.encoding.columns.Term`, one a feature.
     dropped_ : dict of column names and why they were dropped.
 
     Examples
@@ -220,6 +151,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     (['plan=1', 'plan=2', 'plan=7', 'children'], ['plan'])
     """
 
+    # In a pipeline it learns nothing from outcomes: the model after it could not tell its rows by
+    # the features that ``transform`` makes of them.
+    __metadata_request__fit: ClassVar = {"treatment": False, "keys": False}
+
     def __init__(
         self,
         *,
@@ -235,13 +170,103 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.categorical = categorical
         self.numeric = numeric
 
-    def fit(self, frame: Any, y: Any = None) -> Self:
-        """Learn columns and terms from training rows, whatever their order."""
+    def fit(
+        self, frame: Any, y: Any = None, treatment: Any = None, keys: ArrayLike | None = None
+    ) -> Self:
+        """Learn columns and terms from training rows, whatever their order.
+
+        Parameters
+        ----------
+        frame : the rows, columns with names.
+        y, treatment : (n,) outcome, and 0/1 or boolean, for the terms that are learnt from them;
+            without both there are none. Rows that were learnt from are to be encoded by
+            ``fit_transform`` then, others by ``transform``.
+        keys : (n,) whole numbers that name the rows, the same for rows of one household, say.
+            Default: their places.
+        """
+        self._fit(frame, y, treatment, keys)
+        return self
+
+    def fit_transform(
+        self, frame: Any, y: Any = None, treatment: Any = None, keys: ArrayLike | None = None
+    ) -> Floats:
+        """Learn from rows, as ``fit`` does, and give their features, (n, p).
+
+        Terms that are learnt from outcomes have numbers learnt from rows of other folds, so that no
+        row's own outcome is in its features: a model is to learn from these. For it the rows that
+        ``transform`` makes are others, and :func:`auucmax.certify` does not tell them.
+        """
+        return self._features(_table(frame), *self._fit(frame, y, treatment, keys))
+
+    def _fit(
+        self, frame: Any, y: Any, treatment: Any, keys: ArrayLike | None
+    ) -> tuple[dict[str, Floats], NDArray[Any]]:
+        """Learn; what outcomes tell of levels outside of each fold, and the rows' keys."""
         self._check_parameters()
         table = _table(frame)
         if not len(table):
             raise ValueError("the table should have rows, got none. Check where it comes from.")
-        return self._learn([self._column(table[name]) for name in table.columns])
+        self._learn([self._column(table[name]) for name in table.columns])
+        names = np.arange(len(table)) if keys is None else np.asarray(keys)
+        if y is None or treatment is None:
+            return {}, names
+        outcome = check_column(y, "y", len(table))
+        treated = check_treatment(treatment, len(table))
+        return self._learn_means(self.level_sums(table, outcome, treated, names)), names
+
+    def fit_means(self, rows: Any) -> TrainingEncoder:
+        """Learn from the outcomes of rows, wherever they are, and give what encodes these rows.
+
+        ``rows`` are :class:`auucmax.rows.Rows` with frames as X, of which the columns were learnt.
+        One reading, if a column has many levels; none otherwise.
+        """
+        if not self._many:
+            return TrainingEncoder(self, {})
+        rows.keep_order()
+        (sums,) = rows.total(self._batch_sums)
+        return TrainingEncoder(self, self._learn_means(sums))
+
+    def _batch_sums(self, batch: Any) -> LevelSums:
+        return self.level_sums(batch.X, batch.y, batch.treated, batch.keys)
+
+    def level_sums(
+        self, frame: Any, y: Floats, treated: NDArray[np.bool_], keys: NDArray[Any]
+    ) -> LevelSums:
+        """What is learnt from of rows, for columns of many levels; sums of batches add up."""
+        table, found = _table(frame), {}
+        for column in self._many:
+            places = np.empty(0, dtype=np.intp)
+            if len(table):
+                places = self._values(table[column.name], column)
+            found[column.name] = sums_of(places, len(column.levels), y, treated, keys)
+        return LevelSums(found)
+
+    def _learn_means(self, sums: LevelSums) -> dict[str, Floats]:
+        """Terms of levels by their outcomes; of each column what the rows of other folds tell."""
+        found = {
+            column.name: self._with_means(column, sums.of[column.name]) for column in self._many
+        }
+        columns = [found.get(column.name, column) for column in self.columns_]
+        dropped = {c.name: "with levels that outcomes do not tell apart"
+                   for c in columns if not c.terms}  # fmt: skip
+        if len(dropped) < len(columns):  # a table must have features
+            kept = [column for column in columns if column.terms]
+            self._set(kept, self.dropped_ | dropped, list(self.feature_names_in_))
+        return {c.name: means_apart(sums.of[c.name], c) for c in self.columns_ if c.learnt}
+
+    def _with_means(self, column: Column, sums: Floats) -> Column:
+        """A column of many levels by what outcomes tell of them; one level, if it is nothing."""
+        total = sums.sum(axis=0)
+        # To three digits a number is nobody's.
+        base, effect = (
+            tuple(float(f"{value:.3g}") for value in values) if values.any() else ()
+            for values in means_of(total, int(self.min_level_rows), clearly=True)
+        )
+        if not (base or effect):
+            return replace(column, levels=(), has_other=True, other_share=1.0)
+        n = total[:-1, :, 0].sum(axis=1)
+        share = float(n[-1] / n.sum())
+        return replace(column, base=base, effect=effect, has_other=share > 0, other_share=share)
 
     def fit_columns(self, columns: Iterable[Column]) -> Self:
         """Learn terms from what is known of each column: for rows that are counted elsewhere."""
@@ -299,19 +324,25 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             codes_found = code_counts(present, int(self.min_level_rows))
             if codes_found is not None:
                 return self.column_of_codes(name, codes_found, len(values))
+        span, cycles = float(np.ptp(present)), tuple[str, ...]()
+        if kind == "date":
+            spreads = {c: float(np.ptp(np.mod(present, p))) for c, p in CYCLES.items()}
+            cycles = cycles_of(span, spreads)
         return Column(
             name,
             kind,
             has_missing=len(present) < len(values),
-            varies=bool(np.ptp(present) > 0),
+            varies=span > 0,
             fill=float(np.median(present, overwrite_input=True)),
+            cycles=cycles,
         )
 
     def column_of_texts(
         self, name: str, counts: Mapping[str, int], n_rows: int, *, takes_new: bool = False
     ) -> Column:
         """A category, by how many of its rows have each text; the others have none."""
-        levels = sorted(self._frequent({t: n for t, n in counts.items() if t not in MISSING_TEXTS}))
+        order = self._frequent({t: n for t, n in counts.items() if t not in MISSING_TEXTS})
+        levels, more = sorted(order[: int(self.max_levels)]), order[int(self.max_levels) :]
         places = places_of(list(counts), levels)[0][:-1]
         rows = np.array(list(counts.values()), dtype=np.int64)
         n_other, n_present = rows[places == len(levels)].sum(), rows[places >= 0].sum()
@@ -322,11 +353,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             n_missing=n_rows - int(n_present),
             n_rows=n_rows,
             takes_new=takes_new,
+            more=more,
         )
 
     def column_of_codes(self, name: str, counts: Mapping[int, int], n_rows: int) -> Column:
         """A column of codes, by how many of its rows have each; the others have none."""
-        levels = sorted(self._frequent(counts))
+        levels = sorted(self._frequent(counts)[: int(self.max_levels)])
         n_present = sum(counts.values())
         return Column.of_levels(
             name,
@@ -339,10 +371,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         )
 
     def _frequent(self, counts: Mapping[Any, int]) -> list[Any]:
-        """The values that are levels: the most frequent; of equally frequent ones the first."""
+        """The values that may be levels, the most frequent first; of equally frequent ones the
+        first."""
         order = sorted(counts, key=lambda value: (-counts[value], value))
-        kept = order[: int(self.max_levels)]
-        return [value for value in kept if counts[value] >= self.min_level_rows]
+        most = max(MOST_LEVELS, int(self.max_levels))
+        return [value for value in order[:most] if counts[value] >= self.min_level_rows]
 
     @property
     def code_columns(self) -> list[str]:
@@ -368,35 +401,51 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"columns should tell rows apart, got {_reasons(dropped)}: dropped. Leave them "
                 f"out to silence this.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        return self._set(columns, dropped)
+        self._many = tuple(
+            replace(c, levels=tuple(sorted((*c.levels, *c.more))), more=(), takes_new=True)
+            for c in columns
+            if c.more
+        )
+        kept = [replace(c, more=()) for c in columns if c.name not in dropped]
+        return self._set(kept, dropped, names)
 
-    def _set(self, columns: list[Column], dropped: dict[str, str]) -> Self:
-        self.columns_ = tuple(column for column in columns if column.name not in dropped)
-        self.terms_ = tuple(term for column in self.columns_ for term in column.terms)
-        self.dropped_, self.n_features_in_ = dropped, len(columns)
-        self.feature_names_in_ = np.array([column.name for column in columns], dtype=object)
+    def _set(self, columns: list[Column], dropped: dict[str, str], names: list[str]) -> Self:
+        self.columns_ = tuple(columns)
+        self.terms_ = tuple(term for column in columns for term in column.terms)
+        self.dropped_, self.n_features_in_ = dropped, len(names)
+        self.feature_names_in_ = np.array(names, dtype=object)
         return self
 
     def transform(self, frame: Any) -> Floats:
         """(n, p) features of the rows of a table that has the columns of training."""
         check_is_fitted(self, "terms_")
-        table = _table(frame)
+        return self._features(_table(frame), {}, np.empty(0))
+
+    def _features(
+        self, table: pd.DataFrame, apart: Mapping[str, Floats], keys: NDArray[Any]
+    ) -> Floats:
+        """``apart``: numbers of levels by fold, and then ``keys`` deal the rows into the folds."""
         wanted = [column.name for column in self.columns_]
         if unknown := [name for name in wanted if name not in table.columns]:
             raise ValueError(unknown_columns_message("the table", unknown, list(table.columns)))
+        fold = fold_of(keys) if apart else None
         parts, first = [], 0
         for column in self.columns_:
-            last = first + len(column.terms)
-            parts.append((slice(first, last), column, self._values(table[column.name], column)))
-            first = last
+            own, means = slice(first, first := first + len(column.terms)), None
+            values = self._values(table[column.name], column)
+            if column.learnt:
+                told = apart.get(column.name)
+                means = column.means[values] if told is None else told[fold, values]
+            parts.append((own, column, values, means))
         features = np.zeros((len(table), len(self.terms_)))
         # Rows in blocks: a column of the whole matrix is spread over all of its memory.
         for start in range(0, len(table), _BLOCK):
-            block = features[start : start + _BLOCK]
-            for own, column, values in parts:
-                _write(block[:, own], column, values[start : start + _BLOCK])
+            some = slice(start, start + _BLOCK)
+            for own, column, values, means in parts:
+                numbers = None if means is None else means[some]
+                write_features(features[some, own], column, values[some], numbers)
         return features
 
     def accept(self, frame: Any) -> Self:
@@ -432,7 +481,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         names = {option: list(getattr(self, option)) for option in _DECIDED}
         return {
             "parameters": self.get_params() | names,
-            "columns": [asdict(c) | {"levels": list(c.levels)} for c in self.columns_],
+            "columns": [column.to_plain() for column in self.columns_],
         }
 
     @classmethod
@@ -442,7 +491,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             given = plain["parameters"]
             encoder = cls(**(given | {option: tuple(given[option]) for option in _DECIDED}))
             encoder._check_parameters()
-            columns = [_column_of(entry) for entry in plain["columns"]]
+            columns = [Column.of_plain(entry) for entry in plain["columns"]]
             if not columns or len({c.name for c in columns}) < len(columns):
                 raise ValueError("there should be columns, with different names")
         except (TypeError, KeyError, AttributeError, ValueError) as error:
@@ -450,7 +499,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"an encoder should be what to_dict returns, got something else ({error}). "
                 f"Save it again."
             ) from error
-        return encoder._set(columns, {})
+        encoder._many = ()
+        return encoder._set(columns, {}, [column.name for column in columns])
 
     def _values(self, series: pd.Series, column: Column) -> NDArray[Any]:
         """Numbers (NaN where missing); of a category the place of the level, -1 where missing."""
@@ -500,6 +550,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return places
 
 
+@dataclass(frozen=True)
+class TrainingEncoder:
+    """Encodes rows that an encoder learnt from: a step of rows, from batch to batch.
+
+    Numbers of levels are learnt from the rows of other folds, ``apart``.
+    """
+
+    encoder: TableEncoder
+    apart: Mapping[str, Floats]
+
+    def __call__(self, batch: Any) -> Any:
+        if not len(batch.y):
+            return batch
+        table = _table(batch.X)
+        return batch._replace(X=self.encoder._features(table, self.apart, batch.keys))
+
+
 def _places_of_codes(values: Floats, column: Column) -> NDArray[np.intp]:
     places = code_places(values, column.levels)
     is_new = places == len(column.levels)
@@ -520,56 +587,8 @@ def _tell_many_new(column: Column, rows: int, present: int, new: Sequence[str]) 
             f"{listed(column.levels)}; got other values in {rows / present:.0%} of the rows "
             f"that have one: {listed(new)}. Check that they are written as in training.",
             UserWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
-
-
-def _column_of(entry: Mapping[str, Any]) -> Column:
-    """The column of a dictionary; ValueError if no encoder wrote it."""
-    column = Column(**{**entry, "levels": tuple(entry["levels"])})
-    flags = (column.has_other, column.has_missing, column.varies, column.takes_new)
-    is_filled = type(column.fill) is float and bool(np.isfinite(column.fill))
-    right = (
-        column.kind in KINDS
-        and all(type(text) is str for text in (column.name, *column.levels))
-        and all(type(flag) is bool for flag in flags)
-        and type(column.other_share) is float
-        and 0 <= column.other_share <= 1
-        and (column.fill is None if column.has_levels else is_filled)
-        and (column.kind != "code" or _are_numbers(column.levels))
-        and len(set(column.levels)) == len(column.levels)
-        and column.terms
-    )
-    if not right:
-        raise ValueError(f"there is no such column as {column!r}"[:200])
-    return column
-
-
-def _are_numbers(levels: Sequence[str]) -> bool:
-    """Whether texts are those of different whole numbers, sorted, as of a column of codes."""
-    numbers = [int(level) for level in levels]
-    exact = list(map(str, numbers)) == list(levels) and all(abs(n) < 2**53 for n in numbers)
-    return bool(numbers) and exact and numbers == sorted(set(numbers))
-
-
-def _write(features: Floats, column: Column, values: NDArray[Any]) -> None:
-    """Fill the features of one column, which are all zero, from what ``_values`` made of it."""
-    if not column.has_levels:
-        missing = np.isnan(values)
-        if column.varies:
-            features[:, 0] = values
-            features[missing, 0] = column.fill
-        if column.has_missing:
-            features[:, -1] = missing
-        return
-    # The feature of each place; the last is that of missing values, whose place is -1.
-    n_levels, n_terms = len(column.levels), features.shape[1]
-    of_place = np.arange(n_levels + 2)
-    of_place[n_levels] = n_levels if column.has_other else -1
-    of_place[-1] = n_terms - 1 if column.has_missing else -1
-    own = of_place[values]
-    rows = np.flatnonzero(own >= 0)
-    features[rows, own[rows]] = 1.0
 
 
 def _other_kind(column: Column, kind: str, example: Any) -> ValueError:
@@ -594,19 +613,26 @@ def encode_slow(frame: pd.DataFrame, encoder: TableEncoder) -> Floats:
         if column.kind == "boolean" and not missing:
             value = truth_slow(value)
             missing = value is None
-        if term.kind == "value":
-            if missing or not isinstance(value, (date, np.datetime64)):
-                return term.fill if missing else float(value)
+        if isinstance(value, (date, np.datetime64)) and not missing:
             moment = pd.Timestamp(value)  # which is a date, too
             moment = moment if moment.tzinfo else moment.tz_localize(UTC)
-            return (moment.to_pydatetime() - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1)
+            since = moment.to_pydatetime() - datetime(1970, 1, 1, tzinfo=UTC)
+            value = since / timedelta(days=1)
+        if term.kind == "value":
+            return term.fill if missing else float(value)
+        if term.kind in SHIFTS:
+            turns = 0.0 if missing else value / CYCLES[str(term.level)] + SHIFTS[term.kind]
+            return 0.0 if missing else round(sin(2 * pi * (turns - floor(turns))), WAVE_DIGITS)
         if not column.has_levels:
             return float(missing)
         if column.kind == "code" and not missing:
             value = float(value)
         text = None if missing else counted_as(level_text(value), column.levels)
-        if term.kind == "missing":
-            return float(text is None)
+        if term.kind in column.learnt and text is not None:
+            known = dict(zip(column.levels, getattr(column, term.kind), strict=False))
+            return known.get(text, getattr(column, term.kind)[-1])
+        if term.kind in ("missing", *column.learnt):
+            return float(text is None and term.kind == "missing")
         if term.kind == "level":
             return float(text == term.level)
         return float(text is not None and text not in column.levels)

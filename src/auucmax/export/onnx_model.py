@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from auucmax._optional import import_optional
 from auucmax._validation import Floats
-from auucmax.encoding.encoder import Column, TableEncoder, Term
+from auucmax.encoding.columns import CYCLES, SHIFTS, WAVE_DIGITS, Column, Term
+from auucmax.encoding.encoder import TableEncoder
 from auucmax.encoding.texts import MISSING_TEXTS, other_spellings
 from auucmax.estimators.formula import Formula, FormulaError, RankMean
 from auucmax.estimators.networks.network import Network, layers_of
@@ -117,17 +118,28 @@ def linear_in_features(
 
 
 def _number(graph: Graph, name: str, weighted: list[tuple[Term, Floats]]) -> str:
-    """value @ row, the fill and one row more where it is missing, (rows, K)."""
+    """value @ row and waves, the fill and one row more where it is missing, (rows, K)."""
     column = graph.node("Unsqueeze", name, graph.constant([1]))
     is_missing = graph.node("IsNaN", column)
-    parts = []
+    total = None
     for term, row in weighted:
-        if term.kind == "value":
-            value = graph.node("Where", is_missing, graph.constant([[term.fill]]), column)
-        else:
-            value = graph.as_double(is_missing)
-        parts.append(graph.node("Mul", value, graph.constant(row[None, :])))
-    return parts[0] if len(parts) == 1 else graph.node("Add", *parts)
+        value = graph.as_double(is_missing)
+        if term.kind != "missing":
+            known = column if term.kind == "value" else _wave(graph, column, term)
+            value = graph.node("Where", is_missing, graph.constant([[term.fill]]), known)
+        added = graph.node("Mul", value, graph.constant(row[None, :]))
+        total = added if total is None else graph.node("Add", total, added)
+    return str(total)
+
+
+def _wave(graph: Graph, days: str, term: Term) -> str:
+    """The sine or cosine of dates, step by step as Python computes it, (rows, 1)."""
+    turns = graph.node("Div", days, graph.constant([[CYCLES[str(term.level)]]]))
+    turns = graph.node("Add", turns, graph.constant([[SHIFTS[term.kind]]]))
+    place = graph.node("Sub", turns, graph.node("Floor", turns))
+    sine = graph.node("Sin", graph.node("Mul", place, graph.constant([[2 * np.pi]])))
+    unit = graph.constant([[10.0**WAVE_DIGITS]])
+    return graph.node("Div", graph.node("Round", graph.node("Mul", sine, unit)), unit)
 
 
 def _category(
@@ -178,8 +190,11 @@ def _rows_of(column: Column, weighted: list[tuple[Term, Floats]]) -> Floats:
     place = {level: k for k, level in enumerate(column.levels)}
     table: NDArray[np.float64] = np.zeros((len(place) + 2, len(weighted[0][1])))
     for term, row in weighted:
-        unnamed = len(place) + (term.kind == "missing")
-        table[unnamed if term.level is None else place[term.level]] = row
+        if term.kind in column.learnt:
+            table[:-1] += np.outer(getattr(column, term.kind), row)
+        else:
+            unnamed = len(place) + (term.kind == "missing")
+            table[unnamed if term.level is None else place[term.level]] += row
     return table
 
 

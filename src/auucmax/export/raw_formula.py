@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from auucmax.encoding.encoder import Column, TableEncoder, Term
+from auucmax.encoding.columns import CYCLES, SHIFTS, Column, Term
+from auucmax.encoding.encoder import TableEncoder
 from auucmax.encoding.texts import other_spellings
 from auucmax.estimators.formula import LINKS, Formula, Part, RankMean, formula_of
 from auucmax.estimators.trees import TreeScores
@@ -23,14 +24,16 @@ from auucmax.estimators.trees import TreeScores
 T = TypeVar("T")
 
 FORMAT = "auucmax score"
-VERSION = 2
+VERSION = 3
+#: Terms that are computed once, however many parts weigh them.
+_SHARED = ("base", "effect", *SHIFTS)
 
 
 def to_json(encoder: TableEncoder, scorer: Any, *, calibration: Any = None) -> str:
     """The score as JSON text, so that any program can compute it; docs/export.md has one.
 
         score = mean over members of F(constant + sum_k weight_k link_k(z_k))
-        z_k = intercept_k + what each raw column adds, and hinges, and trees
+        z_k = intercept_k + what each raw column adds, and features, and hinges, and trees
 
     Parameters
     ----------
@@ -88,7 +91,9 @@ def _tree_entries(trees: TreeScores) -> list[Any]:
     return [found[int(root)] for root in trees.roots]
 
 
-def _effect_entry(effect: Effect) -> dict[str, Any]:
+def _effect_entry(effect: Effect | Wave) -> dict[str, Any]:
+    if isinstance(effect, Wave):
+        return {"column": effect.column, "kind": effect.kind} | vars(effect)
     plain = vars(effect) | {"levels": dict(effect.levels)}
     own = ("levels", "other") if effect.kind in ("category", "code") else ("per_unit", "fill")
     return {name: plain[name] for name in ("column", "kind", *own, "missing")}
@@ -129,16 +134,32 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class RawPart:
-    """weight * link(intercept + sum of effects + hinges and sums of trees, each times a number).
+class Wave:
+    """A feature of a date: sin(2 pi (days / period + shift)), to 6 digits; 0 if it is missing."""
 
-    ``hinges`` and ``trees`` have as many numbers as the formula has of these.
+    column: str
+    period: float
+    shift: float
+
+    @property
+    def kind(self) -> str:
+        """What tells it from effects."""
+        return "wave"
+
+
+@dataclass(frozen=True)
+class RawPart:
+    """weight * link(intercept + sum of effects + features, hinges and sums of trees).
+
+    Each of the latter is multiplied by a number: ``features``, ``hinges`` and ``trees`` have as
+    many as the formula has of these.
     """
 
     weight: float
     link: str
     intercept: float
     effects: tuple[Effect, ...]
+    features: tuple[float, ...] = ()
     hinges: tuple[float, ...] = ()
     trees: tuple[float, ...] = ()
 
@@ -157,13 +178,14 @@ class RawFormula:
     """score = mean over members.
 
     ``columns`` names the raw columns that it reads, each with its kind, in the order of training.
-    ``features`` are what hinges and trees look at, each an effect. ``hinges`` are pairs (k, q) that
-    stand for max(feature k - q, 0); the nodes of ``trees`` have numbers of features.
+    ``features`` are what hinges and trees look at, or what is costly to compute, each an effect or
+    a wave. ``hinges`` are pairs (k, q) that stand for max(feature k - q, 0); the nodes of ``trees``
+    have numbers of features.
     """
 
     members: tuple[RawMember, ...]
     columns: tuple[tuple[str, str], ...]
-    features: tuple[Effect, ...] = ()
+    features: tuple[Effect | Wave, ...] = ()
     hinges: tuple[tuple[int, float], ...] = ()
     trees: tuple[TreeScores, ...] = ()
 
@@ -171,7 +193,7 @@ class RawFormula:
     def is_plain(self) -> bool:
         """Whether it is one sum of parts that are linear in the raw columns."""
         ranked = any(member.knots is not None for member in self.members)
-        return not (self.hinges or self.trees or ranked or len(self.members) > 1)
+        return not (self.features or self.trees or ranked or len(self.members) > 1)
 
 
 def raw_formula(encoder: TableEncoder, scorer: Any) -> RawFormula:
@@ -182,18 +204,18 @@ def raw_formula(encoder: TableEncoder, scorer: Any) -> RawFormula:
     hinges = dict.fromkeys(hinge for member in members for hinge in member.hinges)
     trees = tuple(trees for member in members for trees in member.trees)
     looked_at = {c for c, _ in hinges}.union(*(_split_features(t) for t in trees))
+    parts = [part for member in members for part in member.parts]
+    looked_at |= {k for k in _shared(encoder) if any(part.coef[k] != 0 for part in parts)}
     place = {feature: k for k, feature in enumerate(sorted(looked_at))}
     n_before, raw = 0, []
     for member, knots in zip(members, ranks, strict=True):
         of_hinges = [list(hinges).index(hinge) for hinge in member.hinges]
         of_trees = list(range(n_before, n_before + len(member.trees)))
         n_before += len(member.trees)
-        parts = [
-            _raw_part(encoder, part, (len(hinges), of_hinges), (len(trees), of_trees))
-            for part in member.parts
-        ]
+        spread = (len(hinges), of_hinges), (len(trees), of_trees)
+        own = [_raw_part(encoder, part, list(place), *spread) for part in member.parts]
         pairs = None if knots is None else tuple(zip(*knots.tolist(), strict=True))
-        raw.append(RawMember(float(member.constant), tuple(parts), pairs))
+        raw.append(RawMember(float(member.constant), tuple(own), pairs))
     used = {term.column for term in encoder.terms_}
     return RawFormula(
         tuple(raw),
@@ -205,20 +227,32 @@ def raw_formula(encoder: TableEncoder, scorer: Any) -> RawFormula:
 
 
 def _raw_part(
-    encoder: TableEncoder, part: Part, hinges: tuple[int, list[int]], trees: tuple[int, list[int]]
+    encoder: TableEncoder,
+    part: Part,
+    looked_at: list[int],
+    hinges: tuple[int, list[int]],
+    trees: tuple[int, list[int]],
 ) -> RawPart:
     """A part in raw columns; ``hinges`` and ``trees`` say how many there are, and where its own."""
-    n_features = len(encoder.terms_)
-    own = by_column(encoder, part.coef[:n_features].tolist())
-    effects = tuple(_effect(column, weighted) for column, weighted in own.items())
-    rest, spread = part.coef[n_features:].tolist(), []
+    n_features, shared = len(encoder.terms_), _shared(encoder)
+    effects = []
+    for column, weighted in by_column(encoder, part.coef[:n_features].tolist()).items():
+        if plain := [(term, weight) for term, weight in weighted if term.kind not in _SHARED]:
+            effects.append(_effect(column, plain))
+    features = tuple(float(part.coef[k]) if k in shared else 0.0 for k in looked_at)
+    rest, spread = part.coef[n_features:].tolist(), [features]
     for size, places in (hinges, trees):
         numbers = [0.0] * size
         for k, place in enumerate(places):
             numbers[place] = rest[k]
         rest = rest[len(places) :]
         spread.append(tuple(numbers))
-    return RawPart(float(part.weight), part.link, float(part.intercept), effects, *spread)
+    return RawPart(float(part.weight), part.link, float(part.intercept), tuple(effects), *spread)
+
+
+def _shared(encoder: TableEncoder) -> set[int]:
+    """Numbers of the terms that are computed once."""
+    return {k for k, term in enumerate(encoder.terms_) if term.kind in _SHARED}
 
 
 def _split_features(trees: TreeScores) -> set[int]:
@@ -232,12 +266,13 @@ def _renumbered(trees: TreeScores, place: dict[int, int]) -> TreeScores:
     return replace(trees, feature=np.array(number, dtype=np.int64))
 
 
-def _feature(encoder: TableEncoder, number: int) -> Effect:
+def _feature(encoder: TableEncoder, number: int) -> Effect | Wave:
     """A feature of the encoder as what its column adds where its coefficient is 1."""
-    unit = [float(k == number) for k in range(len(encoder.terms_))]
-    own = by_column(encoder, unit)
-    (found,) = (c for c in own if c.name == encoder.terms_[number].column)
-    return _effect(found, own[found])
+    term = encoder.terms_[number]
+    if term.kind in SHIFTS:
+        return Wave(term.column, CYCLES[str(term.level)], SHIFTS[term.kind])
+    (column,) = (c for c in encoder.columns_ if c.name == term.column)
+    return _effect(column, [(own, float(own == term)) for own in column.terms])
 
 
 def checked_formula(encoder: TableEncoder, scorer: Any) -> Formula | RankMean:
@@ -309,22 +344,25 @@ def by_column(encoder: TableEncoder, weights: Iterable[T]) -> dict[Column, list[
 
 
 def _effect(column: Column, weighted: list[tuple[Term, float]]) -> Effect:
-    sums = dict.fromkeys(("value", "missing", "other"), 0.0)
+    """What a column adds by these terms of it, none of which is a wave, unless it weighs 0."""
+    sums = dict.fromkeys(("value", "missing", "other", *_SHARED), 0.0)
     levels: dict[str, float] = {}
-    fill = 0.0
     for term, weight in weighted:
         if term.kind == "level":
             levels[str(term.level)] = weight
         else:
             sums[term.kind] += weight
-        if term.kind == "value":
-            fill = float(term.fill)
+    for kind in column.learnt:
+        *of_levels, of_other = getattr(column, kind)
+        for level, number in zip(column.levels, of_levels, strict=True):
+            levels[level] = levels.get(level, 0.0) + sums[kind] * number
+        sums["other"] += sums[kind] * of_other
     spelt = {text: levels[own] for text, own in other_spellings(levels).items()}
     return Effect(
         column=column.name,
         kind=column.kind,
         per_unit=sums["value"],
-        fill=fill,
+        fill=next((float(term.fill) for term, _ in weighted if term.kind == "value"), 0.0),
         levels=tuple((levels | spelt).items()),
         other=sums["other"],
         missing=sums["missing"],

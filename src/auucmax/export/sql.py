@@ -22,6 +22,7 @@ from typing import Any
 
 from auucmax._validation import check_choice
 from auucmax.encoding import TableEncoder
+from auucmax.encoding.columns import WAVE_DIGITS
 from auucmax.encoding.texts import BOOLEAN_TEXTS, END_ZEROS, MISSING_TEXTS
 from auucmax.estimators.trees import TreeScores
 from auucmax.export.raw_formula import (
@@ -29,6 +30,7 @@ from auucmax.export.raw_formula import (
     RawFormula,
     RawMember,
     RawPart,
+    Wave,
     knots_of,
     raw_formula,
 )
@@ -334,8 +336,9 @@ class _Steps:
         return self.named("s", found)
 
     def _inner(self, part: RawPart, k: int) -> str:
-        """intercept + effects, which are a column, + hinges + trees."""
-        more = [(f"h{j}", w) for j, w in enumerate(part.hinges)]
+        """intercept + effects, which are a column, + features + hinges + trees."""
+        more = [(f"x{j}", w) for j, w in enumerate(part.features)]
+        more += [(f"h{j}", w) for j, w in enumerate(part.hinges)]
         more += [(f"t{j}", w) for j, w in enumerate(part.trees)]
         number = self.words.number
         added = [f"{number(w)} * {self.name(stem)}" for stem, w in more if w != 0]
@@ -391,7 +394,9 @@ def _linked(part: RawPart, inner: str, words: Dialect) -> str:
     )
 
 
-def _effect(effect: Effect, words: Dialect, line_break: str) -> str:
+def _effect(effect: Effect | Wave, words: Dialect, line_break: str) -> str:
+    if isinstance(effect, Wave):
+        return _wave(effect, words)
     if effect.kind == "category":
         return _category(effect, words, line_break)
     if effect.kind == "code":
@@ -412,6 +417,15 @@ def _number(effect: Effect, words: Dialect, line_break: str) -> str:
         return f"CASE WHEN {value} IS NULL THEN {words.number(effect.when_missing)} ELSE 0e0 END"
     product = f"{words.number(effect.per_unit)} * {value}"
     return f"COALESCE({product}, {words.number(effect.when_missing)})"
+
+
+def _wave(wave: Wave, words: Dialect) -> str:
+    """In the order in which Python computes, so that both round the same number."""
+    days = words.days.format(x=words.identifier(wave.column))
+    turns = f"(({days}) / {words.number(wave.period)} + {words.number(wave.shift)})"
+    sine = f"SIN({words.number(2 * math.pi)} * ({turns} - FLOOR({turns})))"
+    unit = words.number(10.0**WAVE_DIGITS)
+    return f"COALESCE(ROUND({sine} * {unit}) / {unit}, 0e0)"
 
 
 def _truth(column: str, words: Dialect, line_break: str) -> str:
@@ -438,8 +452,7 @@ def _category(effect: Effect, words: Dialect, line_break: str) -> str:
     Databases write the number 1 as 1, 1.0 or 1.00, as the type of the column has it. So zeros at
     the end of decimals are cut where a level is a number, except from texts that are levels.
     """
-    column = words.identifier(effect.column)
-    text = f"CAST({column} AS {words.varchar})"
+    text = f"CAST({words.identifier(effect.column)} AS {words.varchar})"
     levels = {level: w for level, w in effect.levels if words.can_hold(level)}
     told = {level: w for level, w in levels.items() if w != effect.other}
     value, uncut = text, {}
@@ -447,13 +460,13 @@ def _category(effect: Effect, words: Dialect, line_break: str) -> str:
         value = f"REGEXP_REPLACE({text}, {words.text(_END_ZEROS)}, {words.text(_GROUPS)})"
         uncut = {level: w for level, w in levels.items() if re.fullmatch(END_ZEROS, level)}
         told = {level: w for level, w in told.items() if level not in uncut}
+    if effect.missing != effect.other:  # otherwise NULL, which equals no level, is right
+        # No CASE around the other: DuckDB would then cut zeros anew for each level.
+        absent = [text for text in MISSING_TEXTS if text not in levels]
+        told |= dict.fromkeys(absent, effect.missing)
+        value = f"COALESCE({value}, {words.text(absent[0])})"
     among = _when(value, told, words.number(effect.other), words, line_break)
-    among = _when(text, uncut, among, words, line_break)
-    if effect.missing == effect.other:
-        return among  # NULL equals no level
-    absent = ", ".join(words.text(t) for t in MISSING_TEXTS if t not in levels)
-    missing = f"{column} IS NULL OR {text} IN ({absent})"
-    return f"CASE WHEN {missing} THEN {words.number(effect.missing)} ELSE {among} END"
+    return _when(text, uncut, among, words, line_break)
 
 
 def _code(effect: Effect, words: Dialect, line_break: str) -> str:

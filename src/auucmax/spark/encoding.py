@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from auucmax.data.table_errors import TableError
-from auucmax.encoding.encoder import Column, TableEncoder
+from auucmax.encoding.columns import CYCLES, Column, cycles_of
+from auucmax.encoding.encoder import TableEncoder
 from auucmax.encoding.kinds import MOST_CODES, are_codes, infinite_numbers
+from auucmax.encoding.means import MOST_LEVELS
 from auucmax.encoding.texts import END_ZEROS, MISSING_TEXTS, arm_text, level_text, other_spellings
 from auucmax.rows.arrow import CHECK_ARMS, ArrowColumns
 from auucmax.spark.frame import NAME, quoted
@@ -64,7 +66,9 @@ def fit_encoder(
     kinds = _kinds(df, columns)
     decided = {name: encoder.takes_for_levels(name, kind) for name, kind in kinds.items()}
     frame = _rows_of_arms(df, arms)
-    levels = _levels(frame, kinds, encoder)
+    texts = _frequent_texts(frame, kinds, encoder)
+    most = int(encoder.max_levels)
+    levels = {name: tuple(sorted(own[:most])) for name, own in texts.items()}
     valued = [name for name in kinds if decided[name] and name not in levels]
     numbers = [name for name in kinds if name not in levels and name not in valued]
     parts = [_number(df, name).alias(f"x{k}") for k, name in enumerate(numbers)]
@@ -72,7 +76,8 @@ def fit_encoder(
     rows = frame.select(*parts)
     wanted = [F.count(F.lit(1)).alias("n")]
     for k in range(len(numbers)):
-        wanted += [F.struct(*_summaries(F.col(f"x{k}"))).alias(f"x{k}")]
+        is_date = kinds[numbers[k]] == "date"
+        wanted += [F.struct(*_summaries(F.col(f"x{k}"), is_date)).alias(f"x{k}")]
     for k, own in enumerate(levels.values()):
         wanted += [F.struct(*_text_counts(F.col(f"t{k}"), own)).alias(f"t{k}")]
     found = rows.agg(*wanted).collect()[0]
@@ -81,7 +86,8 @@ def fit_encoder(
     learnt = _columns_of_values(df, frame, valued, encoder, found.n)
     for k, (name, own) in enumerate(levels.items()):
         counts = found[f"t{k}"].asDict()
-        learnt[name] = Column.of_levels(name, own, n_rows=found.n, **counts)
+        more = texts[name][most:]
+        learnt[name] = Column.of_levels(name, own, n_rows=found.n, more=more, **counts)
     summaries = {name: found[f"x{k}"] for k, name in enumerate(numbers)}
     undecided = [n for n in numbers if kinds[n] == "number" and decided[n] is None]
     learnt |= _numeric_columns(rows, summaries, undecided, encoder, found.n, kinds)
@@ -118,9 +124,16 @@ def _numeric_columns(
             has_missing=own.n < n_rows,
             varies=own.low != own.high,
             fill=medians.get(places[name]),
+            cycles=_cycles(own) if own.n and kinds[name] == "date" else (),
         )
         for name, own in others.items()
     }
+
+
+def _cycles(summary: Any) -> tuple[str, ...]:
+    """The cycles that the dates of a column tell."""
+    spreads = {cycle: summary[f"last_{cycle}"] - summary[f"first_{cycle}"] for cycle in CYCLES}
+    return cycles_of(summary.high - summary.low, spreads)
 
 
 def _columns_of_values(
@@ -192,10 +205,13 @@ def _rows_of_arms(df: DataFrame, arms: ArrowColumns) -> DataFrame:
     return df.where(F.col(quoted(arms.treatment)).isin(ours))
 
 
-def _levels(
+def _frequent_texts(
     frame: DataFrame, kinds: Mapping[str, str], encoder: TableEncoder
-) -> dict[str, tuple[str, ...]]:
-    """The most frequent texts of each category, counted and cut by Spark itself: one job."""
+) -> dict[str, list[str]]:
+    """The most frequent texts of each category, in this order, counted and cut by Spark: one job.
+
+    Of equally frequent ones the first.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -209,12 +225,11 @@ def _levels(
     found = (
         counts.where(F.col("count") >= int(encoder.min_level_rows))
         .withColumn("place", F.row_number().over(order))
-        .where(F.col("place") <= int(encoder.max_levels))
+        .where(F.col("place") <= max(MOST_LEVELS, int(encoder.max_levels)))
+        .orderBy("place")
         .collect()
     )
-    return {
-        name: tuple(sorted(row["text"] for row in found if row["column"] == name)) for name in names
-    }
+    return {name: [row["text"] for row in found if row["column"] == name] for name in names}
 
 
 def _text_counts(text: SparkColumn, levels: Sequence[str]) -> list[SparkColumn]:
@@ -247,8 +262,11 @@ def _number(df: DataFrame, name: str) -> SparkColumn:
     return F.when(~F.isnan(number), number)
 
 
-def _summaries(x: SparkColumn) -> list[SparkColumn]:
-    """What one reading tells of a column of numbers; ``near`` encloses its median."""
+def _summaries(x: SparkColumn, is_date: bool = False) -> list[SparkColumn]:
+    """What one reading tells of a column of numbers; ``near`` encloses its median.
+
+    Of dates also the first and last place in each cycle.
+    """
     from pyspark.sql import functions as F
 
     margin = 3 / ACCURACY
@@ -261,6 +279,12 @@ def _summaries(x: SparkColumn) -> list[SparkColumn]:
         F.min(x).alias("low"),
         F.max(x).alias("high"),
         near.alias("near"),
+        *(
+            end(F.pmod(x, F.lit(period))).alias(f"{which}_{cycle}")
+            for cycle, period in CYCLES.items()
+            for which, end in (("first", F.min), ("last", F.max))
+            if is_date
+        ),
     ]
 
 

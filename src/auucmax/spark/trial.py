@@ -17,7 +17,7 @@ from auucmax import bounds
 from auucmax._validation import Floats, check_choice, check_level, check_whole
 from auucmax.bounds.certify import check_histogram_method
 from auucmax.bounds.held_out import record_of
-from auucmax.data.seen import RowSet
+from auucmax.data.seen import RowSet, TrainingRecord
 from auucmax.data.table_errors import TableError, check_columns
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.auucmax import AUUCMax
@@ -61,6 +61,8 @@ def fit(
         on a random million, kept by the executors meanwhile. ``selection=None`` takes some 5.
     encoder : :class:`TableEncoder` with the settings to use. Default: none if all features are
         numbers or booleans, otherwise ``TableEncoder()``. Numbers with missing values need one.
+        What outcomes tell of many levels is learnt, too, unless ``model`` keeps rows apart for a
+        certificate; then the DataFrame must give its rows in the same order every time.
     cache : keep the numbers of all rows in the executors' memory (or disks) while fitting: each
         pass after the first is then several times faster. Without, the DataFrame must give the same
         rows every time it is read.
@@ -82,9 +84,19 @@ def fit(
     raw = SparkRows(df, PartitionRows(arms, names))
     fitted = TableEncoder() if encoder is None else clone(encoder)
     fitted = fit_encoder(df, names, fitted, arms)
-    rows = raw.map(fitted.transform, tuple(map(str, fitted.get_feature_names_out())))
+    training = None
+    # Rows that are kept apart to certify must not tell what levels are worth.
+    if model.selection != "certificate":
+        training = fitted.fit_means(raw)
+    features = tuple(map(str, fitted.get_feature_names_out()))
+    plain = rows = raw.map(fitted.transform, features)
+    if training is not None and training.apart:
+        rows = raw.part(training).map(np.asarray, features)
     with rows.cached() if cache else nullcontext(rows) as ready:
         model.fit(ready)
+    if rows is not plain:  # it is to know its rows by what ``transform`` makes of them
+        (found,) = plain.total(_row_set)
+        model.training_record_ = TrainingRecord.of(found)
     del model.feature_names_in_  # in a Pipeline it gets arrays
     return Pipeline([("encoder", fitted), ("model", model)])
 

@@ -125,9 +125,16 @@ class TableRows:
         """An encoder and estimators, fitted on some of the rows."""
         features, columns = self.features, self.columns
         encoder = TableEncoder(categorical=columns.categorical, numeric=columns.numeric)
-        encoder.fit(features[keep(self.keys[self.sampled])]).accept(features)
+        some = self._some(keep)
+        training = encoder.fit(features[keep(self.keys[self.sampled])]).fit_means(some)
+        encoder.accept(features)
         names = tuple(map(str, encoder.get_feature_names_out()))
-        encoded = self._some(keep).map(accepting(encoder), names)
+
+        def encode(batch: Batch) -> Batch:
+            encoder.accept(batch.X)
+            return training(batch)
+
+        encoded = some.part(encode).map(np.asarray, names)
         with encoded.cached() as ready:
             for one in estimators.values():
                 if isinstance(ready, ArrayRows):

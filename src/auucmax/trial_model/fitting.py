@@ -176,7 +176,8 @@ def fit_trial_model(
     ----------
     table : a row for each person, raw: numbers, texts, booleans, dates, missing values. A table
         that is read in pieces (:func:`auucmax.data.open_table`) can be learnt from by "auto",
-        "shrunk" and "auucmax", and its encoder learns from a quarter of a million rows.
+        "shrunk" and "auucmax", and its encoder learns levels and medians from a quarter of a
+        million rows.
     treatment, outcome : names of columns. The treatment is the one that a person was assigned to,
         taken or not. A higher outcome is better.
     treated, control : labels of the two arms, when treatment is not 0/1 or boolean. Rows of other

@@ -1,0 +1,244 @@
+"""What is learnt of a raw column, and the terms that follow from it: plain data.
+
+A *term* is a feature, a number that is made of one column's value: the value of a number, 1 where
+it is missing, 1 where a text equals a level, the sine of a date's day of the year.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auucmax._json import read
+from auucmax._validation import Floats
+from auucmax.encoding.kinds import KINDS
+
+#: Days after which what dates mean comes again.
+CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}
+#: Share of a cycle by which a wave runs ahead of the sine.
+SHIFTS = {"sine": 0.0, "cosine": 0.25}
+WAVE_DIGITS = 6  #: to which waves are rounded
+_SAME_MOMENT = 1e-6  # days: times of two dates that differ by less, in floats, may be the same
+_LEARNT = ("base", "effect")  # terms of levels that are learnt from outcomes
+
+
+@dataclass(frozen=True)
+class Term:
+    """A feature: what of a column's value becomes a number, and the name it is printed by.
+
+    ``kind`` is "value", "missing", "level", "other", "base", "effect", "sine" or "cosine".
+    ``level`` is that of a level, or the cycle of a sine or cosine.
+    """
+
+    kind: str
+    column: str
+    level: str | None = None
+    fill: float = 0.0
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What was learnt of a raw column; its terms follow from it.
+
+    A category has ``levels``, sorted; ``has_other`` if training had texts that are no level, with
+    their share among all texts; ``takes_new`` if such texts are no mistake though training had
+    none. A code has levels, too, the texts of whole numbers. Each level has a feature; but if there
+    are many, and outcomes tell of them, they have numbers instead: ``base`` or ``effect``, or both,
+    a number a level and one for all other texts. ``more`` are further levels that may be among
+    these; only what is not learnt to the end has them.
+
+    Another kind has ``fill``, the median, for missing values (None: all were missing), and
+    ``varies`` unless all its values are the same. A date has ``cycles``, some of :data:`CYCLES`.
+    """
+
+    name: str
+    kind: str
+    levels: tuple[str, ...] = ()
+    has_other: bool = False
+    has_missing: bool = False
+    fill: float | None = None
+    varies: bool = True
+    other_share: float = 0.0
+    takes_new: bool = False
+    cycles: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+    base: tuple[float, ...] = ()
+    effect: tuple[float, ...] = ()
+
+    @classmethod
+    def of_levels(
+        cls,
+        name: str,
+        levels: Iterable[str],
+        *,
+        n_other: int,
+        n_missing: int,
+        n_rows: int,
+        kind: str = "category",
+        takes_new: bool = False,
+        more: Iterable[str] = (),
+    ) -> Self:
+        """Levels of so many rows, some of them with other values than the levels, or none."""
+        share = n_other / max(n_rows - n_missing, 1)
+        return cls(
+            name,
+            kind,
+            tuple(levels),
+            has_other=n_other > 0,
+            has_missing=n_missing > 0,
+            other_share=share,
+            takes_new=takes_new,
+            more=tuple(more),
+        )
+
+    @classmethod
+    def of_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """The column that ``to_plain`` wrote; a ValueError if it cannot have."""
+        column: Self = read(cls, _plain(_usual(cls)) | dict(plain), "a column")
+        if not _is_right(column):
+            raise ValueError(f"there is no such column as {column!r}"[:200])
+        return column
+
+    def to_plain(self) -> dict[str, Any]:
+        """As plain JSON, without what most columns have."""
+        usual = _usual(type(self))
+        return _plain({n: v for n, v in vars(self).items() if n not in usual or v != usual[n]})
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether it is a category, or a code."""
+        return self.kind in ("category", "code")
+
+    @property
+    def learnt(self) -> list[str]:
+        """Kinds of its terms that are learnt from outcomes."""
+        return [kind for kind in _LEARNT if getattr(self, kind)]
+
+    @property
+    def means(self) -> Floats:
+        """(levels + 2, learnt terms): numbers of each level, of other texts, and 0 of missing."""
+        return np.array([(*getattr(self, kind), 0.0) for kind in self.learnt]).T
+
+    @property
+    def terms(self) -> list[Term]:
+        """The features that it makes, in their order; none if it does not tell rows apart.
+
+        >>> [term.name for term in Column("town", "category", ("a", "b"), has_other=True).terms]
+        ['town=a', 'town=b', 'town: other']
+        """
+        name, terms = self.name, []
+        if self.learnt:
+            terms += [Term(kind, name, None, 0.0, f"{name}: {kind}") for kind in self.learnt]
+        elif self.has_levels:
+            terms += [Term("level", name, level, 0.0, f"{name}={level}") for level in self.levels]
+            terms += [Term("other", name, None, 0.0, f"{name}: other")] if self.has_other else []
+        elif self.fill is None:
+            return []
+        elif self.varies:
+            terms.append(Term("value", name, None, self.fill, name))
+        terms += [
+            Term(kind, name, cycle, 0.0, f"{name}: {kind} of the {cycle}")
+            for cycle in self.cycles
+            for kind in SHIFTS
+        ]
+        # One value and missing ones: all that there is to know is which.
+        if self.has_missing:
+            terms.append(Term("missing", name, None, 0.0, f"{name}: missing"))
+        return [] if self.has_levels and not self.learnt and len(terms) == 1 else terms
+
+    @property
+    def flaw(self) -> str:
+        """Why it does not tell rows apart, if it has no terms."""
+        if self.has_other:
+            return "with rare levels only"
+        return "with one value" if self.levels or self.fill is not None else "without values"
+
+
+def wave(days: Floats, kind: str, cycle: str) -> Floats:
+    """The sine or cosine of the place of dates in a cycle, 0 where they are missing.
+
+    Rounded, since libraries differ in the last digits of a sine, and trees may cut between these.
+
+    >>> wave(np.array([0.0, 1.75, np.nan]), "sine", "week").tolist()
+    [0.0, 1.0, 0.0]
+    """
+    turns = days / CYCLES[cycle] + SHIFTS[kind]
+    turns -= np.floor(turns)
+    return np.nan_to_num(np.round(np.sin(2 * np.pi * turns), WAVE_DIGITS))
+
+
+def cycles_of(span: float, spreads: Mapping[str, float]) -> tuple[str, ...]:
+    """The cycles that can be told of dates: they span one at least, at different places of it.
+
+    ``span`` is that of the dates, ``spreads`` that of their places in each cycle, all in days.
+
+    >>> cycles_of(800.0, {"year": 365.0, "week": 6.0, "day": 0.0})  # no times of day
+    ('year', 'week')
+    """
+    return tuple(c for c, p in CYCLES.items() if span >= p and spreads[c] > _SAME_MOMENT)
+
+
+def write_features(
+    features: Floats, column: Column, values: NDArray[Any], means: Floats | None
+) -> None:
+    """Fill the features of one column, which are all zero, from its values.
+
+    Values are numbers, NaN where missing; of a column of levels their places among all levels, the
+    next place for other texts, -1 where missing. ``means``: what outcomes told of each row's level.
+    """
+    if column.has_missing:
+        features[:, -1] = values < 0 if column.has_levels else np.isnan(values)
+    if means is not None:
+        features[:, : means.shape[1]] = means
+    elif column.has_levels:
+        # The feature of each place; the last is that of missing values, whose place is -1.
+        n_levels = len(column.levels)
+        of_place = np.array([*range(n_levels), n_levels if column.has_other else -1, -1])
+        own = of_place[values]
+        rows = np.flatnonzero(own >= 0)
+        features[rows, own[rows]] = 1.0
+    else:
+        for k, term in enumerate(column.terms):
+            if term.kind == "value":
+                features[:, k] = np.where(np.isnan(values), term.fill, values)
+            elif term.kind in SHIFTS:
+                features[:, k] = wave(values, term.kind, str(term.level))
+
+
+def _usual(kind: type[Column]) -> dict[str, Any]:
+    """What most columns have, by field."""
+    return {field.name: field.default for field in fields(kind) if field.default is not MISSING}
+
+
+def _plain(entries: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in entries.items()}
+
+
+def _is_right(column: Column) -> bool:
+    """Whether an encoder may have learnt it; the types of its fields are right."""
+    means = [getattr(column, kind) for kind in column.learnt]
+    return bool(
+        column.kind in KINDS
+        and 0 <= column.other_share <= 1
+        and (column.fill is None) == column.has_levels
+        and (column.kind != "code" or _are_numbers(column.levels))
+        and len(set(column.levels)) == len(column.levels)
+        and (not column.cycles or column.kind == "date")
+        and list(column.cycles) == [cycle for cycle in CYCLES if cycle in column.cycles]
+        and all(len(own) == len(column.levels) + 1 for own in means)
+        and (not means or column.kind == "category")
+        and not column.more
+        and column.terms
+    )
+
+
+def _are_numbers(levels: Sequence[str]) -> bool:
+    """Whether texts are those of different whole numbers, sorted, as of a column of codes."""
+    numbers = [int(level) for level in levels]
+    exact = list(map(str, numbers)) == list(levels) and all(abs(n) < 2**53 for n in numbers)
+    return bool(numbers) and exact and numbers == sorted(set(numbers))
