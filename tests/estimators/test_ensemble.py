@@ -8,10 +8,16 @@ from scipy.stats import rankdata
 from tests.batches_in_memory import ListedRows
 
 from auucmax import AUUCMax, TwoModels, make_trial
-from auucmax.estimators import BoostedEffect, ShrunkInteractions, UpliftEnsemble, shrunk
+from auucmax.estimators import (
+    BoostedEffect,
+    ShrunkInteractions,
+    TransformedOutcome,
+    UpliftEnsemble,
+    logistic,
+)
 from auucmax.estimators.ensemble import MOST_KNOTS, rank_knots
 
-FOLDS_OF = shrunk.Folds.__call__
+FOLDS_OF = logistic.Folds.__call__
 FEW_TREES = BoostedEffect(base_rounds=(0, 10), effect_rounds=(0, 10), n_folds=2)
 
 
@@ -44,7 +50,7 @@ def test_as_it_comes_a_linear_model_and_trees(trial):
 def test_default_members_deal_the_same_folds_and_equal_ones_do_not(trial, monkeypatch):
     dealt = []
     monkeypatch.setattr(
-        shrunk.Folds, "__call__", lambda self, batch: dealt.append(self) or FOLDS_OF(self, batch)
+        logistic.Folds, "__call__", lambda self, batch: dealt.append(self) or FOLDS_OF(self, batch)
     )
     UpliftEnsemble(random_state=3).fit(trial.X, trial.y, treatment=trial.treatment)
     assert len(dealt) > 2  # of both members
@@ -108,7 +114,7 @@ def test_a_stream_gives_the_model_of_the_rows_in_memory(trial):
 
 def test_members_that_need_memory_learn_from_a_part_of_a_stream(trial):
     rows = ListedRows(trial.X, trial.y, trial.treatment, edges=(700, 2_000))
-    model = UpliftEnsemble([TwoModels(), FEW_TREES], max_rows=1_000, random_state=0).fit(rows)
+    model = UpliftEnsemble([TransformedOutcome(), FEW_TREES], max_rows=1_000).fit(rows)
     assert model.estimators_[0].training_record_.given[0] == 1_000
 
 

@@ -27,8 +27,9 @@ from scipy.special import expit, log_expit
 from auucmax._validation import Bools, Floats, check_whole
 from auucmax.estimators.boosting import Bins, Boosting, Growth, tree_scores
 from auucmax.estimators.learning_rows import FitsRows, LearningRows, seed_of
+from auucmax.estimators.logistic import filled
 from auucmax.estimators.meta import row_weights
-from auucmax.estimators.shrunk import N_FOLDS, STRENGTHS, Path, filled, shrunk_path
+from auucmax.estimators.shrunk import N_FOLDS, STRENGTHS, Path, shrunk_path
 from auucmax.estimators.trees import TreeScores
 from auucmax.rows import ArrayRows, Batch, Rows, Share
 from auucmax.rows.base import hash_keys
