@@ -28,7 +28,9 @@ _SAMPLE = 100_000  # scores that ranks are learnt from, of rows that are not in 
 
 
 class UpliftEnsemble(FitsRows):
-    """Mean of the ranks of several models; by default of a shrunk logistic and a boosted one.
+    """Mean of the ranks of a logistic model with shrunk interactions and of boosted trees.
+
+    Or of any other models.
 
         score(x) = mean over models m of F_m(score_m(x)),   F_m: their distribution in training
 

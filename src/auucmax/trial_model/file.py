@@ -227,6 +227,7 @@ def _recipe(plain: Mapping[str, Any]) -> Recipe:
         "n_folds": int,
         "n_candidates": int,
         "max_rows": int,
+        "learn_rows": int,
     }
     right = (
         all(type(getattr(recipe, name)) is kind for name, kind in kinds.items())
@@ -238,6 +239,7 @@ def _recipe(plain: Mapping[str, Any]) -> Recipe:
         and 1 <= recipe.n_folds <= 100
         and 1 <= recipe.n_candidates < 2**31
         and 0 <= recipe.max_rows < 2**53
+        and 0 <= recipe.learn_rows < 2**53
     )
     if not right:
         raise ValueError("it has an unknown kind of model, or folds that no fit makes")
