@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from auucmax._validation import Bools, Floats
-from auucmax.estimators.base import copy_with, free_random_states
+from auucmax.estimators.base import UpliftEstimator, copy_with, free_random_states
 from auucmax.estimators.boosted import MAX_ROWS, BoostedEffect, collected
 from auucmax.estimators.learning_rows import FitsRows, LearningRows
 from auucmax.estimators.shrunk import ShrunkInteractions
@@ -135,11 +135,12 @@ class UpliftEnsemble(FitsRows):
         self.n_parameters_ = sum(known) + knots if len(known) == len(counts) else None
 
     def _predict(self, X: NDArray[Any]) -> Floats:
-        ranks = [
-            np.interp(model.predict(X), *knots)
-            for model, knots in zip(self.estimators_, self.knots_, strict=True)
-        ]
-        return np.mean(ranks, axis=0)
+        total = np.zeros(len(X))
+        for model, knots in zip(self.estimators_, self.knots_, strict=True):
+            own = isinstance(model, UpliftEstimator)  # X is checked already
+            score = model.predict_checked(X) if own else model.predict(X)
+            total += np.interp(score, *knots)
+        return total / len(self.estimators_)
 
     def _check_rows(self, X: Any, **how: Any) -> Any:
         if get_tags(self).input_tags.allow_nan:
