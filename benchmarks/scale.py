@@ -191,12 +191,12 @@ def one_pass(rows: int, kind: str) -> Callable[[], Any]:
     if kind == "reading":
         return lambda: stream.total(_n_rows)
     if kind == "first look":
-        return lambda: LearningRows(stream).look
+        return lambda: LearningRows.of(stream).look
     if kind == "histogram":
         model = AUUCMax(selection=None).fit(streamed(SIZES[0]))
         return partial(score_histogram_pass, stream, model)
     w = AUUCMax(selection=None).fit(streamed(SIZES[0])).coef_
-    return _Gradient(StreamedObjective(stream, known=LearningRows(stream).sums), w)
+    return _Gradient(StreamedObjective(stream, known=LearningRows.of(stream).sums), w)
 
 
 class _Gradient:

@@ -133,17 +133,17 @@ def path_line(task: Task, train: Trial, test: Trial) -> Line:
     rows = ArrayRows(X, train.y.astype(np.float64), train.treated)
     scaling = fit_scaling(X, family.scale)
     linear = LinearPath(s_poly(MU), family.weights, scaling, "auto", task.split)
-    free = ask(linear.top_fit(LearningRows(rows)))
+    free = ask(linear.top_fit(LearningRows.of(rows)))
     norms = [part * free.norm for part in RELATIVE_PARTS]
     if family.scale == "column-l2":
         norms += [norm * factor for factor in (MU, 1.0) for norm in PAPER_NORMS]
     grid = [(norm, None) for norm in norms]
-    candidates = ask(linear.fit(LearningRows(rows), grid, free))
+    candidates = ask(linear.fit(LearningRows.of(rows), grid, free))
     folds = TrialKFold(5, random_state=task.split).split(X, rows.y, treatment=rows.treated)
     selection = choose_by_cv(
-        lambda index: ask(linear.fit(LearningRows(rows.take(index)), grid)),
+        lambda index: ask(linear.fit(LearningRows.of(rows.take(index)), grid)),
         lambda fitted, index: ask(
-            LearningRows(rows.take(index)).auucs([c.coef for c in fitted], "joint")
+            LearningRows.of(rows.take(index)).auucs([c.coef for c in fitted], "joint")
         ),
         folds,
     )

@@ -95,6 +95,18 @@ def test_no_password_in_the_message_of_an_address_that_is_none_of_ours(address):
     assert "cret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["mysql://me:s3cret@h/db", "//me:s3cret@h/db", "me:s3cret@h/db", "PGPASSWORD=s3cret/db",
+     "a?access_token=s3cret/db", "x://me:a s3cret@h/db"],
+)  # fmt: skip
+def test_no_password_in_the_message_of_an_output(address):
+    with pytest.raises(ValueError, match="folder of the output should exist") as caught:
+        check_target(address)
+    assert "s3cret@" not in str(caught.value)
+    assert "=s3cret" not in str(caught.value)
+
+
 def test_texts_that_have_no_password_stay():
     for text in ("rows at 10:30, mail me@home", "http://shop:80/a.csv", "C:\\rows.csv", "a=b@c"):
         assert without_passwords(text) == text

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from auucmax._validation import Floats, Rows, check_rows
+from auucmax._validation import Floats, ScoredRows, check_rows
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class ArmRows(NamedTuple):
 
 def binary_rows(
     y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike, control: Any = None
-) -> tuple[Rows, tuple[Arm, Arm]]:
+) -> tuple[ScoredRows, tuple[Arm, Arm]]:
     """Checked rows with a 0/1 outcome, both outcomes in both arms; and the arms."""
     rows = check_rows(y, score, treatment=treatment, control=control)
     if not np.array_equal(rows.y, rows.y.astype(bool)):
@@ -100,7 +100,7 @@ def binary_rows(
     return rows, (Arm(*counts[:2]), Arm(*counts[2:]))
 
 
-def class_rows(rows: Rows) -> tuple[ArmRows, ArmRows]:
+def class_rows(rows: ScoredRows) -> tuple[ArmRows, ArmRows]:
     """Row numbers of the treated and of the control arm, by outcome."""
     positive = rows.y == 1
     treated, control = (

@@ -23,7 +23,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from auucmax._validation import Floats, Rows, check_choice, check_column, check_whole
+from auucmax._validation import Floats, ScoredRows, check_choice, check_column, check_whole
 from auucmax.evaluation.ranking import sorted_rows
 from experiments.rival_bounds.arms import Arm, binary_rows, check_features, check_size, class_rows
 
@@ -35,7 +35,7 @@ _BLOCK = 8192  # pairs whose differences stay in the cache
 class LinearRows:
     """Checked rows (``rows.score`` is x.u), their features and the unit vector u."""
 
-    rows: Rows
+    rows: ScoredRows
     arms: tuple[Arm, Arm]
     X: Floats
     direction: Floats

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-from auucmax._validation import Bools, Floats, Rows, check_choice, check_rows, check_whole
+from auucmax._validation import Bools, Floats, ScoredRows, check_choice, check_rows, check_whole
 from auucmax.bounds.blocks import block_floor
 from auucmax.bounds.bound import Bound, LowerBound
 from auucmax.bounds.classical import (
@@ -21,7 +21,7 @@ from auucmax.bounds.classical import (
     RANDOMISED,
     ArmArea,
     Asked,
-    Question,
+    Claim,
     check_binary,
     held_out_rows,
     separate_arms,
@@ -45,11 +45,11 @@ def agarwal_fixed_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) 
     >>> round(agarwal_fixed_bound(trial.y, score, treatment=trial.treatment).gap, 5)
     0.00619
     """
-    rows, question = held_out_rows(y, score, binary=True, **asked)
-    arms, log_term = separate_arms(rows), question.log_inverse(parts=2)
+    rows, claim = held_out_rows(y, score, binary=True, **asked)
+    arms, log_term = separate_arms(rows), claim.log_inverse(parts=2)
     # lam_g^2 (1/m_g+ + 1/m_g-) = lam_g / n_g, which is 0 for an arm with one class: no pairs.
     gap = sum(np.sqrt(arm.spread / arm.n_rows * log_term / 2) for arm in arms)
-    return question.bound("agarwal-fixed", _difference(arms, question.centre), gap)
+    return claim.bound("agarwal-fixed", _difference(arms, claim.centre), gap)
 
 
 def per_class_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) -> LowerBound:
@@ -74,18 +74,18 @@ def per_class_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) -> L
     >>> round(per_class_bound(trial.y, score, treatment=trial.treatment).gap, 4)
     0.0122
     """
-    rows, question = held_out_rows(y, score, binary=True, **asked)
+    rows, claim = held_out_rows(y, score, binary=True, **asked)
     treated, untreated = arms = separate_arms(rows)
-    delta, log_term = question.delta, question.log_inverse(parts=4)
+    delta, log_term = claim.delta, claim.log_inverse(parts=4)
     low, high = _auc_limit(treated, -1, log_term), _auc_limit(untreated, 1, log_term)
-    if question.centre == 0:  # AUUC
+    if claim.centre == 0:  # AUUC
         lower = _area(_rates(treated, delta / 4)[0], low)
         lower -= _area(_rates(untreated, delta / 4)[1], high)
     else:
         lower = _lowest_gain(_rates(treated, delta / 8), low - 0.5)
         lower += _lowest_gain(_rates(untreated, delta / 8), 0.5 - high)
-    estimate = _difference(arms, question.centre)
-    return question.bound("per-class", estimate, estimate - lower)
+    estimate = _difference(arms, claim.centre)
+    return claim.bound("per-class", estimate, estimate - lower)
 
 
 def block_bernstein_bound(
@@ -125,8 +125,8 @@ def block_bernstein_bound(
     (0.008, 0.0047)
     """
     block_size = check_whole(block_size, "block_size", 2)
-    rows, question = held_out_rows(y, score, **asked)
-    centre, log_term = question.centre, question.log_inverse(parts=2)
+    rows, claim = held_out_rows(y, score, **asked)
+    centre, log_term = claim.centre, claim.log_inverse(parts=2)
     n_treated = int(rows.treated.sum())
     n_control = len(rows.y) - n_treated
     n_blocks = min(len(rows.y) // block_size, n_treated, n_control)
@@ -142,7 +142,7 @@ def block_bernstein_bound(
     length += max(block_floor(b, a, centre) for a, b in shapes)
     gap = np.sqrt(2 * w.var(ddof=1) * log_term / n_blocks)
     gap += 7 * length * log_term / (3 * (n_blocks - 1))
-    return question.bound("block-bernstein", float(w.mean()), gap)
+    return claim.bound("block-bernstein", float(w.mean()), gap)
 
 
 def _deal(treated: Bools, n_blocks: int, rng: Generator) -> NDArray[np.intp]:
@@ -155,7 +155,7 @@ def _deal(treated: Bools, n_blocks: int, rng: Generator) -> NDArray[np.intp]:
 
 
 def _block_statistics(
-    rows: Rows, block: NDArray[np.intp], centre: float
+    rows: ScoredRows, block: NDArray[np.intp], centre: float
 ) -> tuple[Floats, set[tuple[int, int]]]:
     """w of each block, and the numbers of treated and control rows that occur."""
     order = np.lexsort((rows.score, block))
@@ -231,8 +231,8 @@ def threshold_band_bound(
     (array([0.    , 0.0405, 0.0452]), array([-0.0186,  0.0219,  0.0266]))
     """
     check_choice(form, "form", FORMS)
-    question = Question.of("auuc", delta, n_candidates)
-    log_term = question.log_inverse(parts=2 if form == "counts" else 4)
+    claim = Claim.of("auuc", delta, n_candidates)
+    log_term = claim.log_inverse(parts=2 if form == "counts" else 4)
     rows = check_rows(y, score, treatment=treatment, control=control)
     check_binary(rows.y)
     part = sorted_rows(rows)

@@ -50,7 +50,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from auucmax._validation import Floats, Rows, check_level, check_whole
+from auucmax._validation import Floats, ScoredRows, check_level, check_whole
 from auucmax.bounds.bound import Bound, LowerBound
 from auucmax.evaluation.metrics import auuc_score
 from experiments.rival_bounds.arms import (
@@ -289,7 +289,7 @@ def ramp_risk_slow(first: Floats, last: Floats, rho: float) -> float:
     return total / (len(first) * len(last))
 
 
-def _ramp_risks(rows: Rows, rho: float) -> tuple[float, float]:
+def _ramp_risks(rows: ScoredRows, rho: float) -> tuple[float, float]:
     """R^_T and R^_C; among the controls the rows with y = 0 should come first."""
     treated, control = class_rows(rows)
     return (
@@ -298,7 +298,7 @@ def _ramp_risks(rows: Rows, rho: float) -> tuple[float, float]:
     )
 
 
-def _squared_distances(rows: Rows, norm: float, radius: float | None, X: Any) -> list[float]:
+def _squared_distances(rows: ScoredRows, norm: float, radius: float | None, X: Any) -> list[float]:
     """D_T and D_C: 4 R^2 if a radius was known, else the means over the pairs of rows."""
     if (radius is None) == (X is None):
         raise ValueError(
@@ -326,11 +326,11 @@ def _weighted(arms: tuple[Arm, Arm], of_arm: Callable[[Arm], float]) -> float:
     return float(sum(arm.weight * of_arm(arm) for arm in arms))
 
 
-def _separate_auuc(rows: Rows) -> float:
+def _separate_auuc(rows: ScoredRows) -> float:
     return auuc_score(rows.y, rows.score, treatment=rows.treated, ranking="separate")
 
 
-def _lower_bound(name: str, rows: Rows, lower: float, delta: float) -> LowerBound:
+def _lower_bound(name: str, rows: ScoredRows, lower: float, delta: float) -> LowerBound:
     return LowerBound(name, lower=lower, estimate=_separate_auuc(rows), delta=delta)
 
 
@@ -340,7 +340,7 @@ def _check_margin(norm: float, rho: float, delta: float) -> None:
     check_size(rho, "rho", zero=False)
 
 
-def _check_spread(rows: Rows, largest: float) -> None:
+def _check_spread(rows: ScoredRows, largest: float) -> None:
     """Scores of a linear function within the stated norm cannot lie farther apart than this."""
     spread = float(rows.score.max() - rows.score.min())
     if spread > largest * (1 + 1e-9):

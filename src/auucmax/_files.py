@@ -51,20 +51,16 @@ def check_target(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) 
 
     It must not be one of ``inputs``, the files that the work reads.
     """
-    target = Path(path)
+    target, shown = Path(path), without_passwords(os.fspath(path))
     if target.is_dir():
-        raise ValueError(
-            f"the output should be a file, got the folder {target}. Name a file in it."
-        )
+        raise ValueError(f"the output should be a file, got the folder {shown}. Name a file in it.")
     if not target.absolute().parent.is_dir():
-        raise ValueError(
-            f"the folder of the output should exist, got {target}. Make {target.parent} first."
-        )
+        raise ValueError(f"the folder of the output should exist, got {shown}. Make it first.")
     if target.exists() and not target.is_file():  # a device would be replaced by a file
-        raise ValueError(f"the output should be a file, got {target}, a device. Name a file.")
+        raise ValueError(f"the output should be a file, got {shown}, a device. Name a file.")
     if not os.access(target.absolute().parent, os.W_OK):
         raise ValueError(
-            f"the folder of the output should be one that you may write to, got {target}. Name a "
+            f"the folder of the output should be one that you may write to, got {shown}. Name a "
             f"file elsewhere."
         )
     given = [Path(file) for source in inputs for file in files_at(os.fspath(source))]
@@ -72,7 +68,7 @@ def check_target(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) 
     for file in given:
         if target.exists() and file.exists() and target.samefile(file):
             raise ValueError(
-                f"the output should be another file than the input, got {target} for both. Name "
+                f"the output should be another file than the input, got {shown} for both. Name "
                 f"another."
             )
     return target

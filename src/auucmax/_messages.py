@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import re
 
-_ADDRESS = r"[A-Za-z][\w+.-]*://[^\s:@/'\"]*"  # up to the user
+# Up to the user; a path has made one slash of two, and some write an address without a scheme.
+_SCHEME, _USER = r"[A-Za-z][\w+.-]*:/{1,2}", r"[^\s:@/'\"]*"
+_SECRET = r"\w*(?:password|passwd|pwd|token|secret|api_?key|access_?key)"
 
 
 def visible(text: str) -> str:
-    """Without the control characters by which a text from a file could steer a terminal.
+    r"""A line without the control characters by which a text could steer a terminal.
 
-    >>> visible("fine\x1b[2J")
-    'fine�[2J'
+    A name from a file must not begin a line of its own either, which might be taken for ours.
+
+    >>> visible("fine\x1b[2J"), visible("age\nThe check passes.")
+    ('fine�[2J', 'age�The check passes.')
     """
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
+    return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def visible_lines(text: str) -> str:
+    r"""The same of a text whose lines are as they should be.
+
+    >>> visible_lines("SELECT\n1\x1b")
+    'SELECT\n1�'
+    """
+    return "\n".join(map(visible, text.split("\n")))
 
 
 def without_passwords(text: str) -> str:
@@ -23,10 +34,10 @@ def without_passwords(text: str) -> str:
 
     >>> without_passwords("got nothing at 'mysql://me:secret@shop/trial'")
     "got nothing at 'mysql://me:***@shop/trial'"
-    >>> without_passwords("host=shop password=secret")
-    'host=shop password=***'
+    >>> without_passwords("host=shop password=secret PGPASSWORD='se cret'")
+    'host=shop password=*** PGPASSWORD=***'
     """
     # A text that is an address: a password may have blanks and quotes in it, and even an @.
-    text = re.sub(rf"^({_ADDRESS}):.*@", r"\1:***@", text, flags=re.DOTALL)
-    text = re.sub(rf"({_ADDRESS}):[^\s'\"]*@", r"\1:***@", text)
-    return re.sub(r"(?i)\b(password|passwd|pwd)=('[^']*'|[^\s&;'\"]+)", r"\1=***", text)
+    text = re.sub(rf"^({_SCHEME}{_USER}):.*@", r"\1:***@", text, flags=re.DOTALL)
+    text = re.sub(rf"((?:{_SCHEME}|//)?{_USER}):(?!/)[^\s'\"]*@", r"\1:***@", text)
+    return re.sub(rf"(?i)\b({_SECRET})=('[^']*'|\"[^\"]*\"|[^\s&;'\"]+)", r"\1=***", text)

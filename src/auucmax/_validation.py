@@ -19,19 +19,19 @@ Bools = NDArray[np.bool_]
 LARGEST = 1e100  #: in size, of numbers that are computed with
 
 
-class Rows(NamedTuple):
-    """Checked rows of a trial: equal lengths, finite numbers, both arms present."""
+class ScoredRows(NamedTuple):
+    """Checked rows of a trial with a score: equal lengths, finite numbers, both arms present."""
 
     y: Floats
     score: Floats
     treated: Bools
-    weight: Floats | None
-    propensity: Floats | None
+    weight: Floats | None = None
+    propensity: Floats | None = None
 
-    def take(self, index: NDArray[np.intp]) -> Rows:
+    def take(self, index: NDArray[np.intp]) -> ScoredRows:
         """Some of the rows; both arms must remain."""
         optional = (None if c is None else c[index] for c in (self.weight, self.propensity))
-        rows = Rows(self.y[index], self.score[index], self.treated[index], *optional)
+        rows = ScoredRows(self.y[index], self.score[index], self.treated[index], *optional)
         if len(index) == 0 or rows.treated.all() or not rows.treated.any():
             raise ValueError(
                 f"the rows that remain should hold both arms, got {int(rows.treated.sum())} "
@@ -143,7 +143,7 @@ def check_rows(
     sample_weight: ArrayLike | None = None,
     propensity: ArrayLike | None = None,
     score_name: str = "score",
-) -> Rows:
+) -> ScoredRows:
     """Outcome, score and treatment of the same rows, with optional weight and P(treated)."""
     y = check_outcome(y)
     n_rows = len(y)
@@ -164,7 +164,7 @@ def check_rows(
                 f"got values from {propensity.min():g} to {propensity.max():g}. "
                 f"Drop the rows that could not have been in both arms."
             )
-    return Rows(y, score, treated, weight, propensity)
+    return ScoredRows(y, score, treated, weight, propensity)
 
 
 def check_labels(

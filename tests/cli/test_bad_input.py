@@ -95,9 +95,17 @@ CASES = {
     "huge outcomes": (
         "check {bad}/huge.csv -t arm -y spent --treated mail --control none", "between 1e-100 and",
     ),
-    "huge numbers": ("fit {bad}/huge.csv {fit} -o {out}.model", "of at most 1e+100 in size"),
-    "no model can be fitted": (
+    "huge numbers": ("fit {bad}/huge.csv {fit} -o {out}.model", "column 'spent' should hold"),
+    "huge numbers to compare on": (
         "compare {bad}/huge.csv {named} --ignore person --models tm --splits 2", "at most 1e+100",
+    ),
+    "no model can be fitted": (
+        "compare {trial} -t arm -y spent --treated mail --control none --models auucmax --splits 2 "
+        "--ignore person --after visit", "got none: the outcome should be 0 or 1 for this model",
+    ),
+    "amounts for a model of 0 and 1": (
+        "fit {trial} -t arm -y spent --treated mail --control none -m auucmax --ignore person "
+        "--after visit -o {out}.model", "the outcome should be 0 or 1 for this model",
     ),
     "no such model": ("evaluate {bad}/no.model {trial}", "No such file"),
     "no such folder": ("target {model} {new} -s .3 -o {tmp}/no/list.csv", "should exist"),

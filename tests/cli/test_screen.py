@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 from types import FunctionType
 
+import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import FIT, run
@@ -15,6 +16,7 @@ from typer.main import get_command
 
 import auucmax
 from auucmax.cli import app
+from auucmax.cli.output import as_options
 
 GONE = ("test_share", "calibration_share")  # known only to be told of
 COMMANDS = get_command(app).commands
@@ -123,6 +125,24 @@ def test_a_comparison_is_shown_whole(files):
     shown = run(f"compare {files.trial} {NAMED} --splits 2 --models tm,cvt").stdout
     assert "..." not in shown.split("Differences to tm:")[1]
     assert "p_holm" in shown
+    assert "`auucmax fit --candidates 2` makes its certificate pay for that." in shown
+    shown = run(f"compare {files.trial} --against {files.model} --models cvt,mom").stdout
+    assert "`auucmax fit --candidates 3` makes its certificate pay for that." in shown
+
+
+def test_what_has_no_number_is_not_told_as_one(tmp_path):
+    """One treated row of nine has no error; a model that fails on every split no difference."""
+    rows = "x,t,y\n" + "\n".join(f"{k},{int(k == 7)},{k % 2}" for k in range(9))
+    (tmp_path / "one.csv").write_text(rows)
+    shown = run(f"check {tmp_path}/one.csv -t t -y y").stdout
+    assert "95% interval cannot be said: an arm has one row, or group, only" in shown
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=400), "t": rng.integers(2, size=400)})
+    table.assign(y=rng.gamma(2, size=400)).to_csv(tmp_path / "money.csv", index=False)
+    told = run(f"compare {tmp_path}/money.csv -t t -y y --models tm,auucmax --splits 2")
+    assert told.exit_code == 0
+    for text in (shown, told.stdout):
+        assert not re.search(r"\bnan\b", text, re.IGNORECASE)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -191,7 +211,8 @@ def test_names_that_are_imported_late_are_all_there(monkeypatch):
     assert auucmax.compare is module.compare
 
 
-STEERS = "\x1b]0;owned\x07\x9b2J\u202e"
+FORGED = "The check passes: all fine"
+STEERS = f"\x1b]0;owned\x07\x9b2J\u202e\n{FORGED}"
 
 
 @pytest.fixture(scope="module")
@@ -241,6 +262,7 @@ def test_nothing_from_a_file_steers_the_terminal(command, steering):
         text = shown.stdout + shown.stderr
         assert text
         assert all(c.isprintable() or c == "\n" for c in text), repr(text)
+        assert not [line for line in text.splitlines() if line.strip(" │").startswith(FORGED)]
 
 
 def test_ids_that_a_spreadsheet_would_run_are_said(files, tmp_path):
@@ -288,3 +310,38 @@ def test_an_interrupt_is_one_line_from_the_start(files, tmp_path, name):
     done = subprocess.run(call, capture_output=True, text=True, check=False)
     told = "auucmax: interrupted; files are as they were\n"
     assert (done.returncode, done.stderr) == (130, told)
+
+
+PYTHON_WORDS = re.compile(r"(?<![-\w'\"])(?:[a-z]+_[a-z_]+|groups|ignore|after|selection)=|\bX\b")
+
+
+def test_every_option_is_told_as_one():
+    """A parameter that has an option is told as the option, in every command."""
+    not_said = {"data", "files", "new", "output", "help", "as_json", "seed", "jobs", "cohort",
+                "candidates", "rivals", "models", "against", "score_column", "everyone", "to",
+                "table"}  # fmt: skip
+    own = {option.name for command in COMMANDS.values() for option in command.params}
+    for name in own - not_said - set(GONE):
+        assert as_options(f"{name} should be 1, got 2.") == (
+            f"--{name.replace('_', '-')} should be 1, got 2."
+        )
+        assert as_options(f"Pass {name}='a'.") == f"Pass --{name.replace('_', '-')} a."
+
+
+def test_machines_and_the_page_are_told_options(tmp_path, files):
+    rng = np.random.default_rng(0)
+    table = pd.read_csv(files.trial).query("arm != 'phone'")
+    home = np.arange(len(table)) // 2
+    arm = np.where(rng.random(home.max() + 1) < 0.5, "mail", "none")[home]
+    visit = table["visit"].to_numpy()
+    asked = table.assign(
+        home=home, arm=arm, said=np.where(rng.random(len(table)) < 0.07, 1 - visit, visit)
+    )
+    asked.to_csv(tmp_path / "t.csv", index=False)
+    check = run(f"check {tmp_path}/t.csv {NAMED} --json")
+    fit = run(f"fit {tmp_path}/t.csv {FIT} --id person -o {tmp_path}/m.model --json")
+    report = run(f"report {tmp_path}/m.model -o {tmp_path}/p.html --json")
+    page = (tmp_path / "p.html").read_text()
+    for text in (check.stdout, fit.stdout, report.stdout, page):
+        assert "--groups home" in text
+        assert not PYTHON_WORDS.findall(re.sub(r"<(script|style).*?</\1>", "", text, flags=re.S))

@@ -27,6 +27,11 @@ def tables(tmp_path_factory):
         "lost": table.assign(visit=table["visit"].mask(mailed & (rng.random(2_400) < 0.2))),
         "open": table.assign(visit=table["visit"].mask(rng.random(2_400) < 0.1)),
         "relapse": table.assign(visit=1 - table["visit"]),
+        "cents": table.assign(
+            arm=np.where(rng.random(2_400) < chance, "mail", "none"),
+            cents=table["spent"].rank(method="first").astype(int),
+            tens=(table["spent"] // 10).astype(int),
+        ).drop(columns="spent"),
         "fair": table,
         # Recorded after treatment, which has no effect on average, and right about most visits.
         "replied": table.assign(visit=(visit := rng.permutation(table["visit"]))).assign(
@@ -55,6 +60,20 @@ def test_check_is_not_talked_round(tables, more):
     assert first.startswith("The check fails: ")
     assert "treatment depends on spent: not randomised" in first
     assert "--ignore" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    "more", ["--id cents --after tens", "--groups tens --id person --after cents"]
+)
+def test_treatment_that_follows_the_id_or_the_group_is_found(tables, more, tmp_path):
+    name = more.split()[1]
+    result = run(f"check {tables}/cents.csv {NAMED} {more}")
+    assert result.exit_code == 1
+    assert f"treatment depends on {name}: not randomised" in result.stdout
+    assert f"pass --after {name}" in result.stdout
+    result = run(f"fit {tables}/cents.csv {FIT} {more} -o {tmp_path}/m.model")
+    assert result.exit_code == 1
+    assert f"treatment depends on {name}" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -115,9 +134,14 @@ def test_a_fit_despite_the_check_is_said_first_everywhere(tables, despite, tmp_p
 
 def test_what_machines_read_says_it_too(tables, despite, tmp_path):
     model, new = despite[0], tables / "fair.csv"
-    found = json.loads(run(f"evaluate {model} --json").stdout)
-    assert "The check fails" in found["failed_check"]
-    assert found["certificate"] is None
+    judgements = {"auuc", "effect", "qini", "ratio", "risk", "deciles", "rivals", "curve", "plan"}
+    again = f"fit {tables}/sorted.csv {FIT} --id person --despite-check -o {tmp_path}/m.model"
+    for line in (f"evaluate {model}", again, f"report {model} -o {tmp_path}/page.html"):
+        found = json.loads(run(f"{line} --json").stdout)
+        assert "The check fails" in found["failed_check"]
+        assert found["certificate"] is None
+        assert not judgements & set(found)
+        assert found["despite_failed_check"]["auuc"]["estimate"] > 0
     found = json.loads(run(f"target {model} {new} -s .3 -o {tmp_path}/l.csv --json").stdout)
     assert "The check fails" in found["failed_check"]
     assert found["expected"]["gain"] is None
@@ -128,6 +152,17 @@ def test_what_machines_read_says_it_too(tables, despite, tmp_path):
     result = run(f"target {model} {new} --cost 1 --value 2 -o {tmp_path}/l.csv")
     assert result.exit_code == 2
     assert "no profit is known. The check fails: " in result.stderr
+
+
+def test_nothing_is_compared_on_rows_that_are_no_trial(tables, despite):
+    for line in (f"compare {tables}/sorted.csv --against {despite[0]} --models cvt",
+                 f"compare {tables}/sorted.csv {NAMED} --models cvt --splits 2"):  # fmt: skip
+        for more in ("", " --json"):
+            result = run(line + more)
+            assert result.exit_code == 1
+            assert not result.stdout
+            assert "treatment depends on spent: not randomised" in result.stderr
+            assert result.stderr.endswith("such rows: the AUUC of each means little.\n")
 
 
 def test_new_rows_of_a_sound_trial_judge_the_model_and_it_is_still_said(tables, despite):

@@ -236,7 +236,7 @@ def test_a_noisy_leak_of_the_outcome_is_asked_about(texts: bool) -> None:
     assert 0.93 < doubt.value < 0.97
     question = f"opened predicts the outcome with AUC {doubt.value:.2f}: was it known before"
     assert question in str(report)
-    assert "--after opened" in str(report)
+    assert "after=['opened']" in str(report)
     assert report.to_dict()["doubts"][0]["feature"] == "opened"
     for answer in ({"after": ["opened"]}, {"ignore": ["opened"]}):
         assert check_randomisation(with_feature(trial, opened=opened), **answer).doubts == ()
@@ -284,7 +284,7 @@ def test_a_leak_shifted_by_the_effect_stops_and_is_asked_about() -> None:
     report = check_randomisation(with_feature(trial, opened=noisy_leak(trial, 0.05)))
     assert report.stops
     assert [doubt.feature for doubt in report.doubts] == ["opened"]
-    assert "--after opened" in " ".join(report.advice)
+    assert "after=['opened']" in " ".join(report.advice)
 
 
 def test_several_arms_are_each_tested_against_the_control() -> None:
@@ -339,7 +339,7 @@ def test_what_cannot_be_tested_is_said() -> None:
     assert report.ok is False
     assert report.to_dict()["ok"] is False
     assert report.verdict.startswith("Nothing could be tested, so nothing is known")
-    assert "pass expected_share, or features" in report.verdict
+    assert "pass expected_share=, or features" in report.verdict
     assert report.advice == ()
     text = str(report)
     for note in ("pass expected_share", "more rows than columns", "50 rows of each arm"):
@@ -542,7 +542,7 @@ def test_a_column_that_looks_like_a_household_is_asked_about() -> None:
     asked = check_randomisation(Trial(X, rng.random(1000), treated))
     assert asked.households == ("home",)
     assert "rows of one 'home' belong together" in asked.advice[0]
-    assert "--groups home" in str(asked)
+    assert "groups='home'" in str(asked)
     assert asked.to_dict()["households"] == ["home"]
     trial = Trial(X.drop(columns="home"), rng.random(1000), treated, groups=home)
     answered = check_randomisation(trial)
@@ -683,7 +683,7 @@ def test_what_is_known_only_after_treatment_may_be_ignored() -> None:
         ("reply", "values"),
     ]
     assert "known only after treatment? " in report.advice[0]
-    assert "ignore=['sent', 'reply']" in report.advice[0]
+    assert "after=['sent', 'reply']" in report.advice[0]
     ignored = check_randomisation(late, ignore=["sent", "reply"])
     assert ignored.ok
     assert not ignored.suspects
@@ -722,6 +722,28 @@ def test_one_good_trial_in_a_hundred_is_warned_of_and_not_stopped() -> None:
     assert not report.stops
     assert report.verdict.startswith("The check warns: the arms do not have the planned sizes")
     assert "One in 100 of properly randomised trials looks so." in report.verdict
+
+
+@pytest.mark.parametrize("name", ["id", "groups"])
+@pytest.mark.parametrize("dates", [False, True])
+def test_treatment_must_not_depend_on_ids_or_groups_that_have_an_order(name, dates) -> None:
+    late, trial = spenders(), fair_trial(0, 4_000)
+    place = late.X["spend"].rank().to_numpy().astype(int)
+    place = np.datetime64("2020-01-01") + place if dates else place
+    bad = Trial(trial.X, trial.y, late.treatment, **{name: place})
+    report = check_randomisation(bad)
+    assert report.stops
+    assert f"treatment depends on {name}: not randomised" in report.verdict
+    assert any(f"pass after=['{name}']" in advice for advice in report.advice)
+    assert check_randomisation(bad, after=[name]).ok
+    assert check_randomisation(Trial(trial.X, trial.y, trial.treatment, **{name: place})).ok
+    # A text has no order; a file that is sorted by arm is not blamed for its numbers.
+    texts = Trial(trial.X, trial.y, late.treatment, **{name: [f"n{k}" for k in range(4_000)]})
+    assert check_randomisation(texts).ok
+    numbered = np.argsort(np.argsort(late.treatment, kind="stable"))
+    report = check_randomisation(Trial(trial.X, trial.y, late.treatment, **{name: numbered}))
+    assert report.ok
+    assert f"provided that {name} was known only after treatment" in report.verdict
 
 
 # Outcomes that are missing.

@@ -168,7 +168,7 @@ def test_json_and_back():
         assert judge(again, new, given).note == judge(found, new, given).note
     wrong = {"n_rows": 0, "repeats": 2, "digits": 4, "total": "g" * 16, "top": "1", "more": 1}
     for change in ({name: value} for name, value in (wrong | {"n_counted": -1}).items()):
-        with pytest.raises(ValueError, match="as a fit writes them"):
+        with pytest.raises(ValueError, match="the rows that were seen should"):
             SeenRows.from_dict(found.to_dict() | change, {})
     with pytest.raises(ValueError, match="as a fit writes them"):
         SeenRows.from_dict(found.to_dict(), {"contents": np.zeros(9)})

@@ -127,7 +127,7 @@ def test_one_more_reading_where_a_column_lies_far_from_zero_and_only_there(scale
     for distance in (0.0, 1e5):
         X = trial.X.to_numpy(np.float64) + distance * np.eye(4)[0]
         source = ListedRows(X, trial.y, trial.treatment, [300])
-        rows = LearningRows(source)
+        rows = LearningRows.of(source)
         rows.scaled(rows.scaling(scale)).objective(get_surrogate("s_log"), "lambda")
         readings.append(source.n_readings)
     assert readings == [1, 2]
@@ -181,7 +181,7 @@ def test_memory_and_streams_deal_the_same_folds_and_choose_the_same(hillstrom, s
 
 
 def test_folds_are_those_rows_and_no_others(hillstrom):
-    rows = LearningRows(streamed(hillstrom))
+    rows = LearningRows.of(streamed(hillstrom))
     folds = ask(rows.folds(0))
     counts = np.array([fold.test().class_counts() for fold in folds])
     np.testing.assert_array_equal(counts.sum(axis=0), rows.class_counts())
@@ -193,8 +193,8 @@ def test_folds_are_those_rows_and_no_others(hillstrom):
 def test_auuc_of_a_fold_is_that_of_its_rows(hillstrom):
     coef = np.linspace(-1, 1, hillstrom.X.shape[1])
     X = hillstrom.X.to_numpy(np.float64)
-    memory = LearningRows(ArrayRows(X, hillstrom.y.astype(float), hillstrom.treatment == 1))
-    rows = LearningRows(ListedRows(X, hillstrom.y, hillstrom.treatment, [500]))
+    memory = LearningRows.of(ArrayRows(X, hillstrom.y.astype(float), hillstrom.treatment == 1))
+    rows = LearningRows.of(ListedRows(X, hillstrom.y, hillstrom.treatment, [500]))
     for ranking in ("joint", "separate"):
         expected = ask(memory.auucs([coef, -coef], ranking))
         assert ask(rows.auucs([coef, -coef], ranking)) == pytest.approx(expected, abs=1e-5)

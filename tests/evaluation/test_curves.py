@@ -396,6 +396,18 @@ def test_inference_and_its_invariances(rows, share, scale):
     assert np.isnan(flat.interval).all()
 
 
+@pytest.mark.parametrize("share", [None, 0.0, 0.4])
+def test_clusters_of_one_row_have_the_interval_of_the_rows_where_outcomes_are_skewed(share):
+    """Third and fourth moments count there, those of both arms."""
+    rng = np.random.default_rng(3)
+    y, score = rng.exponential(size=120) ** 2, rng.normal(size=120)
+    given = {"treatment": np.arange(120) % 3 == 0, "share": share}
+    rows = policy_risk_inference(y, score, **given)
+    clusters = policy_risk_inference(y, score, groups=np.arange(120), **given)
+    assert np.isfinite(rows.interval).all()
+    assert clusters.interval == pytest.approx(rows.interval, rel=1e-9)
+
+
 def test_nobody_and_everybody_have_the_interval_of_a_mean():
     y, score, t, _ = steep(40)
     result = policy_risk_inference(y, score, treatment=t, share=[0, 1], level=0.9)

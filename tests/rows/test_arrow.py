@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from auucmax import AUUCMax
 from auucmax.data.reading import TableError
 from auucmax.encoding.texts import arm_text
-from auucmax.rows import Batch, Extremes, Part, Rows, Sample, part_of, stream_table
+from auucmax.rows import Batch, Extremes, HashedPart, Rows, Sample, part_of, stream_table
 from auucmax.rows.arrow import ArrowColumns
 
 
@@ -162,14 +162,14 @@ def test_a_sample_does_not_depend_on_the_batches(n, size, cuts):
 def test_parts_are_disjoint_complete_even_and_seeded():
     keys = np.arange(100_000, dtype=np.uint64)
     batch = Batch(np.zeros((len(keys), 1)), np.zeros(len(keys)), keys % 2 == 0, keys)
-    parts = [Part(5, (k,), 3)(batch).keys for k in range(5)]
+    parts = [HashedPart(5, (k,), 3)(batch).keys for k in range(5)]
     assert sorted(np.concatenate(parts)) == keys.tolist()
     sizes = np.array([len(part) for part in parts])
     assert np.abs(sizes - 20_000).max() < 5 * np.sqrt(100_000 * 0.2 * 0.8)
     other = part_of(keys, 5, seed=4)
     assert np.abs(np.mean(other == part_of(keys, 5, seed=3)) - 0.2) < 0.01
     np.testing.assert_array_equal(
-        Part(5, (0, 2), 3)(batch).keys, np.sort(np.r_[parts[0], parts[2]])
+        HashedPart(5, (0, 2), 3)(batch).keys, np.sort(np.r_[parts[0], parts[2]])
     )
 
 

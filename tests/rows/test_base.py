@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.batches_in_memory import ListedRows
 
-from auucmax.rows import ArrayRows, Batch, Part, Rows, Share, ask, part_of, together
+from auucmax.rows import ArrayRows, Batch, HashedPart, Rows, Share, ask, part_of, together
 from auucmax.rows.base import FIRST_KEY, order_mark
 
 
@@ -34,7 +34,7 @@ def viewed(rows, steps):
         if step == "map":
             rows = rows.map(first_column, ("twice",))
         elif step == "part":
-            rows = rows.part(Part(3, (0, 2), 5))
+            rows = rows.part(HashedPart(3, (0, 2), 5))
         else:
             rows = rows.part(Share(0.4, 7))
     return rows
@@ -69,14 +69,14 @@ def test_views_and_caches_are_those_of_the_rows_in_memory(edges, steps, cache, s
 def test_parts_are_every_row_once_and_a_share_is_about_its_size():
     X, y, treatment = made(3000)
     rows = ArrayRows(X, y.astype(float), treatment == 1)
-    parts = [rows.part(Part(4, (k,), 1)).total(n_rows)[0] for k in range(4)]
+    parts = [rows.part(HashedPart(4, (k,), 1)).total(n_rows)[0] for k in range(4)]
     assert sum(parts) == 3000
     assert min(parts) > 600
     assert 800 < rows.part(Share(0.3, 1)).total(n_rows)[0] < 1000
     other = rows.part(Share(0.3, 2)).keys
     assert not np.array_equal(rows.part(Share(0.3, 1)).keys, other)
     assert np.array_equal(
-        part_of(rows.keys, 4, 1) == 2, np.isin(rows.keys, rows.part(Part(4, (2,), 1)).keys)
+        part_of(rows.keys, 4, 1) == 2, np.isin(rows.keys, rows.part(HashedPart(4, (2,), 1)).keys)
     )
 
 
@@ -119,7 +119,7 @@ def steps_of(rows, n):
 
 def test_questions_share_their_readings():
     rows = ListedRows(*made(), [20])
-    view, other = rows.part(Part(2, (0,), 1)), ListedRows(*made(30))
+    view, other = rows.part(HashedPart(2, (0,), 1)), ListedRows(*made(30))
     (size,) = view.total(n_rows)
     rows.n_readings = 0
     answers = ask(

@@ -238,17 +238,17 @@ def test_scores_that_are_no_numbers_are_refused():
         ({"score": [1.0, 0.0]}, "scores that increase"),
         ({"uplift": [0.3, 0.1]}, "do not decrease"),
         ({"uplift": [0.3]}, "as many uplifts as scores"),
-        ({"score": [0.0, float("nan")]}, "missing"),
-        ({"score": ["a", "b"]}, "should hold numbers"),
-        ({"n_rows": 1.5}, "n_rows should be a whole number"),
-        ({"extra": 1}, "should have the entries"),
+        ({"score": [0.0, float("nan")]}, "score should be float"),
+        ({"score": ["a", "b"]}, "score should be float, got str"),
+        ({"n_rows": 1.5}, "n_rows should be int, got float"),
+        ({"extra": 1}, "they differ in extra"),
     ],
 )
 def test_a_damaged_dictionary_is_refused(change, message):
     good = Calibration((0.0, 1.0), (0.1, 0.2), 0.15, 20, 10, 5).to_dict()
     with pytest.raises(ValueError, match=message):
         Calibration.from_dict(good | change)
-    with pytest.raises(ValueError, match="should have the entries"):
+    with pytest.raises(ValueError, match="should be entries by name, got list"):
         Calibration.from_dict([1])
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 from tests.trial_model.trial_table import NAMES, households, trial_table
 
 from auucmax import auuc_inference, certify
+from auucmax.bounds.certify import certify_thresholds
 from auucmax.data.pieces import open_table
 from auucmax.data.randomisation import FailedCheckError
 from auucmax.evaluation import auuc_score
@@ -416,6 +418,10 @@ def test_despite_the_check(sorted_table, hold_out, tmp_path):
     with pytest.raises(ValueError, match="share or budget should be given, got neither: no profit"):
         target(again, sorted_table, cost=1.0, value=2.0)
     assert with_rivals(model, sorted_table, ["cvt"])["failed_check"] is not None
+    new = trial_table(1_000, random_state=9)
+    for call in (certify, partial(certify_thresholds, thresholds=[0.0])):
+        with pytest.raises(ValueError, match=r"of a trial, got one that is not\. This"):
+            call(again, new, new["visit"], treatment=new["arm"] == "mail")
 
 
 def test_new_rows_that_are_no_trial_certify_nothing(model, sorted_table):

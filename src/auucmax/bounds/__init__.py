@@ -9,15 +9,19 @@ a figure needs are in ``experiments/rival_bounds``.
 from __future__ import annotations
 
 from auucmax.bounds.betting import (
-    BETTING_BOUNDS,
     betting_bound,
     betting_bounds,
     betting_difference_bound,
 )
 from auucmax.bounds.bound import Bound, LowerBound
-from auucmax.bounds.certify import Certificate, certify, certify_difference, certify_thresholds
+from auucmax.bounds.certify import (
+    ALL_BOUNDS,
+    Certificate,
+    certify,
+    certify_difference,
+    certify_thresholds,
+)
 from auucmax.bounds.classical import (
-    CLASSICAL_BOUNDS,
     asymptotic_bound,
     binned_dkw_bernstein_bound,
     dkw_bernstein_bound,
@@ -25,11 +29,8 @@ from auucmax.bounds.classical import (
     mcdiarmid_conditional_bound,
 )
 from auucmax.bounds.fixed_bets import histogram_betting_bounds
-from auucmax.bounds.paper import PAPER_BOUNDS, paper_bound, paper_gap
+from auucmax.bounds.paper import paper_bound, paper_gap
 from auucmax.bounds.progressive import ProgressiveCertificate, progressive_certificate
-
-#: Every bound by its name.
-ALL_BOUNDS = {bound.name: bound for bound in (*BETTING_BOUNDS, *CLASSICAL_BOUNDS, *PAPER_BOUNDS)}
 
 __all__ = [
     "ALL_BOUNDS",

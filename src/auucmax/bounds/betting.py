@@ -43,7 +43,7 @@ from auucmax._progress import track
 from auucmax._validation import (
     Bools,
     Floats,
-    Rows,
+    ScoredRows,
     check_choice,
     check_column,
     check_groups,
@@ -191,7 +191,7 @@ class Game:
     @classmethod
     def of(
         cls,
-        rows: Rows,
+        rows: ScoredRows,
         scores: list[Floats],
         outcome_range: tuple[float, float],
         outcome_model: ArrayLike | None,
@@ -461,6 +461,7 @@ BETTING_BOUNDS = (
         reference="proved in docs/guarantees.md",
         words="block betting at one size",
         options=BETTING_OPTIONS,
+        from_bins=True,
     ),
     Bound(
         name="betting-difference",

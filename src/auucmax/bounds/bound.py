@@ -40,7 +40,8 @@ class Bound:
 
     A bound that :func:`auucmax.certify` offers as a method has ``words``, which a certificate says
     of it, and ``options``, what its function takes beyond rows, target, delta and n_candidates.
-    ``proviso`` is what a certificate by it rests on besides the trial, the range and the score.
+    ``proviso`` is what a certificate by it rests on besides the trial, the range and the score;
+    ``from_bins``: whether counts in bins of scores are enough, in the place of rows.
     """
 
     name: str
@@ -55,3 +56,4 @@ class Bound:
     words: str = ""
     options: tuple[str, ...] = ()
     proviso: str = ""
+    from_bins: bool = False

@@ -32,14 +32,13 @@ from auucmax.bounds.bound import Bound, LowerBound
 from auucmax.bounds.classical import CLASSICAL_BOUNDS, binned_dkw_bernstein_bound
 from auucmax.bounds.fixed_bets import histogram_betting_bounds
 from auucmax.bounds.held_out import HeldOut, predicted_outcome
+from auucmax.bounds.paper import PAPER_BOUNDS
 from auucmax.evaluation.bins import BinnedLevels
 from auucmax.evaluation.levels import Levels
 from auucmax.evaluation.ranking import RankingKind
 
-#: What certify chooses from.
-METHODS = {bound.name: bound for bound in (*BETTING_BOUNDS, *CLASSICAL_BOUNDS) if bound.words}
-#: The methods that counts in bins of scores are enough for.
-HISTOGRAM_METHODS = ("betting-fixed", "dkw-bernstein")
+#: Every bound by its name. Those with words are the methods that certify chooses from.
+ALL_BOUNDS = {bound.name: bound for bound in (*BETTING_BOUNDS, *CLASSICAL_BOUNDS, *PAPER_BOUNDS)}
 _RANDOMISED = "{rows} are independent, and treatment was randomised with the same chance for all"
 _BEFORE = "the score was fixed without looking at them, or at rows that depend on them"
 _CANDIDATES = (
@@ -105,7 +104,7 @@ class Certificate:
             f"{opening}{among} {verdict} random targeting: {gains} "
             f"({estimate} {self.gain_estimate:+.5f}), and {is_at} "
             f"({estimate} {self.estimate:.5f}), {together}: by "
-            f"{METHODS[self.method].words} on {self.n_rows:,} held-out rows{bins}, if "
+            f"{ALL_BOUNDS[self.method].words} on {self.n_rows:,} held-out rows{bins}, if "
             f"{'; '.join(self.assumptions)}."
         )
 
@@ -163,7 +162,7 @@ def certify(
     True
     """
     check_level(delta, "delta")
-    check_choice(method, "method", ("auto", *METHODS))
+    check_choice(method, "method", ("auto", *_methods()))
     n_candidates = check_whole(n_candidates, "n_candidates", 1)
     # Two statements that hold together share delta.
     price: dict[str, Any] = {"delta": delta / (2 if joint else 1)}
@@ -200,12 +199,18 @@ def certify(
         delta=delta,
         joint=joint,
         method=chosen,
-        assumptions=_assumptions_of(METHODS[chosen], n_candidates, options, folds is not None),
+        assumptions=_assumptions_of(ALL_BOUNDS[chosen], n_candidates, options, folds is not None),
         n_rows=n_rows,
         n_candidates=n_candidates,
         bin_gap=bin_gap,
         adjusted=options.get("outcome_model") is not None,
     )
+
+
+def _methods(*, from_bins: bool = False) -> list[str]:
+    """Names of the methods of certify; of those only for which counts in bins are enough."""
+    found = (bound for bound in ALL_BOUNDS.values() if bound.words)
+    return [bound.name for bound in found if bound.from_bins or not from_bins]
 
 
 def _check_folds(folds: ArrayLike | None, model_or_score: Any) -> None:
@@ -320,7 +325,7 @@ def _both(method: str) -> Callable[..., Both]:
         bets = "fixed" if method == "betting-fixed" else "hedged"
         bounds: Callable[..., Any] = partial(betting_bounds, bets=bets)
         return bounds
-    function: Callable[..., Any] = METHODS[method].function
+    function: Callable[..., Any] = ALL_BOUNDS[method].function
 
     def both(*rows: Any, **options: Any) -> Both:
         return function(*rows, target="auuc", **options), function(*rows, target="gain", **options)
@@ -400,13 +405,13 @@ def _estimates(
             sample_weight=None if weight is None else weight[own],
             outcome_model=None if model is None else np.asarray(model)[own],
         )
-        auuc = levels.auuc(cast(RankingKind, METHODS[method].ranking))
+        auuc = levels.auuc(cast(RankingKind, ALL_BOUNDS[method].ranking))
         found += own.mean() * np.array([auuc, auuc - levels.effect() / 2])
     return float(found[0]), float(found[1])
 
 
 def _check_whole_clusters(groups: Any, fold: Any) -> None:
-    """An error for a cluster that is not in one fold."""
+    """Raise a ValueError for a cluster that is not in one fold."""
     codes = pd.factorize(groups)[0]
     n_pairs = len(np.unique(codes.astype(np.int64) * (fold.max() + 1) + fold))
     if n_pairs > codes.max() + 1:
@@ -418,10 +423,11 @@ def _check_whole_clusters(groups: Any, fold: Any) -> None:
 
 
 def check_histogram_method(method: str) -> None:
-    """An error for a method that needs the rows themselves."""
-    if method not in ("auto", *HISTOGRAM_METHODS):
+    """Raise a ValueError for a method that needs the rows themselves."""
+    enough = _methods(from_bins=True)
+    if method not in ("auto", *enough):
         raise ValueError(
-            f"method should be one of {listed(HISTOGRAM_METHODS)} for a histogram, got {method!r}, "
+            f"method should be one of {listed(enough)} for a histogram, got {method!r}, "
             f"which needs the rows. The asymptotic interval is histogram.inference()."
         )
 
@@ -476,12 +482,13 @@ def _histogram_bounds(
 
 
 def _check_options(options: dict[str, Any], method: str, asked: str) -> None:
-    """An error for an option that the method does not take; ``asked``: the user's own choice."""
-    known = METHODS[method].options
+    """Raise a ValueError for an option that the method does not take; ``asked`` is what the user
+    named, "auto" or a method."""
+    known = ALL_BOUNDS[method].options
     for name in options:
         if name in known:
             continue
-        others = [m for m, call in METHODS.items() if name in call.options]
+        others = [other for other in _methods() if name in ALL_BOUNDS[other].options]
         if asked == "auto" and method == "asymptotic" and name in BETTING_OPTIONS:
             hint = (
                 "It was chosen because y is not 0/1: pass outcome_range=(lowest, highest), as they "
@@ -498,7 +505,7 @@ def _check_options(options: dict[str, Any], method: str, asked: str) -> None:
 
 
 def _check_names(options: dict[str, Any], known: tuple[str, ...]) -> None:
-    """An error for an option with another name."""
+    """Raise a ValueError for an option that has none of the known names."""
     for name in options:
         if name not in known:
             raise ValueError(

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 
 from auucmax._validation import (
     Floats,
-    Rows,
+    ScoredRows,
     check_choice,
     check_level,
     check_rows,
@@ -57,8 +57,8 @@ class Asked(TypedDict, total=False):
     control: Any
 
 
-class Question(NamedTuple):
-    """What is to be bounded, and how surely; ``scale``: the length of the outcome range."""
+class Claim(NamedTuple):
+    """What a bound is to say, and how surely; ``scale``: the length of the outcome range."""
 
     centre: float
     delta: float
@@ -66,7 +66,7 @@ class Question(NamedTuple):
     scale: float
 
     @classmethod
-    def of(cls, target: str, delta: float, n_candidates: int, scale: float = 1.0) -> Question:
+    def of(cls, target: str, delta: float, n_candidates: int, scale: float = 1.0) -> Claim:
         """``target``: "auuc" or "gain"."""
         check_choice(target, "target", ("auuc", "gain"))
         check_level(delta, "delta")
@@ -119,11 +119,11 @@ def mcdiarmid_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) -> L
     >>> round(bound.estimate, 4), round(bound.gap, 4)
     (0.1667, 0.9993)
     """
-    rows, question = held_out_rows(y, score, **asked)
+    rows, claim = held_out_rows(y, score, **asked)
     treated, untreated = separate_arms(rows)
-    estimate = treated.unbiased_area(question.centre) - untreated.unbiased_area(question.centre)
-    gap = np.sqrt((1 / treated.n_rows + 1 / untreated.n_rows) * question.log_inverse() / 2)
-    return question.bound("mcdiarmid", estimate, gap)
+    estimate = treated.unbiased_area(claim.centre) - untreated.unbiased_area(claim.centre)
+    gap = np.sqrt((1 / treated.n_rows + 1 / untreated.n_rows) * claim.log_inverse() / 2)
+    return claim.bound("mcdiarmid", estimate, gap)
 
 
 def mcdiarmid_conditional_bound(
@@ -148,11 +148,11 @@ def mcdiarmid_conditional_bound(
     >>> round(bound.gap, 5), round(bound.lower, 4)
     (0.00396, 0.0263)
     """
-    rows, question = held_out_rows(y, score, binary=True, **asked)
+    rows, claim = held_out_rows(y, score, binary=True, **asked)
     arms = separate_arms(rows)
-    gap = np.sqrt(sum(arm.spread / arm.n_rows for arm in arms) * question.log_inverse() / 2)
-    estimate = arms[0].centred_area(question.centre) - arms[1].centred_area(question.centre)
-    return question.bound("mcdiarmid-conditional", estimate, gap)
+    gap = np.sqrt(sum(arm.spread / arm.n_rows for arm in arms) * claim.log_inverse() / 2)
+    estimate = arms[0].centred_area(claim.centre) - arms[1].centred_area(claim.centre)
+    return claim.bound("mcdiarmid-conditional", estimate, gap)
 
 
 def dkw_bernstein_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) -> LowerBound:
@@ -185,13 +185,13 @@ def dkw_bernstein_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) 
     >>> round(dkw_bernstein_bound(trial.y, score, treatment=trial.treatment, target="gain").gap, 4)
     0.0049
     """
-    rows, question = held_out_rows(y, score, **asked)
+    rows, claim = held_out_rows(y, score, **asked)
     part = sorted_rows(rows)
-    z = part.y * (part.ranking.mid_cumsum(None) / len(rows.y) - question.centre)
+    z = part.y * (part.ranking.mid_cumsum(None) / len(rows.y) - claim.centre)
     treated, untreated = (
         _ArmMeans.of(z[part.treated == arm], part.y[part.treated == arm]) for arm in (True, False)
     )
-    return _dkw_bernstein(treated, untreated, question)
+    return _dkw_bernstein(treated, untreated, claim)
 
 
 def binned_dkw_bernstein_bound(
@@ -226,15 +226,15 @@ def binned_dkw_bernstein_bound(
     """
     seen = histogram.outcome_low, histogram.outcome_high
     low, high = check_setting(outcome_range, seen, histogram.arm_rows)
-    question = Question.of(target, delta, n_candidates, high - low)
+    claim = Claim.of(target, delta, n_candidates, high - low)
     # Rows, sum of y scaled to [0, 1], and its squares about its mean, by arm and bin.
     rows, outcome, square = (histogram.sums[:, :, k] for k in range(3))
     # Rounding can leave a negative sum of squares where all outcomes of a bin are equal.
     within = np.maximum(square - outcome**2 / np.maximum(rows, 1), 0.0) / (high - low) ** 2
     scaled = (outcome - low * rows) / (high - low)
-    offsets = histogram.below() - question.centre
+    offsets = histogram.below() - claim.centre
     control, treated = map(_ArmMeans.of_bins, rows, scaled, within, offsets)
-    return _dkw_bernstein(treated, control, question, histogram.rank_error())
+    return _dkw_bernstein(treated, control, claim, histogram.rank_error())
 
 
 class _ArmMeans(NamedTuple):
@@ -267,11 +267,11 @@ class _ArmMeans(NamedTuple):
 
 
 def _dkw_bernstein(
-    treated: _ArmMeans, control: _ArmMeans, question: Question, rank_error: float = 0.0
+    treated: _ArmMeans, control: _ArmMeans, claim: Claim, rank_error: float = 0.0
 ) -> LowerBound:
     """The bound from the means of the arms; ``rank_error`` widens the band of G."""
-    band_log = question.log_inverse(parts=2 / DKW_SHARE)
-    log_term = question.log_inverse(parts=2 / (1 - DKW_SHARE))
+    band_log = claim.log_inverse(parts=2 / DKW_SHARE)
+    log_term = claim.log_inverse(parts=2 / (1 - DKW_SHARE))
     eps = np.sqrt(band_log / (2 * (treated.n_rows + control.n_rows))) + rank_error
     arms = treated, control
     outcome = sum(arm.y for arm in arms)
@@ -280,7 +280,7 @@ def _dkw_bernstein(
     smallest = min(arm.n_rows for arm in arms)
     gap = eps * outcome + 7 * log_term / (3 * (smallest - 1))
     gap += np.sqrt(2 * log_term) * (np.sqrt(variance) + eps * np.sqrt(square))
-    return question.bound("dkw-bernstein", treated.z - control.z, gap)
+    return claim.bound("dkw-bernstein", treated.z - control.z, gap)
 
 
 def asymptotic_bound(
@@ -308,9 +308,9 @@ def asymptotic_bound(
     >>> round(asymptotic_bound(trial.y, score, treatment=trial.treatment, target="gain").gap, 4)
     0.0014
     """
-    question = Question.of(target, delta, n_candidates)
+    claim = Claim.of(target, delta, n_candidates)
     # The lower end of this two-sided interval is the one-sided limit.
-    level = max(1 - 2 * delta / question.n_candidates, 1e-9)
+    level = max(1 - 2 * delta / claim.n_candidates, 1e-9)
     treated = check_treatment(treatment, control=control)
     levels = Levels.of(y, score, treatment=treated, outcome_model=outcome_model, groups=groups)
     if min(levels.support.units) < 2:
@@ -374,21 +374,21 @@ def held_out_rows(
     outcome_range: tuple[float, float] = (0.0, 1.0),
     control: Any = None,
     binary: bool = False,
-) -> tuple[Rows, Question]:
-    """Rows with y scaled to [0, 1], at least two an arm, and the question.
+) -> tuple[ScoredRows, Claim]:
+    """Rows with y scaled to [0, 1], at least two an arm, and the claim.
 
     ``binary``: y must be 0 or 1, so its range says nothing, and a row an arm is enough.
     """
     rows = check_rows(y, score, treatment=treatment, control=control)
     if binary:
         check_binary(rows.y)
-        return rows, Question.of(target, delta, n_candidates)
+        return rows, Claim.of(target, delta, n_candidates)
     n_treated = int(rows.treated.sum())
     low, high = check_setting(
         outcome_range, (rows.y.min(), rows.y.max()), (len(rows.y) - n_treated, n_treated)
     )
     rows = rows._replace(y=(rows.y - low) / (high - low))
-    return rows, Question.of(target, delta, n_candidates, high - low)
+    return rows, Claim.of(target, delta, n_candidates, high - low)
 
 
 def check_setting(
@@ -413,7 +413,7 @@ def check_binary(y: Floats) -> None:
         )
 
 
-def separate_arms(rows: Rows) -> tuple[ArmArea, ArmArea]:
+def separate_arms(rows: ScoredRows) -> tuple[ArmArea, ArmArea]:
     """Treated and control arm, each ranked on its own."""
     treated, untreated = sorted_rows(rows).parts("separate")
     return ArmArea.of(treated), ArmArea.of(untreated)
@@ -452,6 +452,7 @@ CLASSICAL_BOUNDS = (
         reference="Massart 1990; Maurer and Pontil 2009",
         words="a DKW band and empirical Bernstein",
         options=("outcome_range",),
+        from_bins=True,
     ),
     Bound(
         name="asymptotic",

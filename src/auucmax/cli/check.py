@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import typer
 
+from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import (
-    After,
-    AsJson,
-    Categorical,
-    Control,
-    Data,
-    Decimal,
-    Encoding,
-    Features,
-    Groups,
-    Id,
-    Ignore,
-    Memory,
-    Numeric,
-    Outcome,
-    Query,
-    Treated,
-    Treatment,
-)
 from auucmax.cli.output import codes_told, print_json, tell
 
 if TYPE_CHECKING:
@@ -36,26 +19,26 @@ POWER = 0.8
 
 @tells_failures
 def check(
-    data: Data,
-    treatment: Treatment,
-    outcome: Outcome,
-    treated: Treated = None,
-    control: Control = None,
-    id: Id = None,
-    groups: Groups = None,
-    features: Features = None,
-    ignore: Ignore = None,
-    after: After = None,
-    categorical: Categorical = None,
-    numeric: Numeric = None,
+    data: options.Data,
+    treatment: options.Treatment,
+    outcome: options.Outcome,
+    treated: options.Treated = None,
+    control: options.Control = None,
+    id: options.Id = None,
+    groups: options.Groups = None,
+    features: options.Features = None,
+    ignore: options.Ignore = None,
+    after: options.After = None,
+    categorical: options.Categorical = None,
+    numeric: options.Numeric = None,
     expected_share: float | None = typer.Option(
         None, "--expected-share", help="Planned share of treated rows, such as .5."
     ),
-    query: Query = None,
-    memory: Memory = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    as_json: AsJson = False,
+    query: options.Query = None,
+    memory: options.Memory = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Check a trial: is it randomised, how large is the effect, how small a one could be seen.
 
@@ -82,8 +65,9 @@ def check(
              "detectable_effect": smallest, "power": POWER, "codes": codes}
         )  # fmt: skip
     else:
-        tell(f"{report}\n\n{trial}")
-        tell(f"  an average effect of {smallest:.4g} would be found {POWER:.0%} of the time")
+        tell(*str(report).split("\n"), "", *str(trial).split("\n"))
+        if math.isfinite(smallest):
+            tell(f"  an average effect of {smallest:.4g} would be found {POWER:.0%} of the time")
         if codes:
             tell(f"  `fit` takes whole numbers for codes: {codes_told(codes)}")
     if report.stops or not report.tests:

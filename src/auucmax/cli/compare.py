@@ -7,32 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import (
-    After,
-    AsJson,
-    Categorical,
-    Control,
-    Data,
-    Decimal,
-    DropMissing,
-    Encoding,
-    Features,
-    Groups,
-    Id,
-    Ignore,
-    LowerIsBetter,
-    Memory,
-    ModelKnowsOutcome,
-    ModelKnowsTreatment,
-    NewLevels,
-    Numeric,
-    Query,
-    Seed,
-    Treated,
-    listed,
-)
-from auucmax.cli.output import between, print_banner, print_json, print_rows, tell
+from auucmax.cli.options import listed
+from auucmax.cli.output import between, print_json, print_rows, tell
 
 if TYPE_CHECKING:
     from auucmax.cli.trials import Source
@@ -42,9 +20,9 @@ if TYPE_CHECKING:
 
 @tells_failures
 def compare(
-    data: Data,
-    treatment: ModelKnowsTreatment = None,
-    outcome: ModelKnowsOutcome = None,
+    data: options.Data,
+    treatment: options.ModelKnowsTreatment = None,
+    outcome: options.ModelKnowsOutcome = None,
     models: Annotated[
         str, typer.Option("--models", help="Names as for fit --model, with commas.")
     ] = "auucmax,tm,cvt",
@@ -57,28 +35,28 @@ def compare(
         int | None,
         typer.Option("--splits", help="Random splits, without --against; 10 by default."),
     ] = None,
-    treated: Treated = None,
-    control: Control = None,
-    id: Id = None,
-    groups: Groups = None,
-    features: Features = None,
-    ignore: Ignore = None,
-    after: After = None,
-    categorical: Categorical = None,
-    numeric: Numeric = None,
-    lower_is_better: LowerIsBetter = False,
-    drop_missing_outcomes: DropMissing = False,
-    seed: Seed = 0,
+    treated: options.Treated = None,
+    control: options.Control = None,
+    id: options.Id = None,
+    groups: options.Groups = None,
+    features: options.Features = None,
+    ignore: options.Ignore = None,
+    after: options.After = None,
+    categorical: options.Categorical = None,
+    numeric: options.Numeric = None,
+    lower_is_better: options.LowerIsBetter = False,
+    drop_missing_outcomes: options.DropMissing = False,
+    seed: options.Seed = 0,
     jobs: Annotated[
         int | None,
         typer.Option("--jobs", help="Processes, without --against; 1 by default, -1: all cores."),
     ] = None,
-    new_levels: NewLevels = "error",
-    query: Query = None,
-    memory: Memory = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    as_json: AsJson = False,
+    new_levels: options.NewLevels = "error",
+    query: options.Query = None,
+    memory: options.Memory = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    as_json: options.AsJson = False,
 ) -> None:  # fmt: skip
     """Compare models on the same rows: by many random splits, or against a fitted model.
 
@@ -111,11 +89,12 @@ def compare(
             "pass --against MODEL."
         )
     from auucmax import compare as compare_models
-    from auucmax.trial_model.evidence import failed_check
+    from auucmax.data.randomisation import FailedCheckError
     from auucmax.trial_model.rows import check_rows
 
-    rows, named = read_arms(source, refuse_copies=True, **columns, after=after)
-    failed = failed_check(check_rows(rows, named))
+    rows, named = read_arms(source, refuse=True, **columns, after=after)
+    if (report := check_rows(rows, named)).stops:
+        raise FailedCheckError(" ".join([report.verdict, *report.advice, _NOT_COMPARED]), report)
     result = compare_models(
         {name: _pipeline(name, seed, named) for name in names}, rows.trial(named),
         splits=10 if splits is None else splits, n_jobs=1 if jobs is None else jobs,
@@ -125,21 +104,34 @@ def compare(
         raise ValueError(
             f"a model at least should be fitted, got none: {result.frame['error'].iloc[0]}"
         )
-    _tell(result, names, failed, as_json)
+    _tell(result, names, as_json)
 
 
-def _tell(result: Comparison, names: list[str], failed: str | None, as_json: bool) -> None:
+_NOT_COMPARED = "Models are not compared on such rows: the AUUC of each means little."
+
+
+def _tell(result: Comparison, names: list[str], as_json: bool) -> None:
     if as_json:
         print_json(
-            {"failed_check": failed, "summary": result.summary().reset_index().to_dict("records"),
-             "splits": result.frame.to_dict("records")}
+            {"summary": result.summary().reset_index().to_dict("records"),
+             "splits": result.frame.to_dict("records"),
+             "notes": [_price(len(names))] if len(names) > 1 else []}
         )  # fmt: skip
         return
-    print_banner(failed)
-    tell(str(result))
+    tell(*str(result).split("\n"))
     if len(names) > 1:
-        differences = result.differences(names[0]).to_string(float_format=lambda x: f"{x:.4g}")
-        tell(f"\nDifferences to {names[0]}:\n{differences}")
+        # A model that failed on every split has no difference.
+        differences = result.differences(names[0]).to_string(
+            float_format=lambda x: f"{x:.4g}", na_rep="-"
+        )
+        tell("", f"Differences to {names[0]}:", *differences.split("\n"), _price(len(names)))
+
+
+def _price(n_models: int) -> str:
+    return (
+        f"The best of {n_models} models, fitted on these rows, was chosen with them: `auucmax fit "
+        f"--candidates {n_models}` makes its certificate pay for that."
+    )
 
 
 def _check_unused(when: str, **options: Any) -> None:
@@ -171,26 +163,22 @@ def _against(
     as_json: bool,
 ) -> None:
     from auucmax.cli.trials import check_decided, read_model, read_rows
+    from auucmax.data.randomisation import FailedCheckError
     from auucmax.trial_model import with_rivals
 
     model = read_model(path, new_levels)
     check_decided(model.columns, **columns)
+    if model.warning is not None:
+        raise FailedCheckError(f"{model.warning} {_NOT_COMPARED}")
     found = with_rivals(model, read_rows(source), names)
+    price = [_price(1 + len(found["rivals"]))] if found["rivals"] else []
     if as_json:
         models = {str(path): {"auuc": found["auuc"]}} | {
             rival["name"]: {name: rival[name] for name in ("auuc", "difference", "verdict")}
             for rival in found["rivals"]
         }
-        print_json(
-            {
-                "warning": model.warning,
-                "models": models,
-                "rows": found["rows"],
-                "notes": found["notes"],
-            }
-        )
+        print_json({"models": models, "rows": found["rows"], "notes": [*found["notes"], *price]})
         return
-    print_banner(model.warning)
     told = {str(path): between(found["auuc"], "estimate", "lower", "upper", 5)}
     for rival in found["rivals"]:
         difference = between(rival["difference"], "estimate", "lower", "upper", 5, sign=True)
@@ -201,5 +189,9 @@ def _against(
     print_rows(
         f"AUUC on {found['rows']['n_rows']:,} rows",
         told,
-        (found["notes"][0], "Differences are the model file minus the other, on the same rows."),
+        (
+            found["notes"][0],
+            "Differences are the model file minus the other, on the same rows.",
+            *price,
+        ),
     )

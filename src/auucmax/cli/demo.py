@@ -63,7 +63,7 @@ def demo(
     lines = [facts["randomisation"]["verdict"], _ranking(facts), _advice(found, facts)]
     for line in (*lines, *_rivals(model, facts)):
         console.print(f"\n{line}", highlight=False)
-    tell(f"\nThe page with all of it, and a slider for the share: {output}")
+    tell("", f"The page with all of it, and a slider for the share: {output}")
 
 
 def _ranking(facts: dict[str, Any]) -> str:

@@ -7,23 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import (
-    After,
-    AsJson,
-    Control,
-    Decimal,
-    DropMissing,
-    Encoding,
-    Groups,
-    LowerIsBetter,
-    Memory,
-    ModelKnowsOutcome,
-    ModelKnowsTreatment,
-    NewLevels,
-    Query,
-    Treated,
-)
 from auucmax.cli.output import between, print_banner, print_json, print_rows
 
 MODEL_OR_DATA = "the model file; the model file and new data; or data with --score-column"
@@ -38,20 +23,20 @@ def evaluate(
     score_column: Annotated[
         str | None, typer.Option("--score-column", help="Scores made by any other tool.")
     ] = None,
-    treatment: ModelKnowsTreatment = None,
-    outcome: ModelKnowsOutcome = None,
-    treated: Treated = None,
-    control: Control = None,
-    after: After = None,
-    lower_is_better: LowerIsBetter = False,
-    drop_missing_outcomes: DropMissing = False,
-    groups: Groups = None,
-    new_levels: NewLevels = "error",
-    query: Query = None,
-    memory: Memory = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    as_json: AsJson = False,
+    treatment: options.ModelKnowsTreatment = None,
+    outcome: options.ModelKnowsOutcome = None,
+    treated: options.Treated = None,
+    control: options.Control = None,
+    after: options.After = None,
+    lower_is_better: options.LowerIsBetter = False,
+    drop_missing_outcomes: options.DropMissing = False,
+    groups: options.Groups = None,
+    new_levels: options.NewLevels = "error",
+    query: options.Query = None,
+    memory: options.Memory = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Judge a ranking: AUUC and gain over random with intervals, and a certificate.
 
@@ -79,7 +64,9 @@ def evaluate(
             f"it out: the scores are made already."
         )
     if as_json:
-        print_json(found)
+        from auucmax.trial_model.evidence import told
+
+        print_json(told(found))
         return
     print_banner(found["failed_check"] or found.get("warning"))
     print_rows(f"{found['rows']['n_rows']:,} rows", _told(found), tuple(found["notes"]))

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from auucmax._messages import visible
+from auucmax._messages import visible_lines
+from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import AsJson, Model, listed_columns
+from auucmax.cli.options import listed_columns
 from auucmax.cli.output import note, print_json, tell
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ FORMATS = ("sql", "onnx", "json")
 
 @tells_failures
 def export(
-    model: Model,
+    model: options.Model,
     to: Annotated[str, typer.Option("--to", help="sql, onnx or json.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File; else to the screen (not onnx).")
@@ -34,7 +35,7 @@ def export(
         list[str] | None,
         typer.Option("--keep", help="Columns to keep, with commas or several times; or all."),
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write the scores as a query, a graph or coefficients that need no Python.
 
@@ -52,7 +53,7 @@ def export(
         raise ValueError("an ONNX model should go to a file, got no --output. Name one.")
     fitted = load_model(model)
     if fitted.warning is not None:
-        note(visible(fitted.warning))
+        note(fitted.warning)
     content = _content(fitted, to, table, dialect, keep)
     if output is not None:
         with whole_file(output) as beside:
@@ -66,7 +67,7 @@ def export(
     elif output is None:
         text = content.decode()
         # A pipe gets what a file would: nothing is stripped.
-        shown = visible(text) if sys.stdout.isatty() else text
+        shown = visible_lines(text) if sys.stdout.isatty() else text
         typer.echo(shown, nl=False, color=True)
     else:
         tell(f"Written to {output}.")

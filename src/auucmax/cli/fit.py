@@ -122,6 +122,7 @@ def fit(
     from auucmax._progress import speaking
     from auucmax.cli.trials import Source, column_options, read_rows
     from auucmax.trial_model import fit_trial_model, save_model
+    from auucmax.trial_model.evidence import told
     from auucmax.trial_model.file import key_file
 
     begin = time.perf_counter()
@@ -148,7 +149,7 @@ def fit(
     save_model(fitted, output)
     found = fitted.evidence.facts | fitted.summary
     if as_json:
-        print_json(found | {"file": str(output), "key_file": key})
+        print_json(told(found) | {"file": str(output), "key_file": key})
         return
     print_banner(found["failed_check"])
     # What was a warning has been told already.

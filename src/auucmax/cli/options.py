@@ -35,7 +35,6 @@ Treatment = Annotated[
         "--treatment",
         "-t",
         help="Column that says who was assigned to treatment, whether it was taken or not.",
-        show_default=False,
     ),
 ]
 Outcome = Annotated[
@@ -73,7 +72,6 @@ Features = Annotated[
     typer.Option(
         "--features",
         help="Columns to learn from, with commas or one each time; all others by default.",
-        show_default=False,
     ),
 ]
 Ignore = Annotated[
@@ -81,7 +79,6 @@ Ignore = Annotated[
     typer.Option(
         "--ignore",
         help="Columns not to learn from, with commas or one each time; they are still checked.",
-        show_default=False,
     ),
 ]
 After = Annotated[
@@ -90,7 +87,6 @@ After = Annotated[
         "--after",
         help="Columns that were recorded after treatment, such as other outcomes: neither learnt "
         "from nor checked.",
-        show_default=False,
     ),
 ]
 LowerIsBetter = Annotated[
@@ -121,7 +117,6 @@ Memory = Annotated[
     typer.Option(
         "--memory",
         help="GB of memory to use; larger tables are read piece by piece. By default what is free.",
-        show_default=False,
     ),
 ]
 Decimal = Annotated[
@@ -129,23 +124,18 @@ Decimal = Annotated[
     typer.Option(
         "--decimal",
         help='Decimal sign of the numbers of a CSV file, "." or ",", where they do not show it.',
-        show_default=False,
     ),
 ]
 Encoding = Annotated[
     str | None,
     typer.Option(
-        "--encoding",
-        help="Of the text of a CSV file that is not UTF-8: latin-1, cp1252, utf-16.",
-        show_default=False,
+        "--encoding", help="Of the text of a CSV file that is not UTF-8: latin-1, cp1252, utf-16."
     ),
 ]
 Categorical = Annotated[
     list[str] | None,
     typer.Option(
-        "--categorical",
-        help="Columns whose numbers are codes, as of shops: each value is a level.",
-        show_default=False,
+        "--categorical", help="Columns whose numbers are codes, as of shops: each value is a level."
     ),
 ]
 Numeric = Annotated[
@@ -154,7 +144,6 @@ Numeric = Annotated[
         "--numeric",
         help="Columns whose whole numbers are quantities: 3 to 10 different ones are taken for "
         "codes otherwise.",
-        show_default=False,
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print all numbers as JSON, for machines.")]

@@ -17,38 +17,25 @@ from auucmax._messages import visible, without_passwords
 if TYPE_CHECKING:
     import pandas as pd
 
-# The library speaks of parameters; whoever types commands knows options.
-_VALUES = re.compile(
-    r"\b(treated|control|share|new_levels|hold_out|groups|encoding)=(['\"]?)([^\s,;'\"]+)\2"
+# The library speaks of parameters, as groups=; whoever types commands knows options. What is only
+# for programmers is in brackets that begin with "in Python".
+PARAMETERS = (
+    "treatment", "outcome", "treated", "control", "id", "groups", "features", "ignore", "after",
+    "categorical", "numeric", "lower_is_better", "drop_missing_outcomes", "despite_check", "model",
+    "hold_out", "n_candidates", "forget_rows", "minutes", "share", "budget", "cost", "value",
+    "n_people", "new_levels", "query", "memory", "decimal", "encoding", "expected_share", "splits",
+    "n_jobs", "dialect", "keep",
+)  # fmt: skip
+_CALLED = {"n_candidates": "candidates", "n_people": "cohort", "n_jobs": "jobs"}
+_NAMES = "|".join(PARAMETERS)
+_FIRST = re.compile(rf"^((?:auucmax|note): )?({_NAMES})(?: and ({_NAMES}))?(?= should )")
+_GIVEN = re.compile(
+    rf"(?<![-\w.'\"])({_NAMES})="
+    r"(\[[^\]]*\]|'[^']*'|\"[^\"]*\"|\.\.\.|[^\s,;.:'\"()]+(?:\.\w+)?)?"
 )
-_NAMES = {
-    "hold_out": "--hold-out",
-    "expected_share": "--expected-share",
-    "forget_rows": "--forget-rows",
-    "n_people": "--cohort",
-    "n_jobs": "--jobs",
-    "n_candidates": "--candidates",
-    "drop_missing_outcomes=True": "--drop-missing-outcomes",
-    "despite_check=True": "--despite-check",
-}
-_FIRST = re.compile(r"(?<![-\w])(decimal|encoding|categorical|numeric)(?= (and numeric )?should )")
-_LISTS = re.compile(r"\b(ignore|after)=\[([^\]]*)\]")
-_SENTENCES = {
-    "Lower min_rows, or hold out more rows.": "Collect more rows.",
-    "pass groups: rows": "pass --groups COLUMN: rows",
-    " for selection='cv', got": ", got",
-    "Use selection='bound' or selection=None.": "Collect more rows.",
-    "Use selection='bound' or None, or read": "Collect more rows, or read",
-    "Pass propensity, known or estimated, to the metrics.": "In Python, metrics take a propensity.",
-    "model should be one of": "--model should be one of",
-    "minutes should be": "--minutes should be",
-    "learnt from it: pass ignore=": "learnt from it: pass after=",
-    "Use one for any outcome (TwoModels, TransformedOutcome)": "Use -m tm, which takes any",
-    "allow more memory": "allow more --memory",
-    "Name them among the features to learn": "Name them with --features to learn",
-    "decimal=',' or decimal='.'": '--decimal "," or --decimal "."',
-    "Check the encoding.": "Check --encoding.",
-}
+_VARIABLES = {"y": "the outcome", "X": "the features"}
+_VARIABLE = re.compile(r"(?<![\w'\"])(?:\w+Error: )?([yX])(?= should )")
+_PYTHON = re.compile(r" ?\(in Python(?:[^()]|\([^()]*\))*\)")
 WRITERS = (".csv", ".parquet")
 _FORMULA = r"[=@\t\r]|[+-](?![\d.,]+$)"  # what a spreadsheet would run; -5 is a number
 
@@ -57,12 +44,16 @@ def print_json(values: Mapping[str, Any]) -> None:
     """On one line, numbers that are not finite as null."""
     from auucmax._json import plain
 
-    typer.echo(json.dumps(plain(values), allow_nan=False, default=str))
+    typer.echo(json.dumps(told(plain(values)), allow_nan=False, default=str))
 
 
-def tell(text: str, *, err: bool = False) -> None:
-    """A line for people: texts from files can neither steer a terminal nor show a password."""
-    typer.echo(visible(without_passwords(as_options(text))), err=err)
+def tell(*lines: str, err: bool = False) -> None:
+    """Lines for people: texts from files can neither steer a terminal nor show a password."""
+    typer.echo("\n".join(map(_shown, lines)), err=err)
+
+
+def _shown(text: str) -> str:
+    return visible(without_passwords(as_options(text)))
 
 
 def as_options(message: str) -> str:
@@ -70,22 +61,43 @@ def as_options(message: str) -> str:
 
     >>> as_options("hold_out should be below 1, got 2. Pass treated=... and control='no'.")
     '--hold-out should be below 1, got 2. Pass --treated ... and --control no.'
-    >>> as_options("Pass ignore=['sent', 'opened'].")
-    'Pass --ignore "sent,opened".'
+    >>> as_options("Pass after=['sent', 'opened'], or forget_rows=True (in Python: or norm=1).")
+    'Pass --after "sent,opened", or --forget-rows.'
     """
-    for sentence, other in _SENTENCES.items():
-        message = message.replace(sentence, other)
-    message = _LISTS.sub(_ignored, message)
-    message = re.sub(r"^(auucmax: )?(?=(share|budget|cost|value) should )", r"\1--", message)
-    message = _FIRST.sub(r"--\1", message)
-    message = _VALUES.sub(lambda found: f"--{found[1].replace('_', '-')} {found[3]}", message)
-    names = rf"(?<![-\w'])({'|'.join(_NAMES)})(?![\w'])"
-    return re.sub(names, lambda found: _NAMES[found[0]], message)
+    message = _VARIABLE.sub(lambda found: _VARIABLES[found[1]], _PYTHON.sub("", message))
+    message = _FIRST.sub(lambda found: (found[1] or "") + " and ".join(
+        _option(name) for name in found.groups()[1:] if name
+    ), message)  # fmt: skip
+    return _GIVEN.sub(_given, message)
 
 
-def _ignored(found: re.Match[str]) -> str:
-    names = ",".join(name.strip(" '") for name in found[2].split(","))
-    return f"--{found[1]} {names}" if names.isidentifier() else f'--{found[1]} "{names}"'
+def _option(parameter: str) -> str:
+    return f"--{_CALLED.get(parameter, parameter).replace('_', '-')}"
+
+
+def _given(found: re.Match[str]) -> str:
+    option, value = _option(found[1]), found[2] or ""
+    if value in ("", "True"):
+        return option
+    names = ",".join(name.strip(" '\"") for name in value.strip("[]").split(","))
+    if value in ("','", '","'):
+        names = ","
+    is_plain = re.fullmatch(r"[\w.-]*\w|\.\.\.", names)
+    return f"{option} {names}" if is_plain else f'{option} "{names}"'
+
+
+def told(values: Any) -> Any:
+    """The same of all sentences in a dictionary or list, and of nothing else.
+
+    >>> told({"advice": ["Pass groups='home'."], "feature": "groups=a"})
+    {'advice': ['Pass --groups home.'], 'feature': 'groups=a'}
+    """
+    if isinstance(values, Mapping):
+        return {name: told(value) for name, value in values.items()}
+    if isinstance(values, list | tuple):
+        return [told(value) for value in values]
+    is_sentence = isinstance(values, str) and " " in values and values.endswith((".", ")"))
+    return as_options(values) if is_sentence else values
 
 
 def print_rows(title: str, rows: Mapping[str, str], notes: tuple[str, ...] = ()) -> None:
@@ -95,17 +107,17 @@ def print_rows(title: str, rows: Mapping[str, str], notes: tuple[str, ...] = ())
     from rich.table import Table
 
     console = Console()
-    table = Table(title=escape(visible(title)), show_header=False, title_justify="left")
+    table = Table(title=escape(_shown(title)), show_header=False, title_justify="left")
     table.add_column(overflow="fold")
     table.add_column(overflow="fold")
     for name, value in rows.items():
-        table.add_row(escape(visible(name)), escape(visible(value)))
+        table.add_row(escape(_shown(name)), escape(_shown(value)))
     with console.capture() as shown:
         console.print(table)
         for note in notes:
             # A name of a file that is broken in two is of no use to a script.
             console.print(
-                escape(visible(as_options(note))),
+                escape(_shown(note)),
                 highlight=False,
                 soft_wrap=not console.is_terminal,
             )
@@ -115,7 +127,7 @@ def print_rows(title: str, rows: Mapping[str, str], notes: tuple[str, ...] = ())
 def print_banner(failed_check: str | None) -> None:
     """That a trial failed its check, before anything else."""
     if failed_check is not None:
-        tell(f"WARNING. {failed_check}\n")
+        tell(f"WARNING. {failed_check}", "")
 
 
 def between(

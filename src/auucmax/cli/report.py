@@ -7,22 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import (
-    AsJson,
-    Cost,
-    Decimal,
-    DropMissing,
-    Encoding,
-    Groups,
-    Memory,
-    Model,
-    NewLevels,
-    Query,
-    Value,
-    listed,
-)
+from auucmax.cli.options import listed
 from auucmax.cli.output import print_json, tell, working
+from auucmax.cli.output import told as as_commands
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +22,7 @@ if TYPE_CHECKING:
 
 @tells_failures
 def report(
-    model: Model,
+    model: options.Model,
     data: Annotated[
         str | None,
         typer.Argument(
@@ -51,8 +40,8 @@ def report(
     cohort: Annotated[
         int, typer.Option("--cohort", help="Number of people to choose from.")
     ] = 10_000,
-    cost: Cost = None,
-    value: Value = None,
+    cost: options.Cost = None,
+    value: options.Value = None,
     rivals: Annotated[
         str | None,
         typer.Option(
@@ -62,14 +51,14 @@ def report(
             show_default=False,
         ),
     ] = None,
-    drop_missing_outcomes: DropMissing = False,
-    groups: Groups = None,
-    new_levels: NewLevels = "error",
-    query: Query = None,
-    memory: Memory = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    as_json: AsJson = False,
+    drop_missing_outcomes: options.DropMissing = False,
+    groups: options.Groups = None,
+    new_levels: options.NewLevels = "error",
+    query: options.Query = None,
+    memory: options.Memory = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """One HTML file that shows the trial, the ranking, its limits, and a slider for the share.
 
@@ -96,13 +85,15 @@ def report(
         with working("judging", table):
             evidence = _evidence(fitted, table, names)
     economy = Economy(cohort=cohort, cost=cost, value=value)
-    summary = summarise_model(fitted, evidence, economy=economy, share=share)
+    summary = as_commands(summarise_model(fitted, evidence, economy=economy, share=share))
     write_report(summary, output)
     if as_json:
-        print_json(summary)
+        from auucmax.trial_model.evidence import told
+
+        print_json(told(summary))
         return
-    told = dict.fromkeys(filter(None, [summary["banner"], summary["headline"]["text"]]))
-    tell("\n".join([*told, f"Written to {output}."]))
+    lines = dict.fromkeys(filter(None, [summary["banner"], summary["headline"]["text"]]))
+    tell(*lines, f"Written to {output}.")
 
 
 def _evidence(fitted: TrialModel, table: pd.DataFrame | PiecedTable, names: list[str]) -> Evidence:

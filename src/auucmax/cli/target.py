@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.options import (
-    AsJson,
-    Cost,
-    Decimal,
-    Encoding,
-    Groups,
-    Memory,
-    Model,
-    NewLevels,
-    Query,
-    Value,
-)
 from auucmax.cli.output import (
     check_table_target,
     print_banner,
@@ -37,7 +26,7 @@ if TYPE_CHECKING:
 
 @tells_failures
 def target(
-    model: Model,
+    model: options.Model,
     new: Annotated[
         str, typer.Argument(metavar="NEW", help="The people: a table as for fit, without outcome.")
     ],
@@ -50,16 +39,16 @@ def target(
     budget: Annotated[
         float | None, typer.Option("--budget", "-b", help="Money to spend, with --cost.")
     ] = None,
-    cost: Cost = None,
-    value: Value = None,
-    groups: Groups = None,
-    new_levels: NewLevels = "error",
+    cost: options.Cost = None,
+    value: options.Value = None,
+    groups: options.Groups = None,
+    new_levels: options.NewLevels = "error",
     everyone: Annotated[bool, typer.Option("--all", help="List everyone, not the chosen.")] = False,
-    query: Query = None,
-    memory: Memory = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    as_json: AsJson = False,
+    query: options.Query = None,
+    memory: options.Memory = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Choose whom to treat: by a share, a budget, or what an outcome is worth.
 

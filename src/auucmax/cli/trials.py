@@ -109,21 +109,24 @@ def _decided(option: str, expected: str, got: str) -> str:
 
 
 def read_arms(
-    source: Source, *, refuse_copies: bool = False, **named: Any
+    source: Source, *, refuse: bool = False, **named: Any
 ) -> tuple[TrialRows, ColumnNames]:
     """The rows of both arms with all their columns, and which column plays which part.
 
-    Rows that are copies of others get a note, or an error.
+    Rows that are copies of others get a note; to learn from, ``refuse``, they are an error, and so
+    are numbers that nothing can be computed with.
     """
     from auucmax.trial_model import name_columns, trial_rows
 
     frame = some_rows(read_rows(source))
     columns = name_columns(frame, **column_options(frame, **named))
     rows = trial_rows(frame, columns)
+    if refuse:
+        rows.check_sizes(columns)
     try:
         rows.check_copies(columns)
     except ValueError as error:
-        if refuse_copies:
+        if refuse:
             raise
         note(str(error))
     return rows, columns

@@ -1,4 +1,4 @@
-"""Where rows come from: trials, Hillstrom, fetchers, synthetic trials, checks."""
+"""Where rows come from: trials, tables in files, Hillstrom, fetchers, synthetic trials, checks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from auucmax.data.fetch import (
     fetch_social_pressure,
 )
 from auucmax.data.hillstrom import load_hillstrom
+from auucmax.data.pieces import open_table
 from auucmax.data.randomisation import (
     FailedCheckError,
     RandomisationReport,
     check_randomisation,
 )
+from auucmax.data.reading import read_table
 from auucmax.data.splits import TrialKFold
 from auucmax.data.synthetic import SyntheticTrial, make_trial
 from auucmax.data.trial import Trial
@@ -33,4 +35,6 @@ __all__ = [
     "fetch_social_pressure",
     "load_hillstrom",
     "make_trial",
+    "open_table",
+    "read_table",
 ]

@@ -311,8 +311,8 @@ class Suspect:
         """What to ask of a feature that predicts the outcome well, but not without fail."""
         return (
             f"{self.feature} predicts the {self.target} with {self.measure} {self.value:.2f}: was "
-            f"it known before treatment? If not, nothing may be learnt from it: pass --after "
-            f"{self.feature} (in Python after=)."
+            f"it known before treatment? If not, nothing may be learnt from it: pass "
+            f"after={[self.feature]}."
         )
 
     def __str__(self) -> str:

@@ -16,6 +16,7 @@ Hashes = NDArray[np.uint64]
 COMPILE_ROWS = 200_000  #: from this many rows on, numba
 DIGITS = (3, 6)  #: to which contents are told apart
 _HASHED = 2**12  # rows that are hashed together: as many as stay near the processor
+_THREADED = 2**16  # rows that one thread hashes at a time
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")  # as objects
 _MULTIPLY = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
@@ -59,11 +60,11 @@ def content_hashes(X: NDArray[Any]) -> dict[int, Hashes]:
     found = np.empty((len(DIGITS), len(X)), dtype=np.uint64)
 
     def hash_block(start: int) -> None:
-        own = slice(start, start + 16 * _HASHED)
+        own = slice(start, start + _THREADED)
         hash_contents(X[own], _TENS, _SCALES, _NEXT, found[:, own])
 
     with ThreadPoolExecutor() as pool:
-        list(pool.map(hash_block, range(0, len(X), 16 * _HASHED)))
+        list(pool.map(hash_block, range(0, len(X), _THREADED)))
     return dict(zip(DIGITS, found, strict=True))
 
 
@@ -84,16 +85,22 @@ def row_total(contents: Hashes, y: Floats, treated: Bools) -> int:
 
     ``contents`` are the hashes of their features to six digits.
     """
-    total = 0
-    for start in range(0, len(y), 16 * _HASHED):  # as many as stay near the processor
-        own = slice(start, start + 16 * _HASHED)
-        arms = np.where(treated[own], np.uint64(1), np.uint64(2))
+
+    def total_of(start: int) -> int:
+        own = slice(start, start + _THREADED)
         if ((y[own] == 0) | (y[own] == 1)).all():  # mostly so, and quicker
-            outcomes = _OF_BINARY[y[own].astype(np.intp)]
+            known = _OF_BINARY[2 * treated[own].view(np.int8) + y[own].astype(np.int8)]
         else:
-            outcomes = number_codes(y[own])[-1]
-        total += int(mix_bits(contents[own] ^ mix_bits(outcomes ^ arms)).sum(dtype=np.uint64))
-    return total % 2**64
+            known = _arm_and_outcome(y[own], treated[own])
+        return int(mix_bits(contents[own] ^ known).sum(dtype=np.uint64))
+
+    with ThreadPoolExecutor() as pool:
+        return sum(pool.map(total_of, range(0, len(y), _THREADED))) % 2**64
+
+
+def _arm_and_outcome(y: Floats, treated: Bools) -> Hashes:
+    arms = np.where(treated, np.uint64(1), np.uint64(2))
+    return mix_bits(number_codes(y)[-1] ^ arms)
 
 
 def number_codes(numbers: NDArray[Any]) -> list[Hashes]:
@@ -140,15 +147,21 @@ def significant(short: NDArray[np.float32]) -> list[tuple[Floats, NDArray[np.int
 _FIRST = np.floor((np.arange(256) - 127) * np.log10(2) + 1e-9).astype(np.int64)
 _NEXT, _TENS = 10.0 ** (_FIRST + 1.0), np.concatenate([_FIRST, _FIRST + 1])
 _SCALES = 10.0**-_TENS
-_OF_BINARY = number_codes(np.array([0.0, 1.0]))[-1]
 
 
 def mix_bits(value: Hashes) -> Hashes:
     """A fixed scrambling of 64 bits (the finaliser of splitmix64)."""
-    value = value + np.uint64(0x9E3779B97F4A7C15)
-    value = (value ^ (value >> _SHIFTS[0])) * _MULTIPLY[0]
-    value = (value ^ (value >> _SHIFTS[1])) * _MULTIPLY[1]
-    return value ^ (value >> _SHIFTS[2])
+    value = value + np.uint64(0x9E3779B97F4A7C15)  # a new array, which is then changed in place
+    value ^= value >> _SHIFTS[0]
+    value *= _MULTIPLY[0]
+    value ^= value >> _SHIFTS[1]
+    value *= _MULTIPLY[1]
+    value ^= value >> _SHIFTS[2]
+    return value
+
+
+# Of control rows with the outcomes 0 and 1, then of treated ones.
+_OF_BINARY = _arm_and_outcome(np.array([0.0, 1.0, 0.0, 1.0]), np.array([0, 0, 1, 1], dtype=bool))
 
 
 def keyed_hashes(values: Hashes, key: bytes) -> Hashes:
@@ -158,8 +171,8 @@ def keyed_hashes(values: Hashes, key: bytes) -> Hashes:
     >>> hex(keyed_hashes(one, bytes(range(16)))[0])  # of the paper that describes it
     '0x93f5f5799a932462'
     """
-    block = 2**16  # as many as stay near the processor
-    parts = [values[start : start + block] for start in range(0, len(values), block)]
+    starts = range(0, len(values), _THREADED)
+    parts = [values[start : start + _THREADED] for start in starts]
     return np.concatenate([_siphash(part, key) for part in parts] or [values])
 
 

@@ -13,11 +13,13 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
+from auucmax._messages import visible
 from auucmax._validation import Bools, check_groups, check_level
 from auucmax.data import balance
 from auucmax.data.balance import Suspect
 from auucmax.data.covariates import Covariates, encode
 from auucmax.data.trial import Trial
+from auucmax.encoding.kinds import kind_of
 
 MAX_CLASSIFIER_ROWS = 60_000
 # A feature in disguise shows in this many rows as well as in all of them.
@@ -35,8 +37,8 @@ LEAST_GROUPS = 20  #: different values of a column that may be a household or a 
 SMALL = 0.02
 _GROUPS_ASKED = (
     "Do rows of one {} belong together, as of a household or a shop? Treatment goes by it. Then "
-    "pass --groups {} (the parameter groups in Python): without, intervals and certificates are "
-    "too good, and the tests may blame a fair trial."
+    "pass groups={!r}: without, intervals and certificates are too good, and the tests may blame a "
+    "fair trial."
 )
 # A corrected p-value below this stops what would follow; one good trial in a hundred must not be.
 STOP = 1e-4
@@ -45,16 +47,13 @@ STOP = 1e-4
 class FailedCheckError(ValueError):
     """The rows do not look like those of a randomised trial, or a feature gives the outcome away.
 
-    ``report`` is the :class:`RandomisationReport` that says so.
+    ``report`` is the :class:`RandomisationReport` that says so, if rows were just checked.
     """
 
     exit_code = 1  # of commands: nothing is wrong with the input as such
 
-    def __init__(self, report: RandomisationReport) -> None:
-        super().__init__(
-            f"{' '.join([report.verdict, *report.advice])} To go on all the same, without a "
-            f"certificate, pass despite_check=True."
-        )
+    def __init__(self, message: str, report: RandomisationReport | None = None) -> None:
+        super().__init__(message)
         self.report = report
 
 
@@ -66,6 +65,7 @@ def check_randomisation(
     missing_outcomes: Mapping[str, tuple[int, int]] | None = None,
     ignore: Collection[str] = (),
     after: Collection[str] = (),
+    names: Collection[str] = (),
     alpha: float = 0.01,
     random_state: int | np.random.Generator | None = 0,
 ) -> RandomisationReport:
@@ -119,6 +119,10 @@ def check_randomisation(
     after : names of features, default none
         What was recorded after treatment, such as other outcomes. It is not tested, and the verdict
         says on which condition it holds.
+    names : names of features, default none
+        Features that name rows or groups. Treatment must not depend on these either, so they are
+        tested, but no model learns from them. So are ``trial.id`` and ``trial.groups``, as "id"
+        and "groups", if they are numbers or dates.
     alpha : float, default 0.01
     random_state : int, Generator or None, default 0
         Chooses the row of each cluster, and the rows of the classifier.
@@ -142,6 +146,8 @@ def check_randomisation(
     rng = np.random.default_rng(random_state)
     groups = trial.groups if groups is None else groups
     codes = None if groups is None else check_groups(groups, trial.n_rows)
+    trial, names = _with_names(trial, names)
+    ignore = {*ignore, *names}
     if trial.randomised is not None:
         codes = None if codes is None else codes[trial.randomised]
         trial = trial.take(trial.randomised)
@@ -160,7 +166,7 @@ def check_randomisation(
     tests += _attrition(missing_outcomes, trial, trial.n_rows / n_given)
     tests += [test for arm in arms for test in arm.tests]
     harmless = [found for found in suspects if found.feature in ignore and found.is_after]
-    unplanned = ["the sizes of the arms (pass expected_share, the planned share)"]
+    unplanned = ["the sizes of the arms (pass expected_share=, the planned share)"]
     notes = unplanned if shares is None else []
     notes += [*covariates.skipped, *(note for arm in arms for note in arm.notes)]
     notes += [_why_untested(suspect) for suspect in harmless]
@@ -179,8 +185,24 @@ def check_randomisation(
         grouping=grouping,
         provided=(*after, *(found.feature for found in harmless if found.target == "treatment")),
         households=tuple(households),
+        names=tuple(names),
         doubts=tuple(found for found in doubts if found.feature not in ignore),
     )
+
+
+def _with_names(trial: Trial, names: Collection[str]) -> tuple[Trial, list[str]]:
+    """The trial with ids and groups that are numbers or dates among its features, and all names.
+
+    Texts that name each row are not tested: they have no order that means something.
+    """
+    given = {"id": trial.id, "groups": trial.groups}
+    columns = {name: pd.Series(own) for name, own in given.items() if own is not None}
+    found = {
+        name: own.to_numpy()
+        for name, own in columns.items()
+        if name not in trial.X and kind_of(own) in ("number", "date")
+    }
+    return replace(trial, X=trial.X.assign(**found)) if found else trial, [*names, *found]
 
 
 def _check_kind(trial: object) -> None:
@@ -507,6 +529,8 @@ class RandomisationReport:
         Columns that look like a household or a shop, if no groups were given.
     doubts : tuple of Suspect
         Features that predict the outcome so well that one has to ask when they were recorded.
+    names : tuple of str
+        Those of the tested features that name rows or groups.
     """
 
     trial_name: str
@@ -524,6 +548,7 @@ class RandomisationReport:
     provided: tuple[str, ...] = ()
     households: tuple[str, ...] = ()
     doubts: tuple[Suspect, ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
     def failures(self) -> tuple[RandomisationTest, ...]:
@@ -553,7 +578,7 @@ class RandomisationReport:
         if not self.tests:
             return (
                 "Nothing could be tested, so nothing is known of the randomisation: pass "
-                "expected_share, or features (numbers or categories) of more rows."
+                "expected_share=, or features (numbers or categories) of more rows."
             )
         smallest = min(test.adjusted_p_value for test in self.tests)
         plural = "" if len(self.tests) == 1 else "s"
@@ -581,7 +606,7 @@ class RandomisationReport:
         if after:
             advice.append(
                 f"{', '.join(after)}: known only after treatment? Then nothing may be learnt from "
-                f"it: pass ignore={after}."
+                f"it: pass after={after}."
             )
         if "sample ratio" in failed:
             advice.append(
@@ -591,8 +616,8 @@ class RandomisationReport:
         if depends:
             advice.append(
                 "Find out how treatment was assigned. Do not compare rankings by a raw AUUC: it "
-                "rewards a score that has learnt who was treated. Pass propensity, known or "
-                "estimated, to the metrics."
+                "rewards a score that has learnt who was treated (in Python, metrics take a "
+                "propensity, known or estimated)."
             )
             largest = self.differences["difference"].abs().max()
             if failed and largest < SMALL:
@@ -600,10 +625,15 @@ class RandomisationReport:
                     f"No feature differs by more than {largest:.3f} standard deviations: with so "
                     f"many rows a trace shows, and may matter little."
                 )
+        if numbered := [name for name in _treated_by(self) if name in self.names]:
+            advice.append(
+                f"If {', '.join(numbered)} was given after treatment, as by numbering the rows of "
+                f"a sorted file, it tells nothing of the randomisation: pass after={numbered}."
+            )
         if (failed or depends) and not self.grouping:
             advice.append(
-                "If treatment was given to whole groups of rows (households, shops), pass groups: "
-                "rows of one group are not independent, and the tests take them to be."
+                "If treatment was given to whole groups of rows (households, shops), pass groups=, "
+                "for rows of one group are not independent, and the tests take them to be."
             )
         if "missing values" in failed:
             advice.append("Find out why values are missing more often in one arm.")
@@ -654,7 +684,7 @@ class RandomisationReport:
             )
         lines += [f"  suspect: {suspect}" for suspect in self.suspects]
         lines += [f"  not tested: {note}" for note in self.notes]
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
     __repr__ = __str__
 

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc
 
+from auucmax._json import read
 from auucmax._validation import Bools, Floats
 from auucmax.data.hashing import (
     DIGITS,
@@ -414,18 +415,14 @@ class SeenRows:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """What ``to_dict`` and ``arrays`` gave; ValueError for anything else."""
+        found = read(_PLAIN, plain, "the rows that were seen")
         right = (
-            set(plain) == set(_PLAIN)
-            and type(plain["n_rows"]) is int
-            and 0 < plain["n_rows"] < 2**53
-            and _is_hash(plain["total"] or "0" * 16)
-            and _is_hash(plain["mark"] or "0" * 16)
-            and isinstance(plain["repeats"], (int, float))
-            and 0 <= plain["repeats"] <= 1
-            and type(plain["n_counted"]) is int
-            and 0 <= plain["n_counted"] <= plain["n_rows"]
-            and _is_hash(plain["top"])
-            and plain["digits"] in DIGITS
+            found["n_rows"] > 0
+            and all(_is_hash(found[name] or "0" * 16) for name in ("total", "mark"))
+            and _is_hash(found["top"])
+            and 0 <= found["repeats"] <= 1
+            and 0 <= found["n_counted"] <= found["n_rows"]
+            and found["digits"] in DIGITS
             and set(arrays) in ({"ids", "contents"}, {"contents"}, set())
             and all(a.dtype == np.uint8 and a.ndim == 1 and len(a) > 7 for a in arrays.values())
         )
@@ -437,7 +434,7 @@ class SeenRows:
             name: BloomFilter(array, max(1, round(bits[name] * np.log(2))))
             for name, array in arrays.items()
         }
-        return cls(**dict(plain), ids=filters.get("ids"), contents=filters.get("contents"))
+        return cls(**found, ids=filters.get("ids"), contents=filters.get("contents"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -446,7 +443,8 @@ class TrainingRecord:
 
     ``given``: number and total of all rows that ``fit`` received; ``learnt``: those among them that
     it learnt from; ``set_aside``: those that it kept for its certificate, after choosing among
-    ``n_candidates`` with them; ``ids``: sorted hashes of the ids of the rows that it learnt from.
+    ``n_candidates`` with them; ``ids``: sorted hashes of the ids of the rows that it learnt from;
+    ``warning``: that these rows fail the check of a trial, if they do.
     """
 
     given: tuple[int, int]
@@ -454,6 +452,7 @@ class TrainingRecord:
     set_aside: SeenRows | None = None
     n_candidates: int = 1
     ids: Hashes | None = None
+    warning: str | None = None
 
     @classmethod
     def of(
@@ -480,6 +479,12 @@ class TrainingRecord:
         taken that they are.
         """
         learnt, aside = self.learnt, self.set_aside
+        if self.warning is not None:
+            raise ValueError(
+                f"the model should be that of a trial, got one that is not. {self.warning} What "
+                f"rows of a sound trial show of it is told by model.judge(table), which checks "
+                f"them first."
+            )
         if learnt.contents is None or learnt.is_locked:
             raise ValueError(
                 "the model should know the rows that it learnt from, got one that was told to "
@@ -506,7 +511,10 @@ class TrainingRecord:
 
 
 KEY_BYTES = 16
-_PLAIN = ("n_rows", "total", "repeats", "n_counted", "digits", "top", "mark")
+_PLAIN = {
+    "n_rows": int, "total": str, "repeats": float, "n_counted": int, "digits": int, "top": str,
+    "mark": str,
+}  # fmt: skip
 _FORGOTTEN = (
     "The model was told to forget its rows: whether it learnt from some of these cannot be seen "
     "here. The numbers hold only if you know that they are new."
@@ -527,8 +535,8 @@ def keyed_text(number: int, key: bytes) -> str:
     return f"{int(keyed_hashes(np.array([number], dtype=np.uint64), key)[0]):016x}"
 
 
-def _is_hash(text: Any) -> bool:
-    return type(text) is str and len(text) == 16 and set(text) <= set("0123456789abcdef")
+def _is_hash(text: str) -> bool:
+    return len(text) == 16 and set(text) <= set("0123456789abcdef")
 
 
 def _percent(share: float) -> str:

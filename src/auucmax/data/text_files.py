@@ -107,5 +107,5 @@ def _copy(file: str, encoding: str, copy: Path) -> None:
                 target.write(chunk)
     except UnicodeError as error:
         raise TableError(
-            f"{Path(file).name} should be text in {encoding}, got other bytes. Check the encoding."
+            f"{Path(file).name} should be text in {encoding}, got other bytes. Check encoding=."
         ) from error

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
+from auucmax._messages import visible
 from auucmax._validation import (
     Floats,
     check_column,
@@ -87,15 +88,18 @@ class TrialSummary:
             cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
             lines.append("  ".join([first.ljust(widths[0]), *cells]))
         for e in self.effects:
+            told = f"effect of {e.name} against {self.arms[0].name}: {e.effect:.4g}"
+            if not np.isfinite(e.standard_error):
+                lines += [told, "  95% interval cannot be said: an arm has one row, or group, only"]
+                continue
             p_value = "p < 0.0001" if e.p_value < 1e-4 else f"p = {e.p_value:.2g}"
             lines += [
-                f"effect of {e.name} against {self.arms[0].name}: {e.effect:.4g} "
-                f"(standard error {e.standard_error:.2g})",
+                f"{told} (standard error {e.standard_error:.2g})",
                 f"  95% interval {e.low:.4g} to {e.high:.4g}, {p_value}",
             ]
         if self.true_effect is not None:
             lines.append(f"true average effect: {self.true_effect:.4g}")
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
 
 def _mean_and_error(

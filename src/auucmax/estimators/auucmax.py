@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,12 +10,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
-from auucmax.bounds.certify import certify
 from auucmax.estimators.base import SetAside
 from auucmax.estimators.learning_rows import FitsRows, LearningRows
 from auucmax.estimators.norm_search import LinearPath, NormSearch, warn_of_failure
 from auucmax.estimators.scaling import SCALES, warn_of_ranges
-from auucmax.evaluation.bins import N_BINS, score_levels
 from auucmax.pairs import Surrogate, get_surrogate, scores
 from auucmax.rows import ArrayRows, Question, Rows, ask, together
 from auucmax.solvers import TOLERANCE
@@ -143,32 +140,18 @@ class AUUCMax(FitsRows):
         """The one way to fit, wherever the rows are; returns those learnt from and those kept."""
         self._check_parameters()
         self.__dict__.pop("certificate_", None)  # of an earlier fit
-        learn, kept = LearningRows(rows), None
+        learn, kept = LearningRows.of(rows), None
         # On small matrices a second BLAS thread waits more than it works.
         with threadpool_limits(limits=1, user_api="blas"):
             if self.selection == "certificate":
                 learn, kept = learn.halves(self.random_state)
                 _check_half(learn)
             self._fit_path(learn, kept)
-        if kept is not None:
-            self._certify(kept)
+        if kept is not None:  # the half with which the candidates were compared
+            self.certificate_ = kept.scaled(self.scaling_).certified(
+                self.coef_, delta=self.delta, n_candidates=len(self.selection_path_)
+            )
         return learn, kept
-
-    def _certify(self, kept: LearningRows) -> None:
-        """On the half of the rows that was kept apart, with which the candidates were compared."""
-        options: dict[str, Any] = {
-            "delta": self.delta,
-            "n_candidates": len(self.selection_path_),
-        }
-        rows = kept.rows
-        if isinstance(rows, ArrayRows):
-            score = self._predict(rows.X)
-            self.certificate_ = certify(score, y=rows.y, treatment=rows.treated, **options)
-            return
-        n_bins = min(N_BINS, rows.max_bytes // 256)
-        predict = partial(scores, w=self.coef_)
-        levels = score_levels(kept.scaled(self.scaling_).rows, predict, n_bins=n_bins)
-        self.certificate_ = certify(levels, **options)
 
     def _fit_path(self, given: LearningRows, held_out: LearningRows | None = None) -> None:
         scaling = given.scaling(self.scale)

@@ -281,8 +281,8 @@ def _check_binary(y: Floats) -> None:
     if not np.isin(levels, (0, 1)).all():
         shown = ", ".join(f"{v:g}" for v in levels[:4]) + (", ..." if len(levels) > 4 else "")
         raise ValueError(
-            f"y should be 0 or 1 for this model, got {shown}. Use one for "
-            f"any outcome (TwoModels, TransformedOutcome), or cut the outcome at a threshold."
+            f"y should be 0 or 1 for this model, got {shown}. Use a model for any outcome, as "
+            f"tm or mom (in Python: TwoModels, TransformedOutcome), or cut it at a threshold."
         )
     if len(levels) < 2:
         raise ValueError(

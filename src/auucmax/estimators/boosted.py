@@ -111,10 +111,10 @@ class BoostedEffect(FitsRows):
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
         self._check_parameters()
-        learn = LearningRows(rows)
+        learn = LearningRows.of(rows)
         own = collected(learn, int(self.max_rows), self.random_state)
         path = shrunk_path(
-            LearningRows(own),
+            LearningRows.of(own),
             strengths=STRENGTHS,
             n_folds=self.n_folds,
             hinges=False,

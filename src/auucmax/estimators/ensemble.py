@@ -90,7 +90,7 @@ class UpliftEnsemble(FitsRows):
         self._count()
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
-        learn = LearningRows(rows)
+        learn = LearningRows.of(rows)
         learn.look  # noqa: B018  (checks the rows before any model reads them)
         self.estimators_ = self.new_members()
         few: ArrayRows | None = None

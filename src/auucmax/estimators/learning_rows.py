@@ -1,14 +1,14 @@
 """What fitting and choosing a linear score asks of its rows, in memory or elsewhere.
 
-In memory answers are exact and cost no reading: AUUC is that of the ranks. Of other rows one look
-tells what is needed to start with, and AUUC comes from histograms. Folds are the same for both.
+Of rows that are read batch by batch one look tells what is needed to start with, and AUUC comes
+from bins of scores. In memory answers are exact. Folds are the same for both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from operator import methodcaller
 from typing import Any, NamedTuple, Self
@@ -16,23 +16,32 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from auucmax._validation import Floats
+from auucmax._validation import Floats, ScoredRows
+from auucmax.bounds.certify import Certificate, certify
 from auucmax.data.seen import RowSet, TrainingRecord
 from auucmax.data.splits import TrialKFold
 from auucmax.estimators.base import UpliftEstimator
-from auucmax.estimators.scaling import Scaling, fit_scaling, scaled_radius, scaling_of, unit_rows
-from auucmax.evaluation.bins import BinnedLevels, score_edges, score_levels
-from auucmax.evaluation.metrics import auuc_score
+from auucmax.estimators.scaling import (
+    Scaling,
+    column_squares,
+    scaled_radius,
+    scaling_of,
+    unit_rows,
+)
+from auucmax.evaluation.bins import N_BINS, binned, score_edges, score_levels, score_sample
+from auucmax.evaluation.levels import Levels
 from auucmax.evaluation.ranking import RankingKind
 from auucmax.pairs import PairObjective, StreamedObjective, Surrogate, column_range, scores
 from auucmax.pairs.streamed import ClassSums, class_sums
-from auucmax.rows import ArrayRows, Batch, Extremes, Part, Question, Rows, Sample, Share
+from auucmax.rows import ArrayRows, Batch, Extremes, HashedPart, Question, Rows, Share
 from auucmax.rows.base import Step
 
 N_FOLDS = 5
 RARE_ROWS = 1000  #: of each outcome and arm, on average, that a part of the rows should hold
-_BINS = 16_384  # of the histograms that compare candidates on all rows: an error of about 1e-6
+_BINS = 16_384  # of scores that compare candidates on all rows: an error of about 1e-6
 FOLD_BINS = 4096  #: on a fold: far below the differences that folds show
+
+Counts = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,7 @@ class Look:
         return Look(self.sums + other.sums, self.squares + other.squares, self.rows + other.rows)
 
     def check(self, names: Sequence[str]) -> None:
-        """ValueError for features that are missing or infinite, or rows of one arm only."""
+        """Raise a ValueError for features that are missing or infinite, or rows of one arm."""
         low, high = self.sums.extremes.low, self.sums.extremes.high
         bad = np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high))
         if len(bad) and self.rows.n_rows:
@@ -65,76 +74,82 @@ class Look:
 
 
 class Fold(NamedTuple):
-    """Rows to learn from and rows to judge by; taken when they are asked for."""
+    """Rows to learn from and rows to judge by.
+
+    They are taken when they are asked for: in memory a part is a copy, and one fold of them is held
+    at a time.
+    """
 
     train: Callable[[], LearningRows]
     test: Callable[[], LearningRows]
 
 
-@dataclass(frozen=True)
 class LearningRows:
-    """Rows that a linear score learns from. ``known``: their sums, where somebody has them."""
+    """Rows that a linear score learns from, wherever they are; :meth:`of` makes them.
 
-    rows: Rows
-    known: ClassSums | None = None
-    _made: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    Readings are what costs: one look tells what is needed to start with, and ``known`` are sums of
+    the rows by class where somebody has them, so that even the look can be spared.
+    """
+
+    def __init__(self, rows: Rows, known: ClassSums | None = None) -> None:
+        self.rows, self._known = rows, known
+
+    @staticmethod
+    def of(rows: Rows, known: ClassSums | None = None) -> LearningRows:
+        """Of rows in memory answers are exact and take no reading: see :class:`_InMemory`."""
+        return _InMemory(rows) if isinstance(rows, ArrayRows) else LearningRows(rows, known)
 
     @property
     def n_features(self) -> int:
         return len(self.rows.names)
 
-    @property
-    def n_rows(self) -> int:
-        if isinstance(self.rows, ArrayRows):
-            return len(self.rows.y)
-        return int(self.sums.products[:, 0, 0].sum())
-
     @cached_property
     def look(self) -> Look:
-        """Of rows that are not in memory: one reading, in which they are checked."""
+        """All that one reading tells, in which the rows are checked."""
         (found,) = self.rows.total(_look)
         found.check(self.rows.names)
         return found
 
     @property
     def sums(self) -> ClassSums:
-        return self.look.sums if self.known is None else self.known
+        """Sums by class: known beforehand, or of one look."""
+        return self.look.sums if self._known is None else self._known
 
-    def class_counts(self) -> tuple[float, float, float, float]:
+    @property
+    def n_rows(self) -> int:
+        return int(self.sums.products[:, 0, 0].sum())
+
+    def class_counts(self) -> Counts:
         """Weight of treated responders and others, control responders and others."""
-        if isinstance(self.rows, ArrayRows):
-            d, c, b, a = np.bincount(cells(self.rows), self.rows.weight, minlength=4)
-        else:
-            a, b, d, c = self.sums.products[:, 0, 0]
-        return float(a), float(b), float(c), float(d)
+        a, b, d, c = self.sums.products[:, 0, 0].tolist()
+        return a, b, c, d
 
     def column_range(self) -> tuple[Floats, Floats]:
         """Smallest and largest value of each column."""
-        if isinstance(self.rows, ArrayRows):
-            return column_range(self.rows.X)
         return self.sums.extremes.low, self.sums.extremes.high
 
+    def squares(self) -> Floats:
+        """Sum of squares of each column, (d,)."""
+        return self.look.squares
+
     def scaling(self, kind: str) -> Scaling:
-        """Learnt from these rows."""
-        if isinstance(self.rows, ArrayRows):
-            return fit_scaling(self.rows.X, kind, self.rows.weight)
+        """A scaling of this kind, with factors and shifts learnt from these rows."""
         rows = self._unit if kind == "unit-rows" else self
-        return scaling_of(kind, *rows.column_range(), squares=rows.look.squares)
+        squares = rows.squares() if kind == "column-l2" else None
+        return scaling_of(kind, *rows.column_range(), squares=squares)
 
     def scaled(self, scaling: Scaling) -> LearningRows:
         """With X as the objective takes it: scaled by row; columns are scaled in the factors."""
         if scaling.offset is not None:
-            return LearningRows(self.rows.map(scaling.training_rows))
+            return LearningRows.of(self.rows.map(scaling.training_rows))
         return self._unit if scaling.kind == "unit-rows" else self
 
     @cached_property
     def _unit(self) -> LearningRows:
-        return LearningRows(self.rows.map(unit_rows))
+        return LearningRows.of(self.rows.map(unit_rows))
 
     def radius(self, scaling: Scaling) -> Question[float]:
         """R, the largest norm of a row that a scaling makes of these."""
-        if isinstance(self.rows, ArrayRows):
-            return scaled_radius(self.rows.X, scaling)
         ((found,),) = yield [(self.rows, (partial(_largest_norm, scaling=scaling),))]
         return float(found.high)
 
@@ -142,89 +157,83 @@ class LearningRows:
         self, surrogate: Surrogate, weights: str | tuple[float, float], level: int = 0
     ) -> PairObjective | StreamedObjective:
         """What is minimised; ``level`` is that of an objective of similar rows."""
-        if not isinstance(self.rows, ArrayRows):
-            # One for each solver: it remembers the last point, and solvers take turns.
-            return StreamedObjective(
-                self.rows, known=self.sums, surrogate=surrogate, weights=weights, level=level
-            )
-        how = {"surrogate": surrogate, "weights": weights}
-        if self._made.get("how") != how:  # in memory solvers do not, and one is enough
-            X, y, treated, weight = self.rows.columns
-            made = PairObjective(X, y, treatment=treated, sample_weight=weight, **how)
-            self._made.update(how=how, objective=made)
-        return self._made["objective"]
+        # One for each solver: it remembers the last point, and solvers take turns.
+        return StreamedObjective(
+            self.rows, known=self.sums, surrogate=surrogate, weights=weights, level=level
+        )
 
     def auucs(
         self, coefs: Sequence[Floats], ranking: RankingKind, n_bins: int = _BINS
     ) -> Question[list[float]]:
-        """AUUC of the scores X coef, for each; two readings of rows that are not in memory."""
-        if isinstance(self.rows, ArrayRows):
-            X, y, treated, weight = self.rows.columns
-            how: dict[str, Any] = {
-                "treatment": treated,
-                "ranking": ranking,
-                "sample_weight": weight,
-            }
-            return [auuc_score(y, scores(X, coef), **how) for coef in coefs]
-        n_bins = min(n_bins, self.rows.max_bytes // 256)  # 16 scores of 16 bytes a bin
-        (samples,) = yield [
-            (self.rows, [partial(_sample, coef=coef, size=16 * n_bins) for coef in coefs])
+        """AUUC of the scores X coef, for each: two readings, one for the edges of bins."""
+        n_bins = self._at_most(n_bins)
+        predicts = [partial(scores, w=coef) for coef in coefs]
+        samples = [partial(score_sample, predict=own, size=16 * n_bins) for own in predicts]
+        (found,) = yield [(self.rows, samples)]
+        edges = [score_edges(sample.values, n_bins) for sample in found]
+        tables = [
+            partial(binned, predict=own, edges=cut)
+            for own, cut in zip(predicts, edges, strict=True)
         ]
-        edges = [score_edges(sample.values, n_bins) for sample in samples]
-        (histograms,) = yield [
-            (
-                self.rows,
-                [partial(_histogram, coef=c, edges=e) for c, e in zip(coefs, edges, strict=True)],
-            )
-        ]
-        return [histogram.auuc(ranking) for histogram in histograms]
+        (levels,) = yield [(self.rows, tables)]
+        return [own.auuc(ranking) for own in levels]
+
+    def certified(self, coef: Floats, **options: Any) -> Certificate:
+        """The certificate of the scores X coef on these rows, which were kept apart."""
+        predict = partial(scores, w=coef)
+        return certify(score_levels(self.rows, predict, n_bins=self._at_most(N_BINS)), **options)
+
+    def _at_most(self, n_bins: int) -> int:
+        """As many bins as the rows let travel: 16 scores of 16 bytes stand for a bin."""
+        return min(n_bins, self.rows.max_bytes // 256)
 
     def folds(self, random_state: int | None) -> Question[list[Fold]]:
-        """By a hash of the row's key, so that rows have the same folds wherever they are.
-
-        Arms and outcomes are left to chance where there are many rows of each. Where not, folds
-        are dealt by arm and outcome, and fewer of them; only of rows in memory.
-        """
-        rows = self.rows
-        if isinstance(rows, ArrayRows):  # of which it is rows, not weights, that are counted
-            fewest = int(np.bincount(cells(rows), minlength=4).min())
-        else:
-            fewest = int(min(self.class_counts()))
+        """By a hash of the row's key, so that rows have the same folds wherever they are."""
+        fewest = self._fewest()
         if fewest < 2:
             raise ValueError(
-                f"each arm should have at least 2 rows of each outcome for selection='cv', got "
-                f"{fewest} in one. Use selection='bound' or selection=None."
+                f"each arm should have at least 2 rows of each outcome, got {fewest} in one. "
+                f"Collect more rows (in Python: or use selection='bound' or None in place of 'cv')."
             )
-        if fewest >= 20 * N_FOLDS:
-            steps = _hashed_folds(random_state)
-        elif isinstance(rows, ArrayRows):
-            steps = _strata_folds(rows, min(N_FOLDS, fewest), random_state)
-        else:
-            raise ValueError(
-                f"each arm should have at least {20 * N_FOLDS} rows of each outcome for "
-                f"selection='cv' of rows that are read batch by batch, got {fewest} in one. Use "
-                f"selection='bound' or None, or read them into memory."
-            )
+        if fewest < 20 * N_FOLDS:
+            return self._few_folds(fewest, random_state)
+        # Arms and outcomes are left to chance, since there are many rows of each.
+        seed, numbers = seed_of(random_state), range(N_FOLDS)
+        test = [HashedPart(N_FOLDS, (k,), seed) for k in numbers]
+        rest = [HashedPart(N_FOLDS, (*numbers[:k], *numbers[k + 1 :]), seed) for k in numbers]
         # The sums of the rows to learn from follow from those of all: no reading of their own.
-        sums: list[Any] = [[None]] * len(steps)
-        if not isinstance(rows, ArrayRows):
-            sums = yield [(rows.part(test), (class_sums,)) for _, test in steps]
-        # In memory a fold is a copy: taken when it is its turn, so that one is held at a time.
+        sums = yield from self._sums_of(test)
         return [
             Fold(
-                partial(self._part, train, None if own is None else self.sums.without(own)),
-                partial(self._part, test, own),
+                partial(self._part, rest[k], sums[k] and self.sums.without(sums[k])),
+                partial(self._part, test[k], sums[k]),
             )
-            for (train, test), (own,) in zip(steps, sums, strict=True)
+            for k in numbers
         ]
+
+    def _fewest(self) -> int:
+        """Rows of the rarest outcome of an arm; weights do not count."""
+        return int(min(self.class_counts()))
+
+    def _few_folds(self, fewest: int, random_state: int | None) -> list[Fold]:
+        raise ValueError(
+            f"each arm should have at least {20 * N_FOLDS} rows of each outcome where rows are "
+            f"read batch by batch, got {fewest} in one. Collect more rows, or read them into "
+            f"memory (in Python: or use selection='bound' or None in place of 'cv')."
+        )
+
+    def _sums_of(self, parts: Sequence[Step]) -> Question[Sequence[Any]]:
+        """Sums of some parts of the rows, all of them in one reading."""
+        sums = yield [(self.rows.part(part), (class_sums,)) for part in parts]
+        return [own for (own,) in sums]
 
     def halves(self, random_state: int | None) -> tuple[LearningRows, LearningRows]:
         """Rows to learn from, and rows kept apart, by a hash of the row's key."""
         seed = seed_of(random_state)
-        return self._part(Part(2, (0,), seed)), self._part(Part(2, (1,), seed))
+        return self._part(HashedPart(2, (0,), seed)), self._part(HashedPart(2, (1,), seed))
 
     def _part(self, step: Step, known: ClassSums | None = None) -> LearningRows:
-        return LearningRows(self.rows.part(step), known)
+        return LearningRows.of(self.rows.part(step), known)
 
     @contextmanager
     def at_most(self, n_rows: int, random_state: int | None) -> Iterator[LearningRows]:
@@ -240,7 +249,67 @@ class LearningRows:
             return
         # A seed of its own: folds of the rows that are drawn should not follow from the draw.
         with self.rows.part(Share(share, seed_of(random_state) ^ 1)).cached() as few:
-            yield LearningRows(few)
+            yield LearningRows.of(few)
+
+
+class _InMemory(LearningRows):
+    """The same of arrays: exact, without bins, and with weights."""
+
+    rows: ArrayRows
+    _made: tuple[dict[str, Any], PairObjective] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.rows.y)
+
+    def class_counts(self) -> Counts:
+        d, c, b, a = np.bincount(cells(self.rows), self.rows.weight, minlength=4).tolist()
+        return a, b, c, d
+
+    def column_range(self) -> tuple[Floats, Floats]:
+        return column_range(self.rows.X)
+
+    def squares(self) -> Floats:
+        return column_squares(self.rows.X, self.rows.weight)
+
+    def objective(
+        self, surrogate: Surrogate, weights: str | tuple[float, float], level: int = 0
+    ) -> PairObjective:
+        how = {"surrogate": surrogate, "weights": weights}
+        # Solvers in memory do not take turns, so one objective, which is dear to make, is enough.
+        if self._made is None or self._made[0] != how:
+            X, y, treated, weight = self.rows.columns
+            self._made = how, PairObjective(X, y, treatment=treated, sample_weight=weight, **how)
+        return self._made[1]
+
+    def auucs(
+        self, coefs: Sequence[Floats], ranking: RankingKind, n_bins: int = _BINS
+    ) -> Question[list[float]]:
+        yield from ()  # a question, as of rows elsewhere, though nothing has to be read
+        X, y, treated, weight = self.rows.columns
+        rows = (ScoredRows(y, scores(X, coef), treated, weight) for coef in coefs)
+        return [Levels.of_rows(own).auuc(ranking) for own in rows]
+
+    def certified(self, coef: Floats, **options: Any) -> Certificate:
+        X, y, treated, _ = self.rows.columns
+        return certify(scores(X, coef), y=y, treatment=treated, **options)
+
+    def _fewest(self) -> int:
+        return int(np.bincount(cells(self.rows), minlength=4).min())
+
+    def _few_folds(self, fewest: int, random_state: int | None) -> list[Fold]:
+        """Fewer folds, dealt by arm and outcome, where one is too rare to be left to chance."""
+        X, y, treated, _ = self.rows.columns
+        n_folds = min(N_FOLDS, fewest)
+        dealt = TrialKFold(n_folds, by="treatment-outcome", random_state=random_state)
+        return [
+            Fold(*(partial(self._part, methodcaller("take", places)) for places in both))
+            for both in dealt.split(X, y, treatment=treated)
+        ]
+
+    def _sums_of(self, parts: Sequence[Step]) -> Question[Sequence[Any]]:
+        yield from ()
+        return [None] * len(parts)  # nothing is spared: parts of arrays are copies
 
 
 class FitsRows(UpliftEstimator):
@@ -321,27 +390,8 @@ def cells(rows: ArrayRows | Batch) -> NDArray[np.intp]:
 
 
 def seed_of(random_state: int | None) -> int:
-    """Of the hash that draws parts."""
+    """The seed of the hash that draws parts of rows: the same for the same random state."""
     return int(np.random.default_rng(random_state).integers(2**62))
-
-
-def _hashed_folds(random_state: int | None) -> list[tuple[Step, Step]]:
-    """Which rows are learnt from, and which are judged by, in each fold."""
-    seed, numbers = seed_of(random_state), range(N_FOLDS)
-    return [
-        (Part(N_FOLDS, tuple(j for j in numbers if j != k), seed), Part(N_FOLDS, (k,), seed))
-        for k in numbers
-    ]
-
-
-def _strata_folds(
-    rows: ArrayRows, n_folds: int, random_state: int | None
-) -> list[tuple[Step, Step]]:
-    folds = TrialKFold(n_folds, by="treatment-outcome", random_state=random_state)
-    return [
-        (methodcaller("take", train), methodcaller("take", test))
-        for train, test in folds.split(rows.X, rows.y, treatment=rows.treated)
-    ]
 
 
 def _look(batch: Batch) -> Look:
@@ -365,15 +415,3 @@ def _look(batch: Batch) -> Look:
 
 def _largest_norm(batch: Batch, scaling: Scaling) -> Extremes:
     return Extremes(np.zeros(()), np.asarray(scaled_radius(batch.X, scaling)))
-
-
-def _sample(batch: Batch, coef: Floats, size: int) -> Sample:
-    return Sample.of(_scores(batch, coef), batch.keys, size)
-
-
-def _histogram(batch: Batch, coef: Floats, edges: Floats) -> BinnedLevels:
-    return BinnedLevels.of(batch.y, _scores(batch, coef), batch.treated, edges)
-
-
-def _scores(batch: Batch, coef: Floats) -> Floats:
-    return scores(batch.X, coef) if len(batch.y) else np.zeros(0)

@@ -125,7 +125,7 @@ class TwoModels(OverBaseModel, FitsRows):
         self._count(*models)
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
-        learn = LearningRows(rows)
+        learn = LearningRows.of(rows)
         learn.look  # noqa: B018  (checks the rows before any model reads them)
         models = self._fit_logistic(*(rows.part(arm) for arm in (_treated, _control)))
         self.treated_model_, self.control_model_ = models
@@ -291,7 +291,7 @@ class ResponseModel(OverBaseModel, FitsRows):
         self._count(self.model_)
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
-        learn = LearningRows(rows)
+        learn = LearningRows.of(rows)
         learn.look  # noqa: B018  (checks the rows before any model reads them)
         (self.model_,) = self._fit_logistic(rows)
         self._count(self.model_)
@@ -363,7 +363,8 @@ def fit_model(model: Any, X: Any, y: Floats, weight: Floats | None) -> Any:
         if not np.isin(levels, (0, 1)).all() or len(levels) < 2:
             raise ValueError(
                 f"y should have both 0 and 1 among the rows of each model to fit a classifier, got "
-                f"{', '.join(f'{v:g}' for v in levels[:4])}. Use a regressor, or collect more rows."
+                f"{', '.join(f'{v:g}' for v in levels[:4])}. Collect more rows (in Python: or use "
+                f"a regressor)."
             )
         if not hasattr(model, "predict_proba"):
             raise ValueError(

@@ -35,17 +35,17 @@ from auucmax.evaluation.metrics import auuc_inference, auuc_score
 from auucmax.evaluation.ranking import rank_rows
 
 
-class Part(NamedTuple):
-    """The rows of one arm and of the control."""
+class OneArm(NamedTuple):
+    """The rows of one arm and of the control: a trial of its own."""
 
     X: Any
     y: Floats
     treated: Bools
     weight: Floats | None
 
-    def take(self, index: NDArray[np.intp]) -> Part:
+    def take(self, index: NDArray[np.intp]) -> OneArm:
         weight = None if self.weight is None else self.weight[index]
-        return Part(_safe_indexing(self.X, index), self.y[index], self.treated[index], weight)
+        return OneArm(_safe_indexing(self.X, index), self.y[index], self.treated[index], weight)
 
     def effect(self) -> float:
         weight = np.ones(len(self.y)) if self.weight is None else self.weight
@@ -72,10 +72,10 @@ class ArmRows(NamedTuple):
             return np.ones(len(self.y))
         return np.asarray(self.weight / self.weight.mean())
 
-    def against_control(self, arm: Any) -> tuple[NDArray[np.intp], Part]:
+    def against_control(self, arm: Any) -> tuple[NDArray[np.intp], OneArm]:
         treated = np.asarray(self.labels == arm, dtype=bool)
         index = np.flatnonzero(treated | (self.labels == self.control))
-        return index, Part(self.X, self.y, treated, self.weight).take(index)
+        return index, OneArm(self.X, self.y, treated, self.weight).take(index)
 
 
 def stratified_gain(
@@ -371,7 +371,7 @@ class MultiArm(UpliftEstimator):
 
     def _scored_parts(
         self, X: Any, y: ArrayLike, treatment: ArrayLike, sample_weight: ArrayLike | None
-    ) -> Iterator[tuple[Part, Floats]]:
+    ) -> Iterator[tuple[OneArm, Floats]]:
         """For each arm its rows and those of the control, and their scores for this arm."""
         rows, scores = self._rows(X, y, treatment, sample_weight), self.predict(X)
         self._check_arms(rows)
@@ -397,7 +397,7 @@ class _Scale(NamedTuple):
     below: Floats  # u of each: share of the training rows of lower score, ties half
 
     @classmethod
-    def of(cls, part: Part, gain: float, score: Floats) -> _Scale:
+    def of(cls, part: OneArm, gain: float, score: Floats) -> _Scale:
         ranking = rank_rows(score)
         weight = np.ones(len(score)) if part.weight is None else part.weight
         sums = ranking.level_sums(weight[ranking.order])
@@ -411,13 +411,13 @@ class _Scale(NamedTuple):
         return self.effect + self.slope * (np.interp(score, self.levels, self.below) - 0.5)
 
 
-def _fitted(model: Any, part: Part, **more: Any) -> Any:
+def _fitted(model: Any, part: OneArm, **more: Any) -> Any:
     if part.weight is not None:
         more["sample_weight"] = part.weight
     return fit_rows(model, part.X, part.y, treatment=part.treated.astype(np.int8), **more)
 
 
-def _crossfitted_gain(model: Any, part: Part, rng: Generator) -> float:
+def _crossfitted_gain(model: Any, part: OneArm, rng: Generator) -> float:
     """Mean over folds of AUUC - ATE/2, of models fitted on the other folds."""
     # Learners of a 0/1 outcome need both values in each arm, in every fold.
     by = "treatment-outcome" if len(np.unique(part.y)) == 2 else "treatment"

@@ -199,7 +199,9 @@ class LinearPath:
             members = rng.permutation(np.flatnonzero(cells(rows) == code))
             held_out[members[: max(1, len(members) // _VALIDATION_PART)]] = True
         train = rows.take(np.flatnonzero(~held_out))
-        judge = self._objective(LearningRows(rows.take(np.flatnonzero(held_out))), self.surrogate)
+        judge = self._objective(
+            LearningRows.of(rows.take(np.flatnonzero(held_out))), self.surrogate
+        )
         w, n_epochs = adam_over_ball(
             lambda generator: self._batches(train, generator),
             lambda w: ask(judge.answer(w)).value,
@@ -231,7 +233,7 @@ class LinearPath:
         for index in np.array_split(order, n_batches):
             batch = rows.take(index)
             if len(np.unique(cells(batch))) == 4:
-                yield partial(_gradient, self._objective(LearningRows(batch), self.surrogate))
+                yield partial(_gradient, self._objective(LearningRows.of(batch), self.surrogate))
 
     def _candidate(self, solution: BallSolution, rate: float | None, seconds: float) -> Candidate:
         return Candidate(solution, solution.w * self.scaling.factor, rate, seconds)

@@ -61,29 +61,33 @@ class Scaling:
 
 def fit_scaling(X: NDArray[Any], kind: str, weight: Floats | None = None) -> Scaling:
     """Learn a scaling from training rows; constant columns get factor 0 where they say nothing."""
-    low, high = _unit_range(X) if kind == "unit-rows" else column_range(X)
-    squares = _column_squares(X, weight) if kind == "column-l2" else np.zeros(len(low))
-    return scaling_of(kind, low, high, squares=squares)
+    X = unit_rows(X) if kind == "unit-rows" else X
+    squares = column_squares(X, weight) if kind == "column-l2" else None
+    return scaling_of(kind, *column_range(X), squares=squares)
 
 
-def scaling_of(kind: str, low: Floats, high: Floats, *, squares: Floats) -> Scaling:
-    """From the columns' sums of squares and extremes: those of the unit rows for "unit-rows"."""
+def scaling_of(kind: str, low: Floats, high: Floats, *, squares: Floats | None) -> Scaling:
+    """The scaling of columns with these extremes and, for "column-l2", sums of squares.
+
+    For "unit-rows" they are those of rows that are divided by their norms.
+    """
     factor, shift = np.ones(len(low)), np.zeros(len(low))
     if kind == "min-max":
         largest = np.maximum(np.abs(low), np.abs(high))
         # What differs in the last digits only is constant.
         factor = _inverse(np.where(high - low > 1e-12 * largest, high - low, 0.0))
         shift = low
-    elif kind == "column-l2":
+    elif squares is not None:  # "column-l2"
         factor = _inverse(np.sqrt(squares))
     return Scaling(kind, factor, shift, _training_offset(low, high, factor))
 
 
 def _training_offset(low: Floats, high: Floats, factor: Floats) -> Floats | None:
-    """Where a column is more than 1000 ranges from 0: lower ends of all that are more than one.
+    """What to subtract from the columns, (d,), if one lies more than 1000 ranges from 0, or None.
 
-    Moving those costs no digits: their numbers lie within a factor of two. A constant column is
-    measured in ranges of the widest one, whose products it would hide.
+    Then every column that lies more than one range from 0 is moved by its lower end. That costs no
+    digits, because numbers of such a column lie within a factor of two of each other. A constant
+    column has no range: it is measured by that of the widest one, whose products it would hide.
     """
     width = factor * (high - low)
     width = np.where(width > 0, width, width.max())
@@ -103,7 +107,7 @@ def scaled_radius(X: NDArray[Any], scaling: Scaling) -> float:
 
 
 def warn_of_ranges(low: Floats, high: Floats) -> None:
-    """Where no scaling was asked for and columns need one; for the caller's ``fit``."""
+    """Warn, at the line that called ``fit``, if columns need the scaling that was declined."""
     ranges = (high - low)[high > low]
     if len(ranges) and ranges.max() > 1e4 * ranges.min():
         warnings.warn(
@@ -116,19 +120,14 @@ def warn_of_ranges(low: Floats, high: Floats) -> None:
 
 
 def _each_block(X: NDArray[Any], f: Callable[[NDArray[Any]], Any]) -> list[Any]:
-    """f of each stretch of rows, in two threads: numpy works outside the lock."""
+    """f of each block of rows, in two threads: numpy works outside the lock."""
     with ThreadPoolExecutor(2) as pool:
         starts = range(0, len(X), _BLOCK)
         return list(pool.map(lambda start: f(X[start : start + _BLOCK]), starts))
 
 
-def _unit_range(X: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Extremes of the columns of the unit rows, without a copy of them all."""
-    lows, highs = zip(*_each_block(X, lambda block: column_range(unit_rows(block))), strict=True)
-    return np.min(lows, axis=0), np.max(highs, axis=0)
-
-
-def _column_squares(X: NDArray[Any], weight: Floats | None) -> Floats:
+def column_squares(X: NDArray[Any], weight: Floats | None) -> Floats:
+    """Weighted sum of squares of each column, (d,), without a float64 copy of X."""
     squares = np.zeros(X.shape[1])
     for start in range(0, len(X), _BLOCK):
         block = X[start : start + _BLOCK].astype(np.float64, copy=False)

@@ -123,7 +123,7 @@ class ShrunkInteractions(FitsRows):
         check_whole(self.n_folds, "n_folds", 2)
         for strength in self.strengths:
             check_positive(strength, "strengths", "0.01 is usual.")
-        learn = LearningRows(rows)
+        learn = LearningRows.of(rows)
         path = shrunk_path(
             learn,
             strengths=sorted(map(float, self.strengths), reverse=True),

@@ -356,14 +356,14 @@ def score_levels(rows: Rows, model: Any, *, n_bins: int = N_BINS) -> BinnedLevel
     """
     predict = NamedPredict(model, rows.names) if hasattr(model, "predict") else model
     n_bins = check_whole(n_bins, "n_bins", 1)
-    (sample,) = rows.total(partial(_sample, predict=predict, size=16 * n_bins))
+    (sample,) = rows.total(partial(score_sample, predict=predict, size=16 * n_bins))
     if not len(sample.values):
         raise ValueError(
             "rows should hold at least one row to evaluate, got none. Check the source."
         )
     # Nothing in the proofs asks how edges were found, so these rows may choose them.
     edges = score_edges(sample.values, n_bins)
-    (levels,) = rows.total(partial(_table, predict=predict, edges=edges))
+    (levels,) = rows.total(partial(binned, predict=predict, edges=edges))
     levels.check_arms()
     return cast(BinnedLevels, levels)
 
@@ -387,9 +387,11 @@ def _scores(batch: Batch, predict: Predict) -> Floats:
     return check_column(predict(batch.X), "score", len(batch.y))
 
 
-def _sample(batch: Batch, *, predict: Predict, size: int) -> Sample:
+def score_sample(batch: Batch, *, predict: Predict, size: int) -> Sample:
+    """A summary of a batch: a random sample of the scores, to place edges by."""
     return Sample.of(_scores(batch, predict), batch.keys, size)
 
 
-def _table(batch: Batch, *, predict: Predict, edges: Floats) -> BinnedLevels:
+def binned(batch: Batch, *, predict: Predict, edges: Floats) -> BinnedLevels:
+    """A summary of a batch: its scores in bins between these edges."""
     return BinnedLevels.of(batch.y, _scores(batch, predict), batch.treated, edges)

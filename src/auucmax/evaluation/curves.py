@@ -743,10 +743,15 @@ def _clustered_moments(
         )
         for cell in cells
     ]  # (G, J) each
-    own = [
-        Moments(k, (total**2).sum(axis=0) * _correction(cell, k), 0.0, 0.0)
-        for k, total, cell in zip(counts, totals, cells, strict=True)
-    ]
+    own = []
+    for k, total, cell in zip(counts, totals, cells, strict=True):
+        powers = ((total**p).sum(axis=0) for p in (2, 3, 4))
+        moments = Moments.of_sums(units.counts[cell.arm], *powers)
+        variance = (total**2).sum(axis=0) * _correction(cell, k)
+        own.append(moments._replace(units=k, variance=variance))
+    variances = [arm.variance for arm in own]
+    if units.within_arms:  # as of rows: clusters of one row each have the interval of the rows
+        return own, variances
     # Clusters that reach into both arms are in both cells, but are no more for that.
     degrees = np.minimum(Spread.of(own).welch, units.n_clusters - 1)
     corrections = np.zeros_like(totals[0])
@@ -757,8 +762,7 @@ def _clustered_moments(
     d = np.sqrt(corrections) * (totals[0] + totals[1])
     square = (d * d).sum(axis=0)
     fourth = np.maximum((d**4).sum(axis=0) - square**2 / np.maximum(sum(counts), 1), 0.0)
-    both = Moments(degrees + 1, square, (d**3).sum(axis=0), fourth)
-    return [both], [arm.variance for arm in own]
+    return [Moments(degrees + 1, square, (d**3).sum(axis=0), fourth)], variances
 
 
 def _fewest(

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from auucmax._validation import Bools, Floats, Rows
+from auucmax._validation import Bools, Floats, ScoredRows
 from auucmax.evaluation.intervals import ArmMean, Moments, Spread
 from auucmax.evaluation.ranking import RankedRows, arm_sums
 
@@ -493,14 +493,16 @@ def p_value_of(estimate: float, error: float, degrees: float) -> float:
     return float(2 * stdtr(degrees, -abs(estimate) / error)) if degrees > 0 else float("nan")
 
 
-def with_weight(rows: Rows, clusters: Clusters | None) -> tuple[Rows, Clusters | None]:
+def with_weight(rows: ScoredRows, clusters: Clusters | None) -> tuple[ScoredRows, Clusters | None]:
     """Rows of weight 0 say nothing, and must not count as rows either."""
     if rows.weight is None or rows.weight.all():
         return rows, clusters
     return some_rows(rows, clusters, rows.weight > 0)
 
 
-def some_rows(rows: Rows, clusters: Clusters | None, kept: Bools) -> tuple[Rows, Clusters | None]:
+def some_rows(
+    rows: ScoredRows, clusters: Clusters | None, kept: Bools
+) -> tuple[ScoredRows, Clusters | None]:
     """The rows that are kept, their clusters numbered anew."""
     index = np.flatnonzero(kept)
     if clusters is not None:

@@ -52,14 +52,14 @@ class Moments(NamedTuple):
         d *= square
         second, third = square.sum(axis=0), d.sum(axis=0)
         square *= square
-        return cls._of_sums(len(d), second, third, square.sum(axis=0))
+        return cls.of_sums(len(d), second, third, square.sum(axis=0))
 
     @classmethod
     def of_powers(cls, units: int, powers: Sequence[Number]) -> Self:
         """From the sums of the terms, of their squares, third and fourth powers."""
         first, second, third, fourth = powers
         mean = first / max(units, 1)
-        return cls._of_sums(
+        return cls.of_sums(
             units,
             np.maximum(second - mean * first, 0.0),
             third - 3 * mean * second + 2 * mean**2 * first,
@@ -67,7 +67,8 @@ class Moments(NamedTuple):
         )
 
     @classmethod
-    def _of_sums(cls, units: int, second: Number, third: Number, fourth: Number) -> Self:
+    def of_sums(cls, units: int, second: Number, third: Number, fourth: Number) -> Self:
+        """From the sums of d^2, d^3 and d^4, d the distances of so many terms from their mean."""
         correction = units / (units - 1) if units > 1 else np.nan
         spare = np.maximum(fourth - second * second / max(units, 1), 0.0)
         return cls(units, second * correction, third * correction**1.5, spare)

@@ -20,6 +20,7 @@ from scipy.special import ndtri
 from auucmax._validation import (
     Bools,
     Floats,
+    ScoredRows,
     check_column,
     check_groups,
     check_level,
@@ -115,10 +116,17 @@ class Levels:
         if not kept.all():
             rows, clusters = inference.some_rows(rows, clusters, kept)
             responds = None if responds is None else responds[kept]
+        return cls.of_rows(rows, clusters, responds)
+
+    @classmethod
+    def of_rows(
+        cls, rows: ScoredRows, clusters: Clusters | None = None, responds: Bools | None = None
+    ) -> Levels:
+        """Sort rows that were checked before, each of which has some weight."""
         ranked = sorted_rows(rows)
-        of_clusters = None if clusters is None else clusters[ranked.index]
+        clusters = None if clusters is None else clusters[ranked.index]
         responds = None if responds is None else responds[ranked.index]
-        return cls(ranked, rows.score, of_clusters, responds)
+        return cls(ranked, rows.score, clusters, responds)
 
     def __repr__(self) -> str:
         return f"Levels({self.n_rows:,} rows, {len(self.scores):,} different scores)"

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from auucmax._validation import Bools, Floats, Rows, check_choice
+from auucmax._validation import Bools, Floats, ScoredRows, check_choice
 
 Indices = NDArray[np.intp]
 RankingKind = Literal["joint", "separate"]
@@ -316,7 +316,7 @@ class RankedRows:
         )
 
 
-def sorted_rows(rows: Rows) -> RankedRows:
+def sorted_rows(rows: ScoredRows) -> RankedRows:
     """All rows, sorted by their score."""
     arm_weight = rows.weight
     if rows.propensity is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from auucmax._validation import Floats, Rows, check_groups, check_rows
+from auucmax._validation import Floats, ScoredRows, check_groups, check_rows
 from auucmax.evaluation.ranking import Ranking, RankingKind
 
 
@@ -94,8 +94,8 @@ def bootstrap(
 
 
 def _resamples(
-    rows: Rows, groups: ArrayLike | None, n_draws: int, random_state: int | Generator | None
-) -> Iterator[Rows]:
+    rows: ScoredRows, groups: ArrayLike | None, n_draws: int, random_state: int | Generator | None
+) -> Iterator[ScoredRows]:
     rng = np.random.default_rng(random_state)
     units = np.arange(len(rows.y)) if groups is None else check_groups(groups, len(rows.y))
     members = np.split(np.argsort(units, kind="stable"), np.cumsum(np.bincount(units))[:-1])

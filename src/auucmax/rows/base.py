@@ -125,7 +125,7 @@ class Rows:
     ...             yield Batch(keys[:, None] * 1.0, keys % 2.0, keys < 5, keys.astype(np.uint64))
     >>> Ten().total(lambda batch: len(batch.y), lambda batch: batch.X.sum())
     [10, np.float64(45.0)]
-    >>> half = Ten().part(Part(2, (0,), seed=1)).map(lambda X: 2 * X)
+    >>> half = Ten().part(HashedPart(2, (0,), seed=1)).map(lambda X: 2 * X)
     >>> half.total(lambda batch: batch.X.sum())
     [np.float64(12.0)]
     """
@@ -164,7 +164,7 @@ class Rows:
         return _View(self, (Mapped(transform, len(names)),), names)
 
     def part(self, part: Step) -> Rows:
-        """A view of some rows: a :class:`Part` (a fold), a :class:`Share`."""
+        """A view of some rows: a :class:`HashedPart` (a fold), a :class:`Share`."""
         self.keep_order()
         return _View(self, (part,), self.names)
 
@@ -305,7 +305,7 @@ def _totals(asked: list[tuple[Rows, Sequence[Summary]]]) -> list[list[Any]]:
 
 
 @dataclass(frozen=True)
-class Part:
+class HashedPart:
     """The rows of some parts out of ``n_parts`` equally likely ones, drawn by a seeded hash."""
 
     n_parts: int

@@ -33,6 +33,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
+from auucmax._json import read
 from auucmax._validation import Floats, check_column, check_groups, check_rows, check_whole
 from auucmax.evaluation.inference import Clusters, Units, with_weight
 from auucmax.evaluation.metrics import uplift_by_decile
@@ -123,26 +124,16 @@ class Calibration:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The calibration that :meth:`to_dict` wrote; anything else is refused."""
-        names = sorted(cls.__dataclass_fields__)
-        got = sorted(map(str, values)) if isinstance(values, Mapping) else type(values).__name__
-        if got != names:
+        found: Self = read(cls, values, "a calibration")
+        rows = found.n_rows, found.n_treated, found.min_rows
+        rises = (np.diff(found.score) > 0).all() and (np.diff(found.uplift) >= 0).all()
+        if not 0 < len(found.score) == len(found.uplift) or not rises or min(rows) < 1:
             raise ValueError(
-                f"a calibration should have the entries {names}, got {got}. "
-                f"Pass what Calibration.to_dict returned."
+                f"a calibration should have as many uplifts as scores, scores that increase, "
+                f"uplifts that do not decrease, and rows; got {len(found.score)} scores and "
+                f"{len(found.uplift)} uplifts. Pass what Calibration.to_dict returned."
             )
-        score, uplift = (check_column(values[name], name) for name in ("score", "uplift"))
-        if len(score) != len(uplift) or (np.diff(score) <= 0).any() or (np.diff(uplift) < 0).any():
-            raise ValueError(
-                f"a calibration should have as many uplifts as scores, scores that increase and "
-                f"uplifts that do not decrease; got {len(score)} scores and {len(uplift)} uplifts. "
-                f"Pass what Calibration.to_dict returned."
-            )
-        (effect,) = check_column([values["average_effect"]], "average_effect")
-        n_rows, n_treated, min_rows = (
-            check_whole(values[name], name, 1) for name in ("n_rows", "n_treated", "min_rows")
-        )
-        knots = tuple(score.tolist()), tuple(uplift.tolist())
-        return cls(*knots, float(effect), n_rows, n_treated, min_rows)
+        return found
 
 
 def calibrate(
@@ -205,7 +196,8 @@ def calibrate(
         warnings.warn(
             f"calibration should have at least two bins of different scores with {least} rows of "
             f"each arm, got one bin of {n_treated} treated and {len(rows.y) - n_treated} control "
-            f"rows: everybody gets the average effect. Lower min_rows, or hold out more rows.",
+            f"rows: everybody gets the average effect. Collect more rows (in Python: or lower "
+            f"min_rows).",
             UserWarning,
             stacklevel=2,
         )

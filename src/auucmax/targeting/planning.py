@@ -27,12 +27,12 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._json import plain as plain_json
+from auucmax._json import read
 from auucmax._validation import Bools, Floats, check_column, check_shares, check_whole
 from auucmax.evaluation.curves import UpliftBand
 from auucmax.evaluation.levels import Levels
 from auucmax.targeting.policy import Selection, check_money, rounding_of
 
-LARGEST_NUMBER = 1e200  #: of a file: products of some of them are finite still
 EVERY_PERCENT = np.linspace(0, 1, 101)
 # The normal approximation is poor at smaller shares; nobody (share 0) is exact.
 SHARES = np.concatenate([[0.0], np.arange(5, 101) / 100])
@@ -331,24 +331,20 @@ class Expectation:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """What :meth:`to_dict` wrote; ValueError for anything that it cannot have written."""
-        curve: dict[str, Any] = {name: check_column(plain[name], name) for name in _CURVE}
-        ends = [value if isinstance(value, list) else [] for value in map(plain.get, _ENDS)]
-        missing = [value is None for value in ends[0]]
-        for name, values in zip(_ENDS, ends, strict=True):
-            filled = [0.0 if value is None else value for value in values]
-            curve[name] = check_column(filled, name)
-        score, above, reach = (check_column(plain[name], name) for name in _SCORES)
-        numbers, declined = {name: plain[name] for name in _SINGLE}, plain["declined"]
+        found = read(_PLAIN, plain, "an expectation")
+        missing = [[value is None for value in found[name]] for name in _ENDS]
+        curve: dict[str, Any] = {n: np.array(found.pop(n), np.float64) for n in _CURVE}
+        score, above, reach = (np.array(found.pop(name), np.float64) for name in _SCORES)
         share = curve["share"]
         right = (
-            {array.shape for array in curve.values()} == {share.shape}
-            and [value is None for value in ends[1]] == missing
+            len(share) > 1
+            and {len(array) for array in curve.values()} == {len(share)}
+            and {len(array) for array in (above, reach)} == {len(score)} != {0}
+            and missing[0] == missing[1]
             # After a share with an interval all have one; nobody treated always does.
-            and not missing[0]
-            and missing[1:] == sorted(missing[1:], reverse=True)
-            and (curve["lower"] <= curve["upper"]).all()
-            and isinstance(declined, str | None)
-            and len(score) == len(above) == len(reach)
+            and not missing[0][0]
+            and missing[0][1:] == sorted(missing[0][1:], reverse=True)
+            and not (curve["lower"] > curve["upper"]).any()
             and (np.diff(share) > 0).all()
             and (share[0], share[-1]) == (0, 1)
             and (np.diff(score) < 0).all()
@@ -356,23 +352,24 @@ class Expectation:
             and (above[0], reach[-1]) == (0, 1)
             and (above <= reach).all()
             and (reach[:-1] <= above[1:]).all()
-            and all(np.abs(a).max() <= LARGEST_NUMBER for a in (*curve.values(), score))
-            and all(type(value) in (int, float) for value in numbers.values())
-            and 0 < numbers["level"] < 1
-            and all(0 <= value <= LARGEST_NUMBER for value in numbers.values())
+            and 0 < found["level"] < 1
+            and found["step"] >= 0
+            and min(found["n_rows"], found["n_scores"]) >= 1
         )
         if not right:
             raise ValueError("an expectation should have shares, a curve and scores, got others.")
-        n_rows, n_scores = (check_whole(plain[n], n, 1) for n in ("n_rows", "n_scores"))
-        scores = ScoreQuantiles(score, above, reach, n_scores)
-        curve |= {name: np.where(missing, np.nan, curve[name]) for name in _ENDS}
-        return cls(**curve, **numbers, scores=scores, n_rows=n_rows, declined=declined)
+        scores = ScoreQuantiles(score, above, reach, found.pop("n_scores"))
+        return cls(**curve, **found, scores=scores)
 
 
 # What a file has of an expectation: its curve, its scores, and single numbers.
-_CURVE, _SCORES = ("share", "uplift", "standard_error"), ("score", "above", "reach")
-_ENDS = ("lower", "upper")
-_SINGLE = ("level", "step")
+_ENDS, _SCORES = ("lower", "upper"), ("score", "above", "reach")
+_CURVE = ("share", "uplift", "standard_error", *_ENDS)
+_PLAIN = (
+    {name: [float] for name in (*_CURVE, *_SCORES)}
+    | {name: [(float, None)] for name in _ENDS}
+    | {"level": float, "step": float, "n_rows": int, "n_scores": float, "declined": (str, None)}
+)
 _PEAKS = ("profit", "profit_lower")  # by which a share is best, and cautious
 
 

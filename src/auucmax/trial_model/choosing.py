@@ -98,7 +98,7 @@ class Targeting:
             "cost": None if self.cost is None else self.selection.cost,
             "expected": self._told(expected, self.unknown is None),
             "unknown": self.unknown,
-            "uplift": self.uplift,
+            "uplift": None if self.failed_check else self.uplift,
             "of_uplift": self.of_uplift,
             "is_own": self.is_own,
             "nobody": self.nobody,

@@ -22,7 +22,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from auucmax._json import plain, short
+from auucmax._json import plain, read, short
 from auucmax._validation import Bools, Floats, check_column
 from auucmax.data import RandomisationReport
 from auucmax.data.covariates import Covariates, encode
@@ -30,7 +30,6 @@ from auucmax.evaluation import Levels, UpliftBand
 from auucmax.evaluation.curves import largest_draws
 from auucmax.targeting.planning import (
     EVERY_PERCENT,
-    LARGEST_NUMBER,
     Expectation,
     ScoreQuantiles,
 )
@@ -206,8 +205,8 @@ class Evidence:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """What ``to_dict`` wrote; ValueError for anything that it cannot have written."""
-        expected, facts = Expectation.from_dict(values["expected"]), values["facts"]
-        _check_like(facts, _FACTS, "evidence")
+        expected = Expectation.from_dict(values["expected"])
+        facts = read(_FACTS, values["facts"], "evidence")
         rows, bins, rivals = facts["rows"], facts["deciles"]["bin"], facts["rivals"]
         curves = [facts["ratio"], *(rival["uplift"] for rival in rivals)]
         curves += [] if facts["risk"] is None else [facts["risk"]]
@@ -230,7 +229,7 @@ class Evidence:
         )
         if not right:
             raise ValueError("evidence should have numbers that belong together, got others.")
-        return cls(expected, dict(facts))
+        return cls(expected, facts)
 
 
 def evidence_of(
@@ -372,6 +371,23 @@ def failed_check(report: RandomisationReport | None) -> str | None:
         f"{report.verdict} So no gain is announced and nothing is certified: what the numbers show "
         f"may have nothing to do with the treatment."
     )
+
+
+#: Facts, and entries of a report, that tell how good a ranking is or what it brings.
+JUDGEMENTS = ("effect", "auuc", "qini", "ratio", "risk", "deciles", "rivals", "curve", "plan")
+
+
+def told(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts for machines: of rows that fail their check, judgements are under a name that says so.
+
+    >>> told({"failed_check": "no trial", "qini": 0.1, "certificate": None})
+    {'failed_check': 'no trial', 'certificate': None, 'despite_failed_check': {'qini': 0.1}}
+    """
+    if facts["failed_check"] is None:
+        return dict(facts)
+    void = {name: facts[name] for name in JUDGEMENTS if name in facts}
+    rest = {name: value for name, value in facts.items() if name not in void}
+    return rest | {"despite_failed_check": void}
 
 
 def _describe_rows(rows: Judged, lower_is_better: bool, *, binary: bool) -> dict[str, Any]:
@@ -529,50 +545,48 @@ def _ratio_multiple(band: UpliftBand) -> float:
     return float(band.multiple * max(largest / ndtri((1 + band.level) / 2), 1.0))
 
 
-# What a file may hold: a type, a list of one kind, entries by name (with ... among them: and any
-# others), or one of several. Numbers are such that sums and products of some of them are finite.
-_NUMBER, _MAYBE = (int, float), (int, float, type(None))
-_MAYBE_TEXT = (str, type(None))
+# What a file may hold, as :func:`auucmax._json.read` takes it.
+_MAYBE, _MAYBE_COUNT, _MAYBE_TEXT = (float, None), (int, None), (str, None)
 _AUUC = (
-    dict.fromkeys(("estimate", "gain"), _NUMBER)
+    dict.fromkeys(("estimate", "gain"), float)
     | dict.fromkeys(("lower", "upper", "gain_lower", "gain_upper", "p_value"), _MAYBE)
     | dict.fromkeys(("declined", "gain_declined"), _MAYBE_TEXT)
 )
 _FACTS: dict[str, Any] = {
     "failed_check": _MAYBE_TEXT,
-    "level": _NUMBER,
+    "level": float,
     "rows": {
-        "n_rows": int, "binary": bool, "groups": _MAYBE, "lower_is_better": bool,
+        "n_rows": int, "binary": bool, "groups": _MAYBE_COUNT, "lower_is_better": bool,
         **{f"{what}{arm}": kind for arm in ("treated", "control") for what, kind in (
-            ("", int), ("mean_", _NUMBER), ("events_", _MAYBE), ("groups_", _MAYBE))},
+            ("", int), ("mean_", float), ("events_", _MAYBE_COUNT), ("groups_", _MAYBE_COUNT))},
     },
-    "effect": dict.fromkeys(("estimate", "standard_error", "detectable"), _NUMBER)
+    "effect": dict.fromkeys(("estimate", "standard_error", "detectable"), float)
     | {"lower": _MAYBE, "upper": _MAYBE, "declined": _MAYBE_TEXT},
     "auuc": _AUUC,
-    "qini": _NUMBER,
-    "ratio": [(type(None), [_NUMBER])],
-    "risk": (type(None), [_NUMBER]),
+    "qini": float,
+    "ratio": [(None, [float])],
+    "risk": (None, [float]),
     "score_levels": int,
     "deciles": {
-        "bin": [int], "rows": [int], "predicted": (type(None), [_MAYBE]), "caveat": _MAYBE_TEXT,
+        "bin": [int], "rows": [int], "predicted": (None, [_MAYBE]), "caveat": _MAYBE_TEXT,
         **{name: [_MAYBE] for name in ("uplift", "standard_error", "lower", "upper")},
     },
     "drivers": {
-        "share": _NUMBER, "n_features": int, "skipped": [str],
+        "share": float, "n_features": int, "skipped": [str],
         "features": [{"name": str, "level": _MAYBE_TEXT, "correlation": _MAYBE, "top": _MAYBE,
                       "rest": _MAYBE, "difference": _MAYBE}],
-        "linear": (type(None), [{"name": str, "coefficient": _NUMBER, "weight": _NUMBER}]),
+        "linear": (None, [{"name": str, "coefficient": float, "weight": float}]),
     },
     "rivals": [{
-        "name": str, "uplift": [_NUMBER], "auuc": _AUUC, "verdict": str,
-        "difference": {"estimate": _NUMBER, "declined": _MAYBE_TEXT,
+        "name": str, "uplift": [float], "auuc": _AUUC, "verdict": str,
+        "difference": {"estimate": float, "declined": _MAYBE_TEXT,
                        **dict.fromkeys(("lower", "upper", "p_value"), _MAYBE)},
     }],
-    "certificate": (type(None), {"text": str, "gain_lower_bound": _NUMBER, ...: ...}),
-    "randomisation": (type(None), {
-        "ok": bool, "stops": bool, "verdict": str, "advice": [str], "alpha": _NUMBER,
+    "certificate": (None, {"text": str, "gain_lower_bound": float, ...: ...}),
+    "randomisation": (None, {
+        "ok": bool, "stops": bool, "verdict": str, "advice": [str], "alpha": float,
         "notes": [str],
-        "tests": [{"name": str, "arm": str, "adjusted_p_value": _NUMBER, "detail": str, ...: ...}],
+        "tests": [{"name": str, "arm": str, "adjusted_p_value": float, "detail": str, ...: ...}],
         ...: ...,
     }),
     "doubt": _MAYBE_TEXT,
@@ -592,32 +606,3 @@ def _has_ends_or_reason(values: Mapping[str, Any]) -> bool:
 
 def _all_or_none(*values: Any) -> bool:
     return len({value is None for value in values}) == 1
-
-
-def _check_like(value: Any, kind: Any, name: str) -> None:
-    """ValueError unless a value of JSON is of a kind, all through."""
-    if isinstance(kind, tuple) and isinstance(kind[-1], list | dict):
-        if value is None:
-            return
-        kind = kind[-1]
-    if isinstance(kind, dict):
-        named = set(kind) - {...}
-        right = isinstance(value, dict) and (
-            set(value) >= named if ... in kind else set(value) == named
-        )
-        if right:
-            for key in named:
-                _check_like(value[key], kind[key], key)
-    elif isinstance(kind, list):
-        right = isinstance(value, list)
-        if right:
-            for one in value:
-                _check_like(one, kind[0], name)
-    else:
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        right = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
-        if right and isinstance(value, int | float):
-            # A larger integer is no number to numpy.
-            right = abs(value) <= (2**53 if isinstance(value, int) else LARGEST_NUMBER)
-    if not right:
-        raise ValueError(f"{name[:50]} should be as a fit writes it, got something else.")

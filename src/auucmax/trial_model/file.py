@@ -29,6 +29,7 @@ import numpy as np
 from auucmax import estimators
 from auucmax._archive import ArchiveFormat, check_names
 from auucmax._files import whole_file
+from auucmax._json import read
 from auucmax._version import __version__
 from auucmax.data.seen import KEY_BYTES, SeenRows
 from auucmax.encoding import TableEncoder
@@ -193,8 +194,7 @@ def load_model(path: str | os.PathLike[str]) -> TrialModel:
 def _restored(header: Mapping[str, Any], members: dict[str, Any]) -> TrialModel:
     check_names("fields", set(header), _HEADER)
     recipe = _recipe(header["recipe"])
-    if not isinstance(header["summary"], dict):
-        raise ValueError("its summary is no list of entries")
+    read({...: ...}, header["summary"], "its summary")
     encoder = TableEncoder.from_dict(header["encoder"])
     columns = ColumnNames.from_dict(header["columns"])
     if not {column.name for column in encoder.columns_} <= set(columns.features):
@@ -218,20 +218,9 @@ def _restored(header: Mapping[str, Any], members: dict[str, Any]) -> TrialModel:
 
 def _recipe(plain: Mapping[str, Any]) -> Recipe:
     """What was saved; ValueError for anything that a fit cannot have written."""
-    recipe = Recipe(**plain)
-    kinds = {
-        "model": str,
-        "key": str,
-        "seed": int,
-        "hold_out": float,
-        "n_folds": int,
-        "n_candidates": int,
-        "max_rows": int,
-        "learn_rows": int,
-    }
+    recipe: Recipe = read(Recipe, plain, "its recipe")
     right = (
-        all(type(getattr(recipe, name)) is kind for name, kind in kinds.items())
-        and recipe.model in MODELS
+        recipe.model in MODELS
         and len(recipe.key) == 16
         and recipe.key.isascii()
         and 0 <= recipe.seed < 2**31

@@ -251,6 +251,7 @@ def fit_trial_model(
     with _collected() as messages, working_on(f"fitting {model}") as work:
         with work.part("checking the trial"):
             rows = TableRows(table, columns, recipe.key)
+            rows.sample.check_sizes(columns)
             # Copies of rows would fail the check, too, for a reason that it cannot name.
             rows.sample.check_copies(columns)
             check = _checked(rows, despite_check)
@@ -287,7 +288,7 @@ def _check_memory(table: pd.DataFrame | PiecedTable, model: str, what: str) -> N
         raise ValueError(
             f"{what} should be one of {', '.join(map(repr, IN_PIECES))} for a table that does not "
             f"fit into memory, got {model!r} and {table.name}, {table.size}. Pass fewer rows or "
-            f"columns, or allow more memory."
+            f"columns, or allow more by memory=."
         )
 
 
@@ -302,7 +303,8 @@ def _checked(rows: TableRows, despite_check: bool) -> RandomisationReport:
     """The check of the rows, which stops a fit, or warns."""
     report = rows.check()
     if report.stops and not despite_check:
-        raise FailedCheckError(report)
+        hint = "To go on all the same, without a certificate, pass despite_check=True."
+        raise FailedCheckError(" ".join([report.verdict, *report.advice, hint]), report)
     if report.failures and not report.stops:
         warnings.warn(" ".join([report.verdict, *report.advice]), stacklevel=3)
     else:
@@ -422,7 +424,7 @@ def _hold_out(
         raise ValueError(
             f"hold_out should leave at least {rows.least} rows of each arm, with each outcome if "
             f"it is 0/1, to learn from and to judge on; got {least} of one kind in "
-            f"{recipe.hold_out:g} of {len(rows.y):,} rows. Collect more, or leave hold_out out."
+            f"{recipe.hold_out:g} of {len(rows.y):,} rows. Collect more, or leave hold_out= out."
         )
     fitted, passed, others = _kept(rows, recipe, rivals, lambda keys: ~recipe.held_out(keys), work)
     judged = rows.judged(passed.score[held_out], held_out)

@@ -70,7 +70,7 @@ class TrialModel:
         """What :func:`auucmax.certify` is told of the rows that the model learnt from."""
         total = int(self.seen.total or "0", 16)
         own = self.seen.n_rows, total
-        return TrainingRecord(own, self.seen, n_candidates=self._n_compared)
+        return TrainingRecord(own, self.seen, n_candidates=self._n_compared, warning=self.warning)
 
     @property
     def _n_compared(self) -> int:
@@ -132,7 +132,7 @@ class TrialModel:
         if not self.seen.total:
             raise ValueError(
                 "the model should know the table that it was fitted on, got one that was told to "
-                "forget its rows. Fit it without forget_rows."
+                "forget its rows. Fit it without forget_rows=True."
             )
         if self.seen.key is None:
             raise ValueError(

@@ -12,7 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from auucmax._json import read
 from auucmax._validation import (
+    LARGEST,
     Bools,
     Floats,
     check_outcome,
@@ -70,17 +72,10 @@ class ColumnNames:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """What ``to_dict`` wrote; ValueError for anything that it cannot have written."""
-        if not isinstance(plain, Mapping) or set(plain) != set(cls.__dataclass_fields__):
-            raise ValueError("columns should have the entries that to_dict writes, got others.")
-        lists = ("features", "ignored", "after", "categorical", "numeric")
-        columns = cls(**{**plain, **{name: tuple(plain[name]) for name in lists}})
-        texts = [*columns.all, columns.treated, columns.control, *columns.ignored, *columns.after]
-        if not {*columns.categorical, *columns.numeric} <= set(columns.features):
-            raise ValueError("categorical and numeric should be features, got others.")
-        if not columns.features or not all(type(text) is str for text in texts):
-            raise ValueError("the names of columns should be texts, got something else.")
-        if {type(columns.lower_is_better), type(columns.drop_missing_outcomes)} != {bool}:
-            raise ValueError("what is done with outcomes should be true or false, got others.")
+        columns: Self = read(cls, plain, "columns")
+        levels = {*columns.categorical, *columns.numeric}
+        if not columns.features or not levels <= set(columns.features):
+            raise ValueError("there should be features, levels and quantities among them.")
         return columns
 
 
@@ -226,7 +221,7 @@ def _without_ids(table: pd.DataFrame | PiecedTable, names: list[str]) -> list[st
         return names
     warnings.warn(
         f"{listed(ids)} should be features, got another value in every row: taken for ids, and not "
-        f"learnt from. Name them among the features to learn from them all the same.",
+        f"learnt from. Pass features= with them to learn from them all the same.",
         UserWarning,
         stacklevel=4,
     )
@@ -311,6 +306,17 @@ class TrialRows(NamedTuple):
         kept = self.frame.iloc[rows], self.y[rows], self.treated[rows], ids, self.positions[rows]
         return TrialRows(*kept, self.left_out, self.first, self.lost, groups)
 
+    def check_sizes(self, columns: ColumnNames) -> None:
+        """ValueError for a feature whose squares float64 cannot hold."""
+        for name in columns.features:
+            column = self.frame[name]
+            if column.dtype.kind == "f" and (size := float(column.abs().max())) > LARGEST:
+                raise ValueError(
+                    f"column {name!r} should hold numbers of at most {LARGEST:g} in size, got "
+                    f"{size:g}: squares of it cannot be computed with. Clip them, use another "
+                    f"unit, or pass ignore={[name]}."
+                )
+
     def check_copies(self, columns: ColumnNames, *, all_columns: bool = False) -> None:
         """ValueError if rows repeat each other and treatment goes with them, far beyond chance.
 
@@ -364,17 +370,21 @@ def check_rows(
 ) -> RandomisationReport:
     """:func:`check_randomisation` of all columns that were known before treatment.
 
-    Those that no model learns from are tested, too. ``treated``: of all rows of the table, where
-    ``rows`` are a sample of them. Others as there.
+    Those that no model learns from are tested, too, and so are ids and groups that are numbers or
+    dates. ``treated``: of all rows of the table, where ``rows`` are a sample of them. Others as
+    there.
     """
     treated = rows.treated if treated is None else treated
     kept, labels = (int((~treated).sum()), int(treated.sum())), (columns.control, columns.treated)
     lost = {arm: (n, n + m) for arm, n, m in zip(labels, rows.lost, kept, strict=True)}
     ignored = [name for name in columns.ignored if name in rows.frame.columns]
+    own = dict.fromkeys(name for name in (columns.id, columns.groups) if name is not None)
+    names = [name for name in own if kind_of(rows.frame[name]) in ("number", "date")]
     return check_randomisation(
-        rows.trial(columns, [*columns.features, *ignored]),
+        rows.trial(columns, [*columns.features, *ignored, *names]),
         missing_outcomes=lost,
         ignore=ignored,
+        names=names,
         after=columns.after,
         **options,
     )

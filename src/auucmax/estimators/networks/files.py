@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._archive import ArchiveFormat, check_names
+from auucmax._json import read
 from auucmax.data.seen import SeenRows, TrainingRecord
 from auucmax.estimators.networks.models import GANITE, CFRNet, TARNet, check_parameters, keep
 from auucmax.estimators.networks.network import Network, Scales
@@ -19,8 +19,9 @@ Model = TARNet | CFRNet | GANITE
 FORMAT = ArchiveFormat("auucmax network", 3, "file of save_network")
 _CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (TARNet, CFRNet, GANITE)}
 _FIELDS = {
-    "class", "parameters", "normalise", "n_features", "feature_names", "binary", "y_mean",
-    "y_scale", "n_parameters", "n_epochs", "trained_on",
+    "class": str, "parameters": {...: ...}, "normalise": bool, "n_features": int,
+    "feature_names": (None, [str]), "binary": bool, "y_mean": float, "y_scale": float,
+    "n_parameters": int, "n_epochs": int, "trained_on": {...: ...},
 }  # fmt: skip
 _DTYPES = {  # by what the name begins with
     "shift": (np.float32, np.float64),
@@ -139,31 +140,33 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _restored(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
-    check_names("fields", set(header), _FIELDS)
+    header = read(_FIELDS, header, "its header")
     for name, array in arrays.items():
         if array.dtype not in _DTYPES.get(name.split(".")[0], ()):
             raise ValueError(f"there is no place for {name[:50]}, numbers of {array.dtype}")
     model = _unfitted(header["class"], header["parameters"])
-    d = _whole(header["n_features"])
+    d = header["n_features"]
     weights = {name: arrays.pop(f"weights.{name}.npy") for name in model._shapes(d)}
     if {name: array.shape for name, array in weights.items()} != model._shapes(d):
         raise ValueError(f"the weights are not those of {header['class']} on {d} features")
-    normalise = _truth(header["normalise"])
+    normalise = header["normalise"]
     if normalise and not isinstance(model, CFRNet):
         raise ValueError(f"{header['class']} does not normalise")
     network = Network(weights, _scales(header, arrays, d), normalise)
-    n_epochs, seen = _whole(header["n_epochs"]), SeenRows.from_dict(header["trained_on"], {})
+    n_epochs, seen = header["n_epochs"], SeenRows.from_dict(header["trained_on"], {})
     if seen.total or seen.mark:
         raise ValueError("the rows that were seen should be forgotten")
     keep(model, network, _history(model, arrays, n_epochs))
     if arrays:
         raise ValueError(f"there are unknown arrays: {', '.join(sorted(arrays))}")
-    if _whole(header["n_parameters"]) != model.n_parameters_:
+    if header["n_parameters"] != model.n_parameters_:
         raise ValueError(f"n_parameters is not {model.n_parameters_}, which the arrays have")
     model.n_features_in_ = d
     model.training_record_ = TrainingRecord((seen.n_rows, 0), seen)
-    if header["feature_names"] is not None:
-        model.feature_names_in_ = _feature_names(header["feature_names"], d)
+    if (names := header["feature_names"]) is not None:
+        if len(names) != d or len(set(names)) != d:
+            raise ValueError(f"there are {len(set(names))} different names of {d} features")
+        model.feature_names_in_ = np.array(names, dtype=object)
     return model
 
 
@@ -181,10 +184,8 @@ def _scales(header: dict[str, Any], arrays: dict[str, NDArray[Any]], d: int) -> 
     shift, factor = arrays.pop("shift.npy"), arrays.pop("factor.npy")
     if shift.shape != (d,) or factor.shape != (d,) or (factor < 0).any():
         raise ValueError(f"the scales are not those of {d} features")
-    binary, y_mean, y_scale = _truth(header["binary"]), header["y_mean"], header["y_scale"]
-    if type(y_mean) is not float or not math.isfinite(y_mean):
-        raise ValueError(f"y_mean is {y_mean!r}")
-    if type(y_scale) is not float or not 0 < y_scale < math.inf:
+    binary, y_mean, y_scale = header["binary"], header["y_mean"], header["y_scale"]
+    if y_scale <= 0:
         raise ValueError(f"y_scale is {y_scale!r}")
     if binary and (y_mean, y_scale) != (0.0, 1.0):
         raise ValueError("outcomes of 0 and 1 have no other scale")
@@ -204,23 +205,3 @@ def _history(
         if losses.ndim != 1 or len(losses) not in lengths:
             raise ValueError(f"the losses of {stage} have shape {losses.shape}")
     return history
-
-
-def _feature_names(names: Any, d: int) -> NDArray[Any]:
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError("the names of features are not a list of strings")
-    if len(names) != d or len(set(names)) != d:
-        raise ValueError(f"there are {len(set(names))} different names of {d} features")
-    return np.array(names, dtype=object)
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"a count is {value!r}")
-    return value
-
-
-def _truth(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"a field that is true or false is {value!r}")
-    return value
