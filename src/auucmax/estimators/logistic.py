@@ -97,7 +97,8 @@ class Made:
 
 def design_of(rows: Rows, hinges: bool) -> Question[Design]:
     """Hinges by a sample of the rows, the same wherever they are; then means and deviations."""
-    ((sample,),) = yield [(rows, (_row_sample,))]
+    size = max(1_000, rows.max_bytes // (8 * max(len(rows.names), 1)))
+    ((sample,),) = yield [(rows, (partial(_row_sample, size=min(size, _SAMPLE)),))]
     X = np.asarray(sample.values, dtype=np.float64)
     fill = medians(X)
     X = filled(X, fill)
@@ -130,8 +131,7 @@ def medians(X: Floats) -> Floats:
     return found
 
 
-def _row_sample(batch: Batch) -> Sample:
-    size = min(_SAMPLE, max(1_000, 2**25 // (8 * max(batch.X.shape[1], 1))))
+def _row_sample(batch: Batch, size: int) -> Sample:
     return Sample.of(np.asarray(batch.X), batch.keys, size)
 
 

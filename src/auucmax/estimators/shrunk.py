@@ -56,9 +56,11 @@ class ShrunkInteractions(FitsRows):
         score(x) = sum_k weight_k (P_k(y = 1 | x, treated) - P_k(y = 1 | x, control))
 
     See :mod:`auucmax.estimators.shrunk`. It takes a trial in memory, in files
-    (:func:`auucmax.rows.stream_table`) or on Spark, and gives the same model to 1e-6 wherever rows
-    are, if they have the same keys there: folds are dealt by a hash of these (on Spark a key is the
-    partition and the place in it, unless rows bring their own). The outcome must be 0/1. In arrays
+    (:func:`auucmax.rows.stream_table`) or on Spark (:class:`auucmax.spark.rows.SparkRows`). The
+    model of one strength is the same to 1e-6 wherever rows are; so is that of all strengths where
+    rows have the same keys, for folds are dealt by a hash of these: in memory and in files a key is
+    the number of a row, on Spark the partition and the place in it. (Hinges are placed by a sample
+    of the rows, which is smaller on Spark if rows are many.) The outcome must be 0/1. In arrays
     features may be missing (NaN): the median stands for them.
 
     Parameters
