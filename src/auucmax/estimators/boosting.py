@@ -5,7 +5,7 @@
 Each tree is the one that LightGBM grows in the same bins: the leaf with the largest gain is split,
 gains and values are those of a Newton step, a side of a split must have rows enough, as its Hessian
 tells their number, and a column without gain in a leaf is not tried below it. It is not LightGBM
-because trees of four to six leaves take half of its time here (``python -m benchmarks growing``):
+because trees of four to six leaves take half of its time here (``python -m benchmarks ensemble``):
 rows of all folds share their bins, rows that are not learnt from are scored on the way, and sums
 are of whole numbers, which no order changes.
 """
