@@ -26,7 +26,17 @@ from typing import Any
 
 from benchmarks.harness import run_cases, table_of
 
-NAMES = ("metrics", "fit", "scoring", "certify", "baselines", "scale", "house", "commands")
+NAMES = (
+    "metrics",
+    "fit",
+    "ensemble",
+    "scoring",
+    "certify",
+    "baselines",
+    "scale",
+    "house",
+    "commands",
+)
 PACKAGES = (
     "auucmax",
     "numpy",

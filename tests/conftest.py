@@ -81,7 +81,6 @@ GATE = (
     "tests/trial_model/test_file.py::test_round_trip_of_other_ways_to_fit",
     "tests/trial_model/test_fitting.py::test_a_rival_has_the_numbers_of_its_own_fit[0.4]",
     "tests/trial_model/test_fitting.py::test_names_of_columns_are_made_texts",
-    "tests/trial_model/test_fitting.py::test_within_some_minutes_trees_learn_from_a_part",
     "tests/cli/test_demo.py::test_json_has_the_numbers",
     "tests/cli/test_screen.py::test_report_and_target_wait_only_for_what_they_use",
     "tests/cli/test_failures.py::test_a_reader_who_goes_away_is_no_failed_check",

@@ -34,6 +34,7 @@ ELSEWHERE = {
     "bounds/kernels": "with its callers, against bounds/reference.py",
     "bounds/reference": "it is the slow twin that tests compare with",
     "data/hashing_kernel": "with data/hashing.py, whose twin it is",
+    "estimators/boosting_kernel": "with estimators/boosting.py, whose twin it is",
     "estimators/trees_kernel": "with estimators/trees.py, whose twin it is",
     "evaluation/reference": "it is the slow twin that tests compare with",
     "pairs/kernels": "with pairs/passes.py, against pairs/kernels_numpy.py",

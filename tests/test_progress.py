@@ -1,40 +1,86 @@
-"""Bars: only on a terminal, only of work that takes long, none of inner work."""
+"""Progress on a terminal, which is a real one, and without."""
 
-import io
+import os
+import pty
+import re
+import subprocess
 import sys
 import threading
-import time
 
-from auucmax import _progress
+import pytest
+
+from auucmax import _progress, make_trial
 from auucmax._progress import is_quiet, quiet, track
 
+PARTS = """
+import time
+from auucmax import _progress
+_progress.PATIENCE = 0.0
+with _progress.working_on("fitting") as work:
+    with work.part("checking"):
+        time.sleep(0.6)
+    work.expect(3)
+    for k in range(3):
+        with work.part(f"fold {k + 1}", 1):
+            list(_progress.track(range(3), 3, "inner"))
+            time.sleep(0.9)
+"""
+LONG = """
+from auucmax import _progress
+clock = iter(range(0, 10_000, 20))
+_progress.time.perf_counter = lambda: next(clock)
+with _progress.speaking(), _progress.working_on("fitting auto") as work:
+    work.expect(10)
+    for k in range(10):
+        with work.part("fold", 1):
+            pass
+"""
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
+
+def on_a_terminal(*command):
+    """What a command writes to standard error, if that is a terminal; its exit code, its output."""
+    own, its = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=its, stdin=its, env=environment
+    )
+    os.close(its)
+    shown = b""
+    while True:
+        try:
+            some = os.read(own, 65_536)
+        except OSError:  # the other end is closed
+            break
+        if not some:
+            break
+        shown += some
+    os.close(own)
+    output, _ = process.communicate()
+    return shown.decode(), process.returncode, output.decode()
 
 
-def slowly(items):
-    """A bar is drawn ten times a second."""
-    for item in items:
-        yield item
-        time.sleep(0.15)
+def plain(shown):
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
 
 
-def test_items_come_as_they_are_whether_there_is_a_bar_or_not(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", screen := Terminal())
-    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
-    with quiet():
-        assert list(track(iter("abc"), 3, "reading")) == ["a", "b", "c"]
-    assert screen.getvalue() == ""
-    assert list(track(slowly("abc"), 3, "reading [red]x")) == ["a", "b", "c"]
-    assert "[red]x" in screen.getvalue()  # a name is no markup
+def test_one_bar_for_all_parts_with_the_time_that_is_left():
+    shown, code, _ = on_a_terminal(sys.executable, "-c", PARTS)
+    text = plain(shown)
+    assert code == 0, text
+    assert "fitting: checking" in text
+    assert "fitting: fold 3" in text
+    assert re.search(r"fold 2 .*about [12] seconds? left", text)
+    assert "inner" not in text  # no bar within the bar
+    assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1  # the cursor is there again
 
 
-def test_quick_work_shows_no_bar(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", screen := Terminal())
-    list(track(range(3), 3, "counting"))
-    assert "counting" not in screen.getvalue()
+def test_nothing_without_a_terminal_but_a_line_of_what_takes_long():
+    for code, expected in ((PARTS, ""), (LONG, "fitting auto takes about 3 minutes.\n")):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", expected)
+    silent = LONG.replace("_progress.speaking(), ", "")
+    done = subprocess.run([sys.executable, "-c", silent], capture_output=True, text=True)
+    assert done.stderr == ""
 
 
 def test_no_terminal_no_bar(capsys, monkeypatch):
@@ -53,3 +99,24 @@ def test_quiet_blocks_are_counted_over_threads():
         thread.join()
         assert seen == [True]
     assert not is_quiet()
+
+
+@pytest.mark.gate
+def test_a_fit_shows_its_parts_up_to_the_model_that_is_kept(tmp_path):
+    trial = make_trial(20_000, n_features=10, random_state=0)
+    trial.X.assign(mail=trial.treatment, visit=trial.y).to_parquet(tmp_path / "trial.parquet")
+    command = [sys.executable, "-m", "auucmax", "fit", str(tmp_path / "trial.parquet")]
+    shown, code, output = on_a_terminal(
+        *command, "-t", "mail", "-y", "visit", "-o", str(tmp_path / "m")
+    )
+    text = plain(shown)
+    assert code == 0, text
+    for part in (
+        "certificate, part 1 of 4",
+        "fold 1 of 5",
+        "fold 5 of 5",
+        "the model that is kept",
+    ):
+        assert f"fitting auto: {part}" in text
+    assert re.search(r"fold 3 of 5 .*about \d+ seconds? left", text)
+    assert "fitting auto" not in output

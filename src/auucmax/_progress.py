@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, after two seconds; otherwise nothing."""
+"""Progress of long work: a bar on a terminal, after two seconds; a line elsewhere, if asked for."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from auucmax._messages import visible
 
 Item = TypeVar("Item")
 
 PATIENCE = 2.0  #: seconds without a bar
+LONG = 30.0  #: seconds of work from which on a line tells how long it takes
 
 
 def track(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
@@ -39,8 +40,124 @@ def track(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
             progress.update(task, advance=1, visible=late)
 
 
+class Work:
+    """Work of several parts: what is being done, how much of it, and how long the rest takes.
+
+    The sizes of parts are in any unit that goes with their time.
+    """
+
+    def __init__(self, label: str) -> None:
+        self.label, self.now = label, label
+        self.total, self.done = 0.0, 0.0
+        self.ends: float | None = None  # when all is done, by the clock
+        self._times: list[tuple[float, float]] = []  # of what was done, by the clock
+
+    def expect(self, total: float) -> None:
+        """How large all parts are together; what was before does not count."""
+        self.total, self._times = total, [(0.0, time.perf_counter())]
+
+    @contextmanager
+    def part(self, what: str, size: float = 0.0) -> Iterator[None]:
+        """Do one of the parts."""
+        self.now = f"{self.label}: {what}"
+        yield
+        self.done += size
+        if not size or not self._times:
+            return
+        self._times.append((self.done, now := time.perf_counter()))
+        # The first part may have waited for libraries: it is left out as soon as there are others.
+        done, then = self._times[len(self._times) > 2]
+        self.ends = now + (now - then) / (self.done - done) * (self.total - self.done)
+        whole = self.ends - self._times[0][1]
+        if len(self._times) == 3 and whole > LONG:
+            _say(f"{self.label} takes {about(whole)}.")
+
+    @property
+    def left(self) -> str:
+        """How long the rest takes, in words."""
+        return "" if self.ends is None else f"{about(self.ends - time.perf_counter())} left"
+
+
+@contextmanager
+def working_on(label: str) -> Iterator[Work]:
+    """One bar for work of several parts, with the time that is left; no bars of the parts.
+
+    >>> with working_on("counting") as work:
+    ...     work.expect(2)
+    ...     with work.part("first", 1):
+    ...         pass
+    >>> work.done / work.total
+    0.5
+    """
+    work = Work(label)
+    if is_quiet() or not sys.stderr.isatty():
+        yield work
+        return
+    from rich import progress as bars
+    from rich.console import Console
+    from rich.text import Text
+
+    class Told(bars.ProgressColumn):
+        """The words of the work, as they are when the bar is drawn."""
+
+        max_refresh = 0.5
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+        def render(self, task: Any) -> Text:
+            return Text(visible(getattr(work, self.name)))
+
+    class Drawn(bars.BarColumn):
+        def render(self, task: Any) -> Any:
+            task.total, task.completed = work.total or None, work.done
+            return super().render(task)
+
+    columns = bars.SpinnerColumn(), Told("now"), Drawn(), Told("left")
+    shown = bars.Progress(*columns, console=Console(stderr=True), transient=True)
+    task = shown.add_task("", total=None, visible=False)
+    late = threading.Timer(PATIENCE, lambda: shown.update(task, visible=True))
+    late.daemon = True
+    late.start()
+    try:
+        with shown, quiet():
+            yield work
+    finally:
+        late.cancel()
+
+
+def about(seconds: float) -> str:
+    """A length of time, in words.
+
+    >>> about(0.4), about(44), about(100), about(5000), about(86000)
+    ('about 1 second', 'about 45 seconds', 'about 2 minutes', 'about 83 minutes', 'about 24 hours')
+    """
+    for unit, size, most in (("hour", 3600, 7200), ("minute", 60, 90)):
+        if seconds >= most:
+            return f"about {seconds / size:.0f} {unit}s"
+    seconds = max(round(seconds), 1) if seconds < 20 else 5 * round(seconds / 5)
+    return f"about {seconds} second{'s' if seconds > 1 else ''}"
+
+
 _quiet_lock = threading.Lock()
 _quiet = {"blocks": 0}  # of the whole process: its threads share one terminal
+_speaking = {"blocks": 0}
+
+
+@contextmanager
+def speaking() -> Iterator[None]:
+    """Where there is no terminal, work that takes long says so in a line on standard error."""
+    _speaking["blocks"] += 1
+    try:
+        yield
+    finally:
+        _speaking["blocks"] -= 1
+
+
+def _say(text: str) -> None:
+    if _speaking["blocks"] and not is_quiet() and not sys.stderr.isatty():
+        print(visible(text), file=sys.stderr, flush=True)
 
 
 @contextmanager

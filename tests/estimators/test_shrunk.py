@@ -2,22 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit
 from tests.batches_in_memory import ListedRows
 
 from auucmax import make_trial
 from auucmax.estimators import ShrunkInteractions
-from auucmax.estimators.shrunk import (
-    MAIN_STRENGTH,
-    Design,
-    LogLosses,
-    expanded,
-    log_losses_slow,
-)
-from auucmax.rows import Batch
+from auucmax.estimators.logistic import expanded
+from auucmax.estimators.shrunk import MAIN_STRENGTH
 
 
 @pytest.fixture(scope="module")
@@ -28,46 +20,6 @@ def trial():
 def fitted(trial, **settings):
     model = ShrunkInteractions(random_state=0, **settings)
     return model.fit(trial.X, trial.y, treatment=trial.treatment)
-
-
-@given(
-    seed=st.integers(0, 1000),
-    n=st.integers(1, 30),
-    k=st.integers(1, 3),
-    inside=st.booleans(),
-    weighted=st.booleans(),
-)
-@settings(deadline=None, max_examples=30)
-def test_losses_and_gradients_agree_with_their_twin(seed, n, k, inside, weighted):
-    rng = np.random.default_rng(seed)
-    X = rng.integers(-2, 3, size=(n, 2)).astype(float)
-    design = Design(
-        np.array([1], dtype=np.int64), np.array([0.5]), rng.normal(size=3), rng.random(3)
-    )
-    weight = rng.integers(0, 3, size=n).astype(float) if weighted else None
-    keys = np.arange(n, dtype=np.uint64)
-    batch = Batch(X, rng.integers(2, size=n) * 1.0, rng.random(n) < 0.5, keys, weight)
-    folds = np.asarray(rng.integers(-1, 3, size=k))
-    points = rng.normal(size=(k, 8))
-    losses = LogLosses(design, 0.3, lambda b: (b.keys % 3).astype(np.int64), points, folds, inside)
-    np.testing.assert_allclose(losses(batch), log_losses_slow(losses, batch), atol=1e-9)
-
-
-def test_curvature_is_that_of_the_gradient():
-    rng = np.random.default_rng(0)
-    X, keys = rng.normal(size=(50, 2)), np.arange(50, dtype=np.uint64)
-    batch = Batch(X, rng.integers(2, size=50) * 1.0, rng.random(50) < 0.5, keys)
-    design = Design(np.zeros(0, np.int64), np.zeros(0), np.zeros(2), np.ones(2))
-
-    def at(point):
-        return LogLosses(design, 0.4, lambda b: np.zeros(0), point[None], np.array([-1]))
-
-    point = rng.normal(size=6)
-    a, b, c = at(point).curvature(batch)
-    hessian = np.block([[a, b], [b, c]])
-    steps = 1e-5 * np.eye(6)
-    slopes = [(at(point + s)(batch) - at(point - s)(batch))[0, 2:] / 2e-5 for s in steps]
-    np.testing.assert_allclose(hessian, slopes, atol=1e-6)
 
 
 def test_each_strength_is_the_minimiser_that_scipy_finds(trial):
@@ -141,9 +93,21 @@ def test_few_rows_of_an_outcome(trial):
     rare[trial.treatment == 0] = y[trial.treatment == 0]
     with pytest.raises(ValueError, match="at least 2 rows of each outcome"):
         ShrunkInteractions().fit(trial.X, rare, treatment=trial.treatment)
-    rows = ListedRows(trial.X, y, trial.treatment)
-    with pytest.raises(ValueError, match="read batch by batch"):
-        ShrunkInteractions().fit(rows)
+    rows = ListedRows(trial.X, y, trial.treatment, edges=(100, 3_000))
+    streamed = ShrunkInteractions(random_state=0).fit(rows)
+    np.testing.assert_allclose(streamed.predict(trial.X), model.predict(trial.X), atol=1e-6)
+
+
+def test_the_median_stands_for_missing_values(trial):
+    X = trial.X.to_numpy(np.float64).copy()
+    X[::7, 1] = np.nan
+    filled = np.where(np.isnan(X), np.nanmedian(X, axis=0), X)
+    models = [
+        ShrunkInteractions(random_state=0).fit(own, trial.y, treatment=trial.treatment)
+        for own in (X, filled)
+    ]
+    np.testing.assert_allclose(models[0].predict(X), models[1].predict(filled), atol=1e-9)
+    assert models[0].fill_[1] == np.nanmedian(X[:, 1])
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from auucmax.trial_model import (
     target,
     with_rivals,
 )
-from auucmax.trial_model.crossfit import Recipe, TableRows, cross_fit
+from auucmax.trial_model.crossfit import TableRows, cross_fit
 from auucmax.trial_model.fitting import makers
 
 
@@ -205,28 +205,21 @@ def test_auto_is_the_default_and_is_compared_with_what_people_use(table):
         model = fit_trial_model(table, **NAMES, id="person")
     assert model.recipe.model == "auto"
     assert [rival["name"] for rival in model.evidence["rivals"]] == ["response", "tm", "auucmax"]
-    assert model.summary["about"].startswith("Mean of the ranks")
+    assert model.summary["about"].startswith("Mean of the ranks of a logistic model")
     assert model.summary["tree_rows"] == (table["arm"] != "phone").sum()
     assert model.evidence["certificate"] is not None
 
 
-def test_within_some_minutes_trees_learn_from_a_part(table, monkeypatch):
-    monkeypatch.setattr("auucmax.trial_model.fitting.LEAST_TREE_ROWS", 500)
-    monkeypatch.setattr("auucmax.trial_model.fitting._PILOT_ROWS", 600)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # few rows
-        short = fit(table, model="boosted", minutes=1e-3)
-        long = fit(table, model="boosted", minutes=60)
-    assert short.recipe.max_rows == short.summary["tree_rows"] == 500
-    assert long.recipe.max_rows == 0
-    assert long.summary["tree_rows"] == (table["arm"] != "phone").sum()
-    with pytest.raises(ValueError, match="minutes should be"):
-        fit(table, minutes=-1)
-
-
-def test_passes_of_a_recipe():
-    assert Recipe("tm", "k", 0, 0.0, 5).passes == pytest.approx(4 + (0.2 + 0.4 + 0.6) + 1)
-    assert Recipe("tm", "k", 0, 0.3, 1).passes == 1
+def test_rivals_of_a_hold_out_are_paired_on_its_rows(table):
+    model = fit(table, model="cvt", hold_out=0.3)
+    (rival,) = model.evidence["rivals"]
+    assert rival["name"] == "tm"
+    other = fit(table, model="tm", hold_out=0.3)
+    assert rival["auuc"]["estimate"] == pytest.approx(other.evidence["auuc"]["estimate"])
+    expected = model.evidence["auuc"]["estimate"] - rival["auuc"]["estimate"]
+    assert rival["difference"]["estimate"] == pytest.approx(expected)
+    again = with_rivals(model, table, ["tm"])
+    assert again["rivals"][0]["difference"] == rival["difference"]
 
 
 def test_outcomes_that_are_not_binary(table):

@@ -11,19 +11,18 @@ from auucmax._files import check_target
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.fit import ModelName
 from auucmax.cli.options import AsJson
-from auucmax.cli.output import between, print_json, tell, working
+from auucmax.cli.output import between, print_json, tell
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from auucmax.trial_model.choosing import Targeting
 
 SHARE = 0.3
-NOTE = (
-    "AUUC: visits gained per customer, averaged over all shares that one could e-mail. Every "
-    "customer was ranked by models that had not seen them. response: ranks by the chance of a "
-    "visit. tm: a logistic model of each arm. auucmax: the linear model of AUUC maximisation."
-)
+#: What the rivals are, for somebody who has never heard of them.
+_KINDS = {
+    "response": "ranking by the chance of a visit",
+    "tm": "two logistic models, one an arm",
+    "auucmax": "the linear model of AUUC maximisation",
+}
 
 
 @tells_failures
@@ -42,6 +41,7 @@ def demo(
     from rich.console import Console
 
     from auucmax import load_hillstrom
+    from auucmax._progress import speaking
     from auucmax.report import summarise_model, write_report
     from auucmax.trial_model import fit_trial_model, target
 
@@ -50,42 +50,34 @@ def demo(
     trial = load_hillstrom(encoding="raw")
     console.print(str(trial), highlight=False)
     table = trial.X.assign(mail=trial.treatment != trial.control, visit=trial.y)
-    with working(f"fitting {model}, some half a minute", table):
+    with speaking():
         fitted = fit_trial_model(table, treatment="mail", outcome="visit", model=model)
-        found = target(fitted, table, share=SHARE)
-        write_report(summarise_model(fitted, share=SHARE), output)
+    found = target(fitted, table, share=SHARE)
+    write_report(summarise_model(fitted, share=SHARE), output)
     facts = fitted.evidence.facts
     if as_json:
         told = {"trial": trial.summary().to_dict(), "model": fitted.summary, "evidence": facts,
-                "target": found.to_dict(), "note": NOTE, "file": str(output)}  # fmt: skip
+                "target": found.to_dict(), "file": str(output)}  # fmt: skip
         print_json(told)
         return
-    console.print(f"\n{facts['randomisation']['verdict']}\n", highlight=False)
-    console.print(_table(model, facts))
-    console.print(NOTE, highlight=False)
-    console.print(f"\n{facts['certificate']['text']}", highlight=False)
-    console.print(f"\n{_advice(found, facts)}", highlight=False)
+    lines = [facts["randomisation"]["verdict"], _ranking(facts), _advice(found, facts)]
+    for line in (*lines, *_rivals(model, facts)):
+        console.print(f"\n{line}", highlight=False)
     tell("", f"The page with all of it, and a slider for the share: {output}")
 
 
-def _table(model: str, facts: dict[str, Any]) -> Table:
-    """The ranking, and its rivals with paired differences."""
-    from rich.table import Table
-
-    auuc = facts["auuc"]
-    table = Table(title=f"{facts['rows']['n_rows']:,} customers, ranked by models")
-    for column in ("ranking", "AUUC", f"{model} ranks better by", ""):
-        table.add_column(column, justify="left" if column in ("ranking", "") else "right")
-    table.add_row(model, between(auuc, "estimate", "lower", "upper", 4), "", "")
-    for rival in facts["rivals"]:
-        difference = between(rival["difference"], "estimate", "lower", "upper", 4, sign=True)
-        told = {"worse": "told apart", "better": f"{rival['name']} is better"}
-        words = told.get(rival["verdict"], rival["verdict"])
-        table.add_row(rival["name"], f"{rival['auuc']['estimate']:.4f}", difference, words)
+def _ranking(facts: dict[str, Any]) -> str:
+    """What the ranking is worth, and what of that is certain."""
+    auuc, sure = facts["auuc"], facts["certificate"]
     gain = between(auuc, "gain", "gain_lower", "gain_upper", 4, sign=True)
-    words = "told apart" if (auuc["gain_lower"] or 0) > 0 else "not told apart"
-    table.add_row("random order", f"{auuc['estimate'] - auuc['gain']:.4f}", gain, words)
-    return table
+    low, high = (f"{share:.0%}" for share in sure["learnt"])
+    return (
+        f"Customers ranked by how much an e-mail brings: {gain} visits a customer more than in a "
+        f"random order, averaged over all shares that one could e-mail. Every customer was ranked "
+        f"by a model that had not seen them. Certified, with probability {1 - sure['delta']:g}: "
+        f"models that learnt from only {low} to {high} of the customers gain at least "
+        f"{sure['gain_lower_bound']:+.4f} on average."
+    )
 
 
 def _advice(found: Targeting, facts: dict[str, Any]) -> str:
@@ -97,3 +89,31 @@ def _advice(found: Targeting, facts: dict[str, Any]) -> str:
         f"{row.gain_upper:,.0f}); as many drawn at random would give "
         f"{facts['effect']['estimate'] * row.n_treated:,.0f}."
     )
+
+
+def _rivals(model: str, facts: dict[str, Any]) -> list[str]:
+    """Whether other rankings of the same customers can be told from this one; a line, or none.
+
+    >>> apart = {"estimate": -0.0003, "lower": -0.0018, "upper": 0.0011}
+    >>> rival = {"name": "tm", "difference": apart, "verdict": "not told apart"}
+    >>> print(*_rivals("auto", {"rivals": [rival]}))
+    On the same customers, auto cannot be told from two logistic models, one an arm (tm): a
+    difference of -0.0003 (-0.0018 to +0.0011).
+    """
+    words = {"worse": "gains more than", "better": "gains less than"}
+    told = []
+    for verdict in ("worse", "not told apart", "better"):
+        alike = [rival for rival in facts["rivals"] if rival["verdict"] == verdict]
+        names = [f"{_KINDS.get(rival['name'], 'another')} ({rival['name']})" for rival in alike]
+        sizes = [
+            between(r["difference"], "estimate", "lower", "upper", 4, sign=True) for r in alike
+        ]
+        if alike:
+            what = words.get(verdict, "cannot be told from")
+            differences = "a difference" if len(alike) == 1 else "differences"
+            told.append(f"{what} {_both(names)}: {differences} of {_both(sizes)}")
+    return [f"On the same customers, {model} {'; it '.join(told)}."] if told else []
+
+
+def _both(texts: list[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"

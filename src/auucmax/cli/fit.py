@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,7 +38,6 @@ from auucmax.cli.output import (
     print_json,
     print_rows,
     quantities_told,
-    working,
 )
 
 ModelName = Annotated[
@@ -104,8 +104,8 @@ def fit(
         float | None,
         typer.Option(
             "--minutes",
-            help="About how long it may take: trees learn from a random part of the rows, if all "
-            "would take longer.",
+            help="How long it may take. If all would take longer, in this order: trees learn from "
+            "fewer rows, rivals are left out, all models learn from fewer rows; and it is said.",
         ),
     ] = None,
     test_share: GoneShare = None,
@@ -126,11 +126,13 @@ def fit(
     check` tells it, is not learnt from: exit code 1.
     """
     from auucmax._files import check_target
+    from auucmax._progress import speaking
     from auucmax.cli.trials import Source, column_options, read_rows
     from auucmax.trial_model import fit_trial_model, save_model
     from auucmax.trial_model.evidence import told
     from auucmax.trial_model.file import key_file
 
+    begin = time.perf_counter()
     _check_gone(test_share=test_share, calibration_share=calibration_share)
     check_target(output, data)
     key = None if forget_rows else str(key_file(output))
@@ -143,13 +145,15 @@ def fit(
         categorical=categorical, numeric=numeric,
         lower_is_better=lower_is_better, drop_missing_outcomes=drop_missing_outcomes,
     )  # fmt: skip
-    with working(f"fitting {model}", table):
+    if minutes is not None and minutes > 0:  # of which reading has taken a part
+        minutes = max(minutes - (time.perf_counter() - begin) / 60, 1e-6)
+    with speaking():
         fitted = fit_trial_model(
             table, **named, despite_check=despite_check, model=model, hold_out=hold_out,
             n_candidates=candidates, forget_rows=forget_rows, minutes=minutes,
             random_state=seed,
         )  # fmt: skip
-        save_model(fitted, output)
+    save_model(fitted, output)
     found = fitted.evidence.facts | fitted.summary
     if as_json:
         print_json(told(found) | {"file": str(output), "key_file": key})
@@ -163,7 +167,7 @@ def fit(
             f"Its key, {Path(key).name} beside it, lets `evaluate` know rows that the model learnt "
             f"from: share the model without it.",
         )
-    print_rows(f"{model} for {outcome}", _told(found, fitted.columns.gain), notes)
+    print_rows(f"{model} for {outcome}", _told(model, found, fitted.columns.gain), notes)
 
 
 def _check_gone(**options: str | None) -> None:
@@ -175,7 +179,7 @@ def _check_gone(**options: str | None) -> None:
             )
 
 
-def _told(found: dict[str, Any], gain: str) -> dict[str, str]:
+def _told(model: str, found: dict[str, Any], gain: str) -> dict[str, str]:
     rows = found["rows"]
     learnt, trees = found["table"]["learnt"], found["tree_rows"]
     told = {
@@ -186,8 +190,10 @@ def _told(found: dict[str, Any], gain: str) -> dict[str, str]:
         "columns": f"{found['features']['columns']} as {found['features']['terms']} features",
         "randomisation": found["randomisation"]["verdict"],
     }
+    if found["within"]:
+        told["within the minutes"] = found["within"]
     if found["failed_check"] is None:
-        told |= _numbers(found, gain)
+        told |= _numbers(found, gain) | rivals_told(model, found)
     if left_out := found["table"]["left_out"]:
         named = ", ".join(f"{name} {count:,}" for name, count in left_out.items())
         told["rows of other arms, left out"] = named
@@ -209,16 +215,39 @@ def _told(found: dict[str, Any], gain: str) -> dict[str, str]:
 
 def _numbers(found: dict[str, Any], gain: str) -> dict[str, str]:
     auuc, effect = found["auuc"], found["effect"]
-    told = {
+    return {
         "effect of treating everybody": between(effect, "estimate", "lower", "upper", 4, sign=True)
         + f" in {gain}",
         "AUUC of the ranking": between(auuc, "estimate", "lower", "upper", 5),
-        "gain over a random order": between(auuc, "gain", "gain_lower", "gain_upper", 5, sign=True),
         "certificate": (found["certificate"] or {"text": "none"})["text"],
     }
-    for rival in found["rivals"]:
+
+
+def rivals_told(model: str, found: dict[str, Any]) -> dict[str, str]:
+    """AUUC of a random order and of other models on the same rows, and what the model has more.
+
+    >>> auuc = {"estimate": 0.03, "gain": 0.01, "gain_lower": 0.005, "gain_upper": 0.015}
+    >>> rivals_told("auto", {"auuc": auuc, "rivals": []})
+    {'against a random order': 'AUUC 0.02000; auto has +0.01000 (+0.00500 to +0.01500): better'}
+    """
+    auuc = found["auuc"]
+    low, high = (auuc["gain_lower"] or 0) > 0, (auuc["gain_upper"] or 0) < 0
+    random = {
+        "name": "a random order",
+        "auuc": {"estimate": auuc["estimate"] - auuc["gain"]},
+        "difference": {
+            "estimate": auuc["gain"],
+            "lower": auuc["gain_lower"],
+            "upper": auuc["gain_upper"],
+            "declined": auuc.get("gain_declined"),
+        },
+        "verdict": "worse" if low else "better" if high else "not told apart",
+    }
+    told = {}
+    for rival in (random, *found["rivals"]):
         difference = between(rival["difference"], "estimate", "lower", "upper", 5, sign=True)
-        verdict = rival["verdict"]
-        words = verdict if verdict == "not told apart" else f"{rival['name']} ranks {verdict}"
-        told[f"difference in AUUC to {rival['name']}"] = f"{difference}: {words}"
+        verdict = {"worse": "better", "better": "worse"}.get(rival["verdict"], rival["verdict"])
+        told[f"against {rival['name']}"] = (
+            f"AUUC {rival['auuc']['estimate']:.5f}; {model} has {difference}: {verdict}"
+        )
     return told

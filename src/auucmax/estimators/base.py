@@ -203,6 +203,13 @@ class UpliftEstimator(BaseEstimator):
         self._check_is_fitted()
         return self._predict(self._check_rows(X, reset=False))
 
+    def predict_checked(self, X: NDArray[Any]) -> Floats:
+        """Scores of an array of finite numbers, in the order of the features; nothing is checked.
+
+        Of one row, checks would take longer than the score.
+        """
+        return self._predict(X)
+
     def score(
         self,
         X: Any,

@@ -24,9 +24,13 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import validate_data
+from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
 from auucmax.estimators.base import UpliftEstimator, count_parameters
+from auucmax.estimators.learning_rows import FitsRows, LearningRows
+from auucmax.estimators.logistic import fit_logistic
+from auucmax.rows import Batch, Rows, ask, together
 
 
 class OverBaseModel(BaseEstimator):
@@ -52,6 +56,19 @@ class OverBaseModel(BaseEstimator):
             return fit_standardised(default, X, y, weight)
         return fit_model(clone(self.estimator), X, y, weight)
 
+    def _fit_logistic(self, *parts: Rows) -> list[Any]:
+        """A default model of each of some rows that are read batch by batch."""
+        if self.estimator is not None:
+            raise ValueError(
+                f"the model of rows that are read batch by batch should be the default one, a "
+                f"logistic regression; got {type(self.estimator).__name__}. Leave it out, or read "
+                f"the rows into memory."
+            )
+        self._own_model = False
+        with threadpool_limits(limits=1, user_api="blas"):
+            found = ask(together(*map(fit_logistic, parts)))
+        return [logistic_model(intercept, coef) for intercept, coef in found]
+
     def _count(self, *models: Any) -> None:
         self.n_parameters_: int | None = count_parameters(*models)
 
@@ -61,7 +78,7 @@ class OverBaseModel(BaseEstimator):
         return tags
 
 
-class TwoModels(OverBaseModel, UpliftEstimator):
+class TwoModels(OverBaseModel, FitsRows):
     """TM: one model of the outcome in each arm; the score is the difference of their predictions.
 
         score(x) = P(y = 1 | x, treated) - P(y = 1 | x, control)
@@ -74,7 +91,8 @@ class TwoModels(OverBaseModel, UpliftEstimator):
     Parameters
     ----------
     estimator : any scikit-learn classifier (0/1 outcome) or regressor; cloned for each arm. By
-        default logistic regression on standardised features, or least squares if y is not 0/1.
+        default logistic regression on standardised features, or least squares if y is not 0/1. Of
+        rows that are read batch by batch logistic regressions learn, the same to 1e-3.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
@@ -105,6 +123,14 @@ class TwoModels(OverBaseModel, UpliftEstimator):
             models.append(self._fit_model(default_model(y), rows, y[arm], weight))
         self.treated_model_, self.control_model_ = models
         self._count(*models)
+
+    def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
+        learn = LearningRows.of(rows)
+        learn.look  # noqa: B018  (checks the rows before any model reads them)
+        models = self._fit_logistic(*(rows.part(arm) for arm in (_treated, _control)))
+        self.treated_model_, self.control_model_ = models
+        self._count(*models)
+        return learn, None
 
     def _predict(self, X: Any) -> Floats:
         return mean_outcome(self.treated_model_, X) - mean_outcome(self.control_model_, X)
@@ -227,7 +253,7 @@ class TransformedOutcome(OverBaseModel, UpliftEstimator):
         return mean_outcome(self.model_, X)
 
 
-class ResponseModel(OverBaseModel, UpliftEstimator):
+class ResponseModel(OverBaseModel, FitsRows):
     """Ranks by the outcome that is expected of a person, whether treated or not.
 
         score(x) = P(y = 1 | x)
@@ -238,7 +264,8 @@ class ResponseModel(OverBaseModel, UpliftEstimator):
     Parameters
     ----------
     estimator : a scikit-learn classifier (0/1 outcome) or regressor. By default logistic regression
-        on standardised features, or least squares if y is not 0/1.
+        on standardised features, or least squares if y is not 0/1. Of rows that are read batch by
+        batch a logistic regression learns, the same to 1e-3.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
@@ -263,8 +290,31 @@ class ResponseModel(OverBaseModel, UpliftEstimator):
         self.model_ = self._fit_model(default_model(y), X, y, row_weights(sample_weight))
         self._count(self.model_)
 
+    def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
+        learn = LearningRows.of(rows)
+        learn.look  # noqa: B018  (checks the rows before any model reads them)
+        (self.model_,) = self._fit_logistic(rows)
+        self._count(self.model_)
+        return learn, None
+
     def _predict(self, X: Any) -> Floats:
         return mean_outcome(self.model_, X)
+
+
+def _treated(batch: Batch) -> Batch:
+    return batch.take(batch.treated)
+
+
+def _control(batch: Batch) -> Batch:
+    return batch.take(~batch.treated)
+
+
+def logistic_model(intercept: float, coef: Floats) -> Any:
+    """scikit-learn's model with these numbers, as if it had been fitted."""
+    model = default_model(np.arange(2.0))
+    model.coef_, model.intercept_ = coef.reshape(1, -1), np.array([intercept])
+    model.classes_, model.n_features_in_ = np.arange(2), len(coef)
+    return model
 
 
 def treatment_probability(

@@ -8,15 +8,13 @@ two logistic regressions. Deviations from a constant effect are bought by likeli
 all strengths are averaged with weights exp(-out-of-fold log-loss).
 
 All folds and strengths are minimised together, each step by one reading of the rows, wherever they
-are (:mod:`auucmax.rows`): scores of all of them are one product of matrices, and a row counts for
-the models of the folds that it is not in. Features are expanded and standardised block by block.
+are (:mod:`auucmax.estimators.logistic`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,24 +24,30 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_positive, check_whole
-from auucmax.data.splits import TrialKFold
-from auucmax.estimators.learning_rows import FitsRows, LearningRows, cells, seed_of
+from auucmax.estimators.learning_rows import FitsRows, LearningRows, seed_of
+from auucmax.estimators.logistic import (
+    BLOCK,
+    Codes,
+    Design,
+    FoldOf,
+    Folds,
+    LogLosses,
+    Made,
+    dealt_folds,
+    design_of,
+    expanded,
+    filled,
+)
 from auucmax.estimators.meta import row_weights
-from auucmax.rows import ArrayRows, Batch, Question, Rows, Sample, ask
-from auucmax.rows.base import part_of
+from auucmax.rows import ArrayRows, Question, Rows, ask
 from auucmax.solvers import Answer, Ask, BallSolution, Solver, solver
 
 STRENGTHS = (1e4, 1.0, 0.1, 0.03, 0.01, 0.003, 0.0003)
 N_FOLDS = 4
 MAIN_STRENGTH = 1e-5  #: of the penalty on b, which only keeps it finite
-MANY_VALUES = 8  #: a column with more different values than these has hinges
-_SAMPLE = 50_000  # rows by which hinges are placed: all, if there are no more
 _LEAST_WEIGHT = 1e-4  # of a strength, below which its model is left out
 _TOLERANCE = 1e-6
 _KEPT = 2**25  # features that are kept while models are fitted; of more, blocks are made anew
-_BLOCK = 4_096  # rows whose features stay near the processor
-
-Codes = NDArray[np.int64]
 
 
 class ShrunkInteractions(FitsRows):
@@ -52,14 +56,20 @@ class ShrunkInteractions(FitsRows):
         score(x) = sum_k weight_k (P_k(y = 1 | x, treated) - P_k(y = 1 | x, control))
 
     See :mod:`auucmax.estimators.shrunk`. It takes a trial in memory, in files
-    (:func:`auucmax.rows.stream_table`) or on Spark. The outcome must be 0/1.
+    (:func:`auucmax.rows.stream_table`) or on Spark (:class:`auucmax.spark.rows.SparkRows`). The
+    model of one strength is the same to 1e-6 wherever rows are; so is that of all strengths where
+    rows have the same keys, for folds are dealt by a hash of these: in memory and in files a key is
+    the number of a row, on Spark the partition and the place in it. (Hinges are placed by a sample
+    of the rows, which is smaller on Spark if rows are many.) The outcome must be 0/1. In arrays
+    features may be missing (NaN): the median stands for them.
 
     Parameters
     ----------
     hinges : whether columns of more than 8 different values also enter as max(x - q, 0) at their
         quartiles q, in main effects and interactions.
     strengths : of the penalty on interactions.
-    n_folds : by which strengths are weighed; fewer, where an outcome of an arm is rarer.
+    n_folds : by which strengths are weighed, each with its share of every arm and outcome; fewer,
+        where an outcome of an arm has fewer rows.
     random_state : of the folds.
     control : label of the control group, when treatment is not 0/1.
 
@@ -70,6 +80,7 @@ class ShrunkInteractions(FitsRows):
     treated_coef_, control_coef_ : (k, p) coefficients of each arm, for the columns and then the
         hinges, in the user's units; ``treated_intercept_`` and ``control_intercept_`` are (k,).
     hinge_columns_, hinge_knots_ : (h,) column, and q, of each hinge; p = d + h.
+    fill_ : (d,) what stands for missing values.
     n_parameters_ : numbers that scoring needs.
 
     Examples
@@ -80,11 +91,15 @@ class ShrunkInteractions(FitsRows):
     >>> model = model.fit(train.X, train.y, treatment=train.treatment)
     >>> model.path_["weight"].sum().round(6)
     np.float64(1.0)
-    >>> round(model.score(test.X, test.y, treatment=test.treatment), 3)
-    0.029
+    >>> model.score(test.X, test.y, treatment=test.treatment) > 0.028
+    True
     """
 
     _binary_outcome: ClassVar[bool] = True
+    _check_X: ClassVar[dict[str, Any]] = {
+        "dtype": [np.float64, np.float32],
+        "ensure_all_finite": "allow-nan",
+    }
 
     def __init__(
         self,
@@ -132,6 +147,7 @@ class ShrunkInteractions(FitsRows):
             ),
         ) = (design.unscaled(own[kept]) for own in path.arms())
         self.hinge_columns_, self.hinge_knots_ = design.columns, design.knots
+        self.fill_ = design.fill
         self.n_parameters_ = int(
             self.weights_.size + 2 * (self.treated_coef_.size + kept.sum()) + design.knots.size
         )
@@ -139,60 +155,18 @@ class ShrunkInteractions(FitsRows):
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         scores = np.empty(len(X))
-        for start in range(0, len(X), _BLOCK):
-            block = expanded(X[start : start + _BLOCK], self.hinge_columns_, self.hinge_knots_)
+        for start in range(0, len(X), BLOCK):
+            block = filled(X[start : start + BLOCK], self.fill_)
+            block = expanded(block, self.hinge_columns_, self.hinge_knots_)
             treated = expit(block @ self.treated_coef_.T + self.treated_intercept_)
             control = expit(block @ self.control_coef_.T + self.control_intercept_)
-            scores[start : start + _BLOCK] = (treated - control) @ self.weights_
+            scores[start : start + BLOCK] = (treated - control) @ self.weights_
         return scores
 
-
-def expanded(X: NDArray[Any], columns: Codes, knots: Floats) -> Floats:
-    """(n, d + h): the columns, and max(x - q, 0) for each hinge."""
-    n, d = X.shape
-    result = np.empty((n, d + len(knots)))
-    result[:, :d] = X
-    hinges = result[:, d:]
-    np.subtract(result[:, columns], knots, out=hinges)
-    np.maximum(hinges, 0, out=hinges)
-    return result
-
-
-@dataclass(frozen=True, eq=False)
-class Design:
-    """Columns and hinges, standardised: (x - shift) * factor; constant ones are 0."""
-
-    columns: Codes
-    knots: Floats
-    shift: Floats
-    factor: Floats
-
-    @property
-    def n_terms(self) -> int:
-        return len(self.shift) + 1
-
-    def __call__(self, X: NDArray[Any]) -> Floats:
-        """(n, 1 + p) a column of ones, and the features."""
-        result = np.ones((len(X), self.n_terms))
-        features = expanded(X, self.columns, self.knots)
-        np.subtract(features, self.shift, out=features)
-        np.multiply(features, self.factor, out=result[:, 1:])
-        return result
-
-    def unscaled(self, coef: Floats) -> tuple[Floats, Floats]:
-        """Intercepts and coefficients (k, p) of features that are not standardised."""
-        own = coef[:, 1:] * self.factor
-        return coef[:, 0] - own @ self.shift, own
-
-
-@dataclass(frozen=True)
-class _Made:
-    """The design of features that are made already."""
-
-    n_terms: int
-
-    def __call__(self, X: NDArray[Any]) -> Floats:
-        return np.asarray(X)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +178,7 @@ class Path:
     """
 
     design: Design
+    folds: Folds
     share: float
     strengths: Floats
     models: Floats
@@ -227,70 +202,27 @@ def shrunk_path(
 ) -> Path:
     """Fit all strengths, the largest first, on all rows and outside of each fold."""
     counts = np.array(learn.class_counts())  # treated with and without outcome, control ...
-    fold_of, n_folds = folds_of(learn, n_folds, random_state)
     share = float(counts[:2].sum() / counts.sum())
+    rate = float(counts[[0, 2]].sum() / counts.sum())
     with threadpool_limits(limits=1, user_api="blas"):
-        return ask(_path(learn.rows, share, counts, fold_of, n_folds, strengths, hinges))
-
-
-Folds = Callable[[Batch], Codes]
-
-
-def folds_of(learn: LearningRows, n_folds: int, random_state: int | None) -> tuple[Folds, int]:
-    """The fold of each row of a batch, and how many there are.
-
-    By a hash of the row's key, the same wherever the rows are; where an outcome of an arm is rare,
-    and rows are in memory, by arm and outcome, and fewer.
-    """
-    rows = learn.rows
-    if isinstance(rows, ArrayRows):
-        fewest = int(np.bincount(cells(rows), minlength=4).min())
-    else:
-        fewest = int(min(learn.class_counts()))
-    if fewest < 2:
-        raise ValueError(
-            f"each arm should have at least 2 rows of each outcome, got {fewest} in one. Collect "
-            f"more rows."
-        )
-    if fewest >= 20 * n_folds:
-        return partial(_hashed_fold, n_folds=n_folds, seed=seed_of(random_state)), n_folds
-    if not isinstance(rows, ArrayRows):
-        raise ValueError(
-            f"each arm should have at least {20 * n_folds} rows of each outcome in rows that are "
-            f"read batch by batch, got {fewest} in one. Read them into memory."
-        )
-    n_folds = min(n_folds, fewest)
-    code = np.empty(len(rows.y), dtype=np.int64)
-    dealt = TrialKFold(n_folds, by="treatment-outcome", random_state=random_state)
-    for k, (_, test) in enumerate(dealt.split(rows.X, rows.y, treatment=rows.treated)):
-        code[test] = k
-    return lambda batch: code, n_folds
-
-
-def _hashed_fold(batch: Batch, n_folds: int, seed: int) -> Codes:
-    return part_of(batch.keys, n_folds, seed)
+        folds = ask(dealt_folds(learn.rows, n_folds, seed_of(random_state)))
+        return ask(_path(learn.rows, share, rate, folds, strengths, hinges))
 
 
 def _path(
     rows: Rows,
     share: float,
-    counts: Floats,
-    fold_of: Folds,
-    n_folds: int,
+    rate: float,
+    folds: Folds,
     strengths: Sequence[float],
     hinges: bool,
 ) -> Question[Path]:
-    design = yield from _design(rows, hinges)
-    terms, rate = design.n_terms, float(counts[[0, 2]].sum() / counts.sum())
-    make: Design | _Made = design
+    design = yield from design_of(rows, hinges)
+    terms, n_folds = design.n_terms, folds.n_folds
+    loss = _Loss(design, share, folds, np.sqrt(rate * (1 - rate)))
     if isinstance(rows, ArrayRows) and len(rows.y) * terms <= _KEPT:
-        X, y, treated, weight = rows.columns
-        made = np.empty((len(y), terms))
-        for start in range(0, len(y), _BLOCK):
-            made[start : start + _BLOCK] = design(X[start : start + _BLOCK])
-        rows = ArrayRows(made, y, treated, weight, keys=rows.keys)
-        make = _Made(terms)
-    loss = _Loss(make, share, fold_of, np.sqrt(rate * (1 - rate)))
+        rows, code = _made(rows, design, folds)
+        loss = replace(loss, design=Made(terms), fold_of=lambda batch: code)
     w = np.zeros(2 * terms)
     w[0] = np.log(rate / (1 - rate))
     whole: list[BallSolution] = []
@@ -312,6 +244,7 @@ def _path(
     weights = np.where(weights < _LEAST_WEIGHT * weights.sum(), 0.0, weights)
     return Path(
         design,
+        folds,
         share,
         np.array(strengths),
         np.array([found.w for found in whole]).reshape(-1, 2, terms),
@@ -319,6 +252,18 @@ def _path(
         losses,
         weights / weights.sum(),
     )
+
+
+def _made(rows: ArrayRows, design: Design, folds: Folds) -> tuple[ArrayRows, Codes]:
+    """Rows with the features of a design, by fold and arm, and their folds."""
+    code = folds(rows.batch)
+    order = np.argsort(2 * code + rows.treated, kind="stable")
+    X, y, treated, weight = rows.columns
+    made = np.empty((len(y), design.n_terms))
+    for start in range(0, len(y), BLOCK):
+        made[start : start + BLOCK] = design(X[order[start : start + BLOCK]])
+    weight = None if weight is None else weight[order]
+    return ArrayRows(made, y[order], treated[order], weight), code[order]
 
 
 class _Task(NamedTuple):
@@ -334,9 +279,9 @@ class _Task(NamedTuple):
 class _Loss:
     """Log-loss of models of all folds; ``scale`` is the size of a gradient that is not small."""
 
-    design: Design | _Made
+    design: Design | Made
     share: float
-    fold_of: Folds
+    fold_of: FoldOf
     scale: float
     last: float = 0.0  # the strength that was fitted before
 
@@ -407,128 +352,3 @@ def _bend(known: BallSolution | None, loss: _Loss, strength: float) -> Floats | 
         return None
     change = loss.penalty(strength) - loss.penalty(loss.last)
     return np.asarray(known.hessian + np.diag(change))
-
-
-@dataclass(frozen=True, eq=False)
-class LogLosses:
-    """Summary of a batch: weight, log-loss and its gradient for each model, (k, 2 + 2 terms).
-
-    Model k counts the rows outside of fold ``folds[k]`` (all, if it is -1), or ``inside`` of it.
-    :func:`log_losses_slow` is the specification.
-    """
-
-    design: Design | _Made
-    share: float
-    fold_of: Folds
-    points: Floats
-    folds: Codes
-    inside: bool = False
-
-    def __call__(self, batch: Batch) -> Floats:
-        k, terms = len(self.points), self.design.n_terms
-        coef = self.points.reshape(k, 2, terms)
-        result = np.zeros((k, 2 + 2 * terms))
-        for X, y, d, weight in self._blocks(batch):
-            logit = X @ coef[:, 0].T
-            logit += (X @ coef[:, 1].T) * d[:, None]
-            small = np.exp(-np.abs(logit))
-            loss = np.log1p(small) + np.maximum(logit, 0) - logit * y[:, None]
-            # expit, from the exponential that is there
-            wrong = np.where(logit >= 0, 1.0, small) / (1 + small) - y[:, None]
-            result[:, 0] += weight.sum(axis=0)
-            result[:, 1] += np.einsum("ij,ij->j", loss, np.broadcast_to(weight, loss.shape))
-            wrong *= weight
-            result[:, 2 : 2 + terms] += wrong.T @ X
-            wrong *= d[:, None]
-            result[:, 2 + terms :] += wrong.T @ X
-        return result
-
-    def curvature(self, batch: Batch) -> Floats:
-        """(3, terms, terms) parts of the Hessian of the first model."""
-        terms = self.design.n_terms
-        main, effect = self.points[0].reshape(2, terms)
-        result = np.zeros((3, terms, terms))
-        for X, _, d, weight in self._blocks(batch):
-            chance = expit(X @ main + d * (X @ effect))
-            bend = weight[:, 0] * chance * (1 - chance)
-            for power in range(3):
-                result[power] += (X * (bend * d**power)[:, None]).T @ X
-        return result
-
-    def _blocks(self, batch: Batch) -> Any:
-        """Features, outcomes, treatment less its share, and weights (rows, models) of some rows."""
-        apart = (self.folds >= 0).any()
-        code = self.fold_of(batch) if apart else np.zeros(0)
-        for start in range(0, len(batch.y), _BLOCK):
-            own = slice(start, start + _BLOCK)
-            X = self.design(np.asarray(batch.X[own], dtype=np.float64))
-            if apart:
-                weight = ((code[own, None] == self.folds) == self.inside) * 1.0
-                weight[:, self.folds < 0] = 1.0
-            else:
-                weight = np.ones((len(X), len(self.folds)))
-            if batch.weight is not None:
-                weight *= batch.weight[own, None]
-            yield X, batch.y[own], batch.treated[own] - self.share, weight
-
-
-def log_losses_slow(losses: LogLosses, batch: Batch) -> Floats:
-    """What :class:`LogLosses` says, a model and a row at a time."""
-    terms = losses.design.n_terms
-    result = np.zeros((len(losses.points), 2 + 2 * terms))
-    fold = losses.fold_of(batch)
-    for k, point in enumerate(losses.points):
-        for i in range(len(batch.y)):
-            counts = losses.folds[k] < 0 or (fold[i] == losses.folds[k]) == losses.inside
-            weight = float(counts) * (1.0 if batch.weight is None else batch.weight[i])
-            x = losses.design(batch.X[i : i + 1])[0]
-            z = np.concatenate([x, x * (batch.treated[i] - losses.share)])
-            chance = expit(z @ point)
-            wrong = chance - batch.y[i]
-            loss = -np.log(chance if batch.y[i] else 1 - chance)
-            result[k] += weight * np.concatenate([[1.0, loss], wrong * z])
-    return result
-
-
-# What features there are
-
-
-def _design(rows: Rows, hinges: bool) -> Question[Design]:
-    """Hinges by a sample of the rows, the same wherever they are; then means and deviations."""
-    ((sample,),) = yield [(rows, (_row_sample,))]
-    X = np.asarray(sample.values, dtype=np.float64)
-    columns: list[int] = []
-    knots: list[float] = []
-    for number, column in enumerate(X.T if hinges else ()):
-        if len(np.unique(column)) > MANY_VALUES:
-            quartiles = np.unique(np.quantile(column, [0.25, 0.5, 0.75]))
-            inner = quartiles[(quartiles > column.min()) & (quartiles < column.max())]
-            columns += [number] * len(inner)
-            knots += inner.tolist()
-    places, values = np.array(columns, dtype=np.int64), np.array(knots)
-    centre = expanded(X, places, values).mean(axis=0)
-    moments = partial(_moments, columns=places, knots=values, centre=centre)
-    (((weight, *sums),),) = yield [(rows, (moments,))]
-    first, second = np.array(sums).reshape(2, -1) / weight
-    # What is left of a constant column are rounding errors.
-    deviation = np.sqrt(np.maximum(second - first**2, 0))
-    varies = deviation > 1e-9 * (1 + np.abs(centre))
-    factor = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=varies)
-    return Design(places, values, centre + first, factor)
-
-
-def _row_sample(batch: Batch) -> Sample:
-    size = min(_SAMPLE, max(1_000, 2**25 // (8 * max(batch.X.shape[1], 1))))
-    return Sample.of(np.asarray(batch.X), batch.keys, size)
-
-
-def _moments(batch: Batch, columns: Codes, knots: Floats, centre: Floats) -> Floats:
-    """Total weight, then sums of the features less their centres, and of their squares."""
-    result = np.zeros(1 + 2 * len(centre))
-    for start in range(0, len(batch.y), _BLOCK):
-        own = slice(start, start + _BLOCK)
-        features = expanded(np.asarray(batch.X[own], dtype=np.float64), columns, knots) - centre
-        weight = np.ones(len(features)) if batch.weight is None else batch.weight[own]
-        result[0] += weight.sum()
-        result[1:] += np.concatenate([weight @ features, weight @ features**2])
-    return result

@@ -7,7 +7,8 @@ chunks in an order: model k has learnt from the chunks before k and is bet on ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._json import short
-from auucmax._progress import track
+from auucmax._progress import Work
 from auucmax._validation import Bools, Floats
 from auucmax.data import RandomisationReport
 from auucmax.data.hashing import FINEST, GRIDS, content_hashes, row_total
@@ -31,8 +32,15 @@ LEAST = 20  #: rows with the outcome, and without it, of each arm, that a model 
 LEAST_IN_PIECES = 100  #: of a table in pieces: the search deals its rows into five folds
 MANY_ROWS = 1_000_000  #: above, two folds are enough
 N_CHUNKS = 5
+#: About how long models take for as many rows, in that of "auto"; others take as long.
+_WORK = {"shrunk": 0.3, "boosted": 0.7, "auucmax": 0.1, "tm": 0.05, "response": 0.05, "cvt": 0.05}
 
 Codes = NDArray[np.int64]
+
+
+def work_of(names: Iterable[str]) -> float:
+    """How much work it is to fit models of these names once."""
+    return sum(_WORK.get(name, 1.0) for name in names)
 
 
 class Fitted(NamedTuple):
@@ -64,6 +72,7 @@ class TableRows:
         self.table, self.columns = table, columns
         self.left_out: dict[str, int] = {}
         pieces, sample, places = [], [], []
+        begin = time.perf_counter()
         for piece in trial_pieces(table, columns, check=True):
             some = np.arange(len(piece.y))
             # An encoder needs a sample only; outcomes and keys of all rows fit into memory.
@@ -74,6 +83,7 @@ class TableRows:
             pieces.append((piece.y, piece.treated, piece.keys(key)))
             for label, n in piece.left_out.items():
                 self.left_out[label] = self.left_out.get(label, 0) + n
+        self.read_seconds = time.perf_counter() - begin
         self.left_out = _frequent(self.left_out)
         y, treated, keys = zip(*pieces, strict=True)
         self.y, self.treated, self.keys = map(np.concatenate, (y, treated, keys))
@@ -121,8 +131,9 @@ class TableRows:
         """Rows of the table, those of other arms included."""
         return len(self.table) if isinstance(self.table, pd.DataFrame) else self.table.n_rows
 
-    def fit(self, estimators: Mapping[str, Any], keep: Chosen) -> Fitted:
-        """An encoder and estimators, fitted on some of the rows."""
+    def fit(self, estimators: Mapping[str, Any], keep: Chosen, most: int = 0) -> Fitted:
+        """An encoder and estimators, fitted on some of the rows; ``most``: if not 0, so many."""
+        keep = self._at_most(keep, most)
         features, columns = self.features, self.columns
         encoder = TableEncoder(categorical=columns.categorical, numeric=columns.numeric)
         some = self._some(keep)
@@ -153,6 +164,14 @@ class TableRows:
                 X = encode(batch.X)
                 found.append([one.predict(X) for one in fitted.estimators.values()])
         return np.concatenate(found, axis=1, dtype=np.float64)
+
+    def _at_most(self, keep: Chosen, most: int) -> Chosen:
+        """About ``most`` of some rows, drawn by other bits of the keys than those of folds."""
+        n = int(keep(self.keys).sum())
+        if not most or n <= most:
+            return keep
+        top, factor = np.uint64(most / n * (2.0**64 - 2**12)), np.uint64(0xD1342543DE82EF95)
+        return lambda keys: keep(keys) & (keys * factor <= top)
 
     def _some(self, keep: Chosen) -> Rows:
         return self.rows.part(lambda batch: batch.take(keep(batch.keys)))
@@ -191,6 +210,12 @@ def _frequent(labels: dict[str, int]) -> dict[str, int]:
 
 
 Chosen = Callable[[Hashes], Bools]
+
+
+def every_row(keys: Hashes) -> Bools:
+    return np.ones(len(keys), dtype=bool)
+
+
 Encode = Callable[[pd.DataFrame], Floats]
 
 
@@ -229,7 +254,7 @@ class Recipe:
     ``hold_out`` is the share of rows that the model does not learn from, 0 with cross-fitting, and
     then ``n_folds`` is the number of folds. ``key`` is that of the hashes, ``seed`` the model's.
     ``n_candidates``: among how many models the user chose this one on these rows. ``max_rows``:
-    that trees learn from, if it is not 0.
+    that trees learn from, if it is not 0; ``learn_rows``: that all models learn from.
     """
 
     model: str
@@ -239,14 +264,32 @@ class Recipe:
     n_folds: int
     n_candidates: int = 1
     max_rows: int = 0
+    learn_rows: int = 0
 
     @property
-    def passes(self) -> float:
-        """How many times all rows are learnt from, as folds, chunks and for the model kept."""
+    def fits(self) -> list[float]:
+        """The shares of the rows that are learnt from: for folds, chunks and the model kept."""
         if self.hold_out:
-            return 1.0
-        n_chunks = min(self.n_folds, N_CHUNKS)
-        return self.n_folds - 1 + sum(k / n_chunks for k in range(1, n_chunks - 1)) + 1
+            return [1 - self.hold_out]
+        chunks = [k * self.per_chunk / self.n_folds for k in range(1, self.n_chunks)]
+        shared = self.per_chunk == 1  # the model of the last chunk is that of the last fold
+        chunks = chunks[:-1] if shared else chunks
+        return [1 - 1 / self.n_folds] * self.n_folds + chunks + [1.0]
+
+    def size(self, share: float, n_rows: int) -> float:
+        """How much work it is to learn from a share of the rows, in that of all of them."""
+        rows = min(share * n_rows, self.learn_rows or np.inf)
+        trees = min(rows, self.max_rows or np.inf)
+        return (0.3 * rows + 0.7 * trees + 2_000) / n_rows  # some of it for any number of rows
+
+    @property
+    def per_chunk(self) -> int:
+        """How many folds are a chunk."""
+        return -(-self.n_folds // N_CHUNKS)
+
+    @property
+    def n_chunks(self) -> int:
+        return self.n_folds // self.per_chunk
 
     def folds(self, keys: Hashes) -> Codes:
         """(n,) the fold of each row."""
@@ -284,39 +327,67 @@ class OutOfFold(NamedTuple):
 
 
 def cross_fit(
-    rows: TableRows, makes: Mapping[str, Callable[[], Any]], recipe: Recipe, *, with_chunks: bool
+    rows: TableRows,
+    makes: Mapping[str, Callable[[], Any]],
+    recipe: Recipe,
+    *,
+    with_chunks: bool,
+    work: Work | None = None,
 ) -> OutOfFold:
-    """Fit models for each fold and, of the first kind, for each chunk of the certificate."""
-    fold = recipe.folds(rows.keys)
+    """Fit models for each fold and, of the first kind, for each chunk of the certificate.
+
+    ``work`` is told which part is done.
+    """
+    work = Work("") if work is None else work
+    fold, most = recipe.folds(rows.keys), recipe.learn_rows
     score = np.empty((len(makes), len(rows.y)))
-    for k in track(range(recipe.n_folds), recipe.n_folds, f"fitting {', '.join(makes)}"):
-        inside = fold == k
-        if inside.any():
-            fitted = rows.fit({name: make() for name, make in makes.items()}, recipe.outside(k))
-            score[:, inside] = rows.scores(fitted, recipe.inside(k))
+    # The first chunks have the fewest rows: soon they tell how long the rest takes.
+    by_chunk = _chunk_scores(rows, makes, recipe, work) if with_chunks else {}
+    for k in range(recipe.n_folds):
+        size = work_of(makes) * recipe.size(1 - 1 / recipe.n_folds, len(rows.y))
+        with work.part(f"fold {k + 1} of {recipe.n_folds}", size):
+            inside = fold == k
+            if inside.any():
+                made = {name: make() for name, make in makes.items()}
+                score[:, inside] = rows.scores(
+                    rows.fit(made, recipe.outside(k), most), recipe.inside(k)
+                )
     ranks = {name: ranks_within(own, fold) for name, own in zip(makes, score, strict=True)}
-    if not with_chunks:
-        return OutOfFold(ranks, fold, [], [])
-    # Chunks are folds, or several of them together.
-    per_chunk = -(-recipe.n_folds // N_CHUNKS)
-    chunk, n_chunks = fold // per_chunk, recipe.n_folds // per_chunk
-    start = first_chunk(rows, chunk, n_chunks)
+    chunk = fold // recipe.per_chunk
     chunks: list[tuple[Floats, Floats | None, Bools]] = []
     keys: list[Hashes] = []
-    if start < n_chunks:
-        chunks.append((rows.y[chunk < start], None, rows.treated[chunk < start]))
-        keys.append(rows.keys[chunk < start])
-    name, make = next(iter(makes.items()))
-    for k in track(range(start, n_chunks), n_chunks - start, "fitting for the certificate"):
+    for k, own in by_chunk.items():
         inside = chunk == k
-        # The last model of as many chunks as folds is that of the last fold.
-        own = score[0, inside]
-        if k < n_chunks - 1 or n_chunks < recipe.n_folds:
-            fitted = rows.fit({name: make()}, recipe.before(k * per_chunk))
-            own = rows.scores(fitted, recipe.inside(*range(k * per_chunk, (k + 1) * per_chunk)))[0]
-        chunks.append((rows.y[inside], own, rows.treated[inside]))
+        if not chunks:
+            before = chunk < k
+            chunks.append((rows.y[before], None, rows.treated[before]))
+            keys.append(rows.keys[before])
+        found = score[0, inside] if own is None else own
+        chunks.append((rows.y[inside], found, rows.treated[inside]))
         keys.append(rows.keys[inside])
     return OutOfFold(ranks, fold, chunks, keys)
+
+
+def _chunk_scores(
+    rows: TableRows, makes: Mapping[str, Callable[[], Any]], recipe: Recipe, work: Work
+) -> dict[int, Floats | None]:
+    """Scores of each chunk that is bet on, by a model of the chunks before it.
+
+    None: those of the last fold, whose model has learnt from the same rows. Chunks are folds, or
+    several of them together.
+    """
+    chunk, n_chunks = recipe.folds(rows.keys) // recipe.per_chunk, recipe.n_chunks
+    (name, make), found = next(iter(makes.items())), dict[int, Floats | None]()
+    for k in range(first_chunk(rows, chunk, n_chunks), n_chunks):
+        if k == n_chunks - 1 and recipe.per_chunk == 1:
+            found[k] = None
+            continue
+        size = work_of([name]) * recipe.size(k / n_chunks, len(rows.y))
+        with work.part(f"certificate, part {k} of {n_chunks - 1}", size):
+            own = range(k * recipe.per_chunk, (k + 1) * recipe.per_chunk)
+            fitted = rows.fit({name: make()}, recipe.before(own[0]), recipe.learn_rows)
+            found[k] = rows.scores(fitted, recipe.inside(*own))[0]
+    return found
 
 
 def first_chunk(rows: TableRows, chunk: Codes, n_chunks: int) -> int:
@@ -349,7 +420,7 @@ def number_of_folds(rows: TableRows, key: str) -> int:
     )
 
 
-def fewest_rows(y: Floats, treated: Bools, some: Bools) -> int:
+def fewest_rows(y: Floats, treated: Bools, some: Bools | slice) -> int:
     """Of some rows, the fewest of a kind: arm by outcome if it is 0/1, otherwise arm."""
     code = treated.astype(np.int64)
     n_kinds = 2

@@ -75,7 +75,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "SharedDataRepresentation": _ONE_MODEL | {"arm_scale_": float, "treatment_column_": bool},
     "UpliftLambdaMART": _OF_ALL | {"booster_": "TreeScores"},
     "ShrunkInteractions": _OF_ALL | {
-        "weights_": _ANY, "hinge_columns_": _ANY, "hinge_knots_": _ANY,
+        "weights_": _ANY, "hinge_columns_": _ANY, "hinge_knots_": _ANY, "fill_": _WIDE,
         "treated_intercept_": _ANY, "treated_coef_": (None, None),
         "control_intercept_": _ANY, "control_coef_": (None, None),
     },
@@ -228,6 +228,7 @@ def _recipe(plain: Mapping[str, Any]) -> Recipe:
         and 1 <= recipe.n_folds <= 100
         and 1 <= recipe.n_candidates < 2**31
         and 0 <= recipe.max_rows < 2**53
+        and 0 <= recipe.learn_rows < 2**53
     )
     if not right:
         raise ValueError("it has an unknown kind of model, or folds that no fit makes")

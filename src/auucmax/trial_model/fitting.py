@@ -20,6 +20,7 @@ import pandas as pd
 
 from auucmax import estimators
 from auucmax._json import plain
+from auucmax._progress import Work, working_on
 from auucmax._validation import (
     Bools,
     Floats,
@@ -44,8 +45,10 @@ from auucmax.trial_model.crossfit import (
     TableRows,
     accepting,
     cross_fit,
+    every_row,
     fewest_rows,
     number_of_folds,
+    work_of,
 )
 from auucmax.trial_model.evidence import (
     LEAST_ROWS,
@@ -58,6 +61,7 @@ from auucmax.trial_model.evidence import (
 )
 from auucmax.trial_model.model import TrialModel, certified
 from auucmax.trial_model.rows import name_columns, quantity_columns
+from auucmax.trial_model.timing import keep_within
 
 
 def with_rivals(
@@ -81,22 +85,21 @@ def with_rivals(
     """
     for name in names:
         check_choice(name, "a rival", MODELS)
-    if isinstance(table, PiecedTable):
-        raise ValueError(
-            f"rivals should be fitted on a table that fits into memory, got {table.name}, "
-            f"{table.size}. Name no other models, pass fewer rows, or allow more by memory=."
-        )
+        _check_memory(table, name, "a rival")
     rows, recipe = model.own_rows(table), model.recipe
     others = [name for name in dict.fromkeys(names) if name != recipe.model]
     makes = makers([recipe.model, *others], recipe)
-    if recipe.hold_out:
-        made = {name: make() for name, make in makes.items()}
-        fitted = rows.fit(made, lambda keys: ~recipe.held_out(keys))
-        ranks = dict(zip(makes, rows.scores(fitted, recipe.held_out), strict=True))
-        apart = recipe.held_out(rows.keys)
-    else:
-        ranks = cross_fit(rows, makes, recipe, with_chunks=False).ranks
-        apart = np.ones(len(rows.y), dtype=bool)
+    apart = np.ones(len(rows.y), dtype=bool)
+    with working_on(f"fitting {', '.join(makes)}") as work:
+        if recipe.hold_out:
+            made = {name: make() for name, make in makes.items()}
+            apart = recipe.held_out(rows.keys)
+            fitted = rows.fit(made, lambda keys: ~recipe.held_out(keys), recipe.learn_rows)
+            ranks = dict(zip(makes, rows.scores(fitted, recipe.held_out), strict=True))
+        else:
+            share = recipe.size(1 - 1 / recipe.n_folds, len(rows.y))
+            work.expect(recipe.n_folds * share * work_of(makes))
+            ranks = cross_fit(rows, makes, recipe, with_chunks=False, work=work).ranks
     judged = rows.judged(ranks.pop(recipe.model), apart)
     return model.evidence.with_facts(
         rivals=evidence_of(judged, rivals=ranks, cross_fitted=not recipe.hold_out)["rivals"]
@@ -124,13 +127,10 @@ MODELS: dict[str, Callable[[int], Any]] = {
     "response": lambda seed: estimators.ResponseModel(),
 }
 #: Those that learn from rows that are read batch by batch.
-IN_PIECES = ("auto", "shrunk", "auucmax")
-#: What a model is compared with when it is fitted, in memory and in pieces: the rival that a user
-#: would ask for first, and for "auto" what it has to be better than.
+IN_PIECES = ("auto", "shrunk", "boosted", "auucmax", "tm", "response")
+#: What a model is compared with when it is fitted: the one that a user would ask for first, and for
+#: "auto" all that it has to be better than.
 RIVALS = {"auto": ("response", "tm", "auucmax")}
-_PILOT_ROWS = 20_000  # of a fit by which its time is told
-_MARGIN = 1.3  # what evidence, rivals and chance take beside
-LEAST_TREE_ROWS = 5_000  #: however little time there is
 MOSTLY = 0.5  #: of the rows, with a level that has no feature of its own, is told
 DRIVER_SHARE = 0.3  #: whom the kept description of the top is about
 
@@ -176,8 +176,8 @@ def fit_trial_model(
     ----------
     table : a row for each person, raw: numbers, texts, booleans, dates, missing values. A table
         that is read in pieces (:func:`auucmax.data.open_table`) can be learnt from by "auto",
-        "shrunk" and "auucmax", and its encoder learns levels and medians from a quarter of a
-        million rows.
+        "shrunk", "boosted", "auucmax", "tm" and "response", and its encoder learns levels and
+        medians from a quarter of a million rows.
     treatment, outcome : names of columns. The treatment is the one that a person was assigned to,
         taken or not. A higher outcome is better.
     treated, control : labels of the two arms, when treatment is not 0/1 or boolean. Rows of other
@@ -207,9 +207,10 @@ def fit_trial_model(
         certificate pays for all of them. Models that were not compared on these rows do not count.
     forget_rows : keep no filter of hashed rows. Nobody can then ask the model whether it learnt
         from a row, and it cannot tell whether rows that it is judged on are new.
-    minutes : about how long it may take. Trees then learn from a random part of the rows, if all
-        would take longer, and ``summary`` says so. None: as long as it takes; of more than 2
-        million rows trees learn from as many, drawn at random.
+    minutes : how long it may take. Small fits tell how long everything takes; if that is longer,
+        in this order: trees learn from fewer rows, drawn at random, rivals are left out, all models
+        learn from fewer rows; and ``summary["within"]`` says so. None: as long as it takes; of more
+        than 2 million rows trees learn from as many, drawn at random.
     random_state : of the folds and of the model.
 
     Examples
@@ -225,6 +226,7 @@ def fit_trial_model(
     >>> model.predict(table.head(3)).shape
     (3,)
     """
+    begin = time.perf_counter()
     _check_options(table, model, hold_out, minutes)
     columns = name_columns(
         table,
@@ -246,20 +248,26 @@ def fit_trial_model(
     rng = np.random.default_rng(random_state)
     key, seed = rng.bytes(8).hex(), int(rng.integers(2**31 - 1))
     recipe = Recipe(model, key, seed, float(hold_out), 1, n_candidates)
-    with _collected() as messages:
-        rows = TableRows(table, columns, recipe.key)
-        rows.sample.check_sizes(columns)
-        # Copies of rows would fail the check, too, for a reason that it cannot name.
-        rows.sample.check_copies(columns)
-        check = _checked(rows, despite_check)
+    rivals = tuple(name for name in RIVALS.get(model, ("tm",)) if name != model)
+    with _collected() as messages, working_on(f"fitting {model}") as work:
+        with work.part("checking the trial"):
+            rows = TableRows(table, columns, recipe.key)
+            rows.sample.check_sizes(columns)
+            # Copies of rows would fail the check, too, for a reason that it cannot name.
+            rows.sample.check_copies(columns)
+            check = _checked(rows, despite_check)
         if not hold_out:
             recipe = replace(recipe, n_folds=number_of_folds(rows, recipe.key))
+        within = None
         if minutes is not None:
-            recipe = _within(rows, recipe, minutes)
-        found = (_hold_out if hold_out else _cross_fitted)(rows, recipe, check)
+            with work.part("small fits, which tell how long it takes"):
+                ends = begin + 60 * minutes
+                recipe, rivals, within = keep_within(rows, recipe, rivals, ends, make_model)
+        work.expect(_work(recipe, rivals, len(rows.y)))
+        found = (_hold_out if hold_out else _cross_fitted)(rows, recipe, rivals, check, work)
         seen = _seen(rows, found, forget_rows)
     encoder, (estimator,) = found.model.encoder, found.model.estimators.values()
-    summary = _summary(rows, recipe, found) | {"warnings": messages}
+    summary = _summary(rows, recipe, found) | {"warnings": messages, "within": within}
     return TrialModel(
         encoder, estimator, recipe, columns, found.calibration, found.evidence, seen, plain(summary)
     )
@@ -273,12 +281,23 @@ def _check_options(
         check_level(hold_out, "hold_out")
     if minutes is not None:
         check_positive(minutes, "minutes", "5 is usual.")
+    _check_memory(table, model, "model")
+
+
+def _check_memory(table: pd.DataFrame | PiecedTable, model: str, what: str) -> None:
     if isinstance(table, PiecedTable) and model not in IN_PIECES:
         raise ValueError(
-            f"model should be one of {', '.join(map(repr, IN_PIECES))} for a table that does not "
+            f"{what} should be one of {', '.join(map(repr, IN_PIECES))} for a table that does not "
             f"fit into memory, got {model!r} and {table.name}, {table.size}. Pass fewer rows or "
             f"columns, or allow more by memory=."
         )
+
+
+def _work(recipe: Recipe, rivals: Sequence[str], n_rows: int) -> float:
+    """The sizes of all parts of a fit, and a little for the evidence."""
+    sizes = [recipe.size(share, n_rows) for share in recipe.fits]
+    shared = sum(sizes[: 1 if recipe.hold_out else recipe.n_folds])
+    return 1.05 * (sum(sizes) * work_of([recipe.model]) + shared * work_of(rivals))
 
 
 def _checked(rows: TableRows, despite_check: bool) -> RandomisationReport:
@@ -319,7 +338,7 @@ def _summary(rows: TableRows, recipe: Recipe, found: _Found) -> dict[str, Any]:
         "table": {
             "given": rows.n_given,
             "used": len(rows.y),
-            "learnt": int((~found.held_out).sum()),
+            "learnt": min(int((~found.held_out).sum()), recipe.learn_rows or len(rows.y)),
             "left_out": rows.left_out,
             "without_outcome": sum(rows.sample.lost),
         },
@@ -350,14 +369,13 @@ class _Found(NamedTuple):
     held_out: Bools
 
 
-def _cross_fitted(rows: TableRows, recipe: Recipe, check: RandomisationReport) -> _Found:
+def _cross_fitted(
+    rows: TableRows, recipe: Recipe, rivals: Sequence[str], check: RandomisationReport, work: Work
+) -> _Found:
     binary = is_binary(rows.y)
-    rivals: tuple[str, ...] = RIVALS.get(recipe.model, ("tm",))
-    if not rows.in_memory:  # from a disk others do not learn
-        rivals = tuple(name for name in rivals if name in IN_PIECES)
-    names = dict.fromkeys([recipe.model, *rivals])
-    apart = cross_fit(rows, makers(names, recipe), recipe, with_chunks=binary)
-    fitted, passed = _kept(rows, recipe, lambda keys: np.ones(len(keys), dtype=bool))
+    makes = makers([recipe.model, *rivals], recipe)
+    apart = cross_fit(rows, makes, recipe, with_chunks=binary, work=work)
+    fitted, passed, _ = _kept(rows, recipe, (), every_row, work)
     ranks = dict(apart.ranks)
     judged = rows.judged(ranks.pop(recipe.model))
     scores = ScoreQuantiles.of(passed.score)
@@ -371,8 +389,8 @@ def _cross_fitted(rows: TableRows, recipe: Recipe, check: RandomisationReport) -
         )
     notes = [
         f"Every row was ranked by a model that had not seen it: one of {recipe.n_folds}, each of "
-        f"which learnt from {1 - 1 / recipe.n_folds:.0%} of the rows. The model that is kept "
-        f"learnt from all of them."
+        f"which learnt from {_learnt(recipe, 1 - 1 / recipe.n_folds, len(rows.y))}. The model that "
+        f"is kept learnt from {_learnt(recipe, 1.0, len(rows.y))}."
     ]
     notes += check.questions
     if certificate is None:
@@ -397,7 +415,16 @@ def _cross_fitted(rows: TableRows, recipe: Recipe, check: RandomisationReport) -
     return _Found(fitted, passed, calibration, evidence, np.zeros(len(rows.y), dtype=bool))
 
 
-def _hold_out(rows: TableRows, recipe: Recipe, check: RandomisationReport) -> _Found:
+def _learnt(recipe: Recipe, share: float, n_rows: int) -> str:
+    """From which rows a model learnt that is given a share of them."""
+    if recipe.learn_rows and share * n_rows > recipe.learn_rows:
+        return f"about {recipe.learn_rows:,} rows, drawn at random"
+    return "all of them" if share == 1 else f"{share:.0%} of the rows"
+
+
+def _hold_out(
+    rows: TableRows, recipe: Recipe, rivals: Sequence[str], check: RandomisationReport, work: Work
+) -> _Found:
     held_out = recipe.held_out(rows.keys)
     least = min(fewest_rows(rows.y, rows.treated, part) for part in (held_out, ~held_out))
     if least < rows.least:
@@ -406,7 +433,7 @@ def _hold_out(rows: TableRows, recipe: Recipe, check: RandomisationReport) -> _F
             f"it is 0/1, to learn from and to judge on; got {least} of one kind in "
             f"{recipe.hold_out:g} of {len(rows.y):,} rows. Collect more, or leave hold_out= out."
         )
-    fitted, passed = _kept(rows, recipe, lambda keys: ~recipe.held_out(keys))
+    fitted, passed, others = _kept(rows, recipe, rivals, lambda keys: ~recipe.held_out(keys), work)
     judged = rows.judged(passed.score[held_out], held_out)
     calibration = _calibrated(judged)
     # Other bits of the keys than those that chose the hold-out.
@@ -419,6 +446,7 @@ def _hold_out(rows: TableRows, recipe: Recipe, check: RandomisationReport) -> _F
         certificate=certified(judged, recipe.n_candidates) if judged.can_be_certified else None,
         randomisation=check,
         lower_is_better=rows.columns.lower_is_better,
+        rivals=others,
         notes=[
             f"Judged on {len(judged.y):,} rows that were set aside: this model has not seen them.",
             *check.questions,
@@ -427,11 +455,25 @@ def _hold_out(rows: TableRows, recipe: Recipe, check: RandomisationReport) -> _F
     return _Found(fitted, passed, calibration, evidence, held_out)
 
 
-def _kept(rows: TableRows, recipe: Recipe, keep: Chosen) -> tuple[Fitted, Scored]:
-    """The model that is kept, fitted on some of the rows, and its scores of all of them."""
-    estimator = make_model(recipe.model, recipe)
-    fitted = rows.fit({recipe.model: estimator}, keep)
-    return fitted, rows.scored(accepting(fitted.encoder), estimator)
+def _kept(
+    rows: TableRows, recipe: Recipe, rivals: Sequence[str], keep: Chosen, work: Work
+) -> tuple[Fitted, Scored, dict[str, Floats]]:
+    """The model that is kept, fitted on some of the rows, and its scores of all of them.
+
+    Then scores of rivals, fitted on the same rows, of the others.
+    """
+    names = [recipe.model, *rivals]
+    size = work_of(names) * recipe.size(1 - recipe.hold_out, len(rows.y))
+    with work.part("the model that is kept", size):
+        made = {name: make_model(name, recipe) for name in names}
+        fitted = rows.fit(made, keep, recipe.learn_rows)
+        estimator = made.pop(recipe.model)
+        others = {}
+        if made:
+            scores = rows.scores(Fitted(fitted.encoder, made), recipe.held_out)
+            others = dict(zip(made, scores, strict=True))
+        kept = Fitted(fitted.encoder, {recipe.model: estimator})
+        return kept, rows.scored(accepting(kept.encoder), estimator), others
 
 
 def _calibrated(rows: Judged, some: Bools | slice = slice(None)) -> Calibration:
@@ -495,27 +537,6 @@ def make_model(name: str, recipe: Recipe) -> Any:
     if recipe.max_rows and "max_rows" in model.get_params(deep=False):
         model.set_params(max_rows=recipe.max_rows)
     return model
-
-
-def _within(rows: TableRows, recipe: Recipe, minutes: float) -> Recipe:
-    """The recipe with so few rows for trees that all fits take about so many minutes.
-
-    By the time that a fit of some of the rows takes: trees take time in proportion to rows.
-    """
-    if "max_rows" not in MODELS[recipe.model](recipe.seed).get_params(deep=False):
-        return recipe
-    n, begin = len(rows.y), time.perf_counter()
-    top = np.uint64(min(_PILOT_ROWS / n, 1.0) * (2.0**64 - 2**12))
-    # Other bits than those that deal folds.
-    chosen: Chosen = lambda keys: keys * np.uint64(0x9E3779B97F4A7C15) <= top  # noqa: E731
-    own = chosen(rows.keys)
-    if fewest_rows(rows.y, rows.treated, own) < rows.least:
-        return recipe
-    rows.fit({recipe.model: make_model(recipe.model, recipe)}, chosen)
-    spent = time.perf_counter() - begin
-    each = spent / own.sum()
-    most = int((60 * minutes - spent) / (_MARGIN * each * recipe.passes))
-    return recipe if most >= n else replace(recipe, max_rows=max(most, LEAST_TREE_ROWS))
 
 
 def _tree_rows(estimator: Any) -> int | None:

@@ -86,7 +86,8 @@ class TrialModel:
         """Scores, (n,), of any rows with the feature columns: the higher, the sooner to treat."""
         if len(frame) == 0:
             raise ValueError("the table should have rows to score, got none. Check its source.")
-        return np.asarray(self.estimator.predict(self.encoder.transform(frame)), dtype=np.float64)
+        features = self.encoder.transform(frame)  # numbers, all of them finite
+        return np.asarray(self.estimator.predict_checked(features), dtype=np.float64)
 
     def uplift(self, frame: pd.DataFrame) -> Floats:
         """Estimated uplift per person, (n,): the calibrated score."""
