@@ -8,9 +8,10 @@ from scipy.stats import rankdata
 from tests.batches_in_memory import ListedRows
 
 from auucmax import AUUCMax, TwoModels, make_trial
-from auucmax.estimators import BoostedEffect, ShrunkInteractions, UpliftEnsemble
+from auucmax.estimators import BoostedEffect, ShrunkInteractions, UpliftEnsemble, shrunk
 from auucmax.estimators.ensemble import MOST_KNOTS, rank_knots
 
+FOLDS_OF = shrunk.Folds.__call__
 FEW_TREES = BoostedEffect(base_rounds=(0, 10), effect_rounds=(0, 10), n_folds=2)
 
 
@@ -38,6 +39,32 @@ def test_as_it_comes_a_linear_model_and_trees(trial):
     )
     again = UpliftEnsemble(random_state=0).fit(trial.X, trial.y, treatment=trial.treatment)
     np.testing.assert_array_equal(model.predict(trial.X), again.predict(trial.X))
+
+
+def test_default_members_deal_the_same_folds_and_equal_ones_do_not(trial, monkeypatch):
+    dealt = []
+    monkeypatch.setattr(
+        shrunk.Folds, "__call__", lambda self, batch: dealt.append(self) or FOLDS_OF(self, batch)
+    )
+    UpliftEnsemble(random_state=3).fit(trial.X, trial.y, treatment=trial.treatment)
+    assert len(dealt) > 2  # of both members
+    assert len({(folds.seed, folds.edges.tobytes()) for folds in dealt}) == 1
+    twice = UpliftEnsemble([ShrunkInteractions(), ShrunkInteractions(), FEW_TREES], random_state=3)
+    first, second, third = (model.random_state for model in twice.new_members())
+    assert first == third != second
+
+
+def test_missing_values_are_taken_by_the_default_members(trial):
+    X = trial.X.to_numpy(np.float64).copy()
+    gone = np.random.default_rng(0).random(len(X)) < 0.5
+    y = np.where(gone & (trial.treatment == 1), 1.0, trial.y)  # only those gain
+    X[gone, 0] = np.nan
+    model = UpliftEnsemble(random_state=0).fit(X, y, treatment=trial.treatment)
+    score = model.predict(X)
+    assert score[gone].mean() > score[~gone].mean() + 0.1
+    for members in ([TwoModels()], [FEW_TREES, TwoModels()]):
+        with pytest.raises(ValueError, match="NaN"):
+            UpliftEnsemble(members).fit(X, y, treatment=trial.treatment)
 
 
 @given(st.lists(st.tuples(st.integers(-30, 30), st.integers(20, 60)), min_size=2, max_size=20))
@@ -82,7 +109,7 @@ def test_a_stream_gives_the_model_of_the_rows_in_memory(trial):
 def test_members_that_need_memory_learn_from_a_part_of_a_stream(trial):
     rows = ListedRows(trial.X, trial.y, trial.treatment, edges=(700, 2_000))
     model = UpliftEnsemble([TwoModels(), FEW_TREES], max_rows=1_000, random_state=0).fit(rows)
-    assert 850 < model.estimators_[1].n_rows_ < 1_150
+    assert model.estimators_[0].training_record_.given[0] == 1_000
 
 
 def test_no_members(trial):

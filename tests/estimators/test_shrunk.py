@@ -14,10 +14,11 @@ from auucmax.estimators.shrunk import (
     MAIN_STRENGTH,
     Design,
     LogLosses,
+    dealt_folds,
     expanded,
     log_losses_slow,
 )
-from auucmax.rows import Batch
+from auucmax.rows import ArrayRows, Batch, ask
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +42,13 @@ def fitted(trial, **settings):
 def test_losses_and_gradients_agree_with_their_twin(seed, n, k, inside, weighted):
     rng = np.random.default_rng(seed)
     X = rng.integers(-2, 3, size=(n, 2)).astype(float)
-    design = Design(
-        np.array([1], dtype=np.int64), np.array([0.5]), rng.normal(size=3), rng.random(3)
-    )
+    hinge = np.array([1], dtype=np.int64), np.array([0.5])
+    design = Design(*hinge, rng.normal(size=3), rng.random(3), np.zeros(2))
     weight = rng.integers(0, 3, size=n).astype(float) if weighted else None
     keys = np.arange(n, dtype=np.uint64)
     batch = Batch(X, rng.integers(2, size=n) * 1.0, rng.random(n) < 0.5, keys, weight)
     folds = np.asarray(rng.integers(-1, 3, size=k))
-    points = rng.normal(size=(k, 8))
+    points = rng.normal(size=(k, 8))[rng.integers(k, size=k)]  # some of them may be equal
     losses = LogLosses(design, 0.3, lambda b: (b.keys % 3).astype(np.int64), points, folds, inside)
     np.testing.assert_allclose(losses(batch), log_losses_slow(losses, batch), atol=1e-9)
 
@@ -57,10 +57,10 @@ def test_curvature_is_that_of_the_gradient():
     rng = np.random.default_rng(0)
     X, keys = rng.normal(size=(50, 2)), np.arange(50, dtype=np.uint64)
     batch = Batch(X, rng.integers(2, size=50) * 1.0, rng.random(50) < 0.5, keys)
-    design = Design(np.zeros(0, np.int64), np.zeros(0), np.zeros(2), np.ones(2))
+    design = Design(np.zeros(0, np.int64), np.zeros(0), np.zeros(2), np.ones(2), np.zeros(2))
 
     def at(point):
-        return LogLosses(design, 0.4, lambda b: np.zeros(0), point[None], np.array([-1]))
+        return LogLosses(design, 0.4, lambda b: b.treated * 1, point[None], np.array([-1]))
 
     point = rng.normal(size=6)
     a, b, c = at(point).curvature(batch)
@@ -141,9 +141,43 @@ def test_few_rows_of_an_outcome(trial):
     rare[trial.treatment == 0] = y[trial.treatment == 0]
     with pytest.raises(ValueError, match="at least 2 rows of each outcome"):
         ShrunkInteractions().fit(trial.X, rare, treatment=trial.treatment)
-    rows = ListedRows(trial.X, y, trial.treatment)
-    with pytest.raises(ValueError, match="read batch by batch"):
-        ShrunkInteractions().fit(rows)
+    rows = ListedRows(trial.X, y, trial.treatment, edges=(100, 3_000))
+    streamed = ShrunkInteractions(random_state=0).fit(rows)
+    np.testing.assert_allclose(streamed.predict(trial.X), model.predict(trial.X), atol=1e-6)
+
+
+@given(
+    sizes=st.lists(st.integers(2, 60), min_size=4, max_size=4),
+    n_folds=st.integers(2, 6),
+    seed=st.integers(0, 2**62),
+    edges=st.lists(st.integers(0, 8), max_size=3),
+)
+@settings(deadline=None, max_examples=50)
+def test_folds_have_their_share_of_every_arm_and_outcome(sizes, n_folds, seed, edges):
+    cell = np.random.default_rng(seed).permutation(np.repeat(range(4), sizes))
+    rows = ListedRows(np.zeros((len(cell), 1)), cell % 2, cell // 2, edges=edges)
+    folds = ask(dealt_folds(rows, n_folds, seed))
+    assert folds.n_folds == min(n_folds, *sizes)
+    fold = np.concatenate([folds(batch) for batch in rows.batches()])
+    for k in range(4):
+        counts = np.bincount(fold[cell == k], minlength=folds.n_folds)
+        assert counts.max() - counts.min() <= 1
+    # By keys alone: in memory and in any batches the same.
+    keys = np.arange(len(cell), dtype=np.uint64)
+    memory = ArrayRows(np.zeros((len(cell), 1)), cell % 2 * 1.0, cell // 2 == 1, keys=keys)
+    np.testing.assert_array_equal(ask(dealt_folds(memory, n_folds, seed))(memory.batch), fold)
+
+
+def test_the_median_stands_for_missing_values(trial):
+    X = trial.X.to_numpy(np.float64).copy()
+    X[::7, 1] = np.nan
+    filled = np.where(np.isnan(X), np.nanmedian(X, axis=0), X)
+    models = [
+        ShrunkInteractions(random_state=0).fit(own, trial.y, treatment=trial.treatment)
+        for own in (X, filled)
+    ]
+    np.testing.assert_allclose(models[0].predict(X), models[1].predict(filled), atol=1e-9)
+    assert models[0].fill_[1] == np.nanmedian(X[:, 1])
 
 
 @pytest.mark.parametrize(

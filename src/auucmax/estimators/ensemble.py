@@ -8,7 +8,7 @@ as at most 1,000 knots with straight lines between them, each the mean of at lea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,10 @@ from sklearn.utils import get_tags
 
 from auucmax._validation import Bools, Floats
 from auucmax.estimators.base import copy_with, free_random_states
-from auucmax.estimators.boosted import MAX_ROWS, BoostedEffect
-from auucmax.estimators.learning_rows import FitsRows, LearningRows, seed_of
+from auucmax.estimators.boosted import MAX_ROWS, BoostedEffect, collected
+from auucmax.estimators.learning_rows import FitsRows, LearningRows
 from auucmax.estimators.shrunk import ShrunkInteractions
-from auucmax.rows import ArrayRows, Batch, Rows, Sample, Share
+from auucmax.rows import ArrayRows, Batch, Rows, Sample
 
 MOST_KNOTS = 1_000
 LEAST_ROWS = 20  #: whose scores a knot is the mean of
@@ -34,8 +34,9 @@ class UpliftEnsemble(FitsRows):
 
     It is what ``auucmax fit`` uses unless another model is named. A linear model is bad where
     effects have steps and interactions, trees where they are linear; the mean of both is bad
-    nowhere. Of rows that are read batch by batch, members that
-    need them in memory learn from a random part.
+    nowhere. Of rows that are read batch by batch, members that need them in memory learn from a
+    random part. In arrays features may be missing (NaN), if all members take that, as the default
+    ones do.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ class UpliftEnsemble(FitsRows):
         ``ShrunkInteractions`` and ``BoostedEffect``.
     max_rows : that trees of the default members are grown from; and, of rows that are read batch by
         batch, how many a member learns from that needs them in memory.
-    random_state : of the members whose own is None.
+    random_state : of the members whose own is None: the default members deal the same folds.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
@@ -105,16 +106,21 @@ class UpliftEnsemble(FitsRows):
         return learn, None
 
     def new_members(self) -> list[Any]:
-        """The models that are to be fitted, with their seeds."""
+        """The models that are to be fitted, with their seeds.
+
+        Models of different kinds have one seed, so that those that deal folds deal the same; a
+        second model of a kind has another, or it would be the first one again.
+        """
         given = self.estimators
         if given is None:
             given = [ShrunkInteractions(), BoostedEffect(max_rows=self.max_rows)]
         if not len(given):
             raise ValueError("estimators should hold at least one model, got none. Name some.")
         seeds = np.random.SeedSequence(self.random_state).generate_state(len(given)).tolist()
-        models = []
-        for model, seed in zip(given, seeds, strict=True):
+        models: list[Any] = []
+        for model in given:
             free = free_random_states(model)
+            seed = seeds[sum(type(one) is type(model) for one in models)]
             # Members learn from an array of booleans, whatever the user's labels.
             made = copy_with(model, control=None) if hasattr(model, "control") else clone(model)
             models.append(made.set_params(**dict.fromkeys(free, seed)))
@@ -140,9 +146,8 @@ class UpliftEnsemble(FitsRows):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        given = [] if self.estimators is None else list(self.estimators)
-        takes_nan = [get_tags(model).input_tags.allow_nan for model in given]
-        tags.input_tags.allow_nan = bool(given) and all(takes_nan)
+        given = [] if self.estimators is None else self.estimators
+        tags.input_tags.allow_nan = all(get_tags(model).input_tags.allow_nan for model in given)
         return tags
 
 
@@ -185,32 +190,3 @@ class _Scores:
     def __call__(self, batch: Batch) -> Sample:
         scores = self.predict(np.asarray(batch.X)) if len(batch.y) else np.zeros(0)
         return Sample.of(scores, batch.keys, _SAMPLE)
-
-
-class _Collected:
-    """Summary of a batch: its rows; adding puts them one after the other."""
-
-    def __init__(self, batches: list[Batch]) -> None:
-        self.batches = batches
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)([*self.batches, *other.batches])
-
-
-def _collect(batch: Batch) -> _Collected:
-    return _Collected([batch])
-
-
-def collected(learn: LearningRows, most: int, random_state: int | None) -> ArrayRows:
-    """All rows, or a random part of about ``most``, in memory."""
-    rows = learn.rows
-    if isinstance(rows, ArrayRows) and len(rows.y) <= most:
-        return rows
-    if learn.n_rows > most:
-        rows = rows.part(Share(most / learn.n_rows, seed_of(random_state) ^ 2))
-    (found,) = rows.total(_collect)
-    X, y, treated, keys = (
-        np.concatenate([np.asarray(batch[k]) for batch in found.batches]) for k in range(4)
-    )
-    order = np.argsort(keys, kind="stable")  # as they are in memory
-    return ArrayRows(X[order], y[order], treated[order], names=rows.names, keys=keys[order])

@@ -238,18 +238,15 @@ def _boosted(estimator: Any) -> Formula:
             coef = np.concatenate([member.base_coef + d * member.effect_coef, of_trees])
             intercept = member.base_intercept + d * member.effect_intercept
             parts.append(Part(sign * member.weight, "sigmoid", float(intercept), coef))
-    return Formula(tuple(parts), trees=tuple(map(_as_arrays, trees)))
+    return Formula(tuple(parts), trees=tuple(trees))
 
 
 def _ranking_trees(estimator: Any) -> Formula:
     coef: NDArray[np.float64] = np.zeros(estimator.n_features_in_ + 1)
     coef[-1] = 1.0
     only = Part(1.0, "identity", 0.0, coef)
-    return Formula((only,), trees=(_as_arrays(estimator.booster_),))
-
-
-def _as_arrays(trees: Any) -> TreeScores:
-    return trees if isinstance(trees, TreeScores) else trees_of(trees)
+    trees = estimator.booster_  # of a model that was loaded, arrays already
+    return Formula((only,), trees=(trees if isinstance(trees, TreeScores) else trees_of(trees),))
 
 
 def _ranks(estimator: Any) -> RankMean:

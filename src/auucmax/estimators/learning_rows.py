@@ -315,7 +315,7 @@ class FitsRows(UpliftEstimator):
         return super().score(X, y, treatment=treatment, sample_weight=sample_weight)
 
 
-def cells(rows: ArrayRows) -> NDArray[np.intp]:
+def cells(rows: ArrayRows | Batch) -> NDArray[np.intp]:
     """0..3 for each row: control without and with response, treated without and with."""
     return 2 * rows.treated.astype(np.intp) + (rows.y == 1)
 

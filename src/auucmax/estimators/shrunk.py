@@ -9,14 +9,17 @@ all strengths are averaged with weights exp(-out-of-fold log-loss).
 
 All folds and strengths are minimised together, each step by one reading of the rows, wherever they
 are (:mod:`auucmax.rows`): scores of all of them are one product of matrices, and a row counts for
-the models of the folds that it is not in. Features are expanded and standardised block by block.
+the models of the folds that it is not in. Rows are taken by fold and arm: those of an arm have one
+coefficient for each feature, and those of a fold are left out where they do not count. Features are
+expanded and standardised block by block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,11 +29,10 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_positive, check_whole
-from auucmax.data.splits import TrialKFold
 from auucmax.estimators.learning_rows import FitsRows, LearningRows, cells, seed_of
 from auucmax.estimators.meta import row_weights
 from auucmax.rows import ArrayRows, Batch, Question, Rows, Sample, ask
-from auucmax.rows.base import part_of
+from auucmax.rows.base import Keys, hash_keys
 from auucmax.solvers import Answer, Ask, BallSolution, Solver, solver
 
 STRENGTHS = (1e4, 1.0, 0.1, 0.03, 0.01, 0.003, 0.0003)
@@ -42,8 +44,10 @@ _LEAST_WEIGHT = 1e-4  # of a strength, below which its model is left out
 _TOLERANCE = 1e-6
 _KEPT = 2**25  # features that are kept while models are fitted; of more, blocks are made anew
 _BLOCK = 4_096  # rows whose features stay near the processor
+_BITS = 12  # of a hash that one reading counts by: folds are dealt in two, to a part of 2^24
 
 Codes = NDArray[np.int64]
+FoldOf = Callable[[Batch], Codes]
 
 
 class ShrunkInteractions(FitsRows):
@@ -52,14 +56,18 @@ class ShrunkInteractions(FitsRows):
         score(x) = sum_k weight_k (P_k(y = 1 | x, treated) - P_k(y = 1 | x, control))
 
     See :mod:`auucmax.estimators.shrunk`. It takes a trial in memory, in files
-    (:func:`auucmax.rows.stream_table`) or on Spark. The outcome must be 0/1.
+    (:func:`auucmax.rows.stream_table`) or on Spark, and gives the same model to 1e-6 wherever rows
+    are, if they have the same keys there: folds are dealt by a hash of these (on Spark a key is the
+    partition and the place in it, unless rows bring their own). The outcome must be 0/1. In arrays
+    features may be missing (NaN): the median stands for them.
 
     Parameters
     ----------
     hinges : whether columns of more than 8 different values also enter as max(x - q, 0) at their
         quartiles q, in main effects and interactions.
     strengths : of the penalty on interactions.
-    n_folds : by which strengths are weighed; fewer, where an outcome of an arm is rarer.
+    n_folds : by which strengths are weighed, each with its share of every arm and outcome; fewer,
+        where an outcome of an arm has fewer rows.
     random_state : of the folds.
     control : label of the control group, when treatment is not 0/1.
 
@@ -70,6 +78,7 @@ class ShrunkInteractions(FitsRows):
     treated_coef_, control_coef_ : (k, p) coefficients of each arm, for the columns and then the
         hinges, in the user's units; ``treated_intercept_`` and ``control_intercept_`` are (k,).
     hinge_columns_, hinge_knots_ : (h,) column, and q, of each hinge; p = d + h.
+    fill_ : (d,) what stands for missing values.
     n_parameters_ : numbers that scoring needs.
 
     Examples
@@ -80,11 +89,15 @@ class ShrunkInteractions(FitsRows):
     >>> model = model.fit(train.X, train.y, treatment=train.treatment)
     >>> model.path_["weight"].sum().round(6)
     np.float64(1.0)
-    >>> round(model.score(test.X, test.y, treatment=test.treatment), 3)
-    0.029
+    >>> model.score(test.X, test.y, treatment=test.treatment) > 0.028
+    True
     """
 
     _binary_outcome: ClassVar[bool] = True
+    _check_X: ClassVar[dict[str, Any]] = {
+        "dtype": [np.float64, np.float32],
+        "ensure_all_finite": "allow-nan",
+    }
 
     def __init__(
         self,
@@ -132,6 +145,7 @@ class ShrunkInteractions(FitsRows):
             ),
         ) = (design.unscaled(own[kept]) for own in path.arms())
         self.hinge_columns_, self.hinge_knots_ = design.columns, design.knots
+        self.fill_ = design.fill
         self.n_parameters_ = int(
             self.weights_.size + 2 * (self.treated_coef_.size + kept.sum()) + design.knots.size
         )
@@ -140,11 +154,23 @@ class ShrunkInteractions(FitsRows):
     def _predict(self, X: NDArray[Any]) -> Floats:
         scores = np.empty(len(X))
         for start in range(0, len(X), _BLOCK):
-            block = expanded(X[start : start + _BLOCK], self.hinge_columns_, self.hinge_knots_)
+            block = filled(X[start : start + _BLOCK], self.fill_)
+            block = expanded(block, self.hinge_columns_, self.hinge_knots_)
             treated = expit(block @ self.treated_coef_.T + self.treated_intercept_)
             control = expit(block @ self.control_coef_.T + self.control_intercept_)
             scores[start : start + _BLOCK] = (treated - control) @ self.weights_
         return scores
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def filled(X: NDArray[Any], fill: Floats) -> NDArray[Any]:
+    """X with (d,) numbers for missing values; X itself, if none is missing."""
+    gaps = np.isnan(X)
+    return np.where(gaps, fill, X) if gaps.any() else X
 
 
 def expanded(X: NDArray[Any], columns: Codes, knots: Floats) -> Floats:
@@ -160,12 +186,16 @@ def expanded(X: NDArray[Any], columns: Codes, knots: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Columns and hinges, standardised: (x - shift) * factor; constant ones are 0."""
+    """Columns and hinges, standardised: (x - shift) * factor; constant ones are 0.
+
+    ``fill`` (d,) stands for missing values.
+    """
 
     columns: Codes
     knots: Floats
     shift: Floats
     factor: Floats
+    fill: Floats
 
     @property
     def n_terms(self) -> int:
@@ -174,7 +204,7 @@ class Design:
     def __call__(self, X: NDArray[Any]) -> Floats:
         """(n, 1 + p) a column of ones, and the features."""
         result = np.ones((len(X), self.n_terms))
-        features = expanded(X, self.columns, self.knots)
+        features = expanded(filled(X, self.fill), self.columns, self.knots)
         np.subtract(features, self.shift, out=features)
         np.multiply(features, self.factor, out=result[:, 1:])
         return result
@@ -204,6 +234,7 @@ class Path:
     """
 
     design: Design
+    folds: Folds
     share: float
     strengths: Floats
     models: Floats
@@ -227,70 +258,98 @@ def shrunk_path(
 ) -> Path:
     """Fit all strengths, the largest first, on all rows and outside of each fold."""
     counts = np.array(learn.class_counts())  # treated with and without outcome, control ...
-    fold_of, n_folds = folds_of(learn, n_folds, random_state)
     share = float(counts[:2].sum() / counts.sum())
+    rate = float(counts[[0, 2]].sum() / counts.sum())
     with threadpool_limits(limits=1, user_api="blas"):
-        return ask(_path(learn.rows, share, counts, fold_of, n_folds, strengths, hinges))
+        folds = ask(dealt_folds(learn.rows, n_folds, seed_of(random_state)))
+        return ask(_path(learn.rows, share, rate, folds, strengths, hinges))
 
 
-Folds = Callable[[Batch], Codes]
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Folds that have their shares of every arm and outcome, the same wherever rows are.
 
-
-def folds_of(learn: LearningRows, n_folds: int, random_state: int | None) -> tuple[Folds, int]:
-    """The fold of each row of a batch, and how many there are.
-
-    By a hash of the row's key, the same wherever the rows are; where an outcome of an arm is rare,
-    and rows are in memory, by arm and outcome, and fewer.
+    The rows of an arm and outcome are taken in the order of a hash of their keys. ``edges``
+    (4, folds - 1) are the hashes from which on the next fold begins.
     """
-    rows = learn.rows
-    if isinstance(rows, ArrayRows):
-        fewest = int(np.bincount(cells(rows), minlength=4).min())
-    else:
-        fewest = int(min(learn.class_counts()))
-    if fewest < 2:
-        raise ValueError(
-            f"each arm should have at least 2 rows of each outcome, got {fewest} in one. Collect "
-            f"more rows."
-        )
-    if fewest >= 20 * n_folds:
-        return partial(_hashed_fold, n_folds=n_folds, seed=seed_of(random_state)), n_folds
-    if not isinstance(rows, ArrayRows):
-        raise ValueError(
-            f"each arm should have at least {20 * n_folds} rows of each outcome in rows that are "
-            f"read batch by batch, got {fewest} in one. Read them into memory."
-        )
-    n_folds = min(n_folds, fewest)
-    code = np.empty(len(rows.y), dtype=np.int64)
-    dealt = TrialKFold(n_folds, by="treatment-outcome", random_state=random_state)
-    for k, (_, test) in enumerate(dealt.split(rows.X, rows.y, treatment=rows.treated)):
-        code[test] = k
-    return lambda batch: code, n_folds
+
+    edges: Keys
+    seed: int
+
+    @property
+    def n_folds(self) -> int:
+        return self.edges.shape[1] + 1
+
+    def __call__(self, batch: Batch) -> Codes:
+        """(m,) the fold of each row."""
+        hashes, edges = hash_keys(batch.keys, self.seed), self.edges[cells(batch)]
+        return np.asarray((hashes[:, None] >= edges).sum(axis=1))
 
 
-def _hashed_fold(batch: Batch, n_folds: int, seed: int) -> Codes:
-    return part_of(batch.keys, n_folds, seed)
+def dealt_folds(rows: Rows, n_folds: int, seed: int) -> Question[Folds]:
+    """Folds of rows; no more of them than the rarest outcome of an arm has rows.
+
+    Two readings: in which part of 2^12 of all hashes the edges are, and in which part of that one.
+    So folds differ from their shares by rows whose hashes agree in 24 bits.
+    """
+    ((counts,),) = yield [(rows, (partial(_hash_counts, seed=seed),))]
+    sizes = counts.sum(axis=1)
+    if sizes.min() < 2:
+        raise ValueError(
+            f"each arm should have at least 2 rows of each outcome, got {sizes.min()} in one. "
+            f"Collect more rows."
+        )
+    n_folds = min(n_folds, int(sizes.min()))
+    before = -(-np.arange(1, n_folds) * sizes[:, None] // n_folds)  # rows of the folds before
+    found, left = _places(counts[:, None], before)
+    ((counts,),) = yield [(rows, (partial(_hash_counts, seed=seed, within=found),))]
+    last, _ = _places(counts, left)
+    edges = (found.astype(np.uint64) << np.uint64(_BITS)) + last.astype(np.uint64) + np.uint64(1)
+    return Folds(edges << np.uint64(64 - 2 * _BITS), seed)
+
+
+def _hash_counts(batch: Batch, seed: int, within: Codes | None = None) -> Codes:
+    """How many rows of each arm and outcome have hashes that begin with 12 bits: (4, 2^12).
+
+    ``within`` (4, m): of the rows that begin with these, (4, m, 2^12) by the next 12 bits.
+    """
+    hashes, cell = hash_keys(batch.keys, seed), cells(batch)
+    size = 1 << _BITS
+    first = (hashes >> np.uint64(64 - _BITS)).astype(np.int64)
+    if within is None:
+        return np.bincount(cell * size + first, minlength=4 * size).reshape(4, size)
+    second = (hashes >> np.uint64(64 - 2 * _BITS)).astype(np.int64) % size
+    found = np.zeros((*within.shape, size), dtype=np.int64)
+    for k, own in enumerate(within.T):
+        some = first == own[cell]
+        code = cell[some] * size + second[some]
+        found[:, k] = np.bincount(code, minlength=4 * size).reshape(4, size)
+    return found
+
+
+def _places(counts: Codes, before: Codes) -> tuple[Codes, Codes]:
+    """(4, m) in which part so many rows are reached, and how many of them are in that part."""
+    through = np.broadcast_to(counts.cumsum(axis=-1), (*before.shape, counts.shape[-1]))
+    place = (through < before[..., None]).sum(axis=-1)
+    own = np.broadcast_to(counts, through.shape)
+    start = np.take_along_axis(through - own, place[..., None], axis=-1)[..., 0]
+    return place, before - start
 
 
 def _path(
     rows: Rows,
     share: float,
-    counts: Floats,
-    fold_of: Folds,
-    n_folds: int,
+    rate: float,
+    folds: Folds,
     strengths: Sequence[float],
     hinges: bool,
 ) -> Question[Path]:
     design = yield from _design(rows, hinges)
-    terms, rate = design.n_terms, float(counts[[0, 2]].sum() / counts.sum())
-    make: Design | _Made = design
+    terms, n_folds = design.n_terms, folds.n_folds
+    loss = _Loss(design, share, folds, np.sqrt(rate * (1 - rate)))
     if isinstance(rows, ArrayRows) and len(rows.y) * terms <= _KEPT:
-        X, y, treated, weight = rows.columns
-        made = np.empty((len(y), terms))
-        for start in range(0, len(y), _BLOCK):
-            made[start : start + _BLOCK] = design(X[start : start + _BLOCK])
-        rows = ArrayRows(made, y, treated, weight, keys=rows.keys)
-        make = _Made(terms)
-    loss = _Loss(make, share, fold_of, np.sqrt(rate * (1 - rate)))
+        rows, code = _made(rows, design, folds)
+        loss = replace(loss, design=_Made(terms), fold_of=lambda batch: code)
     w = np.zeros(2 * terms)
     w[0] = np.log(rate / (1 - rate))
     whole: list[BallSolution] = []
@@ -312,6 +371,7 @@ def _path(
     weights = np.where(weights < _LEAST_WEIGHT * weights.sum(), 0.0, weights)
     return Path(
         design,
+        folds,
         share,
         np.array(strengths),
         np.array([found.w for found in whole]).reshape(-1, 2, terms),
@@ -319,6 +379,18 @@ def _path(
         losses,
         weights / weights.sum(),
     )
+
+
+def _made(rows: ArrayRows, design: Design, folds: Folds) -> tuple[ArrayRows, Codes]:
+    """Rows with the features of a design, by fold and arm, and their folds."""
+    code = folds(rows.batch)
+    order = np.argsort(2 * code + rows.treated, kind="stable")
+    X, y, treated, weight = rows.columns
+    made = np.empty((len(y), design.n_terms))
+    for start in range(0, len(y), _BLOCK):
+        made[start : start + _BLOCK] = design(X[order[start : start + _BLOCK]])
+    weight = None if weight is None else weight[order]
+    return ArrayRows(made, y[order], treated[order], weight), code[order]
 
 
 class _Task(NamedTuple):
@@ -336,7 +408,7 @@ class _Loss:
 
     design: Design | _Made
     share: float
-    fold_of: Folds
+    fold_of: FoldOf
     scale: float
     last: float = 0.0  # the strength that was fitted before
 
@@ -419,28 +491,35 @@ class LogLosses:
 
     design: Design | _Made
     share: float
-    fold_of: Folds
+    fold_of: FoldOf
     points: Floats
     folds: Codes
     inside: bool = False
 
     def __call__(self, batch: Batch) -> Floats:
-        k, terms = len(self.points), self.design.n_terms
-        coef = self.points.reshape(k, 2, terms)
-        result = np.zeros((k, 2 + 2 * terms))
-        for X, y, d, weight in self._blocks(batch):
-            logit = X @ coef[:, 0].T
-            logit += (X @ coef[:, 1].T) * d[:, None]
-            small = np.exp(-np.abs(logit))
-            loss = np.log1p(small) + np.maximum(logit, 0) - logit * y[:, None]
-            # expit, from the exponential that is there
-            wrong = np.where(logit >= 0, 1.0, small) / (1 + small) - y[:, None]
-            result[:, 0] += weight.sum(axis=0)
-            result[:, 1] += np.einsum("ij,ij->j", loss, np.broadcast_to(weight, loss.shape))
-            wrong *= weight
-            result[:, 2 : 2 + terms] += wrong.T @ X
-            wrong *= d[:, None]
-            result[:, 2 + terms :] += wrong.T @ X
+        terms = self.design.n_terms
+        result = np.zeros((len(self.points), 2 + 2 * terms))
+        # Models of several folds may be at one point.
+        points, place = np.unique(self.points, axis=0, return_inverse=True)
+        points = points.reshape(-1, 2, terms)
+        for fold, d, blocks in self._groups(batch):
+            models = self._counting(fold)
+            own, places = np.unique(place[models], return_inverse=True)
+            coef = np.ascontiguousarray((points[own, 0] + d * points[own, 1]).T)
+            sums = np.zeros((len(own), 2 + terms))
+            for X, y, weight in blocks if len(own) else ():
+                logit = X @ coef
+                small = np.exp(-np.abs(logit))
+                above = 1 + small
+                # expit, from the exponential that is there
+                wrong = np.where(logit >= 0, 1.0, small) / above - y[:, None]
+                wrong *= weight[:, None]
+                sums[:, 0] += weight.sum()
+                sums[:, 1] += _log_sums(above, weight) - (weight * y) @ logit
+                sums[:, 1] += weight @ np.maximum(logit, 0, out=logit)
+                sums[:, 2:] += wrong.T @ X
+            result[models, : 2 + terms] += sums[places]
+            result[models, 2 + terms :] += d * sums[places, 2:]
         return result
 
     def curvature(self, batch: Batch) -> Floats:
@@ -448,28 +527,50 @@ class LogLosses:
         terms = self.design.n_terms
         main, effect = self.points[0].reshape(2, terms)
         result = np.zeros((3, terms, terms))
-        for X, _, d, weight in self._blocks(batch):
-            chance = expit(X @ main + d * (X @ effect))
-            bend = weight[:, 0] * chance * (1 - chance)
-            for power in range(3):
-                result[power] += (X * (bend * d**power)[:, None]).T @ X
+        for fold, d, blocks in self._groups(batch):
+            found = np.zeros((terms, terms))
+            for X, _, weight in blocks if 0 in self._counting(fold) else ():
+                chance = expit(X @ (main + d * effect))
+                bend = chance * (1 - chance)
+                root = X * np.sqrt(weight * bend)[:, None]
+                found += root.T @ root
+            result += np.array([1.0, d, d**2])[:, None, None] * found
         return result
 
-    def _blocks(self, batch: Batch) -> Any:
-        """Features, outcomes, treatment less its share, and weights (rows, models) of some rows."""
-        apart = (self.folds >= 0).any()
-        code = self.fold_of(batch) if apart else np.zeros(0)
-        for start in range(0, len(batch.y), _BLOCK):
-            own = slice(start, start + _BLOCK)
-            X = self.design(np.asarray(batch.X[own], dtype=np.float64))
-            if apart:
-                weight = ((code[own, None] == self.folds) == self.inside) * 1.0
-                weight[:, self.folds < 0] = 1.0
-            else:
-                weight = np.ones((len(X), len(self.folds)))
-            if batch.weight is not None:
-                weight *= batch.weight[own, None]
-            yield X, batch.y[own], batch.treated[own] - self.share, weight
+    def _counting(self, fold: int) -> Codes:
+        """The models that count the rows of a fold."""
+        return np.flatnonzero((self.folds < 0) | ((self.folds == fold) == self.inside))
+
+    def _groups(self, batch: Batch) -> Iterator[tuple[int, float, Iterator[Any]]]:
+        """For each fold and arm: the fold, the treatment less its share, and blocks of rows."""
+        code = 2 * self.fold_of(batch) + batch.treated
+        order = np.argsort(code, kind="stable")
+        edges = np.flatnonzero(np.diff(code[order], prepend=-1)).tolist()
+        for start, stop in pairwise([*edges, len(code)]):
+            own = order[start:stop]
+            fold, treated = divmod(int(code[own[0]]), 2)
+            yield fold, treated - self.share, self._blocks(batch, own)
+
+    def _blocks(self, batch: Batch, own: Codes) -> Iterator[tuple[Floats, Floats, Floats]]:
+        """Features, outcomes and weights of some rows of a batch, some at a time."""
+        for start in range(0, len(own), _BLOCK):
+            some: Any = own[start : start + _BLOCK]
+            if some[-1] - some[0] == len(some) - 1:  # they lie together: no copy is needed
+                some = slice(some[0], some[-1] + 1)
+            X = self.design(np.asarray(batch.X[some], dtype=np.float64))
+            weight = np.ones(len(X)) if batch.weight is None else batch.weight[some]
+            yield X, batch.y[some], weight
+
+
+def _log_sums(numbers: Floats, weight: Floats) -> Floats:
+    """(k,) weighted sums of the logarithms of (m, k) numbers between 1 and 2.
+
+    The sum of some logarithms is that of their product, which 512 of them keep below 2^512.
+    """
+    if (weight == 1).all():
+        numbers = np.multiply.reduceat(numbers, np.arange(0, len(numbers), 512), axis=0)
+        return np.asarray(np.log(numbers).sum(axis=0))
+    return np.asarray(weight @ np.log(numbers))
 
 
 def log_losses_slow(losses: LogLosses, batch: Batch) -> Floats:
@@ -497,6 +598,8 @@ def _design(rows: Rows, hinges: bool) -> Question[Design]:
     """Hinges by a sample of the rows, the same wherever they are; then means and deviations."""
     ((sample,),) = yield [(rows, (_row_sample,))]
     X = np.asarray(sample.values, dtype=np.float64)
+    fill = medians(X)
+    X = filled(X, fill)
     columns: list[int] = []
     knots: list[float] = []
     for number, column in enumerate(X.T if hinges else ()):
@@ -507,14 +610,23 @@ def _design(rows: Rows, hinges: bool) -> Question[Design]:
             knots += inner.tolist()
     places, values = np.array(columns, dtype=np.int64), np.array(knots)
     centre = expanded(X, places, values).mean(axis=0)
-    moments = partial(_moments, columns=places, knots=values, centre=centre)
+    moments = partial(_moments, columns=places, knots=values, centre=centre, fill=fill)
     (((weight, *sums),),) = yield [(rows, (moments,))]
     first, second = np.array(sums).reshape(2, -1) / weight
     # What is left of a constant column are rounding errors.
     deviation = np.sqrt(np.maximum(second - first**2, 0))
     varies = deviation > 1e-9 * (1 + np.abs(centre))
     factor = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=varies)
-    return Design(places, values, centre + first, factor)
+    return Design(places, values, centre + first, factor, fill)
+
+
+def medians(X: Floats) -> Floats:
+    """Of the values of each column that are there; 0 of a column without any."""
+    found = np.zeros(X.shape[1])
+    for k, column in enumerate(X.T):
+        present = column[~np.isnan(column)]
+        found[k] = np.median(present) if len(present) else 0.0
+    return found
 
 
 def _row_sample(batch: Batch) -> Sample:
@@ -522,12 +634,13 @@ def _row_sample(batch: Batch) -> Sample:
     return Sample.of(np.asarray(batch.X), batch.keys, size)
 
 
-def _moments(batch: Batch, columns: Codes, knots: Floats, centre: Floats) -> Floats:
+def _moments(batch: Batch, columns: Codes, knots: Floats, centre: Floats, fill: Floats) -> Floats:
     """Total weight, then sums of the features less their centres, and of their squares."""
     result = np.zeros(1 + 2 * len(centre))
     for start in range(0, len(batch.y), _BLOCK):
         own = slice(start, start + _BLOCK)
-        features = expanded(np.asarray(batch.X[own], dtype=np.float64), columns, knots) - centre
+        X = filled(np.asarray(batch.X[own], dtype=np.float64), fill)
+        features = expanded(X, columns, knots) - centre
         weight = np.ones(len(features)) if batch.weight is None else batch.weight[own]
         result[0] += weight.sum()
         result[1:] += np.concatenate([weight @ features, weight @ features**2])

@@ -7,10 +7,11 @@ checked node by node, and scoring them needs no LightGBM.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,15 @@ class TreeScores:
     value: Floats
     roots: NDArray[np.int64]
     depth: int
+
+    @classmethod
+    def of(cls, nodes: Sequence[Sequence[float]], roots: Sequence[int]) -> Self:
+        """Of a line for each node: feature, threshold, left, right, missing_left, value."""
+        columns = np.array(nodes, dtype=np.float64).T.reshape(6, -1)
+        feature, left, right = (columns[k].astype(np.int64) for k in (0, 2, 3))
+        gap_left, starts = columns[4].astype(np.bool_), np.array(roots, dtype=np.int64)
+        made = cls(feature, columns[1].copy(), left, right, gap_left, columns[5].copy(), starts, 0)
+        return replace(made, depth=int(made._steps().max(initial=0)))
 
     def predict(self, X: NDArray[Any], num_threads: int | None = None) -> Floats:
         """Scores, (n,), in ``num_threads`` threads; 0 or None: one for each processor."""
@@ -153,15 +163,14 @@ def trees_of(booster: Any) -> TreeScores:
     plain = booster.dump_model()
     if plain.get("average_output"):
         raise _unknown("trees whose mean is the score (boosting='rf')")
-    nodes: list[list[float]] = []  # feature, threshold, left, right, missing_left, value
-    roots, depth = [], 0
+    nodes: list[list[float]] = []
+    roots = []
     for tree in plain["tree_info"]:
         roots.append(len(nodes))
-        pending = [(tree["tree_structure"], -1, 0, 0)]  # node, parent, side, depth
+        pending = [(tree["tree_structure"], -1, 0)]  # node, parent, side
         while pending:
-            node, parent, side, level = pending.pop()
+            node, parent, side = pending.pop()
             number = len(nodes)
-            depth = max(depth, level)
             if parent >= 0:
                 nodes[parent][side] = number
             _check_node(node)
@@ -169,20 +178,9 @@ def trees_of(booster: Any) -> TreeScores:
                 nodes.append([0, 0.0, number, number, False, node["leaf_value"]])
                 continue
             nodes.append([node["split_feature"], node["threshold"], 0, 0, _gap_left(node), 0.0])
-            pending.append((node["right_child"], number, 3, level + 1))
-            pending.append((node["left_child"], number, 2, level + 1))
-    feature, threshold, left, right, missing_left, value = np.array(nodes).T.reshape(6, -1)
-    whole = [column.astype(np.int64) for column in (feature, left, right)]
-    return TreeScores(
-        whole[0],
-        threshold.copy(),
-        whole[1],
-        whole[2],
-        missing_left.astype(np.bool_),
-        value.copy(),
-        np.array(roots, dtype=np.int64),
-        depth,
-    )
+            pending.append((node["right_child"], number, 3))
+            pending.append((node["left_child"], number, 2))
+    return TreeScores.of(nodes, roots)
 
 
 def _gap_left(node: dict[str, Any]) -> bool:

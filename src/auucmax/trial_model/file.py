@@ -74,7 +74,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "SharedDataRepresentation": _ONE_MODEL | {"arm_scale_": float, "treatment_column_": bool},
     "UpliftLambdaMART": _OF_ALL | {"booster_": "TreeScores"},
     "ShrunkInteractions": _OF_ALL | {
-        "weights_": _ANY, "hinge_columns_": _ANY, "hinge_knots_": _ANY,
+        "weights_": _ANY, "hinge_columns_": _ANY, "hinge_knots_": _ANY, "fill_": _WIDE,
         "treated_intercept_": _ANY, "treated_coef_": (None, None),
         "control_intercept_": _ANY, "control_coef_": (None, None),
     },

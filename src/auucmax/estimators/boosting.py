@@ -1,0 +1,268 @@
+"""Boosted trees for a part of the log-odds of an outcome: histograms, a few leaves, best first.
+
+    logit P(y = 1) = offset + slope s(x),    s = sum of trees
+
+Each tree is the one that LightGBM grows in the same bins: the leaf with the largest gain is split,
+gains and values are those of a Newton step, a side of a split must have rows enough, as its Hessian
+tells their number, and a column without gain in a leaf is not tried below it. It is not LightGBM
+because trees of four to six leaves take half of its time here (``python -m benchmarks growing``):
+rows of all folds share their bins, rows that are not learnt from are scored on the way, and sums
+are of whole numbers, which no order changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from auucmax._validation import Bools, Floats
+from auucmax.estimators.trees import TreeScores
+
+MOST_BINS = 255  #: of a column; missing values have one more
+GAP = 255  #: the code of a missing value
+_BEYOND = 1e300  # a threshold that all values are below: missing values alone are on the right
+_LANES = 4  # columns whose histograms are made together: their number is rounded up
+_STEPS = np.array([2.0**21 - 1, 2.0**18 - 1])  # of the largest gradient and Hessian of a row
+
+Codes = NDArray[np.uint8]
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Columns of numbers in bins of about equally many rows.
+
+    ``codes`` (columns, n), the number of columns rounded up to a multiple of 4: how many ``cuts``
+    of its column lie below a value, or 255 where it is missing. ``has_gap`` (columns,): whether
+    values are missing.
+
+    >>> bins = Bins.of(np.array([[1.0], [2.0], [np.nan], [1.0]]))
+    >>> bins.codes[0].tolist(), bins.cuts, bins.has_gap
+    ([0, 1, 255, 0], [array([1.5])], array([ True]))
+    """
+
+    codes: Codes
+    cuts: list[Floats]
+    has_gap: Bools
+
+    @classmethod
+    def of(cls, X: NDArray[Any], order: Whole | None = None) -> Bins:
+        """Bins of the rows of X, which are taken in an order."""
+        n, d = X.shape
+        codes = np.zeros((-(-d // _LANES) * _LANES, n), dtype=np.uint8)
+        cuts, has_gap = [], np.zeros(d, dtype=bool)
+        for k in range(d):
+            column = X[:, k] if order is None else X[order, k]
+            gaps = np.isnan(column)
+            has_gap[k] = gaps.any()
+            cuts.append(_cuts(np.sort(column[~gaps] if has_gap[k] else column)))
+            codes[k] = np.searchsorted(cuts[k], column)
+            codes[k, gaps] = GAP
+        return cls(codes, cuts, has_gap)
+
+    @property
+    def n_bins(self) -> Whole:
+        """(columns,) without the one of missing values."""
+        return np.array([len(own) + 1 for own in self.cuts], dtype=np.int64)
+
+
+def _cuts(values: NDArray[Any]) -> Floats:
+    """Between neighbouring values, all of them or some; ``values`` are sorted."""
+    last = np.flatnonzero(values[1:] > values[:-1])  # the places after which a value changes
+    if len(last) >= MOST_BINS:
+        wanted = np.arange(1, MOST_BINS) * len(values) / MOST_BINS - 1
+        last = np.unique(last[np.minimum(np.searchsorted(last, wanted), len(last) - 1)])
+    low, high = values[last].astype(np.float64), values[last + 1].astype(np.float64)
+    middle = low + (high - low) / 2
+    return np.where(middle < high, middle, low)
+
+
+class Growth(NamedTuple):
+    """How trees grow; ``rate`` is what of a Newton step is taken."""
+
+    n_leaves: int
+    rate: float
+    least_rows: int
+    penalty: float
+    least_hessian: float = 0.0
+
+
+class Tree(NamedTuple):
+    """Splits (k, 4): leaf, column, last code on the left, missing values left; leaf values.
+
+    The rows on the right of split j go to leaf j + 1, the others stay.
+    """
+
+    splits: Whole
+    values: Floats
+
+
+@dataclass(eq=False)
+class Boosting:
+    """Trees that are grown one after the other; ``score`` (n,) is what they give all rows.
+
+    ``offset``, ``slope``, ``y`` and ``weight`` are (n,); ``parts`` (m, 2) the ranges of rows that
+    are learnt from: the others are scored.
+    """
+
+    bins: Bins
+    offset: Floats
+    slope: Floats
+    y: Floats
+    weight: Floats
+    parts: Whole
+    growth: Growth
+    trees: list[Tree] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.score = np.zeros(len(self.y))
+        self.is_done = False
+        slope = np.abs(self.slope).max()
+        # Steps in a unit: p - y is at most 1, p (1 - p) at most 1/4.
+        self.scales = _STEPS / (np.array([slope, slope**2 / 4]) * self.weight.max())
+
+    def grow(self, n_trees: int) -> None:
+        """Until there are so many, or no leaf can be split any more."""
+        if self.is_done or len(self.trees) >= n_trees:
+            return
+        from auucmax.estimators import boosting_kernel as kernel
+
+        n, how, codes = len(self.y), self.growth, self.bins.codes
+        room = (
+            np.empty((how.n_leaves, 2, len(codes), 256), np.int64),
+            np.zeros((_LANES, 256), np.int64),
+            np.empty(n, np.uint32),
+            np.empty(n, np.int64),
+        )
+        limits = np.array([how.least_rows, how.least_hessian, how.penalty])
+        known = self.parts, self.bins.n_bins, self.bins.has_gap, limits, self.scales
+        odds, packed = np.empty(n, np.float32), np.empty(n, np.int64)
+        node, values = np.zeros(n, np.uint8), np.zeros(how.n_leaves)
+        kernel.add_leaves(node, values, self.offset, self.slope, self.score, odds)
+        while len(self.trees) < n_trees:
+            for start, stop in self.parts.tolist():
+                own = slice(start, stop)
+                with np.errstate(over="ignore"):  # a chance of 0
+                    np.exp(odds[own], out=odds[own])
+                rest = self.slope[own], self.y[own], self.weight[own]
+                kernel.pack(odds[own], *rest, self.scales, packed[own])
+            splits, values = np.empty((how.n_leaves - 1, 4), np.int64), np.zeros(how.n_leaves)
+            n_splits = kernel.grow(codes, packed, *known, node, room, splits, values)
+            if not n_splits:
+                self.is_done = True
+                return
+            values *= how.rate
+            kernel.add_leaves(node, values, self.offset, self.slope, self.score, odds)
+            self.trees.append(Tree(splits[:n_splits], values[: n_splits + 1]))
+
+
+def tree_scores(trees: Sequence[Tree], bins: Bins) -> TreeScores:
+    """Trees as arrays that score rows of numbers.
+
+    A value that is missing where none was in training counts as 0, as with LightGBM.
+    """
+    nodes: list[tuple[float, ...]] = []  # feature, threshold, left, right, missing_left, value
+    roots = []
+    for splits, values in trees:
+        roots.append(first := len(nodes))
+        place = {0: first}  # of each leaf
+        inner: dict[int, tuple[float, ...]] = {}
+        for j, (leaf, column, code, gap_left) in enumerate(splits.tolist()):
+            cuts = bins.cuts[column]
+            threshold = float(cuts[code]) if code < len(cuts) else _BEYOND
+            goes_left = gap_left if bins.has_gap[column] else threshold >= 0
+            left = first + 2 * j + 1
+            inner[place[leaf]] = (column, threshold, left, left + 1, goes_left, 0.0)
+            place[leaf], place[j + 1] = left, left + 1
+        leaves = {k: (0, 0.0, k, k, False, float(values[leaf])) for leaf, k in place.items()}
+        nodes += [(inner | leaves)[k] for k in range(first, first + 2 * len(splits) + 1)]
+    return TreeScores.of(nodes, roots)
+
+
+def grow_slow(boosting: Boosting) -> Tree | None:
+    """The next tree of :class:`Boosting`, row by row and split by split; None if there is none."""
+    how, sums = boosting.growth, _Sums.of(boosting)
+    node = np.zeros(len(sums.gradient), dtype=np.int64)
+    splits: list[tuple[int, ...]] = []
+    is_open = {0: [True] * len(boosting.bins.cuts)}  # columns of each leaf that may be split by
+    found = {0: sums.best_split(node == 0, how, is_open[0])}
+    while len(splits) < how.n_leaves - 1:
+        leaf = max(found, key=lambda k: found[k][0])
+        gain, (column, code, gap_left) = found[leaf]
+        if not gain > 0:
+            break
+        splits.append((leaf, column, code, gap_left))
+        right = (node == leaf) & sums.is_right(column, code, gap_left)
+        node[right] = len(splits)
+        is_open[len(splits)] = is_open[leaf].copy()
+        for child in (leaf, len(splits)):
+            found[child] = sums.best_split(node == child, how, is_open[child])
+    leaves = [sums.value(node == leaf, how) for leaf in range(len(splits) + 1)]
+    return Tree(np.array(splits), how.rate * np.array(leaves)) if splits else None
+
+
+class _Sums(NamedTuple):
+    """Rows to learn from: codes (columns, m), gradients and Hessians (m,) as whole numbers."""
+
+    bins: Bins
+    codes: Codes
+    gradient: Floats
+    hessian: Floats
+    scales: Floats
+
+    @classmethod
+    def of(cls, run: Boosting) -> _Sums:
+        rows = np.concatenate([np.arange(start, stop) for start, stop in run.parts])
+        slope, pull = run.slope[rows], run.slope[rows] * run.weight[rows]
+        chance = expit(run.offset[rows] + slope * run.score[rows])
+        gradient = np.rint(pull * (chance - run.y[rows]) * run.scales[0])
+        hessian = np.rint(pull * slope * chance * (1 - chance) * run.scales[1])
+        return cls(run.bins, run.bins.codes[:, rows], gradient, hessian, run.scales)
+
+    def is_right(self, column: int, code: int, gap_left: int) -> Bools:
+        own = self.codes[column]
+        return (own > code) & ~((own == GAP) & bool(gap_left))
+
+    def value(self, some: Bools, how: Growth) -> float:
+        """The Newton step of some rows."""
+        first, second = self.gradient[some].sum(), self.hessian[some].sum()
+        return float(-(first / self.scales[0]) / (second / self.scales[1] + how.penalty))
+
+    def gain(self, some: Bools, how: Growth) -> float:
+        return -self.value(some, how) * float(self.gradient[some].sum() / self.scales[0])
+
+    def best_split(
+        self, inside: Bools, how: Growth, is_open: list[bool]
+    ) -> tuple[float, tuple[int, int, int]]:
+        """Its gain, or 0, and column, last code on the left, missing left; closes columns."""
+        best, found = 0.0, (0, 0, 0)
+        each = inside.sum() / self.hessian[inside].sum()
+        for column, cuts in enumerate(self.bins.cuts):
+            if not is_open[column]:
+                continue
+            is_open[column] = False
+            # Rows are counted by their Hessians, code by code.
+            counts = np.bincount(self.codes[column, inside], self.hessian[inside], minlength=256)
+            counts = np.floor(counts * each + 0.5)
+            for gap_left in (1, 0) if self.bins.has_gap[column] else (1,):
+                for code in range(len(cuts) - gap_left, -1, -1):
+                    right = inside & self.is_right(column, code, gap_left)
+                    left = inside & ~right
+                    n_right = counts[code + 1 : len(cuts) + 1].sum() + (1 - gap_left) * counts[GAP]
+                    smallest = min(self.hessian[side].sum() for side in (left, right))
+                    gain = sum(self.gain(side, how) for side in (left, right))
+                    gain -= self.gain(inside, how)
+                    if (
+                        min(n_right, inside.sum() - n_right) >= how.least_rows
+                        and smallest >= how.least_hessian * self.scales[1]
+                        and gain > 1e-12
+                    ):
+                        is_open[column] = True
+                        if gain > best * (1 + 1e-12):
+                            best, found = gain, (column, code, gap_left)
+        return best, found
