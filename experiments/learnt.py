@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from lightgbm import Booster
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import clone
@@ -25,6 +24,7 @@ from auucmax import TrialKFold, auuc_score
 from auucmax._optional import import_optional
 from auucmax.estimators import UpliftEnsemble
 from auucmax.estimators.base import UpliftEstimator
+from auucmax.estimators.trees import TreeScores
 from auucmax.pairs import PairObjective, ScoreObjective, s_poly
 from auucmax.solvers import minimise_over_ball
 
@@ -131,28 +131,34 @@ def fit_shifted(Z: Floats, offset: Floats, y: Any, treated: Any, norm: float) ->
 
 
 class Leaves:
-    """phi(x): which leaf of each tree x falls into, a column a leaf; rows have at most norm 1."""
+    """phi(x): which leaf of each tree x falls into, a column a leaf; rows have norm 1."""
 
     def __init__(self, ensemble: Any, X: Any) -> None:
         members = [m for model in ensemble.estimators_ for m in getattr(model, "members_", ())]
-        trees = [t for m in members for t in (m.base_trees, m.effect_trees)]
-        self.trees = [tree for tree in trees if isinstance(tree, Booster)]
-        found = [self._leaves(tree, X).max(axis=0) + 1 for tree in self.trees]
-        self.sizes = np.concatenate([np.zeros(0, dtype=int), *found])
-
-    def _leaves(self, tree: Booster, X: Any) -> NDArray[np.int64]:
-        """(n, trees) the number of the leaf."""
-        leaves = np.asarray(tree.predict(X, pred_leaf=True, num_threads=1), dtype=np.int64)
-        return leaves.reshape(len(X), -1)
+        trees = [own for m in members for own in (m.base_trees, m.effect_trees)]
+        self.trees: list[TreeScores] = [own for own in trees if own is not None]
+        self.n_trees = sum(len(own.roots) for own in self.trees)
 
     def __call__(self, X: Any) -> Floats:
-        n_trees = len(self.sizes)
-        result = np.zeros((len(X), int(self.sizes.sum())))
-        if n_trees:
-            starts = np.cumsum(self.sizes) - self.sizes
-            places = np.hstack([self._leaves(tree, X) for tree in self.trees]) + starts
-            np.put_along_axis(result, places, 1 / np.sqrt(n_trees), axis=1)
-        return result
+        blocks = [np.zeros((len(X), 0))]
+        for own in self.trees:
+            is_leaf = own.left == np.arange(len(own.left))
+            block = np.zeros((len(X), int(is_leaf.sum())))
+            places = (np.cumsum(is_leaf) - 1)[leaves_of(own, X)]
+            np.put_along_axis(block, places, 1 / np.sqrt(self.n_trees), axis=1)
+            blocks.append(block)
+        return np.hstack(blocks)
+
+
+def leaves_of(trees: TreeScores, X: Any) -> NDArray[np.int64]:
+    """(n, trees) the node at which each row ends in each tree."""
+    node = np.repeat(trees.roots[None, :], len(X), axis=0)
+    rows = np.arange(len(X))[:, None]
+    for _ in range(trees.depth):
+        x = X[rows, trees.feature[node]]
+        goes_left = (x <= trees.threshold[node]) | (np.isnan(x) & trees.missing_left[node])
+        node = np.where(goes_left, trees.left[node], trees.right[node])
+    return node
 
 
 class Logits:
