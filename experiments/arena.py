@@ -83,6 +83,7 @@ def models_of(trial: str, split: int = 0) -> list[str]:
     left_out = set(PEERS) if trial in POPULATIONS else set()
     if trial not in LEARNT_TRIALS or split >= LEARNT_SPLITS:
         left_out |= set(LEARNT)
+    left_out |= {name for name, peer in PEERS.items() if split >= (peer.max_splits or SPLITS)}
     return [model for model in MODELS if model not in left_out]
 
 

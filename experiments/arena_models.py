@@ -32,6 +32,7 @@ Score = Callable[[Floats], Floats]
 REFERENCE, AUTO, CLASS_MEANS = "TM", "auto", "class means"
 MAX_ROWS = 20_000  # that forests of other libraries learn from
 TREES = 100  # of forests
+FOREST_SPLITS = 5  # their fits take longer than those of all others together
 #: Threads and silence: nothing that changes a tree.
 QUIET: dict[str, Any] = {"n_jobs": 1, "verbose": -1}
 
@@ -40,13 +41,17 @@ Fit = Callable[[Floats, Floats, NDArray[np.bool_], int], Score]
 
 
 class Peer(NamedTuple):
-    """A model of another library: its packages, how to fit it, what is set in it, in words."""
+    """A model of another library: its packages, how to fit it, what is set in it, in words.
+
+    ``max_rows`` are learnt from at most, and ``max_splits`` are run of a trial.
+    """
 
     package: str
     distribution: str
     fit: Fit
     settings: str
     max_rows: int | None = None
+    max_splits: int | None = None
 
 
 class OfPeer(UpliftEstimator):
@@ -156,6 +161,7 @@ PEERS = {
         _uplift_forest,
         f"UpliftRandomForestClassifier of {TREES} trees",
         MAX_ROWS,
+        FOREST_SPLITS,
     ),
     "EconML forest": Peer(
         "econml",
@@ -163,6 +169,7 @@ PEERS = {
         _causal_forest,
         f"CausalForestDML of {TREES} trees, LightGBM for the outcome, a constant for the treatment",
         MAX_ROWS,
+        FOREST_SPLITS,
     ),
 }
 

@@ -252,6 +252,7 @@ def _models_text(lines: Sequence[Line]) -> str:
     said = [
         f"{name}: {peer.settings}"
         + (f", fitted to at most {peer.max_rows:,} rows" if peer.max_rows else "")
+        + (f", {peer.max_splits} splits at most" if peer.max_splits else "")
         for name, peer in PEERS.items()
         if name in there
     ]

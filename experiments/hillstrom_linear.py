@@ -256,7 +256,8 @@ def explanation(scores: Scores) -> str:
         scores.to(model) for model in (own, CLASS_MEANS, 'scale="min-max", grid="relative"')
     )
     printed = 1e5 * (PAPER["AUUC-max s_poly, bound"].mean - PAPER["TM"].mean)
-    hangs = by_adam[0].mean > 0 > by_adam[1].mean
+    moved = abs(by_adam[0].mean - by_adam[1].mean) * 1e5
+    turns = by_adam[0].mean > 0 > by_adam[1].mean
     start = means.low > 0 > exact.high
     return (
         f"In units of .00001, with standard errors over splits: solved exactly, AUUC-max minus TM "
@@ -264,8 +265,8 @@ def explanation(scores: Scores) -> str:
         f"{printed:+.0f}. By the paper's optimiser the "
         f"difference is {page.with_error(by_adam[0])} if TM has its rate of "
         f"{RATES['TM'][1]:g}, {page.with_error(by_adam[1])} if it has {RATES['TM'][0]:g}, and "
-        f"{page.with_error(searched)} if rates are searched: "
-        f"its sign {'hangs' if hangs else 'does not hang'} on a learning rate of TM. "
+        f"{page.with_error(searched)} if rates are searched: TM's learning rate alone moves it by "
+        f"{moved:.0f}{' and turns its sign' if turns else ''}, beside the paper's {printed:.0f}. "
         f"{CLASS_MEANS.capitalize()}, which nothing is minimised for, minus exact TM is "
         f"{page.with_error(means)}, and so is AUUC-max while its norm is kept small "
         f"({page.with_error(small)}, Lambda by CV in parts of the free norm). "

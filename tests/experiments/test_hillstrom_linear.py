@@ -37,8 +37,10 @@ def test_every_model_has_the_same_features_and_is_solved_in_both_ways():
     assert {number[model] for model in own.FEW} == {20}
 
 
-@pytest.mark.parametrize(("low", "hangs"), [(20, "its sign hangs"), (-50, "does not hang")])
-def test_the_explanation_is_chosen_by_the_lines(low, hangs):
+@pytest.mark.parametrize(
+    ("low", "said_of_it"), [(20, "by 120 and turns its sign,"), (-50, "by 50, beside")]
+)
+def test_the_explanation_is_chosen_by_the_lines(low, said_of_it):
     shifts = {
         own.name_of("TM", "min-max", "Adam at 0.1"): low,
         own.name_of("TM", "min-max", "Adam at 0.5"): -100,
@@ -46,7 +48,7 @@ def test_the_explanation_is_chosen_by_the_lines(low, hangs):
         own.CLASS_MEANS: 48,
     }
     said = own.summary(made_up(shifts))
-    assert hangs in said
+    assert said_of_it in said
     assert "AUUC-max minus TM is -50 (0) over 3 splits; the paper has +46" in said
     assert "minus exact TM is +48 (0)" in said
     assert "is the start of AUUC-max" in said
