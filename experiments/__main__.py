@@ -1,4 +1,7 @@
-"""``python -m experiments NAME``: run what is missing, keep JSON lines, write docs/results.md."""
+"""``python -m experiments NAME``: run what is missing, keep JSON lines, write the pages of results.
+
+These are docs/results.md and, for each experiment, a page in docs/results/.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ PICTURES = {
     "jobs": ("jobs_page", "jobs.png"),
     "bounds-figure": ("bounds_picture", "bounds.png"),
 }
-PAGE = Path("docs") / "results.md"
+DOCS = RESULTS.parent.parent / "docs"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -54,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--minutes", type=float, help="stop after so long; the same command goes on from there"
     )
-    parser.add_argument("--render", action="store_true", help="only write the page from the lines")
+    parser.add_argument("--render", action="store_true", help="only write the pages from the lines")
     options = parser.parse_args(arguments)
     if options.jobs < 1 or (options.splits is not None and options.splits < 1):
         parser.error("--jobs and --splits should be at least 1")
@@ -70,12 +73,13 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"\n{name}: stopped; the same command goes on from here", file=sys.stderr)
                 return 130
     # Late: it imports numpy, which reads the number of threads.
-    from experiments.page import render_page
+    from experiments.page import render_pages
 
-    page = RESULTS.parent.parent / PAGE
-    write_text(page, render_page())
-    print(f"wrote {PAGE}")
-    draw_pictures(page.parent / "images")
+    pages = render_pages()
+    for address, text in pages.items():
+        write_text(DOCS / address, text)
+    print(f"wrote docs/{', docs/'.join(pages)}")
+    draw_pictures(DOCS / "images")
     return 0
 
 
@@ -98,7 +102,7 @@ def run_experiment(
 
 
 def draw_pictures(folder: Path, results: Path = RESULTS) -> None:
-    """The pictures of the page, from the same lines; the same lines give the same file."""
+    """The pictures of the pages, from the same lines; the same lines give the same file."""
     for name, (module, file) in PICTURES.items():
         if lines := read_lines(results_file(name, results)):
             folder.mkdir(parents=True, exist_ok=True)

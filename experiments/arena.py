@@ -1,9 +1,10 @@
 """Which model ranks best on real trials, each half of a trial scored by a model of the other.
 
-A line holds both halves of one split: the AUUC of the model and of TM, both adjusted for what a
-model of the outcome says, and a unit, the standard error that the AUUC of any fixed score has on so
-many rows. On populations that are known a line holds the AUUC of the model over the population, and
-the best there is. The section is written by :mod:`experiments.arena_page`.
+A line holds both halves of one split: the AUUC of the model, adjusted for what a model of the
+outcome says, its differences to TM and to auto with their standard errors, and a unit, the standard
+error that the AUUC of any fixed score has on so many rows. On populations that are known a line
+holds the AUUC of the model over the population, and the best there is. The page is written by
+:mod:`experiments.arena_page`.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from auucmax.encoding import TableEncoder
 from auucmax.estimators import ResponseModel
 from experiments import arena_page, cu2
 from experiments.arena_models import (
-    GROUPS,
+    AUTO,
+    LEARNT,
     MODELS,
-    OURS,
     PEERS,
     REFERENCE,
     missing_peers,
@@ -36,6 +37,8 @@ from experiments.arena_trials import (
     COSTLY,
     CRITEO,
     LARGE,
+    LEARNT_SPLITS,
+    LEARNT_TRIALS,
     LOADERS,
     POPULATIONS,
     draw_trial,
@@ -45,6 +48,7 @@ from experiments.harness import Line, Task
 from experiments.models import rounded, start_line
 
 NAME = arena_page.NAME
+RIVALS = (REFERENCE, AUTO)
 SPLITS, LARGE_SPLITS, SEEDS = 20, 4, 3
 LATER = 2  # splits that trials have before a costly population is drawn
 TOLERANCE = 0.02  # of the true AUUC, as a part of what there is to gain
@@ -53,7 +57,7 @@ Floats = NDArray[np.float64]
 
 
 def tasks(splits: int | None = None) -> list[Task]:
-    """Split after split of all trials, quick models first; so every trial has its first ones early.
+    """Split after split of all trials, all models of a split together: they share its rivals.
 
     Costly populations come later. Trials and models that are not at hand are left out, with the
     reason.
@@ -65,14 +69,22 @@ def tasks(splits: int | None = None) -> list[Task]:
         print(f"skipped {name}: {why}", file=sys.stderr)
     found: list[tuple[int, Task]] = []
     for split in range(min(splits or SPLITS, SPLITS)):
-        for models in GROUPS:
-            for trial in (*LOADERS, *POPULATIONS):
-                most = SEEDS if trial in POPULATIONS else LARGE_SPLITS if trial in LARGE else SPLITS
-                if split < most and trial not in left_out:
-                    own = [m for m in models if trial in LOADERS or m in OURS]
-                    turn = split + LATER * (trial in COSTLY)
-                    found += [(turn, Task(NAME, trial, m, split)) for m in own if m not in left_out]
+        for trial in (*LOADERS, *POPULATIONS):
+            most = SEEDS if trial in POPULATIONS else LARGE_SPLITS if trial in LARGE else SPLITS
+            if split < most and trial not in left_out:
+                own = [m for m in models_of(trial, split) if m not in left_out]
+                turn = split + LATER * (trial in COSTLY)
+                found += [(turn, Task(NAME, trial, m, split)) for m in own]
     return [task for _, task in sorted(found, key=lambda pair: pair[0])]
+
+
+def models_of(trial: str, split: int = 0) -> list[str]:
+    """Those that are run on a trial: peers on real ones, learnt representations on some."""
+    left_out = set(PEERS) if trial in POPULATIONS else set()
+    if trial not in LEARNT_TRIALS or split >= LEARNT_SPLITS:
+        left_out |= set(LEARNT)
+    left_out |= {name for name, peer in PEERS.items() if split >= (peer.max_splits or SPLITS)}
+    return [model for model in MODELS if model not in left_out]
 
 
 def probe(trial: str) -> None:
@@ -100,11 +112,15 @@ class Half(NamedTuple):
     test_y: Floats
     test_treated: NDArray[np.bool_]
     expected: Floats
-    reference: Floats
 
     @property
     def adjusted(self) -> Floats:
         return self.test_y - self.expected
+
+    def rank(self, model: str, seed: int) -> tuple[Floats, float | None]:
+        """Scores of the rows to rank, of a model of the others, and the norm that it chose."""
+        made = MODELS[model](seed).fit(self.X, self.y, treatment=self.treated)
+        return np.asarray(made.predict(self.test_X)), getattr(made, "norm_", None)
 
 
 def make_halves(trial: Trial, split: int) -> list[Half]:
@@ -124,14 +140,37 @@ def _half(train: Trial, test: Trial) -> Half:
         X, test_X = encoder.transform(train.X), encoder.transform(test.X)
     y, treated = train.y.astype(np.float64), train.treated
     expected = ResponseModel().fit(X, y, treatment=treated).predict(test_X)
-    reference = MODELS[REFERENCE](0).fit(X, y, treatment=treated).predict(test_X)
-    test_y = test.y.astype(np.float64)
-    return Half(X, y, treated, test_X, test_y, test.treated, expected, reference)
+    return Half(X, y, treated, test_X, test.y.astype(np.float64), test.treated, expected)
+
+
+class Ranked(NamedTuple):
+    """Scores of each half by a model, the norms that it chose, and the seconds that it took."""
+
+    scores: list[Floats]
+    norms: list[float | None]
+    seconds: float
+
+
+class Split:
+    """The halves of a trial, and what TM and auto make of them: all lines are held against both."""
+
+    def __init__(self, trial: Trial, split: int) -> None:
+        self.halves, self.seed = make_halves(trial, split), split
+        self.rivals = {model: self._rank(model) for model in RIVALS}
+
+    def ranked(self, model: str) -> Ranked:
+        return self.rivals[model] if model in self.rivals else self._rank(model)
+
+    def _rank(self, model: str) -> Ranked:
+        start = time.perf_counter()
+        found = [half.rank(model, self.seed) for half in self.halves]
+        scores, norms = zip(*found, strict=True)
+        return Ranked(list(scores), list(norms), time.perf_counter() - start)
 
 
 @lru_cache(maxsize=1)
-def _load_halves(trial: str, split: int) -> list[Half]:
-    return make_halves(load_trial(trial), split)
+def _load_split(trial: str, split: int) -> Split:
+    return Split(load_trial(trial), split)
 
 
 def unit_of(halves: list[Half]) -> float:
@@ -153,7 +192,7 @@ def run(task: Task) -> Line:
         if task.trial in POPULATIONS:
             found = population_numbers(task)
         else:
-            found = trial_numbers(task, _load_halves(task.trial, task.split))
+            found = trial_numbers(task.model, _load_split(task.trial, task.split))
     line = start_line(task, parameters(task)) | found
     if task.model in PEERS:
         name = PEERS[task.model].distribution
@@ -162,27 +201,22 @@ def run(task: Task) -> Line:
     return rounded(line | {"cpu_seconds": time.process_time() - start_cpu})
 
 
-def trial_numbers(task: Task, halves: list[Half]) -> Line:
-    """Means over the two halves; the error of the difference counts the variance twice.
-
-    Twice, as for all scores that are fitted crosswise: either half has taught the other's model.
-    """
-    auucs, references, randoms, errors, seconds = [], [], [], [], 0.0
-    for half in halves:
-        start = time.perf_counter()
-        model = MODELS[task.model](task.split).fit(half.X, half.y, treatment=half.treated)
-        seconds += time.perf_counter() - start
-        score, treatment = model.predict(half.test_X), half.test_treated
-        how: Any = {"treatment": treatment, "outcome_model": half.expected}
+def trial_numbers(model: str, split: Split) -> Line:
+    """Means over the two halves, and differences to the rivals."""
+    halves, (scores, norms, seconds) = split.halves, split.ranked(model)
+    auucs, randoms = [], []
+    for half, score in zip(halves, scores, strict=True):
+        how: Any = {"treatment": half.test_treated, "outcome_model": half.expected}
         auucs.append(auuc_score(half.test_y, score, **how))
-        references.append(auuc_score(half.test_y, half.reference, **how))
         randoms.append(auuc_score(half.test_y, np.zeros(len(score)), **how))
-        errors.append(_error(half, score))
     return {
         "auuc": float(np.mean(auucs)),
-        "reference": float(np.mean(references)),
         "random": float(np.mean(randoms)),
-        "difference_error": float(np.sqrt(2 * np.sum(np.square(errors))) / 2),
+        "against": {
+            rival: difference(halves, scores, ranked.scores)
+            for rival, ranked in split.rivals.items()
+        },
+        **({"norms": norms} if None not in norms else {}),
         "unit": unit_of(halves),
         "rows": sum(len(half.test_y) for half in halves),
         "features": halves[0].X.shape[1],
@@ -190,18 +224,25 @@ def trial_numbers(task: Task, halves: list[Half]) -> Line:
     }
 
 
-def _error(half: Half, score: Floats) -> float:
-    """Standard error of the difference to TM on the rows of a half; 0 of TM itself."""
-    if np.array_equal(score, half.reference):
-        return 0.0
-    found = auuc_difference(
-        half.test_y,
-        score,
-        half.reference,
-        treatment=half.test_treated,
-        outcome_model=half.expected,
-    )
-    return float(found.standard_error)
+def difference(
+    halves: list[Half], scores: list[Floats], others: list[Floats]
+) -> tuple[float, float]:
+    """AUUC of scores minus that of others, the mean of the halves, and its standard error.
+
+    The variance counts twice, as of all scores that are fitted crosswise: either half has taught
+    the other's model.
+    """
+    found = []
+    for half, score, other in zip(halves, scores, others, strict=True):
+        if np.array_equal(score, other):
+            found.append((0.0, 0.0))
+            continue
+        one = auuc_difference(
+            half.test_y, score, other, treatment=half.test_treated, outcome_model=half.expected
+        )
+        found.append((float(one.estimate), float(one.standard_error)))
+    values, errors = np.array(found).T
+    return float(values.mean()), float(np.sqrt(2 * np.sum(errors**2)) / 2)
 
 
 def population_numbers(task: Task) -> Line:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -15,64 +16,42 @@ import numpy as np
 from lightgbm import LGBMClassifier, LGBMRegressor
 from numpy.typing import NDArray
 from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import ConvergenceWarning
 
-from auucmax import AUUCMax, TwoModels
+from auucmax import AUUCMax, TwoModels, make_trial
 from auucmax._optional import import_optional
 from auucmax.estimators import BoostedEffect, ResponseModel, ShrunkInteractions, UpliftEnsemble
 from auucmax.estimators.base import UpliftEstimator
+from experiments.learnt import AUUCNet, OnEnsemble
 from experiments.models import describe
-from experiments.searched import settings_of
+from experiments.searched import ClassMeans, settings_of
 
 Floats = NDArray[np.float64]
 Score = Callable[[Floats], Floats]
 
 REFERENCE, AUTO, CLASS_MEANS = "TM", "auto", "class means"
 MAX_ROWS = 20_000  # that forests of other libraries learn from
-TREES = 100  # of EconML's forest
+TREES = 100  # of forests
+FOREST_SPLITS = 5  # their fits take longer than those of all others together
 #: Threads and silence: nothing that changes a tree.
 QUIET: dict[str, Any] = {"n_jobs": 1, "verbose": -1}
 
 
-class ClassMeans(UpliftEstimator):
-    """A direction that nothing is minimised for: differences of class means on standardised x.
-
-        w = mean(x | treated, y=1) - mean(x | treated, y=0)
-            - (mean(x | control, y=1) - mean(x | control, y=0)),      score(x) = w.x
-
-    Examples
-    --------
-    >>> X, y = [[0.0], [1.0], [0.0], [1.0]], [0, 1, 1, 0]
-    >>> ClassMeans().fit(X, y, treatment=[1, 1, 0, 0]).predict([[0.0], [1.0]]).tolist()
-    [-4.0, 4.0]
-    """
-
-    _binary_outcome = True
-
-    def __init__(self, control: Any = None) -> None:
-        self.control = control
-
-    def _fit(self, X: Any, y: Any, treated: Any, sample_weight: Any) -> None:
-        spread = X.std(axis=0)
-        self.mean_, self.spread_ = X.mean(axis=0), np.where(spread > 0, spread, 1.0)
-        Z = (X - self.mean_) / self.spread_
-        in_arm = [
-            Z[arm & (y == 1)].mean(axis=0) - Z[arm & (y == 0)].mean(axis=0)
-            for arm in (treated, ~treated)
-        ]
-        self.coef_ = in_arm[0] - in_arm[1]
-
-    def _predict(self, X: Any) -> Floats:
-        return np.asarray((X - self.mean_) / self.spread_ @ self.coef_)
+Fit = Callable[[Floats, Floats, NDArray[np.bool_], int], Score]
 
 
 class Peer(NamedTuple):
-    """A model of another library: its packages, how to fit it, what is set in it, in words."""
+    """A model of another library: its packages, how to fit it, what is set in it, in words.
+
+    ``max_rows`` are learnt from at most, and ``max_splits`` are run of a trial.
+    """
 
     package: str
     distribution: str
-    fit: Callable[[Floats, Floats, NDArray[np.bool_], int], Score]
+    fit: Fit
     settings: str
     max_rows: int | None = None
+    max_splits: int | None = None
 
 
 class OfPeer(UpliftEstimator):
@@ -102,10 +81,18 @@ class OfPeer(UpliftEstimator):
             return np.asarray(self.score_(X), dtype=np.float64).ravel()
 
 
-def _class_transformation(X: Floats, y: Floats, treated: Any, seed: int) -> Score:
-    models = import_optional("sklift.models", extra="bench")
-    model = models.ClassTransformation(LGBMClassifier(**QUIET))
-    return model.fit(X, y.astype(int), treated.astype(int)).predict  # type: ignore[no-any-return]
+def _sklift(make: Callable[[Any], Any]) -> Fit:
+    """A model of scikit-uplift, made from its module of models."""
+
+    def fit(X: Floats, y: Floats, treated: Any, seed: int) -> Score:
+        model = make(import_optional("sklift.models", extra="bench"))
+        return model.fit(X, y.astype(int), treated.astype(int)).predict  # type: ignore[no-any-return]
+
+    return fit
+
+
+def _lightgbm() -> LGBMClassifier:
+    return LGBMClassifier(**QUIET)
 
 
 def _x_learner(X: Floats, y: Floats, treated: Any, seed: int) -> Score:
@@ -118,7 +105,9 @@ def _x_learner(X: Floats, y: Floats, treated: Any, seed: int) -> Score:
 
 def _uplift_forest(X: Floats, y: Floats, treated: Any, seed: int) -> Score:
     tree = import_optional("causalml.inference.tree", extra="bench")
-    model = tree.UpliftRandomForestClassifier("control", n_jobs=1, random_state=seed)
+    model = tree.UpliftRandomForestClassifier(
+        "control", n_estimators=TREES, n_jobs=1, random_state=seed
+    )
     model.fit(X, np.where(treated, "treated", "control"), y.astype(int))
     return lambda rows: model.predict(rows)[:, 0]
 
@@ -139,8 +128,26 @@ def _causal_forest(X: Floats, y: Floats, treated: Any, seed: int) -> Score:
 
 
 PEERS = {
+    "scikit-uplift solo": Peer(
+        "sklift", "scikit-uplift", _sklift(lambda m: m.SoloModel(_lightgbm())), "SoloModel"
+    ),
+    "scikit-uplift T": Peer(
+        "sklift",
+        "scikit-uplift",
+        _sklift(lambda m: m.TwoModels(_lightgbm(), _lightgbm())),
+        "TwoModels",
+    ),
+    "scikit-uplift DDR": Peer(
+        "sklift",
+        "scikit-uplift",
+        _sklift(lambda m: m.TwoModels(_lightgbm(), _lightgbm(), method="ddr_control")),
+        "TwoModels, ddr_control",
+    ),
     "scikit-uplift CT": Peer(
-        "sklift", "scikit-uplift", _class_transformation, "ClassTransformation of LightGBM"
+        "sklift",
+        "scikit-uplift",
+        _sklift(lambda m: m.ClassTransformation(_lightgbm())),
+        "ClassTransformation",
     ),
     "CausalML X": Peer(
         "causalml",
@@ -152,8 +159,9 @@ PEERS = {
         "causalml",
         "causalml",
         _uplift_forest,
-        "UpliftRandomForestClassifier of 10 trees, its default",
+        f"UpliftRandomForestClassifier of {TREES} trees",
         MAX_ROWS,
+        FOREST_SPLITS,
     ),
     "EconML forest": Peer(
         "econml",
@@ -161,6 +169,7 @@ PEERS = {
         _causal_forest,
         f"CausalForestDML of {TREES} trees, LightGBM for the outcome, a constant for the treatment",
         MAX_ROWS,
+        FOREST_SPLITS,
     ),
 }
 
@@ -173,23 +182,28 @@ OURS: dict[str, Callable[[int], Any]] = {
     "response": lambda seed: ResponseModel(),
     CLASS_MEANS: lambda seed: ClassMeans(),
 }
+#: AUUC-max on what other models have learnt: on some trials, until it earns more.
+LEARNT: dict[str, Callable[[int], Any]] = {
+    "auto + leaves": lambda seed: OnEnsemble("leaves", random_state=seed),
+    "auto + logits": lambda seed: OnEnsemble("logits", random_state=seed),
+    "net": lambda seed: AUUCNet(auuc_epochs=0, random_state=seed),
+    "AUUCNet": lambda seed: AUUCNet(random_state=seed),
+}
 MODELS: dict[str, Callable[[int], Any]] = {
     **OURS,
-    "LightGBM T": lambda seed: TwoModels(LGBMClassifier(**QUIET)),
+    **LEARNT,
     **{name: (lambda seed, name=name: OfPeer(name, seed)) for name in PEERS},  # type: ignore[misc]
 }
-#: Models that take long, in two groups that wait for the others.
-SLOW = (("HB", AUTO), ("EconML forest",))
-QUICK = tuple(model for model in MODELS if not any(model in group for group in SLOW))
-GROUPS = (QUICK, *SLOW)
 
 
 def missing_peers() -> dict[str, str]:
     """Models whose library is not installed, and what to install."""
+    needed = {name: (peer.package, peer.distribution, "bench") for name, peer in PEERS.items()}
+    needed |= dict.fromkeys(("net", "AUUCNet"), ("torch", "torch", "deep"))
     return {
-        name: f'{peer.distribution} is not installed; run: pip install "auucmax[bench]"'
-        for name, peer in PEERS.items()
-        if find_spec(peer.package) is None
+        name: f'{distribution} is not installed; run: pip install "auucmax[{extra}]"'
+        for name, (package, distribution, extra) in needed.items()
+        if find_spec(package) is None
     }
 
 
@@ -200,5 +214,19 @@ def settings(name: str, seed: int) -> dict[str, Any]:
     if isinstance(model, UpliftEnsemble):
         found["members"] = [settings_of(member) for member in model.new_members()]
     if name in PEERS:
-        found |= {"settings": PEERS[name].settings, "max_rows": PEERS[name].max_rows}
-    return found
+        return found | {"settings": PEERS[name].settings, "max_rows": PEERS[name].max_rows}
+    return found | {"fingerprint": fingerprint(name)}
+
+
+@cache
+def fingerprint(name: str) -> float:
+    """AUUC of a model of ours on a small trial, to four digits: another model has another one.
+
+    Parameters do not tell all: a model that chooses its folds or its start in another way has the
+    same ones, and its lines are stale all the same.
+    """
+    trial = make_trial(1_000, n_features=4, base_rate=0.3, heterogeneity=1.0, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = MODELS[name](0).fit(trial.X, trial.y, treatment=trial.treatment)
+    return round(float(model.score(trial.X, trial.y, treatment=trial.treatment)), 4)

@@ -1,4 +1,4 @@
-"""The section of docs/results.md on the arena, and its picture."""
+"""The page of the appendix on the arena, what the first page says of it, and its picture."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from experiments import page
-from experiments.arena_models import AUTO, MODELS, OURS, PEERS, REFERENCE
+from experiments.arena_models import AUTO, LEARNT, MODELS, OURS, PEERS, REFERENCE
 from experiments.arena_trials import FAMILIES, POPULATIONS
 from experiments.harness import Line
 
 NAME = "arena"
 RANDOM = "random"
-COLUMNS = (*MODELS, RANDOM)
+#: Models that are compared on all trials, in the order of the tables.
+COLUMNS = (*(model for model in MODELS if model not in LEARNT), RANDOM)
 OWN_COLOUR, OTHER_COLOUR = "#d62728", "#1f77b4"
 MEAN = "mean over families"
+TOLD = 1.96  # standard errors
+LEAST_Z = -1.0  # that auto should have against TM on every trial
 
 
 class Mean(NamedTuple):
@@ -48,15 +51,16 @@ class Arena:
         own = REFERENCE if model == RANDOM else model
         return [x for x in self.lines if (x["trial"], x["model"]) == (trial, own)]
 
-    def z(self, trial: str, model: str) -> Mean | None:
+    def z(self, trial: str, model: str, rival: str = REFERENCE) -> Mean | None:
         """Mean over splits, and the mean of their errors: at least the error of the mean."""
         lines = self.of(trial, model)
         if not lines:
             return None
-        name = "random" if model == RANDOM else "auuc"
-        values = [(line[name] - line["reference"]) / line["unit"] for line in lines]
-        errors = [line["difference_error"] / line["unit"] for line in lines]
-        return Mean(float(np.mean(values)), np.nan if model == RANDOM else float(np.mean(errors)))
+        if model == RANDOM:
+            values = [(line["random"] - line["auuc"]) / line["unit"] for line in lines]
+            return Mean(float(np.mean(values)), np.nan)
+        found = [np.array(line["against"][rival]) / line["unit"] for line in lines]
+        return Mean(*(float(mean) for mean in np.mean(found, axis=0)))
 
     def family(self, family: str, model: str) -> Mean | None:
         """Mean over its trials, if the model has them all; errors as if they were one and all."""
@@ -82,6 +86,15 @@ class Arena:
         whole = [(model, mean) for model, mean in found if mean is not None]
         return sorted(whole, key=lambda pair: -pair[1].value)
 
+    def checks(self) -> list[Check]:
+        """How auto stands on each trial that it has."""
+        return [
+            Check.of(self, trial)
+            for family in self.families
+            for trial in self.trials[family]
+            if self.of(trial, AUTO)
+        ]
+
     def splits(self, trial: str) -> list[int]:
         """How many splits models have: the fewest and the most, or one number."""
         counts = {len(self.of(trial, model)) for model in self.models if model != RANDOM}
@@ -102,17 +115,87 @@ class Arena:
         return [p for p in POPULATIONS if all(self.regret(p, model) for model in OURS)]
 
 
+class Check(NamedTuple):
+    """Auto on one trial: against TM, and against the model with the best mean, if it is another."""
+
+    trial: str
+    to_reference: Mean
+    best: str
+    to_best: Mean
+
+    @classmethod
+    def of(cls, arena: Arena, trial: str) -> Check:
+        means = {m: arena.z(trial, m) for m in arena.models if m != RANDOM}
+        found = {model: mean for model, mean in means.items() if mean is not None}
+        best = max(found, key=lambda model: found[model].value)
+        against = arena.z(trial, best, AUTO)
+        assert against is not None  # it has lines
+        return cls(trial, found[AUTO], best, Mean(0.0 - against.value, against.error))
+
+    @property
+    def is_low(self) -> bool:
+        """More than 1 Z below TM."""
+        return self.to_reference.value < LEAST_Z
+
+    @property
+    def is_told(self) -> bool:
+        """Behind the best model by more than the 95% interval of the difference."""
+        return self.to_best.value < -TOLD * self.to_best.error
+
+
 def render(lines: list[Line]) -> str:
     arena = Arena(lines)
-    parts = ["## arena: which model ranks best on real trials\n", page.made_by(NAME, lines)]
+    parts = ["# arena: which model ranks best on real trials\n", page.made_by(NAME, lines)]
     if arena.lines:
         parts += [
             _what_is_shown(arena),
-            "![Z by family of trials](images/arena.png)\n",
+            "![Z by family of trials](../images/arena.png)\n",
             _verdict(arena),
         ]
-    parts += [_models_text(lines), _table(arena), _notes(arena)]
+    parts.append(_models_text(lines))
+    if arena.lines:
+        parts += ["## Families\n", _family_table(arena), "## Trials\n", _trial_table(arena)]
+        parts.append(_notes(arena))
+        if checks := arena.checks():
+            parts += ["## The default on each trial\n", _check_table(checks), _check_text(checks)]
+    if arena.populations:
+        parts += ["## Populations that are known\n", _regret_table(arena), _regret_text(arena)]
+    parts += _learnt(arena)
     return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
+
+
+def summary(lines: list[Line]) -> str:
+    """For the first page."""
+    arena = Arena(lines)
+    if not arena.lines:
+        return ""
+    checks = arena.checks()
+    return (
+        "![Z by family of trials](images/arena.png)\n\n"
+        "Z is the AUUC of a model minus that of TM, two logistic models, in units of the noise of "
+        "the trial: the standard error that the AUUC of any fixed score has on its rows. Models "
+        "have their defaults and learn from one half of a trial to rank the other. "
+        f"{_ranking_text(arena)}{_check_text(checks) if checks else ''}\n"
+        f"{_regret_line(arena)}All trials, settings and caveats: [{NAME}]({page.address(NAME)}).\n"
+    )
+
+
+def claims(lines: list[Line]) -> list[page.Claim]:
+    """The paper's conjecture that a learnt representation improves AUUC-max."""
+    arena = Arena(lines)
+    found = _learnt_means(arena)
+    if not found:
+        return []
+    said = "; ".join(f"{model} {_signed(mean)}" for model, mean in found.items())
+    better = [model for model, mean in found.items() if mean.value > TOLD * mean.error]
+    return [
+        page.Claim(
+            "Conjecture: a learnt representation improves AUUC-max",
+            f"Z against the ensemble whose leaves or log-odds it gets: {said}. Its constraint was "
+            f"chosen to be 0, no change, in {_share_of_zero(arena)} of the fits",
+            f"for {', '.join(better)}" if better else "does not show",
+        )
+    ]
 
 
 def _what_is_shown(arena: Arena) -> str:
@@ -126,37 +209,40 @@ def _what_is_shown(arena: Arena) -> str:
         "treated share. Trials that share rows are one family, and count as one in the mean "
         f"({counts}). Raw columns go through `TableEncoder`, fitted on the training half. Nothing "
         "is tuned here: every model has its defaults. But the trials are not new to ours: the "
-        "defaults of AUUCMax were chosen on other splits of five of them (section defaults), and "
+        "defaults of AUUCMax were chosen on other splits of five of them (page defaults), and "
         "auto was put together on thirty trials of which no list is kept, so these may be among "
         "them.\n"
     )
 
 
-def _verdict(arena: Arena) -> str:
+def _ranking_text(arena: Arena) -> str:
+    """The means in order, and the place of the default."""
     ranked = arena.ranked()
     if not ranked:
         return ""
     said = [f"{model} {_signed(mean)}" for model, mean in ranked]
     names = [model for model, _ in ranked]
     text = (
-        f"Mean over {len(arena.families)} families, with the standard error over them, from the "
+        f"Mean Z over {len(arena.families)} families, with the standard error over them, from the "
         f"best: {'; '.join(said)}. "
     )
     if AUTO in names:
         text += f"The default, {AUTO}, is number {names.index(AUTO) + 1} of {len(names)}. "
-        worse = [f for f in arena.families if _value(arena.family(f, AUTO)) < 0]
-        text += f"It is behind TM on {', '.join(worse) if worse else 'no family'}. "
+    return text + (
+        f"A standard error over {len(arena.families)} families has "
+        f"{len(arena.families) - 1} degrees of freedom: it is rough itself. "
+    )
+
+
+def _verdict(arena: Arena) -> str:
+    text = _ranking_text(arena)
+    names = [model for model, _ in arena.ranked()]
     if absent := [model for model in arena.models if model not in names]:
         text += f"Not yet run on all trials, and so without a mean: {', '.join(absent)}. "
     counts = [n for own in arena.trials.values() for trial in own for n in arena.splits(trial)]
-    text += (
-        f"So far a model has {min(counts)} to {max(counts)} splits of a trial, of the 20 (4 of "
-        "trials of more than 100,000 rows) that are planned. "
-    )
     return text + (
-        f"A standard error over {len(arena.families)} families has "
-        f"{len(arena.families) - 1} degrees of freedom: it is rough itself, and a difference of "
-        "two models that is within two of them is none to rely on.\n"
+        f"So far a model has {min(counts)} to {max(counts)} splits of a trial, of the 20 (4 of "
+        "trials of more than 100,000 rows) that are planned.\n"
     )
 
 
@@ -166,6 +252,7 @@ def _models_text(lines: Sequence[Line]) -> str:
     said = [
         f"{name}: {peer.settings}"
         + (f", fitted to at most {peer.max_rows:,} rows" if peer.max_rows else "")
+        + (f", {peer.max_splits} splits at most" if peer.max_splits else "")
         for name, peer in PEERS.items()
         if name in there
     ]
@@ -173,117 +260,227 @@ def _models_text(lines: Sequence[Line]) -> str:
     text = (
         "auto: `UpliftEnsemble`; SI: `ShrunkInteractions`; HB: `BoostedEffect`; response: "
         "`ResponseModel`; class means: the difference between treated and control of mean(x | y = "
-        "1) - mean(x | y = 0), which nothing is minimised for; LightGBM T: `TwoModels` of LightGBM "
-        "as it comes. "
+        "1) - mean(x | y = 0), which nothing is minimised for. "
     )
     if said:
-        text += f"Of other libraries ({', '.join(sorted(peers))}): {'; '.join(said)}. "
+        text += (
+            f"Of other libraries ({', '.join(sorted(peers))}), with LightGBM as it comes wherever "
+            f"they take a model: {'; '.join(said)}. "
+        )
     if absent:
         text += f"Not run: {', '.join(absent)}."
     return text + "\n"
 
 
-def _table(arena: Arena) -> str:
-    """Z in all, by family and by trial, then regret in all and by population."""
-    columns = list(COLUMNS) if arena.lines else list(OURS)
-    columns = [c for c in columns if c in arena.models or c in OURS]
-    rows = _z_rows(arena, columns) if arena.lines else []
-    if arena.populations:
-        rows += _regret_rows(arena, columns)
-    return page.table(["", "rows", "splits", *columns], rows)
+# Tables.
 
 
-def _z_rows(arena: Arena, columns: Sequence[str]) -> list[list[str]]:
-    overall = [arena.overall(model) for model in columns]
-    rows = [
-        [f"**Z, {MEAN}**", "", "", *(_cell(mean, "**") for mean in overall)],
-        ["standard error over families", "", "", *(_error(mean) for mean in overall)],
-    ]
-    for family in arena.families:
-        own = [arena.family(family, model) for model in columns]
-        rows.append([f"**Z, {family}**", "", "", *(_cell(mean, "**") for mean in own)])
-        rows.append(["its standard error, at most", "", "", *(_error(mean) for mean in own)])
+def _family_table(arena: Arena) -> str:
+    """A row a model, the best first; Z of each family and in all, with standard errors."""
+    ranked = [model for model, _ in arena.ranked()]
+    rows = []
+    for model in [*ranked, *(m for m in arena.models if m not in ranked)]:
+        own = [arena.overall(model), *(arena.family(f, model) for f in arena.families)]
+        rows.append([model, *("" if mean is None else _signed(mean) for mean in own)])
+    return page.table(["Z", MEAN, *arena.families], rows)
+
+
+def _trial_table(arena: Arena) -> str:
+    rows = []
     for family in arena.families:
         for trial in arena.trials[family]:
             splits = " to ".join(map(str, arena.splits(trial)))
-            own = [arena.z(trial, model) for model in columns]
             size = f"{arena.of(trial, REFERENCE)[0]['rows']:,}"
-            rows.append([f"Z, {trial}", size, splits, *(_cell(mean) for mean in own)])
-    return rows
+            own = [arena.z(trial, model) for model in arena.models]
+            rows.append([trial, size, splits, *(_cell(mean) for mean in own)])
+    return page.table(["Z", "rows", "splits", *arena.models], rows)
 
 
-def _regret_rows(arena: Arena, columns: Sequence[str]) -> list[list[str]]:
+def _check_table(checks: Sequence[Check]) -> str:
+    header = ["trial", f"{AUTO} minus TM", "at least -1", "best mean", f"{AUTO} minus it", "told"]
+    rows = [
+        [
+            check.trial,
+            _signed(check.to_reference),
+            "**no**" if check.is_low else "yes",
+            check.best,
+            "" if check.best == AUTO else _signed(check.to_best),
+            "**yes**" if check.is_told else "no",
+        ]
+        for check in checks
+    ]
+    return page.table(header, rows)
+
+
+def _check_text(checks: Sequence[Check]) -> str:
+    low, told = ([c for c in checks if c.is_low], [c for c in checks if c.is_told])
+    first = sum(check.best == AUTO for check in checks)
+    text = (
+        f"On {len(checks)} trials {AUTO} is more than 1 Z below TM on "
+        f"{_listed([c.trial for c in low])}, has the best mean on {first}, and can be told from "
+        f"the best (behind it by more than {TOLD:g} standard errors of the paired difference, for "
+        f"one pair) on {_listed([f'{c.trial} (behind {c.best})' for c in told])}.\n"
+    )
+    return text
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{len(names)}: {', '.join(names)}" if names else "none"
+
+
+def _regret_table(arena: Arena) -> str:
+    """A row a population; regret of our models."""
     rows = []
     if common := arena.common:
-        own = [
-            np.mean([np.mean(arena.regret(p, m)) for p in common]) if m in OURS else None
-            for m in columns
-        ]
-        title = f"**regret, mean of {len(common)} populations**"
-        cells = ("" if r is None else f"**{page.share(float(r))}**" for r in own)
-        rows.append([title, "", "", *cells])
+        own = [np.mean([np.mean(arena.regret(p, m)) for p in common]) for m in OURS]
+        cells = (f"**{page.share(float(regret))}**" for regret in own)
+        rows.append([f"**mean of {len(common)} populations**", "", "", *cells])
     for name in arena.populations:
-        regrets = [arena.regret(name, model) for model in columns]
-        counts = [len(r) for r, m in zip(regrets, columns, strict=True) if m in OURS]
-        seeds = " to ".join(str(count) for count in sorted({min(counts), max(counts)}))
+        regrets = [arena.regret(name, model) for model in OURS]
+        seeds = " to ".join(
+            str(n) for n in sorted({min(map(len, regrets)), max(map(len, regrets))})
+        )
         kind, _, size = name.rpartition(", ")
         shares = (page.share(float(np.mean(r))) if r else "" for r in regrets)
-        rows.append([f"regret, {kind}", size.removesuffix(" rows"), seeds, *shares])
-    return rows
+        rows.append([kind, size.removesuffix(" rows"), seeds, *shares])
+    return page.table(["regret", "rows", "seeds", *OURS], rows)
+
+
+def _regret_text(arena: Arena) -> str:
+    return (
+        "Regret: (best AUUC - AUUC in the population) / (best AUUC - ATE / 2), 0% for the true "
+        "effect and 100% for a random order, of our models on drawn trials (3 seeds are planned); "
+        "the mean is over populations that all of them have. No heterogeneity: none in log-odds, "
+        "so that those with a higher base rate still gain more.\n"
+    )
+
+
+def _regret_line(arena: Arena) -> str:
+    if not (common := arena.common):
+        return ""
+    regret = {m: np.mean([np.mean(arena.regret(p, m)) for p in common]) for m in OURS}
+    order = sorted(regret, key=lambda model: float(regret[model]))
+    said = ", ".join(f"{model} {page.share(float(regret[model]))}" for model in order)
+    return (
+        f"Where the truth is known, {len(common)} populations of 2,000 to 200,000 rows, the mean "
+        f"regret (0%: the true effect, 100%: a random order) is: {said}. "
+    )
 
 
 def _notes(arena: Arena) -> str:
-    said = []
-    if arena.lines:
+    said = [
+        "In brackets: of a family the closed-form standard error of the difference to TM given the "
+        "fitted scores, its variance counted twice since the halves have taught each other, "
+        "averaged over splits and trials as if they told the same; so it is an upper limit. "
+        "Splits: how many halvings were run, fewest and most of any model; a split is two fits. "
+        "random: a ranking by chance, half of the average effect."
+    ]
+    if "social pressure" in arena.families:
         said.append(
-            "Splits: how many halvings were run, fewest and most of any model. "
-            "A split is two fits. The standard error of a family is the closed-form one of the "
-            "difference to TM given the fitted scores, its variance counted twice since the halves "
-            "have taught each other, averaged over splits and trials as if they told the same; so "
-            "it is an upper limit. random: a ranking by chance, half of the average effect."
+            "Social pressure was randomised by household, and the file has no household number: "
+            "its errors are a little small."
         )
-        if "social pressure" in arena.families:
+        if "scikit-uplift CT" in arena.models:
             said.append(
-                "Social pressure was randomised by household, and the file has no household "
-                "number: its errors are a little small."
+                "A sixth of its rows are treated, and scikit-uplift's class transformation is "
+                "meant for arms of one size."
             )
-            if "scikit-uplift CT" in arena.models:
-                said.append(
-                    "A sixth of its rows are treated, and scikit-uplift's class transformation is "
-                    "meant for arms of one size."
-                )
-        if "Criteo" not in arena.families:
-            said.append("The Criteo file was not at hand.")
-    if arena.populations:
-        said.append(
-            "Regret: (best AUUC - AUUC in the population) / (best AUUC - ATE / 2), 0% for the true "
-            "effect and 100% for a random order, of our models on drawn trials (column splits: so "
-            "many seeds; 3 were planned); the mean is over populations that all of them have. No "
-            "heterogeneity: none in log-odds, so that those with a higher base "
-            "rate still gain more."
-        )
+    if "Criteo" not in arena.families:
+        said.append("The Criteo file was not at hand.")
     return " ".join(said) + "\n"
+
+
+# AUUC-max on what other models have learnt.
+
+ON_ENSEMBLE = tuple(model for model in LEARNT if model.startswith(AUTO))
+
+
+def _learnt_trials(arena: Arena) -> list[str]:
+    every = [trial for family in arena.families for trial in arena.trials[family]]
+    return [trial for trial in every if all(arena.of(trial, model) for model in LEARNT)]
+
+
+def _learnt_means(arena: Arena) -> dict[str, Mean]:
+    """Z against auto of AUUC-max on its representation; errors as if all trials told the same."""
+    trials = _learnt_trials(arena)
+    found = {}
+    for model in ON_ENSEMBLE if trials else ():
+        own = [mean for t in trials if (mean := arena.z(t, model, AUTO)) is not None]
+        found[model] = Mean(*(float(np.mean(column)) for column in zip(*own, strict=True)))
+    return found
+
+
+def _share_of_zero(arena: Arena) -> str:
+    lines = [x for x in arena.lines if x["model"] in ON_ENSEMBLE]
+    return page.share(float(np.mean([norm == 0 for x in lines for norm in x["norms"]])))
+
+
+def _learnt(arena: Arena) -> list[str]:
+    trials = _learnt_trials(arena)
+    known = [p for p in arena.populations if all(arena.regret(p, model) for model in LEARNT)]
+    if not trials and not known:
+        return []
+    rows = [
+        [
+            trial,
+            str(len(arena.of(trial, next(iter(LEARNT))))),
+            *(_both(arena, trial, m) for m in LEARNT),
+        ]
+        for trial in trials
+    ]
+    rows += [
+        [f"regret, {name}", str(len(arena.regret(name, next(iter(LEARNT))))),
+         *(page.share(float(np.mean(arena.regret(name, m)))) for m in LEARNT)]
+        for name in known
+    ]  # fmt: skip
+    text = (
+        "auto + leaves, auto + logits: to the score of the ensemble w.phi(x) is added, phi the "
+        "leaves of its trees or the log-odds of its members, w by AUUC-max on rows that the "
+        "ensemble has not learnt from (4 folds, whose models are averaged); ||w|| <= Lambda, "
+        "Lambda by AUUC of rows that w has not learnt from, and 0 leaves the ensemble as it is. "
+        "net: a network of two layers of 64, fitted by likelihood; AUUCNet: the same, moved "
+        "further by the gradient of AUUC-max's objective while the AUUC of rows kept apart "
+        "improves. Cells: Z against TM, and against auto with its standard error. "
+    )
+    if means := _learnt_means(arena):
+        said = "; ".join(f"{model} {_signed(mean)}" for model, mean in means.items())
+        text += (
+            f"Mean Z against auto over these {len(trials)} trials: {said}. Lambda = 0 was chosen "
+            f"in {_share_of_zero(arena)} of the fits. {_net_text(arena, trials)}"
+        )
+    header = ["Z against TM / auto", "splits", *LEARNT]
+    return ["## A learnt representation under AUUC-max\n", page.table(header, rows), text + "\n"]
+
+
+def _both(arena: Arena, trial: str, model: str) -> str:
+    return f"{_cell(arena.z(trial, model))} / {_signed(arena.z(trial, model, AUTO))}"
+
+
+def _net_text(arena: Arena, trials: Sequence[str]) -> str:
+    moved = [_value(arena.z(trial, "AUUCNet")) - _value(arena.z(trial, "net")) for trial in trials]
+    return (
+        f"AUUCNet minus the network that it starts from: {np.mean(moved):+.2f} on average, "
+        f"{min(moved):+.2f} to {max(moved):+.2f}."
+    )
 
 
 def _value(mean: Mean | None) -> float:
     return np.nan if mean is None else mean.value
 
 
-def _signed(mean: Mean) -> str:
-    if mean == (0, 0):  # TM against itself
+def _signed(mean: Mean | None) -> str:
+    if mean is None:
+        return ""
+    if mean == (0, 0):  # a model against itself
         return "0"
     error = "" if np.isnan(mean.error) else f" ({mean.error:.2f})"
     return f"{mean.value:+.2f}{error}"
 
 
-def _cell(mean: Mean | None, mark: str = "") -> str:
+def _cell(mean: Mean | None) -> str:
     if mean is None:
         return ""
-    return mark + ("0" if mean == (0, 0) else f"{mean.value:+.2f}") + mark
-
-
-def _error(mean: Mean | None) -> str:
-    return "" if mean is None or np.isnan(mean.error) else f"{mean.error:.2f}"
+    return "0" if mean == (0, 0) else f"{mean.value:+.2f}"
 
 
 # The picture.

@@ -65,6 +65,19 @@ LOADERS = {name: load for family in FAMILIES.values() for name, load in family.i
 LARGE = (*FAMILIES[SOCIAL_PRESSURE], CRITEO)
 
 
+#: Where AUUC-max on learnt representations is tried, and how many splits it has.
+LEARNT_TRIALS = (
+    JOBS,
+    f"{HILLSTROM} women, visit",
+    f"{HILLSTROM} men, visit",
+    f"{HILLSTROM} women, conversion",
+    "linear, 20,000 rows",
+    "threshold, 20,000 rows",
+    "interaction, 20,000 rows",
+)
+LEARNT_SPLITS = 8
+
+
 @lru_cache(maxsize=len(LOADERS))
 def load_trial(name: str) -> Trial:
     """The trial of this name; read once."""

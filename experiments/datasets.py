@@ -124,17 +124,37 @@ def describe_trial(trial: Trial) -> dict[str, Any]:
 
 
 def render(lines: list[Line]) -> str:
-    """The section of docs/results.md."""
+    """The page of the appendix."""
     found = {line["trial"]: line for line in lines}
     ordered = [found[name] for name in LOADERS if name in found]
     parts = [
-        "## datasets: the paper's table of data sets, computed\n",
+        "# datasets: the paper's table of data sets, computed\n",
         page.made_by(NAME, lines, "reading and counting"),
         _all(ordered),
         _notes(found),
         *(_beside(name, found) for name in PAPER),
     ]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
+
+
+def summary(lines: list[Line]) -> str:
+    """One table, and the slip of the paper's; for the first page."""
+    found = {line["trial"]: line for line in lines}
+    header = ["data set", "outcome", "rows", "features", "treated", "rate", "average uplift"]
+    rows = [
+        [
+            _label(line),
+            line["outcome"],
+            f"{line['size']:,}",
+            str(line["features"]),
+            page.share(line["treated_share"]),
+            f"{line['positive']:.4f}",
+            f"{line['uplift']:.4f} ± {line['uplift_error']:.4f}",
+        ]
+        for line in (found[name] for name in LOADERS if name in found)
+    ]
+    slip = _slip(PAPER[MAIN], found[MAIN]).partition(" Its own")[0] if MAIN in found else ""
+    return f"{page.table(header, rows)}\n± one standard error. {slip} {_notes(found)}"
 
 
 def _all(lines: list[Line]) -> str:
@@ -199,7 +219,7 @@ def _beside(name: str, found: dict[str, Line]) -> str:
         agrees = ["yes" if numbers[0] == published[key] else "**no**"] if name in found else []
         rows.append([title, published[key], *numbers, *agrees])
     text = _slip(published, found[name]) if name in found else _consistency(published)
-    return f"### {name}, beside the paper\n\n{page.table(header, rows)}\n{text}"
+    return f"## {name}, beside the paper\n\n{page.table(header, rows)}\n{text}"
 
 
 #: Data sets shown in the column beside, made to have the published numbers.

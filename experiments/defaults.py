@@ -92,10 +92,10 @@ def run(task: Task) -> Line:
 
 
 def render(lines: list[Line]) -> str:
-    """The section of docs/results.md."""
+    """The page of the appendix."""
     choosing = [line for line in lines if line["split"] >= FIRST_CHOOSING]
     fresh = [line for line in lines if line["split"] < FIRST_CHOOSING]
-    parts = ["## defaults: which defaults of AUUCMax\n", page.made_by(NAME, lines)]
+    parts = ["# defaults: which defaults of AUUCMax\n", page.made_by(NAME, lines)]
     parts += _render_choice(_splits(choosing, [REFERENCE, *FAMILIES]))
     by_trial = _splits(fresh, list(MODELS))
     for title, trials in (
@@ -177,7 +177,7 @@ def _render_choice(by_trial: dict[str, list[Split]]) -> list[str]:
     ]
     counts = sorted({len(by_trial[trial]) for trial in choice.trials})
     return [
-        "### Choosing\n",
+        "## Choosing\n",
         f"Test AUUC minus that of TM in units of .00001, mean over {_span(counts)} splits a trial "
         f"(seeds from {FIRST_CHOOSING}, stratified by treatment). Columns of single trials: half "
         f'of the rows for training. "{FEW_ROWS:,} rows": so many for training, the others for '
@@ -254,7 +254,7 @@ def _render_fresh(title: str, by_trial: dict[str, list[Split]]) -> list[str]:
     to_random.append(["*one split's standard error*", *(f"{e * 1e5:.0f}" for e in errors)])
     header = ["model", *map(whole, by_trial)]
     return [
-        f"### On fresh splits, {title}\n",
+        f"## On fresh splits, {title}\n",
         f"{', '.join(counts)}; seeds from 0. Mean test AUUC, and mean rank over splits:\n",
         page.table([*header, "mean rank"], [*means, ["random", *random, ""]]),
         "Minus TM on the same splits, units of .00001, with 95% interval over splits:\n",

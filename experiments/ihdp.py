@@ -117,10 +117,10 @@ def true_auuc(effect: Any, score: Any) -> float:
 
 
 def render(lines: list[Line]) -> str:
-    """The section of docs/results.md."""
+    """The page of the appendix."""
     first = lines[0]
     parts = [
-        "## ihdp: effects that are known\n",
+        "# ihdp: effects that are known\n",
         page.made_by(NAME, lines),
         f"Ten published replications of IHDP (747 children, simulated outcomes, "
         f"{first['treated']:.0%} treated), {TEST_SIZE:.0%} of the rows for testing. PEHE is the "

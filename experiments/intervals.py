@@ -219,12 +219,12 @@ def _outside(interval: tuple[float, float], value: float) -> tuple[bool, float]:
 
 
 def render(lines: list[Line]) -> str:
-    """The section of docs/results.md."""
+    """The page of the appendix."""
     sums = _sums(lines)
     trials = [value["trials"] for value in sums.values()]
     n_cells, error = sum(map(len, CELLS.values())), np.sqrt(0.05 * 0.95 / min(trials))
     parts = [
-        "## intervals: how often they miss\n",
+        "# intervals: how often they miss\n",
         page.made_by(NAME, lines, "simulation"),
         f"{len(sums)} of the {n_cells} cells have been run, with {min(trials):,} to "
         f"{max(trials):,} of {REPETITIONS:,} trials each: a rate of 5% has a standard error of up "
@@ -235,8 +235,21 @@ def render(lines: list[Line]) -> str:
         f"{page.share(LEAST)} to {page.share(MOST)} although less than a tenth was declined.\n",
     ]
     for what in WHAT:
-        parts += [f"### {_TITLES[what]}\n", *_tables(sums, what)]
+        parts += [f"## {_TITLES[what]}\n", *_tables(sums, what)]
     return "\n".join(part.rstrip("\n") + "\n" for part in [*parts, _verdict(sums)])
+
+
+def summary(lines: list[Line]) -> str:
+    """How often intervals miss, in a line; for the first page."""
+    sums = _sums(lines)
+    outside = sum(_is_wrong(own, what) for own in sums.values() for what in WHAT)
+    trials = min(own["trials"] for own in sums.values())
+    return (
+        f"Intervals ([{NAME}]({page.address(NAME)})): of {len(WHAT) * len(sums)} cells (size, "
+        f"share treated, outcome; {trials:,} trials or more each) {outside} miss outside "
+        f"{page.share(LEAST)} to {page.share(MOST)} where {page.share(1 - LEVEL)} is meant, some "
+        f"by chance; where an arm has too few rows or responders an interval is declined.\n"
+    )
 
 
 _TITLES = {

@@ -1,32 +1,39 @@
-"""docs/results.md from the JSON lines, and what its sections have in common."""
+"""docs/results.md and the pages of its appendix from the JSON lines, and what they share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from experiments.harness import RESULTS, Line, module_of, read_lines, results_file
 from experiments.summaries import Paired
 
-HEAD = """\
-# Results
-
-Written by `python -m experiments all --render` from the JSON lines in `experiments/results`; not
-edited by hand. Each section names the command that made its lines; a command that was interrupted
-goes on where it stopped. AUUC is that of test rows with joint ranking, unless a column says
-otherwise; a random ranking has half the average effect. "The paper" is Betlei, Diemert and Amini,
-arXiv 2012.09897. Splits of a trial share its rows: spreads, intervals and p values over splits
-describe the splits, and say less about another sample of people than their size suggests.
-"""
+FIRST = "results.md"
 
 
-def render_page(folder: Path = RESULTS) -> str:
-    """The page: a section for each experiment that has lines."""
+class Claim(NamedTuple):
+    """What the paper says, what was found here, and whether that agrees, in a word or two."""
+
+    said: str
+    found: str
+    holds: str
+
+
+def address(experiment: str) -> str:
+    """The page of an experiment, below docs/."""
+    return f"results/{experiment}.md"
+
+
+def render_pages(folder: Path = RESULTS) -> dict[str, str]:
+    """The first page, and one for each experiment that has lines, by their places below docs/."""
     from experiments.__main__ import NAMES
+    from experiments.first_page import render
 
     found = {name: read_lines(results_file(name, folder)) for name in NAMES}
-    sections = [module_of(name).render(lines) for name, lines in found.items() if lines]
-    return "\n".join(section.rstrip("\n") + "\n" for section in [HEAD, *sections])
+    found = {name: lines for name, lines in found.items() if lines}
+    pages = {address(name): module_of(name).render(lines) for name, lines in found.items()}
+    return {FIRST: render(found), **pages}
 
 
 def made_by(experiment: str, lines: Sequence[Line], work: str = "fitting") -> str:
@@ -66,6 +73,11 @@ def units(difference: Paired) -> str:
     """The same in units of .00001."""
     mean, low, high = (round(1e5 * v) for v in (difference.mean, difference.low, difference.high))
     return f"{mean:+d} ({low:+d} to {high:+d})"
+
+
+def with_error(difference: Paired) -> str:
+    """Mean and standard error in units of .00001."""
+    return f"{1e5 * difference.mean:+.0f} ({1e5 * difference.error:.0f})"
 
 
 def share(value: float) -> str:

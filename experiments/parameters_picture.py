@@ -30,7 +30,7 @@ def draw(lines: list[Line]) -> Figure:
     ax = figure.subplots()
     ax.spines[["top", "right"]].set_visible(False)
     reference = scores.mean(TM, splits=scores.common)
-    for model in scores.models:
+    for model in _shown(scores):
         n = scores.size(model)
         difference = scores.difference(model, TM, splits=scores.common) if model != TM else None
         y = scores.mean(model, splits=scores.common)
@@ -57,10 +57,15 @@ def draw(lines: list[Line]) -> Figure:
     return figure
 
 
+def _shown(scores: Scores) -> list[str]:
+    """All models, but not those that differ from another one in the optimiser alone."""
+    return [model for model in scores.models if model not in table_1.BY_ADAM]
+
+
 def _label(ax: Axes, scores: Scores) -> None:
     """Names beside the points; where many models have one size, a list to the left of them."""
     by_size: dict[int, list[str]] = {}
-    for model in scores.models:
+    for model in _shown(scores):
         n = scores.size(model)
         by_size.setdefault(n, []).append(model)
     for n, models in by_size.items():

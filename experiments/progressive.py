@@ -182,9 +182,9 @@ def _widths(certificate: Any) -> dict[str, list[float]]:
 
 
 def render(lines: list[Line]) -> str:
-    """The section of docs/results.md."""
+    """The page of the appendix."""
     parts = [
-        "## progressive: models that are judged on rows that later ones learn from\n",
+        "# progressive: models that are judged on rows that later ones learn from\n",
         page.made_by(NAME, lines, "fitting and certifying"),
     ]
     places = {task: place for place, task in enumerate(tasks())}  # lines may come in any order
@@ -202,6 +202,24 @@ def render(lines: list[Line]) -> str:
             "no household number, so its certificates are nominal.\n"
         )
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def summary(lines: list[Line]) -> str:
+    """How often progressive certificates fail, and what they give; for the first page."""
+    simulated = [line for line in lines if line["model"] == SIMULATION]
+    if not simulated:
+        return ""
+    misses = {
+        trial: np.sum([x["misses"] for x in simulated if x["trial"] == trial], axis=0)
+        / sum(x["parameters"]["trials"] for x in simulated if x["trial"] == trial)
+        for trial in {line["trial"] for line in simulated}
+    }
+    worst = max(float(np.max(rate)) for rate in misses.values())
+    return (
+        f"Certificates of models that learn from every row ([{NAME}]({page.address(NAME)})): at "
+        f"most {worst:.1%} of trials missed in {len(misses)} known populations, where "
+        f"{page.share(DELTA)} may.\n"
+    )
 
 
 def _said_of_simulation() -> str:
@@ -229,7 +247,7 @@ def _coverage(lines: Sequence[Line]) -> str:
 
 def _title(trial: str, lines: Sequence[Line]) -> str:
     return (
-        f"### {trial}, {MODEL}: {len(lines)} orders of {lines[0]['rows']:,} rows\n\n"
+        f"## {trial}, {MODEL}: {len(lines)} orders of {lines[0]['rows']:,} rows\n\n"
         f"Two logistic models. Progressive: {N_CHUNKS} chunks; certified is the mean of the models "
         f"that learnt from 20% to 80% of the rows, and the gap is to the mean of their estimates "
         f"(of outcomes minus their mean, as `certify` prints them). "

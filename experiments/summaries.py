@@ -10,13 +10,14 @@ from scipy.stats import binomtest, rankdata, t
 
 
 class Paired(NamedTuple):
-    """Mean of differences with a t interval over splits, and the sign test."""
+    """Mean of differences with a t interval over splits, the sign test, the standard error."""
 
     mean: float
     low: float
     high: float
     share_above: float
     p_value: float
+    error: float
 
 
 def paired(
@@ -33,8 +34,8 @@ def paired(
 
     Examples
     --------
-    >>> paired([3.0, 4.0, 5.0], [2.0, 2.0, 2.0])._replace(low=0, high=0)
-    Paired(mean=2.0, low=0, high=0, share_above=1.0, p_value=0.25)
+    >>> paired([3.0, 4.0, 5.0, 4.0], [2.0, 2.0, 2.0, 2.0])._replace(low=0, high=0, error=0)
+    Paired(mean=2.0, low=0, high=0, share_above=1.0, p_value=0.125, error=0)
     """
     difference = np.asarray(values, dtype=np.float64) - np.asarray(others, dtype=np.float64)
     n, mean = len(difference), float(difference.mean())
@@ -43,7 +44,7 @@ def paired(
     above, below = int(np.sum(difference > 0)), int(np.sum(difference < 0))
     p_value = float(binomtest(above, above + below).pvalue) if above + below else 1.0
     share = (above + (n - above - below) / 2) / n
-    return Paired(mean, mean - half, mean + half, share, p_value)
+    return Paired(mean, mean - half, mean + half, share, p_value, error)
 
 
 def mean_ranks(table: Sequence[Sequence[float]]) -> list[float]:

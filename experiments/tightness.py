@@ -117,9 +117,9 @@ def predicted_outcome(train: Trial, test: Trial) -> tuple[NDArray[np.float64], t
 
 
 def render(lines: list[Line]) -> str:
-    """The section of docs/results.md."""
+    """The page of the appendix."""
     parts = [
-        "## tightness: how narrow the certificates are on real trials\n",
+        "# tightness: how narrow the certificates are on real trials\n",
         page.made_by(NAME, lines, "fitting and certifying"),
         f"Random halves, stratified by treatment alone, delta = {DELTA:g}. TM is two logistic "
         f'models. "{DEFAULT}" is what `certify` does by default; "adjusted" takes a prediction of '
@@ -143,9 +143,24 @@ def render(lines: list[Line]) -> str:
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
+def summary(lines: list[Line]) -> str:
+    """What is certified on the first trial, in a line; for the first page."""
+    trial, model = next(iter(SPLITS)), next(iter(MODELS))
+    own = [line for line in lines if (line["trial"], line["model"]) == (trial, model)]
+    if not own:
+        return ""
+    gain, gap = (_column(own, DEFAULT, name) for name in ("gain_lower_bound", "gain_gap"))
+    return (
+        f"How narrow they are ([{NAME}]({page.address(NAME)})): on half of {trial} a gain of "
+        f"{page.auuc(float(gain.mean()))} over random is certified for {model} on average, "
+        f"{page.auuc(float(gap.mean()))} below the estimate; it is above 0 on "
+        f"{int((gain > 0).sum())} of {len(gain)} splits.\n"
+    )
+
+
 def _title(trial: str, model: str, lines: Sequence[Line]) -> str:
     rows = float(np.mean([line["rows"] for line in lines]))
-    return f"### {trial}, {model}: {len(lines)} splits, {rows:,.0f} held-out rows\n"
+    return f"## {trial}, {model}: {len(lines)} splits, {rows:,.0f} held-out rows\n"
 
 
 def _column(lines: Sequence[Line], method: str, name: str) -> NDArray[np.float64]:

@@ -107,7 +107,7 @@ KEPT = (
     "tests/evaluation/test_curves.py::test_standard_errors_agree_with_the_jackknife[weighted-None",
     "tests/evaluation/test_inference.py::test_standard_errors_agree_with_the_bootstrap[True-joint]",
     "tests/evaluation/test_inference.py::test_standard_errors_agree_with_the_jackknife[both-joint",
-    "tests/experiments/test_experiments.py::test_the_page_that_is_kept",
+    "tests/experiments/test_experiments.py::test_the_pages_that_are_kept",
     "tests/estimators/test_learning_rows.py::test_memory_and_streams_deal_the_same_folds_and_choose_the_same[cv]",
     "tests/fuzz/test_feeding.py",
     "tests/pairs/test_passes.py::test_kernels_equal_their_numpy_twins[True-",

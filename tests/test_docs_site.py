@@ -74,6 +74,16 @@ def test_code_prints_what_the_page_shows(page, tmp_path):
     check_page(page, tmp_path)
 
 
+@pytest.mark.gate
+@pytest.mark.filterwarnings("ignore")  # of other libraries
+def test_the_page_of_models_runs(tmp_path):
+    pytest.importorskip("causalml", reason="needs causalml")
+    _, names = run_page(DOCS / "models.md", tmp_path)
+    found = names["with_x"].frame
+    assert set(found["model"]) == {"X-learner", "TM"}
+    assert np.isfinite(found["auuc"]).all()
+
+
 @pytest.fixture(scope="module")
 def extensions(tmp_path_factory):
     """The names that the page on extending defines."""
@@ -122,7 +132,7 @@ def test_the_experiment_fits_the_harness(extensions, tmp_path):
     assert run_tasks(tasks, path, **how) == (4, 0)
     assert run_tasks(tasks, path, **how) == (0, 0)  # all lines are there
     page = extensions["render"](read_lines(path))
-    assert page.startswith("## how-many-rows")
+    assert page.startswith("# how-many-rows")
     assert [line.split()[1] for line in page.splitlines()[-2:]] == ["2,000", "8,000"]
 
 

@@ -256,6 +256,14 @@ def causalml_x_learner(X, y, treatment):
     return model
 
 
+def causalml_r_learner(X, y, treatment):
+    from causalml.inference.meta import BaseRRegressor
+
+    model = BaseRRegressor(LinearRegression(), control_name=0, random_state=0)
+    model.fit(X.to_numpy(), treatment, y, p=np.full(len(y), treatment.mean()))
+    return model
+
+
 def sklift_two_models(X, y, treatment):
     from sklift.models import TwoModels
 
@@ -285,6 +293,16 @@ def econml_dr_learner(X, y, treatment):
     return model.fit(y.reshape(-1, 1), treatment, X=X.to_numpy())
 
 
+def econml_r_learner(X, y, treatment):
+    from econml.dml import LinearDML
+
+    model = LinearDML(
+        model_y=LinearRegression(), model_t=LogisticRegression(), discrete_treatment=True,
+        random_state=0,
+    )  # fmt: skip
+    return model.fit(y, treatment, X=X.to_numpy())
+
+
 def econml_causal_forest(X, y, treatment):
     from econml.grf import CausalForest
 
@@ -296,10 +314,12 @@ LIBRARIES = {
     causalml_tree: "causalml",
     causalml_causal_forest: "causalml",
     causalml_x_learner: "causalml",
+    causalml_r_learner: "causalml",
     sklift_two_models: "sklift",
     sklift_class_transformation: "sklift",
     econml_t_learner: "econml",
     econml_dr_learner: "econml",
+    econml_r_learner: "econml",
     econml_causal_forest: "econml",
 }
 

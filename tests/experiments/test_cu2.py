@@ -244,7 +244,7 @@ def test_true_auuc_of_made_up_lines():
         for k in range(2)
     ]
     page = cu2_page.render(lines)
-    assert "### cu2-1m, synthetic: made-up rows" in page
+    assert "## cu2-1m, synthetic: made-up rows" in page
     assert "Of the gain between them SVM-DP has 75%, the most, and TM 50%, the least" in page
 
 

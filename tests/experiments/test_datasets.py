@@ -22,7 +22,7 @@ def test_hillstrom_and_the_slip_of_the_paper(hillstrom):
     assert '"Group T ratio" of 0.49905 is the share of the controls' in page
     assert "to a positive rate of 0.12883, with 0.49905 to 0.12874; it prints 0.12883" in page
     assert "The Criteo file was not at hand" in page
-    assert "### CU2-1M" not in page
+    assert "## CU2-1M" not in page
 
 
 def test_the_slip_is_said_only_where_it_shows(hillstrom):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from experiments import coverage, defaults, hillstrom_linear, trials
-from experiments.__main__ import NAMES, PAGE, _possible
+from experiments.__main__ import DOCS, NAMES, _possible
 from experiments.harness import (
     RESULTS,
     Task,
@@ -24,7 +24,7 @@ from experiments.harness import (
 )
 from experiments.models import describe
 from experiments.norm_paths import FAMILIES, RULES, path_line
-from experiments.page import render_page
+from experiments.page import FIRST, render_pages
 from experiments.summaries import paired
 from scipy.stats import ttest_rel
 from threadpoolctl import threadpool_limits
@@ -277,12 +277,25 @@ def test_the_page_is_a_pure_function_of_the_lines(tmp_path):
         module_of(name).render(lines)
         assert json.dumps(lines) == before
         write_lines(results_file(name, tmp_path), lines)
-    assert render_page(tmp_path) == render_page(RESULTS)
+    assert render_pages(tmp_path) == render_pages(RESULTS)
 
 
-def test_the_page_that_is_kept_is_the_one_that_the_lines_give():
-    kept = (ROOT / PAGE).read_text(encoding="utf-8")
-    assert kept == render_page(RESULTS), "run `python -m experiments all --render`"
+def test_the_pages_that_are_kept_are_those_that_the_lines_give():
+    pages = render_pages(RESULTS)
+    kept = {FIRST: DOCS / FIRST} | {f"results/{p.name}": p for p in (DOCS / "results").iterdir()}
+    assert set(kept) == set(pages)
+    for address, path in kept.items():
+        text = path.read_text(encoding="utf-8")
+        assert text == pages[address], f"{address}: run `python -m experiments all --render`"
+
+
+def test_the_first_page_is_short_and_leads_to_the_others():
+    pages = render_pages(RESULTS)
+    first = pages[FIRST]
+    assert len(first.splitlines()) <= 150
+    assert all(f"({address})" in first for address in pages if address != FIRST)
+    listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert all(f": {address}\n" in listed for address in pages)
 
 
 def test_the_lines_that_are_kept_are_whole_and_of_the_present_defaults():
@@ -302,6 +315,7 @@ def test_the_lines_that_are_kept_are_whole_and_of_the_present_defaults():
 
 
 def test_sections_appear_only_with_lines(tmp_path):
-    assert "## " not in render_page(tmp_path)
+    assert list(render_pages(tmp_path)) == [FIRST]
+    assert "## " not in render_pages(tmp_path)[FIRST]
     task = Task(defaults.NAME, "Hillstrom men", next(iter(FAMILIES)), 1000)
     assert task in defaults.tasks(1)

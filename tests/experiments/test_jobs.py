@@ -259,10 +259,10 @@ def test_an_unfinished_model_is_left_out_and_said():
 
 def test_a_part_of_a_run_can_be_shown():
     said = jobs_page.render(made_up({"TM": 0.5}, splits=1, trial="randomised rows"))
-    assert "### Trained on randomised rows: 2,570" in said
+    assert "## Trained on randomised rows: 2,570" in said
     assert "TM (1 of 10 splits)" in said
     assert "| TM |" not in said
-    assert "### Trained on all rows" not in said
+    assert "## Trained on all rows" not in said
     assert "inf" not in said
     assert "nan" not in said
 

@@ -7,10 +7,23 @@ from experiments import table_1, table_1_page, trials
 from experiments.harness import RESULTS, Task, read_lines, results_file
 from experiments.models import SHARES
 from experiments.parameters_picture import draw
-from experiments.searched import C_GRID, FIXED, GRIDS, L2_GRID, Searched, Tuned
+from experiments.searched import (
+    C_GRID,
+    FIXED,
+    GRIDS,
+    L2_GRID,
+    RATES,
+    ClassMeans,
+    MeanLogistic,
+    Searched,
+    Tuned,
+    Variant,
+)
 from experiments.table_1_page import DEFAULT, PAPERS_OWN, TM, Scores
+from sklearn.linear_model import LogisticRegression
 
-from auucmax import make_trial
+from auucmax import AUUCMax, make_trial
+from auucmax.pairs import PairObjective
 
 QUICK = {
     "TARNet": {"max_epochs": 2},
@@ -46,6 +59,19 @@ def test_two_splits_of_the_linear_models(few_rows):
     assert page.count("| TM |") == 2  # in Table 1 and in Table 6
     assert f"| **{PAPERS_OWN}** | 2 |" in page
     assert draw(lines).axes
+
+
+@pytest.mark.filterwarnings("ignore:adam should", "ignore:score should tell")  # on few rows
+def test_the_rows_by_adam(few_rows):
+    lines = run(table_1.BY_ADAM, splits=1)
+    chosen = {line["model"].removesuffix(", Adam"): line["chosen"] for line in lines}
+    for model in ("TM", "CVT", "DDR", "SDR"):
+        assert chosen[model]["learning_rate"] in RATES[model]
+        assert chosen[model]["l2"] in L2_GRID
+    # The same features as when they are solved exactly.
+    for name, make in table_1.BY_ADAM.items():
+        exact = table_1.LINEAR[name.removesuffix(", Adam")](0)
+        assert getattr(make(0), "scale", None) == getattr(exact, "scale", "min-max")
 
 
 @pytest.mark.gate
@@ -87,6 +113,52 @@ def test_a_search_takes_the_best_point_and_fits_it_on_all_rows():
     assert Tuned("TM").fit(trial.X, trial.y, **given).chosen_["l2"] in L2_GRID
 
 
+@pytest.mark.parametrize("scale", ["min-max", "column-l2"])
+def test_logistic_models_on_any_scale_are_scikit_learns(scale):
+    trial = make_trial(2_000, n_features=3, n_noise=1, base_rate=0.3, random_state=0)
+    X = 1 + 5 * trial.X.to_numpy()
+    exact = MeanLogistic(scale=scale).fit(X, trial.y)
+    alone = LogisticRegression(C=np.inf, tol=1e-8).fit(X, trial.y)
+    np.testing.assert_allclose(exact.coef_, alone.coef_, atol=1e-3)
+    np.testing.assert_allclose(exact.predict_proba(X), alone.predict_proba(X), atol=1e-3)
+    # A penalty means something else on other features.
+    strong = [MeanLogistic(0.1, scale=own).fit(X, trial.y).coef_ for own in (scale, "none")]
+    assert not np.allclose(*strong, rtol=0.01)
+
+
+def test_adam_comes_near_the_exact_solution_of_a_logistic_model():
+    trial = make_trial(20_000, n_features=3, n_noise=1, base_rate=0.3, signal=1.0, random_state=0)
+    X = trial.X.to_numpy()
+    exact, adam = (MeanLogistic(1e-4, learning_rate=rate).fit(X, trial.y) for rate in (None, 0.1))
+    assert 1 < adam.n_epochs_ < 200
+    np.testing.assert_allclose(adam.coef_, exact.coef_, atol=0.1)
+    weighted = MeanLogistic(learning_rate=0.1).fit(X, trial.y, sample_weight=1 + trial.y)
+    assert weighted.intercept_[0] == pytest.approx(adam.intercept_[0] + np.log(2), abs=0.1)
+
+
+def test_variants_search_rates_and_scales():
+    found = Variant("CVT", rates=RATES["CVT"], scale="column-l2", random_state=1).candidates()
+    assert len(found) == 6
+    point, model = found[-1]
+    assert point == {"l2": 1e-4, "learning_rate": 0.01}
+    inner = model.estimator.get_params()
+    assert inner == {"l2": 1e-4, "learning_rate": 0.01, "random_state": 1, "scale": "column-l2"}
+
+
+def test_class_means_are_where_auuc_max_starts():
+    trial = make_trial(2_000, n_features=4, base_rate=0.3, random_state=0)
+    X, given = trial.X.to_numpy(), {"treatment": trial.treatment}
+    model = ClassMeans("none").fit(X, trial.y, **given)
+    objective = PairObjective(X, trial.y, weights="uniform", surrogate="s_log", **given)
+    slope = objective.value_and_gradient(np.zeros(4))[1]
+    unit_slope, unit = slope / np.linalg.norm(slope), model.coef_ / np.linalg.norm(model.coef_)
+    np.testing.assert_allclose(-unit_slope, unit, atol=1e-5)
+    # As AUUC-max does under a small norm.
+    small = AUUCMax(weights="uniform", selection=None, norm=1e-4).fit(X, trial.y, **given)
+    scaled = ClassMeans().fit(X, trial.y, **given)
+    assert np.corrcoef(small.predict(X), scaled.predict(X))[0, 1] > 0.9999
+
+
 def test_a_search_keeps_the_shares_of_the_arms_when_it_drops_rows():
     trial = make_trial(3_000, n_features=4, treatment_share=0.8, random_state=0)
     model = Searched("SVM-DP", folds=1, max_rows=1_000, random_state=0)
@@ -120,7 +192,7 @@ def made_up(shift=0.0, trial=table_1.MAIN, splits=3, models=table_1.MODELS):
 
 
 def test_the_text_says_which_of_the_two_is_above():
-    assert "lies above TM, as in the paper" in table_1.render(made_up(+0.001))
+    assert "lies above TM, as it does there" in table_1.render(made_up(+0.001))
     below = table_1.render(made_up(-0.001))
     assert "its mean lies below TM's, told apart by the widened interval" in below
     assert "are higher here: none" in table_1.render(made_up(+0.001))
@@ -138,10 +210,19 @@ def test_the_papers_two_tables_disagree():
 
 def test_table_6_marks_the_lowest_risk():
     page = table_1.render(made_up(+0.001))
-    section = page.split("### Table 6")[1].splitlines()
+    section = page.split("## Table 6")[1].splitlines()
     row = next(r for r in section if r.startswith(f"| {PAPERS_OWN} |"))
     assert row.count("**") == 2 * len(SHARES)
     assert "| SDR | -0.0" in page.split("Differences on the same splits")[1]
+
+
+def test_claims_are_judged_by_the_lines():
+    for shift, holds in ((0.001, "yes"), (-0.001, "no")):
+        first, by_bound, time, risk = table_1_page.claims(made_up(shift))
+        assert first.holds == by_bound.holds == holds
+        assert time.holds == "no"  # made-up times grow with the place in the table
+        assert risk.holds == "no"
+    assert "| AUUC-max s_poly, bound | 0.0" in table_1_page.summary(made_up())
 
 
 def test_bars_and_points_of_the_picture_are_of_the_same_splits():
@@ -169,7 +250,7 @@ def test_paired_columns_use_the_splits_that_both_have():
 
 def test_other_trials_get_ranks_only_when_they_are_there():
     alone = made_up(splits=20)
-    assert "### The same table on other trials" not in table_1.render(alone)
+    assert "## The same table on other trials" not in table_1.render(alone)
     both = table_1.render(alone + made_up(-0.02, trial="neighbours", splits=20))
     assert "mean rank" in both
     assert re.search(rf"Below random on average: {re.escape(PAPERS_OWN)} \(neighbours\)", both)
