@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from auucmax.evaluation.bins import BinnedLevels, score_edges, score_levels
+from auucmax.evaluation.budget import (
+    BudgetCurve,
+    PolicyDifference,
+    budget_curve,
+    policy_difference,
+)
 from auucmax.evaluation.conventions import conventions
 from auucmax.evaluation.curves import PolicyRiskInference, UpliftBand
 from auucmax.evaluation.displays import DecileDisplay, PolicyRiskDisplay, UpliftCurveDisplay
@@ -29,8 +35,10 @@ __all__ = [
     "AUUCDifference",
     "AUUCInference",
     "BinnedLevels",
+    "BudgetCurve",
     "DecileDisplay",
     "Levels",
+    "PolicyDifference",
     "PolicyRiskDisplay",
     "PolicyRiskInference",
     "UpliftBand",
@@ -39,8 +47,10 @@ __all__ = [
     "auuc_inference",
     "auuc_score",
     "auuc_scorer",
+    "budget_curve",
     "conventions",
     "pehe",
+    "policy_difference",
     "policy_risk",
     "policy_risk_inference",
     "qini_curve",

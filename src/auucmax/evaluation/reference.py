@@ -55,6 +55,47 @@ def uplift_curve_at(share: float, y: Floats, score: Floats, treated: NDArray[np.
     return float(value)
 
 
+def budget_gain_slow(
+    budget: float, y: Floats, uplift: Floats, arm: NDArray[np.intp], cost: Floats
+) -> tuple[float, Floats]:
+    """Gain per person of a policy of several arms at one budget, and its parts M (n, K).
+
+    Step by step: the step of the highest rate among all people's next ones, those of one rate
+    together, until the money is spent. ``arm`` is 0 for the control and 1 to K, as the rows got it.
+    """
+    n, n_arms = uplift.shape
+    part, at, left = np.zeros((n, n_arms)), [-1] * n, budget * n
+    while True:
+        steps = {}
+        for i in range(n):
+            gain, spent = (0.0, 0.0) if at[i] < 0 else (uplift[i, at[i]], cost[i, at[i]])
+            rates = []
+            for k in range(n_arms):
+                more, price = uplift[i, k] - gain, cost[i, k] - spent
+                if more > 0 and price >= 0:
+                    rates.append((more / price if price > 0 else np.inf, -price, more, k))
+            if rates:
+                steps[i] = max(rates)
+        if not steps or left < 0:
+            break
+        top = max(step[0] for step in steps.values())
+        taken = {i: step[-1] for i, step in steps.items() if step[0] == top}
+        price = sum(-steps[i][1] for i in taken)
+        share = 1.0 if price <= left * (1 + 1e-12) else left / price
+        for i, k in taken.items():
+            part[i, k] += share
+            if at[i] >= 0:
+                part[i, at[i]] -= share
+            at[i] = k
+        left -= price
+        if share < 1:
+            break
+    arms = [arm == k + 1 for k in range(n_arms)]
+    treated = sum(float(part[own, k] @ y[own]) / own.sum() for k, own in enumerate(arms))
+    control = float(part[arm == 0].sum(axis=1) @ y[arm == 0]) / (arm == 0).sum()
+    return treated - control, part
+
+
 def bootstrap(
     metric: Callable[..., Any],
     y: ArrayLike,

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
+from auucmax.targeting.arms import ArmChoice, choose_arms
 from auucmax.targeting.calibration import Calibration, calibrate, calibration_table
 from auucmax.targeting.planning import Plan, PlanRow, ScoreShift, plan
-from auucmax.targeting.policy import (
-    ArmChoice,
-    Selection,
-    choose_arms,
-    top_share,
-    within_budget,
-    worth_treating,
-)
+from auucmax.targeting.policy import Selection, top_share, within_budget, worth_treating
 
 __all__ = [
     "ArmChoice",
