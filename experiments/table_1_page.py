@@ -86,7 +86,8 @@ class Scores:
         return float(np.mean(self.values(model, name, splits)))
 
     def spread(self, model: str, name: str = "auuc") -> float:
-        return 2 * float(np.std(self.values(model, name), ddof=1))
+        values = self.values(model, name)
+        return 2 * float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
 
     def difference(
         self, model: str, other: str, *, overlap: float = 0.0, splits: Sequence[int] | None = None
