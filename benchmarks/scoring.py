@@ -2,11 +2,15 @@
 
 many     a million rows through 600 trees of at most five steps, on all processors
 one      a row at a time through the same trees, a thousand times: seconds are milliseconds a row
+raw      a raw row of Hillstrom, a frame of eight columns, through the model of `auucmax fit` as it
+         comes, which was saved and loaded, a thousand times. At most 1.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +24,7 @@ REFERENCES = {"to LightGBM": ["LightGBM"]}
 def cases(*, quick: bool = False) -> list[Case]:
     """All cases; ``quick``: fewer rows and trees."""
     rows, n_trees = (40_000, 100) if quick else (ROWS, N_TREES)
+    raw = {"rows": 3_000 if quick else 20_000, "times": 10 if quick else CALLS}
     return [
         Case(case, library, n, FEATURES, f"benchmarks.scoring:{function}", arguments)
         for case, n, arguments in (
@@ -27,7 +32,7 @@ def cases(*, quick: bool = False) -> list[Case]:
             ("one", 1, {"rows": 1, "n_trees": n_trees, "times": 10 if quick else CALLS}),
         )
         for library, function in (("auucmax", "arrays"), ("LightGBM", "booster"))
-    ]
+    ] + [Case("raw", "auucmax", 1, 8, "benchmarks.scoring:loaded", raw)]
 
 
 def arrays(rows: int, n_trees: int, times: int = 1) -> Callable[[], Any]:
@@ -40,6 +45,22 @@ def arrays(rows: int, n_trees: int, times: int = 1) -> Callable[[], Any]:
 def booster(rows: int, n_trees: int, times: int = 1) -> Callable[[], Any]:
     own, X = _booster(n_trees), _features(rows)
     return lambda: [own.predict(X, raw_score=True) for _ in range(times)]
+
+
+def loaded(rows: int, times: int) -> Callable[[], Any]:
+    from auucmax.data import load_hillstrom
+    from auucmax.trial_model import fit_trial_model, load_model, save_model
+
+    trial = load_hillstrom(encoding="raw")
+    texts = trial.X.select_dtypes("category").columns
+    people = trial.X.astype(dict.fromkeys(texts, "str"))[:rows]
+    table = people.assign(mail=trial.treatment[:rows], visit=trial.y[:rows])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        save_model(fit_trial_model(table, treatment="mail", outcome="visit"), path)
+        model = load_model(path)
+    row = people[:1]
+    return lambda: [model.predict(row) for _ in range(times)]
 
 
 def _booster(n_trees: int) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -107,7 +108,8 @@ class Column:
     def to_plain(self) -> dict[str, Any]:
         """As plain JSON, without what most columns have."""
         usual = _usual(type(self))
-        return _plain({n: v for n, v in vars(self).items() if n not in usual or v != usual[n]})
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        return _plain({n: v for n, v in held.items() if n not in usual or v != usual[n]})
 
     @property
     def has_levels(self) -> bool:
@@ -124,7 +126,7 @@ class Column:
         """(levels + 2, learnt terms): numbers of each level, of other texts, and 0 of missing."""
         return np.array([(*getattr(self, kind), 0.0) for kind in self.learnt]).T
 
-    @property
+    @cached_property
     def terms(self) -> list[Term]:
         """The features that it makes, in their order; none if it does not tell rows apart.
 

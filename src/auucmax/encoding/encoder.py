@@ -666,6 +666,8 @@ def text_names(frame: pd.DataFrame) -> pd.DataFrame:
             f"the table should have columns of different names, got {listed(repeated)} more than "
             f"once. Rename or drop them."
         )
+    if all(isinstance(name, str) for name in frame.columns):
+        return frame
     return frame.set_axis(names, axis=1)
 
 

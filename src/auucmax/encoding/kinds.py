@@ -96,7 +96,10 @@ def numbers_of(series: pd.Series, kind: str, *, finite: bool = True) -> Floats:
         return np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / _DAY_IN_MICROSECONDS)
     if series.dtype == object:
         series = series.where(series.notna(), np.nan)
-    values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    if isinstance(series.dtype, np.dtype) and series.dtype != object:
+        values = np.asarray(series, dtype=np.float64)
+    else:
+        values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
     if finite and (n_infinite := int(np.isinf(values).sum())):
         raise infinite_numbers(series.name, n_infinite)
     return values
@@ -177,7 +180,7 @@ def texts_of(series: pd.Series, kind: str) -> tuple[NDArray[np.intp], list[str]]
     """
     if kind == "mixed":  # factorize would take True and 1 for one value
         series = series.map(lambda value: _exact_text(value, series.name), na_action="ignore")
-    codes, found = pd.factorize(series)
+    codes, found = pd.factorize(series.array)
     values = np.asarray(found)  # single precision stays: its 0.1 prints as such
     if pd.api.types.infer_dtype(values) == "string":
         return codes.astype(np.intp, copy=False), [str(text) for text in values]
