@@ -26,14 +26,18 @@ def test_row_derivatives_equal_the_written_out_sums(s, data):
     if s.n_derivatives == 0:  # a slope that jumps: let no pair lie on the kink up to rounding
         score = np.round(score * 4) / 4
     objective = ScoreObjective(
-        rows.y, treatment=rows.treatment, surrogate=s, sample_weight=rows.weight
+        rows.y, treatment=rows.treated, surrogate=s, sample_weight=rows.weight
     )
-    exact, got = pair_sums(score, rows.codes, s, rows.weight), objective.derivatives(score)
-    each = np.repeat(objective.multipliers, 2)[rows.codes]
+    exact = pair_sums(score, rows.cut, rows.treated, s, rows.weight)
+    got, each = objective.derivatives(score), rows.each(objective.multipliers)
     gradient, curvature = each * exact.gradient, each * exact.curvature
     z = np.ptp(score) * np.linspace(-1, 1, 101)
     rounding = 1e-13 * (1 + np.abs(score).max() / s.length / 10) * np.abs(each).max()
-    rounding *= objective.totals.sum() * (1 if rows.weight is None else rows.weight.max())
+    rounding *= (
+        objective.totals.sum()
+        * max(np.ptp(rows.cut), 1.0)
+        * (1 if rows.weight is None else rows.weight.max())
+    )
     scale = np.dot(objective.weights, [1, 1]) * s.max_value(np.ptp(score))
     assert got.value == pytest.approx(np.dot(objective.multipliers, exact.losses), abs=1e-8 * scale)
     for order, fast, slow, share in (
@@ -102,7 +106,7 @@ def test_scores_exactly_a_knot_apart_are_sorted():
     _, y, treatment, *_ = trial(500)
     objective = PairObjective(X, y, treatment=treatment, surrogate=s_poly(0.1), accuracy=1e-11)
     assert objective._run(objective._field_at(w)) is None
-    exact = pair_sums(X @ w, objective.codes, s_poly(0.1))
+    exact = pair_sums(X @ w, y, treatment == 1, s_poly(0.1))
     assert objective.value(w) == pytest.approx(
         np.dot(objective.multipliers, exact.losses), rel=1e-12
     )
@@ -114,7 +118,7 @@ def test_too_many_bins():
     with pytest.raises(ValueError, match="span at most 32768 bins"):
         objective.value(w)
     steep = PairObjective(X, y, treatment=treatment, surrogate=s_poly(mu=1e-6))
-    exact = pair_sums(X @ w, steep.codes, s_poly(mu=1e-6)).losses
+    exact = pair_sums(X @ w, y, treatment == 1, s_poly(mu=1e-6)).losses
     assert steep.value(w) == pytest.approx(np.dot(steep.multipliers, exact), rel=1e-9)
 
 
@@ -146,5 +150,5 @@ def test_a_surrogate_of_your_own():
 
     X, y, treatment, _, w = trial(200)
     objective = PairObjective(X, y, treatment=treatment, surrogate=Softer())
-    exact = pair_sums(X @ w, objective.codes, objective.surrogate).losses
+    exact = pair_sums(X @ w, y, treatment == 1, objective.surrogate).losses
     assert objective.value(w) == pytest.approx(np.dot(objective.multipliers, exact), rel=1e-7)
