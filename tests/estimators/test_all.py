@@ -201,6 +201,19 @@ def test_unit_weights_change_nothing_and_weights_equal_repetition(estimator, tri
     assert weighted == pytest.approx(repeated, abs=tolerance * np.ptp(repeated))
 
 
+def test_any_outcome_or_a_clear_error(estimator, trials):
+    train = trials[0].take(np.arange(1500))
+    spend = train.y * np.random.default_rng(0).lognormal(3.0, 1.0, len(train.y))
+    if estimator._binary_outcome:
+        with pytest.raises(ValueError, match="y should be 0 or 1 for this model"):
+            estimator.fit(train.X, spend, treatment=train.treatment)
+        return
+    model = estimator.fit(train.X, spend, treatment=train.treatment)
+    score = model.predict(train.X)
+    assert np.isfinite(score).all()
+    assert np.ptp(score) > 0
+
+
 def test_inside_scikit_learn(estimator, trials):
     train = trials[0].take(np.arange(1500))
     X, y, t = train.X.to_numpy(np.float64), train.y, train.treatment

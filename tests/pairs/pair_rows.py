@@ -52,7 +52,8 @@ def coded_rows(draw, length=1.0, all_classes=False, max_rows=60, outcomes=OUTCOM
         y = values[draw(npst.arrays(np.int64, n, elements=st.integers(0, len(values) - 1)))]
     else:
         y = np.arange(n) ** 2 / 7.0 - draw(st.integers(0, 300))
-        y = np.where(draw(npst.arrays(np.bool_, n)), y, 0.0)
+        if draw(st.booleans()):
+            y = np.where(draw(npst.arrays(np.bool_, n)), y, 0.0)
     y[:2] = values[:2] if values.ndim else (0.0, 1.0)  # one outcome alone is refused
     if all_classes:
         treated[:4] = True, True, False, False

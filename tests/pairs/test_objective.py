@@ -84,6 +84,34 @@ def test_auuc_by_pairs():
     assert gamma - pairs.value == pytest.approx(auuc, abs=1e-9)
 
 
+@pytest.mark.parametrize("values", [(0, 1, 2, 7), (-2.5, 0, 0.5, 30.0, 31.0), (3, 4)], ids=str)
+@pytest.mark.parametrize("weights", ["lambda", "absolute", "uniform"])
+def test_auuc_of_any_outcome_by_pairs(values, weights):
+    """AUUC, arms ranked apart, is a constant minus the pairs in the wrong order, times their gaps.
+
+    Of each pair the better order gives the larger outcome of treated rows, the smaller of control
+    rows; and each row counts half for itself.
+    """
+    rng = np.random.default_rng(7)
+    score, treated = rng.integers(0, 9, 900), rng.random(900) < 0.4
+    y = rng.choice(values, 900)
+    objective = ScoreObjective(y, treatment=treated, surrogate=sigmoid(0.02), weights=weights)
+    arms = [y[treated], y[~treated]]
+    gaps = [np.maximum(own[:, None] - own, 0).sum() for own in arms]
+    size = np.array([len(own) for own in arms])
+    lam = gaps / size**2.0
+    expected = {"lambda": lam, "absolute": size * lam, "uniform": (1, 1)}[weights]
+    assert objective.weights == pytest.approx(tuple(expected))
+    if weights == "lambda":
+        best, worst = (
+            (np.triu(f(own[:, None], own), 1).sum() + own.sum() / 2) / len(own) ** 2
+            for f, own in zip((np.maximum, np.minimum), arms, strict=True)
+        )
+        auuc = auuc_score(y, score, treatment=treated, ranking="separate")
+        value = objective.derivatives(score).value
+        assert best - worst - value == pytest.approx(auuc, abs=1e-9 * np.ptp(values))
+
+
 @every
 def test_weights_equal_repetition(s):
     X, y, treatment, _, w = trial(200)

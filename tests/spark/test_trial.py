@@ -69,6 +69,18 @@ def test_fit_is_that_in_memory(even, trial, how):
     assert np.allclose(found.predict(trial.X), expected.predict(trial.X), rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("how", [{"selection": None, "norm": 0.5}, {}])
+def test_fit_of_money_is_that_in_memory(spark, frame, trial, how):
+    spend = trial.y * np.random.default_rng(0).lognormal(3.0, 1.0, N_ROWS).round(2)
+    df = partitions(spark, frame.assign(y=spend), [N_ROWS // 2] * 2)
+    found = on_spark.fit(df, **COLUMNS, model=AUUCMax(random_state=0, **how))
+    expected = AUUCMax(selection=None, norm=found.norm_)
+    expected.fit(trial.X, spend, treatment=trial.treatment)
+    assert distance(found, expected) < 1e-6
+    assert found.gap_share_ == pytest.approx(expected.gap_share_, rel=1e-9)
+    assert found.gap_share_ < 1
+
+
 def test_shrunk_interactions_are_those_in_memory(even, trial):
     rows = SparkRows.of(even, **COLUMNS)
     settings = {"strengths": (0.01,), "random_state": 0}

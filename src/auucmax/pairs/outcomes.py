@@ -23,7 +23,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from auucmax._validation import Bools, Floats
+from auucmax._validation import Bools, Floats, check_outcome
 from auucmax.rows import Batch, Rows, Sample
 
 MAX_LEVELS = 32  #: of an outcome; codes of two arms stay below 64, and the cost grows with them
@@ -183,6 +183,7 @@ class FewValues:
         y = np.asarray(y, dtype=np.float64)
         if len(y) and np.array_equal(y, y.astype(bool)):
             return cls(np.unique([y.min(), y.max()]))
+        check_outcome(np.append(y, 0.0))  # with 0, differences within a batch do not matter
         if len(np.unique(y[:4096])) > MAX_LEVELS:  # spare the sort of all
             return cls(None)
         return cls(_at_most(np.unique(y)))
