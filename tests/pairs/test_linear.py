@@ -12,6 +12,7 @@ from auucmax.pairs import (
     s_poly,
     sigmoid,
 )
+from auucmax.pairs import objective as objective_module
 from auucmax.pairs.reference import pair_hessian, pair_sums
 
 curved = pytest.mark.parametrize(
@@ -22,7 +23,9 @@ curved = pytest.mark.parametrize(
 @every
 @any_outcome
 @pytest.mark.parametrize("scale", [0.001, 1.0, 5.0])
-def test_linear_scores_equal_the_written_out_sums(s, outcome, scale):
+@pytest.mark.parametrize("sorted_rows", [0, 20_000])
+def test_linear_scores_equal_the_written_out_sums(s, outcome, scale, sorted_rows, monkeypatch):
+    monkeypatch.setattr(objective_module, "SORTED_ROWS", sorted_rows)
     X, y, treatment, weight, w = trial(400, scale=scale, outcome=outcome)
     objective = PairObjective(X, y, treatment=treatment, surrogate=s, sample_weight=weight)
     value, gradient = objective.value_and_gradient(w)
@@ -112,14 +115,16 @@ def test_more_rows_than_the_compiler_waits_for(monkeypatch, outcome):
     pytest.importorskip("numba")
     from auucmax.pairs import passes
 
+    monkeypatch.setattr(objective_module, "SORTED_ROWS", 0)
+
     X, y, treatment, weight, w = trial(5000, outcome=outcome)
     for s in (s_poly(mu=0.5), s_log()):
         objective = PairObjective(X, y, treatment=treatment, surrogate=s, sample_weight=weight)
         few = (*objective.value_and_gradient(w), objective.hessian(w))
-        monkeypatch.setattr(passes, "COMPILE_ROWS", 0)
-        objective = PairObjective(X, y, treatment=treatment, surrogate=s, sample_weight=weight)
-        many = (*objective.value_and_gradient(w), objective.hessian(w))
-        monkeypatch.undo()
+        with monkeypatch.context() as compiled:
+            compiled.setattr(passes, "COMPILE_ROWS", 0)
+            objective = PairObjective(X, y, treatment=treatment, surrogate=s, sample_weight=weight)
+            many = (*objective.value_and_gradient(w), objective.hessian(w))
         for a, b, share in zip(few, many, (1e-8, 1e-7, 1e-3), strict=True):
             assert a == pytest.approx(b, abs=share * np.abs(b).max())
 

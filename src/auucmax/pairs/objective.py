@@ -92,6 +92,7 @@ def _check_pairs(weights: tuple[float, float], totals: Floats, gaps: Floats) -> 
         )
 
 
+SORTED_ROWS = 20_000  #: up to which s_poly is summed by sorting, if outcomes have many levels
 _FIRST_BINS = 1024  # where the search for the number of bins starts, for a surrogate with a knot
 
 
@@ -225,6 +226,12 @@ class ArrayPairs(Pairs):
         else:
             totals = np.bincount(self.codes, self.sample_weight, minlength=levels.n_classes)
         super().__init__(totals, len(self.codes), levels=levels, **options)
+
+    def _widths(self, span: ScoreRange) -> Iterator[tuple[float, int]]:
+        # Convolutions of many levels take longer than sorting few rows does.
+        few = self.n_rows <= SORTED_ROWS and len(self.levels.starts) > 2
+        if not (few and isinstance(self.surrogate, PolynomialSurrogate)):
+            yield from super()._widths(span)
 
     def _sorted(self, score: Floats) -> tuple[float, Floats, Floats]:
         if not isinstance(self.surrogate, PolynomialSurrogate):

@@ -81,8 +81,9 @@ def _meetings(
         for wins, others in ((True, own_codes > c), (False, own_codes < c)):
             met = members[others] if wins else members[others][::-1]
             if len(own) and len(met):
-                gap = gaps[c, codes[met]] if wins else gaps[codes[met], c]
-                yield own, met, None if n_levels == 2 and (gap == 1).all() else gap, wins
+                all_one = n_levels == 2 and gaps[classes[0], classes[1]] == 1
+                gap = gaps[c] if wins else gaps[:, c]
+                yield own, met, None if all_one else gap[codes[met]], wins
 
 
 class _PowerSums:
