@@ -269,8 +269,8 @@ def test_one_order_does_not_decide_a_ranking(rows, trial):
 ], ids=str)  # fmt: skip
 @pytest.mark.filterwarnings("ignore:the solver should reach")
 def test_all_that_fits_responses_fits_money(rows, trial, options):
-    X, _, t = (own[:1500] for own in rows)
-    spend = money(trial)[:1500]
+    X, _, t = (own[:1000] for own in rows)
+    spend = money(trial)[:1000]
     model = AUUCMax(random_state=0, **options).fit(X, spend, treatment=t)
     weighted = AUUCMax(random_state=0, **options)
     weighted.fit(X, spend, treatment=t, sample_weight=np.full(len(t), 2.0))

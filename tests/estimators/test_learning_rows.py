@@ -308,14 +308,18 @@ def spend_of(trial, outcome):
 
 
 @pytest.mark.parametrize("outcome", ["count", "money", "shifted"])
-@pytest.mark.parametrize("options", [{"selection": None, "norm": 0.3}, {}, {"surrogate": "s_log"}])
+@pytest.mark.parametrize(
+    "options",
+    [{"selection": None, "norm": 0.3}, {}, {"surrogate": "s_log"}],
+    ids=["norm", "cv", "s_log"],
+)
 def test_money_is_learnt_from_a_stream_as_in_memory(outcome, options, monkeypatch):
     """Also where levels come from a sample of the rows."""
     monkeypatch.setattr("auucmax.pairs.outcomes.SAMPLE_ROWS", 600)
-    trial = make_trial(6000, n_features=4, heterogeneity=1.0, base_rate=0.3, random_state=1)
+    trial = make_trial(4000, n_features=4, heterogeneity=1.0, base_rate=0.3, random_state=1)
     X, spend = trial.X.to_numpy(np.float64), spend_of(trial, outcome)
     memory = AUUCMax(random_state=0, **options).fit(X, spend, treatment=trial.treatment)
-    rows = ListedRows(X, spend, trial.treatment, [0, 1000, 1001, 4500])
+    rows = ListedRows(X, spend, trial.treatment, [0, 1000, 1001, 3500])
     stream = AUUCMax(random_state=0, **options).fit(rows)
     size = np.abs(memory.coef_).max()
     np.testing.assert_allclose(stream.coef_, memory.coef_, atol=1e-5 * size)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pytest
@@ -13,17 +14,18 @@ from auucmax.pairs import ALL_SURROGATES, OutcomeLevels
 from auucmax.rows import ArrayRows
 
 
-class Rows(NamedTuple):
+@dataclass
+class Rows:
     score: np.ndarray
     y: np.ndarray
     treated: np.ndarray
     weight: np.ndarray | None
 
-    @property
+    @cached_property
     def levels(self):
         return OutcomeLevels.of(ArrayRows(self.score[:, None], self.y, self.treated, self.weight))
 
-    @property
+    @cached_property
     def codes(self):
         return self.levels.codes(self.y, self.treated)
 
@@ -43,11 +45,11 @@ OUTCOMES = ((0.0, 1.0), (0.0, 1.0, 2.0, 5.0), (-40.0, -0.5, 0.0, 0.25, 19.99, 10
 
 
 @st.composite
-def coded_rows(draw, length=1.0, all_classes=False, max_rows=60, outcomes=OUTCOMES):
+def coded_rows(draw, length=1.0, all_classes=False, max_rows=44, outcomes=OUTCOMES):
     """Scores on lattices of the surrogate's length (ties, knots hit exactly) or anywhere."""
     n = draw(st.integers(4, max_rows))
     treated = draw(npst.arrays(np.bool_, n))
-    values = np.array(draw(st.sampled_from((*outcomes, None)[: len(outcomes) + (n > 40)])))
+    values = np.array(draw(st.sampled_from((*outcomes, None)[: len(outcomes) + (n > 34)])))
     if values.ndim:
         y = values[draw(npst.arrays(np.int64, n, elements=st.integers(0, len(values) - 1)))]
     else:

@@ -19,24 +19,23 @@ def test_controls_are_flipped():
 @given(coded_rows(), st.booleans())
 def test_moments_are_what_they_say(rows, weighted):
     weight = rows.weight if weighted else None
-    how = {"weight": weight, "n_classes": rows.levels.n_classes}
-    summary = PairSummary.from_scores(rows.score, rows.codes, width=WIDTH, **how)
+    codes, n_classes = rows.codes, rows.levels.n_classes
+    how = {"weight": weight, "n_classes": n_classes}
+    summary = PairSummary.from_scores(rows.score, codes, width=WIDTH, **how)
     w = np.ones(len(rows.score)) if weight is None else weight
     position = rows.score * (1 / WIDTH)
     cell = np.floor(position)
     r = position - cell - 0.5
-    for c in range(rows.levels.n_classes):
+    for c in range(n_classes):
         for b in {*cell.tolist()}:
-            here = (rows.codes == c) & (cell == b)
+            here = (codes == c) & (cell == b)
             k = int(b) - summary.bins.first
             if not w[cell == b].any():
                 continue
             for p in range(6):
                 expected = (w[here] * r[here] ** p).sum()
                 assert summary.moments[c, k, p] == pytest.approx(expected, abs=1e-9)
-    assert summary.totals == pytest.approx(
-        np.bincount(rows.codes, w, rows.levels.n_classes), abs=1e-12
-    )
+    assert summary.totals == pytest.approx(np.bincount(codes, w, n_classes), abs=1e-12)
 
 
 @quick

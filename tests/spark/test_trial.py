@@ -339,13 +339,13 @@ def test_a_model_is_not_certified_on_its_own_rows(spark, even, model):
 def test_errors_are_one_line_of_ours(even):
     cases = [
         ({"treatment": "x0", "outcome": "y"}, "'x0' should be 0 or 1 in every row"),
-        ({"treatment": "t", "outcome": "x0"}, "y should be 0 or 1"),
+        ({"treatment": "t", "outcome": "x0"}, "y should be 0 or 1 with selection='bound'"),
         ({"treatment": "t", "outcome": "yy"}, "Did you mean 'y'"),
         (COLUMNS | {"treated": "a", "control": "b"}, "rows of the two arms, got none"),
     ]
     for arguments, message in cases:
         with pytest.raises(ValueError, match=message) as caught:
-            on_spark.fit(even, **arguments, model=AUUCMax(selection=None))
+            on_spark.fit(even, **arguments, model=AUUCMax(selection="bound"))
         assert "\n" not in str(caught.value)
     with pytest.raises(TableError, match="should have the column 'score'"):
         on_spark.evaluate(even, **COLUMNS)

@@ -41,9 +41,10 @@ class AUUCMax(FitsRows):
     outcome, in a control pair k the lower one, and a pair counts the difference of its outcomes, as
     it does in AUUC. Up to 32 different outcomes are taken as they are. More are cut into at most 32
     levels: 0 is one, and the others are cut at quantiles, so that each level holds at least 20 rows
-    of each arm. A level counts as the mean of its rows in the arm, which keeps the arm's total. So
-    a single order of 5,000 counts no more than the mean of the highest level, and nothing is
-    clipped beyond that. Pairs within a level are not ranked; ``gap_share_`` says how much is.
+    of an arm, or none of it (a quarter of an arm of fewer than 80). A level counts as the mean of
+    its rows in the arm, which keeps the arm's total. So a single order of 5,000 counts no more than
+    the mean of the highest level; nothing is clipped beyond that. Pairs within a level are not
+    ranked; ``gap_share_`` says how much is.
 
     Parameters
     ----------

@@ -9,10 +9,10 @@ so pairs of any outcome are L - 1 problems of winners and losers on the same sum
 of 0 and 1 have one threshold: four classes in both arms, and each pair counts 1.
 
 Few different outcomes (0/1, counts) have a level each, and nothing is lost. Of more, 0 has a level
-of its own and the others are cut at quantiles, with at least ``MIN_ROWS`` rows of each arm in a
-level. The value of a level is the mean of its rows in the arm, so that an arm's total stays what it
-is. One order of 5,000 then counts as the mean of the largest twenty or more: its ranking does not
-hang on that order.
+of its own and the others are cut at quantiles, with at least ``MIN_ROWS`` rows of an arm in a
+level, or none of it (of an arm of less than four times as many, a quarter). The value of a level is
+the mean of its rows in the arm, so that an arm's total stays what it is. One order of 5,000 then
+counts as the mean of the largest twenty or more: the ranking does not hang on it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from auucmax._validation import Bools, Floats, check_outcome
 from auucmax.rows import Batch, Rows, Sample
 
 MAX_LEVELS = 32  #: of an outcome; codes of two arms stay below 64, and the cost grows with them
-MIN_ROWS = 20  #: of each arm, in a level of several outcomes
+MIN_ROWS = 20  #: of an arm, in a level of several outcomes that holds some of it
 SAMPLE_ROWS = 2**15  #: of each arm, of an outcome other than 0: quantiles are theirs
 
 
@@ -81,8 +81,12 @@ class OutcomeLevels:
         if few.binary:
             return BINARY
         if few.values is None:
-            samples = rows.total(partial(_sample, arm=True), partial(_sample, arm=False))
-            starts = _quantile_starts(*(sample.values for sample in samples))
+            sizes, treated, control = rows.total(
+                _arm_sizes, partial(_sample, arm=True), partial(_sample, arm=False)
+            )
+            # A quarter of a small arm, so that it keeps pairs to rank.
+            fewest = np.clip(sizes // 4, 1, MIN_ROWS)
+            starts = _quantile_starts(treated.values, control.values, fewest)
             return cls(starts, np.stack([starts, starts]), exact=False)
         if len(few.values) < 2:
             raise ValueError(
@@ -221,8 +225,17 @@ def _sample(batch: Batch, arm: bool) -> Sample:
     return Sample.of(y, batch.keys[kept], SAMPLE_ROWS)
 
 
-def _quantile_starts(treated: Floats, control: Floats) -> Floats:
-    """Starts of levels: of negative outcomes, 0, and of positive ones."""
+def _arm_sizes(batch: Batch) -> NDArray[np.int64]:
+    """A summary of a batch: its treated and its control rows."""
+    n_treated = np.count_nonzero(batch.treated)
+    return np.array([n_treated, len(batch.treated) - n_treated])
+
+
+def _quantile_starts(treated: Floats, control: Floats, fewest: NDArray[np.int64]) -> Floats:
+    """Starts of levels: of negative outcomes, 0, and of positive ones.
+
+    ``fewest`` (2,) rows of each arm are in a level, or none.
+    """
     y = np.concatenate([treated, control])
     arm = np.repeat([0, 1], [len(treated), len(control)])
     order = np.argsort(y, kind="stable")
@@ -231,33 +244,44 @@ def _quantile_starts(treated: Floats, control: Floats) -> Floats:
     n_below = int(np.clip(round(most * zero / len(y)), min(zero, 1), most - min(len(y) - zero, 1)))
     starts = [np.zeros(1)]
     if zero:
-        starts.insert(0, _side(y[:zero], arm[:zero], n_below, outermost=0))
+        starts.insert(0, _side(y[:zero], arm[:zero], n_below, fewest, inwards=1))
     if zero < len(y):
-        above = _side(y[zero:], arm[zero:], most - n_below, outermost=-1)
+        above = _side(y[zero:], arm[zero:], most - n_below, fewest, inwards=-1)
         above[0] = np.nextafter(0.0, 1.0)  # rows that are not in the sample may lie below it
         starts.append(above)
     return np.concatenate(starts)
 
 
-def _side(y: Floats, arm: NDArray[np.int64], n_levels: int, outermost: int) -> Floats:
+def _side(
+    y: Floats, arm: NDArray[np.int64], n_levels: int, fewest: NDArray[np.int64], inwards: int
+) -> Floats:
     """Starts of at most ``n_levels`` levels of sorted outcomes of one sign.
 
-    Quantiles are joined from the outermost inwards until a level has enough rows of each arm; what
-    is left over next to 0 is joined to the last.
+    Quantiles, to which both arms contribute as much, are joined from the far end inwards until a
+    level has enough rows of each arm that is in it. ``inwards`` is 1 if that is upwards, as of
+    negative outcomes, else -1.
     """
-    starts = np.unique(y[np.arange(n_levels) * len(y) // n_levels])
+    share = 1 / np.bincount(arm, minlength=2)[arm]
+    below, wanted = share.cumsum() - share, np.arange(n_levels) * share.sum() / n_levels
+    # A little less than wanted: rounding should not move a quantile to the next row.
+    places = np.searchsorted(below, wanted - 1e-9 * share.sum())
+    starts = np.unique(y[np.minimum(places, len(y) - 1)])
     place = np.searchsorted(starts, y, side="right") - 1
-    counts = np.bincount(2 * place + arm, minlength=2 * len(starts)).reshape(-1, 2)
-    ends, held = [], np.zeros(2)
-    for k, own in enumerate(counts if outermost == 0 else counts[::-1]):
-        held += own
-        if (held >= MIN_ROWS).all():
-            ends.append(k + 1)
-            held[:] = 0
-    ends = [*ends[:-1], len(starts)]
-    if outermost == 0:
-        return starts[[0, *ends[:-1]]]
-    return starts[len(starts) - np.array(ends[::-1])]
+    counts = np.bincount(2 * place + arm, minlength=2 * len(starts)).reshape(-1, 2)[::inwards]
+
+    def enough(first: int, end: int) -> bool:
+        held = counts[first:end].sum(axis=0)
+        return bool(((held >= fewest) | (held == 0)).all())
+
+    ends = [0]
+    for end in range(1, len(starts) + 1):
+        if enough(ends[-1], end):
+            ends.append(end)
+    # What is left over next to 0 goes to the levels before it.
+    ends = [0, *(end for end in ends[1:-1] if enough(end, len(starts))), len(starts)]
+    if inwards == 1:
+        return starts[ends[:-1]]
+    return starts[len(starts) - np.array(ends[:0:-1])]
 
 
 def _middle(rows: Floats) -> int:
