@@ -52,7 +52,7 @@ def test_every_command_takes_groups(homes, tmp_path):
     assert compared["rows"]["groups"] == n_homes
     assert run(f"target {model} {new} --share .3 {by} -o {tmp_path}/list.csv").exit_code == 0
     splits = f"compare {trial} {columns} --models tm --splits 2 --id person"
-    with_homes, without = numbers(f"{splits} {by}"), numbers(f"{splits} --ignore home")
+    with_homes, without = numbers(f"{splits} {by}"), numbers(f"{splits} --after home")
     errors = [
         np.mean([line["standard_error"] for line in found["splits"]])
         for found in (with_homes, without)
