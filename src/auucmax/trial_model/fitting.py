@@ -252,9 +252,6 @@ def fit_trial_model(
     with _collected() as messages, working_on(f"fitting {model}") as work:
         with work.part("checking the trial"):
             rows = TableRows(table, columns, recipe.key)
-            rows.sample.check_sizes(columns)
-            # Copies of rows would fail the check, too, for a reason that it cannot name.
-            rows.sample.check_copies(columns)
             check = _checked(rows, despite_check)
         if not hold_out:
             recipe = replace(recipe, n_folds=number_of_folds(rows, recipe.key))
@@ -302,6 +299,9 @@ def _work(recipe: Recipe, rivals: Sequence[str], n_rows: int) -> float:
 
 def _checked(rows: TableRows, despite_check: bool) -> RandomisationReport:
     """The check of the rows, which stops a fit, or warns."""
+    rows.sample.check_sizes(rows.columns)
+    # Copies of rows would fail the check, too, for a reason that it cannot name.
+    rows.sample.check_copies(rows.columns)
     report = rows.check()
     if report.stops and not despite_check:
         hint = "To go on all the same, without a certificate, pass despite_check=True."
