@@ -111,7 +111,7 @@ class PairField:
         return np.tensordot(self.coefficients(1), self.summary.vectors, axes=3)
 
     def cross(self, vectors: Floats) -> Floats:
-        """sum_ij u_i v_j s''(z_ij) x_i x_j', times the multipliers, from vector moments; (d, d)."""
+        """sum_ij gap_ij u_i v_j s''(z_ij) x_i x_j', times the multipliers; (d, d)."""
         d = vectors.shape[3]
         result = np.zeros((d, d))
         above, below = _sides(vectors)
