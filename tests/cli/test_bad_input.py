@@ -100,11 +100,11 @@ CASES = {
         "compare {bad}/huge.csv {named} --ignore person --models tm --splits 2", "at most 1e+100",
     ),
     "no model can be fitted": (
-        "compare {trial} -t arm -y spent --treated mail --control none --models auucmax --splits 2 "
+        "compare {trial} -t arm -y spent --treated mail --control none --models cvt --splits 2 "
         "--ignore person --after visit", "got none: the outcome should be 0 or 1 for this model",
     ),
     "amounts for a model of 0 and 1": (
-        "fit {trial} -t arm -y spent --treated mail --control none -m auucmax --ignore person "
+        "fit {trial} -t arm -y spent --treated mail --control none -m cvt --ignore person "
         "--after visit -o {out}.model", "the outcome should be 0 or 1 for this model",
     ),
     "no such model": ("evaluate {bad}/no.model {trial}", "No such file"),

@@ -14,7 +14,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from auucmax import TrialKFold, TwoModels, auuc_inference, auuc_score, auuc_scorer, make_trial
+from auucmax import (
+    AUUCMax,
+    TrialKFold,
+    TwoModels,
+    auuc_inference,
+    auuc_score,
+    auuc_scorer,
+    make_trial,
+)
 from auucmax.estimators import ALL_ESTIMATORS, ShrunkInteractions
 
 EXPECTED_FAILURES = {
@@ -199,6 +207,21 @@ def test_unit_weights_change_nothing_and_weights_equal_repetition(estimator, tri
     index = np.repeat(np.arange(len(y)), copies)
     repeated = clone(estimator).fit(X[index], y[index], treatment=t[index]).predict(X_new)
     assert weighted == pytest.approx(repeated, abs=tolerance * np.ptp(repeated))
+
+
+def test_any_outcome_or_a_clear_error(estimator, trials):
+    train = trials[0].take(np.arange(1500))
+    spend = train.y * np.random.default_rng(0).lognormal(3.0, 1.0, len(train.y))
+    if "estimators" in estimator.get_params():  # its own take what they take
+        estimator.set_params(estimators=[TwoModels(), AUUCMax(random_state=0)])
+    if estimator._binary_outcome:
+        with pytest.raises(ValueError, match="y should be 0 or 1 for this model"):
+            estimator.fit(train.X, spend, treatment=train.treatment)
+        return
+    model = estimator.fit(train.X, spend, treatment=train.treatment)
+    score = model.predict(train.X)
+    assert np.isfinite(score).all()
+    assert np.ptp(score) > 0
 
 
 def test_inside_scikit_learn(estimator, trials):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from auucmax import AUUCMax
+from auucmax import AUUCMax, auuc_inference, auuc_score, make_trial
 from auucmax.estimators.scaling import SCALES, fit_scaling, scaled_radius
 from auucmax.pairs import PairObjective, s_poly
 
@@ -113,10 +113,20 @@ def test_bad_parameters(rows, parameters, message):
 
 def test_outcomes_that_cannot_be_ranked(rows):
     X, y, t = rows
-    with pytest.raises(ValueError, match="y should be 0 or 1 for this model"):
-        AUUCMax().fit(X, y + 0.5, treatment=t)
     with pytest.raises(ValueError, match="each arm should have both outcomes"):
         AUUCMax().fit(X, y * t, treatment=t)
+    with pytest.raises(ValueError, match="y should have two levels, got 3 in all rows"):
+        AUUCMax().fit(X, np.full(len(y), 3.0), treatment=t)
+    with pytest.raises(ValueError, match="each arm should have different outcomes"):
+        AUUCMax().fit(X, np.arange(len(y)) * t, treatment=t)
+    with pytest.raises(ValueError, match="at least 2 rows with an outcome of at least 5, and"):
+        AUUCMax().fit(X, np.where(np.arange(len(y)) == np.flatnonzero(t == 0)[0], 5.0, 7.0 * t * y),
+                      treatment=t)  # fmt: skip
+    with pytest.raises(ValueError, match="squares of it cannot be computed"):
+        AUUCMax().fit(X, y * 1e300, treatment=t)
+    for selection in ("bound", "certificate"):
+        with pytest.raises(ValueError, match=r"0 or 1 with selection=.* Use selection='cv'"):
+            AUUCMax(selection=selection).fit(X, 2.0 * y, treatment=t)
 
 
 def test_more_features_than_rows_and_many_features():
@@ -183,3 +193,88 @@ def test_scaling_of_large_frames_makes_no_copy():
     assert scaling.rows(X) is X
     Z = scaled(X.astype(np.float64), "min-max")
     assert scaled_radius(X, scaling) == pytest.approx(np.linalg.norm(Z, axis=1).max())
+
+
+def money(trial, seed=0):
+    """Who responds spends a skewed amount; the outcome is what they spend."""
+    rng = np.random.default_rng(seed)
+    return np.where(trial.y == 1, rng.lognormal(3.0, 1.0, len(trial.y)).round(2), 0.0)
+
+
+def cosine(one, other):
+    a, b = one.scaled_coef_, other.scaled_coef_
+    return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+
+
+def test_it_ranks_by_money():
+    """The effect on what people spend is told, to three standard errors, by rows left out."""
+    big = make_trial(20_000, n_features=5, heterogeneity=1.0, base_rate=0.3, random_state=1)
+    train, test = big.split(random_state=0)
+    model = AUUCMax(random_state=0).fit(train.X, money(train), treatment=train.treatment)
+    assert model.converged_
+    assert model.paper_bound_ is None
+    assert 0.98 < model.gap_share_ < 1
+    result = auuc_inference(money(test, 1), model.predict(test.X), treatment=test.treatment)
+    assert result.gain > 3 * result.gain_standard_error
+    # Amounts are noise here, so the ranking is near that by responses.
+    responses = AUUCMax(random_state=0).fit(train.X, train.y, treatment=train.treatment)
+    assert cosine(model, responses) > 0.8
+    assert responses.gap_share_ == 1
+
+
+def test_units_of_the_outcome_do_not_matter(rows, trial):
+    X, y, t = rows
+    count = y * (1 + np.arange(len(y)) % 3)
+    spend = money(trial)
+    for outcome, other in ((y, 5 * y), (count, 0.01 * count), (spend, 100 * spend)):
+        one, two = (AUUCMax(random_state=0).fit(X, own, treatment=t) for own in (outcome, other))
+        assert two.norm_ == pytest.approx(one.norm_, rel=1e-6)
+        assert two.coef_ == pytest.approx(one.coef_, rel=1e-4, abs=1e-9)
+        assert two.gap_share_ == pytest.approx(one.gap_share_)
+    # A constant cancels in pairs; in the joint ranking of AUUC, by which folds choose, it does not.
+    for outcome, other in ((y, y - 3), (count, count + 7)):
+        one, two = (AUUCMax(selection=None).fit(X, v, treatment=t) for v in (outcome, other))
+        assert two.coef_ == pytest.approx(one.coef_, rel=1e-4, abs=1e-9)
+
+
+def test_losses_in_the_other_arm_are_gains(rows, trial):
+    """Who should rank above whom is the same if arms are swapped and outcomes change their sign."""
+    X, _, t = rows
+    spend = money(trial)
+    here = AUUCMax(selection=None).fit(X, spend, treatment=t)
+    there = AUUCMax(selection=None).fit(X, -spend, treatment=1 - t)
+    assert cosine(here, there) > 0.999
+    counts = np.minimum(spend // 10, 20)
+    here = AUUCMax(selection=None).fit(X, counts, treatment=t)
+    there = AUUCMax(selection=None).fit(X, -counts, treatment=1 - t)
+    assert here.coef_ == pytest.approx(there.coef_, rel=1e-4, abs=1e-9)
+
+
+def test_one_order_does_not_decide_a_ranking(rows, trial):
+    """An order ten times as large as the largest, of the treated person who is extreme in X."""
+    X, _, t = rows
+    spend = money(trial)
+    usual = AUUCMax(selection=None).fit(X, spend, treatment=t)
+    spend[np.argmax(X[:, 0] * (t == 1))] = 10 * spend.max()
+    assert cosine(AUUCMax(selection=None).fit(X, spend, treatment=t), usual) > 0.98
+
+
+@pytest.mark.parametrize("options", [
+    {"solver": "adam", "grid": [0.5], "learning_rates": [1e-3], "selection": "cv"},
+    {"surrogate": "sigmoid", "grid": [0.5, 1.0]},
+    {"surrogate": "s_log", "weights": "absolute"},
+    {"surrogate": "hinge", "solver": "projected", "selection": None, "norm": 0.1},
+    {"weights": "uniform", "scale": "unit-rows"},
+    {"solver": "lbfgs"},
+], ids=str)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:the solver should reach")
+def test_all_that_fits_responses_fits_money(rows, trial, options):
+    X, _, t = (own[:1000] for own in rows)
+    spend = money(trial)[:1000]
+    model = AUUCMax(random_state=0, **options).fit(X, spend, treatment=t)
+    weighted = AUUCMax(random_state=0, **options)
+    weighted.fit(X, spend, treatment=t, sample_weight=np.full(len(t), 2.0))
+    for own in (model, weighted):
+        assert auuc_score(spend, own.predict(X), treatment=t) > auuc_score(
+            spend, np.zeros(len(t)), treatment=t
+        )

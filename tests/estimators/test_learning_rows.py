@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.batches_in_memory import ListedRows
 
 from auucmax import AUUCMax, load_hillstrom, make_trial
+from auucmax.estimators import ShrunkInteractions
 from auucmax.estimators.learning_rows import LearningRows
 from auucmax.estimators.scaling import SCALES
 from auucmax.pairs import get_surrogate
@@ -236,7 +237,16 @@ def test_columns_in_another_order_are_refused(hillstrom):
         (lambda m, rows, t: m.set_params(solver="adam").fit(rows), "all rows in memory"),
         (lambda m, rows, t: m.fit(Weighted(t.X, t.y, t.treatment)), "all weigh 1, got weights"),
         (lambda m, rows, t: m.set_params(surrogate="hinge").fit(rows), "should be smooth"),
-        (lambda m, rows, t: m.fit(ListedRows(t.X, t.y * 2, t.treatment)), "y should be 0 or 1"),
+        (
+            lambda m, rows, t: m.set_params(selection="certificate").fit(
+                ListedRows(t.X, t.y * 2, t.treatment)
+            ),
+            "y should be 0 or 1 with selection='certificate'",
+        ),
+        (
+            lambda m, rows, t: ShrunkInteractions().fit(ListedRows(t.X, t.y * 2, t.treatment)),
+            "y should be 0 or 1 for this model",
+        ),
         (
             lambda m, rows, t: m.fit(ListedRows(t.X.assign(recency=np.nan), t.y, t.treatment)),
             "finite numbers",
@@ -291,10 +301,49 @@ def test_how_many_readings_a_fit_takes(selection, most):
     assert 3 < rows.n_readings <= most
 
 
+def spend_of(trial, outcome):
+    rng = np.random.default_rng(0)
+    spend = trial.y * rng.lognormal(3.0, 1.0, trial.n_rows).round(2)
+    return spend if outcome == "money" else spend // 20 if outcome == "count" else 5.0 - spend
+
+
+@pytest.mark.parametrize("outcome", ["count", "money", "shifted"])
+@pytest.mark.parametrize(
+    "options",
+    [{"selection": None, "norm": 0.3}, {}, {"surrogate": "s_log"}],
+    ids=["norm", "cv", "s_log"],
+)
+def test_money_is_learnt_from_a_stream_as_in_memory(outcome, options, monkeypatch):
+    """Also where levels come from a sample of the rows."""
+    monkeypatch.setattr("auucmax.pairs.outcomes.SAMPLE_ROWS", 600)
+    trial = make_trial(4000, n_features=4, heterogeneity=1.0, base_rate=0.3, random_state=1)
+    X, spend = trial.X.to_numpy(np.float64), spend_of(trial, outcome)
+    memory = AUUCMax(random_state=0, **options).fit(X, spend, treatment=trial.treatment)
+    rows = ListedRows(X, spend, trial.treatment, [0, 1000, 1001, 3500])
+    stream = AUUCMax(random_state=0, **options).fit(rows)
+    size = np.abs(memory.coef_).max()
+    np.testing.assert_allclose(stream.coef_, memory.coef_, atol=1e-5 * size)
+    assert stream.norm_ == pytest.approx(memory.norm_, rel=1e-6)
+    assert stream.gap_share_ == pytest.approx(memory.gap_share_, rel=1e-9)
+    assert (stream.gap_share_ == 1) == (outcome == "count")
+    assert same_record(stream, memory)
+    # One reading more than of 0/1 outcomes, and one for a sample where they are many.
+    assert rows.n_readings <= 14 + 2
+
+
 @pytest.fixture
 def small_search(monkeypatch):
     monkeypatch.setattr("auucmax.estimators.auucmax.SEARCH_ROWS", 8000)
     monkeypatch.setattr("auucmax.estimators.learning_rows.RARE_ROWS", 150)
+
+
+def test_a_norm_of_money_is_searched_on_a_part_and_fitted_on_all(hillstrom, small_search):
+    spend = spend_of(hillstrom, "money")
+    model = AUUCMax(random_state=0).fit(hillstrom.X, spend, treatment=hillstrom.treatment)
+    assert 7500 < model.search_rows_ < 8500
+    once = AUUCMax(selection=None, norm=model.norm_)
+    once.fit(hillstrom.X, spend, treatment=hillstrom.treatment)
+    np.testing.assert_allclose(model.coef_, once.coef_, atol=1e-6 * np.abs(once.coef_).max())
 
 
 @pytest.mark.parametrize("selection", ["bound", "certificate", "cv"])

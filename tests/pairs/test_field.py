@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.pairs.pair_rows import coded_rows, trial
+from tests.pairs.pair_rows import Rows, any_outcome, coded_rows, trial
 
 from auucmax.pairs import (
     Bins,
@@ -24,9 +24,17 @@ KNOTTED = [s_poly(), s_poly(mu=1.0), s_poly(0.5, 4), s_poly(2.0, 5)]
 
 def field_of(rows, s, bins_per_length=20):
     summary = PairSummary.from_scores(
-        rows.score, rows.codes, width=s.length / bins_per_length, weight=rows.weight
+        rows.score,
+        rows.codes,
+        width=s.length / bins_per_length,
+        weight=rows.weight,
+        n_classes=rows.levels.n_classes,
     )
-    return PairField(summary, s)
+    return PairField(summary, s, gaps=rows.levels.gaps)
+
+
+def sums_of(rows, s):
+    return pair_sums(rows.score, rows.cut, rows.treated, s, rows.weight)
 
 
 def derivative(field, rows, order):
@@ -35,9 +43,9 @@ def derivative(field, rows, order):
 
 
 def opponents(rows):
-    """For each row the weight of all rows, an upper bound on what its opponents weigh."""
+    """The weight of all rows times the largest gap: a bound on what a row's opponents count."""
     w = np.ones(len(rows.score)) if rows.weight is None else rows.weight
-    return w.sum() * w.max()
+    return w.sum() * w.max() * max(np.ptp(rows.cut), 1.0)
 
 
 @pytest.mark.parametrize("s", SMOOTH, ids=str)
@@ -46,9 +54,9 @@ def opponents(rows):
 def test_smooth_surrogates_at_a_twentieth_of_their_length(s, data):
     """Loss to 1e-8 of pairs x max s, slopes to 1e-8 and curvatures to 1e-4 of the largest."""
     rows = data.draw(coded_rows(s.length))
-    field, exact = field_of(rows, s), pair_sums(rows.score, rows.codes, s, rows.weight)
-    totals, reach = field.summary.totals, np.ptp(rows.score)
-    pairs = totals[::2] * totals[1::2]
+    field, exact = field_of(rows, s), sums_of(rows, s)
+    reach = np.ptp(rows.score)
+    pairs = rows.levels.pair_sums(field.summary.totals)
     assert (np.abs(field.losses - exact.losses) <= 1e-8 * pairs * s.max_value(reach)).all()
     # The transforms round at 1e-16 of the largest |s'|, which may be far above all that occur.
     rounding = 1e-13 * opponents(rows) / s.length
@@ -67,7 +75,7 @@ def test_the_error_bound_bounds_the_error(s, data, per_length):
     """Also for coarse bins, and for bins that do not divide the knot."""
     rows = data.draw(coded_rows(s.length))
     field = field_of(rows, s, per_length)
-    exact = pair_sums(rows.score, rows.codes, s, rows.weight)
+    exact = sums_of(rows, s)
     w = np.ones(len(rows.score)) if rows.weight is None else rows.weight
     assert abs(field.value - exact.losses.sum()) <= 1.1 * field.error_bound(0)
     for order, expected in ((1, exact.gradient), (2, exact.curvature)):
@@ -78,24 +86,26 @@ def test_the_error_bound_bounds_the_error(s, data, per_length):
 def test_the_error_bound_is_not_idle():
     """A bound that were never near the error would choose far too many bins."""
     rng = np.random.default_rng(3)
-    codes = rng.integers(0, 4, 60).astype(np.int8)
+    y, treated = rng.integers(0, 2, (2, 60))
+    codes = code_rows(y, treatment=treated)
     score = rng.choice([0.0, 0.501, 1.0], 60)
     for s in (sigmoid(0.5), s_poly(0.5)):
         summary = PairSummary.from_scores(score, codes, width=s.length / 2)
         field = PairField(summary, s)
-        error = abs(field.value - pair_sums(score, codes, s).losses.sum())
+        error = abs(field.value - pair_sums(score, y, treated == 1, s).losses.sum())
         assert error > 1e-3 * field.error_bound(0)
 
 
 def test_s_poly_on_smooth_scores_with_a_thousand_bins():
     """The knot costs one diagonal of the bin pairs, whose errors cancel over many rows."""
     rng = np.random.default_rng(5)
-    codes, score = rng.integers(0, 4, 4000).astype(np.int8), rng.normal(size=4000)
+    (y, treated), score = rng.integers(0, 2, (2, 4000)), rng.normal(size=4000)
+    codes = code_rows(y, treatment=treated)
     for scale in (0.02, 0.5, 3.0):
         s, x = s_poly(), scale * score
         width = s.mu / max(1, round(s.mu * 1000 / np.ptp(x)))
         field = PairField(PairSummary.from_scores(x, codes, width=width), s)
-        exact = pair_sums(x, codes, s)
+        exact = pair_sums(x, y, treated == 1, s)
         assert field.losses == pytest.approx(exact.losses, rel=1e-9)
         slopes = row_values(
             PairRows.of_scores(x, codes), np.ones(1), field.bins, field.coefficients(1)
@@ -114,11 +124,16 @@ def test_row_order_does_not_matter():
     assert a == pytest.approx(b, rel=1e-13)
 
 
+@any_outcome
 @pytest.mark.parametrize("s", [s_log(), sigmoid(0.5), s_poly(mu=8.0), s_poly(0.4, 5)], ids=str)
-def test_batches_give_loss_and_gradient_in_one_pass_and_the_hessian_in_a_second(s):
-    X, y, treatment, weight, w = trial(300)
-    codes = code_rows(y, treatment=treatment)
-    batches = [PairRows(X[b], codes[b], weight[b]) for b in (slice(0, 90), slice(90, 300))]
+def test_batches_give_loss_and_gradient_in_one_pass_and_the_hessian_in_a_second(s, outcome):
+    X, y, treatment, weight, w = trial(300, outcome=outcome)
+    rows = Rows(X @ w, y, treatment == 1, weight)
+    codes, levels = rows.codes, rows.levels
+    batches = [
+        PairRows(X[b], codes[b], weight[b], levels.n_classes)
+        for b in (slice(0, 90), slice(90, 300))
+    ]
     multipliers = (0.7, 1.9)
 
     def summary(rows):
@@ -126,16 +141,15 @@ def test_batches_give_loss_and_gradient_in_one_pass_and_the_hessian_in_a_second(
         bins = Bins.covering(*box, s.length / 20)
         return PairSummary.from_rows(rows, w, bins, vectors=True)
 
-    field = PairField(summary(batches[0]) + summary(batches[1]), s, multipliers)
-    exact = pair_sums(X @ w, codes, s, weight)
-    each = np.repeat(multipliers, 2)[codes]
+    field = PairField(summary(batches[0]) + summary(batches[1]), s, multipliers, levels.gaps)
+    exact, each = sums_of(rows, s), rows.each(multipliers)
     assert field.value == pytest.approx(np.dot(multipliers, exact.losses), rel=1e-9)
     gradient = X.T @ (each * exact.gradient)
     assert field.gradient() == pytest.approx(gradient, rel=1e-8, abs=1e-8 * np.abs(gradient).max())
     bend, cross = field.coefficients(2), field.cross(field.summary.vectors)
     gram = sum(weighted_gram(rows, w, field.bins, bend) for rows in batches)
     hessian = gram - cross - cross.T
-    expected = pair_hessian(X, w, codes, s, multipliers, weight)
+    expected = pair_hessian(X, w, rows.cut, rows.treated, s, multipliers, weight)
     assert hessian == pytest.approx(expected, abs=1e-6 * np.abs(expected).max())
 
 

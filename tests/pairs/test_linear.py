@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.pairs.pair_rows import every, trial
+from tests.pairs.pair_rows import any_outcome, every, level_values, trial
 
 from auucmax.pairs import (
     PairObjective,
@@ -12,6 +12,7 @@ from auucmax.pairs import (
     s_poly,
     sigmoid,
 )
+from auucmax.pairs import objective as objective_module
 from auucmax.pairs.reference import pair_hessian, pair_sums
 
 curved = pytest.mark.parametrize(
@@ -20,13 +21,17 @@ curved = pytest.mark.parametrize(
 
 
 @every
+@any_outcome
 @pytest.mark.parametrize("scale", [0.001, 1.0, 5.0])
-def test_linear_scores_equal_the_written_out_sums(s, scale):
-    X, y, treatment, weight, w = trial(400, scale=scale)
+@pytest.mark.parametrize("sorted_rows", [0, 20_000])
+def test_linear_scores_equal_the_written_out_sums(s, outcome, scale, sorted_rows, monkeypatch):
+    monkeypatch.setattr(objective_module, "SORTED_ROWS", sorted_rows)
+    X, y, treatment, weight, w = trial(400, scale=scale, outcome=outcome)
     objective = PairObjective(X, y, treatment=treatment, surrogate=s, sample_weight=weight)
     value, gradient = objective.value_and_gradient(w)
-    exact = pair_sums(X @ w, objective.codes, s, weight)
-    each = np.repeat(objective.multipliers, 2)[objective.codes]
+    cut = level_values(objective, y, treatment)
+    exact = pair_sums(X @ w, cut, treatment == 1, s, weight)
+    each = np.where(treatment == 1, *objective.multipliers)
     expected = X.T @ (each * exact.gradient)
     assert value == pytest.approx(np.dot(objective.multipliers, exact.losses), rel=1e-8)
     assert objective.value(w) == value
@@ -49,16 +54,18 @@ def test_gradient_agrees_with_differences(s):
 
 
 @curved
+@any_outcome
 @pytest.mark.parametrize("scale", [0.01, 1.0])
-def test_hessian(s, scale):
-    X, y, treatment, weight, w = trial(500, scale=scale)
+def test_hessian(s, outcome, scale):
+    X, y, treatment, weight, w = trial(500, scale=scale, outcome=outcome)
     objective = PairObjective(X, y, treatment=treatment, surrogate=s, sample_weight=weight)
     value, gradient = objective.value_and_gradient(w)
     hessian = objective.hessian(w)
     again = objective.value_and_gradient(w)
     assert value == again[0] == objective.value(w)
     assert np.array_equal(gradient, again[1])
-    expected = pair_hessian(X, w, objective.codes, s, objective.multipliers, weight)
+    cut = level_values(objective, y, treatment)
+    expected = pair_hessian(X, w, cut, treatment == 1, s, objective.multipliers, weight)
     share = 1e-4 if s.n_derivatives >= 2 else 5e-3  # p = 2: s'' itself jumps
     assert hessian == pytest.approx(expected, abs=share * np.abs(expected).max())
     assert np.array_equal(hessian, hessian.T)
@@ -103,18 +110,21 @@ def test_layout_and_precision_of_the_features(s):
             assert a == pytest.approx(b, abs=1e-9 * np.abs(b).max())
 
 
-def test_more_rows_than_the_compiler_waits_for(monkeypatch):
+@any_outcome
+def test_more_rows_than_the_compiler_waits_for(monkeypatch, outcome):
     pytest.importorskip("numba")
     from auucmax.pairs import passes
 
-    X, y, treatment, weight, w = trial(5000)
+    monkeypatch.setattr(objective_module, "SORTED_ROWS", 0)
+
+    X, y, treatment, weight, w = trial(5000, outcome=outcome)
     for s in (s_poly(mu=0.5), s_log()):
         objective = PairObjective(X, y, treatment=treatment, surrogate=s, sample_weight=weight)
         few = (*objective.value_and_gradient(w), objective.hessian(w))
-        monkeypatch.setattr(passes, "COMPILE_ROWS", 0)
-        objective = PairObjective(X, y, treatment=treatment, surrogate=s, sample_weight=weight)
-        many = (*objective.value_and_gradient(w), objective.hessian(w))
-        monkeypatch.undo()
+        with monkeypatch.context() as compiled:
+            compiled.setattr(passes, "COMPILE_ROWS", 0)
+            objective = PairObjective(X, y, treatment=treatment, surrogate=s, sample_weight=weight)
+            many = (*objective.value_and_gradient(w), objective.hessian(w))
         for a, b, share in zip(few, many, (1e-8, 1e-7, 1e-3), strict=True):
             assert a == pytest.approx(b, abs=share * np.abs(b).max())
 
@@ -128,7 +138,7 @@ def test_loose_bounds_on_the_scores_are_tightened():
     assert objective.value(w) == pytest.approx(
         np.dot(
             objective.multipliers,
-            pair_sums(X @ w, objective.codes, s_log()).losses,
+            pair_sums(X @ w, y, treatment == 1, s_log()).losses,
         ),
         rel=1e-7,
     )
@@ -148,7 +158,8 @@ def test_column_extremes_wherever_they_are(row, order):
     ("change", "message"),
     [
         ({"y": np.zeros(40)}, "each arm should have both outcomes, got no treated responders"),
-        ({"y": np.full(40, 2)}, "y should be 0 or 1"),
+        ({"y": np.full(40, 2)}, "y should have two levels, got 2 in all rows"),
+        ({"y": np.repeat([3, 4.5, 4.5], [20, 10, 10])}, "have different outcomes, got one in all"),
         ({"X": np.ones(40)}, r"X should have shape \(40, d\)"),
         ({"X": np.ones((39, 2))}, r"X should have shape \(40, d\)"),
         ({"X": np.full((40, 2), np.nan)}, "X should hold finite numbers, got NaN or inf"),

@@ -26,14 +26,18 @@ def test_row_derivatives_equal_the_written_out_sums(s, data):
     if s.n_derivatives == 0:  # a slope that jumps: let no pair lie on the kink up to rounding
         score = np.round(score * 4) / 4
     objective = ScoreObjective(
-        rows.y, treatment=rows.treatment, surrogate=s, sample_weight=rows.weight
+        rows.y, treatment=rows.treated, surrogate=s, sample_weight=rows.weight
     )
-    exact, got = pair_sums(score, rows.codes, s, rows.weight), objective.derivatives(score)
-    each = np.repeat(objective.multipliers, 2)[rows.codes]
+    exact = pair_sums(score, rows.cut, rows.treated, s, rows.weight)
+    got, each = objective.derivatives(score), rows.each(objective.multipliers)
     gradient, curvature = each * exact.gradient, each * exact.curvature
     z = np.ptp(score) * np.linspace(-1, 1, 101)
     rounding = 1e-13 * (1 + np.abs(score).max() / s.length / 10) * np.abs(each).max()
-    rounding *= objective.totals.sum() * (1 if rows.weight is None else rows.weight.max())
+    rounding *= (
+        objective.totals.sum()
+        * max(np.ptp(rows.cut), 1.0)
+        * (1 if rows.weight is None else rows.weight.max())
+    )
     scale = np.dot(objective.weights, [1, 1]) * s.max_value(np.ptp(score))
     assert got.value == pytest.approx(np.dot(objective.multipliers, exact.losses), abs=1e-8 * scale)
     for order, fast, slow, share in (
@@ -80,6 +84,34 @@ def test_auuc_by_pairs():
     assert gamma - pairs.value == pytest.approx(auuc, abs=1e-9)
 
 
+@pytest.mark.parametrize("values", [(0, 1, 2, 7), (-2.5, 0, 0.5, 30.0, 31.0), (3, 4)], ids=str)
+@pytest.mark.parametrize("weights", ["lambda", "absolute", "uniform"])
+def test_auuc_of_any_outcome_by_pairs(values, weights):
+    """AUUC, arms ranked apart, is a constant minus the pairs in the wrong order, times their gaps.
+
+    Of each pair the better order gives the larger outcome of treated rows, the smaller of control
+    rows; and each row counts half for itself.
+    """
+    rng = np.random.default_rng(7)
+    score, treated = rng.integers(0, 9, 900), rng.random(900) < 0.4
+    y = rng.choice(values, 900)
+    objective = ScoreObjective(y, treatment=treated, surrogate=sigmoid(0.02), weights=weights)
+    arms = [y[treated], y[~treated]]
+    gaps = [np.maximum(own[:, None] - own, 0).sum() for own in arms]
+    size = np.array([len(own) for own in arms])
+    lam = gaps / size**2.0
+    expected = {"lambda": lam, "absolute": size * lam, "uniform": (1, 1)}[weights]
+    assert objective.weights == pytest.approx(tuple(expected))
+    if weights == "lambda":
+        best, worst = (
+            (np.triu(f(own[:, None], own), 1).sum() + own.sum() / 2) / len(own) ** 2
+            for f, own in zip((np.maximum, np.minimum), arms, strict=True)
+        )
+        auuc = auuc_score(y, score, treatment=treated, ranking="separate")
+        value = objective.derivatives(score).value
+        assert best - worst - value == pytest.approx(auuc, abs=1e-9 * np.ptp(values))
+
+
 @every
 def test_weights_equal_repetition(s):
     X, y, treatment, _, w = trial(200)
@@ -102,7 +134,7 @@ def test_scores_exactly_a_knot_apart_are_sorted():
     _, y, treatment, *_ = trial(500)
     objective = PairObjective(X, y, treatment=treatment, surrogate=s_poly(0.1), accuracy=1e-11)
     assert objective._run(objective._field_at(w)) is None
-    exact = pair_sums(X @ w, objective.codes, s_poly(0.1))
+    exact = pair_sums(X @ w, y, treatment == 1, s_poly(0.1))
     assert objective.value(w) == pytest.approx(
         np.dot(objective.multipliers, exact.losses), rel=1e-12
     )
@@ -114,7 +146,7 @@ def test_too_many_bins():
     with pytest.raises(ValueError, match="span at most 32768 bins"):
         objective.value(w)
     steep = PairObjective(X, y, treatment=treatment, surrogate=s_poly(mu=1e-6))
-    exact = pair_sums(X @ w, steep.codes, s_poly(mu=1e-6)).losses
+    exact = pair_sums(X @ w, y, treatment == 1, s_poly(mu=1e-6)).losses
     assert steep.value(w) == pytest.approx(np.dot(steep.multipliers, exact), rel=1e-9)
 
 
@@ -146,5 +178,5 @@ def test_a_surrogate_of_your_own():
 
     X, y, treatment, _, w = trial(200)
     objective = PairObjective(X, y, treatment=treatment, surrogate=Softer())
-    exact = pair_sums(X @ w, objective.codes, objective.surrogate).losses
+    exact = pair_sums(X @ w, y, treatment == 1, objective.surrogate).losses
     assert objective.value(w) == pytest.approx(np.dot(objective.multipliers, exact), rel=1e-7)

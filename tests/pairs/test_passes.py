@@ -4,9 +4,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from tests.pairs.pair_rows import trial
+from tests.pairs.pair_rows import Rows, trial
 
-from auucmax.pairs import Bins, PairObjective, PairRows, box_range, code_rows, passes
+from auucmax.pairs import Bins, PairObjective, PairRows, box_range, passes
 
 pytest.importorskip("numba")
 from auucmax.pairs import kernels
@@ -16,7 +16,7 @@ NAMES = ["moments", "vectors", "sum", "gram", "rows"]
 
 
 def run(name, rows, w, bins):
-    coefficients = np.random.default_rng(0).normal(size=(4, bins.size, 6))
+    coefficients = np.random.default_rng(0).normal(size=(rows.n_classes, bins.size, 6))
     return {
         "moments": lambda: passes.moments(rows, w, bins),
         "vectors": lambda: passes.vector_moments(rows, w, bins, 3),
@@ -26,10 +26,11 @@ def run(name, rows, w, bins):
     }[name]()
 
 
-def rows_of(X, weighted=True):
-    _, y, treatment, weight, w = trial(N)
+def rows_of(X, weighted=True, outcome="money"):
+    _, y, treatment, weight, w = trial(N, outcome=outcome)
     bins = Bins.covering(*box_range(X.min(axis=0), X.max(axis=0), w), 0.1)
-    return PairRows(X, code_rows(y, treatment=treatment), weight if weighted else None), w, bins
+    rows = Rows(X @ w, y, treatment == 1, weight if weighted else None)
+    return PairRows(X, rows.codes, rows.weight, rows.levels.n_classes), w, bins
 
 
 def features(dtype, layout):
@@ -49,9 +50,12 @@ def features(dtype, layout):
     + [("moments", dtype, "F") for dtype in (np.float32, np.float64)]
     + [("sum", np.float64, layout) for layout in ("C", "strided")],
 )
-@pytest.mark.parametrize("weighted", [False, True])
-def test_kernels_equal_their_numpy_twins(name, dtype, layout, weighted, monkeypatch):
-    rows, w, bins = rows_of(features(dtype, layout), weighted)
+@pytest.mark.parametrize(
+    ("weighted", "outcome"), [(False, "binary"), (True, "binary"), (True, "money")]
+)
+def test_kernels_equal_their_numpy_twins(name, dtype, layout, weighted, outcome, monkeypatch):
+    rows, w, bins = rows_of(features(dtype, layout), weighted, outcome)
+    assert rows.n_classes == (4 if outcome == "binary" else 64)
     expected = run(name, rows, w, bins)
     monkeypatch.setattr(passes, "COMPILE_ROWS", 0)
     got = run(name, rows, w, bins)

@@ -19,17 +19,19 @@ def test_equals_the_double_loop(rows, p, seed):
     X = np.column_stack([rows.score, np.random.default_rng(seed).normal(size=(n, 2))])
     w = np.array([0.01, 0.3, -0.2])
     surrogate = s_poly(1.05 * np.ptp(X @ w) + 1e-3, p)
-    pairs = PolynomialPairs(PairRows(X, rows.codes, rows.weight), surrogate, MULTIPLIERS)
+    pairs = PolynomialPairs(
+        PairRows(X, rows.codes, rows.weight), surrogate, MULTIPLIERS, rows.levels.gaps
+    )
     score = pairs.scores(w)
     assert pairs.holds(score)
-    exact = pair_sums(X @ w, rows.codes, surrogate, rows.weight)
+    exact = pair_sums(X @ w, rows.cut, rows.treated, surrogate, rows.weight)
     value, gradient = pairs.value_and_gradient(score)
     assert value == pytest.approx(np.dot(MULTIPLIERS, exact.losses), rel=1e-9, abs=1e-12)
-    each = np.repeat(MULTIPLIERS, 2)[rows.codes]
+    each = rows.each(MULTIPLIERS)
     expected = X.T @ (each * exact.gradient)
     size = np.abs(X).T @ np.abs(each * exact.gradient) + 1e-12  # before cancellation
     assert (np.abs(gradient - expected) <= 1e-9 * size.max()).all()
-    hessian = pair_hessian(X, w, rows.codes, surrogate, MULTIPLIERS, rows.weight)
+    hessian = pair_hessian(X, w, rows.cut, rows.treated, surrogate, MULTIPLIERS, rows.weight)
     bound = np.abs(X).T @ (np.abs(each * exact.curvature)[:, None] * np.abs(X)) + 1e-12
     assert (np.abs(pairs.hessian(score) - hessian) <= 1e-8 * bound.max()).all()
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pairs.pair_rows import coded_rows
 
-from auucmax.pairs import hinge, s_poly
+from auucmax.pairs import code_rows, hinge, s_poly
 from auucmax.pairs.reference import pair_sums
 from auucmax.pairs.sorted import sorted_pair_sums
 
@@ -16,18 +16,19 @@ def test_equals_the_written_out_sums(p, data):
     s = s_poly(1.0, p)
     rows = data.draw(coded_rows())
     score = np.round(rows.score * 4) / 4
-    exact = pair_sums(score, rows.codes, s, rows.weight)
-    fast = sorted_pair_sums(score, rows.codes, s, rows.weight)
-    reach = 1 + np.ptp(score)
+    exact = pair_sums(score, rows.cut, rows.treated, s, rows.weight)
+    fast = sorted_pair_sums(score, rows.codes, s, rows.weight, gaps=rows.levels.gaps)
+    reach, gap = 1 + np.ptp(score), max(np.ptp(rows.y), 1)
     for got, expected, order in zip(fast, exact, (0, 1, 2), strict=True):
-        rounding = 1e-13 * len(score) ** 2 * 4**p * max(reach, 1) ** max(p - order, 0)
+        rounding = 1e-13 * gap * len(score) ** 2 * 4**p * max(reach, 1) ** max(p - order, 0)
         assert got == pytest.approx(expected, rel=1e-10, abs=rounding)
 
 
 def test_hinge_counts_are_exact():
     rng = np.random.default_rng(0)
-    score, codes = rng.integers(-20, 20, 400) / 4.0, rng.integers(0, 4, 400).astype(np.int8)
-    exact, fast = pair_sums(score, codes, hinge()), sorted_pair_sums(score, codes, hinge())
+    score, y, treated = rng.integers(-20, 20, 400) / 4.0, *rng.integers(0, 2, (2, 400))
+    exact = pair_sums(score, y, treated == 1, hinge())
+    fast = sorted_pair_sums(score, code_rows(y, treatment=treated), hinge())
     assert (fast.gradient == exact.gradient).all()
     assert fast.losses == pytest.approx(exact.losses, rel=1e-13)
 

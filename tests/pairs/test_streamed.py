@@ -11,6 +11,7 @@ from tests.pairs.pair_rows import coded_rows, trial
 
 from auucmax.pairs import (
     Bins,
+    OutcomeLevels,
     PairObjective,
     PairRows,
     PairSummary,
@@ -20,6 +21,13 @@ from auucmax.pairs import (
     s_poly,
 )
 from auucmax.pairs.streamed import StreamedObjective, class_sums
+
+
+def assert_same_levels(one, other):
+    assert (one.exact, one.middle) == (other.exact, other.middle)
+    np.testing.assert_array_equal(one.starts, other.starts)
+    np.testing.assert_allclose(one.values, other.values, rtol=1e-12, atol=1e-12)
+    assert one.share == pytest.approx(other.share, rel=1e-9)
 
 
 @settings(deadline=None, max_examples=40)
@@ -35,10 +43,12 @@ def test_value_gradient_and_hessian(rows, surrogate, edges, scale, max_bytes):
     X = np.stack([rows.score % 7, np.arange(len(rows.score)) % 3], axis=1)
     edges = [min(edge, len(X)) for edge in edges]
     w = scale * np.array([0.7, -0.4])
-    memory = PairObjective(X, rows.y, treatment=rows.treatment, surrogate=surrogate)
-    source = ListedRows(X, rows.y, rows.treatment, edges)
+    memory = PairObjective(X, rows.y, treatment=rows.treated, surrogate=surrogate)
+    source = ListedRows(X, rows.y, rows.treated, edges)
     source.max_bytes = max_bytes
-    streamed = StreamedObjective(source, surrogate=surrogate)
+    levels = OutcomeLevels.of(source)
+    assert_same_levels(levels, memory.levels)
+    streamed = StreamedObjective(source, levels=levels, surrogate=surrogate)
     value, gradient = memory.value_and_gradient(w)
     found, slope = streamed.value_and_gradient(w)
     size = max(np.abs(gradient).max(), 1e-3)
@@ -101,8 +111,9 @@ def test_many_columns_are_summed_without_their_products(monkeypatch):
 @given(rows=coded_rows(), times=st.sampled_from([1, 2, 8]))
 def test_coarser_bins_need_no_other_pass(rows, times):
     weight = rows.weight
-    fine = PairSummary.from_scores(rows.score, rows.codes, width=1 / 32, weight=weight)
-    coarse = PairSummary.from_scores(rows.score, rows.codes, width=times / 32, weight=weight)
+    how = {"weight": weight, "n_classes": rows.levels.n_classes}
+    fine = PairSummary.from_scores(rows.score, rows.codes, width=1 / 32, **how)
+    coarse = PairSummary.from_scores(rows.score, rows.codes, width=times / 32, **how)
     found = fine.coarsened(times).trimmed()
     assert found.bins == coarse.bins
     np.testing.assert_allclose(found.moments, coarse.moments, atol=1e-9)

@@ -19,35 +19,36 @@ def test_controls_are_flipped():
 @given(coded_rows(), st.booleans())
 def test_moments_are_what_they_say(rows, weighted):
     weight = rows.weight if weighted else None
-    summary = PairSummary.from_scores(rows.score, rows.codes, width=WIDTH, weight=weight)
+    codes, n_classes = rows.codes, rows.levels.n_classes
+    how = {"weight": weight, "n_classes": n_classes}
+    summary = PairSummary.from_scores(rows.score, codes, width=WIDTH, **how)
     w = np.ones(len(rows.score)) if weight is None else weight
     position = rows.score * (1 / WIDTH)
     cell = np.floor(position)
     r = position - cell - 0.5
-    for c in range(4):
+    for c in range(n_classes):
         for b in {*cell.tolist()}:
-            here = (rows.codes == c) & (cell == b)
+            here = (codes == c) & (cell == b)
             k = int(b) - summary.bins.first
             if not w[cell == b].any():
                 continue
             for p in range(6):
                 expected = (w[here] * r[here] ** p).sum()
                 assert summary.moments[c, k, p] == pytest.approx(expected, abs=1e-9)
-    assert summary.totals == pytest.approx(np.bincount(rows.codes, w, 4), abs=1e-12)
+    assert summary.totals == pytest.approx(np.bincount(codes, w, n_classes), abs=1e-12)
 
 
 @quick
 @given(coded_rows(), st.integers(0, 2**32 - 1))
 def test_parts_add_up(rows, seed):
     part = np.random.default_rng(seed).integers(0, 3, len(rows.score))
-    whole = PairSummary.from_scores(rows.score, rows.codes, width=WIDTH, weight=rows.weight)
+    codes, how = rows.codes, {"width": WIDTH, "n_classes": rows.levels.n_classes}
+    whole = PairSummary.from_scores(rows.score, codes, weight=rows.weight, **how)
     total = None
     for k in {*part.tolist()}:
         own = part == k
         weight = None if rows.weight is None else rows.weight[own]
-        piece = PairSummary.from_scores(
-            rows.score[own], rows.codes[own], width=WIDTH, weight=weight
-        )
+        piece = PairSummary.from_scores(rows.score[own], codes[own], weight=weight, **how)
         total = piece if total is None else total + piece
     total = total.trimmed()
     assert total.bins == whole.bins
@@ -77,12 +78,9 @@ def test_parts_with_vector_moments_add_up():
 @given(coded_rows())
 def test_weights_equal_repetition(rows):
     times = np.arange(len(rows.score)) % 3 + 1
-    repeated = PairSummary.from_scores(
-        rows.score.repeat(times), rows.codes.repeat(times), width=WIDTH
-    )
-    weighted = PairSummary.from_scores(
-        rows.score, rows.codes, width=WIDTH, weight=times.astype(float)
-    )
+    codes, how = rows.codes, {"width": WIDTH, "n_classes": rows.levels.n_classes}
+    repeated = PairSummary.from_scores(rows.score.repeat(times), codes.repeat(times), **how)
+    weighted = PairSummary.from_scores(rows.score, codes, weight=times.astype(float), **how)
     assert weighted.moments == pytest.approx(repeated.moments, rel=1e-12, abs=1e-12)
 
 

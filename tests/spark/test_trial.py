@@ -69,6 +69,18 @@ def test_fit_is_that_in_memory(even, trial, how):
     assert np.allclose(found.predict(trial.X), expected.predict(trial.X), rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("how", [{"selection": None, "norm": 0.5}, {}])
+def test_fit_of_money_is_that_in_memory(spark, frame, trial, how):
+    spend = trial.y * np.random.default_rng(0).lognormal(3.0, 1.0, N_ROWS).round(2)
+    df = partitions(spark, frame.assign(y=spend), [N_ROWS // 2] * 2)
+    found = on_spark.fit(df, **COLUMNS, model=AUUCMax(random_state=0, **how))
+    expected = AUUCMax(selection=None, norm=found.norm_)
+    expected.fit(trial.X, spend, treatment=trial.treatment)
+    assert distance(found, expected) < 1e-6
+    assert found.gap_share_ == pytest.approx(expected.gap_share_, rel=1e-9)
+    assert found.gap_share_ < 1
+
+
 def test_shrunk_interactions_are_those_in_memory(even, trial):
     rows = SparkRows.of(even, **COLUMNS)
     settings = {"strengths": (0.01,), "random_state": 0}
@@ -327,13 +339,13 @@ def test_a_model_is_not_certified_on_its_own_rows(spark, even, model):
 def test_errors_are_one_line_of_ours(even):
     cases = [
         ({"treatment": "x0", "outcome": "y"}, "'x0' should be 0 or 1 in every row"),
-        ({"treatment": "t", "outcome": "x0"}, "y should be 0 or 1"),
+        ({"treatment": "t", "outcome": "x0"}, "y should be 0 or 1 with selection='bound'"),
         ({"treatment": "t", "outcome": "yy"}, "Did you mean 'y'"),
         (COLUMNS | {"treated": "a", "control": "b"}, "rows of the two arms, got none"),
     ]
     for arguments, message in cases:
         with pytest.raises(ValueError, match=message) as caught:
-            on_spark.fit(even, **arguments, model=AUUCMax(selection=None))
+            on_spark.fit(even, **arguments, model=AUUCMax(selection="bound"))
         assert "\n" not in str(caught.value)
     with pytest.raises(TableError, match="should have the column 'score'"):
         on_spark.evaluate(even, **COLUMNS)

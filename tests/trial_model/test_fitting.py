@@ -229,7 +229,10 @@ def test_outcomes_that_are_not_binary(table):
     assert model.evidence["certificate"] is None
     assert any("outcomes are not 0/1" in note for note in model.evidence["notes"])
     with pytest.raises(ValueError, match="y should be 0 or 1 for this model"):
-        fit(frame, model="auucmax", after=["bought"])
+        fit(frame, model="cvt", after=["bought"])
+    linear = fit(frame, model="auucmax", after=["bought"])
+    assert linear.evidence["rows"]["binary"] is False
+    assert np.isfinite(linear.predict(frame)).all()
 
 
 def test_arms_of_numbers_are_the_same_as_arms_of_texts(table, model):

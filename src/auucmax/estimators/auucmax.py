@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from auucmax.estimators.base import SetAside
 from auucmax.estimators.learning_rows import FitsRows, LearningRows
 from auucmax.estimators.norm_search import LinearPath, NormSearch, warn_of_failure
 from auucmax.estimators.scaling import SCALES, warn_of_ranges
-from auucmax.pairs import Surrogate, get_surrogate, scores
+from auucmax.pairs import OutcomeLevels, Surrogate, get_surrogate, scores
 from auucmax.rows import ArrayRows, Question, Rows, ask, together
 from auucmax.solvers import TOLERANCE
 
@@ -35,7 +35,16 @@ class AUUCMax(FitsRows):
       + weight_C mean of s(w.x_k - w.x_l) over control pairs (k did not respond, l did)
 
     with s a surrogate of 1[z <= 0], exactly and at a cost linear in the rows; Lambda is chosen on
-    a grid. Needs 0/1 outcomes and both of them in each arm.
+    a grid. Each arm needs rows of different outcomes.
+
+    y may be any finite number: of counts, money or a measure, in a treated pair i has the higher
+    outcome, in a control pair k the lower one, and a pair counts the difference of its outcomes, as
+    it does in AUUC. Up to 32 different outcomes are taken as they are. More are cut into at most 32
+    levels: 0 is one, and the others are cut at quantiles, so that each level holds at least 20 rows
+    of an arm, or none of it (a quarter of an arm of fewer than 80). A level counts as the mean of
+    its rows in the arm, which keeps the arm's total. So a single order of 5,000 counts no more than
+    the mean of the highest level; nothing is clipped beyond that. Pairs within a level are not
+    ranked; ``gap_share_`` says how much is.
 
     Parameters
     ----------
@@ -45,12 +54,13 @@ class AUUCMax(FitsRows):
         numbers: see :func:`auucmax.pairs.group_weights`.
     norm : Lambda when ``selection`` is None; None: no constraint.
     selection : "cv" (mean AUUC over 5 folds; where an arm has fewer than 100 rows of an outcome,
-        folds are stratified by both, and may be fewer), "bound" (the paper's bound, which is not a
-        guarantee),
-        "certificate" (half of the rows are kept apart; the candidate that ranks them best is taken
-        and certified on them, with a guarantee that pays for all candidates; no refit on all rows,
-        because the guarantee would not survive it; nor does it pay for a search around this model,
-        such as GridSearchCV), or None (``norm`` is used).
+        folds are stratified by both, and may be fewer; of outcomes that are not 0/1, those above
+        and below a level that parts the rows best), "bound" (the paper's bound, which is not a
+        guarantee; of 0/1 outcomes), "certificate" (of 0/1 outcomes: half of the rows are kept
+        apart; the candidate that ranks them best is taken and certified on them, with a guarantee
+        that pays for all candidates; no refit on all rows, because the guarantee would not survive
+        it; nor does it pay for a search around this model, such as GridSearchCV), or None
+        (``norm`` is used).
     grid : "relative" (.03, .1, .3, 1 of the norm of the unconstrained minimiser), "paper" (.5, .8,
         1), or norms. Of more than a million rows a random million is searched (more, where an
         outcome is so rare that an arm would have fewer than 1,000 rows of it), and the chosen norm
@@ -70,9 +80,12 @@ class AUUCMax(FitsRows):
         normalised rows.)
     scaled_coef_ : (d,) w, the coefficients of the scaled features, ||w|| <= norm_.
     norm_ : chosen Lambda. radius_ : R, the largest norm of a scaled training row.
+    gap_share_ : share of the sum of all pairs' differences of outcomes that lies between levels, at
+        least; 1 if each outcome is a level. See :class:`auucmax.pairs.OutcomeLevels`.
     search_rows_ : how many rows the norm was searched on; all, up to a million.
     paper_bound_ : what Theorem 1 prints for the chosen norm on the rows that were searched. NOT a
         guarantee. None with ``selection=None``: :func:`auucmax.bounds.paper_bound` computes it.
+        None where outcomes are not 0/1.
     certificate_ : :class:`auucmax.bounds.Certificate` of the chosen score, with
         ``selection="certificate"``.
     selection_path_ : frame with a row for each candidate on the rows that were searched;
@@ -90,8 +103,6 @@ class AUUCMax(FitsRows):
     >>> round(model.score(test.X, test.y, treatment=test.treatment), 3)
     0.031
     """
-
-    _binary_outcome: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -140,11 +151,13 @@ class AUUCMax(FitsRows):
         """The one way to fit, wherever the rows are; returns those learnt from and those kept."""
         self._check_parameters()
         self.__dict__.pop("certificate_", None)  # of an earlier fit
-        learn, kept = LearningRows.of(rows), None
+        learn, kept = LearningRows.of(rows, levels=None), None
         # On small matrices a second BLAS thread waits more than it works.
         with threadpool_limits(limits=1, user_api="blas"):
             if self.selection == "certificate":
                 learn, kept = learn.halves(self.random_state)
+            self._check_selection(learn.levels)
+            if kept is not None:
                 _check_half(learn)
             self._fit_path(learn, kept)
         if kept is not None:  # the half with which the candidates were compared
@@ -183,6 +196,7 @@ class AUUCMax(FitsRows):
         self.converged_ = best.solution.residual <= TOLERANCE
         self.n_parameters_ = given.n_features + 1
         self.selection_path_, self.n_candidates_ = table, len(table)
+        self.gap_share_ = given.levels.share
         warn_of_failure(best, self.solver)
 
     def _search(self, path: LinearPath) -> NormSearch:
@@ -203,6 +217,19 @@ class AUUCMax(FitsRows):
 
     def _predict(self, X: NDArray[Any]) -> Floats:
         return scores(self.scaling_.rows(X), self.coef_) + self.intercept_
+
+    def _check_selection(self, levels: OutcomeLevels) -> None:
+        """Raise a ValueError for a bound or a certificate of outcomes that it is not for."""
+        if self.selection in ("bound", "certificate") and not levels.binary:
+            why = (
+                "the paper's bound is proved for no other"
+                if self.selection == "bound"
+                else "a certificate needs outcomes whose range is known"
+            )
+            raise ValueError(
+                f"y should be 0 or 1 with selection={self.selection!r}, got other outcomes: "
+                f"{why}. Use selection='cv'."
+            )
 
     def _check_parameters(self) -> None:
         check_level(self.delta, "delta")

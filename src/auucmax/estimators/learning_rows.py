@@ -31,7 +31,15 @@ from auucmax.estimators.scaling import (
 from auucmax.evaluation.bins import N_BINS, binned, score_edges, score_levels, score_sample
 from auucmax.evaluation.levels import Levels
 from auucmax.evaluation.ranking import RankingKind
-from auucmax.pairs import PairObjective, StreamedObjective, Surrogate, column_range, scores
+from auucmax.pairs import (
+    OutcomeLevels,
+    PairObjective,
+    StreamedObjective,
+    Surrogate,
+    column_range,
+    scores,
+)
+from auucmax.pairs.outcomes import BINARY, FewValues, outcome_sums
 from auucmax.pairs.streamed import ClassSums, class_sums
 from auucmax.rows import ArrayRows, Batch, Extremes, HashedPart, Question, Rows, Share
 from auucmax.rows.base import Step
@@ -51,9 +59,15 @@ class Look:
     sums: ClassSums
     squares: Floats
     rows: RowSet
+    outcomes: FewValues
 
     def __add__(self, other: Look) -> Look:
-        return Look(self.sums + other.sums, self.squares + other.squares, self.rows + other.rows)
+        return Look(
+            self.sums + other.sums,
+            self.squares + other.squares,
+            self.rows + other.rows,
+            self.outcomes + other.outcomes,
+        )
 
     def check(self, names: Sequence[str]) -> None:
         """Raise a ValueError for features that are missing or infinite, or rows of one arm."""
@@ -64,7 +78,8 @@ class Look:
                 f"features should be finite numbers, got a missing or infinite one in "
                 f"{names[bad[0]]!r}. Fill it in, or leave the column out."
             )
-        n_treated = int(self.sums.products[:2, 0, 0].sum())
+        counts = self.sums.products[:, 0, 0]
+        n_treated = int(counts[: len(counts) // 2].sum())
         if self.rows.n_rows and n_treated in (0, self.rows.n_rows):
             raise ValueError(
                 f"treatment should have two levels, treated and control; all "
@@ -88,16 +103,26 @@ class LearningRows:
     """Rows that a linear score learns from, wherever they are; :meth:`of` makes them.
 
     Readings are what costs: one look tells what is needed to start with, and ``known`` are sums of
-    the rows by class where somebody has them, so that even the look can be spared.
+    the rows by class where somebody has them, so that even the look can be spared. ``levels`` are
+    those of the outcome: 0/1, unless told otherwise; None: learnt from the rows, which takes one
+    more reading if outcomes are not 0/1, and two if they are many.
     """
 
-    def __init__(self, rows: Rows, known: ClassSums | None = None) -> None:
-        self.rows, self._known = rows, known
+    def __init__(
+        self,
+        rows: Rows,
+        known: ClassSums | None = None,
+        levels: OutcomeLevels | None = BINARY,
+    ) -> None:
+        self.rows, self._known, self._levels = rows, known, levels
 
     @staticmethod
-    def of(rows: Rows, known: ClassSums | None = None) -> LearningRows:
-        """Make them of rows of any kind; of arrays answers are exact: :class:`_InMemory`."""
-        return _InMemory(rows) if isinstance(rows, ArrayRows) else LearningRows(rows, known)
+    def of(
+        rows: Rows, known: ClassSums | None = None, levels: OutcomeLevels | None = BINARY
+    ) -> LearningRows:
+        """Make them of rows of any kind; of arrays answers are exact: :class:`InMemory`."""
+        kind = InMemory if isinstance(rows, ArrayRows) else LearningRows
+        return kind(rows, known, levels)
 
     @property
     def n_features(self) -> int:
@@ -106,22 +131,43 @@ class LearningRows:
     @cached_property
     def look(self) -> Look:
         """All that one reading tells, in which the rows are checked."""
-        (found,) = self.rows.total(_look)
+        (found,) = self.rows.total(partial(_look, levels=self._levels))
         found.check(self.rows.names)
         return found
+
+    @cached_property
+    def levels(self) -> OutcomeLevels:
+        """Levels of the outcome, told or learnt."""
+        return self._learnt[0] if self._levels is None else self._levels
 
     @property
     def sums(self) -> ClassSums:
         """Sums by class: known beforehand, or of one look."""
-        return self.look.sums if self._known is None else self._known
+        if self._known is None:
+            return self._learnt[1] if self._levels is None else self.look.sums
+        return self._known
+
+    @cached_property
+    def _learnt(self) -> tuple[OutcomeLevels, ClassSums]:
+        """Levels, and sums by class, which only those of 0/1 outcomes have from the look."""
+        levels = OutcomeLevels.cut(self.rows, self.look.outcomes)
+        if levels.binary:
+            return levels, self.look.sums
+        by_class, sums = self.rows.total(
+            partial(class_sums, levels=levels), partial(outcome_sums, levels=levels)
+        )
+        return levels.valued(sums), by_class
 
     @property
     def n_rows(self) -> int:
         return int(self.sums.products[:, 0, 0].sum())
 
     def class_counts(self) -> Counts:
-        """Weight of treated responders and others, control responders and others."""
-        a, b, d, c = self.sums.products[:, 0, 0].tolist()
+        """Weight of treated responders and others, control responders and others.
+
+        Of outcomes that are not 0/1: of rows with high outcomes and others, see ``OutcomeLevels``.
+        """
+        a, b, c, d = self.levels.high_counts(self.sums.products[:, 0, 0]).tolist()
         return a, b, c, d
 
     def column_range(self) -> tuple[Floats, Floats]:
@@ -144,12 +190,12 @@ class LearningRows:
         Columns are not scaled here but in the coefficients, which spares a copy.
         """
         if scaling.offset is not None:
-            return LearningRows.of(self.rows.map(scaling.training_rows))
+            return LearningRows.of(self.rows.map(scaling.training_rows), levels=self.levels)
         return self._unit if scaling.kind == "unit-rows" else self
 
     @cached_property
     def _unit(self) -> LearningRows:
-        return LearningRows.of(self.rows.map(unit_rows))
+        return LearningRows.of(self.rows.map(unit_rows), levels=self.levels)
 
     def radius(self, scaling: Scaling) -> Question[float]:
         """R, the largest norm of a row that a scaling makes of these."""
@@ -162,7 +208,12 @@ class LearningRows:
         """What is minimised; ``level`` is that of an objective of similar rows."""
         # One for each solver: it remembers the last point, and solvers take turns.
         return StreamedObjective(
-            self.rows, known=self.sums, surrogate=surrogate, weights=weights, level=level
+            self.rows,
+            levels=self.levels,
+            known=self.sums,
+            surrogate=surrogate,
+            weights=weights,
+            level=level,
         )
 
     def auucs(
@@ -195,8 +246,9 @@ class LearningRows:
         fewest = self._fewest()
         if fewest < 2:
             raise ValueError(
-                f"each arm should have at least 2 rows of each outcome, got {fewest} in one. "
-                f"Collect more rows (in Python: or use selection='bound' or None in place of 'cv')."
+                f"each arm should have at least 2 rows {self._of_each_outcome}, got {fewest} in "
+                f"one. Collect more rows (in Python: or use selection='bound' or None in place of "
+                f"'cv')."
             )
         if fewest < 20 * N_FOLDS:
             return self._few_folds(fewest, random_state)
@@ -220,23 +272,32 @@ class LearningRows:
 
     def _few_folds(self, fewest: int, random_state: int | None) -> list[Fold]:
         raise ValueError(
-            f"each arm should have at least {20 * N_FOLDS} rows of each outcome where rows are "
-            f"read batch by batch, got {fewest} in one. Collect more rows, or read them into "
+            f"each arm should have at least {20 * N_FOLDS} rows {self._of_each_outcome} where rows "
+            f"are read batch by batch, got {fewest} in one. Collect more rows, or read them into "
             f"memory (in Python: or use selection='bound' or None in place of 'cv')."
         )
 
+    @property
+    def _of_each_outcome(self) -> str:
+        if self.levels.binary:
+            return "of each outcome"
+        return f"with an outcome of at least {self.levels.cut_point:g}, and below"
+
     def _sums_of(self, parts: Sequence[Step]) -> Question[Sequence[Any]]:
         """Sums of some parts of the rows, all of them in one reading."""
-        sums = yield [(self.rows.part(part), (class_sums,)) for part in parts]
+        of_classes = partial(class_sums, levels=self.levels)
+        sums = yield [(self.rows.part(part), (of_classes,)) for part in parts]
         return [own for (own,) in sums]
 
     def halves(self, random_state: int | None) -> tuple[LearningRows, LearningRows]:
         """Rows to learn from, and rows kept apart, by a hash of the row's key."""
         seed = seed_of(random_state)
-        return self._part(HashedPart(2, (0,), seed)), self._part(HashedPart(2, (1,), seed))
+        # Levels that are to be learnt are learnt from the first half alone, without a reading more.
+        learn, kept = (self.rows.part(HashedPart(2, (k,), seed)) for k in (0, 1))
+        return LearningRows.of(learn, levels=self._levels), LearningRows.of(kept)
 
     def _part(self, step: Step, known: ClassSums | None = None) -> LearningRows:
-        return LearningRows.of(self.rows.part(step), known)
+        return LearningRows.of(self.rows.part(step), known, self.levels)
 
     @contextmanager
     def at_most(self, n_rows: int, random_state: int | None) -> Iterator[LearningRows]:
@@ -252,10 +313,10 @@ class LearningRows:
             return
         # A seed of its own: folds of the rows that are drawn should not follow from the draw.
         with self.rows.part(Share(share, seed_of(random_state) ^ 1)).cached() as few:
-            yield LearningRows.of(few)
+            yield LearningRows.of(few, levels=self.levels)
 
 
-class _InMemory(LearningRows):
+class InMemory(LearningRows):
     """Rows in arrays: the same questions, answered exactly, without bins, and with weights."""
 
     rows: ArrayRows
@@ -265,8 +326,17 @@ class _InMemory(LearningRows):
     def n_rows(self) -> int:
         return len(self.rows.y)
 
+    @cached_property
+    def levels(self) -> OutcomeLevels:
+        return OutcomeLevels.of(self.rows) if self._levels is None else self._levels
+
+    @property
+    def cells(self) -> NDArray[np.intp]:
+        """0..3 for each row: control with a low and with a high outcome, treated with either."""
+        return 2 * self.rows.treated.astype(np.intp) + (self.rows.y >= self.levels.cut_point)
+
     def class_counts(self) -> Counts:
-        d, c, b, a = np.bincount(cells(self.rows), self.rows.weight, minlength=4).tolist()
+        d, c, b, a = np.bincount(self.cells, self.rows.weight, minlength=4).tolist()
         return a, b, c, d
 
     def column_range(self) -> tuple[Floats, Floats]:
@@ -278,11 +348,14 @@ class _InMemory(LearningRows):
     def objective(
         self, surrogate: Surrogate, weights: str | tuple[float, float], level: int = 0
     ) -> PairObjective:
-        how = {"surrogate": surrogate, "weights": weights}
+        how: dict[str, Any] = {"surrogate": surrogate, "weights": weights}
         # Solvers in memory do not take turns, so one objective, which is dear to make, is enough.
         if self._made is None or self._made[0] != how:
             X, y, treated, weight = self.rows.columns
-            self._made = how, PairObjective(X, y, treatment=treated, sample_weight=weight, **how)
+            made = PairObjective(
+                X, y, treatment=treated, sample_weight=weight, levels=self.levels, **how
+            )
+            self._made = how, made
         return self._made[1]
 
     def auucs(
@@ -293,12 +366,16 @@ class _InMemory(LearningRows):
         rows = (ScoredRows(y, scores(X, coef), treated, weight) for coef in coefs)
         return [Levels.of_rows(own).auuc(ranking) for own in rows]
 
+    def take(self, places: NDArray[Any]) -> InMemory:
+        """The rows at these places."""
+        return InMemory(self.rows.take(places), levels=self.levels)
+
     def certified(self, coef: Floats, **options: Any) -> Certificate:
         X, y, treated, _ = self.rows.columns
         return certify(scores(X, coef), y=y, treatment=treated, **options)
 
     def _fewest(self) -> int:
-        return int(np.bincount(cells(self.rows), minlength=4).min())
+        return int(np.bincount(self.cells, minlength=4).min())
 
     def _few_folds(self, fewest: int, random_state: int | None) -> list[Fold]:
         """Fewer folds, dealt by arm and outcome, where one is too rare to be left to chance."""
@@ -307,7 +384,7 @@ class _InMemory(LearningRows):
         dealt = TrialKFold(n_folds, by="treatment-outcome", random_state=random_state)
         return [
             Fold(*(partial(self._part, methodcaller("take", places)) for places in both))
-            for both in dealt.split(X, y, treatment=treated)
+            for both in dealt.split(X, y >= self.levels.cut_point, treatment=treated)
         ]
 
     def _sums_of(self, parts: Sequence[Step]) -> Question[Sequence[Any]]:
@@ -397,22 +474,28 @@ def seed_of(random_state: int | None) -> int:
     return int(np.random.default_rng(random_state).integers(2**62))
 
 
-def _look(batch: Batch) -> Look:
+def _look(batch: Batch, levels: OutcomeLevels | None) -> Look:
     if batch.weight is not None:
         raise ValueError(
             "rows that are read batch by batch should all weigh 1, got weights. Fit on arrays with "
             "sample_weight."
         )
-    binary = (batch.y == 0) | (batch.y == 1)
-    if not binary.all():
-        raise ValueError(
-            f"y should be 0 or 1 for this model, got {batch.y[~binary][0]:g}. Cut the outcome at a "
-            f"threshold first."
-        )
+    outcomes = FewValues.of(batch.y)
+    coded = batch
+    if not outcomes.binary:
+        if levels is None:  # counts, for now: sums of the levels need another reading
+            coded, levels = batch._replace(y=(batch.y != 0).astype(np.float64)), BINARY
+        elif levels.binary:
+            other = batch.y[(batch.y != 0) & (batch.y != 1)][0]
+            raise ValueError(
+                f"y should be 0 or 1 for this model, got {other:g}. Cut the outcome at a threshold "
+                f"first."
+            )
     return Look(
-        class_sums(batch),
+        class_sums(coded, BINARY if levels is None else levels),
         np.einsum("ij,ij->j", batch.X, batch.X, dtype=np.float64),
         RowSet.of(batch.X, batch.y, batch.treated),
+        outcomes,
     )
 
 

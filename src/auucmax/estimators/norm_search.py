@@ -23,10 +23,10 @@ from auucmax._validation import Floats
 from auucmax._warnings import level_of_caller
 from auucmax.bounds.bound import LowerBound
 from auucmax.bounds.paper import paper_gap
-from auucmax.estimators.learning_rows import FOLD_BINS, Fold, LearningRows, cells
+from auucmax.estimators.learning_rows import FOLD_BINS, Fold, InMemory, LearningRows
 from auucmax.estimators.scaling import Scaling
 from auucmax.pairs import PairObjective, StreamedObjective, Surrogate, TooManyBinsError, s_poly
-from auucmax.rows import ArrayRows, Question, ask, together
+from auucmax.rows import Question, ask, together
 from auucmax.selection import BestCandidate, best_over_folds, choose_by_bound, choose_by_held_out
 from auucmax.solvers import (
     TOLERANCE,
@@ -186,22 +186,19 @@ class LinearPath:
         return (yield from self._minimise(rows, norm, 0, start=start, max_steps=150))
 
     def _fit_adam(self, given: LearningRows, norm: float, rate: float) -> Candidate:
-        rows = given.rows
-        if not isinstance(rows, ArrayRows):
+        if not isinstance(given, InMemory):
             raise ValueError(
                 "solver='adam' should have all rows in memory, got rows that are read batch by "
                 "batch. Use solver='auto'."
             )
         begin = time.perf_counter()
         rng = np.random.default_rng(self.random_state)
-        held_out = np.zeros(len(rows.y), dtype=bool)
-        for code in np.unique(cells(rows)):  # both outcomes of both arms in both parts
-            members = rng.permutation(np.flatnonzero(cells(rows) == code))
+        held_out = np.zeros(given.n_rows, dtype=bool)
+        for code in np.unique(given.cells):  # both outcomes of both arms in both parts
+            members = rng.permutation(np.flatnonzero(given.cells == code))
             held_out[members[: max(1, len(members) // _VALIDATION_PART)]] = True
-        train = rows.take(np.flatnonzero(~held_out))
-        judge = self._objective(
-            LearningRows.of(rows.take(np.flatnonzero(held_out))), self.surrogate
-        )
+        train = given.take(np.flatnonzero(~held_out))
+        judge = self._objective(given.take(np.flatnonzero(held_out)), self.surrogate)
         w, n_epochs = adam_over_ball(
             lambda generator: self._batches(train, generator),
             lambda w: ask(judge.answer(w)).value,
@@ -226,14 +223,14 @@ class LinearPath:
         )
         return self._candidate(solution, rate, time.perf_counter() - begin)
 
-    def _batches(self, rows: ArrayRows, rng: Generator) -> Iterator[Callable[[Floats], Floats]]:
+    def _batches(self, rows: InMemory, rng: Generator) -> Iterator[Callable[[Floats], Floats]]:
         """Gradients of batches of rows that hold a pair to rank in each arm."""
-        order = rng.permutation(len(rows.y))
+        order = rng.permutation(rows.n_rows)
         n_batches = max(1, len(order) // _BATCH)
         for index in np.array_split(order, n_batches):
             batch = rows.take(index)
-            if len(np.unique(cells(batch))) == 4:
-                yield partial(_gradient, self._objective(LearningRows.of(batch), self.surrogate))
+            if len(np.unique(batch.cells)) == 4:
+                yield partial(_gradient, self._objective(batch, self.surrogate))
 
     def _candidate(self, solution: BallSolution, rate: float | None, seconds: float) -> Candidate:
         return Candidate(solution, solution.w * self.scaling.factor, rate, seconds)
@@ -274,7 +271,10 @@ def _gradient(objective: _Rescaled, w: Floats) -> Floats:
 
 
 class Choice(NamedTuple):
-    """The chosen candidate, the paper's bound for it if there was a choice, a row for each."""
+    """The chosen candidate, a row for each, and the paper's bound for the chosen one.
+
+    The bound is None if there was no choice, or if outcomes are not 0/1.
+    """
 
     best: Candidate
     paper_bound: LowerBound | None
@@ -325,7 +325,8 @@ class NormSearch:
             selection = choose_by_bound(bounds, lambda bound: {"bound": bound.lower})
         best = selection.best
         table = _path_table(candidates, bounds, selection)
-        return Choice(candidates[best], bounds[best], table, top)
+        bound = bounds[best] if rows.levels.binary else None
+        return Choice(candidates[best], bound, table, top)
 
     def _top(self, rows: LearningRows) -> Question[TopFit | None]:
         """The fit over the largest ball, where others start from it or norms are parts of its own.
@@ -363,7 +364,9 @@ class NormSearch:
             # Without a constraint the norm that was reached stands for Lambda.
             reached = float(np.linalg.norm(candidate.w))
             norm = candidate.norm if np.isfinite(candidate.norm) else reached
-            gap = paper_gap(*rows.class_counts(), norm=norm, radius=radius, delta=self.delta)
+            gap = np.nan  # the bound is one of 0/1 outcomes
+            if rows.levels.binary:
+                gap = paper_gap(*rows.class_counts(), norm=norm, radius=radius, delta=self.delta)
             bounds.append(LowerBound("paper", lower=auuc - gap, estimate=auuc, delta=self.delta))
         return bounds
 

@@ -2,6 +2,7 @@
 
 =================  ===============================================================================
 surrogates         s(z) with derivatives: ``s_poly``, ``s_log``, ``hinge``, ``sigmoid``
+outcomes           levels of any outcome: classes, and what a pair of them counts
 summary            moments by class and bin, additive; the algorithm is explained there
 table, field       polynomial pieces of a surrogate; convolution of a summary with them
 passes             what is summed over rows; numpy for few rows, numba for many
@@ -18,6 +19,7 @@ streamed           ``StreamedObjective`` (of w, of rows that are read batch by b
 from auucmax.pairs.field import PairField
 from auucmax.pairs.linear import PairObjective
 from auucmax.pairs.objective import RowDerivatives, ScoreObjective, TooManyBinsError, group_weights
+from auucmax.pairs.outcomes import OutcomeLevels
 from auucmax.pairs.passes import Bins, PairRows, column_range, scores
 from auucmax.pairs.streamed import StreamedObjective
 from auucmax.pairs.summary import CLASSES, PairSummary, box_range, code_rows
@@ -36,6 +38,7 @@ __all__ = [
     "ALL_SURROGATES",
     "CLASSES",
     "Bins",
+    "OutcomeLevels",
     "PairField",
     "PairObjective",
     "PairRows",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import comb
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.fft import irfft, rfft
 
 from auucmax._validation import Floats
 from auucmax.pairs import table
+from auucmax.pairs.outcomes import BINARY
 from auucmax.pairs.passes import DEGREE, Bins
 from auucmax.pairs.summary import PairSummary
 from auucmax.pairs.surrogates import Surrogate
@@ -29,6 +31,7 @@ class PairField:
     surrogate : s.
     multipliers : factors of the treated and of the control pair sum in ``value``, in the
         coefficients and in the error bounds. (1, 1) leaves the two sums as they are.
+    gaps : (classes, classes), what a pair counts: :attr:`OutcomeLevels.gaps`. Default: of 0/1, 1.
 
     Examples
     --------
@@ -44,13 +47,20 @@ class PairField:
         summary: PairSummary,
         surrogate: Surrogate,
         multipliers: tuple[float, float] = (1.0, 1.0),
+        gaps: Floats = BINARY.gaps,
     ) -> None:
         self.summary = summary
         self.surrogate = surrogate
         self.multipliers = multipliers
         # A power of two that holds the convolution; few sizes, so the tables can be kept.
         self._n_fft = 1 << (2 * summary.bins.size - 1).bit_length()
-        self._spectra: Complexes = rfft(summary.moments, self._n_fft, axis=1)
+        # Between neighbouring levels, (2 arms, L - 1): from the highest of the treated down, from
+        # the lowest of the control arm up.
+        self._steps = np.delete(np.diag(gaps, 1), len(gaps) // 2 - 1).reshape(2, -1)
+        self._winners, self._losers = _sides(summary.moments)
+        self._winner_spectra, self._loser_spectra = (
+            rfft(side, self._n_fft, axis=2) for side in (self._winners, self._losers)
+        )
         self._kept: dict[tuple[int, int], Floats] = {}
 
     @property
@@ -59,10 +69,12 @@ class PairField:
 
     @property
     def losses(self) -> Floats:
-        """The treated and the control pair sum, sum_ij u_i v_j s(a_i - b_j); (2,)."""
-        winners = self.summary.moments[::2]
-        paid = [self._exerted_on(c, 0, self._spectra[c ^ 1]) for c in (0, 2)]
-        return np.array([np.vdot(own, field) for own, field in zip(winners, paid, strict=True)])
+        """The treated and the control pair sum, sum_ij gap_ij u_i v_j s(a_i - b_j); (2,)."""
+        result = np.zeros(2)
+        for (arm, cut), step in np.ndenumerate(self._steps):
+            paid = self._exerted_on(True, 0, self._loser_spectra[arm, cut])
+            result[arm] += step * np.vdot(self._winners[arm, cut], paid)
+        return result
 
     @property
     def value(self) -> float:
@@ -70,20 +82,23 @@ class PairField:
         return float(np.dot(self.multipliers, self.losses))
 
     def coefficients(self, order: int, degree: int = DEGREE) -> Floats:
-        """Polynomials in r for the derivative of ``value`` in a row's score; (4, bins, degree + 1).
+        """Polynomials in r for a row's derivative of ``value``; (classes, bins, degree + 1).
 
         The derivative of the given order (0 to 2) for row i of class c in bin k is its weight times
         sum_p coefficients[c, k, p] r_i^p. Order 2 is the diagonal of the Hessian in the scores.
         """
         if (order, degree) not in self._kept:
-            result = np.empty((4, self.bins.size, degree + 1))
-            for c in range(4):
-                # A loser's score enters z with a minus, so its odd derivatives change sign.
-                sign = -1.0 if c % 2 and order % 2 else 1.0
-                opponents = self._spectra[c ^ 1][:, : degree + 1]
-                result[c] = self._exerted_on(c, order, opponents)
-                result[c] *= sign * self.multipliers[c // 2]
-            self._kept[order, degree] = result
+            # A loser's score enters z with a minus, so its odd derivatives change sign.
+            sign = -1.0 if order % 2 else 1.0
+            self._kept[order, degree] = self._met(
+                lambda *cut: self._exerted_on(
+                    True, order, self._loser_spectra[cut][:, : degree + 1]
+                ),
+                lambda *cut: (
+                    sign
+                    * self._exerted_on(False, order, self._winner_spectra[cut][:, : degree + 1])
+                ),
+            )
         return self._kept[order, degree]
 
     def gradient(self) -> Floats:
@@ -96,15 +111,16 @@ class PairField:
         return np.tensordot(self.coefficients(1), self.summary.vectors, axes=3)
 
     def cross(self, vectors: Floats) -> Floats:
-        """sum_ij u_i v_j s''(z_ij) x_i x_j', times the multipliers, from vector moments; (d, d)."""
+        """sum_ij gap_ij u_i v_j s''(z_ij) x_i x_j', times the multipliers; (d, d)."""
         d = vectors.shape[3]
         result = np.zeros((d, d))
-        for c, multiplier in zip((0, 2), self.multipliers, strict=True):
-            winners = vectors[c].reshape(-1, d)
+        above, below = _sides(vectors)
+        for (arm, cut), step in np.ndenumerate(self._steps):
+            winners = step * self.multipliers[arm] * above[arm, cut].reshape(-1, d)
             for j in range(0, d, 64):  # 64 features at a time bound the memory of the transforms
-                spectrum = rfft(vectors[c + 1, :, :, j : j + 64], self._n_fft, axis=0)
-                exerted = self._exerted_on(c, 2, spectrum)
-                result[:, j : j + 64] += multiplier * winners.T @ exerted.reshape(len(winners), -1)
+                spectrum = rfft(below[arm, cut, :, :, j : j + 64], self._n_fft, axis=0)
+                exerted = self._exerted_on(True, 2, spectrum)
+                result[:, j : j + 64] += winners.T @ exerted.reshape(len(winners), -1)
         return result
 
     def error_bound(self, order: int) -> float:
@@ -114,19 +130,25 @@ class PairField:
         pair of bins contributes the largest error of its cell times the weights in the two bins.
         """
         spectrum = table.error_spectrum(self.surrogate, self.bins.width, self._n_fft, order)
-        total, per_opponent = self.summary.totals, self._rounding(order)
+        rounding = self._rounding(order)
+
+        def caused(towards: Complexes, spectra: Complexes, side: Floats) -> Floats:
+            errors = irfft(towards * spectra[:, 0], self._n_fft)[: self.bins.size]
+            return np.asarray(errors + rounding * side[:, 0].sum())
+
+        def on_winners(*cut: int) -> Floats:
+            return caused(spectrum, self._loser_spectra[cut], self._losers[cut])
+
+        def on_losers(*cut: int) -> Floats:
+            return caused(spectrum.conj(), self._winner_spectra[cut], self._winners[cut])
+
+        if order > 0:
+            met = np.abs(self._met(on_winners, on_losers))
+            return float(met[self.summary.moments[:, :, 0] > 0].max(initial=0.0))
         bound = 0.0
-        for c in range(4):
-            towards = spectrum if c % 2 == 0 else spectrum.conj()
-            counts = self._spectra[c ^ 1, :, 0]
-            errors = irfft(towards * counts, self._n_fft)[: self.bins.size]
-            rounding = per_opponent * total[c ^ 1]
-            own = self.summary.moments[c, :, 0]
-            multiplier = abs(self.multipliers[c // 2])
-            if order == 0 and c % 2 == 0:
-                bound += multiplier * float(np.dot(own, errors) + rounding * total[c])
-            elif order > 0 and total[c] > 0:
-                bound = max(bound, multiplier * (float(errors[own > 0].max()) + rounding))
+        for (arm, cut), step in np.ndenumerate(self._steps):
+            paid = np.dot(self._winners[arm, cut, :, 0], on_winners(arm, cut))
+            bound += step * abs(self.multipliers[arm]) * float(paid)
         return bound
 
     def _rounding(self, order: int) -> float:
@@ -142,21 +164,57 @@ class PairField:
         centres = np.abs(self.coefficients(order)[:, :, 0])
         return float(centres[self.summary.moments[:, :, 0] > 0].max(initial=0.0))
 
-    def _exerted_on(self, c: int, order: int, opponents: Complexes) -> Floats:
-        """Field of the opponents, given by the transform of their moments, on rows of class c.
+    def _met(
+        self, on_winners: Callable[[int, int], Floats], on_losers: Callable[[int, int], Floats]
+    ) -> Floats:
+        """What a row of each class meets in each bin, from the thresholds above and below it.
+
+        The functions say what rows on the other side of a threshold, of an arm and a number, do to
+        those on this one; a threshold counts its step times the multiplier of the arm.
+        """
+        result = None
+        n_cuts = self._steps.shape[1]
+        for arm, multiplier in enumerate(self.multipliers):
+            # The field of a threshold is met by all classes on its side: add up from the far end.
+            for function, cuts, first in (
+                (on_winners, range(n_cuts)[::-1], 0),
+                (on_losers, range(n_cuts), 1),
+            ):
+                met: Floats | float = 0.0
+                for cut in cuts:
+                    met = met + multiplier * self._steps[arm, cut] * function(arm, cut)
+                    if result is None:
+                        result = np.zeros((2, n_cuts + 1, *np.shape(met)))
+                    result[arm, cut + first] += met
+        assert result is not None  # there is a threshold
+        return result.reshape(-1, *result.shape[2:])
+
+    def _exerted_on(self, winners: bool, order: int, opponents: Complexes) -> Floats:
+        """Field of the opponents, given by the transform of their moments, on winners or losers.
 
         ``opponents`` is (frequencies, degree + 1, ...); the result (bins, degree + 1, ...).
         """
         n_moments = opponents.shape[1]
         alpha = table.spectrum(self.surrogate, self.bins.width, self._n_fft, order, n_moments - 1)
-        winner = c % 2 == 0
-        if not winner:  # the row's bin enters the offset with a minus: correlate, not convolve
+        if not winners:  # the row's bin enters the offset with a minus: correlate, not convolve
             alpha = alpha.conj()
         alpha = alpha.reshape(*alpha.shape, *(1 for _ in opponents.shape[2:]))
         result = np.zeros_like(opponents)
         for p in range(n_moments):
             for m in range(p, n_moments):
-                sign = (-1) ** (m - p) if winner else (-1) ** p
+                sign = (-1) ** (m - p) if winners else (-1) ** p
                 result[:, p] += sign * comb(m, p) * alpha[m] * opponents[:, m - p]
         field: Floats = irfft(result, self._n_fft, axis=0)[: self.bins.size]
         return field
+
+
+def _sides(values: Floats) -> tuple[Floats, Floats]:
+    """Sums over the classes on either side of each threshold: who should win, who should lose.
+
+    ``values`` are (classes, ...), the results (2 arms, L - 1 thresholds, ...).
+    """
+    arms = values.reshape(2, -1, *values.shape[1:])
+    above, below = arms[:, :-1], arms[:, 1:]
+    if arms.shape[1] == 2:
+        return above, below
+    return above.cumsum(axis=1), below[:, ::-1].cumsum(axis=1)[:, ::-1]

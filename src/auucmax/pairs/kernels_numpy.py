@@ -62,20 +62,20 @@ def _horner(part: _Placed, coefficients: Floats) -> Floats:
 
 def moments(X, codes, weight, w, scale, first, out, start, stop):
     outside = 0
-    count = out.shape[1]
+    n_classes, count, _ = out.shape
     for part in _placed(X, codes, weight, w, scale, first, count, start, stop):
         outside += part.outside
         where = part.code.astype(np.int64) * count + part.cell
         power = part.weight.copy()
         for p in range(out.shape[2]):
-            out[:, :, p] += np.bincount(where, power, 4 * count).reshape(4, count)
+            out[:, :, p] += np.bincount(where, power, n_classes * count).reshape(-1, count)
             power *= part.r
     return outside
 
 
 def vector_moments(X, codes, weight, w, scale, first, out, start, stop):
     outside = 0
-    _, count, n_moments, width = out.shape
+    n_classes, count, n_moments, width = out.shape
     for part in _placed(X, codes, weight, w, scale, first, count, start, stop):
         outside += part.outside
         where = part.code.astype(np.int64) * count + part.cell
@@ -84,8 +84,8 @@ def vector_moments(X, codes, weight, w, scale, first, out, start, stop):
         for p in range(n_moments):
             # One entry a column: row i of x goes, times its power, to the bin of row i.
             entries = (power, where, np.arange(len(where) + 1))
-            spread = csc_array(entries, shape=(4 * count, len(where)))
-            out[:, :, p] += (spread @ extended).reshape(4, count, width)
+            spread = csc_array(entries, shape=(n_classes * count, len(where)))
+            out[:, :, p] += (spread @ extended).reshape(n_classes, count, width)
             power = power * part.r
     return outside
 

@@ -183,7 +183,9 @@ class PairObjective(ArrayPairs, LinearPairs):
     ----------
     X : (n, d) array. float32 and float64 of any memory order are used in place from 200,000 rows
         on; s_poly on fewer rows keeps a float64 copy with the rows of a class together.
-    y, treatment : 0/1 a row; ``control`` names the control label if treatment holds labels.
+    y : outcome of each row, any finite number; a pair counts the difference of its outcomes.
+    treatment : 0/1 a row; ``control`` names the control label if treatment holds labels.
+    levels : :class:`OutcomeLevels`, if they are not those of y itself: classes of the outcome.
     surrogate : name or object; "s_poly" is the paper's, mu = 0.1, p = 3.
     weights : "lambda", "absolute", "uniform" or two numbers, see :func:`group_weights`.
     sample_weight : weight of each row; a pair weighs the product.
@@ -220,7 +222,7 @@ class PairObjective(ArrayPairs, LinearPairs):
                 matrix, sample_weight = matrix[kept], weight[kept]
                 y, treatment = np.asarray(y)[kept], np.asarray(treatment)[kept]
         super().__init__(y, treatment=treatment, sample_weight=sample_weight, **options)
-        self.rows = PairRows(matrix, self.codes, self.sample_weight)
+        self.rows = PairRows(matrix, self.codes, self.sample_weight, self.levels.n_classes)
         self.low, self.high = _column_range(matrix)
         self._last_scores: tuple[Floats, Floats] | None = None
         self._polynomial: PolynomialPairs | None = None
@@ -229,7 +231,9 @@ class PairObjective(ArrayPairs, LinearPairs):
             and self.surrogate.p >= 2
             and len(self.codes) < passes.COMPILE_ROWS
         ):
-            self._polynomial = PolynomialPairs(self.rows, self.surrogate, self.multipliers)
+            self._polynomial = PolynomialPairs(
+                self.rows, self.surrogate, self.multipliers, self.levels.gaps
+            )
 
     def scores(self, w: ArrayLike) -> Floats:
         """X w in float64, (n,)."""
@@ -273,8 +277,9 @@ class PairObjective(ArrayPairs, LinearPairs):
         step = len(self.codes) // ROUGH_ROWS
         if step < 2:
             return self.hessian(w)
-        w, (X, codes, weight) = self._check_w(w), self.rows
-        few = PairRows(X[::step], codes[::step], None if weight is None else weight[::step])
+        w, (X, codes, weight, n_classes) = self._check_w(w), self.rows
+        weight = None if weight is None else weight[::step]
+        few = PairRows(X[::step], codes[::step], weight, n_classes)
         field = self._run(self._hessian_field(w))
         return self._run_on(few, self._hessian_of(field, w), len(codes) / len(few.codes))
 

@@ -3,7 +3,9 @@
     objective = weight_T mean over treated pairs of s(z) + weight_C mean over control pairs of s(z),
 
 z the score of the row that should rank higher minus that of the other (the paper's AUUC-max
-problem without its constant C_delta). An objective knows nothing of solvers and is cheap to call
+problem without its constant C_delta). In the treated arm the higher outcome should rank higher, in
+the control arm the lower one, and a pair counts the difference of its outcomes: 1, if they are 0
+and 1. An objective knows nothing of solvers and is cheap to call
 again and again: a call is one or two passes over the rows. That of a linear score: ``linear.py``.
 
 How much the treated and the control pairs count.
@@ -17,52 +19,58 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from auucmax._validation import Floats, check_column, check_weight
+from auucmax._validation import Floats, check_column, check_treatment, check_weight
 from auucmax.pairs import passes
 from auucmax.pairs.field import PairField
+from auucmax.pairs.outcomes import BINARY, OutcomeLevels, pair_sums
 from auucmax.pairs.passes import Bins, PairRows
 from auucmax.pairs.sorted import sorted_pair_sums
-from auucmax.pairs.summary import CLASSES, PairSummary, code_rows
+from auucmax.pairs.summary import CLASSES, PairSummary
 from auucmax.pairs.surrogates import PolynomialSurrogate, Surrogate, get_surrogate
 from auucmax.pairs.table import bins_per_length
+from auucmax.rows import ArrayRows
 
 
-def group_weights(weights: str | tuple[float, float], totals: Floats) -> tuple[float, float]:
+def group_weights(
+    weights: str | tuple[float, float], totals: Floats, gaps: Floats = BINARY.gaps
+) -> tuple[float, float]:
     """Weights of the treated and of the control mean over pairs.
 
-    With p_g the response rate of arm g, n_g its rows (or their weight) and lam_g = p_g (1 - p_g):
+    With n_g the rows of arm g (or their weight) and lam_g the sum of (y_i - y_j)+ over its ordered
+    pairs, by n_g^2, which for 0/1 outcomes at a rate of p_g is p_g (1 - p_g):
 
     =============  =====================  ==========================================================
     ``weights``    weight of arm g        the 0/1 objective is, up to constants and sign,
     =============  =====================  ==========================================================
     ``"lambda"``   lam_g                  AUUC, arms ranked apart (Proposition 1 and Theorem 1)
-    ``"absolute"`` n_g lam_g              the lift in numbers of responders, treated minus control
-                                          (Kuusisto et al., SVM-DP); differs if arms differ in size
+    ``"absolute"`` n_g lam_g              the lift in numbers of responders, or in money, treated
+                                          minus control (Kuusisto et al., SVM-DP); differs if arms
+                                          differ in size
     ``"uniform"``  1                      AUC of the treated plus flipped AUC of the controls (the
                                           paper's optimisation box, which leaves lam_g out)
     ``(a, b)``     a, b                   what you say
     =============  =====================  ==========================================================
 
-    ``totals`` is the weight of the four classes, in the order of ``CLASSES``. A class without rows
-    is an error, unless the weights are numbers and that of its arm is 0.
+    ``totals`` is the weight of the classes, of 0/1 outcomes in the order of ``CLASSES``, and
+    ``gaps`` what their pairs count: :attr:`OutcomeLevels.gaps`. An arm without pairs is an error,
+    unless the weights are numbers and its own is 0.
 
     >>> group_weights("lambda", np.array([20.0, 80.0, 90.0, 10.0]))  # rates .2 and .1
     (0.16, 0.09)
     """
     if isinstance(weights, str):
-        arms = totals.reshape(2, 2)
-        size = arms.sum(axis=1)
-        lam = arms.prod(axis=1) / np.maximum(size, 1e-300) ** 2
+        size = totals.reshape(2, -1).sum(axis=1)
+        lam = pair_sums(totals, gaps) / np.maximum(size, 1e-300) ** 2
         known = {"lambda": lam, "absolute": size * lam, "uniform": np.ones(2)}
         if weights in known:
-            _check_pairs((1.0, 1.0), totals)
+            _check_pairs((1.0, 1.0), totals, gaps)
             return float(known[weights][0]), float(known[weights][1])
     elif (
         np.shape(weights) == (2,)
         and np.isfinite(weights).all()
         and min(weights) >= 0 < max(weights)
     ):
-        _check_pairs(weights, totals)
+        _check_pairs(weights, totals, gaps)
         return float(weights[0]), float(weights[1])
     raise ValueError(
         f"weights should be 'lambda', 'absolute', 'uniform' or two numbers (treated, control) that "
@@ -70,15 +78,21 @@ def group_weights(weights: str | tuple[float, float], totals: Floats) -> tuple[f
     )
 
 
-def _check_pairs(weights: tuple[float, float], totals: Floats) -> None:
-    for c in range(4):
-        if weights[c // 2] > 0 and not totals[c] > 0:
-            raise ValueError(
-                f"each arm should have both outcomes, got no {CLASSES[c]}: there is no pair to "
-                f"rank. Collect more rows, or take another outcome."
-            )
+def _check_pairs(weights: tuple[float, float], totals: Floats, gaps: Floats) -> None:
+    for arm, pairs in enumerate(pair_sums(totals, gaps)):
+        if not weights[arm] > 0 or pairs > 0:
+            continue
+        expected, got = "different outcomes", f"one in all {('treated', 'control')[arm]} rows"
+        if gaps is BINARY.gaps:
+            missing = next(c for c in (2 * arm, 2 * arm + 1) if not totals[c] > 0)
+            expected, got = "both outcomes", f"no {CLASSES[missing]}"
+        raise ValueError(
+            f"each arm should have {expected}, got {got}: there is no pair to rank. Collect more "
+            f"rows, or take another outcome."
+        )
 
 
+SORTED_ROWS = 20_000  #: up to which s_poly is summed by sorting, if outcomes have many levels
 _FIRST_BINS = 1024  # where the search for the number of bins starts, for a surrogate with a knot
 
 
@@ -109,6 +123,7 @@ class Pairs:
         totals: Floats,
         n_rows: int,
         *,
+        levels: OutcomeLevels = BINARY,
         surrogate: str | Surrogate = "s_poly",
         weights: str | tuple[float, float] = "lambda",
         accuracy: float = 1e-8,
@@ -118,10 +133,10 @@ class Pairs:
     ) -> None:
         self.surrogate = get_surrogate(surrogate)
         self.accuracy, self.max_bins = accuracy, max_bins
-        self.totals, self.n_rows = totals, n_rows
-        self.weights = group_weights(weights, self.totals)
+        self.totals, self.n_rows, self.levels = totals, n_rows, levels
+        self.weights = group_weights(weights, self.totals, levels.gaps)
         # From a sum over pairs to a weighted mean. An arm of weight 0 may have no pairs.
-        pairs = np.maximum(totals[::2] * totals[1::2], 1e-300)
+        pairs = np.maximum(levels.pair_sums(totals), 1e-300)
         self.multipliers = float(self.weights[0] / pairs[0]), float(self.weights[1] / pairs[1])
         self.few_bins, self.level = few_bins, level
 
@@ -153,7 +168,7 @@ class Pairs:
                 yield bins
 
     def _field_of(self, summary: PairSummary) -> PairField:
-        return PairField(summary, self.surrogate, self.multipliers)
+        return PairField(summary, self.surrogate, self.multipliers, self.levels.gaps)
 
     def _dividing_width(self, span: ScoreRange, target: int) -> float:
         """The surrogate's length over a power of two, for at most ``target`` bins if it can be.
@@ -169,7 +184,7 @@ class Pairs:
         if self.surrogate.knot is None:  # bins were cut for it
             return True
         radius = field.bins.size * field.bins.width
-        pairs = np.dot(self.multipliers, self.totals[::2] * self.totals[1::2])
+        pairs = np.dot(self.multipliers, self.levels.pair_sums(self.totals))
         return bool(
             field.error_bound(1) <= self.accuracy * field.largest(1)
             and field.error_bound(0) <= self.accuracy * pairs * self.surrogate.max_value(radius)
@@ -196,16 +211,27 @@ class ArrayPairs(Pairs):
         treatment: ArrayLike,
         control: Any = None,
         sample_weight: ArrayLike | None = None,
+        levels: OutcomeLevels | None = None,
         **options: Any,
     ) -> None:
-        self.codes = code_rows(y, treatment=treatment, control=control)
-        treated = self.codes < 2
+        y = check_column(y, "y")
+        treated = check_treatment(treatment, len(y), control=control)
         self.sample_weight = None if sample_weight is None else check_weight(sample_weight, treated)
+        if levels is None:
+            levels = OutcomeLevels.of(ArrayRows(y[:, None], y, treated, self.sample_weight))
+        self.codes = levels.codes(y, treated)
         if self.sample_weight is None:  # bincount would make a copy of eight bytes a row
-            totals = np.array([np.count_nonzero(self.codes == code) for code in range(4)], float)
+            each = range(levels.n_classes)
+            totals = np.array([np.count_nonzero(self.codes == code) for code in each], float)
         else:
-            totals = np.bincount(self.codes, self.sample_weight, minlength=4)
-        super().__init__(totals, len(self.codes), **options)
+            totals = np.bincount(self.codes, self.sample_weight, minlength=levels.n_classes)
+        super().__init__(totals, len(self.codes), levels=levels, **options)
+
+    def _widths(self, span: ScoreRange) -> Iterator[tuple[float, int]]:
+        # Convolutions of many levels take longer than sorting few rows does.
+        few = self.n_rows <= SORTED_ROWS and len(self.levels.starts) > 2
+        if not (few and isinstance(self.surrogate, PolynomialSurrogate)):
+            yield from super()._widths(span)
 
     def _sorted(self, score: Floats) -> tuple[float, Floats, Floats]:
         if not isinstance(self.surrogate, PolynomialSurrogate):
@@ -215,7 +241,12 @@ class ArrayPairs(Pairs):
                 f"Ask for less accuracy."
             )
         losses, gradient, curvature = sorted_pair_sums(
-            score, self.codes, self.surrogate, self.sample_weight, self.multipliers
+            score,
+            self.codes,
+            self.surrogate,
+            self.sample_weight,
+            self.multipliers,
+            self.levels.gaps,
         )
         return float(np.dot(self.multipliers, losses)), gradient, curvature
 
@@ -242,7 +273,8 @@ class ScoreObjective(ArrayPairs):
         curvature to 1e-4 times its largest entry.
         """
         score = check_column(score, "score", len(self.codes))
-        rows, one = PairRows.of_scores(score, self.codes, self.sample_weight), np.ones(1)
+        one, n_classes = np.ones(1), self.levels.n_classes
+        rows = PairRows.of_scores(score, self.codes, self.sample_weight, n_classes)
         span = ScoreRange(float(score.min()), float(score.max()))
         fields = (self._field_of(PairSummary.from_rows(rows, one, b)) for b in self._bins(span))
         field = next(filter(self._is_accurate, fields), None)

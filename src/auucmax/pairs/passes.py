@@ -1,6 +1,6 @@
 """Passes over the rows: everything that costs time proportional to n is one of five small sums.
 
-Every row has a class code (0 to 3), a weight, and a score x.w. The score axis is cut into bins of
+Every row has a class code, a weight, and a score x.w. The score axis is cut into bins of
 one width; bin k holds the scores in [k width, (k+1) width), for *absolute* integers k, so two sets
 of rows that were binned apart still share their bins. A row's offset inside its bin is
 
@@ -51,29 +51,37 @@ class Bins(NamedTuple):
 
 
 class PairRows(NamedTuple):
-    """Checked rows: X (n, d) of any float dtype and strides, class codes 0..3, weights or None."""
+    """Checked rows: X (n, d) of any float dtype and strides, class codes, weights or None.
+
+    Codes go from 0 to ``n_classes`` - 1: the treated classes, then as many of the control arm.
+    """
 
     X: NDArray[Any]
     codes: NDArray[np.int8]
     weight: Floats | None = None
+    n_classes: int = 4
 
     @classmethod
     def of_scores(
-        cls, score: Floats, codes: NDArray[np.int8], weight: Floats | None = None
+        cls,
+        score: Floats,
+        codes: NDArray[np.int8],
+        weight: Floats | None = None,
+        n_classes: int = 4,
     ) -> PairRows:
         """Rows whose one feature is the score; its coefficient is 1."""
-        return cls(score[:, None], codes, weight)
+        return cls(score[:, None], codes, weight, n_classes)
 
 
 def moments(rows: PairRows, w: Floats, bins: Bins) -> Floats:
-    """Sums of weight r^p; shape (4 classes, bins, DEGREE + 1)."""
+    """Sums of weight r^p; shape (classes, bins, DEGREE + 1)."""
     args = (w, 1.0 / bins.width, bins.first)
-    return _add_blocks("moments", rows, args, np.zeros((4, bins.size, DEGREE + 1)))
+    return _add_blocks("moments", rows, args, np.zeros((rows.n_classes, bins.size, DEGREE + 1)))
 
 
 def vector_moments(rows: PairRows, w: Floats, bins: Bins, degree: int = DEGREE) -> Floats:
-    """Sums of weight r^p (x, 1), in one pass; shape (4 classes, bins, degree + 1, d + 1)."""
-    shape = (4, bins.size, degree + 1, rows.X.shape[1] + 1)
+    """Sums of weight r^p (x, 1), in one pass; shape (classes, bins, degree + 1, d + 1)."""
+    shape = (rows.n_classes, bins.size, degree + 1, rows.X.shape[1] + 1)
     args = (w, 1.0 / bins.width, bins.first)
     return _add_blocks("vector_moments", rows, args, np.zeros(shape))
 
@@ -81,7 +89,7 @@ def vector_moments(rows: PairRows, w: Floats, bins: Bins, degree: int = DEGREE) 
 def weighted_sum(rows: PairRows, w: Floats, bins: Bins, coefficients: Floats) -> Floats:
     """sum_i weight_i f_i x_i; f_i a polynomial in r of row i's class and bin; (d,).
 
-    ``coefficients`` have shape (4 classes, bins, any number of terms).
+    ``coefficients`` have shape (classes, bins, any number of terms).
     """
     args = (w, 1.0 / bins.width, bins.first, coefficients)
     return _add_blocks("weighted_sum", rows, args, np.zeros(rows.X.shape[1]))

@@ -30,12 +30,13 @@ from auucmax.pairs.linear import (
     Sum,
     T,
 )
+from auucmax.pairs.outcomes import BINARY, OutcomeLevels
 from auucmax.pairs.passes import DEGREE, Bins, PairRows
 from auucmax.pairs.summary import PairSummary
 from auucmax.rows import Batch, Extremes, Question, Rows, ask
 from auucmax.rows.base import Totals
 
-MAX_PRODUCTS = 500  #: columns, up to which all their products are summed
+MAX_PRODUCTS = 500  #: columns, up to which all their products are summed; fewer of many classes
 MOST_BINS = 16_384  #: that are tried of few rows; in memory they would be sorted
 
 
@@ -44,20 +45,28 @@ class StreamedObjective(LinearPairs):
 
     Parameters
     ----------
-    rows : outcomes 0/1, all of weight 1. Their ``max_bytes`` says how large a summary may be.
+    rows : all of weight 1. Their ``max_bytes`` says how large a summary may be.
+    levels : :class:`OutcomeLevels` of the rows; those of outcomes 0/1, unless told otherwise.
     known : the sums of ``class_sums`` over the rows, if somebody has them already.
     options : surrogate, weights, accuracy, max_bins as in :class:`PairObjective`. A surrogate with
         a kink (hinge, s_poly with p = 2) needs all scores at once and is refused; where bins do not
         reach the accuracy asked for, the finest are used.
     """
 
-    def __init__(self, rows: Rows, *, known: ClassSums | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        *,
+        levels: OutcomeLevels = BINARY,
+        known: ClassSums | None = None,
+        **options: Any,
+    ) -> None:
         self.source = rows
         if known is None:
-            (known,) = rows.total(class_sums)
+            (known,) = rows.total(partial(class_sums, levels=levels))
         self.sums, self.low, self.high = known.products, known.extremes.low, known.extremes.high
         counts = self.sums[:, 0, 0]
-        super().__init__(counts, int(counts.sum()), few_bins=MOST_BINS, **options)
+        super().__init__(counts, int(counts.sum()), levels=levels, few_bins=MOST_BINS, **options)
         if self.surrogate.knot is not None and self.surrogate.n_derivatives < 2:
             raise ValueError(
                 f"the surrogate should be smooth for rows that are read batch by batch, got "
@@ -77,7 +86,7 @@ class StreamedObjective(LinearPairs):
         """Turn sums over pair rows that a generator asks for into a question to the source."""
 
         def totals_of(sums: tuple[Sum, ...]) -> Question[list[Any]]:
-            ((totals,),) = yield [(self.source, (_PairSums(sums),))]
+            ((totals,),) = yield [(self.source, (_PairSums(sums, self.levels),))]
             return list(totals.values)
 
         return relay(asking, totals_of)
@@ -120,7 +129,7 @@ class StreamedObjective(LinearPairs):
     def _summarise(self, w: Floats, bins: Bins) -> Asking[PairSummary]:
         if not w.any():
             return self._at_zero(bins.width)
-        n_bytes = 8 * 4 * bins.size * (DEGREE + 1) * (self.n_features + 1)
+        n_bytes = 8 * len(self.totals) * bins.size * (DEGREE + 1) * (self.n_features + 1)
         vectors = n_bytes <= self.source.max_bytes
         (summary,) = yield (partial(PairSummary.from_rows, w=w, bins=bins, vectors=vectors),)
         return summary
@@ -137,23 +146,24 @@ class _PairSums:
     """Several functions of the pair rows of a batch, as one."""
 
     sums: tuple[Sum, ...]
+    levels: OutcomeLevels
 
     def __call__(self, batch: Batch) -> Totals:
-        rows = pair_rows(batch)
+        rows = pair_rows(batch, self.levels)
         return Totals([one(rows) for one in self.sums])
 
 
-def pair_rows(batch: Batch) -> PairRows:
-    """Rows with class codes: treated 1 - y, control 2 + y."""
-    y = batch.y.astype(np.int8)
-    return PairRows(batch.X, np.where(batch.treated, np.int8(1) - y, np.int8(2) + y))
+def pair_rows(batch: Batch, levels: OutcomeLevels) -> PairRows:
+    """Rows with class codes."""
+    codes = levels.codes(batch.y, batch.treated)
+    return PairRows(batch.X, codes, n_classes=levels.n_classes)
 
 
 @dataclass(frozen=True, eq=False)
 class ClassSums:
-    """Sums of (1, x)(1, x)' by class, (4, d + 1, d + 1), and the columns' extremes.
+    """Sums of (1, x)(1, x)' by class, (classes, d + 1, d + 1), and the columns' extremes.
 
-    Of very many columns the first row of each matrix only: numbers and sums, (4, 1, d + 1).
+    Of very many columns the first row of each matrix only: numbers and sums, (classes, 1, d + 1).
     """
 
     products: Floats
@@ -167,17 +177,17 @@ class ClassSums:
         return ClassSums(self.products - some.products, self.extremes)
 
 
-def class_sums(batch: Batch) -> ClassSums:
+def class_sums(batch: Batch, levels: OutcomeLevels = BINARY) -> ClassSums:
     """The sums of the rows of a batch."""
-    rows = pair_rows(batch)
+    rows = pair_rows(batch, levels)
     n, d = rows.X.shape
-    all_products = d <= MAX_PRODUCTS
-    sums = np.zeros((4, d + 1 if all_products else 1, d + 1))
+    all_products = d * d * rows.n_classes <= 4 * MAX_PRODUCTS**2
+    sums = np.zeros((rows.n_classes, d + 1 if all_products else 1, d + 1))
     for start in range(0, n, 16_384):  # a block's float64 copy stays in the cache
         codes = rows.codes[start : start + 16_384]
         block = np.ones((len(codes), d + 1))
         block[:, 1:] = rows.X[start : start + 16_384]
-        for c in range(4):
+        for c in range(rows.n_classes):
             own = block[codes == c]
             sums[c] += own.T @ own if all_products else own.sum(axis=0)
     if not n:

@@ -43,10 +43,17 @@ How good is it
     diagonal of the table of bin pairs, see the knot; everywhere else s_poly is a polynomial and
     nothing is lost. ``PairField.error_bound`` adds up the cells' errors over the pairs in them.
 
-A summary of rows is the array of moments of the four classes: treated winners, treated losers,
-control winners, control losers. Summaries of different rows add, weights multiply. With the
-moments of r^p x beside those of r^p, the gradient in w of a linear score comes from the summary
-too, in a single pass over the rows.
+Any outcome
+    Treated people should rank high whose outcome is high, each pair counting (y_i - y_j)+. With L
+    levels of the outcome these are L - 1 problems of winners and losers, one for each threshold
+    between two levels (``outcomes.py``): who is above it wins over who is below. The fields that a
+    row meets are those of all thresholds, added up: 2 (L - 1) convolutions, of bins and not of
+    rows. Outcomes 0 and 1 have one threshold.
+
+A summary of rows is the array of moments of the classes: levels of the outcome in an arm, of 0/1
+outcomes treated winners, treated losers, control winners and control losers. Summaries of different
+rows add, weights multiply. With the moments of r^p x beside those of r^p, the gradient in w of a
+linear score comes from the summary too, in a single pass over the rows.
 """
 
 from __future__ import annotations
@@ -60,9 +67,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Floats, check_column, check_treatment
 from auucmax.pairs import passes
+from auucmax.pairs.outcomes import BINARY
 from auucmax.pairs.passes import Bins, PairRows
 
-#: What class codes 0 to 3 mean. Even codes win over the odd code that follows.
+#: What class codes 0 to 3 of outcomes 0/1 mean. Even codes win over the odd code that follows.
 CLASSES = (
     "treated responders",
     "treated non-responders",
@@ -72,23 +80,19 @@ CLASSES = (
 
 
 def code_rows(y: ArrayLike, *, treatment: ArrayLike, control: Any = None) -> NDArray[np.int8]:
-    """Class code of each row: 0, 2 win and 1, 3 lose, in the treated (0, 1) and control arm (2, 3).
+    """Class codes of outcomes 0/1: 0, 2 win, 1, 3 lose, in the treated (0, 1), control arm (2, 3).
 
     >>> code_rows([1, 0, 0, 1], treatment=[1, 1, 0, 0])
     array([0, 1, 2, 3], dtype=int8)
     """
     y = check_column(y, "y")
     treated = check_treatment(treatment, len(y), control=control)
-    codes = y.astype(np.int8)
-    if not (np.array_equal(codes, y) and codes.min() >= 0 and codes.max() <= 1):
+    if not np.array_equal(y, y.astype(bool)):
         raise ValueError(
             f"y should be 0 or 1 in every row, got values from {y.min():g} to {y.max():g}. "
             f"Cut the outcome at a threshold first."
         )
-    # Treated: 1 - y. Control: 2 + y.
-    codes[treated] *= -1
-    codes += np.where(treated, np.int8(1), np.int8(2))
-    return codes
+    return BINARY.codes(y, treated)
 
 
 def box_range(low: Floats, high: Floats, w: Floats) -> tuple[float, float]:
@@ -103,8 +107,8 @@ class PairSummary:
     Attributes
     ----------
     bins : the bins that ``moments`` describes.
-    moments : (4, bins, 6), sum of weight r^p, p = 0..5.
-    vectors : None, or (4, bins, 6, d), sum of weight r^p x.
+    moments : (classes, bins, 6), sum of weight r^p, p = 0..5.
+    vectors : None, or (classes, bins, 6, d), sum of weight r^p x.
 
     Examples
     --------
@@ -128,10 +132,12 @@ class PairSummary:
         *,
         width: float,
         weight: Floats | None = None,
+        n_classes: int = 4,
     ) -> PairSummary:
         """Summary of rows whose scores are given; (n,) each."""
         bins = Bins.covering(score.min(), score.max(), width)
-        return cls.from_rows(PairRows.of_scores(score, codes, weight), np.ones(1), bins)
+        rows = PairRows.of_scores(score, codes, weight, n_classes)
+        return cls.from_rows(rows, np.ones(1), bins)
 
     @classmethod
     def from_rows(
@@ -145,7 +151,7 @@ class PairSummary:
 
     @property
     def totals(self) -> Floats:
-        """Weight of each class, (4,)."""
+        """Weight of each class, (classes,)."""
         return self.moments[:, :, 0].sum(axis=1)
 
     def trimmed(self) -> PairSummary:
@@ -209,7 +215,8 @@ class PairSummary:
 
 
 def _aligned_sum(bins: Bins, *parts: tuple[Bins, Floats]) -> Floats:
-    total = np.zeros((4, bins.size, *parts[0][1].shape[2:]))
+    n_classes, _, *tail = parts[0][1].shape
+    total = np.zeros((n_classes, bins.size, *tail))
     for own, values in parts:
         start = own.first - bins.first
         total[:, start : start + own.size] += values

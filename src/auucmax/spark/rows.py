@@ -74,16 +74,21 @@ class PartitionRows:
 
 @dataclass(frozen=True)
 class PackedRows:
-    """Rows with outcomes 0/1, packed: m of them are an (m, d + 1) matrix of dtype in one value.
+    """Rows, packed: m of them are an (m, width) matrix of dtype in one value.
 
-    After the d features comes outcome + 2 treatment. A missing value holds no rows. A pass over
-    columns spends its time in Spark's conversion of every single number to Arrow; one over packed
-    values only moves bytes.
+    After the d features come the treatment and, in the eight bytes of a double, the outcome. A
+    missing value holds no rows. A pass over columns spends its time in Spark's conversion of every
+    single number to Arrow; one over packed values only moves bytes.
     """
 
     names: tuple[str, ...]
     dtype: str
     columns: tuple[str, ...] = ("rows",)
+
+    @property
+    def width(self) -> int:
+        """Numbers of dtype that a row takes."""
+        return len(self.names) + 1 + 8 // np.dtype(self.dtype).itemsize
 
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
         """Blocks of rows of a partition."""
@@ -92,9 +97,9 @@ class PackedRows:
             for start in range(0, len(matrix), BLOCK_ROWS):
                 rows = matrix[start : start + BLOCK_ROWS]
                 keys = np.arange(first_key, first_key := first_key + len(rows), dtype=np.uint64)
-                labels = rows[:, -1]
-                y = (labels % 2).astype(np.float64)
-                yield Batch(rows[:, :-1], y, labels >= 2, keys)
+                d = len(self.names)
+                y = np.ascontiguousarray(rows[:, d + 1 :]).view(np.float64)[:, 0]
+                yield Batch(rows[:, :d], y, rows[:, d] == 1, keys)
 
     def _matrix(self, column: Any) -> NDArray[Any]:
         """All rows of an Arrow column of packed values, which lie one after the other: no copy."""
@@ -104,19 +109,16 @@ class PackedRows:
         kind = np.int64 if pa.types.is_large_binary(column.type) else np.int32
         ends = np.frombuffer(offsets, dtype=kind)[column.offset : column.offset + len(column) + 1]
         values = np.frombuffer(data, dtype=np.uint8)[ends[0] : ends[-1]]
-        return values.view(self.dtype).reshape(-1, len(self.names) + 1)
+        return values.view(self.dtype).reshape(-1, self.width)
 
     def values(self, batch: Batch) -> Any:
         """The rows of a block, at least one, as an Arrow array of packed values."""
         import pyarrow as pa
 
-        if not ((batch.y == 0) | (batch.y == 1)).all():
-            raise ValueError(
-                "outcomes should be 0 or 1 to be packed, got others. Do not pack them."
-            )
-        rows = np.empty((len(batch.y), len(self.names) + 1), dtype=self.dtype)
-        rows[:, :-1] = batch.X
-        rows[:, -1] = batch.y + 2 * batch.treated
+        d = len(self.names)
+        rows = np.empty((len(batch.y), self.width), dtype=self.dtype)
+        rows[:, :d], rows[:, d] = batch.X, batch.treated
+        rows[:, d + 1 :] = np.ascontiguousarray(batch.y)[:, None].view(self.dtype)
         step = max(VALUE_BYTES // rows[:1].nbytes, 1) * rows[:1].nbytes
         ends = np.append(np.arange(0, rows.nbytes, step), rows.nbytes).astype(np.int32)
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(rows)]

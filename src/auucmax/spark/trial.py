@@ -54,7 +54,8 @@ def fit(
     ----------
     df : rows of a randomised trial.
     treatment, outcome : their columns. Treatment is 0/1 or boolean, or ``treated`` and ``control``
-        name its two values, and rows of other arms are left out. Outcomes are 0/1.
+        name its two values, and rows of other arms are left out. Outcomes are numbers: 0/1, counts,
+        money.
     features : columns of numbers, texts, booleans and dates; default: all other columns.
     model : :class:`auucmax.AUUCMax` with the settings to use; it is not changed. Default:
         ``AUUCMax()``, which compares norms over 5 folds: some 20 jobs; of more than a million rows

@@ -1,0 +1,295 @@
+"""Levels of the outcome: what pairs of any real outcome count, in few classes.
+
+AUUC is a sum over the pairs of an arm in which each pair counts the difference of its outcomes,
+(y_i - y_j)+. Cut into L levels, an arm has L classes, and
+
+    (v_a - v_b)+ = sum over the thresholds t between levels of (v_t+1 - v_t) 1[a > t >= b],
+
+so pairs of any outcome are L - 1 problems of winners and losers on the same summaries. Outcomes
+of 0 and 1 have one threshold: four classes in both arms, and each pair counts 1.
+
+Few different outcomes (0/1, counts) have a level each, and nothing is lost. Of more, 0 has a level
+of its own and the others are cut at quantiles, with at least ``MIN_ROWS`` rows of an arm in a
+level, or none of it (of an arm of less than four times as many, a quarter). The value of a level is
+the mean of its rows in the arm, so that an arm's total stays what it is. One order of 5,000 then
+counts as the mean of the largest twenty or more: the ranking does not hang on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auucmax._validation import Bools, Floats, check_outcome
+from auucmax.rows import Batch, Rows, Sample
+
+MAX_LEVELS = 32  #: of an outcome; codes of two arms stay below 64, and the cost grows with them
+MIN_ROWS = 20  #: of an arm, in a level of several outcomes that holds some of it
+SAMPLE_ROWS = 2**15  #: of each arm, of an outcome other than 0: quantiles are theirs
+
+
+@dataclass(frozen=True, eq=False)
+class OutcomeLevels:
+    """Outcomes cut into L levels; with the arm they are the 2 L classes of the pair engine.
+
+    Attributes
+    ----------
+    starts : (L,), the smallest outcome of each level, from the lowest level up.
+    values : (2, L), what a level counts in the treated and in the control arm.
+    exact : whether all outcomes of a level are equal.
+    share : how much of the sum of all pairs' differences lies between levels, at least. What lies
+        within a level is not ranked. The rest is bounded by Gini's mean difference: n rows with
+        standard deviation sigma have a sum over pairs of at most n^2 sigma / sqrt(3).
+    middle : the level from which on outcomes are "high", where rows are counted in two heaps: the
+        number of rows in the smallest heap of an arm is as large as it can be. Of 0/1 it is 1.
+
+    Examples
+    --------
+    >>> from auucmax.rows import ArrayRows
+    >>> y, treated = np.array([0.0, 2.0, 5.0, 0.0, 2.0, 0.0]), np.arange(6) < 3
+    >>> levels = OutcomeLevels.of(ArrayRows(y[:, None], y, treated))
+    >>> levels.codes(y, treated)
+    array([2, 1, 0, 3, 4, 3], dtype=int8)
+    >>> levels.gaps[:3, :3]  # a treated 5 over a treated 2, over a treated 0, ...
+    array([[0., 3., 5.],
+           [0., 0., 2.],
+           [0., 0., 0.]])
+    """
+
+    starts: Floats
+    values: Floats
+    exact: bool = True
+    share: float = 1.0
+    middle: int = 1
+
+    @classmethod
+    def of(cls, rows: Rows) -> OutcomeLevels:
+        """The levels of all outcomes: one reading, two where they are not 0/1, at most three."""
+        (few,) = rows.total(few_values)
+        levels = cls.cut(rows, few)
+        if levels.binary:
+            return levels
+        (sums,) = rows.total(partial(outcome_sums, levels=levels))
+        return levels.valued(sums)
+
+    @classmethod
+    def cut(cls, rows: Rows, few: FewValues) -> OutcomeLevels:
+        """Where levels start, of rows that have these different outcomes; values come later."""
+        if few.binary:
+            return BINARY
+        if few.values is None:
+            sizes, treated, control = rows.total(
+                _arm_sizes, partial(_sample, arm=True), partial(_sample, arm=False)
+            )
+            # A quarter of a small arm, so that it keeps pairs to rank.
+            fewest = np.clip(sizes // 4, 1, MIN_ROWS)
+            starts = _quantile_starts(treated.values, control.values, fewest)
+            return cls(starts, np.stack([starts, starts]), exact=False)
+        if len(few.values) < 2:
+            raise ValueError(
+                f"y should have two levels, got {few.values[0]:g} in all rows. There is nothing "
+                f"to learn."
+            )
+        return cls(few.values, np.stack([few.values, few.values]))
+
+    def valued(self, sums: Floats) -> OutcomeLevels:
+        """The levels with their means, of all rows whose sums are those of ``outcome_sums``."""
+        # From classes to levels: those of the treated go down.
+        arms = sums.reshape(2, -1, 3)
+        arms = np.stack([arms[0, ::-1], arms[1]])
+        rows, total, squares = np.moveaxis(arms, 2, 0)
+        filled = np.where(rows > 0, rows, 1.0)
+        mean = total / filled
+        values = np.maximum.accumulate(self.starts + mean, axis=1)
+        spread = np.sqrt(np.maximum(squares / filled - mean**2, 0.0))
+        if self.exact:
+            values, spread = self.values, np.zeros_like(spread)
+        made = replace(self, values=values, middle=_middle(rows))
+        size = rows.sum(axis=1)
+        size = np.where(size > 0, size, 1.0) ** 2  # some rows may be of one arm
+        between = (made.pair_sums(sums[:, 0]) / size).sum()
+        within = ((rows**2 * spread).sum(axis=1) / size).sum() / np.sqrt(3)
+        share = float(between / (between + within)) if between > 0 else 1.0
+        return replace(made, share=share)
+
+    @property
+    def n_classes(self) -> int:
+        return 2 * len(self.starts)
+
+    @property
+    def binary(self) -> bool:
+        """Whether these are the levels of outcomes 0 and 1."""
+        return self.exact and np.array_equal(self.starts, (0.0, 1.0))
+
+    @property
+    def cut_point(self) -> float:
+        """The smallest outcome that is high: see ``middle``."""
+        return float(self.starts[self.middle])
+
+    @cached_property
+    def gaps(self) -> Floats:
+        """(2 L, 2 L): what a pair of a row of class a over a row of class b counts; else 0."""
+        n = len(self.starts)
+        up = self.values[:, None, :] - self.values[:, :, None]  # [arm, lower, higher]
+        gaps = np.zeros((2 * n, 2 * n))
+        gaps[:n, :n] = np.triu(up[0].T[::-1, ::-1], 1)
+        gaps[n:, n:] = np.triu(up[1], 1)
+        return gaps
+
+    def codes(self, y: Floats, treated: Bools) -> NDArray[np.int8]:
+        """The class of each row: treated from the highest level down, control from the lowest up.
+
+        Within an arm, rows of a class should rank above those of the classes that follow.
+        """
+        if self.binary:
+            codes = y.astype(np.int8)
+        else:
+            codes = np.searchsorted(self.starts, y, side="right").astype(np.int8)
+            codes = np.maximum(codes, 1) - np.int8(1)
+        n = len(self.starts)
+        codes[treated] *= -1
+        codes += np.where(treated, np.int8(n - 1), np.int8(n))
+        return codes
+
+    def high_counts(self, totals: Floats) -> Floats:
+        """Weight of treated high and other, control high and other rows, from that by class."""
+        n, high = len(self.starts), len(self.starts) - self.middle
+        edges = (0, high, n, n + self.middle)
+        a, b, d, c = np.add.reduceat(totals, edges)
+        return np.array([a, b, c, d])
+
+    def pair_sums(self, totals: Floats) -> Floats:
+        """Sum of what all pairs of an arm count, (2,), from the weight of each class."""
+        return pair_sums(totals, self.gaps)
+
+
+def pair_sums(totals: Floats, gaps: Floats) -> Floats:
+    """Sum of what all pairs of an arm count, (2,): their number, if each counts 1."""
+    n = len(totals) // 2
+    return np.array([totals[g] @ gaps[g, g] @ totals[g] for g in (slice(0, n), slice(n, None))])
+
+
+#: Outcomes 0 and 1, whether or not both are there.
+BINARY = OutcomeLevels(np.array([0.0, 1.0]), np.array([[0.0, 1.0], [0.0, 1.0]]))
+
+
+@dataclass(frozen=True, eq=False)
+class FewValues:
+    """The different outcomes of some rows, in order; None if there are more than levels."""
+
+    values: Floats | None
+
+    @classmethod
+    def of(cls, y: Floats) -> FewValues:
+        y = np.asarray(y, dtype=np.float64)
+        if len(y) and np.array_equal(y, y.astype(bool)):
+            return cls(np.unique([y.min(), y.max()]))
+        check_outcome(np.append(y, 0.0))  # with 0, differences within a batch do not matter
+        if len(np.unique(y[:4096])) > MAX_LEVELS:  # spare the sort of all
+            return cls(None)
+        return cls(_at_most(np.unique(y)))
+
+    @property
+    def binary(self) -> bool:
+        return self.values is not None and bool(np.isin(self.values, (0.0, 1.0)).all())
+
+    def __add__(self, other: FewValues) -> FewValues:
+        if self.values is None or other.values is None:
+            return FewValues(None)
+        return FewValues(_at_most(np.union1d(self.values, other.values)))
+
+
+def few_values(batch: Batch) -> FewValues:
+    """A summary of a batch: its different outcomes, if they are few."""
+    return FewValues.of(batch.y)
+
+
+def outcome_sums(batch: Batch, levels: OutcomeLevels) -> Floats:
+    """A summary of a batch: of each class the weight, and the sums of y - start and its square."""
+    y = np.asarray(batch.y, dtype=np.float64)
+    codes = levels.codes(y, batch.treated)
+    start = np.concatenate([levels.starts[::-1], levels.starts])
+    weight = np.ones(len(y)) if batch.weight is None else batch.weight
+    above = y - start[codes]
+    terms = (weight, weight * above, weight * above**2)
+    return np.stack([np.bincount(codes, term, levels.n_classes) for term in terms], axis=1)
+
+
+def _sample(batch: Batch, arm: bool) -> Sample:
+    """A summary of a batch: some of the arm's outcomes that are not 0, the same however read."""
+    kept = (batch.treated == arm) & (batch.y != 0)
+    y = np.asarray(batch.y[kept], dtype=np.float64)
+    return Sample.of(y, batch.keys[kept], SAMPLE_ROWS)
+
+
+def _arm_sizes(batch: Batch) -> NDArray[np.int64]:
+    """A summary of a batch: its treated and its control rows."""
+    n_treated = np.count_nonzero(batch.treated)
+    return np.array([n_treated, len(batch.treated) - n_treated])
+
+
+def _quantile_starts(treated: Floats, control: Floats, fewest: NDArray[np.int64]) -> Floats:
+    """Starts of levels: of negative outcomes, 0, and of positive ones.
+
+    ``fewest`` (2,) rows of each arm are in a level, or none.
+    """
+    y = np.concatenate([treated, control])
+    arm = np.repeat([0, 1], [len(treated), len(control)])
+    order = np.argsort(y, kind="stable")
+    y, arm = y[order], arm[order]
+    zero, most = int(np.searchsorted(y, 0.0)), MAX_LEVELS - 1
+    n_below = int(np.clip(round(most * zero / len(y)), min(zero, 1), most - min(len(y) - zero, 1)))
+    starts = [np.zeros(1)]
+    if zero:
+        starts.insert(0, _side(y[:zero], arm[:zero], n_below, fewest, inwards=1))
+    if zero < len(y):
+        above = _side(y[zero:], arm[zero:], most - n_below, fewest, inwards=-1)
+        above[0] = np.nextafter(0.0, 1.0)  # rows that are not in the sample may lie below it
+        starts.append(above)
+    return np.concatenate(starts)
+
+
+def _side(
+    y: Floats, arm: NDArray[np.int64], n_levels: int, fewest: NDArray[np.int64], inwards: int
+) -> Floats:
+    """Starts of at most ``n_levels`` levels of sorted outcomes of one sign.
+
+    Quantiles, to which both arms contribute as much, are joined from the far end inwards until a
+    level has enough rows of each arm that is in it. ``inwards`` is 1 if that is upwards, as of
+    negative outcomes, else -1.
+    """
+    share = 1 / np.bincount(arm, minlength=2)[arm]
+    below, wanted = share.cumsum() - share, np.arange(n_levels) * share.sum() / n_levels
+    # A little less than wanted: rounding should not move a quantile to the next row.
+    places = np.searchsorted(below, wanted - 1e-9 * share.sum())
+    starts = np.unique(y[np.minimum(places, len(y) - 1)])
+    place = np.searchsorted(starts, y, side="right") - 1
+    counts = np.bincount(2 * place + arm, minlength=2 * len(starts)).reshape(-1, 2)[::inwards]
+
+    def enough(first: int, end: int) -> bool:
+        held = counts[first:end].sum(axis=0)
+        return bool(((held >= fewest) | (held == 0)).all())
+
+    ends = [0]
+    for end in range(1, len(starts) + 1):
+        if enough(ends[-1], end):
+            ends.append(end)
+    # What is left over next to 0 goes to the levels before it.
+    ends = [0, *(end for end in ends[1:-1] if enough(end, len(starts))), len(starts)]
+    if inwards == 1:
+        return starts[ends[:-1]]
+    return starts[len(starts) - np.array(ends[:0:-1])]
+
+
+def _middle(rows: Floats) -> int:
+    """The level at which to part the rows so that the smallest of four heaps is largest."""
+    high = rows[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
+    smallest = np.minimum(high, rows.sum(axis=1, keepdims=True) - high).min(axis=0)
+    return 1 + int(np.argmax(smallest))
+
+
+def _at_most(values: Floats) -> Floats | None:
+    return values if len(values) <= MAX_LEVELS else None
