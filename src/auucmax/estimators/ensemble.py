@@ -20,6 +20,7 @@ from auucmax.estimators.base import UpliftEstimator, copy_with, free_random_stat
 from auucmax.estimators.boosted import MAX_ROWS, BoostedEffect, collected
 from auucmax.estimators.learning_rows import FitsRows, LearningRows
 from auucmax.estimators.shrunk import ShrunkInteractions
+from auucmax.estimators.targets import target_of
 from auucmax.rows import ArrayRows, Batch, Rows, Sample
 
 MOST_KNOTS = 1_000
@@ -90,9 +91,11 @@ class UpliftEnsemble(FitsRows):
         self._count()
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
-        learn = LearningRows.of(rows)
-        learn.look  # noqa: B018  (checks the rows before any model reads them)
         self.estimators_ = self.new_members()
+        # Members that need rows in memory get the outcomes as they are, which must then be 0/1.
+        streams = all(isinstance(model, FitsRows) for model in self.estimators_)
+        learn = LearningRows.of(target_of(rows).of(rows) if streams else rows)
+        learn.look  # noqa: B018  (checks the rows before any model reads them)
         few: ArrayRows | None = None
         for model in self.estimators_:
             if isinstance(model, FitsRows):
