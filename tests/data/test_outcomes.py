@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auucmax import load_hillstrom
-from auucmax.data.outcomes import KINDS, outcome_kind, responders, usual_value, within
+from auucmax.data.outcomes import (
+    KINDS,
+    beyond,
+    outcome_kind,
+    range_for,
+    responders,
+    usual_value,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,14 +68,16 @@ def test_responders_are_all_that_are_not_usual():
 
 def test_a_range_says_what_it_leaves_out():
     y = np.array([0, 0, 992, 508.0])
-    assert within(y, (0, 1000), kind="money with zeros", name="spend")[1] == ""
-    clipped, told = within(y, (0, 980), kind="money with zeros", name="spend")
-    assert clipped.tolist() == [0, 0, 980, 508]
-    assert told == "0.8% of all money lies above 980 and is not counted."
-    told = within(np.array([-30.0, 10, 60]), (-20, 40), kind="any number", name="profit")[1]
-    assert (
-        told == "20% of all profit lies above 40 and 10% of all profit lies below -20 and is "
-        "not counted."
+    assert beyond(y, (0, 1000), "money") == ""
+    assert beyond(y, (0, 980), "money") == "0.8% of all money lies above 980 and is not counted."
+    told = beyond(np.array([-30.0, 10, 60]), (-20, 40), "profit")
+    assert told == (
+        "20% of all profit lies above 40 and 10% of all profit lies below -20 and is not counted."
     )
-    with pytest.raises(ValueError, match="outcome_range should be two finite numbers, lowest and"):
-        within(y, (5, 5), kind="any number", name="y")
+
+
+def test_a_range_as_an_example_is_of_round_numbers():
+    assert range_for(load_hillstrom(outcome="spend").y) == (0, 500)
+    assert range_for(np.zeros(5)) == (0, 1)
+    low, high = range_for(np.random.default_rng(0).normal(size=1_000))
+    assert (low, high) == (-5, 5)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from auucmax._validation import Bools, Floats, check_range
+from auucmax._validation import Bools, Floats
 
 BINARY, COUNT, MONEY, NUMBER = KINDS = ("0/1", "count", "money with zeros", "any number")
 _ZEROS = 0.01  # of the rows, from which on zeros are a part of what money looks like
@@ -58,25 +58,49 @@ def responders(y: Floats) -> Bools | None:
     return None if usual is None else np.asarray(y != usual)
 
 
-def within(
-    y: Floats, outcome_range: tuple[float, float], *, kind: str, name: str
-) -> tuple[Floats, str]:
-    """Outcomes clipped to a range, and a sentence on how much of them lies beyond it.
+def unit_of(kind: str) -> tuple[int, str]:
+    """In which unit effects are told: by how much they are multiplied, and its name.
 
-    >>> y, told = within(np.array([0, 40.0, 60]), (0, 50), kind="money with zeros", name="spend")
-    >>> y.tolist(), told
-    ([0.0, 40.0, 50.0], '10% of all money lies above 50 and is not counted.')
+    >>> unit_of("money with zeros"), unit_of("any number")
+    ((100, 'per 100 people'), (1, 'per person'))
     """
-    low, high = check_range(outcome_range, "outcome_range")
-    what = "money" if kind == MONEY else name
+    return (1, "per person") if kind == NUMBER else (100, "per 100 people")
+
+
+def range_for(y: Floats) -> tuple[float, float]:
+    """Round numbers that hold most outcomes, as an example of a range; nobody's own outcome.
+
+    >>> range_for(np.array([0, 0, 0, 20, 130.0])), range_for(np.array([-3.0, 9, 40]))
+    ((0.0, 200.0), (-5.0, 50.0))
+    """
+    varied = y[y != 0]
+    low, high = np.quantile(varied, (0.01, 0.99)).tolist() if len(varied) else (0.0, 1.0)
+    return 0.0 - _round_up(-low), _round_up(high) or 1.0
+
+
+def _round_up(value: float) -> float:
+    """The next of 1, 2, 5, 10, 20, ...; 0 of a number that is not above 0."""
+    if value <= 0:
+        return 0.0
+    power = 10.0 ** np.floor(np.log10(value))
+    return float(next(power * m for m in (1, 2, 5, 10) if power * m >= value * (1 - 1e-9)))
+
+
+def beyond(y: Floats, outcome_range: tuple[float, float], what: str) -> str:
+    """A sentence on how much of the outcomes lies beyond a range; empty if nothing does.
+
+    >>> beyond(np.array([0, 40.0, 60]), (0, 50), "money")
+    '10% of all money lies above 50 and is not counted.'
+    """
+    low, high = outcome_range
     whole = float(np.abs(y).sum()) or 1.0
-    beyond = {f"above {high:g}": np.maximum(y - high, 0), f"below {low:g}": np.maximum(low - y, 0)}
+    parts = {f"above {high:g}": np.maximum(y - high, 0), f"below {low:g}": np.maximum(low - y, 0)}
     told = [
         f"{_percent(float(own.sum()) / whole)} of all {what} lies {where}"
-        for where, own in beyond.items()
+        for where, own in parts.items()
         if own.any()
     ]
-    return np.clip(y, low, high), f"{' and '.join(told)} and is not counted." if told else ""
+    return f"{' and '.join(told)} and is not counted." if told else ""
 
 
 def _percent(share: float) -> str:

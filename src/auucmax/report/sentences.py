@@ -91,7 +91,8 @@ def _of_rows(summary: Summary, found: Found) -> None:
     if None not in events and min(events) < FEW_EVENTS:
         found["caution"]["few outcomes"] = (
             f"Few outcomes: {events[0]:,} treated and {events[1]:,} control rows have "
-            f"{outcome} = 1. Effects in parts of the people rest on still fewer."
+            f"{outcome} {'= 1' if rows['binary'] else 'other than 0'}. Effects in parts of the "
+            f"people rest on still fewer."
         )
     if rows["groups"] is None:
         found["note"]["independence"] = (
@@ -191,7 +192,7 @@ _KIND = "for all shares at once"  # as those of the curve and of the plan
 
 
 def rate(summary: Summary, value: float, *, sign: bool = False) -> str:
-    """A gain in the unit of the page: per 100 people for a 0/1 outcome, per person otherwise."""
+    """A gain in the unit of the page: per 100 people, of any number per person."""
     unit = summary["unit"]
     return f"{value * unit['scale']:{'+' if sign else ''},.{unit['digits']}f}"
 

@@ -18,6 +18,7 @@ from auucmax._validation import (
     Bools,
     Floats,
     check_outcome,
+    check_range,
     listed,
     missing_message,
     unknown_columns_message,
@@ -25,6 +26,7 @@ from auucmax._validation import (
 from auucmax.data import RandomisationReport, Trial, check_randomisation
 from auucmax.data.balance import equal_shares
 from auucmax.data.hashing import FINEST, content_hashes, numbers_for
+from auucmax.data.outcomes import BINARY, MONEY, beyond, outcome_kind
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.data.seen import Kinds
 from auucmax.encoding.encoder import TableEncoder, text_names
@@ -53,6 +55,7 @@ class ColumnNames:
     groups: str | None = None
     categorical: tuple[str, ...] = ()  # features whose numbers the user takes for levels
     numeric: tuple[str, ...] = ()  # and for quantities
+    outcome_range: tuple[float, ...] = ()  # lowest and highest outcome that certificates count
 
     @property
     def all(self) -> list[str]:
@@ -65,6 +68,26 @@ class ColumnNames:
         """What there is more of if treatment works."""
         return f"{self.outcome} avoided" if self.lower_is_better else self.outcome
 
+    def kind(self, y: Floats) -> str:
+        """The kind of the outcomes of rows, as the table has them."""
+        return outcome_kind(1 - y if self.lower_is_better else y)
+
+    def bounded(self, y: Floats) -> Bounded | None:
+        """What a certificate is told of outcomes: 0/1, or clipped to the range; None without one.
+
+        ``y`` are those of rows: if lower is better, 1 minus those of the table.
+        """
+        kind = self.kind(y)
+        if kind == BINARY:
+            return Bounded((0.0, 1.0), "")
+        if not self.outcome_range:
+            return None
+        low, high = self.outcome_range
+        own = 1 - y if self.lower_is_better else y
+        told = beyond(own, (low, high), "money" if kind == MONEY else self.outcome)
+        told = f"Its numbers are {self.gain} per person. {told}".rstrip()
+        return Bounded((1 - high, 1 - low) if self.lower_is_better else (low, high), told)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
@@ -76,7 +99,16 @@ class ColumnNames:
         levels = {*columns.categorical, *columns.numeric}
         if not columns.features or not levels <= set(columns.features):
             raise ValueError("there should be features, levels and quantities among them.")
+        if columns.outcome_range:
+            check_range(columns.outcome_range, "outcome_range")
         return columns
+
+
+class Bounded(NamedTuple):
+    """The range of outcomes that a certificate counts, and a sentence on what lies beyond it."""
+
+    range: tuple[float, float]
+    told: str
 
 
 def name_columns(
@@ -95,6 +127,7 @@ def name_columns(
     drop_missing_outcomes: bool = False,
     categorical: Sequence[str] | None = None,
     numeric: Sequence[str] | None = None,
+    outcome_range: Sequence[float] | None = None,
 ) -> ColumnNames:
     """Which columns of a table play which part; parameters as in :func:`fit_trial_model`.
 
@@ -130,6 +163,7 @@ def name_columns(
         groups=groups,
         categorical=_decided(table, "categorical", categorical, chosen),
         numeric=_decided(table, "numeric", numeric, chosen),
+        outcome_range=() if outcome_range is None else check_range(outcome_range, "outcome_range"),
     )
 
 
