@@ -244,11 +244,11 @@ def _headline(summary: Summary) -> str:
             f"{head['ratio_upper']:.0%}, {_KIND}); the same number picked at random would give "
             f"{head['share']:.0%}."
         )
+    ends = interval(summary, head["lower"], head["upper"], summary["curve"]["declined"])
     gain = (
         f"{who} changes {summary['names']['gain']} by {rate(summary, head['gain'], sign=True)} "
         f"{summary['unit']['per']} of the whole cohort "
-        f"({interval(summary, head['lower'], head['upper'], summary['curve']['declined'])}, "
-        f"{_KIND})"
+        f"({ends if head['lower'] is None else f'{ends}, {_KIND}'})"
     )
     why = "is not shown to be above zero"
     if effect["lower"] is None or head["lower"] is None:
