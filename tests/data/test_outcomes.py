@@ -12,6 +12,7 @@ from auucmax.data.outcomes import (
     outcome_kind,
     range_for,
     responders,
+    turned,
     usual_value,
 )
 
@@ -58,6 +59,13 @@ def test_the_usual_value_moves_with_the_outcomes(y, factor):
     moved = usual_value(1 + factor * y)
     if len(np.unique(y)) != 2:  # of two values, half each, either is the usual one
         assert moved == (None if usual is None else 1 + factor * usual)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=9))
+def test_outcomes_that_are_turned_twice_are_the_same(y):
+    y = np.array(y, dtype=float)
+    np.testing.assert_array_equal(turned(turned(y)), y)
+    assert (turned(y) == 0).any() == (0 in y if y.max() > 1 else 1 in y)
 
 
 def test_responders_are_all_that_are_not_usual():

@@ -294,10 +294,20 @@ def test_costs_are_learnt_as_money(money):
     assert model.estimator.learnt_ == "whether"
     assert model.evidence["effect"]["estimate"] < 0
     text = model.evidence["certificate"]["text"]
-    assert "outcomes lie in [-99, 1]" in text
+    assert "outcomes lie in [-100, 0]" in text
+    assert model.evidence["rows"]["mean_treated"] > 0
     assert "of all money lies above 100" in text
     higher = fit(money, model="shrunk")
     np.testing.assert_allclose(model.predict(money), -higher.predict(money), rtol=1e-6, atol=1e-8)
+    # Intervals stand or fall with those of the outcome itself: they count those who spend.
+    assert model.evidence["effect"]["lower"] == pytest.approx(-higher.evidence["effect"]["upper"])
+    assert load(money, "lower_is_better").y.max() == 0
+    assert load(money.assign(visit=money["visit"] > 0), "lower_is_better").y.max() == 1
+
+
+def load(frame, *switches):
+    columns = name_columns(frame, **NAMES, id="person", **dict.fromkeys(switches, True))
+    return TableRows(frame, columns, "0" * 16)
 
 
 @pytest.mark.gate
@@ -579,7 +589,8 @@ def test_lower_is_better_turns_the_outcome_round(table, outcome):
     options = {"outcome": outcome, "model": "mom"}
     options |= {"after": ["visit"]} if outcome == "spent" else {}
     one = fit(table, **options)
-    cost = table.assign(**{outcome: 1 - table[outcome]})
+    turn = 1 if outcome == "visit" else 0  # 0/1 stays 0/1, and money of 0 stays 0
+    cost = table.assign(**{outcome: turn - table[outcome]})
     other = fit(cost, **options, lower_is_better=True)
     new = trial_table(300, random_state=5)
     np.testing.assert_allclose(other.predict(new), one.predict(new), atol=1e-9)

@@ -31,6 +31,17 @@ def outcome_kind(y: Floats) -> str:
     return MONEY if (y == 0).mean() >= _ZEROS else NUMBER
 
 
+def turned(y: Floats) -> Floats:
+    """Outcomes of which less is better as outcomes of which more is: 1 - y if 0/1, otherwise -y.
+
+    So 0/1 stays 0/1, and money of 0 stays 0. Turned twice they are the same again.
+
+    >>> turned(np.array([0, 1.0])).tolist(), turned(np.array([0, 7.5])).tolist()
+    ([1.0, 0.0], [0.0, -7.5])
+    """
+    return 1 - y if outcome_kind(y) == BINARY else 0 - y
+
+
 def usual_value(y: Floats, ends: tuple[float, float] | None = None) -> float | None:
     """The smallest or the largest outcome, if at least half of the rows have it; otherwise None.
 

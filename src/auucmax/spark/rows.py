@@ -112,7 +112,8 @@ class PackedRows:
 
         if not ((batch.y == 0) | (batch.y == 1)).all():
             raise ValueError(
-                "outcomes should be 0 or 1 to be packed, got others. Do not pack them."
+                "outcomes should be 0 or 1 to be learnt from on Spark, got others. Cut them at a "
+                "threshold, or fit in memory."
             )
         rows = np.empty((len(batch.y), len(self.names) + 1), dtype=self.dtype)
         rows[:, :-1] = batch.X

@@ -26,7 +26,7 @@ from auucmax._json import plain, read, short
 from auucmax._validation import Bools, Floats, check_column
 from auucmax.data import RandomisationReport
 from auucmax.data.covariates import Covariates, encode
-from auucmax.data.outcomes import BINARY, KINDS, MONEY, outcome_kind
+from auucmax.data.outcomes import BINARY, KINDS, MONEY, outcome_kind, turned
 from auucmax.evaluation import Levels, UpliftBand
 from auucmax.evaluation.curves import largest_draws
 from auucmax.targeting.planning import (
@@ -263,7 +263,8 @@ def evidence_of(
     drivers : from :func:`auucmax.trial_model.evidence.describe_drivers`.
     certificate : a dataclass whose text is its statement; left out if the check failed.
     beyond : a sentence to end that text with: how much of the outcomes it does not count.
-    lower_is_better : the outcomes of ``rows`` are 1 minus those of the table, which are told of.
+    lower_is_better : the outcomes of ``rows`` are turned round
+        (:func:`auucmax.data.outcomes.turned`); those of the table are told of.
     cross_fitted : the rows were ranked by models of several folds, each of which learnt from the
         rows of the others: the variance of a gain counts twice
         (:func:`auucmax.evaluation.curves.allowing_for_folds`).
@@ -278,7 +279,7 @@ def evidence_of(
     grid = EVERY_PERCENT if every_percent else private_shares(levels.ranked.treated)
     folds: dict[str, Any] = {"level": level, "cross_fitted": cross_fitted}
     band = levels.band(grid, random_state=random_state, **folds)
-    kind = outcome_kind(1 - y if lower_is_better else y)
+    kind = outcome_kind(turned(y) if lower_is_better else y)
     binary = kind == BINARY
     failed, check = failed_check(randomisation), describe_randomisation(randomisation)
     found = {
@@ -413,7 +414,7 @@ def _describe_rows(rows: Judged, lower_is_better: bool, kind: str) -> dict[str, 
     binary = kind == BINARY
     found: dict[str, Any] = {"n_rows": len(y), "outcome": kind, "binary": binary, "groups": None}
     found["lower_is_better"] = lower_is_better
-    y = 1 - y if lower_is_better else y  # as the table has it
+    y = turned(y) if lower_is_better else y  # as the table has it
     for name, arm in (("treated", treated), ("control", ~treated)):
         found[name] = int(arm.sum())
         found[f"mean_{name}"] = float(y[arm].mean())

@@ -463,7 +463,7 @@ def _cross_fitted(
 def _no_certificate(judged: Judged, columns: ColumnNames) -> str:
     """Why there is none, and how to get one."""
     if columns.bounded(judged.y) is None:
-        low, high = range_for(1 - judged.y if columns.lower_is_better else judged.y)
+        low, high = range_for(columns.in_table(judged.y))
         return (
             f"There is no certificate: outcomes are not 0/1, and no range of them is known. Pass "
             f"outcome_range=({low:g}, {high:g}), say, or another range that you would have named "
@@ -604,7 +604,7 @@ def make_model(name: str, recipe: Recipe) -> Any:
 def _learnt_of_outcome(estimator: Any, rows: TableRows) -> str:
     """What of the outcome the model learns, in words."""
     name, kind = rows.columns.outcome, rows.columns.kind(rows.y)
-    usual = usual_value(1 - rows.y if rows.columns.lower_is_better else rows.y)
+    usual = usual_value(rows.columns.in_table(rows.y))
     first = getattr(estimator, "estimators_", [estimator])[0]
     learnt = getattr(first, "learnt_", None)
     if kind == BINARY:
