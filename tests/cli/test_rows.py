@@ -39,7 +39,8 @@ def test_every_command_takes_groups(homes, tmp_path):
     scored = f"evaluate {new} --score-column score {columns}"
     alone, grouped = numbers(scored), numbers(f"{scored} {by}")
     assert (alone["rows"]["groups"], grouped["rows"]["groups"]) == (None, n_homes)
-    assert width(grouped["auuc"]) > 1.2 * width(alone["auuc"])
+    assert "treatment depends on home" in alone["failed_check"]
+    assert width(grouped["auuc"]) > 1.2 * width(alone["despite_failed_check"]["auuc"])
     assert "every cluster weighs the same" in grouped["certificate"]["text"]
     checked = numbers(f"check {trial} {columns} --id person {by}")
     assert checked["randomisation"]["grouping"].startswith(f"one row of each of the {n_homes:,}")
@@ -51,7 +52,7 @@ def test_every_command_takes_groups(homes, tmp_path):
     assert compared["rows"]["groups"] == n_homes
     assert run(f"target {model} {new} --share .3 {by} -o {tmp_path}/list.csv").exit_code == 0
     splits = f"compare {trial} {columns} --models tm --splits 2 --id person"
-    with_homes, without = numbers(f"{splits} {by}"), numbers(f"{splits} --ignore home")
+    with_homes, without = numbers(f"{splits} {by}"), numbers(f"{splits} --after home")
     errors = [
         np.mean([line["standard_error"] for line in found["splits"]])
         for found in (with_homes, without)

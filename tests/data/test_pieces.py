@@ -63,6 +63,7 @@ def in_pieces(path, query=None, rows=VECTOR):
     return replace(table, piece_rows=rows)
 
 
+@pytest.mark.filterwarnings("ignore:'moment' of rows.jsonl is read as numbers or dates")
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "jsonl", "duckdb"])
 @settings(max_examples=4, deadline=None)
 @given(st.integers(1, 7_000), st.integers(0, 99), st.sampled_from([VECTOR, 2 * VECTOR]))

@@ -381,3 +381,18 @@ def test_models_that_are_fitted_already_are_left_alone():
     assert np.array_equal(model.predict(X)[:, 1], fitted.predict(X))
     rule = MultiArm(ScoreOnly(lambda X: X["x0"]), calibrate=None, control="none")
     assert rule.fit(X, y, treatment=label).n_parameters_ is None
+
+
+def test_scores_beyond_those_of_training_keep_their_order(fitted):
+    """None of the first people is tied with the next: the model orders them, so the list does."""
+    X, *_ = three_arms(5, n=400)
+    X[:40] *= 8  # far outside
+    for place, arm in enumerate(fitted.arms_):
+        raw, effect = fitted.estimators_[arm].predict(X), fitted.predict(X)[:, place]
+        if fitted._scales[arm].slope == 0:
+            continue
+        order = np.argsort(raw)
+        assert (np.diff(effect[order])[np.diff(raw[order]) > 1e-6] > 0).all()
+        scale = fitted._scales[arm]
+        within = scale.effect + scale.slope * (np.array([0.0, 1.0]) - 0.5)
+        assert within[0] <= effect.min() <= effect.max() <= within[1]

@@ -112,7 +112,7 @@ def test_a_small_version(tmp_path, small, monkeypatch):
         assert line["true_random"] < line["best_auuc"]
         assert line["true_auuc"] < line["best_auuc"] + 4 * line["true_auuc_error"]
     page = cu2.render(lines)
-    assert "**no number of this section but the paper's own is of CU2-1M.**" in page
+    assert "**no number of this page but the paper's own is of CU2-1M.**" in page
     assert "| AUUC-max | 2 | " in page
     assert "0.00279 ± 0.00149" in page
     assert "social pressure" not in page
@@ -162,7 +162,7 @@ def test_the_path_of_the_real_file():
     line = cu2.line_of(Task(cu2.NAME, cu2.REAL, "AUUC-max", 0), train, test)
     assert "true_auuc" not in line
     assert line["chosen"]["grid"] == [0.5, 1.0, 5.0]
-    assert "no number of this section" not in cu2.render([line])
+    assert "no number of this page" not in cu2.render([line])
     two = PathTuned("TM", l2_grid=(1e-4,)).fit(train.X, train.y, treatment=train.treatment)
     assert np.abs(two.predict(test.X)).max() < 1
 

@@ -30,6 +30,7 @@ from auucmax.bounds.classical import (
 )
 from auucmax.bounds.fixed_bets import histogram_betting_bounds
 from auucmax.bounds.paper import paper_bound, paper_gap
+from auucmax.bounds.policies import PolicyCertificate, certify_policy
 from auucmax.bounds.progressive import ProgressiveCertificate, progressive_certificate
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Bound",
     "Certificate",
     "LowerBound",
+    "PolicyCertificate",
     "ProgressiveCertificate",
     "asymptotic_bound",
     "betting_bound",
@@ -45,6 +47,7 @@ __all__ = [
     "binned_dkw_bernstein_bound",
     "certify",
     "certify_difference",
+    "certify_policy",
     "certify_thresholds",
     "dkw_bernstein_bound",
     "histogram_betting_bounds",

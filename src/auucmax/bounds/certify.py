@@ -196,9 +196,8 @@ def certify(
         _check_options(options, chosen, method)
         data = rows.y, score, rows.treated
         auuc, gain = _over_folds(_both(chosen), data, folds, options=options, **price)
-        auuc, gain = (replace(bound, estimate=value) for bound, value in zip(
-            (auuc, gain), _estimates(data, folds, options, chosen), strict=True
-        ))  # fmt: skip
+        estimates = _estimates(data, folds, options, chosen)
+        auuc, gain = (replace(b, estimate=e) for b, e in zip((auuc, gain), estimates, strict=True))
         n_rows, bin_gap = len(rows.y), 0.0
     return Certificate(
         lower_bound=auuc.lower,

@@ -33,6 +33,7 @@ NEARLY_NONE = 0.1
 # With less expected than this, clusters without variation may be an accident.
 ENOUGH = 10.0
 LEAST_GROUPS = 20  #: different values of a column that may be a household or a shop
+_SIZES_UNTESTED = "the sizes of the arms (pass expected_share=, the planned share)"
 _GROUPS_ASKED = (
     "Do rows of one {} belong together, as of a household or a shop? Treatment goes by it. Then "
     "pass groups={!r}: without, intervals and certificates are too good, and the tests may blame a "
@@ -165,10 +166,7 @@ def check_randomisation(
     tests += _attrition(missing_outcomes, trial, trial.n_rows / n_given)
     tests += [test for arm in arms for test in arm.tests]
     harmless = [found for found in suspects if found.feature in ignore and found.is_after]
-    unplanned = ["the sizes of the arms (pass expected_share=, the planned share)"]
-    notes = unplanned if shares is None else []
-    notes += [*covariates.skipped, *(note for arm in arms for note in arm.notes)]
-    notes += [_why_untested(suspect) for suspect in harmless]
+    notes = [*covariates.skipped, *(note for arm in arms for note in arm.notes)]
     return RandomisationReport(
         trial_name=trial.name,
         n_rows=trial.n_rows,
@@ -180,7 +178,7 @@ def check_randomisation(
         missing=_stacked([arm.missing for arm in arms], "p_value"),
         suspects=tuple(suspect for suspect in suspects if suspect not in harmless),
         detectable_difference=max(arm.detectable for arm in arms),
-        notes=tuple(dict.fromkeys(notes)),
+        notes=_notes(shares, notes, harmless),
         grouping=grouping,
         provided=(*after, *(found.feature for found in harmless if found.target == "treatment")),
         households=tuple(households),
@@ -202,6 +200,12 @@ def _with_names(trial: Trial, names: Collection[str]) -> tuple[Trial, list[str]]
         if name not in trial.X and kind_of(own) in ("number", "date")
     }
     return replace(trial, X=trial.X.assign(**found)) if found else trial, [*names, *found]
+
+
+def _notes(shares: Any, notes: list[str], harmless: list[Suspect]) -> tuple[str, ...]:
+    """What was not tested, and why, each once."""
+    sizes = [_SIZES_UNTESTED] if shares is None else []
+    return tuple(dict.fromkeys([*sizes, *notes, *map(_why_untested, harmless)]))
 
 
 def _check_kind(trial: object) -> None:

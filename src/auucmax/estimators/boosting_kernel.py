@@ -170,6 +170,25 @@ def collect(node, leaf, parts, packed, rows, own):
 
 
 @compiled(nogil=True, error_model="numpy")
+def highest(gains, n):
+    """Place of the highest of the first gains, the first of equal ones."""
+    place = 0
+    for other in range(1, n):
+        place = other if gains[other] > gains[place] else place
+    return place
+
+
+@compiled(nogil=True, error_model="numpy")
+def newton_step(hist, scales, penalty):
+    """What a leaf adds, from its sums, which any column has."""
+    g, h = 0, 0
+    for code in range(256):
+        g += hist[0, 0, code]
+        h += hist[1, 0, code]
+    return -(g / scales[0]) / (h / scales[1] + penalty)
+
+
+@compiled(nogil=True, error_model="numpy")
 def grow(codes, packed, parts, n_bins, has_gap, limits, scales, node, room, splits, values):
     """A tree: splits (k, 4) as leaf, column, last code on the left, missing left; how many.
 
@@ -194,25 +213,21 @@ def grow(codes, packed, parts, n_bins, has_gap, limits, scales, node, room, spli
         counts[0] += parts[part, 1] - parts[part, 0]
     gains[0] = best_split(hists[0], n_bins, has_gap, counts[0], limits, scales, is_open[0], best[0])
     while n_splits < n_leaves - 1:
-        leaf = 0
-        for other in range(1, n_splits + 1):
-            leaf = other if gains[other] > gains[leaf] else leaf
+        leaf = highest(gains, n_splits + 1)
         if not gains[leaf] > 0:
             break
         splits[n_splits, 0] = leaf
         for entry in range(3):
             splits[n_splits, 1 + entry] = best[leaf, entry]
-        n_splits += 1
-        new = n_splits
+        n_splits = new = n_splits + 1
         counts[new] = divide(codes, best[leaf], leaf, new, parts, node)
         counts[leaf] -= counts[new]
         # The histogram of the smaller child is made, that of the other is what is left.
         small, large = (new, leaf) if counts[new] <= counts[leaf] else (leaf, new)
         n = collect(node, small, parts, packed, rows, own)
         for cell in range(flat.shape[1]):
-            flat[large, cell] = flat[leaf, cell]
-        for cell in range(flat.shape[1]):
-            flat[small, cell] = 0
+            whole = flat[leaf, cell]
+            flat[large, cell], flat[small, cell] = whole, 0
         add_rows(codes, rows, own[:n], False, sums, hists[small])
         for cell in range(flat.shape[1]):
             flat[large, cell] -= flat[small, cell]
@@ -220,17 +235,11 @@ def grow(codes, packed, parts, n_bins, has_gap, limits, scales, node, room, spli
             break
         for k in range(n_bins.shape[0]):
             is_open[new, k] = is_open[leaf, k]
-        for child in range(2):
-            at = leaf if child == 0 else new
-            gains[at] = best_split(
-                hists[at], n_bins, has_gap, counts[at], limits, scales, is_open[at], best[at]
-            )
+        for at in (leaf, new):
+            own_room = hists[at], n_bins, has_gap, counts[at], limits, scales
+            gains[at] = best_split(*own_room, is_open[at], best[at])
     for leaf in range(n_splits + 1):
-        g, h = 0, 0
-        for code in range(256):
-            g += hists[leaf, 0, 0, code]
-            h += hists[leaf, 1, 0, code]
-        values[leaf] = -(g / scales[0]) / (h / scales[1] + limits[2])
+        values[leaf] = newton_step(hists[leaf], scales, limits[2])
     return n_splits
 
 

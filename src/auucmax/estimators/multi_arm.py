@@ -134,9 +134,9 @@ class MultiArm(UpliftEstimator):
     with u the share of training rows of lower score (ties half), var(u) = 1/12 without ties, and
     gain_a = AUUC - ATE/2 of cross-fitted scores (mean of 5 folds, arms ranked separately; taken as
     0 if below). That is the best linear prediction of the effect from the rank, since the gain is
-    the covariance of effect and u. The order within an arm stays, but scores beyond those of the
-    training rows count as the extreme ones, and an arm whose score does not gain gets the same
-    effect for everybody.
+    the covariance of effect and u. The order within an arm stays, also of scores beyond those of
+    the training rows, which share the half of a row that is left there. An arm whose score does not
+    gain gets the same effect for everybody.
 
     Parameters
     ----------
@@ -395,6 +395,7 @@ class _Scale(NamedTuple):
     slope: float
     levels: Floats  # different training scores, from lowest to highest
     below: Floats  # u of each: share of the training rows of lower score, ties half
+    spread: float  # standard deviation of the training scores
 
     @classmethod
     def of(cls, part: OneArm, gain: float, score: Floats) -> _Scale:
@@ -405,10 +406,17 @@ class _Scale(NamedTuple):
         below = (np.cumsum(sums) - sums / 2) / sums.sum()
         variance = float(np.average((below - 0.5) ** 2, weights=sums))
         slope = max(gain, 0.0) / variance if len(below) > 1 else 0.0
-        return cls(part.effect(), gain, slope, score[ranking.order][first], below)
+        levels = score[ranking.order][first]
+        spread = float(np.sqrt(np.cov(levels, aweights=sums, ddof=0))) or 1.0
+        return cls(part.effect(), gain, slope, levels, below, spread)
 
     def effect_of(self, score: Floats) -> Floats:
-        return self.effect + self.slope * (np.interp(score, self.levels, self.below) - 0.5)
+        """Effects of scores; those beyond the training scores keep their order too."""
+        lowest, highest = self.levels[[0, -1]]
+        u = np.interp(score, self.levels, self.below)
+        u *= np.exp(np.minimum(score - lowest, 0.0) / self.spread)
+        u = 1.0 - (1.0 - u) * np.exp(np.minimum(highest - score, 0.0) / self.spread)
+        return self.effect + self.slope * (u - 0.5)
 
 
 def _fitted(model: Any, part: OneArm, **more: Any) -> Any:

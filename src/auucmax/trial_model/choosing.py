@@ -180,11 +180,10 @@ def target(
             selection = within_budget(score, budget, cost=price)  # type: ignore[arg-type]
         at = known.share_of(selection)
         found = planned(at)
-    expected, unknown = _scaled(found.at(at), selection, value=worth, cost=price), None
+    expected, unknown = _scaled(found.at(at), selection, value=worth, cost=price), failed
     # Nobody is exact; but people above all scores of the trial have no share of it.
-    if selection.n_treated and not (at > 0 and known.is_reliable(at)):
+    if failed is None and selection.n_treated and not (at > 0 and known.is_reliable(at)):
         unknown = _too_few(model.evidence, at)
-    unknown = unknown if failed is None else failed
     if unknown is not None:
         expected = expected._replace(**dict.fromkeys(_EFFECTS, np.nan))  # type: ignore[arg-type]
     is_own = unknown is None and model.is_own(table)

@@ -262,9 +262,6 @@ def fit_trial_model(
             able = _able(rows)
             _check_able(model, rows, able, "model")
             rivals = tuple(name for name in RIVALS.get(model, ("tm",)) if name in able - {model})
-            rows.sample.check_sizes(columns)
-            # Copies of rows would fail the check, too, for a reason that it cannot name.
-            rows.sample.check_copies(columns)
             check = _checked(rows, despite_check)
         if not hold_out:
             recipe = replace(recipe, n_folds=number_of_folds(rows, recipe.key))
@@ -346,6 +343,9 @@ def _work(recipe: Recipe, rivals: Sequence[str], n_rows: int) -> float:
 
 def _checked(rows: TableRows, despite_check: bool) -> RandomisationReport:
     """The check of the rows, which stops a fit, or warns."""
+    rows.sample.check_sizes(rows.columns)
+    # Copies of rows would fail the check, too, for a reason that it cannot name.
+    rows.sample.check_copies(rows.columns)
     report = rows.check()
     if report.stops and not despite_check:
         hint = "To go on all the same, without a certificate, pass despite_check=True."
