@@ -186,6 +186,14 @@ def test_numbers_without_shrinkage_are_two_least_squares(numbers):
     np.testing.assert_allclose(score, one @ (arms[0] - arms[1]), atol=0.01)
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_numbers_that_are_read_in_batches_are_refused(model):
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    rows = ListedRows(X, X[:, 0], np.arange(200) % 2, edges=(90,))
+    with pytest.raises(ValueError, match="outcomes that are read batch by batch should be 0/1, or"):
+        model(random_state=0).fit(rows)
+
+
 @pytest.mark.parametrize("model", [ShrunkInteractions, UpliftEnsemble])
 def test_a_stream_of_money_gives_the_model_of_the_rows_in_memory(model):
     trial = make_trial(4_000, base_rate=0.1, random_state=0)

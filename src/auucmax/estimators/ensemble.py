@@ -37,9 +37,10 @@ class UpliftEnsemble(FitsRows):
 
     It is what ``auucmax fit`` uses unless another model is named. A linear model is bad where
     effects have steps and interactions, trees where they are linear; the mean of both is bad
-    nowhere. Of rows that are read batch by batch, members that need them in memory learn from a
-    random part. In arrays features may be missing (NaN), if all members take that, as the default
-    ones do.
+    nowhere. Outcomes may be any number, if all members take that, as the default ones do
+    (:mod:`auucmax.estimators.targets`). Of rows that are read batch by batch, members that need
+    them in memory learn from a random part. In arrays features may be missing (NaN), if all members
+    take that, as the default ones do.
 
     Parameters
     ----------

@@ -209,7 +209,16 @@ class Target:
         return batch._replace(y=scaled)
 
     def of(self, rows: Rows) -> Rows:
-        """The rows with what is learnt as their outcome."""
+        """The rows with what is learnt as their outcome.
+
+        A model of rows that are read batch by batch remembers them so, hashed with what is learnt.
+        """
+        if self.learnt == "number" and not isinstance(rows, ArrayRows):
+            raise ValueError(
+                f"outcomes that are read batch by batch should be 0/1, or at least half of them "
+                f"the smallest or the largest one, such as 0; got numbers from {self.low:g} to "
+                f"{self.high:g}. Read them into memory, or cut them at a threshold."
+            )
         return rows if self.learnt == "0/1" else rows.part(self)
 
 

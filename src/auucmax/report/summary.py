@@ -23,7 +23,7 @@ from auucmax.targeting.planning import EVERY_PERCENT, Expectation
 from auucmax.trial_model import ColumnNames, Evidence, Judged, TrialModel, evidence_of
 from auucmax.trial_model.evidence import describe_drivers
 
-VERSION = 3
+VERSION = 4
 _RATIO = ("ratio", "ratio_lower", "ratio_upper")
 # What the page has of an expectation.
 _CURVE = ("share", "uplift", "lower", "upper", "reliable", "declined")
