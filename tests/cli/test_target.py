@@ -42,3 +42,36 @@ def test_an_empty_list_says_why(files, tmp_path):
     assert shown.exit_code == 0
     assert "Nobody is chosen: a budget of 0.1 does not pay for one person at 0.5." in shown.stdout
     assert len(pd.read_csv(tmp_path / "list.csv")) == 0
+
+
+def test_people_who_opted_out_are_not_in_the_list(files, tmp_path):
+    command = f"target {files.model} {files.new} -s .3 -o {tmp_path}/list.csv"
+    run(command)
+    first = pd.read_csv(tmp_path / "list.csv")["person"][:7]
+    first.to_frame().assign(why="asked").to_csv(tmp_path / "out.csv", index=False)
+    told = run(f"{command} --exclude {tmp_path}/out.csv --all")
+    assert "7 people are left out, as was asked for." in told.stdout
+    left = pd.read_csv(tmp_path / "list.csv")
+    assert not set(first) & set(left["person"])
+    assert len(left) == len(pd.read_csv(files.new)) - 7
+    assert (left["arm"] == "mail").sum() == round(0.3 * len(left))
+    pd.Series([*first[:2], "nobody"], name="person").to_csv(tmp_path / "out.csv", index=False)
+    told = run(f"{command} --exclude {tmp_path}/out.csv --json")
+    assert json.loads(told.stdout)["excluded"] == {"n_people": 2, "n_unknown": 1}
+
+
+def test_ids_to_leave_out_that_cannot_be_used(files, tmp_path):
+    """A file without a header, a model without ids, ids of everybody: nothing is written."""
+    command = f"target {{model}} {files.new} -s .3 -o {tmp_path}/list.csv --exclude"
+    (tmp_path / "plain.txt").write_text("p5\np6\n")
+    pd.read_csv(files.new)[["person"]].to_csv(tmp_path / "all.csv", index=False)
+    for model, out, message in (
+        (files.model, "plain.txt", "should have the column 'person', the ids of MODEL"),
+        (files.model_without_id, "all.csv", "--exclude needs ids, and the MODEL knows none"),
+        (files.model, "all.csv", "somebody should be left to choose from"),
+        (files.model, "absent.csv", "got nothing at"),
+    ):
+        told = run(f"{command.format(model=model)} {tmp_path}/{out}")
+        assert told.exit_code == 2
+        assert message in told.stderr
+        assert not (tmp_path / "list.csv").exists()

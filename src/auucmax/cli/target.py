@@ -41,6 +41,10 @@ def target(
     ] = None,
     cost: options.Cost = None,
     value: options.Value = None,
+    exclude: Annotated[
+        str | None,
+        typer.Option(help="Table of people who may not be treated, by the column of ids."),
+    ] = None,
     groups: options.Groups = None,
     new_levels: options.NewLevels = "error",
     everyone: Annotated[bool, typer.Option("--all", help="List everyone, not the chosen.")] = False,
@@ -56,17 +60,20 @@ def target(
     gain is that of the trial's rows that the model has not seen; intervals hold at whatever share
     is chosen after looking. Uplifts of the trial's own people, if NEW is its file, add up to it.
     """
-    from auucmax.cli.trials import Source, check_decided, read_model, read_rows
+    from auucmax.cli.trials import Source, check_decided, read_ids, read_model, read_rows
     from auucmax.trial_model import target as choose
     from auucmax.trial_model.choosing import check_policy
 
-    check_table_target(output, model, new)
+    check_table_target(output, model, new, *([] if exclude is None else [exclude]))
     check_policy(share, budget, cost, value)
     fitted = read_model(model, new_levels)
     check_decided(fitted.columns, groups=groups)
     table = read_rows(Source(new, query, memory, decimal, encoding))
+    unwanted = None if exclude is None else read_ids(exclude, fitted.columns.id)
     with working("choosing", table):
-        found = choose(fitted, table, share=share, budget=budget, cost=cost, value=value)
+        found = choose(
+            fitted, table, share=share, budget=budget, cost=cost, value=value, exclude=unwanted
+        )
     write_frame(found.people if everyone else found.chosen(), output)
     if as_json:
         print_json(found.to_dict() | {"file": str(output)})
@@ -74,7 +81,8 @@ def target(
     print_banner(found.failed_check)
     rows = {"treated": _treated(found.selection, cost)}
     unknown = None if found.failed_check else found.unknown
-    notes = [note for note in (found.nobody, unknown) if note]
+    left_out = None if found.excluded is None else str(found.excluded)
+    notes = [note for note in (left_out, found.nobody, unknown) if note]
     if found.proviso and not found.unknown:
         notes.append(found.proviso)
     if not found.unknown:

@@ -46,6 +46,25 @@ def read_rows(source: Source) -> pd.DataFrame | PiecedTable:
     return table
 
 
+def read_ids(data: str, id: str | None) -> list[Any]:
+    """The ids of a table of people; ``id`` is the column that the model knows."""
+    from auucmax._validation import listed
+    from auucmax.data.reading import read_table
+    from auucmax.encoding.encoder import text_names
+
+    if id is None:
+        raise ValueError(
+            "--exclude needs ids, and the MODEL knows none. Fit it with --id, the column of ids."
+        )
+    table = text_names(read_table(data))
+    if id not in table.columns:
+        raise ValueError(
+            f"{Path(data).name} should have the column {id!r}, the ids of MODEL; got "
+            f"{listed(table.columns)}. Write its name into the first line."
+        )
+    return table[id].tolist()
+
+
 def enough_rows(
     table: pd.DataFrame | PiecedTable, columns: list[str] | None = None
 ) -> pd.DataFrame:

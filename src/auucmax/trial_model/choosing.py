@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from auucmax._validation import Floats, check_shares
+from auucmax._validation import Bools, Floats, check_shares
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.encoding.encoder import text_names
 from auucmax.targeting import Plan, PlanRow, Selection, top_share, within_budget
@@ -17,9 +18,23 @@ from auucmax.targeting.planning import EVERY_PERCENT
 from auucmax.targeting.policy import check_money
 from auucmax.trial_model.evidence import Evidence, provided
 from auucmax.trial_model.model import TrialModel
+from auucmax.trial_model.rows import id_texts
 
 _PROFITS = ("profit", "profit_lower", "profit_upper")
 _EFFECTS = ("effect", "gain", "gain_lower", "gain_upper", *_PROFITS)
+
+
+class Excluded(NamedTuple):
+    """How many people were left out by their ids, and how many of these ids nobody has."""
+
+    n_people: int
+    n_unknown: int
+
+    def __str__(self) -> str:
+        told = f"{self.n_people:,} people are left out, as was asked for."
+        if self.n_unknown:
+            told += f" {self.n_unknown:,} of the ids to leave out are not among the people."
+        return told
 
 
 @dataclass(frozen=True)
@@ -41,6 +56,8 @@ class Targeting:
     is_own : the people are those of the trial itself, all of them and nobody else, with outcomes or
         without, and the gain is known: uplifts are scaled to add up to it.
     nobody : why nobody is treated, in a sentence; None if somebody is.
+    excluded : how many people of the table were left out because their ids were to be, and how
+        many of these ids nobody has; None if no ids were given.
     proviso : on which condition the expected gain holds, if the check of the trial leaves a
         question open; otherwise None.
     """
@@ -55,6 +72,7 @@ class Targeting:
     value: float | None = None
     is_own: bool = False
     nobody: str | None = None
+    excluded: Excluded | None = None
     proviso: str | None = None
 
     def chosen(self) -> pd.DataFrame:
@@ -105,6 +123,7 @@ class Targeting:
             "of_uplift": self.of_uplift,
             "is_own": self.is_own,
             "nobody": self.nobody,
+            "excluded": None if self.excluded is None else self.excluded._asdict(),
             "proviso": self.proviso,
             "plan": plan | {"cost": self.cost, "value": self.value},
         }
@@ -133,6 +152,7 @@ def target(
     budget: float | None = None,
     cost: float | None = None,
     value: float | None = None,
+    exclude: Iterable[Any] | None = None,
 ) -> Targeting:
     """Rank the people of a table and choose whom to treat.
 
@@ -145,6 +165,9 @@ def target(
     budget : treat as many as the money pays for, at ``cost`` each; or neither, with ``cost`` and
         ``value``: the share with the highest expected profit.
     cost, value : of treating one person, and of one unit of the outcome.
+    exclude : ids of people who may not be treated, such as those who opted out; the table needs
+        the column of ids that the model was fitted with. They are not in the list, and shares are
+        of all others. Ids that nobody has are counted.
 
     Examples
     --------
@@ -161,6 +184,7 @@ def target(
     failed = _failed_check(model, share, budget)
     # All numbers come from the evidence: no row of the trial is needed.
     names, score = _scored(model, table)
+    names, score, excluded = _without(exclude, names, score, model)
     known = model.evidence.expected.on(EVERY_PERCENT)
     worth, price = 1.0 if value is None else value, 0.0 if cost is None else cost
 
@@ -186,7 +210,7 @@ def target(
         unknown = _too_few(model.evidence, at)
     if unknown is not None:
         expected = expected._replace(**dict.fromkeys(_EFFECTS, np.nan))  # type: ignore[arg-type]
-    is_own = unknown is None and model.is_own(table)
+    is_own = unknown is None and excluded is None and model.is_own(table)
     gains = (expected.gain, found.at(1).gain) if is_own else None
     return Targeting(
         people=_people(model, names, score, selection, gains),
@@ -199,6 +223,7 @@ def target(
         value=value,
         is_own=is_own,
         nobody=None if selection.n_treated else _nobody(len(score), share, budget, cost),
+        excluded=excluded,
         proviso=_proviso(model.evidence),
     )
 
@@ -279,6 +304,31 @@ def _scored(model: TrialModel, table: pd.DataFrame | PiecedTable) -> tuple[pd.Se
             f"after {table.n_rows:,}. Leave the file alone meanwhile."
         )
     return pd.concat(names), np.concatenate(scores)
+
+
+def _without(
+    exclude: Iterable[Any] | None, names: pd.Series, score: Floats, model: TrialModel
+) -> tuple[pd.Series, Floats, Excluded | None]:
+    """The people who are not to be left out, and a count of the others."""
+    if exclude is None:
+        return names, score, None
+    if names.name != model.columns.id:
+        known = model.columns.id
+        raise ValueError(
+            "people to leave out should be named by ids, "
+            + (f"got a table without the column {known!r}. Add it." if known else
+               "and the model knows none. Fit it with the column of ids, id=.")
+        )  # fmt: skip
+    unwanted = np.unique(id_texts(pd.Series(list(exclude)), "the ids to leave out"))
+    texts = id_texts(names, f"the id {names.name!r}")
+    out: Bools = np.isin(texts, unwanted)
+    if out.all():
+        raise ValueError(
+            f"somebody should be left to choose from, got ids to leave out that all {len(out):,} "
+            f"people have. Check the ids."
+        )
+    counted = Excluded(int(out.sum()), len(unwanted) - len(np.unique(texts[out])))
+    return names[~out], score[~out], counted
 
 
 def _nobody(n: int, share: float | None, budget: float | None, cost: float | None) -> str:
