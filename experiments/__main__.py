@@ -38,6 +38,7 @@ NAMES = (
     "coverage",
     "progressive",
     "intervals",
+    "money",
 )
 #: Experiment -> the module that draws its lines, and the file.
 PICTURES = {

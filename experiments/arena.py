@@ -127,12 +127,12 @@ def make_halves(trial: Trial, split: int) -> list[Half]:
     """Both ways to learn from one half and rank the other, stratified by treatment and outcome."""
     folds = TrialKFold(2, by="treatment-outcome", random_state=split)
     return [
-        _half(trial.take(train), trial.take(test))
+        half_of(trial.take(train), trial.take(test))
         for train, test in folds.split(trial.X, trial.y, treatment=trial.treatment)
     ]
 
 
-def _half(train: Trial, test: Trial) -> Half:
+def half_of(train: Trial, test: Trial) -> Half:
     with warnings.catch_warnings():
         # Columns with one value in this half are dropped, texts that it lacks are none: both said.
         warnings.simplefilter("ignore", UserWarning)

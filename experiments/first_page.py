@@ -11,6 +11,7 @@ from experiments import (
     hillstrom_linear,
     intervals,
     jobs_page,
+    money,
     page,
     progressive,
     table_1_page,
@@ -39,6 +40,7 @@ SECTIONS = (
         (("table-1", table_1_page.summary), ("hillstrom-linear", hillstrom_linear.summary)),
     ),
     ("Which model ranks best on real trials", (("arena", arena_page.summary),)),
+    ("Which outcome to learn from to rank by money", (("money", money.summary),)),
     (
         "Intervals and certificates",
         (

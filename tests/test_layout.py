@@ -15,6 +15,7 @@ OTHERS = {
     "cli/test_bad_input.py": "every command, on what it should refuse",
     "cli/test_killed.py": "every command that writes, killed while it does",
     "cli/test_large.py": "commands on a table that does not fit into memory",
+    "cli/test_money.py": "every command, on money",
     "cli/test_newcomer.py": "all commands in the order of the first page",
     "cli/test_reading.py": "options that say how a file is written, by every command",
     "cli/test_rows.py": "groups, rivals and model files alone, by every command",

@@ -253,6 +253,20 @@ def check_positive(value: Any, name: str, advice: str, *, or_zero: bool = False)
     return number
 
 
+def check_range(value: Any, name: str) -> tuple[float, float]:
+    """Two finite numbers, the first below the second."""
+    try:
+        low, high = (float(v) for v in value)
+    except (TypeError, ValueError):
+        low, high = 1.0, 0.0
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise ValueError(
+            f"{name} should be two finite numbers, lowest and highest, got {value!r}. "
+            f"For a 0/1 outcome it is (0, 1)."
+        )
+    return low, high
+
+
 def check_one_dimensional(
     values: ArrayLike, name: str, n_rows: int | None = None, *, than: str = "y"
 ) -> NDArray[Any]:

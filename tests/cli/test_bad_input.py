@@ -101,11 +101,11 @@ CASES = {
     ),
     "no model can be fitted": (
         "compare {trial} -t arm -y spent --treated mail --control none --models cvt --splits 2 "
-        "--ignore person --after visit", "got none: the outcome should be 0 or 1 for this model",
+        "--ignore person --after visit", "got cvt, which learn from 0/1 only. Leave them out",
     ),
     "amounts for a model of 0 and 1": (
         "fit {trial} -t arm -y spent --treated mail --control none -m cvt --ignore person "
-        "--after visit -o {out}.model", "the outcome should be 0 or 1 for this model",
+        "--after visit -o {out}.model", "--model should be one of 'auto', 'boosted',",
     ),
     "no such model": ("evaluate {bad}/no.model {trial}", "No such file"),
     "no such folder": ("target {model} {new} -s .3 -o {tmp}/no/list.csv", "should exist"),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from auucmax.estimators.boosting import Bins, Boosting, Growth, grow_slow, tree_scores
+from auucmax.estimators.targets import BINOMIAL, GAUSSIAN
 
 
 def rows_of(seed, n, n_columns=3, n_values=12, gaps=0.0):
@@ -17,12 +18,12 @@ def rows_of(seed, n, n_columns=3, n_values=12, gaps=0.0):
     return rng, X
 
 
-def boosting_of(X, y, offset, slope, *, weight=None, parts=None, **growth):
+def boosting_of(X, y, offset, slope, *, weight=None, parts=None, loss=BINOMIAL, **growth):
     n = len(y)
     how = {"n_leaves": 4, "rate": 0.3, "least_rows": 5, "penalty": 1.0} | growth
     weight = np.ones(n) if weight is None else weight
     parts = np.array([[0, n]] if parts is None else parts)
-    return Boosting(Bins.of(X), offset, slope, y, weight, parts, Growth(**how))
+    return Boosting(Bins.of(X), offset, slope, y, weight, parts, Growth(**how), loss)
 
 
 @given(
@@ -33,14 +34,16 @@ def boosting_of(X, y, offset, slope, *, weight=None, parts=None, **growth):
     gaps=st.sampled_from([0.0, 0.3]),
     weighted=st.booleans(),
     cut=st.floats(0, 0.6),
+    loss=st.sampled_from([BINOMIAL, GAUSSIAN]),
 )
-@settings(deadline=None, max_examples=60)
-def test_trees_agree_with_their_twin(seed, n, n_columns, n_values, gaps, weighted, cut):
+@settings(deadline=None, max_examples=80)
+def test_trees_agree_with_their_twin(seed, n, n_columns, n_values, gaps, weighted, cut, loss):
     rng, X = rows_of(seed, n, n_columns, n_values, gaps)
-    y = rng.integers(2, size=n) * 1.0
+    y = rng.integers(2, size=n) * 1.0 if loss is BINOMIAL else rng.standard_t(2, size=n)
     weight = rng.integers(1, 4, size=n) * rng.random() if weighted else None
     parts = [[0, n // 3], [n // 3 + int(cut * n), n]]
-    run = boosting_of(X, y, rng.normal(size=n), rng.normal(size=n), weight=weight, parts=parts)
+    offset, slope = rng.normal(size=n), rng.normal(size=n)
+    run = boosting_of(X, y, offset, slope, weight=weight, parts=parts, loss=loss)
     for number in range(1, 4):
         expected = grow_slow(run)
         run.grow(number)

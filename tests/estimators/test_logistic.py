@@ -1,18 +1,20 @@
-"""Log-losses of many models at once, folds that are dealt in two counts, logistic regressions."""
+"""Losses of many models at once, folds that are dealt in two counts, logistic regressions."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.batches_in_memory import ListedRows
 
 from auucmax.estimators.logistic import (
     Design,
-    LogLosses,
+    Losses,
     dealt_folds,
     fit_logistic,
-    log_losses_slow,
+    losses_slow,
 )
 from auucmax.estimators.meta import default_model, fit_standardised
+from auucmax.estimators.targets import BINOMIAL, GAUSSIAN
 from auucmax.rows import ArrayRows, Batch, ask
 
 
@@ -22,9 +24,10 @@ from auucmax.rows import ArrayRows, Batch, ask
     k=st.integers(1, 3),
     inside=st.booleans(),
     weighted=st.booleans(),
+    loss=st.sampled_from([BINOMIAL, GAUSSIAN]),
 )
-@settings(deadline=None, max_examples=30)
-def test_losses_and_gradients_agree_with_their_twin(seed, n, k, inside, weighted):
+@settings(deadline=None, max_examples=40)
+def test_losses_and_gradients_agree_with_their_twin(seed, n, k, inside, weighted, loss):
     rng = np.random.default_rng(seed)
     X = rng.integers(-2, 3, size=(n, 2)).astype(float)
     hinge = np.array([1], dtype=np.int64), np.array([0.5])
@@ -34,18 +37,21 @@ def test_losses_and_gradients_agree_with_their_twin(seed, n, k, inside, weighted
     batch = Batch(X, rng.integers(2, size=n) * 1.0, rng.random(n) < 0.5, keys, weight)
     folds = np.asarray(rng.integers(-1, 3, size=k))
     points = rng.normal(size=(k, 8))[rng.integers(k, size=k)]  # some of them may be equal
-    losses = LogLosses(design, 0.3, lambda b: (b.keys % 3).astype(np.int64), points, folds, inside)
-    np.testing.assert_allclose(losses(batch), log_losses_slow(losses, batch), atol=1e-9)
+    fold_of = lambda b: (b.keys % 3).astype(np.int64)  # noqa: E731
+    losses = Losses(design, 0.3, fold_of, points, folds, inside, loss)
+    np.testing.assert_allclose(losses(batch), losses_slow(losses, batch), atol=1e-9)
 
 
-def test_curvature_is_that_of_the_gradient():
+@pytest.mark.parametrize("loss", [BINOMIAL, GAUSSIAN])
+def test_curvature_is_that_of_the_gradient(loss):
     rng = np.random.default_rng(0)
     X, keys = rng.normal(size=(50, 2)), np.arange(50, dtype=np.uint64)
     batch = Batch(X, rng.integers(2, size=50) * 1.0, rng.random(50) < 0.5, keys)
     design = Design(np.zeros(0, np.int64), np.zeros(0), np.zeros(2), np.ones(2), np.zeros(2))
 
     def at(point):
-        return LogLosses(design, 0.4, lambda b: b.treated * 1, point[None], np.array([-1]))
+        one = np.array([-1])
+        return Losses(design, 0.4, lambda b: b.treated * 1, point[None], one, loss=loss)
 
     point = rng.normal(size=6)
     a, b, c = at(point).curvature(batch)

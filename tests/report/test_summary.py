@@ -120,11 +120,21 @@ def test_headline_states_no_ratio_if_the_effect_is_just_above_zero():
     raise AssertionError("no trial has such an effect")
 
 
-def test_real_outcomes_have_no_risk_and_are_per_person():
+def test_money_has_no_risk_and_is_told_per_100_people():
     trial = load_hillstrom(outcome="spend")
     found = summarise(trial.y, trial.X["womens"], treatment=trial.treatment)
     assert found["plan"]["risk"] is None
-    assert found["unit"]["per"] == "per person"
+    assert (found["unit"]["scale"], found["unit"]["per"]) == (100, "per 100 people")
+    assert found["rows"]["outcome"] == "money with zeros"
+    assert found["rows"]["events_treated"] == int((trial.y[trial.treated] > 0).sum())
+    effect = 100 * (trial.y[trial.treated].mean() - trial.y[~trial.treated].mean())
+    assert f"the outcome per 100 people by {effect:+.0f} on average" in found["trial"]["effect"]
+
+
+def test_any_number_is_told_per_person():
+    trial = make_trial(600, random_state=0)
+    found = summarise(trial.y - 0.5, trial.X.iloc[:, 0], treatment=trial.treatment)
+    assert (found["unit"]["scale"], found["unit"]["per"]) == (1, "per person")
     assert found["rows"]["events_treated"] is None
 
 

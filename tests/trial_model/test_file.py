@@ -417,7 +417,7 @@ def test_a_newer_version(path, compression):
 
 
 @pytest.mark.parametrize(
-    ("version", "header"), [(1, "model.json"), (2, "header.json"), (5, "header.json")]
+    ("version", "header"), [(1, "model.json"), (2, "header.json"), (6, "header.json")]
 )
 def test_files_of_older_versions_say_to_fit_again(path, version, header):
     """Their members had other names, and the estimator was a file of another library."""

@@ -228,11 +228,129 @@ def test_outcomes_that_are_not_binary(table):
     assert model.evidence["rows"]["binary"] is False
     assert model.evidence["certificate"] is None
     assert any("outcomes are not 0/1" in note for note in model.evidence["notes"])
-    with pytest.raises(ValueError, match="y should be 0 or 1 for this model"):
+    with pytest.raises(ValueError, match=r"'tm' for the outcome 'visit' .any number., got 'cvt'"):
         fit(frame, model="cvt", after=["bought"])
+    with pytest.raises(ValueError, match=r"a rival should be one of 'auto', .* got 'cvt', which"):
+        with_rivals(model, frame, ["cvt"])
     linear = fit(frame, model="auucmax", after=["bought"])
     assert linear.evidence["rows"]["binary"] is False
     assert np.isfinite(linear.predict(frame)).all()
+
+
+@pytest.fixture(scope="module")
+def money(table):
+    """The table with what people spend, most of them nothing, in place of visits."""
+    amount = np.random.default_rng(5).gamma(2, 30, len(table)).round(2)
+    return table.drop(columns="spent").assign(visit=table["visit"] * amount)
+
+
+def test_money_is_fitted_as_it_comes(money, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = fit_trial_model(money, **NAMES, id="person")
+    facts = model.evidence
+    assert facts["rows"]["outcome"] == "money with zeros"
+    assert model.summary["learnt"].startswith("visit is money with zeros, mostly 0: learnt is")
+    able = [rival["name"] for rival in facts["rivals"]]
+    assert able[:2] == ["response", "tm"]
+    assert facts["auuc"]["gain_lower"] > 0
+    assert facts["certificate"] is None
+    assert any("Pass outcome_range=(0, 200), say" in note for note in facts["notes"])
+    # Calibrated uplift is money: those of the young gain, others do not.
+    uplift, young = model.uplift(money), (money["age"] < 45).to_numpy()
+    assert uplift[young].mean() > 3 * abs(uplift[~young].mean())
+    treated, control = (money.loc[money["arm"] == arm, "visit"].mean() for arm in ("mail", "none"))
+    assert uplift.mean() == pytest.approx(treated - control, rel=0.1)
+    save_model(model, tmp_path / "money.model")
+    again = load_model(tmp_path / "money.model")
+    np.testing.assert_array_equal(again.predict(money), model.predict(money))
+    assert again.evidence.to_dict() == model.evidence.to_dict()
+
+
+@pytest.mark.parametrize("hold_out", [0.0, 0.4])
+def test_a_range_of_money_makes_a_certificate(money, tmp_path, hold_out):
+    options = {"model": "shrunk", "hold_out": hold_out}
+    model = fit(money, **options, outcome_range=(0, 100))
+    certificate = model.evidence["certificate"]
+    own = money.loc[money["arm"] != "phone", "visit"]
+    share = (own - 100).clip(lower=0).sum() / own.sum()
+    told = f"{share:.1%} of all money" if not hold_out else "of all money"
+    assert f"{told} lies above 100 and is not counted." in certificate["text"]
+    assert "outcomes lie in [0, 100]" in certificate["text"]
+    assert "Its numbers are visit per person." in certificate["text"]
+    save_model(model, tmp_path / "money.model")
+    again = load_model(tmp_path / "money.model")
+    assert again.columns.outcome_range == (0, 100)
+    # Of new rows, too, and nothing is said to lie beyond if nothing does.
+    new = trial_table(3_000, random_state=9).drop(columns="spent")
+    new = new.assign(person="new" + new["person"], visit=new["visit"] * 99.5)
+    found = again.judge(new)["certificate"]
+    assert found["gain_lower_bound"] > -100
+    assert "not counted" not in found["text"]
+
+
+@pytest.mark.gate
+def test_costs_are_learnt_as_money(money):
+    """If lower is better, most cost nothing still, and what is avoided is told."""
+    model = fit(money, model="shrunk", lower_is_better=True, outcome_range=(0, 100))
+    assert model.evidence["rows"]["outcome"] == "money with zeros"
+    assert model.estimator.learnt_ == "whether"
+    assert model.evidence["effect"]["estimate"] < 0
+    text = model.evidence["certificate"]["text"]
+    assert "outcomes lie in [-100, 0]" in text
+    assert model.evidence["rows"]["mean_treated"] > 0
+    assert "of all money lies above 100" in text
+    higher = fit(money, model="shrunk")
+    np.testing.assert_allclose(model.predict(money), -higher.predict(money), rtol=1e-6, atol=1e-8)
+    # Intervals stand or fall with those of the outcome itself: they count those who spend.
+    assert model.evidence["effect"]["lower"] == pytest.approx(-higher.evidence["effect"]["upper"])
+    assert load(money, "lower_is_better").y.max() == 0
+    assert load(money.assign(visit=money["visit"] > 0), "lower_is_better").y.max() == 1
+
+
+def load(frame, *switches):
+    columns = name_columns(frame, **NAMES, id="person", **dict.fromkeys(switches, True))
+    return TableRows(frame, columns, "0" * 16)
+
+
+@pytest.mark.gate
+def test_counts_and_numbers_are_fitted(money):
+    rng = np.random.default_rng(0)
+    often = money.assign(visit=rng.poisson(3 + 2 * (money["visit"] > 0)))
+    model = fit(often, model="shrunk")
+    assert model.summary["learnt"] == (
+        "visit is count, learnt as a number (the lowest and highest 1% clipped)"
+    )
+    rarely = money.assign(visit=rng.poisson(0.3 + 0.3 * (money["visit"] > 0)))
+    assert fit(rarely, model="shrunk").summary["learnt"].startswith("visit is count, mostly 0: ")
+    profit = money.assign(visit=money["visit"] - 5.0)
+    profit["visit"] += rng.normal(size=len(profit))
+    model = fit(profit, model="shrunk")
+    assert model.evidence["rows"]["outcome"] == "any number"
+    assert model.estimator.learnt_ == "number"
+    assert model.evidence["auuc"]["gain_lower"] > 0
+
+
+def test_too_few_buyers_are_refused(money):
+    few = money.assign(visit=np.where(np.arange(len(money)) % 200 == 0, money["visit"] + 1, 0))
+    with pytest.raises(ValueError, match="20 rows with the outcome and 20 without it"):
+        fit(few)
+
+
+@pytest.mark.gate
+def test_money_of_a_table_in_pieces(money, tmp_path):
+    money.to_parquet(tmp_path / "money.parquet")
+    pieces = open_table(tmp_path / "money.parquet", memory=1)
+    model = fit(pieces, model="shrunk")
+    whole = fit(money, model="shrunk")
+    assert model.evidence["rivals"] == []
+    assert np.corrcoef(model.predict(money), whole.predict(money))[0, 1] > 0.99
+    with pytest.raises(ValueError, match="model should be one of 'auto', 'boosted', 'shrunk' for"):
+        fit(pieces, model="tm")
+    money.assign(visit=np.arange(len(money)) * 1.0).to_parquet(tmp_path / "numbers.parquet")
+    pieces = open_table(tmp_path / "numbers.parquet", memory=1)
+    with pytest.raises(ValueError, match="should be 0/1, or mostly one value such as 0; got nei"):
+        fit(pieces, model="shrunk")
 
 
 def test_arms_of_numbers_are_the_same_as_arms_of_texts(table, model):
@@ -474,7 +592,8 @@ def test_lower_is_better_turns_the_outcome_round(table, outcome):
     options = {"outcome": outcome, "model": "mom"}
     options |= {"after": ["visit"]} if outcome == "spent" else {}
     one = fit(table, **options)
-    cost = table.assign(**{outcome: 1 - table[outcome]})
+    turn = 1 if outcome == "visit" else 0  # 0/1 stays 0/1, and money of 0 stays 0
+    cost = table.assign(**{outcome: turn - table[outcome]})
     other = fit(cost, **options, lower_is_better=True)
     new = trial_table(300, random_state=5)
     np.testing.assert_allclose(other.predict(new), one.predict(new), atol=1e-9)

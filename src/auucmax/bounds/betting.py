@@ -48,6 +48,7 @@ from auucmax._validation import (
     check_column,
     check_groups,
     check_level,
+    check_range,
     check_rows,
     check_whole,
 )
@@ -410,19 +411,6 @@ def known_range(outcome_range: Any, lowest: float, highest: float) -> tuple[floa
             f"y should lie in the range that is known beforehand, {low:g} to {high:g}; got "
             f"{lowest:g} to {highest:g}. Pass outcome_range=(lowest, highest) as they are "
             f"possible, not as they came out, or use method='asymptotic'."
-        )
-    return low, high
-
-
-def check_range(value: Any, name: str) -> tuple[float, float]:
-    try:
-        low, high = (float(v) for v in value)
-    except (TypeError, ValueError):
-        low, high = 1.0, 0.0
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise ValueError(
-            f"{name} should be two finite numbers, lowest and highest, got {value!r}. "
-            f"For a 0/1 outcome it is (0, 1)."
         )
     return low, high
 

@@ -64,10 +64,11 @@ def check(
         print_json(
             {"randomisation": report.to_dict(), "trial": trial.summary().to_dict(),
              "detectable_effect": smallest, "power": POWER, "codes": codes,
-             "quantities": quantities}
+             "outcome": columns.kind(rows.y), "quantities": quantities}
         )  # fmt: skip
     else:
         tell(*str(report).split("\n"), "", *str(trial).split("\n"))
+        tell(f"  {columns.outcome} is {columns.kind(rows.y)}")
         if math.isfinite(smallest):
             tell(f"  an average effect of {smallest:.4g} would be found {POWER:.0%} of the time")
         if codes:

@@ -10,7 +10,7 @@ import typer
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import names_in
-from auucmax.cli.output import between, print_json, print_rows, tell
+from auucmax.cli.output import between, print_json, print_rows, tell, unit_for
 
 if TYPE_CHECKING:
     from auucmax.cli.trials import Source
@@ -24,8 +24,13 @@ def compare(
     treatment: options.ModelKnowsTreatment = None,
     outcome: options.ModelKnowsOutcome = None,
     models: Annotated[
-        str, typer.Option("--models", help="Names as for fit --model, with commas.")
-    ] = "auucmax,tm,cvt",
+        str | None,
+        typer.Option(
+            "--models",
+            help="Names as for fit --model, with commas; auucmax,tm,cvt by default, and "
+            "auto,tm,response for outcomes that are not 0/1.",
+        ),
+    ] = None,
     against: Annotated[
         Path | None,
         typer.Option("--against", help="A model file, DATA being the file of its fit: the others "
@@ -68,6 +73,8 @@ def compare(
     from auucmax.trial_model import MODELS
 
     names = list(dict.fromkeys(names_in(models) or ()))
+    if models is not None and not names:
+        raise ValueError("--models should name at least one model, got none. Try tm,cvt.")
     for name in names:
         check_choice(name, "--models", MODELS)
     columns = {"treatment": treatment, "outcome": outcome, "treated": treated, "control": control,
@@ -95,6 +102,7 @@ def compare(
     rows, named = read_arms(source, refuse=True, **columns, after=after)
     if (report := check_trial_rows(rows, named)).stops:
         raise FailedCheckError(" ".join([report.verdict, *report.advice, _NOT_COMPARED]), report)
+    names = _able(names, named.kind(rows.y), named.outcome)
     result = compare_models(
         {name: _pipeline(name, seed, named) for name in names}, rows.trial(named),
         splits=10 if splits is None else splits, n_jobs=1 if jobs is None else jobs,
@@ -134,6 +142,22 @@ def _price(n_models: int) -> str:
     )
 
 
+def _able(names: list[str], kind: str, outcome: str) -> list[str]:
+    """The models to compare: those that were named, if they can learn from the outcome."""
+    from auucmax.data.outcomes import BINARY
+    from auucmax.trial_model.fitting import able_models
+
+    if not names:
+        return ["auucmax", "tm", "cvt"] if kind == BINARY else ["auto", "tm", "response"]
+    able = able_models(kind)
+    if wrong := [name for name in names if name not in able]:
+        raise ValueError(
+            f"--models should be among {', '.join(sorted(able))} for the outcome {outcome!r} "
+            f"({kind}), got {', '.join(wrong)}, which learn from 0/1 only. Leave them out."
+        )
+    return names
+
+
 def _check_unused(when: str, **options: Any) -> None:
     for name, given in options.items():
         if given is not None:
@@ -170,6 +194,7 @@ def _against(
     check_decided(model.columns, **columns)
     if model.warning is not None:
         raise FailedCheckError(f"{model.warning} {_NOT_COMPARED}")
+    names = _able(names, model.evidence["rows"]["outcome"], model.columns.outcome)
     found = with_rivals(model, read_rows(source), names)
     price = [_price(1 + len(found["rivals"]))] if found["rivals"] else []
     if as_json:
@@ -179,10 +204,11 @@ def _against(
         }
         print_json({"models": models, "rows": found["rows"], "notes": [*found["notes"], *price]})
         return
-    told = {str(path): between(found["auuc"], "estimate", "lower", "upper", 5)}
+    unit = unit_for(found["rows"])
+    told = {str(path): between(found["auuc"], "estimate", "lower", "upper", **unit)}
     for rival in found["rivals"]:
-        difference = between(rival["difference"], "estimate", "lower", "upper", 5, sign=True)
-        own = between(rival["auuc"], "estimate", "lower", "upper", 5)
+        difference = between(rival["difference"], "estimate", "lower", "upper", **unit, sign=True)
+        own = between(rival["auuc"], "estimate", "lower", "upper", **unit)
         p_value = rival["difference"]["p_value"]
         chance = "" if p_value is None else f", p {p_value:.2g}"
         told[rival["name"]] = f"{own}; {difference}{chance}: {rival['verdict']}"

@@ -9,7 +9,7 @@ import typer
 
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.output import between, print_banner, print_json, print_rows
+from auucmax.cli.output import between, print_banner, print_json, print_rows, unit_for
 
 MODEL_OR_DATA = "the model file; the model file and new data; or data with --score-column"
 
@@ -31,6 +31,7 @@ def evaluate(
     lower_is_better: options.LowerIsBetter = False,
     drop_missing_outcomes: options.DropMissing = False,
     groups: options.Groups = None,
+    outcome_range: options.OutcomeRange = None,
     new_levels: options.NewLevels = "error",
     query: options.Query = None,
     memory: options.Memory = None,
@@ -48,7 +49,7 @@ def evaluate(
     """
     named: dict[str, Any] = {
         "treatment": treatment, "outcome": outcome, "treated": treated, "control": control,
-        "groups": groups,
+        "groups": groups, "outcome_range": outcome_range,
         "lower_is_better": lower_is_better or None,
         "drop_missing_outcomes": drop_missing_outcomes or None,
     }  # fmt: skip
@@ -73,14 +74,16 @@ def evaluate(
 
 
 def _told(found: dict[str, Any]) -> dict[str, str]:
-    auuc = found["auuc"]
+    auuc, unit = found["auuc"], unit_for(found["rows"])
     told = {"certificate": (found["certificate"] or {"text": _no_certificate(found)})["text"]}
     if found["failed_check"] is not None:
         return told
     return {
-        "AUUC": between(auuc, "estimate", "lower", "upper", 5),
-        "gain over a random order": between(auuc, "gain", "gain_lower", "gain_upper", 5, sign=True),
-        "Qini": f"{found['qini']:.5f}",
+        "AUUC": between(auuc, "estimate", "lower", "upper", **unit),
+        "gain over a random order": between(
+            auuc, "gain", "gain_lower", "gain_upper", **unit, sign=True
+        ),
+        "Qini": f"{found['qini'] * unit.get('scale', 1):.{unit['digits']}f}",
     } | told
 
 
@@ -97,6 +100,8 @@ def _no_certificate(found: dict[str, Any]) -> str:
         return "none, for the check of the trial fails"
     if found["doubt"] is not None:
         return "none, for the model may have learnt from these rows"
+    if not found["rows"]["binary"]:
+        return "none, for outcomes are not 0/1 and no range of them is known (--outcome-range)"
     return "none"
 
 
@@ -145,10 +150,12 @@ def _by_column(
     score = check_column(rows.frame[column].to_numpy(), f"the scores {column!r}")
     codes = None if rows.groups is None else check_groups(rows.groups, len(rows.y))
     judged = Judged(rows.y, score, rows.treated, codes)
+    bounded = columns.bounded(judged.y)
     note = f"Scores from {column!r}: the numbers hold if they were not made from these rows."
     return evidence_of(
         judged,
-        certificate=certified(judged) if codes is None or judged.can_be_certified else None,
+        certificate=certified(judged, bounded),
+        beyond="" if bounded is None else bounded.told,
         randomisation=check_trial_rows(rows, columns),
         lower_is_better=columns.lower_is_better,
         every_percent=True,

@@ -26,6 +26,7 @@ from auucmax.cli.options import (
     Memory,
     Numeric,
     Outcome,
+    OutcomeRange,
     Query,
     Seed,
     Treated,
@@ -38,6 +39,7 @@ from auucmax.cli.output import (
     print_json,
     print_rows,
     quantities_told,
+    unit_for,
 )
 
 ModelName = Annotated[
@@ -66,6 +68,7 @@ def fit(
     categorical: Categorical = None,
     numeric: Numeric = None,
     lower_is_better: LowerIsBetter = False,
+    outcome_range: OutcomeRange = None,
     drop_missing_outcomes: DropMissing = False,
     despite_check: Annotated[
         bool,
@@ -144,6 +147,7 @@ def fit(
         groups=groups, features=features, ignore=ignore, after=after,
         categorical=categorical, numeric=numeric,
         lower_is_better=lower_is_better, drop_missing_outcomes=drop_missing_outcomes,
+        outcome_range=outcome_range,
     )  # fmt: skip
     if minutes is not None and minutes > 0:  # of which reading has taken a part
         minutes = max(minutes - (time.perf_counter() - begin) / 60, 1e-6)
@@ -184,6 +188,7 @@ def _told(model: str, found: dict[str, Any], gain: str) -> dict[str, str]:
     learnt, trees = found["table"]["learnt"], found["tree_rows"]
     told = {
         "model": found["about"],
+        "outcome": found["learnt"],
         "rows to learn from": f"{learnt:,}"
         + (f"; trees from {trees:,} of them, drawn at random" if trees and trees < learnt else ""),
         "rows to judge on": f"{rows['n_rows']:,} ({rows['treated']:,} treated)",
@@ -214,11 +219,12 @@ def _told(model: str, found: dict[str, Any], gain: str) -> dict[str, str]:
 
 
 def _numbers(found: dict[str, Any], gain: str) -> dict[str, str]:
-    auuc, effect = found["auuc"], found["effect"]
+    auuc, effect, rows = found["auuc"], found["effect"], found["rows"]
+    ends = "estimate", "lower", "upper"
     return {
-        "effect of treating everybody": between(effect, "estimate", "lower", "upper", 4, sign=True)
+        "effect of treating everybody": between(effect, *ends, **unit_for(rows, 4), sign=True)
         + f" in {gain}",
-        "AUUC of the ranking": between(auuc, "estimate", "lower", "upper", 5),
+        "AUUC of the ranking": between(auuc, *ends, **unit_for(rows)),
         "certificate": (found["certificate"] or {"text": "none"})["text"],
     }
 
@@ -227,7 +233,7 @@ def rivals_told(model: str, found: dict[str, Any]) -> dict[str, str]:
     """AUUC of a random order and of other models on the same rows, and what the model has more.
 
     >>> auuc = {"estimate": 0.03, "gain": 0.01, "gain_lower": 0.005, "gain_upper": 0.015}
-    >>> rivals_told("auto", {"auuc": auuc, "rivals": []})
+    >>> rivals_told("auto", {"auuc": auuc, "rivals": [], "rows": {"outcome": "0/1"}})
     {'against a random order': 'AUUC 0.02000; auto has +0.01000 (+0.00500 to +0.01500): better'}
     """
     auuc = found["auuc"]
@@ -243,11 +249,11 @@ def rivals_told(model: str, found: dict[str, Any]) -> dict[str, str]:
         },
         "verdict": "worse" if low else "better" if high else "not told apart",
     }
-    told = {}
+    told, unit = {}, unit_for(found["rows"])
+    scale, digits = unit.get("scale", 1), unit["digits"]
     for rival in (random, *found["rivals"]):
-        difference = between(rival["difference"], "estimate", "lower", "upper", 5, sign=True)
+        difference = between(rival["difference"], "estimate", "lower", "upper", **unit, sign=True)
         verdict = {"worse": "better", "better": "worse"}.get(rival["verdict"], rival["verdict"])
-        told[f"against {rival['name']}"] = (
-            f"AUUC {rival['auuc']['estimate']:.5f}; {model} has {difference}: {verdict}"
-        )
+        own = f"{rival['auuc']['estimate'] * scale:.{digits}f}"
+        told[f"against {rival['name']}"] = f"AUUC {own}; {model} has {difference}: {verdict}"
     return told

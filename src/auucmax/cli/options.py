@@ -96,6 +96,15 @@ LowerIsBetter = Annotated[
         help="The outcome is a cost or a relapse: gains are told as what is avoided of it.",
     ),
 ]
+OutcomeRange = Annotated[
+    tuple[float, float] | None,
+    typer.Option(
+        "--outcome-range",
+        metavar="LOW HIGH",
+        help="Lowest and highest outcome that a certificate counts, where outcomes are not 0/1; "
+        "those beyond are clipped to it. A MODEL knows it.",
+    ),
+]
 DropMissing = Annotated[
     bool,
     typer.Option(

@@ -24,14 +24,14 @@ PARAMETERS = (
     "categorical", "numeric", "lower_is_better", "drop_missing_outcomes", "despite_check", "model",
     "hold_out", "n_candidates", "forget_rows", "minutes", "share", "budget", "cost", "value",
     "n_people", "new_levels", "query", "memory", "decimal", "encoding", "expected_share", "splits",
-    "n_jobs", "dialect", "keep",
+    "n_jobs", "dialect", "keep", "outcome_range",
 )  # fmt: skip
 _CALLED = {"n_candidates": "candidates", "n_people": "cohort", "n_jobs": "jobs"}
 _NAMES = "|".join(PARAMETERS)
 _FIRST = re.compile(rf"^((?:auucmax|note): )?({_NAMES})(?: and ({_NAMES}))?(?= should )")
 _GIVEN = re.compile(
     rf"(?<![-\w.'\"])({_NAMES})="
-    r"(\[[^\]]*\]|'[^']*'|\"[^\"]*\"|\.\.\.|[^\s,;.:'\"()]+(?:\.\w+)?)?"
+    r"(\[[^\]]*\]|\([^()]*\)|'[^']*'|\"[^\"]*\"|\.\.\.|[^\s,;.:'\"()]+(?:\.\w+)?)?"
 )
 _VARIABLES = {"y": "the outcome", "X": "the features"}
 _VARIABLE = re.compile(r"(?<![\w'\"])(?:\w+Error: )?([yX])(?= should )")
@@ -63,6 +63,8 @@ def as_options(message: str) -> str:
     '--hold-out should be below 1, got 2. Pass --treated ... and --control no.'
     >>> as_options("Pass after=['sent', 'opened'], or forget_rows=True (in Python: or norm=1).")
     'Pass --after "sent,opened", or --forget-rows.'
+    >>> as_options("Pass outcome_range=(0, 500), say.")
+    'Pass --outcome-range 0 500, say.'
     """
     message = _VARIABLE.sub(lambda found: _VARIABLES[found[1]], _PYTHON.sub("", message))
     message = _FIRST.sub(lambda found: (found[1] or "") + " and ".join(
@@ -79,6 +81,8 @@ def _given(found: re.Match[str]) -> str:
     option, value = _option(found[1]), found[2] or ""
     if value in ("", "True"):
         return option
+    if value.startswith("("):
+        return f"{option} {value.strip('()').replace(', ', ' ')}"
     names = ",".join(name.strip(" '\"") for name in value.strip("[]").split(","))
     if value in ("','", '","'):
         names = ","
@@ -130,8 +134,30 @@ def print_banner(failed_check: str | None) -> None:
         tell(f"WARNING. {failed_check}", "")
 
 
+def unit_for(rows: Mapping[str, Any], digits: int = 5) -> dict[str, Any]:
+    """How numbers of a ranking are written, for ``between``: of 0/1 and of any number as they are.
+
+    >>> unit_for({"outcome": "money with zeros"})
+    {'digits': 2, 'scale': 100, 'unit': ' per 100 people'}
+    """
+    from auucmax.data.outcomes import BINARY, unit_of
+
+    scale, per = unit_of(rows["outcome"])
+    if rows["outcome"] == BINARY or scale == 1:
+        return {"digits": digits}
+    return {"digits": 2, "scale": scale, "unit": f" {per}"}
+
+
 def between(
-    values: Mapping[str, Any], middle: str, low: str, high: str, digits: int, *, sign: bool = False
+    values: Mapping[str, Any],
+    middle: str,
+    low: str,
+    high: str,
+    digits: int,
+    *,
+    scale: float = 1,
+    unit: str = "",
+    sign: bool = False,
 ) -> str:
     """An estimate and its interval, or why it has none.
 
@@ -141,10 +167,11 @@ def between(
     '0.50 (interval cannot be said: few rows)'
     """
     form = f"{'+' if sign else ''}.{digits}f"
+    shown = f"{values[middle] * scale:{form}}{unit}"
     if values[low] is None:
         why = values["gain_declined" if low == "gain_lower" else "declined"]
-        return f"{values[middle]:{form}} (interval cannot be said: {why})"
-    return f"{values[middle]:{form}} ({values[low]:{form}} to {values[high]:{form}})"
+        return f"{shown} (interval cannot be said: {why})"
+    return f"{shown} ({values[low] * scale:{form}} to {values[high] * scale:{form}})"
 
 
 def codes_told(columns: Sequence[str]) -> str:

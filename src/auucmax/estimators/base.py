@@ -198,6 +198,11 @@ class UpliftEstimator(BaseEstimator):
         self.training_record_ = _record(matrix, outcome, treated, names, set_aside)
         return self
 
+    @property
+    def needs_binary(self) -> bool:
+        """Whether outcomes must be 0 or 1."""
+        return self._binary_outcome
+
     def predict(self, X: Any) -> Floats:
         """Scores, (n,): the higher, the sooner a person should be treated."""
         self._check_is_fitted()
@@ -282,7 +287,8 @@ def _check_binary(y: Floats) -> None:
         shown = ", ".join(f"{v:g}" for v in levels[:4]) + (", ..." if len(levels) > 4 else "")
         raise ValueError(
             f"y should be 0 or 1 for this model, got {shown}. Use a model for any outcome, as "
-            f"tm or mom (in Python: TwoModels, TransformedOutcome), or cut it at a threshold."
+            f"auto, shrunk, boosted, tm, mom or response (in Python: UpliftEnsemble, TwoModels, "
+            f"TransformedOutcome), or cut it at a threshold."
         )
     if len(levels) < 2:
         raise ValueError(

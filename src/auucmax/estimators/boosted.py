@@ -4,9 +4,9 @@
 
 1. A start: g and f of a logistic model with shrunk interactions (:mod:`auucmax.estimators.shrunk`),
    once with a constant f, once averaged over its path.
-2. Trees for g, with f held: gradient p - y and Hessian p (1 - p).
+2. Trees for g, with f held: gradient p - y and Hessian p (1 - p), of numbers z - y and 1.
 3. Trees for f, with g held: gradient d (p - y) and Hessian d^2 p (1 - p), few leaves, a strong
-   penalty. Numbers of trees, 0 among them, are chosen by the log-loss of the folds in which the
+   penalty. Numbers of trees, 0 among them, are chosen by the loss of the folds in which the
    start was weighed, so that where rows tell nothing of the effect it stays that of the start.
    Folds are grown once, as far as the grid goes, and judged at each of its points on the way.
 4. The models of both starts are averaged with weights exp(-out-of-fold log-loss).
@@ -22,7 +22,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit
 
 from auucmax._validation import Bools, Floats, check_whole
 from auucmax.estimators.boosting import Bins, Boosting, Growth, tree_scores
@@ -30,6 +29,7 @@ from auucmax.estimators.learning_rows import FitsRows, LearningRows, seed_of
 from auucmax.estimators.logistic import filled
 from auucmax.estimators.meta import row_weights
 from auucmax.estimators.shrunk import N_FOLDS, STRENGTHS, Path, shrunk_path
+from auucmax.estimators.targets import Loss, loss_of, target_of
 from auucmax.estimators.trees import TreeScores
 from auucmax.rows import ArrayRows, Batch, Rows, Share
 from auucmax.rows.base import hash_keys
@@ -47,8 +47,11 @@ class BoostedEffect(FitsRows):
 
         score(x) = sum_m weight_m (P_m(y = 1 | x, treated) - P_m(y = 1 | x, control))
 
-    See :mod:`auucmax.estimators.boosted`. The outcome must be 0/1; in arrays features may be
-    missing (NaN). Rows that are read batch by batch are brought into memory, ``max_rows`` of them.
+    See :mod:`auucmax.estimators.boosted`. In arrays features may be missing
+    (NaN). Of an outcome that is not 0/1 it learns whether, or numbers
+    (:mod:`auucmax.estimators.targets`): P is then that of the outcome not being the usual one,
+    times an amount, or a mean. Rows that are read batch by batch are brought into memory,
+    ``max_rows`` of them.
 
     Parameters
     ----------
@@ -65,6 +68,8 @@ class BoostedEffect(FitsRows):
     members_ : a :class:`Member` for each start that counts.
     share_ : the share of treated rows. fill_ : (d,) what stands for missing values in the starts.
     n_rows_ : how many rows were learnt from.
+    learnt_ : "0/1", "whether" or "number": what of the outcome is learnt.
+    amounts_ : (2,) what the predictions for treated and control are multiplied by; 1 for 0/1.
     log_loss_ : out of fold, in total, of each start.
     n_parameters_ : coefficients, and a value for each leaf plus a threshold for each split.
 
@@ -79,7 +84,6 @@ class BoostedEffect(FitsRows):
     (1800,)
     """
 
-    _binary_outcome: ClassVar[bool] = True
     _check_X: ClassVar[dict[str, Any]] = {
         "dtype": [np.float64, np.float32],
         "ensure_all_finite": "allow-nan",
@@ -111,7 +115,8 @@ class BoostedEffect(FitsRows):
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
         self._check_parameters()
-        learn = LearningRows.of(rows)
+        target = target_of(rows)
+        learn = LearningRows.of(target.of(rows))
         own = collected(learn, int(self.max_rows), self.random_state)
         path = shrunk_path(
             LearningRows.of(own),
@@ -119,13 +124,16 @@ class BoostedEffect(FitsRows):
             n_folds=self.n_folds,
             hinges=False,
             random_state=self.random_state,
+            target=target,
         )
+        self.learnt_, self.amounts_ = target.learnt, target.amounts
         self.n_rows_, self.share_, self.fill_ = len(own.y), path.share, path.design.fill
-        growing = _Growing(own, path, effective_n_jobs(self.n_jobs or -1))
+        growing = _Growing(own, path, target.loss, effective_n_jobs(self.n_jobs or -1))
         rounds = tuple(self.base_rounds), tuple(self.effect_rounds)
         starts = _starts(path)
         chosen = [growing.chosen(start, *rounds) for start in starts]
-        losses = np.array([loss for _, _, loss in chosen])
+        totals = np.array([total for _, _, total in chosen])
+        losses = target.loss.nats(totals, float(growing.weight.sum()))
         weights = np.exp(losses.min() - losses)
         weights[weights < _LEAST_WEIGHT * weights.sum()] = 0.0
         weights /= weights.sum()
@@ -139,12 +147,13 @@ class BoostedEffect(FitsRows):
         return learn, None
 
     def _predict(self, X: NDArray[Any]) -> Floats:
-        numbers = filled(X, self.fill_)
+        numbers, mean = filled(X, self.fill_), loss_of(self.learnt_).mean
         scores = np.zeros(len(X))
         for member in self.members_:
             base, effect = member.parts(X, numbers, None if self.n_jobs == -1 else self.n_jobs)
-            treated = expit(base + (1 - self.share_) * effect)
-            scores += member.weight * (treated - expit(base - self.share_ * effect))
+            treated = self.amounts_[0] * mean(base + (1 - self.share_) * effect)
+            control = self.amounts_[1] * mean(base - self.share_ * effect)
+            scores += member.weight * (treated - control)
         return scores
 
     def _check_parameters(self) -> None:
@@ -210,23 +219,22 @@ class Member(NamedTuple):
 class _Growing:
     """Rows, by fold, and starts from which trees grow."""
 
-    def __init__(self, rows: ArrayRows, path: Path, n_threads: int) -> None:
+    def __init__(self, rows: ArrayRows, path: Path, loss: Loss, n_threads: int) -> None:
         fold = path.folds(rows.batch)
         order = np.argsort(fold, kind="stable")
         X, y, treated, weight = rows.columns
-        self.path, self.n_threads, self.n_rows = path, n_threads, len(y)
+        self.path, self.loss, self.n_threads, self.n_rows = path, loss, n_threads, len(y)
         self.X, self.order, self.bins = X, order, Bins.of(X, order)
         self.y, self.d = y[order], np.asarray(treated[order] - path.share, dtype=np.float64)
         self.weight = np.ones(len(y)) if weight is None else weight[order]
         self.one = np.ones(len(y))
-        rate = float(np.average(self.y, weights=self.weight))
-        self.spread = rate * (1 - rate)
+        self.spread = loss.bend(float(np.average(self.y, weights=self.weight)))
         self.edges = np.searchsorted(fold[order], np.arange(path.folds.n_folds + 1)).tolist()
 
     def chosen(
         self, start: Floats, base_rounds: Sequence[int], effect_rounds: Sequence[int]
     ) -> tuple[int, int, float]:
-        """Numbers of trees for g and f that folds choose, and the log-loss of folds in total."""
+        """Numbers of trees for g and f that folds choose, and the loss of folds in total."""
         models = np.einsum("s,fsij->fij", start, self.path.fold_models)
         parts = [self._outside(k) for k in range(len(models))]
         logits = [g + self.d * f for g, f in map(self._linear, models)]
@@ -260,7 +268,7 @@ class _Growing:
         return np.array([own for own in ranges if own[0] < own[1]])
 
     def _best(self, runs: list[Boosting], rounds: Sequence[int]) -> tuple[int, float, list[Floats]]:
-        """The number of trees of the smallest log-loss, that loss, and what so many give."""
+        """The number of trees of the smallest loss, that loss, and what so many give."""
         best, lowest, worse = 0, np.inf, 0
         scores: list[Floats] = []
         with ThreadPoolExecutor(min(self.n_threads, len(runs))) as pool:
@@ -276,18 +284,17 @@ class _Growing:
         return best, lowest, scores
 
     def _loss(self, run: Boosting, fold: int, n_trees: int) -> float:
-        """Log-loss in total of the rows of a fold, with so many trees."""
+        """Loss in total of the rows of a fold, with so many trees."""
         run.grow(n_trees)
         own = slice(self.edges[fold], self.edges[fold + 1])
-        logit = run.offset[own] + run.slope[own] * run.score[own]
-        loss = -log_expit(np.where(self.y[own] == 1, logit, -logit))
-        return float(loss @ self.weight[own])
+        z = run.offset[own] + run.slope[own] * run.score[own]
+        return float(self.loss.value(z, self.y[own]) @ self.weight[own])
 
     def _base(self, offset: Floats, parts: NDArray[np.int64]) -> Boosting:
         """Trees for g."""
         least = int(np.clip(np.diff(parts).sum() / 60, 20, 300))
         growth = Growth(6, _RATE, least, 1.0, least_hessian=1e-3)
-        return Boosting(self.bins, offset, self.one, self.y, self.weight, parts, growth)
+        return Boosting(self.bins, offset, self.one, self.y, self.weight, parts, growth, self.loss)
 
     def _effect(self, offset: Floats, parts: NDArray[np.int64]) -> Boosting:
         """Trees for f."""
@@ -295,7 +302,7 @@ class _Growing:
         least = int(np.clip(len(own) / 40, 30, 600))
         penalty = 0.02 * float(self.weight[own] @ self.d[own] ** 2) * self.spread
         growth = Growth(4, _RATE, least, penalty)
-        return Boosting(self.bins, offset, self.d, self.y, self.weight, parts, growth)
+        return Boosting(self.bins, offset, self.d, self.y, self.weight, parts, growth, self.loss)
 
 
 class _Collected:

@@ -2,6 +2,8 @@
 
     logit P(y = 1) = offset + slope s(x),    s = sum of trees
 
+or of its mean, by squared loss (:mod:`auucmax.estimators.targets`).
+
 Each tree is the one that LightGBM grows in the same bins: the leaf with the largest gain is split,
 gains and values are those of a Newton step, a side of a split must have rows enough, as its Hessian
 tells their number, and a column without gain in a leaf is not tried below it. It is not LightGBM
@@ -18,9 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from auucmax._validation import Bools, Floats
+from auucmax.estimators.targets import BINOMIAL, GAUSSIAN, Loss
 from auucmax.estimators.trees import TreeScores
 
 MOST_BINS = 255  #: of a column; missing values have one more
@@ -117,14 +119,16 @@ class Boosting:
     weight: Floats
     parts: Whole
     growth: Growth
+    loss: Loss = BINOMIAL
     trees: list[Tree] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.score = np.zeros(len(self.y))
         self.is_done = False
         slope = np.abs(self.slope).max()
-        # Steps in a unit: p - y is at most 1, p (1 - p) at most 1/4.
-        self.scales = _STEPS / (np.array([slope, slope**2 / 4]) * self.weight.max())
+        # Steps in a unit: for the log-loss p - y is at most 1, p (1 - p) at most 1/4.
+        largest = slope * self.loss.steepest(self.offset, self.y), slope**2 * self.loss.most_bent
+        self.scales = _STEPS / (np.array(largest) * self.weight.max())
 
     def grow(self, n_trees: int) -> None:
         """Until there are so many, or no leaf can be split any more."""
@@ -141,23 +145,26 @@ class Boosting:
         )
         limits = np.array([how.least_rows, how.least_hessian, how.penalty])
         known = self.parts, self.bins.n_bins, self.bins.has_gap, limits, self.scales
-        odds, packed = np.empty(n, np.float32), np.empty(n, np.int64)
+        minus, packed = np.empty(n, np.float32), np.empty(n, np.int64)
         node, values = np.zeros(n, np.uint8), np.zeros(how.n_leaves)
-        kernel.add_leaves(node, values, self.offset, self.slope, self.score, odds)
+        kernel.add_leaves(node, values, self.offset, self.slope, self.score, minus)
         while len(self.trees) < n_trees:
             for start, stop in self.parts.tolist():
                 own = slice(start, stop)
+                rest = self.slope[own], self.y[own], self.weight[own], self.scales, packed[own]
+                if self.loss is GAUSSIAN:
+                    kernel.pack_squares(minus[own], *rest)
+                    continue
                 with np.errstate(over="ignore"):  # a chance of 0
-                    np.exp(odds[own], out=odds[own])
-                rest = self.slope[own], self.y[own], self.weight[own]
-                kernel.pack(odds[own], *rest, self.scales, packed[own])
+                    np.exp(minus[own], out=minus[own])
+                kernel.pack(minus[own], *rest)
             splits, values = np.empty((how.n_leaves - 1, 4), np.int64), np.zeros(how.n_leaves)
             n_splits = kernel.grow(codes, packed, *known, node, room, splits, values)
             if not n_splits:
                 self.is_done = True
                 return
             values *= how.rate
-            kernel.add_leaves(node, values, self.offset, self.slope, self.score, odds)
+            kernel.add_leaves(node, values, self.offset, self.slope, self.score, minus)
             self.trees.append(Tree(splits[:n_splits], values[: n_splits + 1]))
 
 
@@ -219,9 +226,10 @@ class _Sums(NamedTuple):
     def of(cls, run: Boosting) -> _Sums:
         rows = np.concatenate([np.arange(start, stop) for start, stop in run.parts])
         slope, pull = run.slope[rows], run.slope[rows] * run.weight[rows]
-        chance = expit(run.offset[rows] + slope * run.score[rows])
-        gradient = np.rint(pull * (chance - run.y[rows]) * run.scales[0])
-        hessian = np.rint(pull * slope * chance * (1 - chance) * run.scales[1])
+        z = run.offset[rows] + slope * run.score[rows]
+        gradient = np.rint(pull * run.loss.gradient(z, run.y[rows]) * run.scales[0])
+        gradient = np.clip(gradient, -_STEPS[0], _STEPS[0])
+        hessian = np.rint(pull * slope * run.loss.hessian(z) * run.scales[1])
         return cls(run.bins, run.bins.codes[:, rows], gradient, hessian, run.scales)
 
     def is_right(self, column: int, code: int, gap_left: int) -> Bools:

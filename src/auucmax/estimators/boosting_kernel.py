@@ -20,6 +20,7 @@ BLOCK = 4_096  #: rows that are added up before sums are taken apart
 HESSIAN_BITS = 30  #: of a sum of Hessians; gradients have the others
 _LOW = (1 << HESSIAN_BITS) - 1
 _HALF = 2.0**40  # keeps numbers above 0 while they are rounded
+_STEEPEST = 2.0**21 - 1  # 4,096 of them are still below 2^33
 
 
 @compiled(nogil=True, error_model="numpy")
@@ -33,6 +34,20 @@ def pack(odds, slope, y, weight, scales, found):
         pull = slope[i] * weight[i]
         first = pull * (chance - y[i]) * scales[0]
         second = pull * slope[i] * chance * (1.0 - chance) * scales[1]
+        whole = np.int64(first + (_HALF + 0.5)) - np.int64(_HALF)
+        found[i] = (whole << HESSIAN_BITS) + np.int64(second + 0.5)
+
+
+@compiled(nogil=True, error_model="numpy")
+def pack_squares(minus, slope, y, weight, scales, found):
+    """Gradient and Hessian of the squared loss in the score, as whole numbers, packed.
+
+    ``minus`` is minus the prediction. Gradients beyond the largest that fits count as much as it.
+    """
+    for i in range(found.shape[0]):
+        pull = slope[i] * weight[i]
+        first = min(max(pull * (-minus[i] - y[i]) * scales[0], -_STEEPEST), _STEEPEST)
+        second = pull * slope[i] * scales[1]
         whole = np.int64(first + (_HALF + 0.5)) - np.int64(_HALF)
         found[i] = (whole << HESSIAN_BITS) + np.int64(second + 0.5)
 

@@ -20,6 +20,7 @@ from auucmax.estimators.base import UpliftEstimator, copy_with, free_random_stat
 from auucmax.estimators.boosted import MAX_ROWS, BoostedEffect, collected
 from auucmax.estimators.learning_rows import FitsRows, LearningRows
 from auucmax.estimators.shrunk import ShrunkInteractions
+from auucmax.estimators.targets import target_of
 from auucmax.rows import ArrayRows, Batch, Rows, Sample
 
 MOST_KNOTS = 1_000
@@ -36,9 +37,10 @@ class UpliftEnsemble(FitsRows):
 
     It is what ``auucmax fit`` uses unless another model is named. A linear model is bad where
     effects have steps and interactions, trees where they are linear; the mean of both is bad
-    nowhere. Of rows that are read batch by batch, members that need them in memory learn from a
-    random part. In arrays features may be missing (NaN), if all members take that, as the default
-    ones do.
+    nowhere. Outcomes may be any number, if all members take that, as the default ones do
+    (:mod:`auucmax.estimators.targets`). Of rows that are read batch by batch, members that need
+    them in memory learn from a random part. In arrays features may be missing (NaN), if all members
+    take that, as the default ones do.
 
     Parameters
     ----------
@@ -90,9 +92,11 @@ class UpliftEnsemble(FitsRows):
         self._count()
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
-        learn = LearningRows.of(rows)
-        learn.look  # noqa: B018  (checks the rows before any model reads them)
         self.estimators_ = self.new_members()
+        # Members that need rows in memory get the outcomes as they are, which must then be 0/1.
+        streams = all(isinstance(model, FitsRows) for model in self.estimators_)
+        learn = LearningRows.of(target_of(rows).of(rows) if streams else rows)
+        learn.look  # noqa: B018  (checks the rows before any model reads them)
         few: ArrayRows | None = None
         for model in self.estimators_:
             if isinstance(model, FitsRows):

@@ -35,6 +35,7 @@ from auucmax.estimators.mml import MinimaxLinear
 from auucmax.estimators.representation import SharedDataRepresentation
 from auucmax.estimators.shrunk import ShrunkInteractions
 from auucmax.estimators.svm_dp import SVMDifferentialPrediction
+from auucmax.estimators.targets import loss_of
 from auucmax.estimators.trees import TreeScores, trees_of
 
 LINKS = ("identity", "sigmoid")
@@ -210,12 +211,14 @@ def _shared(estimator: Any) -> Formula:
 
 def _shrunk(estimator: Any) -> Formula:
     """A part for each arm and strength of shrinkage."""
+    treated, control = estimator.amounts_.tolist()
     arms = (
-        (1.0, estimator.treated_intercept_, estimator.treated_coef_),
-        (-1.0, estimator.control_intercept_, estimator.control_coef_),
+        (treated, estimator.treated_intercept_, estimator.treated_coef_),
+        (-control, estimator.control_intercept_, estimator.control_coef_),
     )
+    link = loss_of(estimator.learnt_).link
     parts = [
-        Part(sign * float(weight), "sigmoid", float(intercept), coef)
+        Part(sign * float(weight), link, float(intercept), coef)
         for sign, intercepts, coefs in arms
         for weight, intercept, coef in zip(estimator.weights_, intercepts, coefs, strict=True)
     ]
@@ -228,16 +231,17 @@ def _boosted(estimator: Any) -> Formula:
     members, share = estimator.members_, estimator.share_
     trees = [tree for m in members for tree in (m.base_trees, m.effect_trees) if tree is not None]
     places = {id(tree): k for k, tree in enumerate(trees)}
+    (treated, control), link = estimator.amounts_.tolist(), loss_of(estimator.learnt_).link
     parts = []
     for member in members:
-        for sign, d in ((1.0, 1 - share), (-1.0, -share)):
+        for sign, d in ((treated, 1 - share), (-control, -share)):
             of_trees = np.zeros(len(trees))
             for tree, weight in ((member.base_trees, 1.0), (member.effect_trees, d)):
                 if tree is not None:
                     of_trees[places[id(tree)]] = weight
             coef = np.concatenate([member.base_coef + d * member.effect_coef, of_trees])
             intercept = member.base_intercept + d * member.effect_intercept
-            parts.append(Part(sign * member.weight, "sigmoid", float(intercept), coef))
+            parts.append(Part(sign * member.weight, link, float(intercept), coef))
     return Formula(tuple(parts), trees=tuple(trees))
 
 

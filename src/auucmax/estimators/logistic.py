@@ -1,6 +1,6 @@
-"""Logistic models of rows, wherever they are: features, folds, log-losses of many at once.
+"""Models of rows, logistic or linear, wherever rows are: features, folds, losses of many at once.
 
-Log-losses of any number of models, with their gradients, are a summary of a batch: scores of all
+Losses of any number of models, with their gradients, are a summary of a batch: scores of all
 models are one product of matrices, and a row counts for the models of the folds that it is not in.
 Rows are taken by fold and arm: those of an arm have one coefficient for each feature, and those of
 a fold are left out where they do not count. Features are expanded and standardised block by block.
@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from auucmax._asking import relay
 from auucmax._validation import Floats
-from auucmax.estimators.learning_rows import cells
+from auucmax.estimators.targets import BINOMIAL, Loss
 from auucmax.rows import Batch, Question, Rows, Sample
 from auucmax.rows.base import Keys, hash_keys
 from auucmax.solvers import Answer, Ask, solver
@@ -155,12 +154,13 @@ def _moments(batch: Batch, columns: Codes, knots: Floats, centre: Floats, fill: 
 class Folds:
     """Folds that have their shares of every arm and outcome, the same wherever rows are.
 
-    The rows of an arm and outcome are taken in the order of a hash of their keys. ``edges``
-    (4, folds - 1) are the hashes from which on the next fold begins.
+    The rows of an arm and outcome, above ``cut`` or not, are taken in the order of a hash of their
+    keys. ``edges`` (4, folds - 1) are the hashes from which on the next fold begins.
     """
 
     edges: Keys
     seed: int
+    cut: float = 0.5
 
     @property
     def n_folds(self) -> int:
@@ -168,17 +168,17 @@ class Folds:
 
     def __call__(self, batch: Batch) -> Codes:
         """(m,) the fold of each row."""
-        hashes, edges = hash_keys(batch.keys, self.seed), self.edges[cells(batch)]
+        hashes, edges = hash_keys(batch.keys, self.seed), self.edges[_strata(batch, self.cut)]
         return np.asarray((hashes[:, None] >= edges).sum(axis=1))
 
 
-def dealt_folds(rows: Rows, n_folds: int, seed: int) -> Question[Folds]:
+def dealt_folds(rows: Rows, n_folds: int, seed: int, cut: float = 0.5) -> Question[Folds]:
     """Folds of rows; no more of them than the rarest outcome of an arm has rows.
 
     Two readings: in which part of 2^12 of all hashes the edges are, and in which part of that one.
     So folds differ from their shares by rows whose hashes agree in 24 bits.
     """
-    ((counts,),) = yield [(rows, (partial(_hash_counts, seed=seed),))]
+    ((counts,),) = yield [(rows, (partial(_hash_counts, seed=seed, cut=cut),))]
     sizes = counts.sum(axis=1)
     if sizes.min() < 2:
         raise ValueError(
@@ -188,18 +188,23 @@ def dealt_folds(rows: Rows, n_folds: int, seed: int) -> Question[Folds]:
     n_folds = min(n_folds, int(sizes.min()))
     before = -(-np.arange(1, n_folds) * sizes[:, None] // n_folds)  # rows of the folds before
     found, left = _places(counts[:, None], before)
-    ((counts,),) = yield [(rows, (partial(_hash_counts, seed=seed, within=found),))]
+    ((counts,),) = yield [(rows, (partial(_hash_counts, seed=seed, cut=cut, within=found),))]
     last, _ = _places(counts, left)
     edges = (found.astype(np.uint64) << np.uint64(_BITS)) + last.astype(np.uint64) + np.uint64(1)
-    return Folds(edges << np.uint64(64 - 2 * _BITS), seed)
+    return Folds(edges << np.uint64(64 - 2 * _BITS), seed, cut)
 
 
-def _hash_counts(batch: Batch, seed: int, within: Codes | None = None) -> Codes:
+def _strata(batch: Batch, cut: float) -> Codes:
+    """0..3 for each row: control with an outcome up to the cut and above, treated likewise."""
+    return 2 * batch.treated.astype(np.int64) + (batch.y > cut)
+
+
+def _hash_counts(batch: Batch, seed: int, cut: float, within: Codes | None = None) -> Codes:
     """How many rows of each arm and outcome have hashes that begin with 12 bits: (4, 2^12).
 
     ``within`` (4, m): of the rows that begin with these, (4, m, 2^12) by the next 12 bits.
     """
-    hashes, cell = hash_keys(batch.keys, seed), cells(batch)
+    hashes, cell = hash_keys(batch.keys, seed), _strata(batch, cut)
     size = 1 << _BITS
     first = (hashes >> np.uint64(64 - _BITS)).astype(np.int64)
     if within is None:
@@ -222,15 +227,15 @@ def _places(counts: Codes, before: Codes) -> tuple[Codes, Codes]:
     return place, before - start
 
 
-# Log-losses
+# Losses
 
 
 @dataclass(frozen=True, eq=False)
-class LogLosses:
-    """Summary of a batch: weight, log-loss and its gradient for each model, (k, 2 + 2 terms).
+class Losses:
+    """Summary of a batch: weight, loss and its gradient for each model, (k, 2 + 2 terms).
 
     Model k counts the rows outside of fold ``folds[k]`` (all, if it is -1), or ``inside`` of it.
-    :func:`log_losses_slow` is the specification.
+    :func:`losses_slow` is the specification.
     """
 
     design: Design | Made
@@ -239,6 +244,7 @@ class LogLosses:
     points: Floats
     folds: Codes
     inside: bool = False
+    loss: Loss = BINOMIAL
 
     def __call__(self, batch: Batch) -> Floats:
         terms = self.design.n_terms
@@ -252,15 +258,8 @@ class LogLosses:
             coef = np.ascontiguousarray((points[own, 0] + d * points[own, 1]).T)
             sums = np.zeros((len(own), 2 + terms))
             for X, y, weight in blocks if len(own) else ():
-                logit = X @ coef
-                small = np.exp(-np.abs(logit))
-                above = 1 + small
-                # expit, from the exponential that is there
-                wrong = np.where(logit >= 0, 1.0, small) / above - y[:, None]
-                wrong *= weight[:, None]
                 sums[:, 0] += weight.sum()
-                sums[:, 1] += _log_sums(above, weight) - (weight * y) @ logit
-                sums[:, 1] += weight @ np.maximum(logit, 0, out=logit)
+                wrong = self.loss.add_to(sums[:, 1], X @ coef, y, weight)
                 sums[:, 2:] += wrong.T @ X
             result[models, : 2 + terms] += sums[places]
             result[models, 2 + terms :] += d * sums[places, 2:]
@@ -274,8 +273,7 @@ class LogLosses:
         for fold, d, blocks in self._groups(batch):
             found = np.zeros((terms, terms))
             for X, _, weight in blocks if 0 in self._counting(fold) else ():
-                chance = expit(X @ (main + d * effect))
-                bend = chance * (1 - chance)
+                bend = self.loss.hessian(X @ (main + d * effect))
                 root = X * np.sqrt(weight * bend)[:, None]
                 found += root.T @ root
             result += np.array([1.0, d, d**2])[:, None, None] * found
@@ -306,19 +304,8 @@ class LogLosses:
             yield X, batch.y[some], weight
 
 
-def _log_sums(numbers: Floats, weight: Floats) -> Floats:
-    """(k,) weighted sums of the logarithms of (m, k) numbers between 1 and 2.
-
-    The sum of some logarithms is that of their product, which 512 of them keep below 2^512.
-    """
-    if (weight == 1).all():
-        numbers = np.multiply.reduceat(numbers, np.arange(0, len(numbers), 512), axis=0)
-        return np.asarray(np.log(numbers).sum(axis=0))
-    return np.asarray(weight @ np.log(numbers))
-
-
-def log_losses_slow(losses: LogLosses, batch: Batch) -> Floats:
-    """What :class:`LogLosses` says, a model and a row at a time."""
+def losses_slow(losses: Losses, batch: Batch) -> Floats:
+    """What :class:`Losses` says, a model and a row at a time."""
     terms = losses.design.n_terms
     result = np.zeros((len(losses.points), 2 + 2 * terms))
     fold = losses.fold_of(batch)
@@ -328,10 +315,9 @@ def log_losses_slow(losses: LogLosses, batch: Batch) -> Floats:
             weight = float(counts) * (1.0 if batch.weight is None else batch.weight[i])
             x = losses.design(batch.X[i : i + 1])[0]
             z = np.concatenate([x, x * (batch.treated[i] - losses.share)])
-            chance = expit(z @ point)
-            wrong = chance - batch.y[i]
-            loss = -np.log(chance if batch.y[i] else 1 - chance)
-            result[k] += weight * np.concatenate([[1.0, loss], wrong * z])
+            at, y = z @ point, batch.y[i]
+            value = losses.loss.value(at, y)
+            result[k] += weight * np.concatenate([[1.0, value], losses.loss.gradient(at, y) * z])
     return result
 
 
@@ -346,7 +332,7 @@ def fit_logistic(rows: Rows) -> Question[tuple[float, Floats]]:
 
     def answer(asked: Ask) -> Question[Answer]:
         point = np.concatenate([asked.w, np.zeros(terms)])
-        losses = LogLosses(design, 0.0, _one_fold, point[None], np.array([-1]))
+        losses = Losses(design, 0.0, _one_fold, point[None], np.array([-1]))
         wanted: list[Any] = [losses, losses.curvature] if asked.hessian else [losses]
         (((sums,), *bends),) = yield [(rows, wanted)]
         n_rows = sums[0]

@@ -1,11 +1,12 @@
-"""A logistic model whose interactions with the treatment are shrunk, averaged over its path.
+"""A logistic or linear model with shrunk interactions with the treatment, averaged over its path.
 
     logit P(y = 1 | x, t) = a + b.x + d (c + g.x),    d = t - share of treated rows
 
 minimises the mean log-loss plus (tiny ||b||^2 + strength ||g||^2) / 2 on standardised features.
 With a large strength the effect is a constant on the scale of log-odds, with a small one that of
-two logistic regressions. Deviations from a constant effect are bought by likelihood: the models of
-all strengths are averaged with weights exp(-out-of-fold log-loss).
+two logistic regressions. Of numbers the mean, by squared loss, takes the place of the log-odds
+(:mod:`auucmax.estimators.targets`). Deviations from a constant effect are bought by likelihood: the
+models of all strengths are averaged with weights exp(-out-of-fold log-loss).
 
 All folds and strengths are minimised together, each step by one reading of the rows, wherever they
 are (:mod:`auucmax.estimators.logistic`).
@@ -20,7 +21,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_positive, check_whole
@@ -31,7 +31,7 @@ from auucmax.estimators.logistic import (
     Design,
     FoldOf,
     Folds,
-    LogLosses,
+    Losses,
     Made,
     dealt_folds,
     design_of,
@@ -39,7 +39,8 @@ from auucmax.estimators.logistic import (
     filled,
 )
 from auucmax.estimators.meta import row_weights
-from auucmax.rows import ArrayRows, Question, Rows, ask
+from auucmax.estimators.targets import Loss, Target, loss_of, target_of
+from auucmax.rows import ArrayRows, Batch, Question, Rows, ask
 from auucmax.solvers import Answer, Ask, BallSolution, Solver, solver
 
 STRENGTHS = (1e4, 1.0, 0.1, 0.03, 0.01, 0.003, 0.0003)
@@ -60,8 +61,10 @@ class ShrunkInteractions(FitsRows):
     model of one strength is the same to 1e-6 wherever rows are; so is that of all strengths where
     rows have the same keys, for folds are dealt by a hash of these: in memory and in files a key is
     the number of a row, on Spark the partition and the place in it. (Hinges are placed by a sample
-    of the rows, which is smaller on Spark if rows are many.) The outcome must be 0/1. In arrays
-    features may be missing (NaN): the median stands for them.
+    of the rows, which is smaller on Spark if rows are many.) Of an outcome that is not 0/1 it
+    learns whether, or numbers (:mod:`auucmax.estimators.targets`): P is then that of the outcome
+    not being the usual one, times an amount, or a mean. In arrays features may be missing (NaN):
+    the median stands for them.
 
     Parameters
     ----------
@@ -75,6 +78,8 @@ class ShrunkInteractions(FitsRows):
 
     Attributes
     ----------
+    learnt_ : "0/1", "whether" or "number": what of the outcome is learnt.
+    amounts_ : (2,) what the predictions for treated and control are multiplied by; 1 for 0/1.
     path_ : frame with the strength, the out-of-fold log-loss (total) and the weight of each model.
     weights_ : (k,) of the models that count.
     treated_coef_, control_coef_ : (k, p) coefficients of each arm, for the columns and then the
@@ -95,7 +100,6 @@ class ShrunkInteractions(FitsRows):
     True
     """
 
-    _binary_outcome: ClassVar[bool] = True
     _check_X: ClassVar[dict[str, Any]] = {
         "dtype": [np.float64, np.float32],
         "ensure_all_finite": "allow-nan",
@@ -125,14 +129,17 @@ class ShrunkInteractions(FitsRows):
         check_whole(self.n_folds, "n_folds", 2)
         for strength in self.strengths:
             check_positive(strength, "strengths", "0.01 is usual.")
-        learn = LearningRows.of(rows)
+        target = target_of(rows)
+        learn = LearningRows.of(target.of(rows))
         path = shrunk_path(
             learn,
             strengths=sorted(map(float, self.strengths), reverse=True),
             n_folds=self.n_folds,
             hinges=self.hinges,
             random_state=self.random_state,
+            target=target,
         )
+        self.learnt_, self.amounts_ = target.learnt, target.amounts
         self.path_ = pd.DataFrame(
             {"strength": path.strengths, "log_loss": path.losses, "weight": path.weights}
         )
@@ -154,13 +161,14 @@ class ShrunkInteractions(FitsRows):
         return learn, None
 
     def _predict(self, X: NDArray[Any]) -> Floats:
-        scores = np.empty(len(X))
+        scores, mean = np.empty(len(X)), loss_of(self.learnt_).mean
         for start in range(0, len(X), BLOCK):
             block = filled(X[start : start + BLOCK], self.fill_)
             block = expanded(block, self.hinge_columns_, self.hinge_knots_)
-            treated = expit(block @ self.treated_coef_.T + self.treated_intercept_)
-            control = expit(block @ self.control_coef_.T + self.control_intercept_)
-            scores[start : start + BLOCK] = (treated - control) @ self.weights_
+            treated = mean(block @ self.treated_coef_.T + self.treated_intercept_)
+            control = mean(block @ self.control_coef_.T + self.control_intercept_)
+            effect = self.amounts_[0] * treated - self.amounts_[1] * control
+            scores[start : start + BLOCK] = effect @ self.weights_
         return scores
 
     def __sklearn_tags__(self) -> Any:
@@ -199,32 +207,50 @@ def shrunk_path(
     n_folds: int,
     hinges: bool,
     random_state: int | None,
+    target: Target,
 ) -> Path:
-    """Fit all strengths, the largest first, on all rows and outside of each fold."""
-    counts = np.array(learn.class_counts())  # treated with and without outcome, control ...
-    share = float(counts[:2].sum() / counts.sum())
-    rate = float(counts[[0, 2]].sum() / counts.sum())
+    """Fit all strengths, the largest first, on all rows and outside of each fold.
+
+    The outcomes of the rows are those that a target has put in their place.
+    """
+    share, mean = _share_and_mean(learn, target)
     with threadpool_limits(limits=1, user_api="blas"):
-        folds = ask(dealt_folds(learn.rows, n_folds, seed_of(random_state)))
-        return ask(_path(learn.rows, share, rate, folds, strengths, hinges))
+        folds = ask(dealt_folds(learn.rows, n_folds, seed_of(random_state), target.cut))
+        return ask(_path(learn.rows, share, mean, folds, strengths, hinges, target.loss))
+
+
+def _share_and_mean(learn: LearningRows, target: Target) -> tuple[float, float]:
+    """The share of treated rows, and the mean of what is learnt."""
+    if target.learnt == "number":
+        (sums,) = learn.rows.total(_sums)
+        return float(sums[1] / sums[0]), float(sums[2] / sums[0])
+    counts = np.array(learn.class_counts())  # treated with and without outcome, control ...
+    return float(counts[:2].sum() / counts.sum()), float(counts[[0, 2]].sum() / counts.sum())
+
+
+def _sums(batch: Batch) -> Floats:
+    """Weight, that of treated rows, and the weighted outcome, in total."""
+    weight = np.ones(len(batch.y)) if batch.weight is None else batch.weight
+    return np.array([weight.sum(), weight @ batch.treated, weight @ batch.y])
 
 
 def _path(
     rows: Rows,
     share: float,
-    rate: float,
+    mean: float,
     folds: Folds,
     strengths: Sequence[float],
     hinges: bool,
+    of: Loss,
 ) -> Question[Path]:
     design = yield from design_of(rows, hinges)
     terms, n_folds = design.n_terms, folds.n_folds
-    loss = _Loss(design, share, folds, np.sqrt(rate * (1 - rate)))
+    loss = _PathLoss(design, share, folds, of, np.sqrt(of.bend(mean)))
     if isinstance(rows, ArrayRows) and len(rows.y) * terms <= _KEPT:
         rows, code = _made(rows, design, folds)
         loss = replace(loss, design=Made(terms), fold_of=lambda batch: code)
     w = np.zeros(2 * terms)
-    w[0] = np.log(rate / (1 - rate))
+    w[0] = of.start(mean)
     whole: list[BallSolution] = []
     for strength in strengths:
         # What is known of the last Hessian, but for the penalty, is a start for the next.
@@ -239,7 +265,8 @@ def _path(
     ]
     apart = yield from loss.minimise(rows, tasks)
     ((totals,),) = yield [(rows, (loss.at([f.w for f in apart], [t.fold for t in tasks], True),))]
-    losses = totals[:, 1].reshape(n_folds, -1).sum(axis=0)
+    weight, value = totals[:, :2].T.reshape(2, n_folds, -1).sum(axis=1)
+    losses = of.nats(value, float(weight[0]))
     weights = np.exp(losses.min() - losses)
     weights = np.where(weights < _LEAST_WEIGHT * weights.sum(), 0.0, weights)
     return Path(
@@ -276,12 +303,13 @@ class _Task(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Loss:
-    """Log-loss of models of all folds; ``scale`` is the size of a gradient that is not small."""
+class _PathLoss:
+    """Loss of models of all folds; ``scale`` is the size of a gradient that is not small."""
 
     design: Design | Made
     share: float
     fold_of: FoldOf
+    of: Loss
     scale: float
     last: float = 0.0  # the strength that was fitted before
 
@@ -292,9 +320,15 @@ class _Loss:
         found[[0, terms]] = 0.0
         return found
 
-    def at(self, points: Sequence[Floats], folds: Sequence[int], inside: bool = False) -> LogLosses:
-        return LogLosses(
-            self.design, self.share, self.fold_of, np.array(points), np.array(folds), inside
+    def at(self, points: Sequence[Floats], folds: Sequence[int], inside: bool = False) -> Losses:
+        return Losses(
+            self.design,
+            self.share,
+            self.fold_of,
+            np.array(points),
+            np.array(folds),
+            inside,
+            self.of,
         )
 
     def minimise(self, rows: Rows, tasks: Sequence[_Task]) -> Question[list[BallSolution]]:
@@ -346,7 +380,7 @@ class _Loss:
         return answers
 
 
-def _bend(known: BallSolution | None, loss: _Loss, strength: float) -> Floats | None:
+def _bend(known: BallSolution | None, loss: _PathLoss, strength: float) -> Floats | None:
     """The Hessian that is known of another strength, with this one's penalty."""
     if known is None or known.hessian is None:
         return None

@@ -91,7 +91,8 @@ def _of_rows(summary: Summary, found: Found) -> None:
     if None not in events and min(events) < FEW_EVENTS:
         found["caution"]["few outcomes"] = (
             f"Few outcomes: {events[0]:,} treated and {events[1]:,} control rows have "
-            f"{outcome} = 1. Effects in parts of the people rest on still fewer."
+            f"{outcome} {'= 1' if rows['binary'] else 'other than 0'}. Effects in parts of the "
+            f"people rest on still fewer."
         )
     if rows["groups"] is None:
         found["note"]["independence"] = (
@@ -191,7 +192,7 @@ _KIND = "for all shares at once"  # as those of the curve and of the plan
 
 
 def rate(summary: Summary, value: float, *, sign: bool = False) -> str:
-    """A gain in the unit of the page: per 100 people for a 0/1 outcome, per person otherwise."""
+    """A gain in the unit of the page: per 100 people, of any number per person."""
     unit = summary["unit"]
     return f"{value * unit['scale']:{'+' if sign else ''},.{unit['digits']}f}"
 
@@ -243,11 +244,11 @@ def _headline(summary: Summary) -> str:
             f"{head['ratio_upper']:.0%}, {_KIND}); the same number picked at random would give "
             f"{head['share']:.0%}."
         )
+    ends = interval(summary, head["lower"], head["upper"], summary["curve"]["declined"])
     gain = (
         f"{who} changes {summary['names']['gain']} by {rate(summary, head['gain'], sign=True)} "
         f"{summary['unit']['per']} of the whole cohort "
-        f"({interval(summary, head['lower'], head['upper'], summary['curve']['declined'])}, "
-        f"{_KIND})"
+        f"({ends if head['lower'] is None else f'{ends}, {_KIND}'})"
     )
     why = "is not shown to be above zero"
     if effect["lower"] is None or head["lower"] is None:

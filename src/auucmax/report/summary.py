@@ -15,6 +15,7 @@ from auucmax._json import plain, short
 from auucmax._validation import Floats, check_groups, check_rows, check_shares
 from auucmax.bounds import Certificate
 from auucmax.data import RandomisationReport
+from auucmax.data.outcomes import unit_of
 from auucmax.report import sentences
 from auucmax.report.sentences import caveats_of, digits_for
 from auucmax.targeting import Calibration, Plan
@@ -22,7 +23,7 @@ from auucmax.targeting.planning import EVERY_PERCENT, Expectation
 from auucmax.trial_model import ColumnNames, Evidence, Judged, TrialModel, evidence_of
 from auucmax.trial_model.evidence import describe_drivers
 
-VERSION = 3
+VERSION = 4
 _RATIO = ("ratio", "ratio_lower", "ratio_upper")
 # What the page has of an expectation.
 _CURVE = ("share", "uplift", "lower", "upper", "reliable", "declined")
@@ -216,7 +217,7 @@ def summary_of(
         "failed_check": facts["failed_check"],
         "banner": facts["failed_check"],
         "rows": facts["rows"] | {"doubt": facts["doubt"]},
-        "unit": _unit(known, binary=facts["rows"]["binary"]),
+        "unit": _unit(known, facts["rows"]["outcome"]),
         "randomisation": facts["randomisation"],
         "effect": facts["effect"],
         "score": {"levels": facts["score_levels"]},
@@ -253,10 +254,13 @@ def _grid_place(share: float) -> int:
     return place
 
 
-def _unit(known: Expectation, *, binary: bool) -> dict[str, Any]:
-    scale = 100 if binary else 1
-    digits = digits_for(float(known.standard_error[-1]) * scale)
-    return {"scale": scale, "digits": digits, "per": "per 100 people" if binary else "per person"}
+def _unit(known: Expectation, kind: str) -> dict[str, Any]:
+    scale, per = unit_of(kind)
+    return {
+        "scale": scale,
+        "digits": digits_for(float(known.standard_error[-1]) * scale),
+        "per": per,
+    }
 
 
 def _headline(

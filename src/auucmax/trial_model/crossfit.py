@@ -21,11 +21,12 @@ from auucmax._progress import Work
 from auucmax._validation import Bools, Floats
 from auucmax.data import RandomisationReport
 from auucmax.data.hashing import FINEST, GRIDS, content_hashes, row_total
+from auucmax.data.outcomes import responders
 from auucmax.data.pieces import PiecedTable, sampled
 from auucmax.data.table_errors import TableError, changed_message
 from auucmax.encoding import TableEncoder
 from auucmax.rows import ArrayRows, Batch, Rows
-from auucmax.trial_model.evidence import Judged, is_binary, ranks_within
+from auucmax.trial_model.evidence import Judged, ranks_within
 from auucmax.trial_model.rows import ColumnNames, Hashes, check_trial_rows, joined, trial_pieces
 
 LEAST = 20  #: rows with the outcome, and without it, of each arm, that a model is fitted on
@@ -412,7 +413,7 @@ def number_of_folds(rows: TableRows, key: str) -> int:
         if least >= rows.least:
             return n_folds
     what = f"{rows.least} rows"
-    if is_binary(rows.y):
+    if responders(rows.y) is not None:
         what = f"{what} with the outcome and {rows.least} without it"
     raise ValueError(
         f"each arm should have at least {what} in every part that a model learns from, got {least} "
@@ -421,11 +422,11 @@ def number_of_folds(rows: TableRows, key: str) -> int:
 
 
 def fewest_rows(y: Floats, treated: Bools, some: Bools | slice) -> int:
-    """Of some rows, the fewest of a kind: arm by outcome if it is 0/1, otherwise arm."""
+    """Of some rows, the fewest of a kind: arm, by whether they respond if that can be told."""
     code = treated.astype(np.int64)
-    n_kinds = 2
-    if is_binary(y):
-        code, n_kinds = 2 * code + (y > 0), 4
+    n_kinds, who = 2, responders(y)
+    if who is not None:
+        code, n_kinds = 2 * code + who, 4
     return int(np.bincount(code[some], minlength=n_kinds).min())
 
 

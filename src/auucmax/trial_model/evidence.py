@@ -26,6 +26,7 @@ from auucmax._json import plain, read, short
 from auucmax._validation import Bools, Floats, check_column
 from auucmax.data import RandomisationReport
 from auucmax.data.covariates import Covariates, encode
+from auucmax.data.outcomes import BINARY, KINDS, MONEY, outcome_kind, turned
 from auucmax.evaluation import Levels, UpliftBand
 from auucmax.evaluation.curves import largest_draws
 from auucmax.targeting.planning import (
@@ -159,12 +160,12 @@ class Judged(NamedTuple):
     groups: NDArray[np.intp] | None = None
 
     @property
-    def can_be_certified(self) -> bool:
-        """Outcomes are 0/1, and no group has rows of both arms."""
+    def has_mixed_groups(self) -> bool:
+        """Whether a group has rows of both arms, so that nothing can be certified."""
         if self.groups is None:
-            return is_binary(self.y)
+            return False
         arms = np.bincount(self.groups, self.treated) / np.bincount(self.groups)
-        return is_binary(self.y) and bool(np.isin(arms, (0, 1)).all())
+        return not np.isin(arms, (0, 1)).all()
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +217,7 @@ class Evidence:
             facts["level"] == expected.level
             and rows["n_rows"] == sum(arms) == expected.n_rows
             and min(arms) >= 1
+            and rows["outcome"] in KINDS
             and _all_or_none(rows["events_treated"], rows["events_control"])
             and _all_or_none(rows["groups"], rows["groups_treated"], rows["groups_control"])
             and all(len(curve) == len(expected.share) for curve in curves)
@@ -241,6 +243,7 @@ def evidence_of(
     caveat: str | None = None,
     drivers: Mapping[str, Any] | None = None,
     certificate: Any = None,
+    beyond: str = "",
     randomisation: RandomisationReport | None = None,
     level: float = 0.95,
     lower_is_better: bool = False,
@@ -259,7 +262,9 @@ def evidence_of(
     predicted : (n,) calibrated uplift, by a calibration from other rows; caveat : its words.
     drivers : from :func:`auucmax.trial_model.evidence.describe_drivers`.
     certificate : a dataclass whose text is its statement; left out if the check failed.
-    lower_is_better : the outcomes of ``rows`` are 1 minus those of the table, which are told of.
+    beyond : a sentence to end that text with: how much of the outcomes it does not count.
+    lower_is_better : the outcomes of ``rows`` are turned round
+        (:func:`auucmax.data.outcomes.turned`); those of the table are told of.
     cross_fitted : the rows were ranked by models of several folds, each of which learnt from the
         rows of the others: the variance of a gain counts twice
         (:func:`auucmax.evaluation.curves.allowing_for_folds`).
@@ -274,12 +279,13 @@ def evidence_of(
     grid = EVERY_PERCENT if every_percent else private_shares(levels.ranked.treated)
     folds: dict[str, Any] = {"level": level, "cross_fitted": cross_fitted}
     band = levels.band(grid, random_state=random_state, **folds)
-    binary = is_binary(y)
+    kind = outcome_kind(turned(y) if lower_is_better else y)
+    binary = kind == BINARY
     failed, check = failed_check(randomisation), describe_randomisation(randomisation)
     found = {
         "failed_check": failed,
         "level": level,
-        "rows": _describe_rows(rows, lower_is_better, binary=binary),
+        "rows": _describe_rows(rows, lower_is_better, kind),
         "effect": _effect_of(band),
         "auuc": _auuc(levels, folds),
         "qini": levels.qini(),
@@ -298,7 +304,8 @@ def evidence_of(
         ],
         "certificate": None
         if certificate is None or failed
-        else asdict(certificate) | {"text": provided(str(certificate), check)},
+        else asdict(certificate)
+        | {"text": f"{provided(str(certificate), check)} {beyond}".rstrip()},
         "randomisation": check,
         "doubt": None,
         "notes": [],
@@ -308,11 +315,6 @@ def evidence_of(
         step = float(np.diff(grid).max())
         expected = replace(expected, scores=expected.scores.smoothed(LEAST_ROWS), step=step)
     return Evidence(expected, dict(plain(found | facts)))
-
-
-def is_binary(y: Floats) -> bool:
-    """Whether all outcomes are 0 or 1."""
-    return bool(np.isin(y, (0.0, 1.0)).all())
 
 
 def ranks_within(score: Floats, fold: NDArray[np.integer[Any]]) -> Floats:
@@ -407,15 +409,16 @@ def told(facts: Mapping[str, Any]) -> dict[str, Any]:
     return rest | {"despite_failed_check": void}
 
 
-def _describe_rows(rows: Judged, lower_is_better: bool, *, binary: bool) -> dict[str, Any]:
+def _describe_rows(rows: Judged, lower_is_better: bool, kind: str) -> dict[str, Any]:
     y, _, treated, groups = rows
-    found: dict[str, Any] = {"n_rows": len(y), "binary": binary, "groups": None}
+    binary = kind == BINARY
+    found: dict[str, Any] = {"n_rows": len(y), "outcome": kind, "binary": binary, "groups": None}
     found["lower_is_better"] = lower_is_better
-    y = 1 - y if lower_is_better else y  # as the table has it
+    y = turned(y) if lower_is_better else y  # as the table has it
     for name, arm in (("treated", treated), ("control", ~treated)):
         found[name] = int(arm.sum())
         found[f"mean_{name}"] = float(y[arm].mean())
-        found[f"events_{name}"] = int(y[arm].sum()) if binary else None
+        found[f"events_{name}"] = int((y[arm] != 0).sum()) if kind in (BINARY, MONEY) else None
         found[f"groups_{name}"] = None if groups is None else len(np.unique(groups[arm]))
     if groups is not None:
         found["groups"] = int(groups.max()) + 1
@@ -573,7 +576,8 @@ _FACTS: dict[str, Any] = {
     "failed_check": _MAYBE_TEXT,
     "level": float,
     "rows": {
-        "n_rows": int, "binary": bool, "groups": _MAYBE_COUNT, "lower_is_better": bool,
+        "n_rows": int, "outcome": str, "binary": bool, "lower_is_better": bool,
+        "groups": _MAYBE_COUNT,
         **{f"{what}{arm}": kind for arm in ("treated", "control") for what, kind in (
             ("", int), ("mean_", float), ("events_", _MAYBE_COUNT), ("groups_", _MAYBE_COUNT))},
     },

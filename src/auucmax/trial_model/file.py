@@ -34,6 +34,7 @@ from auucmax._version import __version__
 from auucmax.data.seen import KEY_BYTES, SeenRows
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.scaling import Scaling
+from auucmax.estimators.targets import LEARNT
 from auucmax.estimators.trees import TreeScores, trees_of
 from auucmax.targeting import Calibration
 from auucmax.trial_model.crossfit import Recipe
@@ -42,7 +43,7 @@ from auucmax.trial_model.fitting import MODELS, make_model
 from auucmax.trial_model.model import TrialModel
 from auucmax.trial_model.rows import ColumnNames
 
-FORMAT = ArchiveFormat("auucmax model", 6, "model file")
+FORMAT = ArchiveFormat("auucmax model", 7, "model file")
 _HEADER = {
     "auucmax", "encoder", "columns", "recipe", "calibration", "evidence", "seen", "summary",
     "estimator",
@@ -62,6 +63,7 @@ _TWO_MODELS = _OF_ALL | {
     "_own_model": bool, "treated_model_": _PREDICTOR, "control_model_": _PREDICTOR,
 }  # fmt: skip
 _TREES = "TreeScores or NoneType"
+_TARGET: dict[str, Any] = {"learnt_": str, "amounts_": (2,)}
 _NETWORK = _OF_ALL | {"network_": "Network"}
 _FIELDS: dict[str, dict[str, Any]] = {
     "AUUCMax": _LINEAR,
@@ -74,12 +76,14 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "DependentDataRepresentation": _TWO_MODELS | {"order_": str},
     "SharedDataRepresentation": _ONE_MODEL | {"arm_scale_": float, "treatment_column_": bool},
     "UpliftLambdaMART": _OF_ALL | {"booster_": "TreeScores"},
-    "ShrunkInteractions": _OF_ALL | {
+    "ShrunkInteractions": _OF_ALL | _TARGET | {
         "weights_": _ANY, "hinge_columns_": _ANY, "hinge_knots_": _ANY, "fill_": _WIDE,
         "treated_intercept_": _ANY, "treated_coef_": (None, None),
         "control_intercept_": _ANY, "control_coef_": (None, None),
     },
-    "BoostedEffect": _OF_ALL | {"members_": ["Member"], "share_": float, "fill_": _WIDE},
+    "BoostedEffect": _OF_ALL | _TARGET | {
+        "members_": ["Member"], "share_": float, "fill_": _WIDE,
+    },
     "Member": {
         "weight": float, "base_intercept": float, "base_coef": _WIDE,
         "effect_intercept": float, "effect_coef": _WIDE,
@@ -344,7 +348,7 @@ def _check_fields(kind: str, fields: dict[str, Any], n_terms: int) -> None:
         )
     else:
         right = True
-    if not right:
+    if not right or fields.get("learnt_", LEARNT[0]) not in LEARNT:
         raise ValueError(f"its {kind} has arrays that do not fit together")
 
 

@@ -32,6 +32,7 @@ from auucmax._validation import (
 from auucmax._version import __version__
 from auucmax.bounds.progressive import progressive_certificate
 from auucmax.data import FailedCheckError, RandomisationReport
+from auucmax.data.outcomes import BINARY, range_for, responders, usual_value
 from auucmax.data.pieces import PiecedTable
 from auucmax.data.seen import KEY_BYTES, Kinds, RowSet, SeenRows
 from auucmax.targeting import Calibration, calibrate
@@ -56,11 +57,10 @@ from auucmax.trial_model.evidence import (
     Judged,
     describe_drivers,
     evidence_of,
-    is_binary,
     linear_weights,
 )
 from auucmax.trial_model.model import TrialModel, certified
-from auucmax.trial_model.rows import name_columns, quantity_columns
+from auucmax.trial_model.rows import ColumnNames, name_columns, quantity_columns
 from auucmax.trial_model.timing import keep_within
 
 
@@ -87,6 +87,9 @@ def with_rivals(
         check_choice(name, "a rival", MODELS)
         _check_memory(table, name, "a rival")
     rows, recipe = model.own_rows(table), model.recipe
+    able = _able(rows)
+    for name in names:
+        _check_able(name, rows, able, "a rival")
     others = [name for name in dict.fromkeys(names) if name != recipe.model]
     makes = makers([recipe.model, *others], recipe)
     apart = np.ones(len(rows.y), dtype=bool)
@@ -157,6 +160,7 @@ def fit_trial_model(
     n_candidates: int = 1,
     forget_rows: bool = False,
     minutes: float | None = None,
+    outcome_range: tuple[float, float] | None = None,
     random_state: int | np.random.Generator | None = 0,
 ) -> TrialModel:
     """Fit a model on all rows of a table, and judge it by models that have not seen the rows.
@@ -198,7 +202,7 @@ def fit_trial_model(
         levels otherwise, as ``summary["features"]["codes"]`` tells. See :class:`TableEncoder`.
     despite_check : fit even if the check fails. There is no certificate then, and the model, its
         lists and its report say first that the check failed.
-    model : "auto" (the mean of the ranks of "shrunk" and "boosted", for 0/1 outcomes), or another
+    model : "auto" (the mean of the ranks of "shrunk" and "boosted"), or another
         of :data:`MODELS`: "shrunk", "boosted", "auucmax", "tm", "cvt", "ddr", "sdr", "svm-dp",
         "mml", "mom", "pcg", "ndcg", "tarnet", "cfrnet", "ganite", "response".
     hold_out : a share of rows, .3 say, that the model does not learn from: it is judged, calibrated
@@ -211,6 +215,9 @@ def fit_trial_model(
         in this order: trees learn from fewer rows, drawn at random, rivals are left out, all models
         learn from fewer rows; and ``summary["within"]`` says so. None: as long as it takes; of more
         than 2 million rows trees learn from as many, drawn at random.
+    outcome_range : lowest and highest outcome that the certificate counts, named before looking at
+        the outcomes, for those that are not 0/1; others are clipped to it, and the certificate says
+        how much lies beyond. None: of such outcomes there is no certificate.
     random_state : of the folds and of the model.
 
     Examples
@@ -243,15 +250,18 @@ def fit_trial_model(
         drop_missing_outcomes=drop_missing_outcomes,
         categorical=categorical,
         numeric=numeric,
+        outcome_range=outcome_range,
     )
     n_candidates = check_whole(n_candidates, "n_candidates", 1, 2**31 - 1)
     rng = np.random.default_rng(random_state)
     key, seed = rng.bytes(8).hex(), int(rng.integers(2**31 - 1))
     recipe = Recipe(model, key, seed, float(hold_out), 1, n_candidates)
-    rivals = tuple(name for name in RIVALS.get(model, ("tm",)) if name != model)
     with _collected() as messages, working_on(f"fitting {model}") as work:
         with work.part("checking the trial"):
             rows = TableRows(table, columns, recipe.key)
+            able = _able(rows)
+            _check_able(model, rows, able, "model")
+            rivals = tuple(name for name in RIVALS.get(model, ("tm",)) if name in able - {model})
             check = _checked(rows, despite_check)
         if not hold_out:
             recipe = replace(recipe, n_folds=number_of_folds(rows, recipe.key))
@@ -288,6 +298,40 @@ def _check_memory(table: pd.DataFrame | PiecedTable, model: str, what: str) -> N
             f"fit into memory, got {model!r} and {table.name}, {table.size}. Pass fewer rows or "
             f"columns, or allow more by memory=."
         )
+
+
+def able_models(kind: str) -> set[str]:
+    """Names of the models that can learn from outcomes of a kind: all from 0/1."""
+    return {name for name, make in MODELS.items() if kind == BINARY or not make(0).needs_binary}
+
+
+def _able(rows: TableRows) -> set[str]:
+    """The models that can learn from the outcomes of some rows.
+
+    Of a table in pieces, unless they are 0/1, only those that learn whether somebody responds, and
+    only if that can be told.
+    """
+    kind = rows.columns.kind(rows.y)
+    if rows.in_memory or kind == BINARY:
+        return able_models(kind)
+    return set() if responders(rows.y) is None else {"auto", "shrunk", "boosted"}
+
+
+def _check_able(name: str, rows: TableRows, able: set[str], what: str) -> None:
+    if name in able:
+        return
+    outcome = f"the outcome {rows.columns.outcome!r} ({rows.columns.kind(rows.y)})"
+    if not rows.in_memory:
+        outcome += " of a table that does not fit into memory"
+    if not able:
+        raise ValueError(
+            f"{outcome} should be 0/1, or mostly one value such as 0; got neither. Pass fewer "
+            f"rows, or allow more by memory=."
+        )
+    raise ValueError(
+        f"{what} should be one of {', '.join(map(repr, sorted(able)))} for {outcome}, got "
+        f"{name!r}, which learns from 0/1 only. Name one of these."
+    )
 
 
 def _work(recipe: Recipe, rivals: Sequence[str], n_rows: int) -> float:
@@ -335,6 +379,7 @@ def _summary(rows: TableRows, recipe: Recipe, found: _Found) -> dict[str, Any]:
         "model": recipe.model,
         "about": (type(estimator).__doc__ or "").partition("\n")[0],
         "tree_rows": _tree_rows(estimator),
+        "learnt": _learnt_of_outcome(estimator, rows),
         "table": {
             "given": rows.n_given,
             "used": len(rows.y),
@@ -372,9 +417,9 @@ class _Found(NamedTuple):
 def _cross_fitted(
     rows: TableRows, recipe: Recipe, rivals: Sequence[str], check: RandomisationReport, work: Work
 ) -> _Found:
-    binary = is_binary(rows.y)
+    bounded = rows.columns.bounded(rows.y)
     makes = makers([recipe.model, *rivals], recipe)
-    apart = cross_fit(rows, makes, recipe, with_chunks=binary, work=work)
+    apart = cross_fit(rows, makes, recipe, with_chunks=bounded is not None, work=work)
     fitted, passed, _ = _kept(rows, recipe, (), every_row, work)
     ranks = dict(apart.ranks)
     judged = rows.judged(ranks.pop(recipe.model))
@@ -382,10 +427,13 @@ def _cross_fitted(
     # Knots that are nobody's own score.
     calibration = _in_scores(_calibrated(judged), scores.smoothed(LEAST_ROWS))
     certificate = None
-    if apart.chunks and judged.can_be_certified:
+    if bounded is not None and apart.chunks and not judged.has_mixed_groups:
         groups = None if judged.groups is None else apart.keys
         certificate = progressive_certificate(
-            apart.chunks, groups=groups, n_candidates=recipe.n_candidates
+            [(np.clip(y, *bounded.range), score, arms) for y, score, arms in apart.chunks],
+            groups=groups,
+            n_candidates=recipe.n_candidates,
+            outcome_range=bounded.range,
         )
     notes = [
         f"Every row was ranked by a model that had not seen it: one of {recipe.n_folds}, each of "
@@ -394,11 +442,7 @@ def _cross_fitted(
     ]
     notes += check.questions
     if certificate is None:
-        why = "outcomes are not 0/1, and no range of them is known"
-        if binary:
-            why = "too few rows to learn from a part of them"
-            why = why if judged.can_be_certified else "groups have rows of both arms"
-        notes.append(f"There is no certificate: {why}.")
+        notes.append(_no_certificate(judged, rows.columns))
     evidence = evidence_of(
         judged,
         scores=scores,
@@ -407,12 +451,27 @@ def _cross_fitted(
         caveat=calibration.caveat,
         drivers=_drivers(rows, fitted, passed),
         certificate=certificate,
+        beyond="" if bounded is None else bounded.told,
         randomisation=check,
         lower_is_better=rows.columns.lower_is_better,
         rivals=ranks,
         notes=notes,
     )
     return _Found(fitted, passed, calibration, evidence, np.zeros(len(rows.y), dtype=bool))
+
+
+def _no_certificate(judged: Judged, columns: ColumnNames) -> str:
+    """Why there is none, and how to get one."""
+    if columns.bounded(judged.y) is None:
+        low, high = range_for(columns.in_table(judged.y))
+        return (
+            f"There is no certificate: outcomes are not 0/1, and no range of them is known. Pass "
+            f"outcome_range=({low:g}, {high:g}), say, or another range that you would have named "
+            f"beforehand: outcomes beyond it are clipped for the certificate."
+        )
+    why = "too few rows to learn from a part of them"
+    why = "groups have rows of both arms" if judged.has_mixed_groups else why
+    return f"There is no certificate: {why}."
 
 
 def _learnt(recipe: Recipe, share: float, n_rows: int) -> str:
@@ -429,13 +488,18 @@ def _hold_out(
     least = min(fewest_rows(rows.y, rows.treated, part) for part in (held_out, ~held_out))
     if least < rows.least:
         raise ValueError(
-            f"hold_out should leave at least {rows.least} rows of each arm, with each outcome if "
-            f"it is 0/1, to learn from and to judge on; got {least} of one kind in "
+            f"hold_out should leave at least {rows.least} rows of each arm, with and without the "
+            f"outcome if most have none, to learn from and to judge on; got {least} of one kind in "
             f"{recipe.hold_out:g} of {len(rows.y):,} rows. Collect more, or leave hold_out= out."
         )
     fitted, passed, others = _kept(rows, recipe, rivals, lambda keys: ~recipe.held_out(keys), work)
     judged = rows.judged(passed.score[held_out], held_out)
-    calibration = _calibrated(judged)
+    calibration, bounded = _calibrated(judged), rows.columns.bounded(judged.y)
+    certificate = certified(judged, bounded, recipe.n_candidates)
+    notes = [f"Judged on {len(judged.y):,} rows that were set aside: this model has not seen them."]
+    notes += check.questions
+    if certificate is None:
+        notes.append(_no_certificate(judged, rows.columns))
     # Other bits of the keys than those that chose the hold-out.
     halves = replace(recipe, n_folds=2).folds(~rows.keys[held_out] * np.uint64(0x9E3779B97F4A7C15))
     evidence = evidence_of(
@@ -443,14 +507,12 @@ def _hold_out(
         predicted=_cross_calibrated(judged, halves),
         caveat=calibration.caveat,
         drivers=_drivers(rows, fitted, passed),
-        certificate=certified(judged, recipe.n_candidates) if judged.can_be_certified else None,
+        certificate=certificate,
+        beyond="" if bounded is None else bounded.told,
         randomisation=check,
         lower_is_better=rows.columns.lower_is_better,
         rivals=others,
-        notes=[
-            f"Judged on {len(judged.y):,} rows that were set aside: this model has not seen them.",
-            *check.questions,
-        ],
+        notes=notes,
     )
     return _Found(fitted, passed, calibration, evidence, held_out)
 
@@ -537,6 +599,28 @@ def make_model(name: str, recipe: Recipe) -> Any:
     if recipe.max_rows and "max_rows" in model.get_params(deep=False):
         model.set_params(max_rows=recipe.max_rows)
     return model
+
+
+def _learnt_of_outcome(estimator: Any, rows: TableRows) -> str:
+    """What of the outcome the model learns, in words."""
+    name, kind = rows.columns.outcome, rows.columns.kind(rows.y)
+    usual = usual_value(rows.columns.in_table(rows.y))
+    first = getattr(estimator, "estimators_", [estimator])[0]
+    learnt = getattr(first, "learnt_", None)
+    if kind == BINARY:
+        return f"{name} is 0/1"
+    if learnt == "whether" and usual is not None:
+        treated, control = (abs(amount) for amount in first.amounts_.tolist())
+        much = f"{treated:.4g}"
+        if treated != control:
+            much = f"{treated:.4g} if treated, {control:.4g} if not"
+        return (
+            f"{name} is {kind}, mostly {usual:g}: learnt is whether it is not {usual:g}, times the "
+            f"mean of what it is then, {much} (the largest 1% clipped)"
+        )
+    if learnt == "number":
+        return f"{name} is {kind}, learnt as a number (the lowest and highest 1% clipped)"
+    return f"{name} is {kind}, learnt as a number"
 
 
 def _tree_rows(estimator: Any) -> int | None:

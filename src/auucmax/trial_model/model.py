@@ -18,14 +18,22 @@ from auucmax.encoding.encoder import text_names
 from auucmax.targeting import Calibration
 from auucmax.trial_model.crossfit import Recipe, Scored, TableRows
 from auucmax.trial_model.evidence import Evidence, Judged, describe_drivers, evidence_of
-from auucmax.trial_model.rows import ColumnNames, Hashes, id_texts
+from auucmax.trial_model.rows import Bounded, ColumnNames, Hashes, id_texts
 
 
-def certified(rows: Judged, n_candidates: int = 1) -> Certificate:
-    """The certificate of a score on rows that its model has not learnt from."""
-    options: dict[str, Any] = {"y": rows.y, "treatment": rows.treated, "n_candidates": n_candidates}
+def certified(rows: Judged, bounded: Bounded | None, n_candidates: int = 1) -> Certificate | None:
+    """The certificate of a score on rows that its model has not learnt from.
+
+    None if outcomes have no range, or groups have rows of both arms.
+    """
+    if bounded is None or rows.has_mixed_groups:
+        return None
+    y = np.clip(rows.y, *bounded.range)
+    options: dict[str, Any] = {"y": y, "treatment": rows.treated, "n_candidates": n_candidates}
     if rows.groups is not None:
         options["groups"] = rows.groups
+    if bounded.range != (0.0, 1.0):
+        options["outcome_range"] = bounded.range
     return certify(rows.score, **options)
 
 
@@ -114,14 +122,15 @@ class TrialModel:
                 f"of {len(rows.y)} in the table. Pass new rows of both arms."
             )
         # A certificate from rows that may have been learnt from would be none.
-        can_certify = verdict.is_sure and judged.can_be_certified
+        bounded = self.columns.bounded(judged.y) if verdict.is_sure else None
         return evidence_of(
             judged,
             predicted=self.calibration(judged.score),
             caveat=self.calibration.caveat,
             drivers=describe_drivers(rows.features, score[rows.sampled], share=0.3)
             | {"linear": self.evidence["drivers"]["linear"]},
-            certificate=certified(judged, self._n_compared) if can_certify else None,
+            certificate=certified(judged, bounded, self._n_compared),
+            beyond="" if bounded is None else bounded.told,
             randomisation=rows.check(),
             lower_is_better=self.columns.lower_is_better,
             every_percent=True,

@@ -18,6 +18,7 @@ from auucmax._validation import (
     Bools,
     Floats,
     check_outcome,
+    check_range,
     listed,
     missing_message,
     unknown_columns_message,
@@ -25,6 +26,7 @@ from auucmax._validation import (
 from auucmax.data import RandomisationReport, Trial, check_randomisation
 from auucmax.data.balance import equal_shares
 from auucmax.data.hashing import FINEST, content_hashes, numbers_for
+from auucmax.data.outcomes import BINARY, MONEY, beyond, outcome_kind
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.data.seen import Kinds
 from auucmax.encoding.encoder import TableEncoder, text_names
@@ -53,6 +55,8 @@ class ColumnNames:
     groups: str | None = None
     categorical: tuple[str, ...] = ()  # features whose numbers the user takes for levels
     numeric: tuple[str, ...] = ()  # and for quantities
+    outcome_range: tuple[float, ...] = ()  # lowest and highest outcome that certificates count
+    turn: float = 1.0  # what outcomes are subtracted from if lower is better: 1 if 0/1, otherwise 0
 
     @property
     def all(self) -> list[str]:
@@ -65,6 +69,27 @@ class ColumnNames:
         """What there is more of if treatment works."""
         return f"{self.outcome} avoided" if self.lower_is_better else self.outcome
 
+    def in_table(self, y: Floats) -> Floats:
+        """Outcomes of rows as the table has them; or, the same, those of the table as rows have."""
+        return self.turn - y if self.lower_is_better else y
+
+    def kind(self, y: Floats) -> str:
+        """The kind of the outcomes of rows, as the table has them."""
+        return outcome_kind(self.in_table(y))
+
+    def bounded(self, y: Floats) -> Bounded | None:
+        """What a certificate is told of outcomes: 0/1, or clipped to the range; None without."""
+        kind = self.kind(y)
+        if kind == BINARY:
+            return Bounded((0.0, 1.0), "")
+        if not self.outcome_range:
+            return None
+        low, high = self.outcome_range
+        told = beyond(self.in_table(y), (low, high), "money" if kind == MONEY else self.outcome)
+        told = f"Its numbers are {self.gain} per person. {told}".rstrip()
+        ends = self.in_table(np.array([low, high]))
+        return Bounded((float(ends.min()), float(ends.max())), told)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
@@ -76,7 +101,16 @@ class ColumnNames:
         levels = {*columns.categorical, *columns.numeric}
         if not columns.features or not levels <= set(columns.features):
             raise ValueError("there should be features, levels and quantities among them.")
+        if columns.outcome_range:
+            check_range(columns.outcome_range, "outcome_range")
         return columns
+
+
+class Bounded(NamedTuple):
+    """The range of outcomes that a certificate counts, and a sentence on what lies beyond it."""
+
+    range: tuple[float, float]
+    told: str
 
 
 def name_columns(
@@ -95,6 +129,7 @@ def name_columns(
     drop_missing_outcomes: bool = False,
     categorical: Sequence[str] | None = None,
     numeric: Sequence[str] | None = None,
+    outcome_range: Sequence[float] | None = None,
 ) -> ColumnNames:
     """Which columns of a table play which part; parameters as in :func:`fit_trial_model`.
 
@@ -130,7 +165,17 @@ def name_columns(
         groups=groups,
         categorical=_decided(table, "categorical", categorical, chosen),
         numeric=_decided(table, "numeric", numeric, chosen),
+        outcome_range=() if outcome_range is None else check_range(outcome_range, "outcome_range"),
+        turn=_turn(table, outcome) if lower_is_better else 1.0,
     )
+
+
+def _turn(table: pd.DataFrame | PiecedTable, outcome: str) -> float:
+    """1 if the outcomes of a table are 0/1, otherwise 0; of all its pieces alike."""
+    values = pd.Series(different_values(table, outcome))
+    with suppress(ValueError):  # which is told when the rows are read
+        return float(np.isin(outcome_numbers(values).to_numpy(), (0, 1)).all())
+    return 1.0
 
 
 def _decided(
@@ -512,8 +557,7 @@ def _rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows,
     y = np.empty(0)
     if len(outcome):  # of a piece, all rows may be of other arms
         y = check_outcome(outcome_numbers(outcome).to_numpy(), f"the outcome {columns.outcome!r}")
-    if columns.lower_is_better:
-        y = 1 - y  # 0/1 outcomes stay 0/1
+    y = columns.in_table(y)  # turned, if lower is better
     ids, groups = (
         None if name is None else id_texts(kept[name], f"the {what} {name!r}")
         for what, name in (("id", columns.id), ("group", columns.groups))

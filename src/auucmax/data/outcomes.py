@@ -1,0 +1,119 @@
+"""What kind of outcome a trial has: 0/1, a count, money with zeros, or any number.
+
+One place decides it, so that a fit, a check, a page and a message say the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from auucmax._validation import Bools, Floats
+
+BINARY, COUNT, MONEY, NUMBER = KINDS = ("0/1", "count", "money with zeros", "any number")
+_ZEROS = 0.01  # of the rows, from which on zeros are a part of what money looks like
+MOSTLY = 0.5  #: of the rows, from which on one value is the usual one
+
+
+def outcome_kind(y: Floats) -> str:
+    """The first that fits: 0/1; a count (whole numbers from 0); money with zeros; any number.
+
+    Money with zeros is never negative, and at least 1% of it is 0.
+
+    >>> [outcome_kind(np.array(y)) for y in ([0, 1.0], [0, 3.0, 1], [0, 9.5], [1.5, 9.5])]
+    ['0/1', 'count', 'money with zeros', 'any number']
+    """
+    if np.isin(y, (0.0, 1.0)).all():
+        return BINARY
+    if y.min() < 0:
+        return NUMBER
+    if np.array_equal(y, np.rint(y)):
+        return COUNT
+    return MONEY if (y == 0).mean() >= _ZEROS else NUMBER
+
+
+def turned(y: Floats) -> Floats:
+    """Outcomes of which less is better as outcomes of which more is: 1 - y if 0/1, otherwise -y.
+
+    So 0/1 stays 0/1, and money of 0 stays 0. Turned twice they are the same again.
+
+    >>> turned(np.array([0, 1.0])).tolist(), turned(np.array([0, 7.5])).tolist()
+    ([1.0, 0.0], [0.0, -7.5])
+    """
+    return 1 - y if outcome_kind(y) == BINARY else 0 - y
+
+
+def usual_value(y: Floats, ends: tuple[float, float] | None = None) -> float | None:
+    """The smallest or the largest outcome, if at least half of the rows have it; otherwise None.
+
+    ``ends``: the smallest and the largest outcome, where ``y`` is only a sample. Most people buy
+    nothing, say: whether they buy tells more of them than how much.
+
+    >>> usual_value(np.array([0, 0, 0, 7.5])), usual_value(np.array([1.5, 2.5, 4.0]))
+    (0.0, None)
+    """
+    for value in ends or (float(y.min()), float(y.max())):
+        if np.mean(y == value) >= MOSTLY:
+            return float(value)
+    return None
+
+
+def responders(y: Floats) -> Bools | None:
+    """(n,) who has another outcome than the usual one, of 0/1 a 1; None if there is no usual one.
+
+    >>> responders(np.array([0, 1.0, 1, 1])).tolist(), responders(np.array([0, 0, 7.5])).tolist()
+    ([False, True, True, True], [False, False, True])
+    """
+    if outcome_kind(y) == BINARY:
+        return np.asarray(y > 0)
+    usual = usual_value(y)
+    return None if usual is None else np.asarray(y != usual)
+
+
+def unit_of(kind: str) -> tuple[int, str]:
+    """In which unit effects are told: by how much they are multiplied, and its name.
+
+    >>> unit_of("money with zeros"), unit_of("any number")
+    ((100, 'per 100 people'), (1, 'per person'))
+    """
+    return (1, "per person") if kind == NUMBER else (100, "per 100 people")
+
+
+def range_for(y: Floats) -> tuple[float, float]:
+    """Round numbers that hold most outcomes, as an example of a range; nobody's own outcome.
+
+    >>> range_for(np.array([0, 0, 0, 20, 130.0])), range_for(np.array([-3.0, 9, 40]))
+    ((0.0, 200.0), (-5.0, 50.0))
+    """
+    varied = y[y != 0]
+    low, high = np.quantile(varied, (0.01, 0.99)).tolist() if len(varied) else (0.0, 1.0)
+    return 0.0 - _round_up(-low), _round_up(high) or 1.0
+
+
+def _round_up(value: float) -> float:
+    """The next of 1, 2, 5, 10, 20, ...; 0 of a number that is not above 0."""
+    if value <= 0:
+        return 0.0
+    power = 10.0 ** np.floor(np.log10(value))
+    return float(next(power * m for m in (1, 2, 5, 10) if power * m >= value * (1 - 1e-9)))
+
+
+def beyond(y: Floats, outcome_range: tuple[float, float], what: str) -> str:
+    """A sentence on how much of the outcomes lies beyond a range; empty if nothing does.
+
+    >>> beyond(np.array([0, 40.0, 60]), (0, 50), "money")
+    '10% of all money lies above 50 and is not counted.'
+    """
+    low, high = outcome_range
+    whole = float(np.abs(y).sum()) or 1.0
+    parts = {f"above {high:g}": np.maximum(y - high, 0), f"below {low:g}": np.maximum(low - y, 0)}
+    told = [
+        f"{_percent(float(own.sum()) / whole)} of all {what} lies {where}"
+        for where, own in parts.items()
+        if own.any()
+    ]
+    return f"{' and '.join(told)} and is not counted." if told else ""
+
+
+def _percent(share: float) -> str:
+    """A share in per cent with two digits, so that a small one is not told as none."""
+    return f"{100 * share:.2g}%" if share < 0.1 else f"{share:.0%}"

@@ -1,0 +1,319 @@
+"""What shrunk and boosted models learn of an outcome, and the loss that they minimise.
+
+Outcomes of three kinds are learnt in one way, as z(x, t) = g(x) + d f(x), d = t - share of treated:
+
+* 0/1: log-loss, P(y = 1) = expit(z).
+* Whether, where at least half of the rows have the smallest or the largest outcome, 0 say: the
+  log-loss of y != 0. How much is one number, the mean of the outcomes that are not 0: a model of
+  these, who are few, would learn noise, and the ranking of people by money with it.
+* Numbers, all others: squared loss of the outcome in standard deviations.
+
+Large outcomes are winsorised, as one of them could decide a ranking: those that are not the usual
+one at their 1% and 99% quantiles, those that are learnt as numbers likewise.
+
+    score(x) = treated amount mean(z(x, 1)) - control amount mean(z(x, 0))
+
+Both amounts are 1 for 0/1, the standard deviation for numbers. Of whether they are the mean of both
+arms together; their difference is kept as far as it is clearly more than noise
+(:func:`arm_amounts`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from auucmax._validation import Bools, Floats
+from auucmax.data.outcomes import MOSTLY, usual_value
+from auucmax.rows import ArrayRows, Batch, Extremes, Rows, Sample
+
+LEARNT = ("0/1", "whether", "number")
+TAIL = 0.01  #: of outcomes on either side that are winsorised
+CLEARLY = 4.0  #: squared standard errors that a difference of amounts has to be beyond, to count
+_SAMPLE = 100_000  # outcomes that amounts and quantiles are learnt from, of rows not in memory
+
+
+class Loss:
+    """A loss of a linear predictor z: value, gradient and Hessian in z, and the mean outcome.
+
+    ``link`` is what makes means of z. Hessians are at most ``most_bent``.
+    """
+
+    link: ClassVar[str]
+    most_bent: ClassVar[float]
+
+    def mean(self, z: Floats) -> Floats:
+        """The mean outcome."""
+        raise NotImplementedError
+
+    def value(self, z: Floats, y: Floats) -> Floats:
+        raise NotImplementedError
+
+    def gradient(self, z: Floats, y: Floats) -> Floats:
+        """In z; for both losses the mean outcome minus the outcome."""
+        return np.asarray(self.mean(z) - y)
+
+    def hessian(self, z: Floats) -> Floats:
+        """In z."""
+        raise NotImplementedError
+
+    def steepest(self, z: Floats, y: Floats) -> float:
+        """The largest gradient there is; without a limit twice that of the rows as they are."""
+        raise NotImplementedError
+
+    def add_to(self, totals: Floats, z: Floats, y: Floats, weight: Floats) -> Floats:
+        """Add weighted values, of models (m, k) z, to ``totals`` (k,); the weighted gradients."""
+        totals += weight @ self.value(z, y[:, None])
+        return self.gradient(z, y[:, None]) * weight[:, None]
+
+    def start(self, mean: float) -> float:
+        """z of a mean outcome."""
+        raise NotImplementedError
+
+    def bend(self, mean: float) -> float:
+        """The Hessian where the mean outcome is this."""
+        raise NotImplementedError
+
+    def nats(self, total: Floats, weight: float) -> Floats:
+        """Minus the logarithm of the likelihood, but for a constant, by values in total."""
+        raise NotImplementedError
+
+
+class Binomial(Loss):
+    """Log-loss of a 0/1 outcome: log(1 + exp(z)) - y z.
+
+    >>> Binomial().value(np.zeros(1), np.ones(1)).round(4).tolist()
+    [0.6931]
+    """
+
+    link, most_bent = "sigmoid", 0.25
+
+    def mean(self, z: Floats) -> Floats:
+        return np.asarray(expit(z))
+
+    def value(self, z: Floats, y: Floats) -> Floats:
+        return np.asarray(-log_expit(np.where(y == 1, z, -z)))
+
+    def hessian(self, z: Floats) -> Floats:
+        chance = expit(z)
+        return np.asarray(chance * (1 - chance))
+
+    def steepest(self, z: Floats, y: Floats) -> float:
+        return 1.0
+
+    def add_to(self, totals: Floats, z: Floats, y: Floats, weight: Floats) -> Floats:
+        """As for every loss, with one exponential for all; ``z`` is written over."""
+        small = np.exp(-np.abs(z))
+        above = 1 + small
+        # expit, from the exponential that is there
+        wrong = np.where(z >= 0, 1.0, small) / above - y[:, None]
+        wrong *= weight[:, None]
+        totals += _log_sums(above, weight) - (weight * y) @ z
+        totals += weight @ np.maximum(z, 0, out=z)
+        return np.asarray(wrong)
+
+    def start(self, mean: float) -> float:
+        return float(np.log(mean / (1 - mean)))
+
+    def bend(self, mean: float) -> float:
+        return mean * (1 - mean)
+
+    def nats(self, total: Floats, weight: float) -> Floats:
+        return total
+
+
+class Gaussian(Loss):
+    """Squared loss: (z - y)^2 / 2.
+
+    >>> Gaussian().value(np.zeros(1), np.full(1, 3.0)).tolist()
+    [4.5]
+    """
+
+    link, most_bent = "identity", 1.0
+
+    def mean(self, z: Floats) -> Floats:
+        return z
+
+    def value(self, z: Floats, y: Floats) -> Floats:
+        return np.asarray((z - y) ** 2 / 2)
+
+    def hessian(self, z: Floats) -> Floats:
+        return np.ones(z.shape)
+
+    def steepest(self, z: Floats, y: Floats) -> float:
+        return 2 * float(np.abs(z - y).max()) or 1.0
+
+    def start(self, mean: float) -> float:
+        return mean
+
+    def bend(self, mean: float) -> float:
+        return 1.0
+
+    def nats(self, total: Floats, weight: float) -> Floats:
+        """With the variance that makes the likelihood largest."""
+        smallest = np.finfo(np.float64).tiny
+        return np.asarray(weight / 2 * np.log(np.maximum(2 * total / weight, smallest)))
+
+
+def _log_sums(numbers: Floats, weight: Floats) -> Floats:
+    """(k,) weighted sums of the logarithms of (m, k) numbers between 1 and 2.
+
+    The sum of some logarithms is that of their product, which 512 of them keep below 2^512.
+    """
+    if (weight == 1).all():
+        numbers = np.multiply.reduceat(numbers, np.arange(0, len(numbers), 512), axis=0)
+        return np.asarray(np.log(numbers).sum(axis=0))
+    return np.asarray(weight @ np.log(numbers))
+
+
+BINOMIAL, GAUSSIAN = Binomial(), Gaussian()
+
+
+def loss_of(learnt: str) -> Loss:
+    """The loss by which one of :data:`LEARNT` is learnt."""
+    return GAUSSIAN if learnt == "number" else BINOMIAL
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """What is learnt of an outcome; calling it with a batch puts it in the outcome's place.
+
+    ``amounts`` (2,) are those of treated and control. Of "whether" ``usual`` is the outcome that
+    does not count; a "number" is clipped to ``low`` and ``high``, less ``centre``, over the amount.
+    """
+
+    learnt: str
+    amounts: Floats
+    usual: float = 0.0
+    low: float = -np.inf
+    high: float = np.inf
+    centre: float = 0.0
+
+    @property
+    def loss(self) -> Loss:
+        return loss_of(self.learnt)
+
+    @property
+    def cut(self) -> float:
+        """Between two strata of what is learnt, of which every fold has its share."""
+        return 0.0 if self.learnt == "number" else 0.5
+
+    def __call__(self, batch: Batch) -> Batch:
+        if self.learnt == "whether":
+            return batch._replace(y=(batch.y != self.usual).astype(np.float64))
+        scaled = (np.clip(batch.y, self.low, self.high) - self.centre) / self.amounts[0]
+        return batch._replace(y=scaled)
+
+    def of(self, rows: Rows) -> Rows:
+        """The rows with what is learnt as their outcome.
+
+        A model of rows that are read batch by batch remembers them so, hashed with what is learnt.
+        """
+        if self.learnt == "number" and not isinstance(rows, ArrayRows):
+            raise ValueError(
+                f"outcomes that are read batch by batch should be 0/1, or at least half of them "
+                f"the smallest or the largest one, such as 0; got numbers from {self.low:g} to "
+                f"{self.high:g}. Read them into memory, or cut them at a threshold."
+            )
+        return rows if self.learnt == "0/1" else rows.part(self)
+
+
+def target_of(rows: Rows) -> Target:
+    """What is learnt of the outcomes of some rows, by a reading or two."""
+    most = len(rows.y) if isinstance(rows, ArrayRows) else _SAMPLE
+    ends, some = rows.total(_ends, partial(_outcomes, size=most))
+    low, (high, is_other) = float(ends.low[0]), ends.high.tolist()
+    if low == high:
+        raise ValueError(
+            f"y should have two levels, got {low:g} in all rows. There is nothing to learn."
+        )
+    if not is_other:
+        return Target("0/1", np.ones(2))
+    usual = usual_value(some.values[:, 0], (low, high))
+    if usual is None:
+        return _number(_Outcomes.of(some))
+    (apart,) = rows.total(partial(_outcomes, size=most, usual=usual))
+    return _whether(_Outcomes.of(apart), usual)
+
+
+class _Outcomes(NamedTuple):
+    """Outcomes of a sample of rows, whether they are treated, and weights, (n,) each."""
+
+    y: Floats
+    treated: Bools
+    weight: Floats
+
+    @classmethod
+    def of(cls, sample: Sample) -> _Outcomes:
+        y, treated, weight = sample.values.T
+        return cls(y, treated > 0, weight)
+
+
+def _ends(batch: Batch) -> Extremes:
+    """The smallest and the largest outcome, and 1 if one is neither 0 nor 1."""
+    other = float(not np.isin(batch.y, (0.0, 1.0)).all())
+    low, high = batch.y.min(initial=np.inf), batch.y.max(initial=-np.inf)
+    return Extremes(np.array([low, other]), np.array([high, other]))
+
+
+def _outcomes(batch: Batch, size: int, usual: float | None = None) -> Sample:
+    """A sample of outcomes, or of those that are not the usual one."""
+    weight = np.ones(len(batch.y)) if batch.weight is None else batch.weight
+    values, keys = np.column_stack([batch.y, batch.treated, weight]), batch.keys
+    if usual is not None:
+        some = batch.y != usual
+        values, keys = values[some], keys[some]
+    return Sample.of(values, keys, size)
+
+
+def _number(rows: _Outcomes) -> Target:
+    y = rows.y
+    middle = np.sort(y)[len(y) // 2]
+    # Where most are 0 and some below, quantiles of all would leave nothing but 0.
+    varied = y[y != middle] if np.mean(y == middle) >= MOSTLY else y
+    low, high = np.quantile(varied, (TAIL, 1 - TAIL)).tolist()
+    clipped = np.clip(y, low, high)
+    if clipped.min() == clipped.max():
+        low, high, clipped = float(y.min()), float(y.max()), y
+    centre = float(np.average(clipped, weights=rows.weight))
+    scale = float(np.sqrt(np.average((clipped - centre) ** 2, weights=rows.weight)))
+    return Target("number", np.full(2, scale), 0.0, low, high, centre)
+
+
+def _whether(rows: _Outcomes, usual: float) -> Target:
+    amount = rows.y - usual
+    largest = np.quantile(np.abs(amount), 1 - TAIL)
+    own = np.clip(amount, -largest, largest)
+    return Target("whether", arm_amounts(own, rows.treated, rows.weight), usual)
+
+
+def arm_amounts(amount: Floats, treated: Bools, weight: Floats) -> Floats:
+    """(2,) the mean amount of treated and of control rows, as one number unless clearly told apart.
+
+    mean + (1 - 4 error^2 / difference^2)+ (mean of the arm - mean): the difference of the arms is
+    left out up to two standard errors of it, and shrunk beyond.
+
+    >>> amount, treated = np.array([9.0, 11, 10, 9, 11, 11]), np.arange(6) < 3
+    >>> arm_amounts(amount, treated, np.ones(6)).round(2).tolist()
+    [10.17, 10.17]
+    >>> arm_amounts(amount + 90 * treated, treated, np.ones(6)).round(2).tolist()
+    [99.98, 10.35]
+    """
+    every = float(np.average(amount, weights=weight))
+    means, squares = [], 0.0
+    for arm in (treated, ~treated):
+        if arm.sum() < 2:
+            return np.full(2, every)
+        own, w = amount[arm], weight[arm]
+        means.append(float(np.average(own, weights=w)))
+        total = float(w.sum())
+        n = total**2 / float(w @ w)  # rows of equal weight that tell as much
+        spread = float(np.average((own - means[-1]) ** 2, weights=w))
+        squares += spread / max(n - 1, 1)
+    difference = means[0] - means[1]
+    kept = max(0.0, 1 - CLEARLY * squares / difference**2) if difference else 0.0
+    return every + kept * (np.array(means) - every)

@@ -1,0 +1,91 @@
+"""Kinds of outcomes, who stands apart from the usual outcome, and what a range leaves out."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auucmax import load_hillstrom
+from auucmax.data.outcomes import (
+    KINDS,
+    beyond,
+    outcome_kind,
+    range_for,
+    responders,
+    turned,
+    usual_value,
+)
+
+
+@pytest.mark.parametrize(
+    ("y", "kind"),
+    [
+        ([0, 1, 1], "0/1"),
+        ([1, 1], "0/1"),
+        ([0, 1, 2], "count"),
+        ([3, 4], "count"),
+        ([0, 0.5], "money with zeros"),
+        ([0] + [0.5] * 99, "money with zeros"),
+        ([0] + [0.5] * 100, "any number"),
+        ([-1, 0, 0], "any number"),
+        ([2.5, 3], "any number"),
+    ],
+)
+def test_the_kind_of_an_outcome(y, kind):
+    assert outcome_kind(np.array(y, dtype=float)) == kind
+
+
+def test_kinds_of_hillstroms_outcomes():
+    kinds = [outcome_kind(load_hillstrom(outcome=name).y) for name in ("visit", "spend")]
+    assert kinds == ["0/1", "money with zeros"]
+
+
+@given(st.lists(st.integers(-2, 3), min_size=1, max_size=30), st.integers(1, 9))
+def test_a_kind_knows_neither_order_nor_copies(y, copies):
+    y = np.array(y, dtype=float) / 2
+    assert outcome_kind(y) in KINDS
+    assert outcome_kind(np.tile(y[::-1], copies)) == outcome_kind(y)
+    assert usual_value(np.tile(y[::-1], copies)) == usual_value(y)
+
+
+@given(st.lists(st.integers(-2, 3), min_size=1, max_size=30), st.sampled_from([2.5, -1.0]))
+def test_the_usual_value_moves_with_the_outcomes(y, factor):
+    """Money that is to be low, 1 - y, is learnt from as money."""
+    y = np.array(y, dtype=float)
+    usual = usual_value(y)
+    if usual is not None:
+        assert np.mean(y == usual) >= 0.5
+        assert usual in (y.min(), y.max())
+    moved = usual_value(1 + factor * y)
+    if len(np.unique(y)) != 2:  # of two values, half each, either is the usual one
+        assert moved == (None if usual is None else 1 + factor * usual)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=9))
+def test_outcomes_that_are_turned_twice_are_the_same(y):
+    y = np.array(y, dtype=float)
+    np.testing.assert_array_equal(turned(turned(y)), y)
+    assert (turned(y) == 0).any() == (0 in y if y.max() > 1 else 1 in y)
+
+
+def test_responders_are_all_that_are_not_usual():
+    assert responders(np.array([0, 1, 1, 1.0])).tolist() == [False, True, True, True]
+    assert responders(np.array([1, 1, 1, -4.0])).tolist() == [False, False, False, True]
+    assert responders(np.array([1.0, 2, 3])) is None
+
+
+def test_a_range_says_what_it_leaves_out():
+    y = np.array([0, 0, 992, 508.0])
+    assert beyond(y, (0, 1000), "money") == ""
+    assert beyond(y, (0, 980), "money") == "0.8% of all money lies above 980 and is not counted."
+    told = beyond(np.array([-30.0, 10, 60]), (-20, 40), "profit")
+    assert told == (
+        "20% of all profit lies above 40 and 10% of all profit lies below -20 and is not counted."
+    )
+
+
+def test_a_range_as_an_example_is_of_round_numbers():
+    assert range_for(load_hillstrom(outcome="spend").y) == (0, 500)
+    assert range_for(np.zeros(5)) == (0, 1)
+    low, high = range_for(np.random.default_rng(0).normal(size=1_000))
+    assert (low, high) == (-5, 5)
