@@ -105,7 +105,7 @@ CASES = {
     ),
     "amounts for a model of 0 and 1": (
         "fit {trial} -t arm -y spent --treated mail --control none -m cvt --ignore person "
-        "--after visit -o {out}.model", "--model should be one of 'auto', 'boosted',",
+        "--after visit -o {out}.model", "--model should be one of 'auto', 'auucmax', 'boosted',",
     ),
     "no such model": ("evaluate {bad}/no.model {trial}", "No such file"),
     "no such folder": ("target {model} {new} -s .3 -o {tmp}/no/list.csv", "should exist"),
