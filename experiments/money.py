@@ -186,8 +186,9 @@ def _what_is_shown(lines: Sequence[Line]) -> str:
         f"spend: AUUC in dollars per 100 people, adjusted for the spend that a model of the other "
         f"half expects. {REFERENCE}: two logistic models, of spend two linear ones; SI: "
         f"`ShrunkInteractions`; HB: `BoostedEffect`; {AUTO}: `UpliftEnsemble` of both; AUUCMax "
-        f"learns from 0/1. Of spend SI and HB learn whether somebody buys, times one amount "
-        f"(`auucmax.estimators.targets`): as a ranking this is what they learn from conversions.\n"
+        f"on visits and conversions. Of spend SI and HB learn whether somebody buys, times one "
+        f"amount (`auucmax.estimators.targets`): as a ranking this is mostly what they learn from "
+        f"conversions.\n"
     )
 
 
@@ -198,11 +199,11 @@ def _verdict(lines: Sequence[Line]) -> str:
     known = [(trial, name, found) for trial, name, found in pairs if found is not None]
     if not known:
         return ""
-    told = [f"{name} ({trial})" for trial, name, found in known if found.is_told]
+    told = [f"{_spoken(name)} ({trial})" for trial, name, found in known if found.is_told]
     largest = max(abs(found.difference) / found.error for *_, found in known if found.error > 0)
     which = f"{len(told)} of {len(known)}: {', '.join(told)}" if told else f"none of {len(known)}"
     both = [
-        name
+        _spoken(name)
         for name in others
         if all(
             (own := found_of(lines, trial, name)) is not None and own.difference > 0
@@ -217,16 +218,19 @@ def _verdict(lines: Sequence[Line]) -> str:
     )
 
 
+def _spoken(name: str) -> str:
+    return name.replace(", ", " on ")
+
+
 def _table(lines: Sequence[Line], trial: str) -> str:
     rows = []
     for name in NAMES:
-        model, target = name.split(", ")
         if (own := found_of(lines, trial, name)) is None:
             continue
         difference = f"{own.difference:+.2f} ({own.error:.2f})" if own.error else "0"
         verdict = ("told" if own.is_told else "noise") if own.error else ""
         cells = f"{own.auuc:.2f}", difference, f"{own.z:+.2f}" if own.error else "0", verdict
-        rows.append([f"{model} on {target}", *cells])
+        rows.append([_spoken(name), *cells])
     header = [
         "model",
         "AUUC of spend per 100 people",

@@ -69,10 +69,10 @@ def test_the_page_calls_noise_noise():
     ]
     page = money.render(lines)
     assert "are beyond noise (1.96 standard errors): none of 26" in page
-    assert "Above it on both trials: SI, spend." in page
+    assert "Above it on both trials: SI on spend." in page
     assert "| SI on spend | 21.00 | +1.00 (4.00) | +0.25 | noise |" in page
     assert "| TM on visit | 20.00 | 0 | 0 |  |" in page
     assert money.render(lines[::-1]) == page
     clear = [*lines, *(made_up(WOMEN, "HB, spend", s, 0.2) for s in (2, 3, 4, 5, 6, 7))]
-    assert "1 of 26: HB, spend (Hillstrom women)" in money.render(clear)
+    assert "1 of 26: HB on spend (Hillstrom women)" in money.render(clear)
     assert money.summary(lines).count("none of 26") == 1
