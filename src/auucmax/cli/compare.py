@@ -108,10 +108,6 @@ def compare(
         splits=10 if splits is None else splits, n_jobs=1 if jobs is None else jobs,
         random_state=seed,
     )  # fmt: skip
-    if result.frame["auuc"].isna().all():
-        raise ValueError(
-            f"a model at least should be fitted, got none: {result.frame['error'].iloc[0]}"
-        )
     _tell(result, names, as_json)
 
 
@@ -119,6 +115,10 @@ _NOT_COMPARED = "Models are not compared on such rows: the AUUC of each means li
 
 
 def _tell(result: Comparison, names: list[str], as_json: bool) -> None:
+    if result.frame["auuc"].isna().all():
+        raise ValueError(
+            f"a model at least should be fitted, got none: {result.frame['error'].iloc[0]}"
+        )
     if as_json:
         print_json(
             {"summary": result.summary().reset_index().to_dict("records"),

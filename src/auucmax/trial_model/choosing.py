@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -183,18 +184,12 @@ def target(
     check_policy(share, budget, cost, value)
     failed = _failed_check(model, share, budget)
     # All numbers come from the evidence: no row of the trial is needed.
-    names, score = _scored(model, table)
-    names, score, excluded = _without(exclude, names, score, model)
+    names, score, excluded = _without(exclude, *_scored(model, table), model)
     known = model.evidence.expected.on(EVERY_PERCENT)
     worth, price = 1.0 if value is None else value, 0.0 if cost is None else cost
-
-    def planned(*shares: float) -> Plan:
-        return known.plan(
-            new_score=score, value=worth, cost=price, share=shares, only_reliable=True
-        )
-
+    planned = partial(known.plan, new_score=score, value=worth, cost=price, only_reliable=True)
     if share is None and budget is None:
-        found = planned()
+        found = planned(share=())
         at = found.best.share
         selection = top_share(score, found.best.n_treated / len(score), cost=price)
     else:
@@ -203,7 +198,7 @@ def target(
         else:
             selection = within_budget(score, budget, cost=price)  # type: ignore[arg-type]
         at = known.share_of(selection)
-        found = planned(at)
+        found = planned(share=(at,))
     expected, unknown = _scaled(found.at(at), selection, value=worth, cost=price), failed
     # Nobody is exact; but people above all scores of the trial have no share of it.
     if failed is None and selection.n_treated and not (at > 0 and known.is_reliable(at)):

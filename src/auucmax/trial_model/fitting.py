@@ -259,9 +259,7 @@ def fit_trial_model(
     with _collected() as messages, working_on(f"fitting {model}") as work:
         with work.part("checking the trial"):
             rows = TableRows(table, columns, recipe.key)
-            able = _able(rows)
-            _check_able(model, rows, able, "model")
-            rivals = tuple(name for name in RIVALS.get(model, ("tm",)) if name in able - {model})
+            rivals = _rivals_of(model, rows)
             check = _checked(rows, despite_check)
         if not hold_out:
             recipe = replace(recipe, n_folds=number_of_folds(rows, recipe.key))
@@ -315,6 +313,13 @@ def _able(rows: TableRows) -> set[str]:
     if rows.in_memory or kind == BINARY:
         return able_models(kind)
     return set() if responders(rows.y) is None else {"auto", "shrunk", "boosted"}
+
+
+def _rivals_of(model: str, rows: TableRows) -> tuple[str, ...]:
+    """What a model, which should be able to learn from the rows, is compared with."""
+    able = _able(rows)
+    _check_able(model, rows, able, "model")
+    return tuple(name for name in RIVALS.get(model, ("tm",)) if name in able - {model})
 
 
 def _check_able(name: str, rows: TableRows, able: set[str], what: str) -> None:
