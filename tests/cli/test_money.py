@@ -40,7 +40,7 @@ def test_fit_says_how_to_get_a_certificate(folder):
     shown = run(f"fit {folder}/trial.csv {NAMED} -m shrunk --id person -o {folder}/n.model").output
     assert "There is no certificate: outcomes are not 0/1" in shown
     own = pd.read_csv(folder / "trial.csv").query("arm != 'phone'")["visit"].to_numpy()
-    assert f"Pass --outcome-range 0 {range_for(own)[1]:g}, say" in shown
+    assert f"Fit with --outcome-range 0 {range_for(own)[1]:g}, say" in shown
     assert "for outcomes are not 0/1" not in run(f"evaluate {folder}/m.model").output
     assert "(--outcome-range)" in run(f"evaluate {folder}/n.model").output
 

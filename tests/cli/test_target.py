@@ -50,7 +50,7 @@ def test_people_who_opted_out_are_not_in_the_list(files, tmp_path):
     first = pd.read_csv(tmp_path / "list.csv")["person"][:7]
     first.to_frame().assign(why="asked").to_csv(tmp_path / "out.csv", index=False)
     told = run(f"{command} --exclude {tmp_path}/out.csv --all")
-    assert "7 people are left out, as was asked for." in told.stdout
+    assert "7 people are left out." in told.stdout
     left = pd.read_csv(tmp_path / "list.csv")
     assert not set(first) & set(left["person"])
     assert len(left) == len(pd.read_csv(files.new)) - 7
@@ -64,11 +64,13 @@ def test_ids_to_leave_out_that_cannot_be_used(files, tmp_path):
     """A file without a header, a model without ids, ids of everybody: nothing is written."""
     command = f"target {{model}} {files.new} -s .3 -o {tmp_path}/list.csv --exclude"
     (tmp_path / "plain.txt").write_text("p5\np6\n")
+    (tmp_path / "other.csv").write_text("person\n7\n8\n")
     pd.read_csv(files.new)[["person"]].to_csv(tmp_path / "all.csv", index=False)
     for model, out, message in (
         (files.model, "plain.txt", "should have the column 'person', the ids of MODEL"),
         (files.model_without_id, "all.csv", "--exclude needs ids, and the MODEL knows none"),
         (files.model, "all.csv", "somebody should be left to choose from"),
+        (files.model, "other.csv", "got 2 such as '7' that nobody has"),
         (files.model, "absent.csv", "got nothing at"),
     ):
         told = run(f"{command.format(model=model)} {tmp_path}/{out}")

@@ -1,5 +1,7 @@
 """Kinds of outcomes, who stands apart from the usual outcome, and what a range leaves out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,9 +14,11 @@ from auucmax.data.outcomes import (
     outcome_kind,
     range_for,
     responders,
+    share_beyond,
     turned,
     usual_value,
 )
+from auucmax.trial_model.rows import ColumnNames
 
 
 @pytest.mark.parametrize(
@@ -89,3 +93,14 @@ def test_a_range_as_an_example_is_of_round_numbers():
     assert range_for(np.zeros(5)) == (0, 1)
     low, high = range_for(np.random.default_rng(0).normal(size=1_000))
     assert (low, high) == (-5, 5)
+
+
+def test_a_range_that_leaves_out_too_much_certifies_nothing():
+    """What is counted would not stand for what is paid: small orders may rise, large ones fall."""
+    y = np.repeat([0.0, 10.0, 1_000.0], [80, 15, 5])
+    assert share_beyond(y, (0, 1_000)) == 0
+    assert share_beyond(y, (0, 100)) == pytest.approx(4_500 / 5_150)
+    columns = ColumnNames("t", "y", None, "1", "0", ("x",), outcome_range=(0, 100))
+    assert columns.bounded(y) is None
+    assert replace(columns, outcome_range=(0, 1_000)).bounded(y) is not None
+    assert replace(columns, outcome_range=(2_000, 3_000)).bounded(y) is None

@@ -106,7 +106,10 @@ def test_everybody(model, new):
     [
         ({"share": 0.0004}, "a share of 0.0004 of 1,000 people is less than one person"),
         ({"budget": 0.4, "cost": 0.5}, "a budget of 0.4 does not pay for one person at 0.5"),
-        ({"cost": 100, "value": 1}, "at no share is the expected profit above 0"),
+        (
+            {"cost": 100, "value": 1},
+            "at no share for which the trial has rows enough is the expected profit above 0",
+        ),
     ],
 )
 def test_nobody(model, new, how, why):
@@ -224,7 +227,7 @@ def test_people_above_all_scores_of_the_trial_have_an_unknown_gain(model, new):
         assert plain[name] is None
     assert plain["cost"] == 200
     assert found.unknown.startswith("What treating these people brings is not known: 0 of the 3,")
-    assert found.unknown.endswith("Treat more people.")
+    assert found.unknown.endswith("It is known of larger shares.")
     json.dumps(found.to_dict(), allow_nan=False)
 
 

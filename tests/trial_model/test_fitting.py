@@ -255,7 +255,7 @@ def test_money_is_fitted_as_it_comes(money, tmp_path):
     assert able[:2] == ["response", "tm"]
     assert facts["auuc"]["gain_lower"] > 0
     assert facts["certificate"] is None
-    assert any("Pass outcome_range=(0, 200), say" in note for note in facts["notes"])
+    assert any("Fit with outcome_range=(0, 200), say" in note for note in facts["notes"])
     # Calibrated uplift is money: those of the young gain, others do not.
     uplift, young = model.uplift(money), (money["age"] < 45).to_numpy()
     assert uplift[young].mean() > 3 * abs(uplift[~young].mean())
@@ -277,7 +277,7 @@ def test_a_range_of_money_makes_a_certificate(money, tmp_path, hold_out):
     told = f"{share:.1%} of all money" if not hold_out else "of all money"
     assert f"{told} lies above 100 and is not counted." in certificate["text"]
     assert "outcomes lie in [0, 100]" in certificate["text"]
-    assert "Its numbers are visit per person." in certificate["text"]
+    assert "Its numbers are visit per person, counted from 0 to 100 only." in certificate["text"]
     save_model(model, tmp_path / "money.model")
     again = load_model(tmp_path / "money.model")
     assert again.columns.outcome_range == (0, 100)

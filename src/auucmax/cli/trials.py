@@ -62,7 +62,7 @@ def read_ids(data: str, id: str | None) -> list[Any]:
             f"{Path(data).name} should have the column {id!r}, the ids of MODEL; got "
             f"{listed(table.columns)}. Write its name into the first line."
         )
-    return table[id].tolist()
+    return table[id].dropna().tolist()
 
 
 def enough_rows(

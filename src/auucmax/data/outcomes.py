@@ -12,6 +12,7 @@ from auucmax._validation import Bools, Floats
 BINARY, COUNT, MONEY, NUMBER = KINDS = ("0/1", "count", "money with zeros", "any number")
 _ZEROS = 0.01  # of the rows, from which on zeros are a part of what money looks like
 MOSTLY = 0.5  #: of the rows, from which on one value is the usual one
+MOST_BEYOND = 0.2  #: of all outcomes, by size, may lie beyond the range of a certificate
 
 
 def outcome_kind(y: Floats) -> str:
@@ -95,6 +96,17 @@ def _round_up(value: float) -> float:
         return 0.0
     power = 10.0 ** np.floor(np.log10(value))
     return float(next(power * m for m in (1, 2, 5, 10) if power * m >= value * (1 - 1e-9)))
+
+
+def share_beyond(y: Floats, outcome_range: tuple[float, float]) -> float:
+    """The part of all outcomes, by size, that lies beyond a range.
+
+    >>> share_beyond(np.array([0, 40.0, 60]), (0, 50))
+    0.1
+    """
+    low, high = outcome_range
+    lost = np.maximum(y - high, 0) + np.maximum(low - y, 0)
+    return float(lost.sum()) / (float(np.abs(y).sum()) or 1.0)
 
 
 def beyond(y: Floats, outcome_range: tuple[float, float], what: str) -> str:

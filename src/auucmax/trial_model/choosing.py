@@ -32,7 +32,7 @@ class Excluded(NamedTuple):
     n_unknown: int
 
     def __str__(self) -> str:
-        told = f"{self.n_people:,} people are left out, as was asked for."
+        told = f"{self.n_people:,} people are left out."
         if self.n_unknown:
             told += f" {self.n_unknown:,} of the ids to leave out are not among the people."
         return told
@@ -268,7 +268,7 @@ def _too_few(evidence: Evidence, share: float) -> str:
     n_above = int(np.floor(share * n_rows + 1e-9))
     return (
         f"What treating these people brings is not known: {n_above:,} of the {n_rows:,} rows of "
-        f"the trial that judge have scores as high{f' ({why})' if why else ''}. Treat more people."
+        f"the trial that judge have scores as high{f' ({why})' if why else ''}. It is known of larger shares."
     )
 
 
@@ -322,6 +322,12 @@ def _without(
             f"somebody should be left to choose from, got ids to leave out that all {len(out):,} "
             f"people have. Check the ids."
         )
+    if len(unwanted) and not out.any():
+        raise ValueError(
+            f"ids to leave out should be among those of the people, got {len(unwanted):,} such as "
+            f"{unwanted[0]!r} that nobody has; people have ids such as {texts[0]!r}. Write them in "
+            f"the same way."
+        )
     counted = Excluded(int(out.sum()), len(unwanted) - len(np.unique(texts[out])))
     return names[~out], score[~out], counted
 
@@ -332,7 +338,7 @@ def _nobody(n: int, share: float | None, budget: float | None, cost: float | Non
     elif budget is not None:
         why = f"a budget of {budget:g} does not pay for one person at {cost:g}"
     else:
-        why = "at no share is the expected profit above 0"
+        why = "at no share for which the trial has rows enough is the expected profit above 0"
     return f"Nobody is chosen: {why}."
 
 

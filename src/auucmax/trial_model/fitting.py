@@ -469,8 +469,11 @@ def _no_certificate(judged: Judged, columns: ColumnNames) -> str:
     """Why there is none, and how to get one."""
     if columns.bounded(judged.y) is None:
         low, high = range_for(columns.in_table(judged.y))
+        why = "no range of them is known"
+        if columns.outcome_range:
+            why = "too much of them lies beyond the range for what is counted to stand for all"
         return (
-            f"There is no certificate: outcomes are not 0/1, and no range of them is known. Pass "
+            f"There is no certificate: outcomes are not 0/1, and {why}. Fit with "
             f"outcome_range=({low:g}, {high:g}), say, or another range that you would have named "
             f"beforehand: outcomes beyond it are clipped for the certificate."
         )
@@ -615,13 +618,15 @@ def _learnt_of_outcome(estimator: Any, rows: TableRows) -> str:
     if kind == BINARY:
         return f"{name} is 0/1"
     if learnt == "whether" and usual is not None:
-        treated, control = (abs(amount) for amount in first.amounts_.tolist())
+        sign = -1 if rows.columns.lower_is_better else 1
+        treated, control = (sign * amount for amount in first.amounts_.tolist())
         much = f"{treated:.4g}"
         if treated != control:
             much = f"{treated:.4g} if treated, {control:.4g} if not"
         return (
-            f"{name} is {kind}, mostly {usual:g}: learnt is whether it is not {usual:g}, times the "
-            f"mean of what it is then, {much} (the largest 1% clipped)"
+            f"{name} is {kind}, mostly {usual + 0.0:g}: learnt is whether it is not "
+            f"{usual + 0.0:g}, times the mean of what it is then, {much} (the most extreme 1% "
+            f"clipped)"
         )
     if learnt == "number":
         return f"{name} is {kind}, learnt as a number (the lowest and highest 1% clipped)"

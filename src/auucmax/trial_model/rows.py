@@ -26,7 +26,14 @@ from auucmax._validation import (
 from auucmax.data import RandomisationReport, Trial, check_randomisation
 from auucmax.data.balance import equal_shares
 from auucmax.data.hashing import FINEST, content_hashes, numbers_for
-from auucmax.data.outcomes import BINARY, MONEY, beyond, outcome_kind
+from auucmax.data.outcomes import (
+    BINARY,
+    MONEY,
+    MOST_BEYOND,
+    beyond,
+    outcome_kind,
+    share_beyond,
+)
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.data.seen import Kinds
 from auucmax.encoding.encoder import TableEncoder, text_names
@@ -78,15 +85,23 @@ class ColumnNames:
         return outcome_kind(self.in_table(y))
 
     def bounded(self, y: Floats) -> Bounded | None:
-        """What a certificate is told of outcomes: 0/1, or clipped to the range; None without."""
+        """What a certificate is told of outcomes: 0/1, or clipped to the range.
+
+        None without a range, or if too much lies beyond it for what is counted to stand for all.
+        """
         kind = self.kind(y)
         if kind == BINARY:
             return Bounded((0.0, 1.0), "")
         if not self.outcome_range:
             return None
         low, high = self.outcome_range
-        told = beyond(self.in_table(y), (low, high), "money" if kind == MONEY else self.outcome)
-        told = f"Its numbers are {self.gain} per person. {told}".rstrip()
+        own = self.in_table(y)
+        if share_beyond(own, (low, high)) > MOST_BEYOND:
+            return None
+        told = beyond(own, (low, high), "money" if kind == MONEY else self.outcome)
+        told = (
+            f"Its numbers are {self.gain} per person, counted from {low:g} to {high:g} only. {told}"
+        ).rstrip()
         ends = self.in_table(np.array([low, high]))
         return Bounded((float(ends.min()), float(ends.max())), told)
 
