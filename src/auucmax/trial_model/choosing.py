@@ -268,7 +268,8 @@ def _too_few(evidence: Evidence, share: float) -> str:
     n_above = int(np.floor(share * n_rows + 1e-9))
     return (
         f"What treating these people brings is not known: {n_above:,} of the {n_rows:,} rows of "
-        f"the trial that judge have scores as high{f' ({why})' if why else ''}. It is known of larger shares."
+        f"the trial that judge have scores as high{f' ({why})' if why else ''}. It is known of "
+        f"larger shares."
     )
 
 
