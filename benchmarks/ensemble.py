@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks.house import ROOT
 
-SIZES = (25_000, 100_000, 200_000)
+SIZES = (25_000, 50_000, 100_000)
 KINDS: dict[str, dict[str, float]] = {
     "lines": {},
     "curves": {"nonlinearity": 1.0, "heterogeneity": 1.0},

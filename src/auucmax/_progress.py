@@ -157,7 +157,7 @@ def speaking() -> Iterator[None]:
 
 def _say(text: str) -> None:
     if _speaking["blocks"] and not is_quiet() and not sys.stderr.isatty():
-        print(visible(text), file=sys.stderr, flush=True)
+        print(f"note: {visible(text)}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -161,8 +161,9 @@ def test_a_command_takes_no_longer_than_it_may(tmp_path):
         done = subprocess.run([*command, *more], capture_output=True, text=True, check=True)
         spent = time.perf_counter() - begin
         within = json.loads(done.stdout)["within"]
-        # A fifth more, and what it takes to start; unless it was said that it cannot be done.
-        assert spent < 72 * float(more[1]) + 10 or "no quicker way" in within
+        # Half more, for others may take the processors meanwhile, and what it takes to start; unless
+        # it was said that it cannot be done.
+        assert spent < 90 * float(more[1]) + 15 or "no quicker way" in within
 
 
 def test_trees_of_many_rows_learn_from_a_part_and_it_is_printed(tmp_path, monkeypatch):
