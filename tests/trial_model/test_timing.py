@@ -161,7 +161,7 @@ def test_a_command_takes_no_longer_than_it_may(tmp_path):
         done = subprocess.run([*command, *more], capture_output=True, text=True, check=True)
         spent = time.perf_counter() - begin
         within = json.loads(done.stdout)["within"]
-        # Half more, for others may take the processors meanwhile, and what it takes to start; unless
+        # Half more, for others may take the processors meanwhile, and what a start takes; unless
         # it was said that it cannot be done.
         assert spent < 90 * float(more[1]) + 15 or "no quicker way" in within
 
