@@ -201,17 +201,20 @@ def run(task: Task) -> Line:
     return rounded(line | {"cpu_seconds": time.process_time() - start_cpu})
 
 
-def trial_numbers(model: str, split: Split) -> Line:
-    """Means over the two halves, and differences to the rivals."""
-    halves, (scores, norms, seconds) = split.halves, split.ranked(model)
+def mean_auucs(halves: list[Half], scores: list[Floats]) -> Line:
+    """Means over the halves of the AUUC of scores, and of a random order."""
     auucs, randoms = [], []
     for half, score in zip(halves, scores, strict=True):
         how: Any = {"treatment": half.test_treated, "outcome_model": half.expected}
         auucs.append(auuc_score(half.test_y, score, **how))
         randoms.append(auuc_score(half.test_y, np.zeros(len(score)), **how))
-    return {
-        "auuc": float(np.mean(auucs)),
-        "random": float(np.mean(randoms)),
+    return {"auuc": float(np.mean(auucs)), "random": float(np.mean(randoms))}
+
+
+def trial_numbers(model: str, split: Split) -> Line:
+    """Means over the two halves, and differences to the rivals."""
+    halves, (scores, norms, seconds) = split.halves, split.ranked(model)
+    return mean_auucs(halves, scores) | {
         "against": {
             rival: difference(halves, scores, ranked.scores)
             for rival, ranked in split.rivals.items()

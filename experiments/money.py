@@ -18,7 +18,7 @@ import numpy as np
 
 from auucmax import TrialKFold, auuc_score, load_hillstrom, make_trial
 from experiments import page
-from experiments.arena import Floats, Half, difference, half_of, unit_of
+from experiments.arena import Floats, Half, difference, half_of, mean_auucs, unit_of
 from experiments.arena_models import AUTO, MODELS, REFERENCE, settings
 from experiments.harness import Line, Task
 from experiments.models import rounded, start_line
@@ -108,14 +108,7 @@ def run(task: Task) -> Line:
 
 def numbers(halves: list[Half], scores: list[Floats], rival: list[Floats]) -> Line:
     """Means over the halves, and the difference to the rival."""
-    auucs, randoms = [], []
-    for half, score in zip(halves, scores, strict=True):
-        how: Any = {"treatment": half.test_treated, "outcome_model": half.expected}
-        auucs.append(auuc_score(half.test_y, score, **how))
-        randoms.append(auuc_score(half.test_y, np.zeros(len(score)), **how))
-    return {
-        "auuc": float(np.mean(auucs)),
-        "random": float(np.mean(randoms)),
+    return mean_auucs(halves, scores) | {
         "against": difference(halves, scores, rival),
         "unit": unit_of(halves),
         "rows": sum(len(half.test_y) for half in halves),

@@ -96,7 +96,7 @@ class UpliftEnsemble(FitsRows):
         # Members that need rows in memory get the outcomes as they are, which must then be 0/1.
         streams = all(isinstance(model, FitsRows) for model in self.estimators_)
         learn = LearningRows.of(target_of(rows).of(rows) if streams else rows)
-        learn.look  # noqa: B018  (checks the rows before any model reads them)
+        learn.check()
         few: ArrayRows | None = None
         for model in self.estimators_:
             if isinstance(model, FitsRows):

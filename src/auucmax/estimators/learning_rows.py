@@ -135,6 +135,10 @@ class LearningRows:
         found.check(self.rows.names)
         return found
 
+    def check(self) -> None:
+        """Check the rows, by the one look at them, before any model reads them."""
+        _ = self.look
+
     @cached_property
     def levels(self) -> OutcomeLevels:
         """Levels of the outcome, told or learnt."""
@@ -325,6 +329,10 @@ class InMemory(LearningRows):
     @property
     def n_rows(self) -> int:
         return len(self.rows.y)
+
+    def check(self) -> None:
+        """Check the rows, by the one look at them, before any model reads them."""
+        _ = self.look
 
     @cached_property
     def levels(self) -> OutcomeLevels:

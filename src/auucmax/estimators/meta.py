@@ -126,7 +126,7 @@ class TwoModels(OverBaseModel, FitsRows):
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
         learn = LearningRows.of(rows)
-        learn.look  # noqa: B018  (checks the rows before any model reads them)
+        learn.check()
         models = self._fit_logistic(*(rows.part(arm) for arm in (_treated, _control)))
         self.treated_model_, self.control_model_ = models
         self._count(*models)
@@ -292,7 +292,7 @@ class ResponseModel(OverBaseModel, FitsRows):
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
         learn = LearningRows.of(rows)
-        learn.look  # noqa: B018  (checks the rows before any model reads them)
+        learn.check()
         (self.model_,) = self._fit_logistic(rows)
         self._count(self.model_)
         return learn, None

@@ -20,6 +20,7 @@ arms together; their difference is kept as far as it is clearly more than noise
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
@@ -37,7 +38,7 @@ CLEARLY = 4.0  #: squared standard errors that a difference of amounts has to be
 _SAMPLE = 100_000  # outcomes that amounts and quantiles are learnt from, of rows not in memory
 
 
-class Loss:
+class Loss(ABC):
     """A loss of a linear predictor z: value, gradient and Hessian in z, and the mean outcome.
 
     ``link`` is what makes means of z. Hessians are at most ``most_bent``.
@@ -46,41 +47,42 @@ class Loss:
     link: ClassVar[str]
     most_bent: ClassVar[float]
 
+    @abstractmethod
     def mean(self, z: Floats) -> Floats:
         """The mean outcome."""
-        raise NotImplementedError
 
+    @abstractmethod
     def value(self, z: Floats, y: Floats) -> Floats:
-        raise NotImplementedError
+        """The loss of each row."""
 
     def gradient(self, z: Floats, y: Floats) -> Floats:
         """In z; for both losses the mean outcome minus the outcome."""
         return np.asarray(self.mean(z) - y)
 
+    @abstractmethod
     def hessian(self, z: Floats) -> Floats:
         """In z."""
-        raise NotImplementedError
 
+    @abstractmethod
     def steepest(self, z: Floats, y: Floats) -> float:
         """The largest gradient there is; without a limit twice that of the rows as they are."""
-        raise NotImplementedError
 
     def add_to(self, totals: Floats, z: Floats, y: Floats, weight: Floats) -> Floats:
         """Add weighted values, of models (m, k) z, to ``totals`` (k,); the weighted gradients."""
         totals += weight @ self.value(z, y[:, None])
         return self.gradient(z, y[:, None]) * weight[:, None]
 
+    @abstractmethod
     def start(self, mean: float) -> float:
         """z of a mean outcome."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bend(self, mean: float) -> float:
         """The Hessian where the mean outcome is this."""
-        raise NotImplementedError
 
+    @abstractmethod
     def nats(self, total: Floats, weight: float) -> Floats:
         """Minus the logarithm of the likelihood, but for a constant, by values in total."""
-        raise NotImplementedError
 
 
 class Binomial(Loss):
