@@ -39,6 +39,9 @@ NAMES = (
     "progressive",
     "intervals",
     "money",
+    "monitor",
+    "arms",
+    "power",
 )
 #: Experiment -> the module that draws its lines, and the file.
 PICTURES = {

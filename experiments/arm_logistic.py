@@ -28,7 +28,6 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from auucmax import TrialKFold, auuc_score
-from auucmax.selection import choose_by_cv
 from experiments.searched import N_FOLDS, Tuned
 
 Floats = NDArray[np.float64]
@@ -73,7 +72,10 @@ class PathTuned(Tuned):
 
         splitter = TrialKFold(N_FOLDS, random_state=self.random_state)
         folds = splitter.split(X, y, treatment=treated)
-        best = choose_by_cv(fit_all, evaluate_all, folds).best if len(self.l2_grid) > 1 else 0
+        best = 0
+        if len(self.l2_grid) > 1:
+            judged = [evaluate_all(fit_all(train), test) for train, test in folds]
+            best = int(np.argmax(np.mean(judged, axis=0)))
         self.chosen_ = {"l2": self.l2_grid[best]}
         beta, alpha = whole[best].reshape(2, -1)[:, :-1], whole[best].reshape(2, -1)[:, -1]
         self.coef_, self.intercept_ = beta / width, alpha + beta @ origin

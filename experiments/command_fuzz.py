@@ -10,16 +10,17 @@ commands is a run, and a run is right if
 * it ends with code 0, 1 or 2, and never by an exception, whatever the table holds;
 * with code 2 it says one line; with code 0 or 1 neither its output, nor a page or a list that it
   writes, tells "nan" for a number;
-* it takes at most 60 seconds.
+* it takes at most 60 seconds of computing.
 
-``--seed N --runs 1`` runs the tables of one seed again and shows what was printed.
+``--seed N`` runs the tables of one seed again and shows what was printed. ``--keep`` writes a line
+for every 50 seeds, and the same command goes on after the last line.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
+import math
 import platform
 import re
 import signal
@@ -28,7 +29,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -45,6 +46,7 @@ import pandas as pd
 
 MOST_SECONDS = 60
 RESULT = Path(__file__).parent / "results" / "command-fuzz.txt"
+PART = 50  # seeds of a kept line
 NOT_A_NUMBER = re.compile(r"(?<![\w])nan(?![\w])", re.IGNORECASE)
 WIDE = {"COLUMNS": "1000", "TERM": "dumb"}
 #: Texts that have made readers, terminals, spreadsheets or pages stumble somewhere.
@@ -71,6 +73,7 @@ class Found:
     reached: int = 0  # runs with a fitted model
     fitted: int = 0  # fits that gave one
     slowest: float = 0.0
+    seconds: float = 0.0  # of one process
     failures: list[str] = field(default_factory=list)
 
     @property
@@ -83,7 +86,15 @@ class Found:
         self.reached += other.reached
         self.fitted += other.fitted
         self.slowest = max(self.slowest, other.slowest)
+        self.seconds += other.seconds
         self.failures += other.failures
+
+    @classmethod
+    def read(cls, line: dict[str, Any]) -> Found:
+        """From a line of kept results."""
+        own = {name: line[name] for name in ("reached", "fitted", "slowest", "seconds", "failures")}
+        codes = Counter({int(code): n for code, n in line["codes"].items()})
+        return cls(Counter(line["commands"]), codes, **own)
 
 
 # Odd tables
@@ -369,9 +380,10 @@ def run_seed(seed: int, *, show: bool = False) -> Found:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for line in lines_of(seed, folder):
-            start = time.perf_counter()
+            start = time.process_time()
             code, output, wrong = run_line(line, folder)
-            found.slowest = max(found.slowest, time.perf_counter() - start)
+            taken = time.process_time() - start
+            found.slowest, found.seconds = max(found.slowest, taken), found.seconds + taken
             found.commands[line[0]] += 1
             found.codes[code] += 1
             found.reached += (folder / "m.model").exists()
@@ -441,36 +453,71 @@ def shown_by(line: list[str], done: Any, folder: Path) -> Iterator[str]:
 
 @contextmanager
 def limited_time() -> Iterator[None]:
-    """HangError after 60 seconds."""
+    """HangError after 60 seconds of computing, or 600 of anything: other work may slow a run."""
 
     def stop(*_: Any) -> None:
         raise HangError
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(MOST_SECONDS)
+    timers = {
+        signal.ITIMER_PROF: (signal.SIGPROF, MOST_SECONDS),
+        signal.ITIMER_REAL: (signal.SIGALRM, 10 * MOST_SECONDS),
+    }
+    before = {number: signal.signal(number, stop) for number, _ in timers.values()}
+    for timer, (_, seconds) in timers.items():
+        signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        for timer in timers:
+            signal.setitimer(timer, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def run_many(runs: int, jobs: int, first: int = 0) -> Found:
-    """At least so many runs, of seeds from ``first`` on."""
-    found, seeds = Found(), count(first)
-    if jobs == 1:
-        while found.runs < runs:
-            found.add(run_seed(next(seeds)))
-        return found
-    with ProcessPoolExecutor(jobs) as pool:
-        while found.runs < runs:
-            for one in pool.map(run_seed, [next(seeds) for _ in range(50 * jobs)], chunksize=10):
-                found.add(one)
-            print(f"{found.runs:,} runs, {len(found.failures)} wrong", file=sys.stderr, flush=True)
+def run_many(runs: int, jobs: int) -> Found:
+    """At least so many runs, of seeds from 0 on."""
+    found = Found()
+    for _, part in parts_of(count(), jobs):
+        found.add(part)
+        if found.runs >= runs:
+            break
     return found
 
 
-def told(found: Found, seconds: float) -> str:
+def run_kept(runs: int, jobs: int, deadline: float, lines: Path) -> Found:
+    """The same, where parts of the seeds that have a line are not run again."""
+    kept = [] if not lines.exists() else list(map(json.loads, lines.read_text().splitlines()))
+    found = Found()
+    for line in kept:
+        found.add(Found.read(line))
+    done = {line["part"] for line in kept}
+    left = (part for part in count() if part not in done)
+    if found.runs >= runs:
+        return found
+    for number, part in parts_of(left, jobs):
+        with lines.open("a") as file:
+            head = {"part": number, "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+            file.write(json.dumps(head | vars(part)) + "\n")
+        found.add(part)
+        if found.runs >= runs or time.monotonic() > deadline:
+            break
+    return found
+
+
+def parts_of(numbers: Iterable[int], jobs: int) -> Iterator[tuple[int, Found]]:
+    """Numbers of parts, and what came of their seeds."""
+    with ProcessPoolExecutor(jobs) as pool:
+        total = Found()
+        for number in numbers:
+            part, seeds = Found(), range(number * PART, (number + 1) * PART)
+            for one in pool.map(run_seed, seeds, chunksize=5):
+                part.add(one)
+            total.add(part)
+            print(f"{total.runs:,} runs, {len(total.failures)} wrong", file=sys.stderr, flush=True)
+            yield number, part
+
+
+def told(found: Found) -> str:
     packages = ", ".join(f"{name} {version(name)}" for name in ("auucmax", "numpy", "pandas"))
     head = f"python -m experiments.{Path(__file__).stem} {' '.join(sys.argv[1:])}"
     commands = ", ".join(f"{name} {n:,}" for name, n in sorted(found.commands.items()))
@@ -478,8 +525,8 @@ def told(found: Found, seconds: float) -> str:
     return "\n".join(
         [
             f"{head}, {datetime.now(UTC):%Y-%m-%d}",
-            f"Python {platform.python_version()}, {packages}, {os.cpu_count()} cores, "
-            f"{seconds / 60:.0f} minutes",
+            f"Python {platform.python_version()}, {packages}, {found.seconds / 60:.0f} minutes of "
+            f"one process",
             f"{found.runs:,} runs ({commands})",
             f"exit codes {codes}",
             f"{found.reached:,} runs ({found.reached / found.runs:.0%}) with a fitted model; "
@@ -497,15 +544,17 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, help="show the commands of this seed")
     parser.add_argument("--keep", action="store_true", help=f"write {RESULT.name}")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="with --keep: stop then")
     options = parser.parse_args()
     if options.seed is not None:
         return int(bool(run_seed(options.seed, show=True).failures))
-    start = time.perf_counter()
-    found = run_many(options.runs, options.jobs)
-    text = told(found, time.perf_counter() - start)
-    print(text)
     if options.keep:
-        RESULT.write_text(text + "\n")
+        deadline = time.monotonic() + 60 * options.minutes
+        found = run_kept(options.runs, options.jobs, deadline, RESULT.with_suffix(".jsonl"))
+        RESULT.write_text(told(found) + "\n")
+    else:
+        found = run_many(options.runs, options.jobs)
+    print(told(found))
     return int(bool(found.failures))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from experiments import (
     arena_page,
+    arms,
     bounds_figure,
     coverage,
     cu2_page,
@@ -12,7 +13,9 @@ from experiments import (
     intervals,
     jobs_page,
     money,
+    monitor,
     page,
+    power,
     progressive,
     table_1_page,
     tightness,
@@ -41,6 +44,7 @@ SECTIONS = (
     ),
     ("Which model ranks best on real trials", (("arena", arena_page.summary),)),
     ("Which outcome to learn from to rank by money", (("money", money.summary),)),
+    ("Who gets which of several treatments", (("arms", arms.summary),)),
     (
         "Intervals and certificates",
         (
@@ -48,6 +52,8 @@ SECTIONS = (
             ("coverage", coverage.summary),
             ("tightness", tightness.summary),
             ("progressive", progressive.summary),
+            ("monitor", monitor.summary),
+            ("power", power.summary),
         ),
     ),
 )

@@ -17,11 +17,10 @@ import numpy as np
 from auucmax import Trial, TrialKFold, auuc_score
 from auucmax.bounds.paper import paper_bound
 from auucmax.estimators.learning_rows import LearningRows
-from auucmax.estimators.norm_search import LinearPath
+from auucmax.estimators.norm_search import LinearPath, best_over_folds
 from auucmax.estimators.scaling import fit_scaling, scaled_radius
 from auucmax.pairs import s_poly
 from auucmax.rows import ArrayRows, ask
-from auucmax.selection import choose_by_cv
 from experiments.harness import Line, Task
 from experiments.models import rounded, start_line
 
@@ -140,13 +139,12 @@ def path_line(task: Task, train: Trial, test: Trial) -> Line:
     grid = [(norm, None) for norm in norms]
     candidates = ask(linear.fit(LearningRows.of(rows), grid, free))
     folds = TrialKFold(5, random_state=task.split).split(X, rows.y, treatment=rows.treated)
-    selection = choose_by_cv(
-        lambda index: ask(linear.fit(LearningRows.of(rows.take(index)), grid)),
-        lambda fitted, index: ask(
-            LearningRows.of(rows.take(index)).auucs([c.coef for c in fitted], "joint")
-        ),
-        folds,
-    )
+    judged = []
+    for learn, judge in folds:
+        fitted = ask(linear.fit(LearningRows.of(rows.take(learn)), grid))
+        coefs = [candidate.coef for candidate in fitted]
+        judged.append(ask(LearningRows.of(rows.take(judge)).auucs(coefs, "joint")))
+    selection = best_over_folds(judged)
     seconds = time.perf_counter() - start
     test_rows = test.X.to_numpy()
     path: dict[str, list[Any]] = {

@@ -28,7 +28,6 @@ from auucmax.estimators import (
 )
 from auucmax.estimators.base import UpliftEstimator
 from auucmax.estimators.scaling import fit_scaling
-from auucmax.selection import choose_by_cv, choose_by_held_out
 from auucmax.solvers import adam_over_ball
 
 L2_GRID = (0.0, 1e-6, 1e-4)
@@ -209,13 +208,8 @@ class Searched(UpliftEstimator):
 
         splitter = TrialKFold(N_FOLDS, random_state=self.random_state)
         folds = list(splitter.split(X, y, treatment=treated))[: self._n_folds()]
-        if len(folds) == 1:
-            ((learn, judge),) = folds
-            best = choose_by_held_out(
-                fit_all(learn), lambda fitted: evaluate_all(fitted, judge)
-            ).best
-        else:
-            best = choose_by_cv(fit_all, evaluate_all, folds).best
+        judged = [evaluate_all(fit_all(learn), judge) for learn, judge in folds]
+        best = int(np.argmax(np.mean(judged, axis=0)))
         self.chosen_ = points[best]
         self.model_ = models[best].fit(X, y, treatment=treated.astype(int))
         self.n_parameters_ = getattr(self.model_, "n_parameters_", None)

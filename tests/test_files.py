@@ -85,6 +85,18 @@ def test_the_input_is_no_output(tmp_path):
     assert check_target(tmp_path / "list.csv", data) == tmp_path / "list.csv"
 
 
+def test_a_key_is_replaced_only_by_another_key(tmp_path):
+    key, link = tmp_path / "m.model.key", tmp_path / "list.csv"
+    key.write_text("00" * 16)
+    link.symlink_to(key)
+    assert check_target(key) == key  # of nothing
+    (tmp_path / "m.model").write_text("a")
+    for same in (key, link):
+        with pytest.raises(ValueError, match=r"another file than the key of m\.model"):
+            check_target(same)
+    assert check_target(key, is_own=True) == key
+
+
 @pytest.mark.parametrize(
     "address",
     ["mysql://me:se cret'@shop/trial", "https://me:se/cret@shop/a.csv", "s3://me:se@cret@shop/x"],

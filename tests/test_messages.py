@@ -1,10 +1,12 @@
 """Texts that are shown: they neither steer a terminal nor tell a password."""
 
+import warnings
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auucmax._messages import visible, visible_lines, without_passwords
+from auucmax._messages import level_of_caller, visible, visible_lines, without_passwords
 
 
 @given(st.text())
@@ -39,3 +41,25 @@ def test_no_password_is_told(text, secret):
 def test_texts_that_have_no_password_stay():
     for text in ("rows at 10:30, mail me@home", "http://shop:80/a.csv", "C:\\rows.csv", "a=b@c"):
         assert without_passwords(text) == text
+
+
+INSIDE = """
+def warn(depth):
+    if depth:
+        return warn(depth - 1)
+    warnings.warn("hm", UserWarning, stacklevel=level_of_caller())
+"""
+
+
+def test_the_line_of_the_caller_is_named():
+    space = {
+        "__name__": "auucmax.made_up",
+        "warnings": warnings,
+        "level_of_caller": level_of_caller,
+    }
+    exec(INSIDE, space)
+    for depth in (0, 1, 5):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            space["warn"](depth)
+        assert [one.filename for one in found] == [__file__]

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
         pairs,
         report,
         rows,
-        selection,
         solvers,
         spark,
         targeting,
+        trial,
         trial_model,
     )
     from auucmax.bounds import certify
@@ -77,10 +77,10 @@ __all__ = [
     "qini_score",
     "report",
     "rows",
-    "selection",
     "solvers",
     "spark",
     "targeting",
+    "trial",
     "trial_model",
     "uplift_curve",
 ]

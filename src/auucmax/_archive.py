@@ -68,10 +68,15 @@ class ArchiveFormat:
         path: str | os.PathLike[str],
         header: Mapping[str, Any],
         members: Mapping[str, Any],
+        *,
+        private: bool = False,
     ) -> None:
-        """Put a header and members into the file ``path``, whole or not at all."""
+        """Put a header and members into the file ``path``, whole or not at all.
+
+        ``private``: nobody else can read it.
+        """
         marked = {"format": self.name, "version": self.version, **header}
-        with whole_file(path) as beside, zipfile.ZipFile(beside, "w") as archive:
+        with whole_file(path, private=private) as beside, zipfile.ZipFile(beside, "w") as archive:
             for name, value in {HEADER: marked, **members}.items():
                 archive.writestr(zipfile.ZipInfo(name, _EPOCH_ZERO), _encoded(name, value))
 

@@ -21,6 +21,8 @@ DATABASES = ("postgresql://", "postgres://")  #: what the address of a database 
 _FOLDER, _MARK = "auucmax-rows-", ".auucmax-temporary"
 _PART = ".auucmax-part"
 _RANDOM = "????????"  # what tempfile puts into a name
+# How the file of a monitor begins, after the head of its archive: nothing but itself replaces it.
+_STATE = b'header.json{"format":"auucmax monitor",'
 _FRESH = 60.0  # seconds, in which a temporary file may not be locked yet
 
 
@@ -46,10 +48,13 @@ def check_source(source: str, kind: type[ValueError] = ValueError) -> None:
         )
 
 
-def check_target(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) -> Path:
+def check_target(
+    path: str | os.PathLike[str], *inputs: str | os.PathLike[str], is_own: bool = False
+) -> Path:
     """``path`` as a place where a file can be put; told before the work is done.
 
-    It must not be one of ``inputs``, the files that the work reads.
+    It must not be one of ``inputs``, the files that the work reads; nor the key of a model or the
+    state of a monitor, which cannot be made again, unless it ``is_own``: what replaces such a file.
     """
     target, shown = Path(path), without_passwords(os.fspath(path))
     if target.is_dir():
@@ -71,7 +76,22 @@ def check_target(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) 
                 f"the output should be another file than the input, got {shown} for both. Name "
                 f"another."
             )
+    if not is_own and (kind := _irreplaceable(target)):
+        raise ValueError(
+            f"the output should be another file than {kind}, got {shown}. Name another."
+        )
     return target
+
+
+def _irreplaceable(target: Path) -> str | None:
+    """What a file is that cannot be made again; None if it is another, or cannot be read."""
+    real = Path(os.path.realpath(target))
+    if real.suffix == ".key" and real.is_file() and real.with_suffix("").is_file():
+        return f"the key of {real.stem}"
+    with suppress(OSError), real.open("rb") as file:
+        if _STATE in file.read(200):
+            return "the state of a monitor"
+    return None
 
 
 @contextmanager
@@ -88,7 +108,7 @@ def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterat
     ...     Path(f"{folder}/list.csv").read_text()
     'id'
     """
-    target = Path(os.path.realpath(check_target(path)))
+    target = Path(os.path.realpath(check_target(path, is_own=True)))
     prefix = f".{target.name}."
     _clear(target.parent, f"{escape(prefix)}{_RANDOM}{_PART}")
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=prefix, suffix=_PART)

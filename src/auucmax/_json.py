@@ -114,11 +114,11 @@ def _is_single(kind: Any, value: Any) -> bool:
 LONGEST_NAME = 120
 
 
-def short(name: object) -> str:
-    """A name of at most 120 characters, so that no column can fill a page.
+def short(name: object, most: int = LONGEST_NAME) -> str:
+    """A name of at most 120 characters, or so many, so that no column can fill a page.
 
     >>> short("x" * 500)[-3:], len(short("x" * 500))
     ('xx…', 120)
     """
     text = str(name)
-    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"

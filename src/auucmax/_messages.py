@@ -1,8 +1,9 @@
-"""Texts that are shown to people: nothing that steers a terminal, and no password."""
+"""What is shown to people: nothing that steers a terminal, no password; lines of warnings."""
 
 from __future__ import annotations
 
 import re
+import sys
 
 # Up to the user; a path has made one slash of two, and some write an address without a scheme.
 _SCHEME, _USER = r"[A-Za-z][\w+.-]*:/{1,2}", r"[^\s:@/'\"]*"
@@ -41,3 +42,21 @@ def without_passwords(text: str) -> str:
     text = re.sub(rf"^({_SCHEME}{_USER}):.*@", r"\1:***@", text, flags=re.DOTALL)
     text = re.sub(rf"((?:{_SCHEME}|//)?{_USER}):(?!/)[^\s'\"]*@", r"\1:***@", text)
     return re.sub(rf"(?i)\b({_SECRET})=('[^']*'|\"[^\"]*\"|[^\s&;'\"]+)", r"\1=***", text)
+
+
+def level_of_caller() -> int:
+    """``stacklevel`` of the nearest frame outside this package, for a warning of the caller.
+
+    However many functions of the package lie between: arrays and streams take different ways to
+    the same warning.
+
+    >>> outside = {"__name__": "elsewhere", "level_of_caller": level_of_caller}
+    >>> exec("level = level_of_caller()", outside)  # no frame of the package lies between
+    >>> outside["level"]
+    1
+    """
+    frame, level = sys._getframe(1), 1
+    own = __name__.partition(".")[0]
+    while frame.f_globals.get("__name__", "").partition(".")[0] == own and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    return level

@@ -155,16 +155,21 @@ def check_rows(
     score = check_column(score, score_name, n_rows)
     treated = check_treatment(treatment, n_rows, control=control)
     weight = None if sample_weight is None else check_weight(sample_weight, treated)
-    if propensity is not None:
-        propensity = np.full(n_rows, propensity) if np.ndim(propensity) == 0 else propensity
-        propensity = check_column(propensity, "propensity", n_rows)
-        if propensity.min() <= 0 or propensity.max() >= 1:
-            raise ValueError(
-                f"propensity should lie strictly between 0 and 1 (the probability of treatment), "
-                f"got values from {propensity.min():g} to {propensity.max():g}. "
-                f"Drop the rows that could not have been in both arms."
-            )
-    return ScoredRows(y, score, treated, weight, propensity)
+    chance = None if propensity is None else check_chance(propensity, n_rows)
+    return ScoredRows(y, score, treated, weight, chance)
+
+
+def check_chance(propensity: ArrayLike, n_rows: int) -> Floats:
+    """(n,) chances of treatment, strictly between 0 and 1; a number is that of all rows."""
+    values = np.full(n_rows, propensity) if np.ndim(propensity) == 0 else propensity
+    chance = check_column(values, "propensity", n_rows)
+    if chance.min() <= 0 or chance.max() >= 1:
+        raise ValueError(
+            f"propensity should lie strictly between 0 and 1 (the probability of treatment), "
+            f"got values from {chance.min():g} to {chance.max():g}. "
+            f"Drop the rows that could not have been in both arms."
+        )
+    return chance
 
 
 def check_labels(

@@ -24,6 +24,7 @@ from auucmax import (
 )
 from auucmax.bounds import ALL_BOUNDS, certify_difference, certify_thresholds
 from auucmax.data.seen import RowSet, TrainingRecord
+from auucmax.evaluation import BinnedLevels, score_edges
 from auucmax.rows import part_of
 from auucmax.trial_model import fit_trial_model, load_model, save_model
 
@@ -529,3 +530,45 @@ def test_frames_with_text_are_remembered_too(halves):
     with pytest.raises(ValueError, match="100% are rows"):
         certify(model, frames[0], train.y, treatment=train.treatment)
     assert certify(model, frames[1], test.y, treatment=test.treatment)
+
+
+@pytest.mark.parametrize("method", [name for name, own in ALL_BOUNDS.items() if own.words])
+def test_upper_bounds_are_lower_bounds_with_the_arms_swapped(method):
+    test = load_hillstrom()
+    score, options = test.X["womens"], {"method": method, "delta": 0.1}
+    if method.startswith("betting"):
+        options["n_dealings"] = 2
+    found = certify(score, y=test.y, treatment=test.treatment, upper=True, **options)
+    swapped = certify(score, y=test.y, treatment=1 - test.treatment, **options)
+    assert found.upper_bound == -swapped.lower_bound
+    assert found.gain_upper_bound == -swapped.gain_lower_bound
+    assert found.gain_lower_bound < found.gain_estimate < found.gain_upper_bound
+    assert f"and at most {found.gain_upper_bound:+.5f} over random" in str(found)
+    assert f"and at most {found.upper_bound:.5f} (estimate" in str(found)
+    alone = certify(score, y=test.y, treatment=test.treatment, **options)
+    assert alone.gain_lower_bound == found.gain_lower_bound
+    assert alone.upper_bound is alone.gain_upper_bound is None
+    assert "at most" not in str(alone)
+
+
+def test_a_ranking_that_is_not_better_than_random():
+    test = load_hillstrom()
+    rows = {"y": test.y, "treatment": test.treatment, "upper": True, "n_dealings": 2}
+    worse = certify(-test.X["womens"], **rows)
+    assert worse.gain_upper_bound < 0
+    assert "this ranking is not better than random targeting: it gains at least -0." in str(worse)
+    all_at_once = certify(-test.X["womens"], joint=True, **rows)
+    assert all_at_once.gain_upper_bound > worse.gain_upper_bound
+    assert "all at once" in str(all_at_once)
+    quarter = certify(-test.X["womens"], **rows | {"delta": 0.0125})
+    assert all_at_once.gain_upper_bound == quarter.gain_upper_bound
+
+
+def test_upper_bounds_of_a_histogram():
+    test = load_hillstrom()
+    score = test.X["history"].to_numpy()
+    histogram = BinnedLevels.of(test.y, score, test.treatment, score_edges(score, 100))
+    for method in ("auto", "dkw-bernstein"):
+        found = certify(histogram, method=method, upper=True)
+        assert found.gain_lower_bound < found.gain_estimate < found.gain_upper_bound
+        assert found.lower_bound < found.estimate < found.upper_bound

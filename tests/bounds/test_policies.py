@@ -5,7 +5,16 @@ from itertools import product
 import numpy as np
 import pytest
 
-from auucmax.bounds.policies import _Game, _PolicyRows, certify_policy
+from auucmax.bounds.policies import (
+    SHARES,
+    _block_ends,
+    _Game,
+    _most_above,
+    _PolicyRows,
+    _reference,
+    certify_policy,
+    certify_shares,
+)
 
 
 def population(rng, n, n_arms=2, effect=0.1):
@@ -112,3 +121,122 @@ def test_few_rows_say_nothing():
 def test_messages(chunks, options, message):
     with pytest.raises(ValueError, match=message):
         certify_policy(chunks, n_arms=1, **options)
+
+
+def ranked(n, seed=0, *, effect=0.2, tied=False):
+    """Rows that are not bet on, and rows with a score that knows whom treatment helps."""
+    rng = np.random.default_rng(seed)
+    score, treated = rng.random(n), rng.random(n) < 0.5
+    score = np.floor(3 * score) / 3 if tied else score
+    y = (rng.random(n) < 0.2 + effect * treated * (score - 0.4)).astype(float)
+    first = np.arange(n) < n // 20
+    return [(y[first], None, treated[first]), (y[~first], score[~first], treated[~first])]
+
+
+def test_shares_are_below_what_they_gain_and_close_to_it():
+    found = certify_shares(ranked(40_000))
+    q = np.array(found.shares)
+    truth = 0.2 * (0.5 * (1 - (1 - q) ** 2) - 0.4 * q)  # the integral of effects from the top
+    gaps = truth - np.array(found.gain_lower_bounds)
+    assert (gaps > 0).all()
+    assert gaps.max() < 0.02
+    assert len(q) == 20
+    assert "at all 20 shares together" in str(found)
+
+
+def test_value_and_cost_may_be_chosen_afterwards():
+    found = certify_shares(ranked(40_000))
+    np.testing.assert_allclose(
+        found.net_lower_bounds(10, 0.5),
+        10 * np.array(found.gain_lower_bounds) - 0.5 * np.array(found.share_upper_bounds),
+    )
+    most = np.array(found.share_upper_bounds) - np.array(found.shares)
+    assert most[-1] == 0  # everybody is everybody
+    assert (most[:-1] > 0).any()
+    assert most.max() < 0.04
+
+
+def test_rows_that_cut_shares_grow_with_the_trial():
+    """Or shares would stay as far from what is asked for, however large the trial."""
+    rows, none = np.arange(100_000.0), np.zeros(100_000, np.intp)
+    assert len(_reference(rows, rows, none, np.random.default_rng(0)).reference) == 10_000
+
+
+@pytest.mark.parametrize("n_chunks", [1, 3])
+def test_no_more_people_are_above_cuts_than_is_said(n_chunks):
+    """Bets apart: the people above each cut are known, for scores are uniform."""
+    shares, misses = np.array(SHARES), np.zeros(2)
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        parts, truth = [], []
+        for _ in range(n_chunks):
+            score, arms = rng.random(900), rng.integers(0, 2, 900)
+            parts.append(_reference(score, score, arms, rng))
+            at = (shares * len(parts[-1].reference)).astype(int)
+            cuts = parts[-1].reference[np.minimum(at, len(parts[-1].reference) - 1)]
+            truth.append(np.where(shares < 1, 1 - cuts, 1))
+        weight = np.array([end.shape[1] for end in _block_ends([p.got for p in parts], 1)])
+        above = np.average(truth, axis=0, weights=weight)
+        for k, level in enumerate((0.2 / len(SHARES), 0.9999)):
+            misses[k] += (above > _most_above(parts, SHARES, level)).any()
+    assert misses[0] <= 200 * 0.2
+    assert misses[1] > 200 * 0.5  # where next to nothing is added
+
+
+def test_levels_that_a_share_cuts_are_chosen_in_part():
+    """A third of the people has each of three scores: half of a share that ends in one of them."""
+    rows = ranked(8_000, tied=True)[1]
+    part = _reference(rows[0], rows[1], rows[2].astype(np.intp), np.random.default_rng(0))
+    for share in (0.1, 1 / 3, 0.5, 0.9, 1.0):
+        chosen = part.chosen(share)
+        assert chosen.mean() == pytest.approx(share, abs=0.04)
+        assert (np.diff(chosen[np.argsort(-part.score, kind="stable")]) <= 0).mean() > 0.5
+        assert part.score[chosen == 1].min() >= part.score[chosen == 0].max(initial=0) - 1e-9
+    assert len(part.y) + len(part.reference) == 7_600
+
+
+def test_chunks_of_progressive_models():
+    first, rest = ranked(20_000)
+    halves = [tuple(column[k::2] for column in rest) for k in (0, 1)]
+    found = certify_shares([first, *halves])
+    assert found.n_models == 2
+    assert "the rankings of 2 models that learnt from ever more rows, on average," in str(found)
+    few = certify_shares([first, tuple(column[:30] for column in rest)])
+    assert few is None
+
+
+def test_units_of_the_outcome_scale_the_gains_of_shares():
+    plain = certify_shares(ranked(5_000), shares=[0.5])
+    money = [(10 + 5 * y, score, treated) for y, score, treated in ranked(5_000)]
+    found = certify_shares(money, shares=[0.5], outcome_range=(10, 15))
+    assert found.gain_lower_bounds[0] == pytest.approx(5 * plain.gain_lower_bounds[0])
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("tied", [False, True])
+def test_shares_miss_together_as_rarely_as_promised(tied):
+    """No effect at all: no share gains anything, whatever its cut."""
+    misses = 0
+    for seed in range(300):
+        found = certify_shares(ranked(1_000, seed, effect=0.0, tied=tied), random_state=seed)
+        misses += max(found.gain_lower_bounds) > 0
+    assert misses <= 300 * 0.05 + 3 * np.sqrt(300 * 0.05 * 0.95)
+
+
+@pytest.mark.gate
+def test_net_values_miss_together_as_rarely_as_promised():
+    """Everybody gains .5, at a cost of .5: the net value of all above any cut is 0."""
+    misses, n, told = 0, 20_000, []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        score, treated = rng.random(n), rng.random(n) < 0.5
+        y = (rng.random(n) < 0.25 + 0.5 * treated).astype(float)
+        first, rest = slice(0, n // 20), slice(n // 20, None)
+        found = certify_shares(
+            [(y[first], None, treated[first]), (y[rest], score[rest], treated[rest])],
+            random_state=seed,
+        )
+        misses += found.net_lower_bounds(1, 0.5).max() > 0
+        told.append(found.gain_lower_bounds[9])
+    assert misses <= 60 * 0.05
+    assert np.mean(told) > 0.2  # of .25 at a half

@@ -8,6 +8,7 @@ from tests.cli.commands import ALL_BUT_PERSON, numbers, run
 
 from auucmax import Trial
 from auucmax.cli.check import POWER, detectable_effect
+from auucmax.trial_model import load_model
 
 
 def test_the_smallest_effect_is_found_as_often_as_it_is_said():
@@ -16,7 +17,7 @@ def test_the_smallest_effect_is_found_as_often_as_it_is_said():
     treatment = np.arange(2_000) % 4 == 0
     trial = Trial(pd.DataFrame({"x": rng.random(2_000)}), rng.normal(size=2_000), treatment)
     (effect,) = trial.summary().effects
-    shift = detectable_effect(trial) / effect.standard_error
+    shift = detectable_effect(trial.summary()) / effect.standard_error
     assert norm.sf(norm.isf(0.025) - shift) == pytest.approx(POWER)
 
 
@@ -27,6 +28,22 @@ def test_json_has_what_the_screen_says(files):
     assert f"{found['detectable_effect']:.4g}" in shown
     assert found["power"] == POWER
     assert "sample ratio" in {test["name"] for test in found["randomisation"]["tests"]}
+
+
+def test_the_interval_of_the_effect_is_that_of_the_model(files):
+    (effect,) = numbers(f"check {files.trial} {ALL_BUT_PERSON}")["trial"]["effects"]
+    fitted = load_model(files.model).evidence["effect"]
+    assert effect["low"] == pytest.approx(fitted["lower"])
+    assert effect["high"] == pytest.approx(fitted["upper"])
+
+
+def test_without_an_interval_it_says_why(tmp_path):
+    rng = np.random.default_rng(0)
+    spent = np.where(rng.random(400) < 0.05, rng.lognormal(3, 1, 400).round(2), 0.0)
+    table = pd.DataFrame({"t": np.arange(400) % 2, "x": rng.random(400), "y": spent})
+    table.to_csv(tmp_path / "few.csv", index=False)
+    shown = run(f"check {tmp_path}/few.csv -t t -y y").stdout
+    assert "95% interval cannot be said: only " in shown
 
 
 def test_exit_code_1_if_the_check_fails(files, tmp_path):

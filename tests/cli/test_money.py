@@ -47,6 +47,9 @@ def test_fit_says_how_to_get_a_certificate(folder):
 
 def test_check_says_the_kind(folder):
     line = f"check {folder}/trial.csv {NAMED} --id person"
+    fitted = load_model(folder / "m.model").evidence["effect"]
+    (effect,) = numbers(line)["trial"]["effects"]
+    assert effect["high"] == pytest.approx(fitted["upper"])  # skewed, as that of fit
     assert "visit is money with zeros" in run(line).output
     assert numbers(line)["outcome"] == "money with zeros"
 
@@ -72,6 +75,10 @@ def test_compare_leaves_out_what_cannot_learn_from_money(folder):
     assert "got cvt, which learn from 0/1 only" in run(f"{splits} --models tm,cvt").output
     found = numbers(f"{splits} --models tm,response")
     assert {row["model"] for row in found["summary"]} == {"tm", "response"}
+    shown = run(f"{splits} --models tm,response").output
+    assert "AUUC, sd and differences are per 100 people." in shown
+    best = max(row["mean_auuc"] for row in found["summary"])
+    assert f" {100 * best:.5f} " in shown
 
 
 def test_target_and_report_tell_money(folder):

@@ -22,6 +22,7 @@ def test_the_file_of_the_trial_has_uplifts_that_add_up_to_the_gain(files, tmp_pa
     total = pd.read_csv(tmp_path / "list.csv")["uplift"].sum()
     assert total == pytest.approx(found["uplift"])
     assert total == pytest.approx(found["expected"]["gain"])
+    assert "certified gain, at least" in screen
     assert f"sum of the uplifts │ {total:,.1f}" in " ".join(screen.split())
     assert "These are the people of the trial" in screen
     # So they are without arm and outcome, in any order; as many other people are not.
@@ -50,7 +51,8 @@ def test_people_who_opted_out_are_not_in_the_list(files, tmp_path):
     first = pd.read_csv(tmp_path / "list.csv")["person"][:7]
     first.to_frame().assign(why="asked").to_csv(tmp_path / "out.csv", index=False)
     told = run(f"{command} --exclude {tmp_path}/out.csv --all")
-    assert "7 people are left out." in told.stdout
+    assert "7 people are left out. Nothing is certified of the others" in told.stdout
+    assert "certified gain, at least" not in told.stdout
     left = pd.read_csv(tmp_path / "list.csv")
     assert not set(first) & set(left["person"])
     assert len(left) == len(pd.read_csv(files.new)) - 7
@@ -58,6 +60,33 @@ def test_people_who_opted_out_are_not_in_the_list(files, tmp_path):
     pd.Series([*first[:2], "nobody"], name="person").to_csv(tmp_path / "out.csv", index=False)
     told = run(f"{command} --exclude {tmp_path}/out.csv --json")
     assert json.loads(told.stdout)["excluded"] == {"n_people": 2, "n_unknown": 1}
+    assert json.loads(told.stdout)["certified"] == []
+
+
+def test_a_header_alone_means_that_nobody_opted_out(files, tmp_path):
+    command = f"target {files.model} {files.new} -s .3 -o {tmp_path}/list.csv"
+    run(command)
+    everybody = pd.read_csv(tmp_path / "list.csv")
+    (tmp_path / "none.csv").write_text("person,why\n")
+    told = run(f"{command} --exclude {tmp_path}/none.csv")
+    assert told.exit_code == 0, told.output
+    assert "0 people are left out." in told.stdout
+    assert "certified gain, at least" in told.stdout
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "list.csv"), everybody)
+    (tmp_path / "none.csv").write_text("name\n")
+    told = run(f"{command} --exclude {tmp_path}/none.csv")
+    assert "should have the column 'person', the ids of MODEL; got 'name'" in told.stderr
+
+
+def test_people_who_stand_twice_are_told(files, tmp_path):
+    new = pd.read_csv(files.new)
+    pd.concat([new, new.head(3)]).to_csv(tmp_path / "twice.csv", index=False)
+    command = f"target {files.model} {tmp_path}/twice.csv -s .3 -o {tmp_path}/list.csv"
+    told = run(command)
+    assert "3 rows of the table have the id of another one" in told.stdout
+    assert json.loads(run(f"{command} --json").stdout)["repeated"] == 3
+    once = run(f"target {files.model} {files.new} -s .3 -o {tmp_path}/list.csv")
+    assert "have the id of another one" not in once.stdout
 
 
 def test_ids_to_leave_out_that_cannot_be_used(files, tmp_path):

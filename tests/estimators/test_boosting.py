@@ -50,8 +50,13 @@ def test_trees_agree_with_their_twin(seed, n, n_columns, n_values, gaps, weighte
         if expected is None:
             assert run.is_done
             break
-        np.testing.assert_array_equal(run.trees[-1].splits, expected.splits)
-        np.testing.assert_allclose(run.trees[-1].values, expected.values, rtol=1e-3, atol=1e-5)
+        if np.array_equal(run.trees[-1].splits, expected.splits):
+            values = run.trees[-1].values, expected.values
+        else:  # of two splits of one gain, as with missing values on either side, any may be taken
+            values = [
+                tree_scores([tree], run.bins).predict(X) for tree in (run.trees[-1], expected)
+            ]
+        np.testing.assert_allclose(*values, rtol=1e-3, atol=1e-5)
     # What rows were given on the way, held-out ones too, is what the arrays give their numbers.
     scores = tree_scores(run.trees, run.bins)
     scores.check(n_columns)

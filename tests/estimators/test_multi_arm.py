@@ -12,6 +12,7 @@ from sklearn.preprocessing import RobustScaler
 from auucmax import AUUCMax, TwoModels, auuc_inference, auuc_score, load_hillstrom
 from auucmax.estimators.multi_arm import MultiArm
 from auucmax.estimators.score_only import ScoreOnly
+from auucmax.evaluation import budget_curve
 
 ARMS = ("a", "b")
 
@@ -152,61 +153,23 @@ def test_an_arm_without_gain_is_half_its_effect_and_does_not_warn(rows):
     assert table.auuc["a"] == pytest.approx(table.effect["a"] / 2)
 
 
-def test_policy_gain_by_hand(fitted):
+def test_the_policy_is_judged_by_the_budget_curve(fitted):
     X, y, label, _ = three_arms(1)
-    table = fitted.policy_gain(X, y, treatment=label, share=[0, 0.4, 1])
-    assert table.share.tolist() == [0, 0.4, 1]
-    assert table.gain[0] == table.standard_error[0] == 0
+    found = budget_curve(
+        y, fitted.predict(X), treatment=label, control="none", arms=fitted.arms_,
+        budget=[0, 0.4, 1],
+    )  # fmt: skip
     pairs = fitted.rank_pairs(X, share=0.4)
     chosen = pd.Series("nothing", index=range(len(y)))
     chosen[pairs["row"]] = pairs["arm"].to_numpy()
-    means = pd.DataFrame({"y": y, "got": label, "chosen": chosen}).groupby(["chosen", "got"]).y
     expected = sum(
-        np.mean(chosen == arm) * (means.mean()[arm, arm] - means.mean()[arm, "none"])
+        (y * (chosen == arm))[label == arm].mean() - (y * (chosen == arm))[label == "none"].mean()
         for arm in ARMS
     )
-    assert table.gain[1] == pytest.approx(expected)
+    assert found.gain[1] == pytest.approx(expected, abs=1e-3)
     # Everybody gets the better arm: E max(effects) = (.2 + .12) / 2, more than either arm alone.
-    assert table.gain[2] == pytest.approx(0.16, abs=4 * table.standard_error[2])
-    assert table.gain[2] > 0.12
-
-
-@pytest.mark.gate
-def test_standard_error_of_the_policy_gain():
-    X, y, label, _ = three_arms(0, n=900)
-    model = MultiArm(TwoModels(), calibrate=None, control="none").fit(X, y, treatment=label)
-    model.estimators_ = {
-        "a": ScoreOnly(lambda X: X["x0"]), "b": ScoreOnly(lambda X: X["x1"])
-    }  # fmt: skip
-    results = []
-    for seed in range(400):
-        X, y, label, _ = three_arms(1000 + seed, n=900)
-        results.append(model.policy_gain(X, y, treatment=label, share=0.5).iloc[0])
-    table = pd.DataFrame(results)
-    X, _, _, effects = three_arms(0, n=400_000)
-    top = model.rank_pairs(X, share=0.5)
-    place = top["arm"].map({"a": 0, "b": 1})
-    truth = effects[top["row"], place].sum() / len(X)
-    spread = table.gain.std()
-    assert abs(table.gain.mean() - truth) < 3 * spread / np.sqrt(400)
-    assert table.standard_error.mean() == pytest.approx(spread, rel=0.12)
-
-
-def test_weights_of_the_policy_gain(fitted):
-    X, y, label, _ = three_arms(1, n=3000)
-    shares = {"share": [0.3, 0.5, 1]}
-    plain = fitted.policy_gain(X, y, treatment=label, **shares)
-    ones = fitted.policy_gain(X, y, treatment=label, sample_weight=np.full(3000, 0.1), **shares)
-    pd.testing.assert_frame_equal(ones, plain)
-    copies = np.random.default_rng(0).integers(0, 4, len(y))
-    index = np.repeat(np.arange(len(y)), copies)
-    weighted = fitted.policy_gain(X, y, treatment=label, sample_weight=copies, **shares)
-    rows = X.iloc[index], y[index]
-    repeated = fitted.policy_gain(*rows, treatment=label[index], **shares)
-    assert weighted.gain.to_numpy() == pytest.approx(repeated.gain.to_numpy(), abs=2e-3)
-    assert weighted.gain[2] == pytest.approx(repeated.gain[2], abs=1e-12)
-    # Copies are no new people.
-    assert (weighted.standard_error > 1.2 * repeated.standard_error).all()
+    assert found.gain[2] == pytest.approx(0.16, abs=4 * found.standard_error[2])
+    assert found.gain[2] > 0.12
 
 
 def test_weights_are_copies(rows):
@@ -289,10 +252,13 @@ def test_hillstrom_with_both_mails():
     to_women = pairs.loc[pairs["arm"] == "Womens E-Mail", "row"]
     assert women_only.mean() < 0.5
     assert women_only.iloc[to_women].mean() > 0.75
-    gain = model.policy_gain(test.X, test.y, share=[0.3, 1.0], **rows)
-    assert gain.gain[1] == pytest.approx(0.075, abs=0.015)
-    assert 0.15 < gain.gain[0] / gain.gain[1] < 0.5
-    assert (gain.gain > 3 * gain.standard_error).all()
+    found = budget_curve(
+        test.y, model.predict(test.X), control="No E-Mail", arms=model.arms_, budget=[0.3, 1.0],
+        **rows,
+    )  # fmt: skip
+    assert found.gain[1] == pytest.approx(0.075, abs=0.015)
+    assert 0.15 < found.gain[0] / found.gain[1] < 0.5
+    assert (found.gain > 3 * found.standard_error).all()
 
 
 @pytest.mark.parametrize(
@@ -323,10 +289,6 @@ def test_bad_rows(rows, fitted):
         new.fit(X, y, treatment=label, sample_weight=-np.ones(len(y)))
     with pytest.raises(ValueError, match=r"arms that the model was fitted on, 'a', 'b'; got 'a'\."):
         fitted.score(X[label != "b"], y[label != "b"], treatment=label[label != "b"])
-    with pytest.raises(ValueError, match=r"arms that the model was fitted on, 'a', 'b'; got 'a'\."):
-        fitted.policy_gain(X[label != "b"], y[label != "b"], treatment=label[label != "b"])
-    with pytest.raises(ValueError, match="sample_weight should not be negative"):
-        fitted.policy_gain(X, y, treatment=label, sample_weight=-np.ones(len(y)))
     with pytest.raises(ValueError, match="share should lie between 0 and 1"):
         fitted.rank_pairs(X, share=2)
     few = np.flatnonzero((label != "b") | (np.cumsum(label == "b") <= 1))

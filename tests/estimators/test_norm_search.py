@@ -4,10 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from auucmax import AUUCMax, auuc_score, load_hillstrom
 from auucmax.bounds import paper_bound
+from auucmax.estimators.norm_search import BestCandidate, best_over_folds
 from auucmax.pairs import s_log, s_poly, sigmoid
 
 
@@ -112,3 +115,20 @@ def test_a_grid_may_be_an_array(rows):
         for grid in ([1.0, 0.1], np.array([1.0, 0.1]))
     )
     assert list(one.selection_path_["norm"]) == list(two.selection_path_["norm"]) == [0.1, 1.0]
+
+
+@given(st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=6))
+def test_the_first_of_the_best(values):
+    found = BestCandidate.by(values, "bound")
+    assert found.best == values.index(max(values))
+    assert [row["bound"] for row in found.table] == values
+
+
+@given(st.lists(st.tuples(*[st.floats(-1, 1)] * 3), min_size=2, max_size=5))
+def test_folds_are_averaged_and_their_error_is_that_of_the_mean(values):
+    found, own = best_over_folds(values), np.array(values)
+    mean = own.mean(axis=0)
+    assert mean[found.best] == mean.max()
+    for row, column in zip(found.table, own.T, strict=True):
+        assert row["cv"] == pytest.approx(column.mean())
+        assert row["cv_standard_error"] ** 2 * len(own) == pytest.approx(column.var(ddof=1))

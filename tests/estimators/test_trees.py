@@ -39,12 +39,12 @@ def slow(trees, x):
 
 def quick(forest, rows, threads):
     """The compiled pass, for however few rows."""
-    before = trees.COMPILE_STEPS, trees._THREAD_ROWS
-    trees.COMPILE_STEPS, trees._THREAD_ROWS = 0, 70
+    before = trees.COMPILE_STEPS, trees.READY_STEPS, trees._THREAD_ROWS
+    trees.COMPILE_STEPS, trees.READY_STEPS, trees._THREAD_ROWS = 0, 0, 70
     try:
         return forest.predict(rows, num_threads=threads)
     finally:
-        trees.COMPILE_STEPS, trees._THREAD_ROWS = before
+        trees.COMPILE_STEPS, trees.READY_STEPS, trees._THREAD_ROWS = before
 
 
 @settings(max_examples=60, deadline=None)

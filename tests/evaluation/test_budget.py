@@ -144,6 +144,64 @@ def test_few_rows_get_no_interval_and_a_reason():
     assert "fewer than 10 rows of an arm with the rarer outcome" in found.declined
 
 
+def _with_a_small_arm(n_small, share, seed=0):
+    """20,000 rows of the control and arm 1, few of arm 2, which a share of the people gets."""
+    rng = np.random.default_rng(seed)
+    n = 20_000 + n_small
+    arm = np.repeat([0, 1, 2], [10_000, 10_000, n_small])
+    top = rng.random(n) < share
+    uplift = np.column_stack([np.where(top, 0.01, 0.02 + 0.001 * rng.random(n)), 0.3 * top])
+    rate = np.where(arm == 1, 0.03, 0.02) + 0.3 * ((arm == 2) & top)
+    return (rng.random(n) < rate).astype(float), uplift, arm
+
+
+def test_an_arm_of_few_rows_counts_however_few_people_get_it():
+    """Of 60 rows, two or three stand behind what the arm brings to 4% of the people."""
+    y, uplift, arm = _with_a_small_arm(60, 0.04)
+    options = {"treatment": arm, "budget": [0.01, 0.5, 1.0]}
+    found = budget_curve(y, uplift, **options)
+    assert np.isnan(found.lower).all()
+    assert found.declined.startswith("at every budget fewer than 10 rows")
+    beyond = policy_difference(y, uplift, **options)
+    assert np.isnan(beyond.lower).all()
+    assert beyond.declined == found.declined
+    # Of 10,000 rows, enough do.
+    y, uplift, arm = _with_a_small_arm(10_000, 0.08)
+    assert np.isfinite(budget_curve(y, uplift, **(options | {"treatment": arm})).lower[1:]).all()
+
+
+def test_an_arm_whose_part_cannot_widen_the_interval_needs_no_rows():
+    y, uplift, arm = _with_a_small_arm(10_000, 0.0001)
+    options = {"treatment": arm, "budget": [0.0, 0.00005, 0.5, 1.0]}
+    found = budget_curve(y, uplift, **options)
+    assert 0 < found.shares[-1, 1] < 0.001
+    assert np.isfinite(found.lower).tolist() == [True, False, True, True]
+    # The policy without it differs by that part alone: what it adds cannot be told.
+    without = np.column_stack([uplift[:, 0], np.zeros(len(y))])
+    assert np.isnan(policy_difference(y, uplift, without, **options).lower[1:]).all()
+
+
+def test_rows_with_the_rarer_outcome_are_counted_at_the_rate_of_their_arm():
+    """Half of arm 1 respond, and 0.2% of the control: together that would be enough."""
+    rng = np.random.default_rng(1)
+    arm = np.repeat([0, 1], 2_000)
+    y = (rng.random(4_000) < np.where(arm == 1, 0.5, 0.002)).astype(float)
+    found = budget_curve(y, rng.random((4_000, 1)), treatment=arm, budget=[0.5, 1.0])
+    assert np.isnan(found.lower).all()
+
+
+def test_budgets_without_an_interval_are_named():
+    """Arm 2 begins where arm 1 has an interval already."""
+    rng = np.random.default_rng(2)
+    arm, rank = rng.integers(0, 3, 3_000), rng.permutation(3_000) / 3_000
+    y = (rng.random(3_000) < 0.2).astype(float)
+    later = rank > 0.5
+    uplift = np.column_stack([np.where(later, 0, 2 - rank), np.where(later, 2 - rank, 0)])
+    found = budget_curve(y, uplift, treatment=arm, budget=[0.0, 0.4, 0.52, 1.0])
+    assert np.isfinite(found.lower).tolist() == [True, True, False, True]
+    assert found.declined.startswith("at some budgets of 0.52 to 0.52 per person fewer than 10")
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -159,3 +217,67 @@ def test_messages(changed, message):
     given = {"y": [0, 1, 1, 0], "uplift": np.ones((4, 2)), "treatment": [0, 1, 2, 1]} | changed
     with pytest.raises(ValueError, match=message):
         budget_curve(given.pop("y"), given.pop("uplift"), **given)
+
+
+@settings(deadline=None, max_examples=60)
+@given(small_trials(), st.integers(0, 2**16), st.floats(0, 4))
+def test_weights_are_copies_in_the_gain_and_no_new_people_in_its_error(trial, seed, budget):
+    y, uplift, arm, cost = trial
+    uplift = uplift + 1e-3 * np.arange(uplift.shape[1]) + 1e-4 * np.arange(len(y))[:, None]
+    copies = np.random.default_rng(seed).integers(1, 4, len(y))
+    index = np.repeat(np.arange(len(y)), copies)
+    options = {"arms": list(range(1, uplift.shape[1] + 1)), "budget": [budget, budget + 1]}
+    weighted = budget_curve(y, uplift, treatment=arm, cost=cost, sample_weight=copies, **options)
+    # Groups of the copies of a row: one person.
+    repeated = budget_curve(
+        y[index], uplift[index], treatment=arm[index], cost=cost[index], groups=index, **options
+    )
+    assert np.allclose(weighted.gain, repeated.gain, atol=1e-9)
+    assert np.allclose(weighted.shares, repeated.shares, atol=1e-9)
+    same = budget_curve(
+        y, uplift, treatment=arm, cost=cost, sample_weight=np.full(len(y), 0.1), **options
+    )
+    plain = budget_curve(y, uplift, treatment=arm, cost=cost, **options)
+    assert np.allclose(same.gain, plain.gain)
+    assert np.allclose(same.standard_error, plain.standard_error)
+
+
+def test_weighted_errors_are_those_of_groups_of_copies():
+    trial = make_trial(3000, random_state=2)
+    score, copies = trial.X["x0"].to_numpy(), np.random.default_rng(0).integers(1, 4, 3000)
+    index = np.repeat(np.arange(3000), copies)
+    share = {"budget": np.linspace(0, 1, 11)}
+    weighted = budget_curve(
+        trial.y, score, treatment=trial.treatment, sample_weight=copies, **share
+    )
+    repeated = budget_curve(
+        trial.y[index], score[index], treatment=trial.treatment[index], groups=index, **share
+    )
+    assert np.allclose(weighted.gain, repeated.gain, atol=1e-12)
+    # The slope at the cut is taken over a window that narrows with the rows.
+    assert np.allclose(weighted.standard_error, repeated.standard_error, rtol=0.02)
+    with pytest.raises(ValueError, match="sample_weight should not be negative"):
+        budget_curve(trial.y, score, treatment=trial.treatment, sample_weight=-copies)
+
+
+@settings(deadline=None, max_examples=40)
+@given(small_trials(), st.floats(0, 4))
+def test_each_fold_spends_the_budget_by_itself(trial, budget):
+    y, uplift, arm, cost = (np.concatenate([column] * 2) for column in trial)
+    uplift = uplift + 1e-3 * np.arange(uplift.shape[1]) + 1e-4 * np.arange(len(y))[:, None]
+    fold = np.repeat([0, 1], len(y) // 2)
+    rows, grid = ArmRows.of(y, arm, cost), np.array([budget])
+    policy = Policy.of_folds(uplift, cost, fold)
+    ((_, found),) = policy.parts(grid, uplift.shape[1])
+    for number in (0, 1):
+        own = fold == number
+        alone = Policy.of(uplift[own], cost[own])
+        ((_, expected),) = alone.parts(grid, uplift.shape[1])
+        assert np.allclose(found[own], expected)
+        spent = policy.spent(grid, slice(None))[own]
+        assert np.allclose(spent, min(budget, alone.most))
+        paid = np.einsum("ik,ikj->j", cost[own], found[own]) / own.sum()
+        assert np.allclose(paid, min(budget, alone.most))
+    one = Policy.of_folds(uplift, cost, np.zeros(len(y)))
+    same, plain = (PolicyTerms(rows, p, grid) for p in (one, Policy.of(uplift, cost)))
+    assert np.allclose(same.gain, plain.gain)

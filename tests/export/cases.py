@@ -17,6 +17,7 @@ from auucmax.encoding import TableEncoder
 from auucmax.estimators import BoostedEffect, ShrunkInteractions, UpliftEnsemble
 from auucmax.estimators.formula import Formula, Part, RankMean
 from auucmax.estimators.trees import TreeScores
+from auucmax.export import ArmScore
 from auucmax.targeting import Calibration
 
 KINDS = ("number", "code", "category", "boolean", "date")
@@ -393,3 +394,26 @@ def bent_example(parts, days):
     ranks = np.linspace(0, 1, 100) ** 2
     scores = np.linspace(-2, 2, 100)
     return RankMean(members, (np.array([scores, ranks]), np.array([scores[::3], ranks[::3]])))
+
+
+def two_arms(encoder, model, score):
+    """Two arms by one score, the second of which costs something; and their uplifts (n, 2)."""
+    low, middle, high = np.quantile(score, [0.2, 0.5, 0.8]).tolist()
+    lines = [((low, middle, high), (-0.1, 0.1, 0.4)), ((low, high), (0.1, 0.2))]
+    arms, uplifts = [], []
+    for label, (at, uplift), cost in zip(("it's", "b"), lines, (0.0, 0.05), strict=True):
+        calibration = Calibration(at, uplift, 0.1, 100, 50, 20)
+        arms.append(ArmScore(label, encoder, model, calibration, 0.25, -0.5, cost))
+        uplifts.append(np.interp(score, at, uplift) + 0.25 * (score + 0.5))
+    return arms, np.column_stack(uplifts)
+
+
+def check_arms(found, uplift):
+    """Rows of (number, uplift, uplift, arm)."""
+    columns = list(zip(*found, strict=True))
+    assert list(columns[0]) == list(range(len(uplift)))
+    np.testing.assert_allclose(np.array(columns[1:3], float).T, uplift, rtol=0, atol=1e-9)
+    net = uplift - [0.0, 0.05]
+    chosen = np.where(net.max(axis=1) > 0, net.argmax(axis=1) + 1, 0)
+    assert list(columns[3]) == np.array(["none", "it's", "b"])[chosen].tolist()
+    assert len(set(columns[3])) > 1

@@ -19,6 +19,7 @@ from tests.export.cases import (
     NUMBERED,
     PLANS,
     cases,
+    check_arms,
     encoded,
     example,
     fit_encoder,
@@ -26,6 +27,7 @@ from tests.export.cases import (
     numbered,
     plans,
     truth,
+    two_arms,
     zero,
 )
 
@@ -33,8 +35,8 @@ from auucmax import AUUCMax, ClassTransformation, TwoModels, make_trial
 from auucmax.encoding import TableEncoder
 from auucmax.estimators import DependentDataRepresentation
 from auucmax.estimators.formula import Formula, FormulaError, Part
-from auucmax.export import to_sql
-from auucmax.export.sql import DIALECTS, dialect_named
+from auucmax.export import arms_to_sql, to_sql
+from auucmax.export.sql import _HIDDEN, DIALECTS, dialect_named
 from auucmax.targeting import Calibration
 
 TRANSLATED = ("bigquery", "snowflake")
@@ -149,12 +151,13 @@ def test_all_columns_pass(dialect, bent):
 
 
 def test_columns_that_are_named_like_those_of_steps():
-    kinds, values = {"auucmax_z0": "number"}, {"auucmax_z0": [1.0, 2.0, 4.0]}
+    name = f"{_HIDDEN}z0"
+    kinds, values = {name: "number"}, {name: [1.0, 2.0, 4.0]}
     encoder = fit_encoder(kinds, values)
     formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0, 2.0])),), hinges=((0, 1.0),))
     query = to_sql(encoder, formula, table="t", keep="all")
     result = run(query, pa.table(values))
-    assert result.column_names == ["auucmax_z0", "score"]
+    assert result.column_names == [name, "score"]
     assert result["score"].to_pylist() == [1, 4, 10]
 
 
@@ -408,6 +411,67 @@ def test_a_fitted_ensemble(dialect):
     score = run(query, pa.Table.from_pandas(frame))["score"].to_numpy()
     np.testing.assert_allclose(score, expected, rtol=0, atol=1e-9)
     assert len(np.unique(score)) > 1_000
+
+
+@pytest.mark.parametrize(
+    "dialect", ["duckdb", *(pytest.param(name, marks=pytest.mark.gate) for name in TRANSLATED)]
+)
+def test_arms_of_ensembles(dialect):
+    frame, encoder, model, _ = fitted_ensemble()
+    frame = frame.assign(joined=frame["joined"].dt.floor("s"), **{"row number": range(len(frame))})
+    arms, uplift = two_arms(encoder, model, model.predict(encoder.transform(frame)))
+    query = arms_to_sql(arms, control="none", table="t", dialect=dialect, keep=["row number"])
+    if dialect != "duckdb":
+        (query,) = sqlglot.transpile(query, read=dialect, write="duckdb")
+    found = run(query, pa.Table.from_pandas(frame)).to_pandas()
+    assert list(found) == ["row number", "uplift it's", "uplift b", "arm"]
+    check_arms(found.sort_values("row number").to_numpy(), uplift)
+
+
+@pytest.mark.parametrize("names", [str, str.upper, str.title])
+@pytest.mark.parametrize("keep", [["row number"], "all"])
+def test_columns_that_are_called_as_scores_and_uplifts_decide_nothing(keep, names):
+    case = example()
+    taken = ["score it's", "uplift b", "score b", "auucmax_z0"]
+    table = case.arrow()
+    for name in taken:
+        table = table.append_column(names(name), pa.array([1e6] * len(table)))
+    arms, uplift = two_arms(case.encoder, case.formula, case.score)
+    query = arms_to_sql(arms, control="none", table="t", keep=keep)
+    found = run(query, table).sort_by("row number")
+    if keep == "all":
+        assert found.column_names[:-3] == table.column_names
+        found = found.select([found.column_names.index("row number"), *range(-3, 0)])
+    assert found.column_names == ["row number", "uplift it's", "uplift b", "arm"]
+    check_arms(list(zip(*found.to_pydict().values(), strict=True)), uplift)
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", *TRANSLATED])
+@pytest.mark.parametrize("name", ["score", "SCORE", "auucmax_x0", "auucmax_s0"])
+def test_a_column_that_is_called_as_the_score_is_not_calibrated(name, dialect):
+    case = example(bent=True)
+    table = case.arrow().append_column(name, pa.array([1e6] * len(case.arrow())))
+    query = to_sql(
+        case.encoder, case.formula, table="t", keep="all", calibration=case.calibration,
+        dialect=dialect,
+    )  # fmt: skip
+    if dialect != "duckdb":
+        (query,) = sqlglot.transpile(query, read=dialect, write="duckdb")
+    found = run(query, table).sort_by("row number")
+    assert found.column_names == [*table.column_names, "score", "uplift"]
+    assert (np.abs(found.column(-2).to_numpy() - case.score) <= case.tolerance).all()
+    np.testing.assert_allclose(
+        found.column(-1).to_numpy(), case.calibration(case.score), rtol=0, atol=1e-6
+    )
+
+
+def test_arms_have_names_of_their_own():
+    _, encoder, model, score = fitted_ensemble()
+    arms, _ = two_arms(encoder, model, score)
+    with pytest.raises(ValueError, match="different names, got 'arm' twice"):
+        arms_to_sql(arms, control="none", table="t", keep=["arm"])
+    with pytest.raises(ValueError, match="different names"):
+        arms_to_sql([arms[0], arms[0]], control="none", table="t")
 
 
 def test_dates_are_the_same_doubles_as_in_python():

@@ -10,18 +10,20 @@ from tests.export.cases import (
     NUMBERED,
     PLANS,
     cases,
+    check_arms,
     example,
     fitted_ensemble,
     numbered,
     plans,
     truth,
+    two_arms,
     zero,
 )
 from tests.postgres_server import postgres_server
 
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.formula import Formula, Part
-from auucmax.export import to_sql
+from auucmax.export import arms_to_sql, to_sql
 from auucmax.export.sql import DIALECTS
 
 pytestmark = pytest.mark.gate
@@ -111,6 +113,21 @@ def test_a_fitted_ensemble(connection):
     query = to_sql(encoder, model, table="t", dialect="postgres", keep=["row number"])
     found = run(connection, f'{query} ORDER BY "row number"')[:, 1]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+
+
+def test_arms_of_ensembles(connection):
+    """Each arm's query, made in steps, reads the rows of the one before."""
+    frame, encoder, model, score = fitted_ensemble()
+    types = {
+        "age": "double precision", "town": "text", "vip": "boolean", "joined": "timestamp",
+        "spent": "double precision", "zip": "text",
+    }  # fmt: skip
+    values = {name: frame[name].astype(object).where(frame[name].notna(), None) for name in types}
+    fill(connection, types, {name: column.tolist() for name, column in values.items()})
+    arms, uplift = two_arms(encoder, model, score)
+    query = arms_to_sql(arms, control="none", table="t", dialect="postgres", keep=["row number"])
+    found = connection.execute(f'{query} ORDER BY "row number"'.encode()).fetchall()
+    check_arms(found, uplift)
 
 
 def test_the_result_has_doubles(connection):

@@ -49,9 +49,16 @@ def test_a_long_run_is_kept_on_one_page(tmp_path, monkeypatch):
     from experiments import command_fuzz
 
     found = command_fuzz.Found(
-        Counter(fit=2, report=1), Counter({0: 2, 2: 1}), 2, 1, 1.5, ["seed 7"]
+        Counter(fit=2, report=1), Counter({0: 2, 2: 1}), 2, 1, 1.5, 120.0, ["seed 7"]
     )
-    monkeypatch.setattr(command_fuzz, "run_many", lambda runs, jobs: found)
+    asked = []
+
+    def parts_of(numbers, jobs):
+        for number in numbers:
+            asked.append(number)
+            yield number, found
+
+    monkeypatch.setattr(command_fuzz, "parts_of", parts_of)
     monkeypatch.setattr(command_fuzz, "RESULT", tmp_path / "command-fuzz.txt")
     monkeypatch.setattr("sys.argv", ["command_fuzz.py", "--runs", "3", "--keep"])
     assert command_fuzz.main() == 1
@@ -60,3 +67,7 @@ def test_a_long_run_is_kept_on_one_page(tmp_path, monkeypatch):
                   "3 runs (fit 2, report 1)", "1 wrong", "seed 7"):  # fmt: skip
         assert words in page
     assert len(page.splitlines()) < 50
+    monkeypatch.setattr("sys.argv", ["command_fuzz.py", "--runs", "6", "--keep"])
+    command_fuzz.main()
+    assert asked == [0, 1]  # a part that has a line is not run again
+    assert "6 runs (fit 4, report 2)" in (tmp_path / "command-fuzz.txt").read_text()

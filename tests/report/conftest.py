@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.report.hostile import HOSTILE
+from tests.trial_model.arms_table import COSTS, arms_table, fitted
 
 from auucmax import certify, check_randomisation, make_trial
-from auucmax.report import Economy, Names, summarise
+from auucmax.report import Economy, Names, summarise, summarise_arms
 from auucmax.targeting import calibrate
 from auucmax.trial_model.evidence import linear_weights
 
@@ -72,3 +73,13 @@ def hostile_summary(material):
         linear=linear_weights(np.ones(1), [HOSTILE[4]], np.ones(1)),
         notes=HOSTILE,
     )
+
+
+@pytest.fixture(scope="session")
+def arms_model():
+    return fitted(arms_table(), cost=COSTS, budget=0.5)
+
+
+@pytest.fixture(scope="session")
+def arms_summary(arms_model):
+    return summarise_arms(arms_model, economy=Economy(cohort=5_000, value=9.0, currency="EUR"))

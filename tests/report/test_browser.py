@@ -27,11 +27,12 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def urls(tmp_path_factory, summary, hostile_summary):
+def urls(tmp_path_factory, summary, hostile_summary, arms_summary):
     folder = tmp_path_factory.mktemp("pages")
-    for name, numbers in (("plain", summary), ("hostile", hostile_summary)):
+    pages = {"plain": summary, "hostile": hostile_summary, "arms": arms_summary}
+    for name, numbers in pages.items():
         write_report(numbers, folder / f"{name}.html")
-    return {name: (folder / f"{name}.html").as_uri() for name in ("plain", "hostile")}
+    return {name: (folder / f"{name}.html").as_uri() for name in pages}
 
 
 @pytest.fixture
@@ -269,3 +270,26 @@ def test_prints_with_open_tables_on_white(open_page, tmp_path):
     assert not page.locator("#share").is_visible()
     assert page.locator("#gain").is_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_the_budget_moves_all_numbers_of_several_arms(open_page, arms_summary, width):
+    page = open_page("arms", viewport={"width": width, "height": 900})
+    plan = arms_summary["plan"]
+    for place in (30, 31, 70, 100):
+        page.fill("#share", str(place))
+        money = [written(plan[name][place], 2) + " EUR" for name in ("cost", "spent", "profit")]
+        assert [
+            page.text_content(f"#{name}") for name in ("budget-value", "spent", "profit")
+        ] == money
+        for number in range(2):
+            people = written(plan["people"][number][place], 0)
+            assert page.text_content(f"#people-{number}") == people
+        digits = plan["digits"]["gain"]
+        assert page.text_content("#gain") == written(plan["gain"][place], digits)
+        ends = [written(plan[f"gain_{end}"][place], digits) for end in ("lower", "upper")]
+        assert page.text_content("#gain-interval") == " to ".join(ends)
+        assert marker_place(page) == pytest.approx(place / 100, abs=0.01)
+    page.locator("#said:not(:empty)").wait_for(state="attached")
+    assert "people treated, expected gain" in page.text_content("#said")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

@@ -1,29 +1,16 @@
 import base64
 import hashlib
 import json
-import math
 import re
-import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from importlib.resources import files
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.report.hostile import HOSTILE
 
 from auucmax import make_trial
 from auucmax.report import render, summarise, summarise_model, write_report
-from auucmax.report.page import (
-    NARROW,
-    bar,
-    decile_figure,
-    embedded_json,
-    swatch,
-    ticks,
-    uplift_figure,
-)
+from auucmax.report.page import embedded_json
 from auucmax.trial_model import fit_trial_model
 
 VOID = {"meta", "input", "br", "link", "img", "hr"}
@@ -129,6 +116,7 @@ def test_a_saved_summary_gives_the_same_page(summary, page):
 
 def test_numbers_at_the_start_are_those_of_the_dict(summary, page):
     plan = summary["plan"]
+    page = re.sub(r' data-(list|form)="[^"]*"', "", page)
     assert f'id="people">{plan["people"][30]:,}<' in page
     assert f'id="gain">{plan["gain"][30]:,.{plan["digits"]["gain"]}f}<' in page
     assert f'id="risk">{plan["risk"][30]:.4f}<' in page
@@ -226,68 +214,3 @@ def test_contrast_is_aa(scheme):
     for name in ("accent", "muted", "text", "r0", "r1", "r2", "r3", "r4"):
         for ground in ("card", "band"):  # lines, dots and marks: 3 to 1
             assert contrast(colours[name], colours[ground]) >= 3, (name, ground)
-
-
-# Pictures.
-
-
-@settings(deadline=None)
-@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
-def test_ticks_are_few_round_and_inside(low, span):
-    if low + span == low:
-        return
-    found = ticks(low, low + span)
-    assert 2 <= len(found) <= 6
-    slack = 1e-6 * span + 1e-9 * abs(low)
-    assert found[0] >= low - slack
-    assert found[-1] <= low + span + slack
-    assert np.allclose(np.diff(found), found[1] - found[0], rtol=1e-5)
-
-
-def test_pictures_are_xml_with_places_of_the_numbers(summary):
-    for width in (720, NARROW):
-        root = ET.fromstring(uplift_figure(summary, width=width))
-        data = {key: float(v) for key, v in root.attrib.items() if key.startswith("data-")}
-        dot = next(e for e in root.iter() if e.get("class") == "marker-dot")
-        head = summary["headline"]
-        x = data["data-x0"] + (data["data-x1"] - data["data-x0"]) * head["share"]
-        y = data["data-y0"] + (data["data-y1"] - data["data-y0"]) * head["gain"] * 100
-        assert float(dot.get("cx")) == pytest.approx(x, abs=0.02)
-        assert float(dot.get("cy")) == pytest.approx(y, abs=0.05)
-        model = next(e for e in root.iter() if e.get("class") == "model")
-        assert model.get("d").count("L") == 100
-
-
-def test_everything_lies_inside_the_frame(summary):
-    root = ET.fromstring(uplift_figure(summary))
-    _, _, width, height = map(float, root.get("viewBox").split())
-    for path in (e for e in root.iter() if e.tag == "path"):
-        numbers = path.get("d").strip("MZ").replace("L", " ").split()
-        xs, ys = np.array(numbers, dtype=float).reshape(-1, 2).T
-        assert xs.min() >= 0
-        assert xs.max() <= width
-        assert ys.min() >= 0
-        assert ys.max() <= height
-
-
-def test_tenths_without_an_interval_are_drawn_without_one():
-    # Twelve rows: most tenths lack an arm, so they have neither dot nor whisker.
-    y, t = np.array([0, 1] * 6), np.array([0, 0, 1, 1] * 3)
-    found = summarise(y, np.arange(12), treatment=t)
-    root = ET.fromstring(decile_figure(found))
-    dots = [e for e in root.iter() if e.get("class") == "actual"]
-    assert len(dots) == sum(v is not None for v in found["deciles"]["uplift"]) < 10
-
-
-def test_a_flat_curve_can_be_drawn():
-    found = summarise(np.zeros(40), np.arange(40), treatment=np.arange(40) % 2)
-    assert "NaN" not in uplift_figure(found)
-    assert "nan" not in decile_figure(found)
-
-
-def test_bars_go_left_and_right_and_names_are_escaped():
-    right, left = (ET.fromstring(bar(v, 2.0))[0] for v in (1.0, -2.0))
-    assert (float(right.get("x")), float(right.get("width"))) == (0.0, 0.5)
-    assert (float(left.get("x")), float(left.get("width"))) == (-1.0, 1.0)
-    assert math.isclose(float(ET.fromstring(bar(None, 1.0))[0].get("width")), 0.0)
-    assert "<b>" not in swatch('"><b>')

@@ -13,7 +13,7 @@ from auucmax.encoding import TableEncoder
 from auucmax.estimators.auucmax import AUUCMax
 from auucmax.spark import encoding
 from auucmax.spark.encoding import _medians, _summaries, fit_encoder
-from auucmax.spark.frame import arrow_columns
+from auucmax.spark.rows import arrow_columns
 
 
 def with_spark(test):

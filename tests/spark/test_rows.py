@@ -13,7 +13,7 @@ from auucmax.rows import Rows, Share
 from auucmax.rows.arrow import ArrowColumns
 from auucmax.rows.base import Mapped
 from auucmax.spark import rows as module
-from auucmax.spark.rows import PackedRows, PartitionRows, SparkRows
+from auucmax.spark.rows import PackedRows, PartitionRows, SparkRows, quoted
 
 COLUMNS = PartitionRows(ArrowColumns(("x",), "y", "t", "float64"))
 
@@ -231,3 +231,7 @@ def test_rows_of_other_arms_do_not_change_the_keys():
     again = joined(rows.batches(iter(sent([rows.values(batch)], False)), 3))
     for one, other in zip(again, batch[:4], strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_names_with_backquotes():
+    assert quoted("a`b") == "`a``b`"

@@ -16,6 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 from tests.spark.cases import MARKS, partitions
+from tests.trial_model.arms_table import arms_table, fitted
 
 from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_inference, make_trial
 from auucmax import spark as on_spark
@@ -427,6 +428,15 @@ def test_certified_selection_of_two_arms_among_three(spark, three_arms, tmp_path
     for seen in (known, df):
         with pytest.raises(ValueError, match="rows should be new to the model"):
             on_spark.certify(seen, **COLUMNS, **arms, score=found)
+
+
+def test_scores_of_several_arms_are_their_uplifts(spark):
+    model = fitted(arms_table(1_000))
+    people = arms_table(300, random_state=8)
+    found = on_spark.score(spark.createDataFrame(people).repartition(3), model).toPandas()
+    assert list(found)[-2:] == ["uplift mail", "uplift phone"]
+    found = found.set_index("person").loc[people["person"]]
+    np.testing.assert_allclose(found.iloc[:, -2:], model.uplift(people), rtol=0, atol=1e-12)
 
 
 def with_place(frame):

@@ -291,3 +291,37 @@ def test_an_id_that_has_the_name_of_another_column(model, new, name):
 def test_what_is_no_policy(model, new, policy, words):
     with pytest.raises(ValueError, match=words):
         target(model, new, **policy)
+
+
+def test_what_is_certified_goes_with_share_value_and_cost(model, new):
+    known = model.evidence["certified_shares"]
+    assert len(known["share"]) == len(known["gain_lower"]) == 20
+    found = target(model, new, share=0.3, cost=0.2, value=10)
+    near = found.certified_near
+    assert near.share == pytest.approx(0.3)
+    assert near.gain == pytest.approx(1000 * known["gain_lower"][5])
+    assert 0.25 < near.share_upper == known["share_upper"][5] < 0.4
+    assert near.profit == pytest.approx(10 * near.gain - 0.2 * 1000 * near.share_upper)
+    assert near.gain < found.expected.gain
+    assert found.certified_best.profit == max(own.profit for own in found.certified)
+    assert found.to_dict()["certified"][5] == near._asdict()
+    free = target(model, new, share=0.3)
+    assert free.certified_near.profit is free.certified_best is None
+
+
+def test_a_model_with_rows_held_out_is_certified_itself(new):
+    model = fit_trial_model(trial_table(4_000), **NAMES, id="person", model="tm", hold_out=0.5)
+    known = model.evidence["certified_shares"]
+    assert "by this ranking gains" in known["text"]
+    assert target(model, new, share=0.5).certified_near.share == 0.5
+
+
+def test_nothing_is_certified_of_few_rows_or_groups(new):
+    few = fit_trial_model(trial_table(300), **NAMES, id="person", model="tm")
+    found = few.evidence["certified_shares"]
+    assert found is None or len(found["share"]) <= 4
+    table = trial_table(2_000)
+    grouped = table.assign(home=np.arange(len(table)))
+    model = fit_trial_model(grouped, **NAMES, groups="home", ignore=["person"], model="tm")
+    assert model.evidence["certified_shares"] is None
+    assert target(model, new.assign(home=0), share=0.3).certified_near is None

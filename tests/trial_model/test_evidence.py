@@ -42,7 +42,7 @@ def evidence(judged):
 
 
 def test_numbers_are_those_of_the_library(evidence, judged):
-    y, score, treated, _ = judged
+    y, score, treated, *_ = judged
     found = auuc_inference(y, score, treatment=treated)
     assert evidence["auuc"]["estimate"] == found.estimate
     assert evidence["qini"] == qini_score(y, score, treatment=treated)
@@ -101,6 +101,15 @@ def test_json_and_back(evidence):
             getattr(again.expected, name), getattr(evidence.expected, name)
         )
     assert again.to_dict() == plain
+
+
+def test_certified_shares_without_a_bound_on_the_people_are_forgotten(evidence):
+    """Files of before had costs of the share itself, which was not proven."""
+    own = {"share": [1.0], "gain_lower": [0.1], "delta": 0.05, "text": "so"}
+    plain = evidence.with_facts(certified_shares=own).to_dict()
+    assert Evidence.from_dict(plain)["certified_shares"] is None
+    sound = evidence.with_facts(certified_shares=own | {"share_upper": [1.0]})
+    assert Evidence.from_dict(sound.to_dict())["certified_shares"] == sound["certified_shares"]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from tests.trial_model.arms_table import arms_table
 from tests.trial_model.trial_table import NAMES, trial_table
 
 from auucmax import TwoModels, _archive
@@ -498,6 +499,9 @@ def test_contents_that_no_model_wrote(path, change):
         lambda e: e["facts"].update(certificate={}),
         lambda e: e["facts"]["certificate"].update(text=["x"]),
         lambda e: e["facts"]["certificate"].update(gain_lower_bound="x"),
+        lambda e: e["facts"]["certificate"].update(delta=None),
+        lambda e: e["facts"]["certificate"].update(delta="x"),
+        lambda e: e["facts"]["certificate"].update(delta=1.5),
         lambda e: e["facts"].update(randomisation={}),
         lambda e: e["facts"]["randomisation"].update(tests=[{}]),
         lambda e: e["facts"]["randomisation"]["tests"][0].update(adjusted_p_value="x"),
@@ -708,3 +712,40 @@ def test_only_what_the_recipe_makes_is_saved(model, tmp_path):
 def test_filters_that_are_none(path, name, bits):
     rewrite(path, **{name: array_bytes(bits)})
     refused(path, "the rows that were seen should be as a fit writes them")
+
+
+def test_a_model_of_several_arms_comes_back_whole(arms_model, tmp_path):
+    save_model(arms_model, tmp_path / "arms.model")
+    again = load_model(tmp_path / "arms.model")
+    people = arms_table(500, random_state=4)
+    assert type(again) is type(arms_model)
+    assert again.labels == arms_model.labels
+    np.testing.assert_array_equal(again.uplift(people), arms_model.uplift(people))
+    assert again.policy == arms_model.policy
+    assert again.judge(arms_table()).facts == arms_model.policy  # the key is there
+    save_model(again, tmp_path / "again.model")
+    assert (tmp_path / "again.model").read_bytes() == (tmp_path / "arms.model").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header, members: header["arms"].pop("mail"),
+        lambda header, members: header["arms"].update(fax=header["arms"].pop("mail")),
+        lambda header, members: header["arms"]["mail"]["columns"].update(outcome="spent"),
+        lambda header, members: header["arms"]["mail"]["recipe"].update(key="1" * 16),
+        lambda header, members: header["policy"].update(control="phone"),
+        lambda header, members: header.update(more=1),
+        lambda header, members: members.pop("arm0.contents.npy"),
+        lambda header, members: members.update({"arm7.ids.npy": np.arange(3)}),
+        lambda header, members: members.update({"arm1.more.npy": np.arange(3)}),
+    ],
+)
+def test_arms_that_do_not_belong_together_are_refused(arms_model, tmp_path, change):
+    place = tmp_path / "arms.model"
+    save_model(arms_model, place)
+    header, members = FORMAT.read(place, lambda header, members: (header, members))
+    change(header, members)
+    FORMAT.write(place, header, members)
+    with pytest.raises(ModelFileError, match="should be a whole model file"):
+        load_model(place)

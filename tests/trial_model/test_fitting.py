@@ -8,12 +8,13 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from tests.trial_model.trial_table import NAMES, households, trial_table
+from tests.trial_model.trial_table import NAMES, households, trial_table, two_strata
 
 from auucmax import auuc_inference, certify
 from auucmax.bounds.certify import certify_thresholds
+from auucmax.data import FailedCheckError
 from auucmax.data.pieces import open_table
-from auucmax.data.randomisation import FailedCheckError
+from auucmax.estimators import TwoModels
 from auucmax.evaluation import auuc_score
 from auucmax.targeting import calibrate
 from auucmax.trial_model import (
@@ -119,6 +120,7 @@ def test_uplift_is_calibrated_out_of_fold(table, model):
     rows, found = apart(model, table)
     of_ranks = calibrate(rows.y, found.ranks["tm"], treatment=rows.treated)
     assert model.calibration.uplift == pytest.approx(of_ranks.uplift)
+    assert model.evidence["deciles"]["caveat"].startswith("Predicted is what a calibration on the")
     # A knot at the rank r of the folds is at the score of which a share r is below.
     score = model.predict(rows.sample.frame)
     below = [np.mean(score <= knot) for knot in model.calibration.score]
@@ -752,3 +754,151 @@ def test_households_miss_as_rarely_as_promised():
     assert missed["effect"] <= 8
     assert missed["gain"] <= 5
     assert missed["certificate"] <= 3
+
+
+# Chances of treatment that differ.
+
+STRATA = {"treatment": "mail", "outcome": "visit", "id": "person", "propensity": "chance"}
+
+
+@pytest.fixture(scope="module")
+def strata():
+    return two_strata(4_000)
+
+
+def fit_strata(frame, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # few rows
+        return fit_trial_model(frame, **(STRATA | {"model": "tm"} | options))
+
+
+def test_chances_enter_ranks_intervals_and_calibration(strata):
+    model = fit_strata(strata)
+    rows, found = apart(model, strata)
+    ranks = found.ranks["tm"]
+    np.testing.assert_array_equal(rows.propensity, strata["chance"])
+    more = {"treatment": rows.treated, "propensity": strata["chance"]}
+    expected = auuc_inference(rows.y, ranks, **more)
+    facts = model.evidence
+    assert facts["auuc"]["estimate"] == pytest.approx(expected.estimate)
+    assert facts["auuc"]["lower"] == pytest.approx(expected.interval[0], abs=0.02)
+    assert model.calibration.uplift == pytest.approx(calibrate(rows.y, ranks, **more).uplift)
+    truth, error = 0.2 * 27 / 62, facts["effect"]["standard_error"]
+    assert abs(facts["effect"]["estimate"] - truth) < 4 * error
+    means = facts["rows"]["mean_treated"] - facts["rows"]["mean_control"]
+    assert means == pytest.approx(facts["effect"]["estimate"])
+    naive = rows.y[rows.treated].mean() - rows.y[~rows.treated].mean()
+    assert naive - truth > 5 * error
+    assert "taken from 'chance'" in facts["notes"][1]
+    assert "0.2 to 0.8 by design" in facts["certificate"]["text"]
+    assert facts["certified_shares"] is None  # proven for equal chances only
+
+
+def test_models_are_fitted_with_the_weights(strata):
+    model = fit_strata(strata)
+    X = model.encoder.transform(strata)
+    arm, chance = strata["mail"] == 1, strata["chance"]
+    share = arm.mean()
+    weight = np.where(arm, share / chance, (1 - share) / (1 - chance))
+    alone = TwoModels().fit(X, strata["visit"], treatment=strata["mail"], sample_weight=weight)
+    np.testing.assert_allclose(model.predict(strata), alone.predict(X), atol=1e-6)
+    raw = TwoModels().fit(X, strata["visit"], treatment=strata["mail"])
+    assert np.abs(model.predict(strata) - raw.predict(X)).max() > 1e-4
+
+
+def test_a_hold_out_is_certified_by_its_chances(strata):
+    model = fit_strata(strata, hold_out=0.4)
+    rows = TableRows(strata, model.columns, model.recipe.key)
+    held_out = model.recipe.held_out(rows.keys)
+    score = model.predict(strata[held_out])
+    own = {"y": rows.y[held_out], "treatment": rows.treated[held_out]}
+    certificate = certify(score, **own, propensity=rows.propensity[held_out])
+    assert model.evidence["certificate"]["lower_bound"] == pytest.approx(certificate.lower_bound)
+    assert model.evidence["certificate"]["method"] == "betting-fixed"
+    assert model.evidence["certified_shares"] is None
+
+
+@pytest.mark.parametrize("more", [{}, {"hold_out": 0.4}])
+def test_a_chance_far_beyond_the_others_leaves_no_certificate(strata, more):
+    plain = fit_strata(strata, **more)
+    assert plain.evidence["certificate"] is not None
+    held_out = np.ones(len(strata), dtype=bool)
+    if more:
+        keys = TableRows(strata, plain.columns, plain.recipe.key).keys
+        held_out = plain.recipe.held_out(keys)
+    # Some row is in the part that sizes bets: others are not.
+    place = [np.flatnonzero(held_out)[k] for k in (3, 50, 200)]
+    found = []
+    for row in place:
+        rare = strata.copy()
+        rare.loc[rare.index[row], "chance"] = 0.01
+        facts = fit_strata(rare, **more).evidence
+        found.append(facts["certificate"] is None)
+        told = "some chances of treatment lie nearer to 0 or 1" in " ".join(facts["notes"])
+        assert told == found[-1]
+    assert any(found)
+
+
+def test_one_chance_for_all_is_no_news(table):
+    """Estimates are the same; intervals no longer know that outcomes are 0/1, and are close."""
+    same = fit(table.assign(p=0.5), propensity="p")
+    alone = fit(table)
+    for name in ("estimate", "gain"):
+        assert same.evidence["auuc"][name] == pytest.approx(alone.evidence["auuc"][name], abs=1e-4)
+    assert same.calibration.uplift == pytest.approx(alone.calibration.uplift, abs=1e-3)
+    low, high = (model.evidence["auuc"]["lower"] for model in (alone, same))
+    assert low == pytest.approx(high, abs=0.003)
+
+
+def test_chances_are_a_feature_only_if_named(strata):
+    assert "chance" not in name_columns(strata, **STRATA).features
+    named = name_columns(strata, **STRATA, features=["age", "chance"])
+    assert named.features == ("age", "chance")
+    assert "chance" in {column.name for column in fit_strata(
+        strata, features=["age", "income", "chance"]
+    ).encoder.columns_}  # fmt: skip
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_takes_the_weights(name, strata):
+    assert np.isfinite(fit_strata(strata.head(2_000), model=name).predict(strata)).all()
+
+
+def test_a_table_in_pieces_is_judged_by_its_chances_but_not_learnt_from(strata, tmp_path):
+    strata.to_parquet(tmp_path / "t.parquet", row_group_size=500)
+    new = two_strata(3_000, random_state=1)
+    new.to_parquet(tmp_path / "n.parquet", row_group_size=500)
+    with pytest.raises(ValueError, match="propensity should come with a table that fits"):
+        fit_trial_model(open_table(tmp_path / "t.parquet", memory=1), **STRATA)
+    model = fit_strata(strata)
+    pieces = model.judge(open_table(tmp_path / "n.parquet", memory=1))
+    assert pieces["auuc"] == model.judge(new)["auuc"]
+
+
+def test_lost_outcomes_are_tested_by_the_chances(strata):
+    """Regulars are lost more often: by arm that differs, by the chances it does not."""
+    rng = np.random.default_rng(0)
+    lost = (strata["kind"] == "regular") & (rng.random(len(strata)) < 0.3)
+    table = strata.assign(visit=strata["visit"].where(~lost))
+    model = fit_strata(table, drop_missing_outcomes=True)
+    tests = {test["name"]: test for test in model.evidence["randomisation"]["tests"]}
+    assert tests["missing outcomes"]["adjusted_p_value"] > 0.01
+    more = lost & (strata["mail"] == 1)
+    table = strata.assign(visit=strata["visit"].where(~more))
+    with pytest.raises(FailedCheckError, match="outcomes are missing more often in one arm"):
+        fit_strata(table, drop_missing_outcomes=True)
+
+
+def test_strata_of_coarse_features_are_no_copies(tmp_path):
+    """Nearly all of one stratum were treated, and rows look alike: new ones can be judged."""
+    tables = [
+        two_strata(4_000, random_state=seed, chances=(0.98, 0.02))
+        .assign(age=lambda frame: frame["age"] // 20)
+        .drop(columns=["income", "person"])
+        for seed in (0, 1)
+    ]
+    model = fit_strata(tables[0], id=None)
+    evidence = model.judge(tables[1])
+    assert evidence["failed_check"] is None
+    assert "look too much alike" in evidence["doubt"]

@@ -7,6 +7,7 @@ from tests.trial_model.trial_table import NAMES, trial_table
 
 from auucmax import auuc_inference, certify
 from auucmax.trial_model import ColumnNames, fit_trial_model
+from auucmax.trial_model.model import CHANCES_BEYOND
 
 
 @pytest.fixture(scope="module")
@@ -159,3 +160,14 @@ def test_column_names_as_json(by_id):
 
 def test_repr(by_id):
     assert repr(by_id) == "TrialModel('tm', 5 columns, outcome 'visit', treatment 'arm')"
+
+
+def test_new_rows_with_a_chance_far_beyond_the_others_are_not_certified(table, new):
+    model = fit_trial_model(table.assign(p=0.5), **NAMES, id="person", propensity="p", model="tm")
+    sure = model.judge(new.assign(p=0.5))
+    assert sure["certificate"] is not None
+    assert CHANCES_BEYOND not in sure["notes"]
+    rare = np.where(np.arange(len(new)) < 3, 0.02, 0.5)  # the pilot lacks one of them
+    found = model.judge(new.assign(p=rare).sample(frac=1, random_state=0))
+    assert (found["certificate"] is None) == (CHANCES_BEYOND in found["notes"])
+    assert found["certificate"] is None

@@ -71,14 +71,16 @@ def test_rows_of_the_two_arms_in_their_order():
 
 def test_pieces_join_to_the_rows_of_the_table(tmp_path):
     """A table that is read in pieces has the same rows and keys."""
-    table = trial_table(3_000)
+    table = trial_table(3_000).assign(chance=np.arange(1, 3_001) / 3_001)
     table.to_parquet(tmp_path / "trial.parquet", row_group_size=500)
     pieces = open_table(tmp_path / "trial.parquet", memory=1)
-    columns = name_columns(table, **NAMES, id="person")
+    columns = name_columns(table, **NAMES, id="person", propensity="chance")
     whole = trial_rows(table, columns)
     found = list(trial_pieces(pieces, columns))
     together = joined(found)
     np.testing.assert_array_equal(together.y, whole.y)
     np.testing.assert_array_equal(together.treated, whole.treated)
     np.testing.assert_array_equal(together.positions, whole.positions)
+    np.testing.assert_array_equal(together.propensity, whole.propensity)
+    np.testing.assert_array_equal(whole.propensity, (whole.positions + 1) / 3_001)
     np.testing.assert_array_equal(together.keys("ab" * 8), whole.keys("ab" * 8))

@@ -45,3 +45,23 @@ def households(n_homes=1_200, random_state=0):
             **{f"x{k}": column for k, column in enumerate(X.T)},
         }
     )
+
+
+def two_strata(n=6_000, random_state=0, chances=(0.8, 0.2)):
+    """Regulars visit anyway and were mostly mailed, others hardly; the young gain from a mail."""
+    rng = np.random.default_rng([random_state, 1])
+    regular, age = rng.random(n) < 0.5, rng.integers(18, 80, n)
+    chance = np.where(regular, *chances)
+    mail = rng.random(n) < chance
+    visit = rng.random(n) < 0.1 + 0.3 * regular + 0.2 * mail * (age < 45)
+    return pd.DataFrame(
+        {
+            "person": np.arange(n) + 10_000 * random_state,
+            "kind": np.where(regular, "regular", "other"),
+            "age": age,
+            "income": rng.gamma(4, 500, n).round(2),
+            "chance": chance,
+            "mail": mail.astype(int),
+            "visit": visit.astype(int),
+        }
+    )

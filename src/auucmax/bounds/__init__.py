@@ -30,8 +30,14 @@ from auucmax.bounds.classical import (
 )
 from auucmax.bounds.fixed_bets import histogram_betting_bounds
 from auucmax.bounds.paper import paper_bound, paper_gap
-from auucmax.bounds.policies import PolicyCertificate, certify_policy
+from auucmax.bounds.policies import (
+    PolicyCertificate,
+    ShareCertificate,
+    certify_policy,
+    certify_shares,
+)
 from auucmax.bounds.progressive import ProgressiveCertificate, progressive_certificate
+from auucmax.bounds.strata import StrataBounds, strata_bounds
 
 __all__ = [
     "ALL_BOUNDS",
@@ -40,6 +46,8 @@ __all__ = [
     "LowerBound",
     "PolicyCertificate",
     "ProgressiveCertificate",
+    "ShareCertificate",
+    "StrataBounds",
     "asymptotic_bound",
     "betting_bound",
     "betting_bounds",
@@ -48,6 +56,7 @@ __all__ = [
     "certify",
     "certify_difference",
     "certify_policy",
+    "certify_shares",
     "certify_thresholds",
     "dkw_bernstein_bound",
     "histogram_betting_bounds",
@@ -56,4 +65,5 @@ __all__ = [
     "paper_bound",
     "paper_gap",
     "progressive_certificate",
+    "strata_bounds",
 ]

@@ -63,6 +63,7 @@ from auucmax.bounds.blocks import (
 )
 from auucmax.bounds.bound import Bound, LowerBound
 from auucmax.bounds.fixed_bets import LARGEST_LOSS, BetRows, Pilot, one_size_bounds, pilot_rows
+from auucmax.bounds.known_chances import ChancePilot, as_one_arm
 from auucmax.evaluation.ranking import rank_rows
 
 TARGETS = {"auuc": 0, "gain": 1}  #: place of the target in ``blocks.CENTRES``
@@ -72,6 +73,7 @@ GRID_REACH = 6  #: how far below the pilot the grid starts, in its standard devi
 GRID_STRIDE = 25  #: one value of so many is tried first, at the share ``SKIP`` of delta
 SKIP = 0.001
 _CHUNK = 16  # thetas that are tried together
+_CHANCE_PILOT = 5  # times as many rows in the pilot, which tells how rare chances may be
 
 
 def betting_bounds(
@@ -89,6 +91,7 @@ def betting_bounds(
     n_candidates: int = 1,
     n_dealings: int | None = None,
     random_state: int = 0,
+    propensity: ArrayLike | None = None,
     control: Any = None,
 ) -> tuple[LowerBound, ...]:
     """Lower bounds on the population AUUC and on the gain over random, by betting on blocks.
@@ -112,6 +115,9 @@ def betting_bounds(
     n_dealings : of rows into blocks (default: 20 up to 250 thousand rows, then fewer, 5 at a
         million, 2 at least).
     random_state : of the dealings.
+    propensity : (n,) known chance of treatment of each row, where it was not the same for all; each
+        row was treated by a draw of its own. Bets are then "fixed", on Horvitz-Thompson statistics,
+        and there is no outcome model.
 
     Examples
     --------
@@ -123,7 +129,13 @@ def betting_bounds(
     """
     for target in targets:
         check_choice(target, "target", TARGETS)
-    rows = check_rows(y, score, treatment=treatment, control=control)
+    rows = check_rows(y, score, treatment=treatment, control=control, propensity=propensity)
+    if propensity is not None and (bets != "fixed" or outcome_model is not None):
+        raise ValueError(
+            f"propensity should come with bets='fixed' and without outcome_model, got "
+            f"bets={bets!r}{'' if outcome_model is None else ' and a model'}. Only such bets are "
+            f"proven for unequal chances."
+        )
     options = (outcome_range, outcome_model, outcome_model_range, groups)
     game = Game.of(rows, [rows.score], *options)
     wanted = [TARGETS[target] for target in targets]
@@ -178,7 +190,7 @@ class Game:
 
     ``ranks`` (scores, n): one score, or two whose difference is bet on. ``residual`` (n,): outcomes
     in [0, 1], minus the outcome model if there is one, whose range is ``adjustment``. ``unit``:
-    what 1 is in the units of y.
+    what 1 is in the units of y. ``chance`` (n,): known chances of treatment, if they differ.
     """
 
     ranks: NDArray[np.int32]
@@ -188,6 +200,7 @@ class Game:
     clusters: NDArray[np.intp] | None = None
     adjustment: tuple[float, float] | None = None
     unit: float = 1.0
+    chance: Floats | None = None
 
     @classmethod
     def of(
@@ -223,7 +236,8 @@ class Game:
         # Only the order matters, and small integers are compared faster than scores.
         ranks = np.array([dense_ranks(score) for score in scores], dtype=np.int32)
         units = DealtUnits.of(rows.treated, clusters)
-        return cls(ranks, residual, rows.treated, units, clusters, adjustment, unit)
+        more = clusters, adjustment, unit, rows.propensity
+        return cls(ranks, residual, rows.treated, units, *more)
 
     def bounds(
         self,
@@ -242,6 +256,8 @@ class Game:
             n_dealings = n_dealings_of(len(self.residual))
         n_dealings = check_whole(n_dealings, "n_dealings", 1)
         random_state = check_whole(random_state, "random_state", 0)
+        if self.chance is not None:
+            return self._by_chances(self.chance, targets, delta, level, n_dealings, random_state)
         if bets == "fixed":
             lower, shift = self._fixed(level, n_dealings, random_state)
         else:
@@ -291,6 +307,36 @@ class Game:
         bounds, _ = one_size_bounds(pilot, [design], lambda _: [part], level, n_dealings, then)
         return dict(enumerate(bounds)), pilot.shift
 
+    def _by_chances(
+        self,
+        chance: Floats,
+        targets: Sequence[int],
+        delta: float,
+        level: float,
+        n_dealings: int,
+        random_state: int,
+    ) -> tuple[LowerBound, ...]:
+        """Bets of one size on rows of unequal chances."""
+        first, then = np.random.SeedSequence(random_state).spawn(2)
+        units = as_one_arm(self.units).shuffled(first)
+        # So many rows, whatever their arm: nothing may be dealt by treatment.
+        n_pilot = sum(pilot_rows(len(units.treated), 0, _CHANCE_PILOT))
+        known = units.rows_of_first(n_pilot, 0)
+        pilot = ChancePilot.of(self.residual[known], self.treated[known], chance[known])
+        h = pilot.effects(self.residual, self.treated, chance)
+        units = units._replace(treated=units.treated[n_pilot:])
+        estimates = self.estimates(0.0, h)
+        lower = [-np.inf, -np.inf]
+        if len(units.treated) > 1:
+            size = block_size(len(units.treated))
+            design = BlockDesign.of(len(units.treated), 0, size=size, pilot=False)
+            part = BetRows(self.ranks, h, units)
+            lower, _ = one_size_bounds(pilot, [design], lambda _: [part], level, n_dealings, then)
+        return tuple(
+            LowerBound("betting-fixed", lower[target] * self.unit, estimates[target], delta)
+            for target in targets
+        )
+
     def floor(self, design: BlockDesign, centre: float, adjustment: tuple[float, float]) -> float:
         """No block statistic is below minus this; for a difference, the two floors together."""
         floor = design.floor(centre, adjustment)
@@ -317,8 +363,11 @@ class Game:
         dealt = track(parallel(one, others), n_dealings, "dealing rows into blocks")
         return list(dealt), design, shift
 
-    def estimates(self, shift: float) -> tuple[float, float]:
-        """AUUC and gain of what was bet on; clusters weigh 1 each."""
+    def estimates(self, shift: float, effects: Floats | None = None) -> tuple[float, float]:
+        """AUUC and gain of what was bet on; clusters weigh 1 each.
+
+        ``effects``: what stands for the effect on each row, where chances are known.
+        """
         # What was bet on, so that the gap is what the bets cost and nothing else.
         weight = None
         if self.clusters is not None:
@@ -326,6 +375,8 @@ class Game:
         arms = np.bincount(self.treated, weight, minlength=2)
         terms = (self.residual - shift) * np.array([-1.0, 1.0])[self.treated.astype(np.int8)]
         terms /= arms[self.treated.astype(np.int8)]
+        if effects is not None:
+            terms = effects / arms.sum()
         if weight is not None:
             terms *= weight
         auuc, effect = 0.0, 0.0
@@ -428,6 +479,7 @@ BETTING_OPTIONS = (
     "n_dealings",
     "random_state",
 )
+_FIXED_OPTIONS = (*BETTING_OPTIONS, "propensity")
 BETTING_BOUNDS = (
     Bound(
         name="betting",
@@ -448,7 +500,7 @@ BETTING_BOUNDS = (
         formula="theta_0 + (ln W - ln(1/delta)) / (lambda N), W as for betting with one lambda",
         reference="proved in docs/guarantees.md",
         words="block betting at one size",
-        options=BETTING_OPTIONS,
+        options=_FIXED_OPTIONS,
         from_bins=True,
     ),
     Bound(

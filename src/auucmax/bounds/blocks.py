@@ -102,10 +102,13 @@ class BlockDesign:
     def of(
         cls, n_treated: int, n_control: int, *, size: float | None = None, pilot: bool = True
     ) -> BlockDesign:
-        """``size``: rows of a block; without a pilot, superblocks are of equal size."""
+        """``size``: rows of a block; without a pilot, superblocks are of equal size.
+
+        ``n_control`` is 0 where all units are dealt as one arm (``known_chances.py``).
+        """
         n_units = n_treated + n_control
         size = block_size(n_units) if size is None else size
-        n_blocks = max(1, int(min(n_units / size, n_treated, n_control)))
+        n_blocks = max(1, int(min(n_units / size, n_treated, n_control or n_treated)))
         places = np.arange(1, n_blocks + 1)
         # Beyond so many rows of the larger arm the noise is that of the other one, and time grows
         # as the square: each dealing then takes some of them only.

@@ -32,6 +32,7 @@ from auucmax.bounds.bound import Bound, LowerBound
 from auucmax.bounds.classical import CLASSICAL_BOUNDS, binned_dkw_bernstein_bound
 from auucmax.bounds.fixed_bets import histogram_betting_bounds
 from auucmax.bounds.held_out import HeldOut, predicted_outcome
+from auucmax.bounds.known_chances import randomised
 from auucmax.bounds.paper import PAPER_BOUNDS
 from auucmax.evaluation.bins import BinnedLevels
 from auucmax.evaluation.levels import Levels
@@ -39,7 +40,6 @@ from auucmax.evaluation.ranking import RankingKind
 
 #: Every bound by its name. Those with words are the methods that certify chooses from.
 ALL_BOUNDS = {bound.name: bound for bound in (*BETTING_BOUNDS, *CLASSICAL_BOUNDS, *PAPER_BOUNDS)}
-_RANDOMISED = "{rows} are independent, and treatment was randomised with the same chance for all"
 _BEFORE = "the score was fixed without looking at them, or at rows that depend on them"
 _CANDIDATES = (
     "the {n} candidates were fixed without looking at them, or at rows that depend on them"
@@ -52,16 +52,17 @@ Both = tuple[LowerBound, LowerBound]
 class Certificate:
     """Lower bounds on AUUC and on the gain over random targeting, and what they rest on.
 
-    ``lower_bound`` (AUUC) and ``gain_lower_bound`` (AUUC - ATE/2) hold *each* with probability
-    1 - ``delta``; both at once only if ``joint``. ``estimate`` and ``gain_estimate`` are those of
+    ``lower_bound`` (AUUC) and ``gain_lower_bound`` (AUUC - ATE/2), and ``upper_bound`` and
+    ``gain_upper_bound`` if they were asked for, hold *each* with probability 1 - ``delta``; all at
+    once only if ``joint``. ``estimate`` and ``gain_estimate`` are those of
     :func:`auucmax.auuc_inference`, ``adjusted`` if an outcome model was given; ``by_cluster``, with
     every cluster weighing the same, where the bounds are about these; ``gap`` and
     ``gain_gap`` are the differences, ``bin_gap`` the part of them that pays for the bins of a
     histogram. Bets are on outcomes less their mean, which has less noise: a bound can come close to
     the estimate, or pass it.
 
-    By ``method`` "asymptotic" nothing is guaranteed, as the text says first. A bound is minus
-    infinity where nothing can be said with so few rows.
+    By ``method`` "asymptotic" nothing is guaranteed, as the text says first. A bound is infinite
+    where nothing can be said with so few rows.
     """
 
     lower_bound: float
@@ -77,6 +78,8 @@ class Certificate:
     bin_gap: float = 0.0
     adjusted: bool = False
     by_cluster: bool = False
+    upper_bound: float | None = None
+    gain_upper_bound: float | None = None
 
     @property
     def gap(self) -> float:
@@ -92,21 +95,24 @@ class Certificate:
         if self.method == "asymptotic":
             opening = f"Without a guarantee, by an approximation at level {chance}, this ranking"
         verdict = "beats" if self.gain_lower_bound > 0 else "is not shown to beat"
+        if self.gain_upper_bound is not None and self.gain_upper_bound <= 0:
+            verdict = "is not better than"
         estimate = "adjusted estimate" if self.adjusted else "estimate"
         estimate += " with equal weights of clusters" if self.by_cluster else ""
-        gain, auuc = f"{self.gain_lower_bound:+.5f}", f"{self.lower_bound:.5f}"
         why = ""
         if self.gain_gap < 0 or self.gap < 0:
             why = (
                 " (A bound above its estimate is no slip: bets are on outcomes less their mean, "
                 "which vary less.)"
             )
-        gains, is_at = f"it gains at least {gain} over random", f"its AUUC is at least {auuc}"
-        if not np.isfinite(self.gain_lower_bound):
-            gains = "its gain over random cannot be bounded with so few rows"
-        if not np.isfinite(self.lower_bound):
-            is_at = "its AUUC cannot be bounded with so few rows"
-        together = "both at once" if self.joint else "each statement by itself"
+        gains = _ends(self.gain_lower_bound, self.gain_upper_bound, "+.5f")
+        gains = f"it gains {gains} over random" if gains else (
+            "its gain over random cannot be bounded with so few rows"
+        )  # fmt: skip
+        is_at = _ends(self.lower_bound, self.upper_bound, ".5f")
+        is_at = f"its AUUC {f'is {is_at}' if is_at else 'cannot be bounded with so few rows'}"
+        all_of = "both" if self.upper_bound is None else "all"
+        together = f"{all_of} at once" if self.joint else "each statement by itself"
         bins = f" in bins of scores, which cost {self.bin_gap:.2g}" if self.bin_gap > 0 else ""
         among = f", the best of {self.n_candidates}," if self.n_candidates > 1 else ""
         return (
@@ -118,6 +124,16 @@ class Certificate:
         )
 
 
+def _ends(lower: float, upper: float | None, form: str) -> str:
+    """ "at least ... and at most ...", as far as they are known; empty if neither is.
+
+    >>> _ends(0.25, None, ".2f"), _ends(0.25, 0.5, ".2f"), _ends(-np.inf, None, ".2f")
+    ('at least 0.25', 'at least 0.25 and at most 0.50', '')
+    """
+    ends = {"at least": lower, "at most": np.inf if upper is None else upper}
+    return " and ".join(f"{name} {end:{form}}" for name, end in ends.items() if np.isfinite(end))
+
+
 def certify(
     model_or_score: Any,
     X: Any = None,
@@ -127,6 +143,7 @@ def certify(
     delta: float = 0.05,
     method: str = "auto",
     joint: bool = False,
+    upper: bool = False,
     folds: ArrayLike | None = None,
     n_candidates: int = 1,
     ids: ArrayLike | None = None,
@@ -147,9 +164,12 @@ def certify(
     y, treatment : (n,) outcome and treatment of these rows.
     delta : probability with which a bound may fail.
     method : "auto": "betting" if outcomes are 0/1 or ``outcome_range`` is given, otherwise
-        "asymptotic", which is no guarantee. Or one of "betting", "betting-fixed", "mcdiarmid",
-        "mcdiarmid-conditional", "dkw-bernstein", "asymptotic", chosen before looking.
-    joint : both bounds at once, at delta/2 each.
+        "asymptotic", which is no guarantee; with ``propensity`` "betting-fixed". Or one of
+        "betting", "betting-fixed", "mcdiarmid", "mcdiarmid-conditional", "dkw-bernstein",
+        "asymptotic", chosen before looking.
+    joint : both bounds at once, at delta/2 each; all four, if there are upper ones, at delta/4.
+    upper : upper bounds, too, so that it can be said that a ranking is *not* better than random.
+        They are minus the lower bounds of the same method with the arms swapped.
     folds : (n,) fold of each row, for cross-fitted scores: the scores of a fold come from a model
         fitted on the other folds. Each fold is certified at delta / folds, and the bounds are for
         the mean AUUC of the folds' models, weighted by rows.
@@ -159,7 +179,7 @@ def certify(
     control : label of the control group, when treatment is not 0/1 (default: the model's).
     options : of the bound, as in :func:`auucmax.bounds.betting_bound`: outcome_range,
         outcome_model (predictions, or with X a fitted model), outcome_model_range, groups,
-        n_dealings, random_state.
+        n_dealings, random_state, propensity (the known chance of treatment of each row).
 
     Examples
     --------
@@ -174,30 +194,28 @@ def certify(
     check_choice(method, "method", ("auto", *_methods()))
     n_candidates = check_whole(n_candidates, "n_candidates", 1)
     # Two statements that hold together share delta.
-    price: dict[str, Any] = {"delta": delta / (2 if joint else 1)}
+    each = delta / ((4 if upper else 2) if joint else 1)
+    price: dict[str, Any] = {"delta": each, "n_candidates": n_candidates}
     if isinstance(model_or_score, BinnedLevels):
-        own = {"X": X, "y": y, "treatment": treatment, "folds": folds, "ids": ids}
-        price["n_candidates"] = n_candidates
-        given = own | {"control": control} | options
-        chosen, (auuc, gain), bin_gap = _histogram_bounds(model_or_score, method, price, given)
+        given = {"X": X, "y": y, "treatment": treatment, "folds": folds, "ids": ids} | options
+        swapped = replace(model_or_score, sums=model_or_score.sums[::-1])
+        given["control"] = control
+        sides = (model_or_score, swapped)[: 1 + upper]
+        found = [_histogram_bounds(side, method, price, given) for side in sides]
+        (chosen, _, bin_gap), ((auuc, gain), *above) = found[0], [both for _, both, _ in found]
         options = {name: value for name, value in options.items() if value is not None}
         n_rows = model_or_score.n_rows
     else:
         control = getattr(model_or_score, "control", None) if control is None else control
         rows = HeldOut.of(X, y, treatment, ids, control)
-        score = rows.scores(model_or_score)
+        data = rows.y, rows.scores(model_or_score), rows.treated
         n_candidates *= rows.candidates_of(model_or_score)
         _check_folds(folds, model_or_score)
         options = predicted_outcome(options, X)
         price["n_candidates"] = n_candidates
-        # By what is known of the outcome; never by comparing bounds on the data.
-        bounded = "outcome_range" in options or bool(np.isin(rows.y, (0, 1)).all())
-        chosen = method if method != "auto" else "betting" if bounded else "asymptotic"
+        chosen = _automatic(rows.y, options) if method == "auto" else method
         _check_options(options, chosen, method)
-        data = rows.y, score, rows.treated
-        auuc, gain = _over_folds(_both(chosen), data, folds, options=options, **price)
-        estimates = _estimates(data, folds, options, chosen)
-        auuc, gain = (replace(b, estimate=e) for b, e in zip((auuc, gain), estimates, strict=True))
+        (auuc, gain), *above = _sides(chosen, data, folds, options, price, upper)
         n_rows, bin_gap = len(rows.y), 0.0
     return Certificate(
         lower_bound=auuc.lower,
@@ -213,7 +231,42 @@ def certify(
         bin_gap=bin_gap,
         adjusted=options.get("outcome_model") is not None,
         by_cluster=options.get("groups") is not None and chosen != "asymptotic",
+        upper_bound=-above[0][0].lower if above else None,
+        gain_upper_bound=-above[0][1].lower if above else None,
     )
+
+
+def _sides(
+    method: str,
+    data: tuple[Floats, Floats, Bools],
+    folds: ArrayLike | None,
+    options: dict[str, Any],
+    price: dict[str, Any],
+    upper: bool,
+) -> list[Both]:
+    """Bounds of AUUC and gain from below and, if asked for, those of the same rows with the arms
+    swapped: minus the upper ones."""
+    y, score, treated = data
+    swapped = options
+    if (chance := options.get("propensity")) is not None:
+        swapped = options | {"propensity": 1 - np.asarray(chance)}
+    found = [
+        _over_folds(_both(method), (y, score, arms), folds, options=own, **price)
+        for arms, own in ((treated, options), (~treated, swapped))[: 1 + upper]
+    ]
+    pairs = zip(found[0], _estimates(data, folds, options, method), strict=True)
+    auuc, gain = (replace(bound, estimate=estimate) for bound, estimate in pairs)
+    return [(auuc, gain), *found[1:]]
+
+
+def _automatic(y: Floats, options: dict[str, Any]) -> str:
+    """The method that is taken if none is named.
+
+    By what is known of the outcome; never by comparing bounds on the data.
+    """
+    if "outcome_range" not in options and not np.isin(y, (0, 1)).all():
+        return "asymptotic"
+    return "betting" if options.get("propensity") is None else "betting-fixed"
 
 
 def _methods(*, from_bins: bool = False) -> list[str]:
@@ -359,7 +412,7 @@ def _over_folds(
     labels, fold = np.unique(check_labels(folds, "folds", len(y)), return_inverse=True)
     by_row = {
         name: check_labels(options[name], name, len(y))
-        for name in ("groups", "outcome_model")
+        for name in ("groups", "outcome_model", "propensity")
         if options.get(name) is not None
     }
     if "groups" in by_row:
@@ -397,6 +450,7 @@ def _estimates(
     """AUUC and gain as everywhere; of folds, their means. Clusters weigh what the bound says."""
     y, score, treated = rows
     groups, model = options.get("groups"), options.get("outcome_model")
+    chance = options.get("propensity")
     weight = None
     if groups is not None and method != "asymptotic":
         codes = pd.factorize(np.asarray(groups))[0]
@@ -413,6 +467,7 @@ def _estimates(
             treatment=treated[own],
             sample_weight=None if weight is None else weight[own],
             outcome_model=None if model is None else np.asarray(model)[own],
+            propensity=None if chance is None else np.asarray(chance)[own],
         )
         auuc = levels.auuc(cast(RankingKind, ALL_BOUNDS[method].ranking))
         found += own.mean() * np.array([auuc, auuc - levels.effect() / 2])
@@ -527,7 +582,7 @@ def _assumptions_of(
 ) -> tuple[str, ...]:
     """What a certificate rests on, a sentence each."""
     clustered = options.get("groups") is not None
-    own = [_RANDOMISED.format(rows="clusters" if clustered else "rows")]
+    own = [randomised("clusters" if clustered else "rows", options.get("propensity"))]
     if "outcome_range" in entry.options:
         low, high = (float(v) for v in options.get("outcome_range", (0, 1)))
         own.append(f"outcomes lie in [{low:g}, {high:g}]")

@@ -293,6 +293,7 @@ def asymptotic_bound(
     n_candidates: int = 1,
     outcome_model: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    propensity: ArrayLike | None = None,
     control: Any = None,
 ) -> LowerBound:
     """The lower end of an interval of ``auuc_inference``: **no guarantee** for any n.
@@ -312,7 +313,12 @@ def asymptotic_bound(
     # The lower end of this two-sided interval is the one-sided limit.
     level = max(1 - 2 * delta / claim.n_candidates, 1e-9)
     treated = check_treatment(treatment, control=control)
-    levels = Levels.of(y, score, treatment=treated, outcome_model=outcome_model, groups=groups)
+    more: dict[str, Any] = {
+        "outcome_model": outcome_model,
+        "groups": groups,
+        "propensity": propensity,
+    }
+    levels = Levels.of(y, score, treatment=treated, **more)
     if min(levels.support.units) < 2:
         raise ValueError(
             f"each arm should have at least 2 rows (or clusters) for a standard error, got "
@@ -462,7 +468,7 @@ CLASSICAL_BOUNDS = (
         reference="Hajek projection of a U-statistic",
         validity="no guarantee: holds as n grows, misses too often with rare outcomes",
         words="the normal approximation (not a guarantee)",
-        options=("outcome_model", "groups"),
+        options=("outcome_model", "groups", "propensity"),
         proviso="there are enough rows for the normal approximation",
     ),
 )

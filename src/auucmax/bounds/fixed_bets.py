@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,8 +105,17 @@ class Stake(NamedTuple):
     floor: float
 
 
+class SizesBets(Protocol):
+    """What decides bets beforehand: :class:`Pilot`, or one that knows unequal chances."""
+
+    @property
+    def shift(self) -> float: ...
+
+    def stake(self, designs: Sequence[BlockDesign], centre: float, level: float) -> Stake: ...
+
+
 def one_size_bounds(
-    pilot: Pilot,
+    pilot: SizesBets,
     designs: Sequence[BlockDesign],
     rows_of: Callable[[np.random.SeedSequence], Iterable[BetRows]],
     level: float,
@@ -214,9 +223,12 @@ def histogram_betting_bounds(
     return auuc, gain, bin_gap
 
 
-def pilot_rows(n_treated: int, n_control: int) -> tuple[int, int]:
-    """How many units of each arm the pilot takes: 1%, some 20 at least, and half at most."""
-    share = min(0.5, max(0.01, 20 / (n_treated + n_control)))
+def pilot_rows(n_treated: int, n_control: int, scale: int = 1) -> tuple[int, int]:
+    """How many units of each arm the pilot takes: 1%, some 20 at least, and half at most.
+
+    ``scale``: so many times as many, up to a thousand.
+    """
+    share = min(0.5, scale * max(0.01, 20 / (n_treated + n_control)))
     return min(1000, int(share * n_treated)), min(1000, int(share * n_control))
 
 

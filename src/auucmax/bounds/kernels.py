@@ -121,17 +121,21 @@ def deal_statistics(
     state,
     w,
 ):
-    """Fill ``w`` (2 or 3, blocks, re-dealings), superblock by superblock: its rows stay at hand."""
+    """Fill ``w`` (2 or 3, blocks, re-dealings), superblock by superblock: its rows stay at hand.
+
+    ``state`` (1,), or one for each superblock.
+    """
     rows_a, rows_b = treated, control
     if len(members) > 0:
         rows_a, rows_b = np.empty_like(treated), np.empty_like(control)
     first = 0
-    for last in superblocks:
+    for number, last in enumerate(superblocks):
+        own = state if len(state) == 1 else state[number : number + 1]
         a0, b0 = (ends[0, first - 1], ends[1, first - 1]) if first > 0 else (0, 0)
         a1, b1 = ends[0, last - 1], ends[1, last - 1]
         for p in range(w.shape[2]):
-            redeal(treated, a0, a1, starts, members, state, rows_a)
-            redeal(control, b0, b1, starts, members, state, rows_b)
+            redeal(treated, a0, a1, starts, members, own, rows_a)
+            redeal(control, b0, b1, starts, members, own, rows_b)
             block_statistics(
                 ranks, signs, residual, shift, mixed, rows_a, rows_b, ends, first, last, w[:, :, p]
             )
@@ -174,6 +178,25 @@ def log_wealth(w, ends, theta, bet):
         result += np.log(_step(w, start, end, theta, bet, product))
         start = end
     return result
+
+
+@_kernel
+def mixture_path(w, ends, theta, bets, credit, staked):
+    """Fill the entries of ``credit`` and ``staked`` (superblocks + 1, sizes) after the first.
+
+    ``bets`` (superblocks, sizes). ln(wealth) at any value is credit - value * staked.
+    """
+    product = np.empty(w.shape[1])
+    start = 0
+    for number in range(len(ends)):
+        end = ends[number]
+        for k in range(bets.shape[1]):
+            bet = bets[number, k]
+            won = np.log(_step(w, start, end, theta, bet, product))
+            stake = bet * (end - start)
+            credit[number + 1, k] = credit[number, k] + won + stake * theta
+            staked[number + 1, k] = staked[number, k] + stake
+        start = end
 
 
 @_part

@@ -147,6 +147,174 @@ def certify_policy(
     )
 
 
+SHARES = tuple(k / 20 for k in range(1, 21))  #: of people, at which gains are certified together
+_REFERENCE = 0.1  # of the rows of a chunk, whose scores cut the shares, and which are not bet on
+_FOR_SHARES = 0.1  # of delta, for how many people lie above the cuts
+
+
+@dataclass(frozen=True)
+class ShareCertificate:
+    """What treating the best-ranked people gains at least, at several cuts together.
+
+    A cut of share q is the score above which q of some rows lie that are not bet on; of all people
+    about as many lie above it, and at most what ``share_upper_bounds`` says.
+    ``gain_lower_bounds``: of treating everybody above the cut over treating nobody, per person of
+    all people. All bounds hold at once with probability 1 - ``delta``, so share, value and cost may
+    be chosen after looking.
+    """
+
+    shares: tuple[float, ...]
+    gain_lower_bounds: tuple[float, ...]
+    share_upper_bounds: tuple[float, ...]
+    delta: float
+    n_rows: int
+    n_models: int
+    assumptions: tuple[str, ...]
+
+    def net_lower_bounds(self, value: float, cost: float) -> Floats:
+        """(shares,) value times gain minus cost of all above the cut, per person, at least.
+
+        >>> found = ShareCertificate((0.5, 1.0), (0.02, 0.03), (0.51, 1.0), 0.05, 1000, 1, ())
+        >>> found.net_lower_bounds(10, 0.2).round(3).tolist()
+        [0.098, 0.1]
+        """
+        return value * np.array(self.gain_lower_bounds) - cost * np.array(self.share_upper_bounds)
+
+    def __str__(self) -> str:
+        chance = f"{1 - self.delta:.4g}"
+        models = f"{self.n_models} models that learnt from ever more rows, on average"
+        ranked = "this ranking" if self.n_models == 1 else f"the rankings of {models},"
+        best = int(np.argmax(self.gain_lower_bounds))
+        return (
+            f"With probability {chance}, treating the people above the score that cuts off a share "
+            f"by {ranked} gains per person at least what is said, over treating nobody, at all "
+            f"{len(self.shares)} shares together (most at {self.shares[best]:.0%}: "
+            f"{self.gain_lower_bounds[best]:+.5f}), whatever share, value and cost are chosen. "
+            f"Cuts come from rows that are not bet on: above that of {self.shares[best]:.0%} lie "
+            f"at most {self.share_upper_bounds[best]:.2%} of all people, whose costs are counted. "
+            f"By block betting at one size on {self.n_rows:,} rows, if "
+            f"{'; '.join(self.assumptions)}."
+        )
+
+
+def certify_shares(
+    chunks: Sequence[tuple[ArrayLike, ArrayLike | None, ArrayLike]],
+    *,
+    shares: Sequence[float] = SHARES,
+    delta: float = 0.05,
+    outcome_range: tuple[float, float] = (0.0, 1.0),
+    n_candidates: int = 1,
+    n_dealings: int | None = None,
+    random_state: int = 0,
+) -> ShareCertificate | None:
+    """Certify what treating all above a cut gains over treating nobody, at all cuts together.
+
+    Parameters
+    ----------
+    chunks : (y, score, treated) of each chunk, as in :func:`progressive_certificate`: the first
+        has no score and sizes the bets; the scores of others come from a model of the chunks before
+        it, or, of one more chunk only, from other rows.
+    shares : of people, above 0, that are cut off on a tenth of the rows of each chunk, which are
+        not bet on; they share delta.
+    outcome_range, n_candidates, n_dealings, random_state : as in :func:`certify_policy`.
+
+    Returns None if no later chunk has rows enough of both arms.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> trial = load_hillstrom()
+    >>> first = np.arange(trial.n_rows) % 20 == 0
+    >>> rows = [(trial.y[own], trial.treated[own]) for own in (first, ~first)]
+    >>> score = trial.X["womens"][~first]
+    >>> found = certify_shares([(rows[0][0], None, rows[0][1]), (rows[1][0], score, rows[1][1])])
+    >>> bool(found.gain_lower_bounds[9] > 0.02)
+    True
+    """
+    check_level(delta, "delta")
+    low, high = outcome_range
+    parts = [(check_column(y, "y"), score, np.asarray(arms, np.intp)) for y, score, arms in chunks]
+    first, seeds = parts[0], np.random.SeedSequence(random_state)
+    rng = np.random.default_rng(seeds.spawn(1)[0])
+    later = [
+        _reference(y, check_column(score, "score", len(y)), arms, rng)
+        for y, score, arms in parts[1:]
+        if score is not None and np.bincount(arms, minlength=2).min() >= 20
+    ]
+    later = [part for part in later if np.bincount(part.got, minlength=2).all()]
+    if not later:
+        return None
+    lower = []
+    n_bounds = n_candidates * len(shares)
+    for share in shares:
+        rows: list[PolicyChunk] = [(first[0], None, first[2])]
+        rows += [(part.y, part.chosen(share), part.got) for part in later]
+        found = certify_policy(
+            rows,
+            n_arms=1,
+            delta=delta * (1 - _FOR_SHARES),
+            outcome_range=outcome_range,
+            treated_share=share,
+            n_candidates=n_bounds,
+            n_dealings=2 if n_dealings is None else n_dealings,
+            random_state=random_state,
+        )
+        lower.append(found.gain_lower_bound)
+    return ShareCertificate(
+        tuple(map(float, shares)),
+        tuple(lower),
+        _most_above(later, shares, delta * _FOR_SHARES / n_bounds),
+        delta,
+        found.n_rows,
+        found.n_models,
+        _assumptions(low, high, n_candidates),
+    )
+
+
+class _Ranked(NamedTuple):
+    """Rows of a chunk that are bet on, and scores of others of it, the highest first.
+
+    ``coin`` (n,) decides which rows of a level that a share cuts are chosen.
+    """
+
+    y: Floats
+    score: Floats
+    got: Codes
+    coin: Floats
+    reference: Floats
+
+    def chosen(self, share: float) -> Codes:
+        """1 for the rows above the score that cuts off the share of the reference."""
+        if share >= 1:
+            return np.ones(len(self.y), np.intp)
+        cut = self.reference[min(int(share * len(self.reference)), len(self.reference) - 1)]
+        above, level = (self.reference > cut).mean(), (self.reference == cut).mean()
+        inside = (self.score == cut) & (self.coin < (share - above) / level)
+        return ((self.score > cut) | inside).astype(np.intp)
+
+
+def _reference(y: Floats, score: Floats, arms: Codes, rng: np.random.Generator) -> _Ranked:
+    """Set some rows apart, without looking at anything."""
+    n = int(max(_REFERENCE * len(y), min(200, len(y) / 4)))
+    order = rng.permutation(len(y))
+    apart, bet = order[:n], np.sort(order[n:])
+    ranked = np.sort(score[apart])[::-1]
+    return _Ranked(y[bet], score[bet], arms[bet], rng.random(len(bet)), ranked)
+
+
+def _most_above(parts: list[_Ranked], shares: Sequence[float], level: float) -> tuple[float, ...]:
+    """At most so many of all people are above each cut: Hoeffding's bound, from the rows bet on.
+
+    Chunks weigh as their blocks do, as in the mean that the gains are bounds of.
+    """
+    n_rows = np.array([len(part.y) for part in parts])
+    n_blocks = np.array([end.shape[1] for end in _block_ends([part.got for part in parts], 1)])
+    weight = n_blocks / n_blocks.sum()
+    error = float(np.sqrt(np.log(1 / level) / 2 * (weight**2 / n_rows).sum()))
+    found = [weight @ [part.chosen(share).mean() for part in parts] + error for share in shares]
+    return tuple(float(min(share, 1.0)) for share in found)
+
+
 def _assumptions(low: float, high: float, n_candidates: int) -> tuple[str, ...]:
     own = [
         "rows are independent, and arms were randomised with the same chances for all",
@@ -208,6 +376,18 @@ def _prices(value: float | None, cost: Any, unit: float, n_arms: int) -> Floats 
     return np.concatenate([[0.0], costs]) / (value * unit)
 
 
+def _block_ends(chunks: list[Codes], n_arms: int) -> list[NDArray[np.int64]]:
+    """Of each chunk (K + 1, blocks): rows of each arm up to a block, by the arms that rows got."""
+    size = max(block_size(sum(map(len, chunks))), 2.0 * (n_arms + 1))
+    ends = []
+    for got in chunks:
+        counts = np.bincount(got, minlength=n_arms + 1)
+        n_blocks = max(1, int(min(len(got) / size, counts.min())))
+        places = np.arange(1, n_blocks + 1)
+        ends.append(np.rint(np.outer(counts, places) / n_blocks).astype(np.int64))
+    return ends
+
+
 @dataclass(frozen=True)
 class _Game:
     """What is fixed before the first bet: from the pilot, and from the arms that rows got."""
@@ -216,19 +396,13 @@ class _Game:
     n_arms: int
     shift: float
     prices: Floats | None
-    ends: list[NDArray[np.int64]]  # of each chunk (K + 1, blocks): rows of each arm up to a block
+    ends: list[NDArray[np.int64]]
 
     @classmethod
     def of(
         cls, pilot: _PolicyRows, chunks: list[_PolicyRows], n_arms: int, prices: Floats | None
     ) -> _Game:
-        size = max(block_size(sum(len(part.y) for part in chunks)), 2.0 * (n_arms + 1))
-        ends = []
-        for part in chunks:
-            counts = np.bincount(part.got, minlength=n_arms + 1)
-            n_blocks = max(1, int(min(len(part.y) / size, counts.min())))
-            places = np.arange(1, n_blocks + 1)
-            ends.append(np.rint(np.outer(counts, places) / n_blocks).astype(np.int64))
+        ends = _block_ends([part.got for part in chunks], n_arms)
         # A prior of one row keeps the guess sane if there are hardly any.
         shift = float((pilot.y.sum() + 0.5) / (len(pilot.y) + 1))
         return cls(chunks, n_arms, shift, prices, ends)

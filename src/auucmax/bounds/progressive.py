@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from auucmax._validation import (
     Bools,
     Floats,
+    check_chance,
     check_column,
     check_labels,
     check_level,
@@ -28,7 +29,8 @@ from auucmax._validation import (
 )
 from auucmax.bounds.betting import dense_ranks, known_range
 from auucmax.bounds.blocks import BlockDesign, DealtUnits, block_size, n_dealings_of
-from auucmax.bounds.fixed_bets import LEAST, BetRows, Pilot, one_size_bounds
+from auucmax.bounds.fixed_bets import LEAST, BetRows, Pilot, SizesBets, one_size_bounds
+from auucmax.bounds.known_chances import ChancePilot, as_one_arm, randomised
 
 Chunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]
 
@@ -78,6 +80,7 @@ def progressive_certificate(
     n_candidates: int = 1,
     outcome_range: tuple[float, float] | None = None,
     groups: Sequence[ArrayLike] | None = None,
+    propensity: Sequence[ArrayLike] | None = None,
     n_dealings: int | None = None,
     random_state: int = 0,
 ) -> ProgressiveCertificate:
@@ -94,6 +97,10 @@ def progressive_certificate(
         0/1 cannot do without it.
     groups : cluster of each row, an array for each chunk; clusters lie in one chunk and one arm,
         and count equally whatever their size.
+    propensity : known chance of treatment of each row, an array for each chunk, where it was not
+        the same for all; each row was treated by a draw of its own. Bets are then on
+        Horvitz-Thompson statistics. Chances less than .8 times as far from 0 and 1 as those of
+        the first chunk are refused: how large bets are must not depend on the rows that are bet on.
     n_dealings : of rows into blocks (default: 20 up to 250 thousand rows, then fewer, 2 at least).
     random_state : of the dealings.
 
@@ -111,7 +118,7 @@ def progressive_certificate(
     check_level(delta, "delta")
     n_candidates = check_whole(n_candidates, "n_candidates", 1)
     random_state = check_whole(random_state, "random_state", 0)
-    rows = _checked(chunks, groups)
+    rows = _checked(chunks, groups, propensity)
     low, high = _range_of(rows, outcome_range)
     rows = [part._replace(y=(part.y - low) / (high - low)) for part in rows]
     if n_dealings is None:
@@ -130,7 +137,7 @@ def progressive_certificate(
         n_rows=sum(len(rows[k + 1].y) for k in judged),
         n_models=len(judged),
         learnt=(shares[0], shares[-1]),
-        assumptions=_assumptions(low, high, n_candidates, groups is not None),
+        assumptions=_assumptions(low, high, n_candidates, rows),
         n_candidates=n_candidates,
     )
 
@@ -142,6 +149,7 @@ class _Rows(NamedTuple):
     score: Floats
     treated: Bools
     clusters: NDArray[np.intp] | None
+    chance: Floats | None = None
 
 
 def _bounds(
@@ -150,6 +158,9 @@ def _bounds(
     """The two bounds, of outcomes in [0, 1], and which of the later chunks were bet on."""
     units = [DealtUnits.of(part.treated, part.clusters) for part in later]
     judged = [k for k, own in enumerate(units) if len(own.treated) and len(own.control)]
+    if first.chance is not None:  # nothing may be dealt by treatment
+        units = [as_one_arm(own) for own in units]
+        judged = [k for k, own in enumerate(units) if len(own.treated) > 1]
     if not judged:
         return list(LEAST), judged
     # One size for all chunks, so that the mean over blocks is that over rows.
@@ -158,24 +169,40 @@ def _bounds(
         BlockDesign.of(len(units[k].treated), len(units[k].control), size=size, pilot=False)
         for k in judged
     ]
-    parts = [BetRows(dense_ranks(later[k].score)[None], later[k].y, units[k]) for k in judged]
-    pilot, seed = Pilot.of(first.y, first.treated), np.random.SeedSequence(random_state)
+    pilot, residuals = _pilot(first, [later[k] for k in judged])
+    parts = [
+        BetRows(dense_ranks(later[k].score)[None], residual, units[k])
+        for k, residual in zip(judged, residuals, strict=True)
+    ]
+    seed = np.random.SeedSequence(random_state)
     bounds, _ = one_size_bounds(pilot, designs, lambda _: parts, level, n_dealings, seed)
     return bounds, judged
 
 
-def _checked(chunks: Sequence[Chunk], groups: Sequence[ArrayLike] | None) -> list[_Rows]:
+def _pilot(first: _Rows, later: list[_Rows]) -> tuple[SizesBets, list[Floats]]:
+    """What decides the bets, and what is bet on of each of the later chunks."""
+    if first.chance is None:
+        return Pilot.of(first.y, first.treated), [part.y for part in later]
+    pilot = ChancePilot.of(first.y, first.treated, first.chance)
+    return pilot, [
+        pilot.effects(part.y, part.treated, part.chance)
+        for part in later
+        if part.chance is not None
+    ]
+
+
+def _checked(
+    chunks: Sequence[Chunk],
+    groups: Sequence[ArrayLike] | None,
+    propensity: Sequence[ArrayLike] | None,
+) -> list[_Rows]:
     """The chunks as arrays; a chunk may be empty or lack an arm, and is then not bet on."""
     if len(chunks) < 2:
         raise ValueError(
             f"chunks should hold at least two, the first of which is only learnt from; got "
             f"{len(chunks)}. Deal the rows into more chunks."
         )
-    if groups is not None and len(groups) != len(chunks):
-        raise ValueError(
-            f"groups should be one array for each of the {len(chunks)} chunks, got {len(groups)}. "
-            f"Cut the column of clusters as the rows were cut."
-        )
+    _check_numbers(len(chunks), groups=groups, propensity=propensity)
     rows, labels = [], list[NDArray[Any]]()
     for k, (y, score, treated) in enumerate(chunks):
         if (score is None) != (k == 0):
@@ -185,7 +212,8 @@ def _checked(chunks: Sequence[Chunk], groups: Sequence[ArrayLike] | None) -> lis
                 f"with the model of the chunks before it."
             )
         if np.size(y) == np.size(treated) == 0:
-            rows.append(_Rows(np.empty(0), np.empty(0), np.empty(0, bool), None))
+            none = None if propensity is None else np.empty(0)
+            rows.append(_Rows(np.empty(0), np.empty(0), np.empty(0, bool), None, none))
             continue
         outcome = check_column(y, "y")
         given = np.empty(0) if score is None else check_column(score, "score", len(outcome))
@@ -196,7 +224,8 @@ def _checked(chunks: Sequence[Chunk], groups: Sequence[ArrayLike] | None) -> lis
             )
             labels.append(own)
         arms = check_mask(treated, "treated", len(outcome))
-        rows.append(_Rows(outcome, given, arms, clusters))
+        chance = None if propensity is None else check_chance(propensity[k], len(outcome))
+        rows.append(_Rows(outcome, given, arms, clusters, chance))
     names, counts = np.unique(np.concatenate(labels or [np.empty(0)]), return_counts=True)
     if (counts > 1).any():
         raise ValueError(
@@ -205,6 +234,15 @@ def _checked(chunks: Sequence[Chunk], groups: Sequence[ArrayLike] | None) -> lis
             f"learnt from. Deal whole clusters into chunks."
         )
     return rows
+
+
+def _check_numbers(n_chunks: int, **columns: Sequence[ArrayLike] | None) -> None:
+    for name, arrays in columns.items():
+        if arrays is not None and len(arrays) != n_chunks:
+            raise ValueError(
+                f"{name} should be one array for each of the {n_chunks} chunks, got "
+                f"{len(arrays)}. Cut the column as the rows were cut."
+            )
 
 
 def _range_of(rows: list[_Rows], outcome_range: tuple[float, float] | None) -> tuple[float, float]:
@@ -220,10 +258,11 @@ def _range_of(rows: list[_Rows], outcome_range: tuple[float, float] | None) -> t
     return known_range(outcome_range, y.min(), y.max())
 
 
-def _assumptions(low: float, high: float, n_candidates: int, clustered: bool) -> tuple[str, ...]:
-    units = "clusters" if clustered else "rows"
+def _assumptions(low: float, high: float, n_candidates: int, rows: list[_Rows]) -> tuple[str, ...]:
+    clustered = any(part.clusters is not None for part in rows)
+    chances = [part.chance for part in rows if part.chance is not None]
     own = [
-        f"{units} are independent, and treatment was randomised with the same chance for all",
+        randomised("clusters" if clustered else "rows", np.concatenate([*chances, np.empty(0)])),
         f"outcomes lie in [{low:g}, {high:g}]",
         "rows were dealt into chunks at random, and each model, with all its choices, comes from "
         "the chunks before the one that it is judged on",

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from auucmax._version import __version__
+from auucmax.cli.assign import assign
 from auucmax.cli.check import check
 from auucmax.cli.compare import compare
 from auucmax.cli.demo import demo
@@ -15,8 +16,11 @@ from auucmax.cli.evaluate import evaluate
 from auucmax.cli.export import export
 from auucmax.cli.failures import OneLineGroup
 from auucmax.cli.fit import fit
+from auucmax.cli.monitor import monitor
+from auucmax.cli.plan import plan
 from auucmax.cli.report import report
 from auucmax.cli.target import target
+from auucmax.cli.verify import verify
 
 app = typer.Typer(
     cls=OneLineGroup,
@@ -24,10 +28,13 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
     help="Rank people by how much a treatment helps them, and say how sure you are.",
-    epilog="In order: check the trial, fit and compare models, evaluate, target the next people, "
-    "report. `auucmax demo` needs no data.",
+    epilog="In order: plan and assign a trial, monitor and check it, fit and compare models, "
+    "evaluate, target the next people, verify what it brought, report. `auucmax demo` needs no "
+    "data.",
 )
-for command in (check, fit, compare, evaluate, target, report, export, demo):
+for command in (
+    plan, assign, monitor, check, fit, compare, evaluate, target, verify, report, export, demo,
+):  # fmt: skip
     app.command()(command)
 
 
@@ -52,5 +59,5 @@ def _options(
 def main() -> None:
     """Entry point of the ``auucmax`` command."""
     # Libraries make 150,000 objects when they are imported, none of them garbage.
-    gc.set_threshold(10_000)
+    gc.set_threshold(50_000)
     app()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,7 +13,8 @@ from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import codes_told, print_json, quantities_told, tell
 
 if TYPE_CHECKING:
-    from auucmax import Trial
+    from auucmax.data.trial import TrialSummary
+    from auucmax.trial_model import ColumnNames, TrialRows
 
 POWER = 0.8
 
@@ -26,6 +28,7 @@ def check(
     control: options.Control = None,
     id: options.Id = None,
     groups: options.Groups = None,
+    propensity: options.Propensity = None,
     features: options.Features = None,
     ignore: options.Ignore = None,
     after: options.After = None,
@@ -52,17 +55,18 @@ def check(
     source = Source(data, query, memory, decimal, encoding)
     rows, columns = read_arms(
         source, treatment=treatment, outcome=outcome, treated=treated,
-        control=control, id=id, groups=groups, features=features, ignore=ignore, after=after,
+        control=control, id=id, groups=groups, propensity=propensity,
+        features=features, ignore=ignore, after=after,
         categorical=categorical, numeric=numeric,
         drop_missing_outcomes=True,
     )  # fmt: skip
     report = check_trial_rows(rows, columns, expected_share=expected_share)
-    trial = rows.trial(columns)
+    trial = _summary(rows, columns)
     smallest, codes = detectable_effect(trial), code_columns(rows, columns)
     quantities = quantity_columns(rows, columns)
     if as_json:
         print_json(
-            {"randomisation": report.to_dict(), "trial": trial.summary().to_dict(),
+            {"randomisation": report.to_dict(), "trial": trial.to_dict(),
              "detectable_effect": smallest, "power": POWER, "codes": codes,
              "outcome": columns.kind(rows.y), "quantities": quantities}
         )  # fmt: skip
@@ -79,9 +83,25 @@ def check(
         raise typer.Exit(1)
 
 
-def detectable_effect(trial: Trial, alpha: float = 0.05) -> float:
+def _summary(rows: TrialRows, columns: ColumnNames) -> TrialSummary:
+    """The numbers of the trial, with the interval of the effect that ``fit`` has."""
+    import numpy as np
+
+    from auucmax._validation import check_groups
+    from auucmax.trial_model.evidence import Judged, average_effect
+
+    found = rows.trial(columns).summary()
+    groups = None if rows.groups is None else check_groups(rows.groups, len(rows.y))
+    judged = Judged(rows.y, np.zeros(len(rows.y)), rows.treated, groups, rows.propensity)
+    own = average_effect(judged)
+    (effect,) = found.effects
+    ends = {"low": own["lower"], "high": own["upper"], "declined": own["declined"]}
+    return replace(found, effects=(replace(effect, **ends),))
+
+
+def detectable_effect(trial: TrialSummary, alpha: float = 0.05) -> float:
     """The average effect that a two-sided test at ``alpha`` finds with a probability of POWER."""
     from scipy.special import ndtri
 
-    (effect,) = trial.summary().effects
+    (effect,) = trial.effects
     return float((ndtri(1 - alpha / 2) + ndtri(POWER)) * effect.standard_error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,7 @@ from auucmax.cli.output import between, print_json, print_rows, tell, unit_for
 if TYPE_CHECKING:
     from auucmax.cli.trials import Source
     from auucmax.compare import Comparison
-    from auucmax.trial_model import ColumnNames
+    from auucmax.trial_model import ColumnNames, TrialModel
 
 
 @tells_failures
@@ -44,6 +45,7 @@ def compare(
     control: options.Control = None,
     id: options.Id = None,
     groups: options.Groups = None,
+    propensity: options.Propensity = None,
     features: options.Features = None,
     ignore: options.Ignore = None,
     after: options.After = None,
@@ -78,7 +80,8 @@ def compare(
     for name in names:
         check_choice(name, "--models", MODELS)
     columns = {"treatment": treatment, "outcome": outcome, "treated": treated, "control": control,
-               "id": id, "groups": groups, "features": features, "ignore": ignore,
+               "id": id, "groups": groups, "propensity": propensity,
+               "features": features, "ignore": ignore,
                "categorical": categorical, "numeric": numeric,
                "lower_is_better": lower_is_better or None,
                "drop_missing_outcomes": drop_missing_outcomes or None}  # fmt: skip
@@ -96,7 +99,7 @@ def compare(
             "pass --against MODEL."
         )
     from auucmax import compare as compare_models
-    from auucmax.data.randomisation import FailedCheckError
+    from auucmax.data import FailedCheckError
     from auucmax.trial_model.rows import check_trial_rows
 
     rows, named = read_arms(source, refuse=True, **columns, after=after)
@@ -108,13 +111,13 @@ def compare(
         splits=10 if splits is None else splits, n_jobs=1 if jobs is None else jobs,
         random_state=seed,
     )  # fmt: skip
-    _tell(result, names, as_json)
+    _tell(result, names, named.kind(rows.y), as_json)
 
 
 _NOT_COMPARED = "Models are not compared on such rows: the AUUC of each means little."
 
 
-def _tell(result: Comparison, names: list[str], as_json: bool) -> None:
+def _tell(result: Comparison, names: list[str], kind: str, as_json: bool) -> None:
     if result.frame["auuc"].isna().all():
         raise ValueError(
             f"a model at least should be fitted, got none: {result.frame['error'].iloc[0]}"
@@ -126,6 +129,12 @@ def _tell(result: Comparison, names: list[str], as_json: bool) -> None:
              "notes": [_price(len(names))] if len(names) > 1 else []}
         )  # fmt: skip
         return
+    unit = unit_for({"outcome": kind})
+    if "scale" in unit:
+        columns = ["auuc", "standard_error", "gain", "gain_standard_error"]
+        scaled = result.frame[columns] * unit["scale"]
+        result = replace(result, frame=result.frame.assign(**scaled))
+        tell(f"AUUC, sd and differences are{unit['unit']}.")
     tell(*str(result).split("\n"))
     if len(names) > 1:
         # A model that failed on every split has no difference.
@@ -187,25 +196,42 @@ def _against(
     as_json: bool,
 ) -> None:
     from auucmax.cli.trials import check_decided, read_model, read_rows
-    from auucmax.data.randomisation import FailedCheckError
+    from auucmax.data import FailedCheckError
+    from auucmax.trial_model import TrialModel
+
+    fitted = read_model(path, new_levels)
+    check_decided(fitted.columns, **columns)
+    if fitted.warning is not None:
+        raise FailedCheckError(f"{fitted.warning} {_NOT_COMPARED}")
+    table = read_rows(source)
+    if isinstance(fitted, TrialModel):
+        told = _rivals(fitted, str(path), table, names, as_json)
+    else:  # arm by arm, on the folds that they share
+        told = {
+            label: _rivals(one, f"{path}, {label}", table, names, as_json)
+            for label, one in fitted.models.items()
+        }
+    if as_json:
+        print_json(told if isinstance(fitted, TrialModel) else {"arms": told})
+
+
+def _rivals(
+    model: TrialModel, name: str, table: Any, names: list[str], as_json: bool
+) -> dict[str, Any]:
+    """A model against others on the rows of its fit: told, unless as JSON, which is returned."""
     from auucmax.trial_model import with_rivals
 
-    model = read_model(path, new_levels)
-    check_decided(model.columns, **columns)
-    if model.warning is not None:
-        raise FailedCheckError(f"{model.warning} {_NOT_COMPARED}")
     names = _able(names, model.evidence["rows"]["outcome"], model.columns.outcome)
-    found = with_rivals(model, read_rows(source), names)
+    found = with_rivals(model, table, names)
     price = [_price(1 + len(found["rivals"]))] if found["rivals"] else []
     if as_json:
-        models = {str(path): {"auuc": found["auuc"]}} | {
+        models = {name: {"auuc": found["auuc"]}} | {
             rival["name"]: {name: rival[name] for name in ("auuc", "difference", "verdict")}
             for rival in found["rivals"]
         }
-        print_json({"models": models, "rows": found["rows"], "notes": [*found["notes"], *price]})
-        return
+        return {"models": models, "rows": found["rows"], "notes": [*found["notes"], *price]}
     unit = unit_for(found["rows"])
-    told = {str(path): between(found["auuc"], "estimate", "lower", "upper", **unit)}
+    told = {name: between(found["auuc"], "estimate", "lower", "upper", **unit)}
     for rival in found["rivals"]:
         difference = between(rival["difference"], "estimate", "lower", "upper", **unit, sign=True)
         own = between(rival["auuc"], "estimate", "lower", "upper", **unit)
@@ -221,3 +247,4 @@ def _against(
             *price,
         ),
     )
+    return {}

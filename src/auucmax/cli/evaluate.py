@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import between, print_banner, print_json, print_rows, unit_for
+
+if TYPE_CHECKING:
+    from auucmax.trial_model import ArmsEvidence
 
 MODEL_OR_DATA = "the model file; the model file and new data; or data with --score-column"
 
@@ -31,6 +34,7 @@ def evaluate(
     lower_is_better: options.LowerIsBetter = False,
     drop_missing_outcomes: options.DropMissing = False,
     groups: options.Groups = None,
+    propensity: options.Propensity = None,
     outcome_range: options.OutcomeRange = None,
     new_levels: options.NewLevels = "error",
     query: options.Query = None,
@@ -47,16 +51,22 @@ def evaluate(
     scores of any origin are judged; they must not have been made from these rows. Rows that fail
     the check of a trial get a warning first, and no certificate.
     """
+    from auucmax.trial_model import ArmsEvidence
+
     named: dict[str, Any] = {
         "treatment": treatment, "outcome": outcome, "treated": treated, "control": control,
-        "groups": groups, "outcome_range": outcome_range,
+        "groups": groups, "outcome_range": outcome_range, "propensity": propensity,
         "lower_is_better": lower_is_better or None,
         "drop_missing_outcomes": drop_missing_outcomes or None,
     }  # fmt: skip
     form = (query, memory, decimal, encoding)
     if score_column is None:
         _check_no_after(after)
-        found = _by_model(files, new_levels, form, named)
+        judged = _by_model(files, new_levels, form, named)
+        if isinstance(judged, ArmsEvidence):
+            _tell_arms(judged, as_json)
+            return
+        found = judged
     elif new_levels == "error":
         found = _by_column(files, score_column, form, named | {"after": after})
     else:
@@ -71,6 +81,18 @@ def evaluate(
         return
     print_banner(found["failed_check"] or found.get("warning"))
     print_rows(f"{found['rows']['n_rows']:,} rows", _told(found), tuple(found["notes"]))
+
+
+def _tell_arms(found: ArmsEvidence, as_json: bool) -> None:
+    from auucmax.cli.arms import as_json as for_machines
+    from auucmax.cli.arms import told_of_arms
+
+    if as_json:
+        print_json(for_machines(found))
+        return
+    print_banner(found["failed_check"])
+    n_rows = sum(found["rows"].values())
+    print_rows(f"{n_rows:,} rows, {len(found.arms)} arms", told_of_arms(found), (*found["notes"],))
 
 
 def _told(found: dict[str, Any]) -> dict[str, str]:
@@ -110,15 +132,21 @@ def _by_model(
     new_levels: str,
     form: tuple[Any, ...],
     named: dict[str, Any],
-) -> dict[str, Any]:
-    from auucmax.cli.trials import Source, check_decided, read_model, read_rows
+) -> dict[str, Any] | ArmsEvidence:
+    from auucmax.cli.trials import Source, check_decided, read_model, read_rows, take_chances
+    from auucmax.trial_model import ArmsModel
 
     if len(files) not in (1, 2):
         names = ", ".join(files)
         raise ValueError(f"evaluate should get {MODEL_OR_DATA}; got {names}. Name two at most.")
     drop = bool(named.pop("drop_missing_outcomes"))
     model = read_model(Path(files[0]), new_levels, drop)
+    if len(files) == 2:
+        take_chances(model, named.pop("propensity"))
     check_decided(model.columns, **named)
+    if isinstance(model, ArmsModel):
+        alone = len(files) == 1
+        return model.evidence if alone else model.judge(read_rows(Source(files[1], *form)))
     told = {} if model.warning is None else {"warning": model.warning}
     if len(files) == 1:
         return told | model.evidence.facts
@@ -139,8 +167,8 @@ def _by_column(
     from auucmax._validation import check_column, check_groups
     from auucmax.cli.trials import Source, column_options, enough_rows, read_rows
     from auucmax.trial_model import Judged, evidence_of, name_columns, trial_rows
-    from auucmax.trial_model.model import certified
-    from auucmax.trial_model.rows import check_trial_rows
+    from auucmax.trial_model.model import beyond_note, certified
+    from auucmax.trial_model.rows import chances_note, check_trial_rows
 
     table = enough_rows(read_rows(Source(files[0], *form)))
     columns = name_columns(table, **(column_options(table, **named) | {"features": [column]}))
@@ -149,15 +177,17 @@ def _by_column(
     rows.check_copies(columns, all_columns=True)
     score = check_column(rows.frame[column].to_numpy(), f"the scores {column!r}")
     codes = None if rows.groups is None else check_groups(rows.groups, len(rows.y))
-    judged = Judged(rows.y, score, rows.treated, codes)
+    judged = Judged(rows.y, score, rows.treated, codes, rows.propensity)
     bounded = columns.bounded(judged.y)
+    certificate = certified(judged, bounded)
     note = f"Scores from {column!r}: the numbers hold if they were not made from these rows."
+    notes = [note, *chances_note(columns, rows.propensity)]
     return evidence_of(
         judged,
-        certificate=certified(judged, bounded),
+        certificate=certificate,
         beyond="" if bounded is None else bounded.told,
         randomisation=check_trial_rows(rows, columns),
         lower_is_better=columns.lower_is_better,
         every_percent=True,
-        notes=[note],
+        notes=[*notes, *beyond_note(judged, bounded, certificate)],
     ).facts

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from auucmax._messages import visible_lines
 from auucmax.cli import options
+from auucmax.cli.arms import CostOfArms, costs_by_arm
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import listed_columns
 from auucmax.cli.output import note, print_json, tell
 
 if TYPE_CHECKING:
-    from auucmax.trial_model import TrialModel
+    from auucmax.export import ArmScore
+    from auucmax.trial_model import ArmsModel, TrialModel
 
 FORMATS = ("sql", "onnx", "json")
 
@@ -35,12 +37,15 @@ def export(
         list[str] | None,
         typer.Option("--keep", help="Columns to keep, with commas or several times; or all."),
     ] = None,
+    cost: CostOfArms = None,
+    value: options.Value = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Write the scores as a query, a graph or coefficients that need no Python.
 
     SQL and JSON are for all models but networks and DDR; ONNX takes networks as well. --json tells
-    what was written and which columns it needs; without a file it has the text, too.
+    what was written and which columns it needs; without a file it has the text, too. Of several
+    arms it gives the uplift of each, and the arm of the highest --value times uplift minus --cost.
     """
     from auucmax._files import check_target, whole_file
     from auucmax._validation import check_choice
@@ -54,7 +59,8 @@ def export(
     fitted = load_model(model)
     if fitted.warning is not None:
         note(fitted.warning)
-    content = _content(fitted, to, table, dialect, keep)
+    worth = _worth(fitted, cost, value)
+    content = _content(fitted, to, table, dialect, keep, worth)
     if output is not None:
         with whole_file(output) as beside:
             beside.write_bytes(content)
@@ -73,30 +79,90 @@ def export(
         tell(f"Written to {output}.")
 
 
-def _content(
-    fitted: TrialModel, to: str, table: str, dialect: str, keep: list[str] | None
-) -> bytes:
-    from auucmax.export import to_json, to_onnx, to_sql
+class _Worth(NamedTuple):
+    """What an outcome is worth, and (K,) what arms cost."""
 
+    value: float
+    costs: tuple[float, ...]
+
+
+def _worth(fitted: TrialModel | ArmsModel, cost: str | None, value: float | None) -> _Worth:
+    from auucmax.targeting.policy import check_money
+    from auucmax.trial_model import TrialModel
+    from auucmax.trial_model.arm_fitting import check_arm_costs
+
+    if isinstance(fitted, TrialModel):
+        if cost is not None or value is not None:
+            raise ValueError(
+                "--cost and --value should come with a MODEL of several arms, got one of two. "
+                "Leave them out."
+            )
+        return _Worth(1.0, ())
+    if cost is not None and value is None:
+        raise ValueError(
+            "--cost should come with --value, what one unit of the outcome is worth, got costs "
+            "alone. Name it, or leave the costs out."
+        )
+    costs = costs_by_arm(cost, fitted.labels) or dict.fromkeys(fitted.labels, 0.0)
+    worth = 1.0 if value is None else check_money(value, "value")
+    return _Worth(worth, check_arm_costs(costs, fitted.labels, "cost"))
+
+
+def _content(
+    fitted: TrialModel | ArmsModel,
+    to: str,
+    table: str,
+    dialect: str,
+    keep: list[str] | None,
+    worth: _Worth,
+) -> bytes:
+    from auucmax.export import arms_to_json, arms_to_onnx, arms_to_sql, to_json, to_onnx, to_sql
+    from auucmax.trial_model import TrialModel
+
+    own = [] if fitted.columns.id is None else [fitted.columns.id]
+    known = [*fitted.columns.features, *own]
+    kept = own if not keep else "all" if keep == ["all"] else listed_columns(keep, known) or []
+    query: dict[str, Any] = {"table": table, "dialect": dialect, "keep": kept}
+    if not isinstance(fitted, TrialModel):
+        arms = _arm_scores(fitted, worth)
+        options: dict[str, Any] = {"control": fitted.control, "value": worth.value}
+        if to == "onnx":
+            return arms_to_onnx(arms, **options)
+        text = arms_to_json(arms, **options) if to == "json" else ""
+        return f"{text or arms_to_sql(arms, **options, **query)}\n".encode()
     parts, calibration = (fitted.encoder, fitted.estimator), fitted.calibration
     if to == "onnx":
         return to_onnx(*parts, calibration=calibration)
     if to == "json":
         return (to_json(*parts, calibration=calibration) + "\n").encode()
-    own = [] if fitted.columns.id is None else [fitted.columns.id]
-    known = [*fitted.columns.features, *own]
-    kept = own if not keep else "all" if keep == ["all"] else listed_columns(keep, known) or []
-    query = to_sql(*parts, table=table, dialect=dialect, keep=kept, calibration=calibration)
-    return f"{query}\n".encode()
+    return f"{to_sql(*parts, calibration=calibration, **query)}\n".encode()
 
 
-def _needs(fitted: TrialModel) -> dict[str, Any]:
+def _arm_scores(fitted: ArmsModel, worth: _Worth) -> list[ArmScore]:
+    from auucmax.export import ArmScore
+
+    return [
+        ArmScore(label, one.encoder, one.estimator, one.calibration, *slope, cost)
+        for (label, one), slope, cost in zip(
+            fitted.models.items(), fitted.slopes(), worth.costs, strict=True
+        )
+    ]
+
+
+def _needs(fitted: TrialModel | ArmsModel) -> dict[str, Any]:
     """The model, and the columns that its score is made of."""
-    used = {term.column for term in fitted.encoder.terms_}
-    columns = [column for column in fitted.encoder.columns_ if column.name in used]
+    from auucmax.trial_model import TrialModel
+
+    models = [fitted] if isinstance(fitted, TrialModel) else list(fitted.models.values())
+    columns: dict[str, str] = {}
+    for one in models:
+        used = {term.column for term in one.encoder.terms_}
+        columns |= {c.name: c.kind for c in one.encoder.columns_ if c.name in used}
+    sizes = [getattr(one.estimator, "n_parameters_", None) for one in models]
     return {
         "model": fitted.model_name,
-        "n_parameters": getattr(fitted.estimator, "n_parameters_", None),
-        "columns": [{"name": column.name, "kind": column.kind} for column in columns],
-        "has_uplift": fitted.calibration is not None,
+        "n_parameters": None if None in sizes else sum(size or 0 for size in sizes),
+        "columns": [{"name": name, "kind": kind} for name, kind in columns.items()],
+        "has_uplift": True,
+        "arms": None if isinstance(fitted, TrialModel) else fitted.labels,
     }

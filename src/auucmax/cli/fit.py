@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from auucmax.cli.arms import CostOfArms, costs_by_arm
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import (
     After,
@@ -27,6 +28,7 @@ from auucmax.cli.options import (
     Numeric,
     Outcome,
     OutcomeRange,
+    Propensity,
     Query,
     Seed,
     Treated,
@@ -41,6 +43,12 @@ from auucmax.cli.output import (
     quantities_told,
     unit_for,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from auucmax.data.pieces import PiecedTable
+    from auucmax.trial_model import ArmsModel
 
 ModelName = Annotated[
     str, typer.Option("--model", "-m", help="auto (a shrunk logistic model and boosted trees "
@@ -62,6 +70,7 @@ def fit(
     control: Control = None,
     id: Id = None,
     groups: Groups = None,
+    propensity: Propensity = None,
     features: Features = None,
     ignore: Ignore = None,
     after: After = None,
@@ -111,6 +120,15 @@ def fit(
             "fewer rows, rivals are left out, all models learn from fewer rows; and it is said.",
         ),
     ] = None,
+    cost: CostOfArms = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            "--budget",
+            help="Of several arms: money per person, fixed before looking at the rows, at which "
+            "the policy is certified.",
+        ),
+    ] = None,
     test_share: GoneShare = None,
     calibration_share: GoneCalibration = None,
     seed: Seed = 0,
@@ -125,13 +143,14 @@ def fit(
     Numbers, texts, dates and missing values are taken as they are: the encoding is part of the
     model. 3 to 10 different whole numbers are taken for codes, which is said. Every row is judged
     by a model that was fitted on other rows, dealt by a hash of the id, or of the place in the
-    file; the model that is written learns from all rows. A trial that fails its check, as `auucmax
-    check` tells it, is not learnt from: exit code 1.
+    file; the model that is written learns from all rows. With --control alone, all other labels of
+    the treatment are arms: the model tells who should get which. A trial that fails its check, as
+    `auucmax check` tells it, is not learnt from: exit code 1.
     """
     from auucmax._files import check_target
     from auucmax._progress import speaking
     from auucmax.cli.trials import Source, column_options, read_rows
-    from auucmax.trial_model import fit_trial_model, save_model
+    from auucmax.trial_model import fit_arms_model, fit_trial_model, save_model
     from auucmax.trial_model.evidence import told
     from auucmax.trial_model.file import key_file
 
@@ -140,38 +159,105 @@ def fit(
     check_target(output, data)
     key = None if forget_rows else str(key_file(output))
     if key:
-        check_target(key, data)
+        check_target(key, data, is_own=True)
     table = read_rows(Source(data, query, memory, decimal, encoding))
     named = column_options(
         table, treatment=treatment, outcome=outcome, treated=treated, control=control, id=id,
         groups=groups, features=features, ignore=ignore, after=after,
         categorical=categorical, numeric=numeric,
         lower_is_better=lower_is_better, drop_missing_outcomes=drop_missing_outcomes,
-        outcome_range=outcome_range,
+        outcome_range=outcome_range, propensity=propensity,
     )  # fmt: skip
     if minutes is not None and minutes > 0:  # of which reading has taken a part
         minutes = max(minutes - (time.perf_counter() - begin) / 60, 1e-6)
+    how: dict[str, Any] = {
+        "despite_check": despite_check, "model": model, "n_candidates": candidates,
+        "forget_rows": forget_rows, "minutes": minutes, "random_state": seed,
+    }  # fmt: skip
     with speaking():
-        fitted = fit_trial_model(
-            table, **named, despite_check=despite_check, model=model, hold_out=hold_out,
-            n_candidates=candidates, forget_rows=forget_rows, minutes=minutes,
-            random_state=seed,
-        )  # fmt: skip
+        if labels := _several_arms(table, named):
+            _check_for_arms(hold_out)
+            named.pop("treated")
+            fitted_arms = fit_arms_model(
+                table, **named, cost=costs_by_arm(cost, labels), budget=budget, **how
+            )
+            _save_arms(fitted_arms, output, key, as_json)
+            return
+        _check_for_two(cost=cost, budget=budget)
+        fitted = fit_trial_model(table, **named, **how, hold_out=hold_out)
     save_model(fitted, output)
     found = fitted.evidence.facts | fitted.summary
     if as_json:
         print_json(told(found) | {"file": str(output), "key_file": key})
         return
+    _tell(found, f"{model} for {outcome}", fitted.columns.gain, _written(output, key))
+
+
+def _tell(found: dict[str, Any], title: str, gain: str, written: list[str]) -> None:
     print_banner(found["failed_check"])
     # What was a warning has been told already.
     own = [note for note in found["notes"] if note not in found["warnings"]]
-    notes = (*own, f"Written to {output}.")
+    print_rows(title, _told(found["model"], found, gain), (*own, *written))
+
+
+def _written(output: Path, key: str | None) -> list[str]:
+    told = [f"Written to {output}."]
     if key:
-        notes += (
+        told.append(
             f"Its key, {Path(key).name} beside it, lets `evaluate` know rows that the model learnt "
-            f"from: share the model without it.",
+            f"from: share the model without it."
         )
-    print_rows(f"{model} for {outcome}", _told(model, found, fitted.columns.gain), notes)
+    return told
+
+
+def _several_arms(table: pd.DataFrame | PiecedTable, named: dict[str, Any]) -> list[str]:
+    """Labels of arms beside the control, if there are several and none was named as treated."""
+    from auucmax.encoding.texts import arm_text
+    from auucmax.trial_model.rows import arm_counts
+
+    if named["treated"] is not None or named["control"] is None:
+        return []
+    labels = sorted(set(arm_counts(table, named["treatment"])) - {arm_text(named["control"])})
+    return labels if len(labels) > 1 else []
+
+
+def _check_for_arms(hold_out: float) -> None:
+    if hold_out:
+        raise ValueError(
+            f"--hold-out should be left out with several arms, got {hold_out:g}: their policy is "
+            f"judged by models of folds. Or name one of the arms by --treated."
+        )
+
+
+def _check_for_two(**options: Any) -> None:
+    for name, given in options.items():
+        if given is not None:
+            raise ValueError(
+                f"--{name} should come with several arms, got {given} for two. Name it when people "
+                f"are chosen: auucmax target --{name}."
+            )
+
+
+def _save_arms(fitted: ArmsModel, output: Path, key: str | None, as_json: bool) -> None:
+    from auucmax.cli.arms import as_json as for_machines
+    from auucmax.cli.arms import told_of_arms
+    from auucmax.trial_model import save_model
+
+    save_model(fitted, output)
+    evidence = fitted.evidence
+    if as_json:
+        summaries = {label: one.summary for label, one in fitted.models.items()}
+        found = for_machines(evidence, summaries) | fitted.summary
+        print_json(found | {"file": str(output), "key_file": key})
+        return
+    print_banner(evidence["failed_check"])
+    notes = [note for note in evidence["notes"] if note not in fitted.summary["warnings"]]
+    title = f"{fitted.model_name} for {fitted.columns.gain}: {len(fitted.labels)} arms"
+    told = told_of_arms(evidence)
+    if any(lost := fitted.summary["without_outcome"].values()):
+        each = ", ".join(f"{label} {n:,}" for label, n in fitted.summary["without_outcome"].items())
+        told["rows without an outcome, left out"] = f"{sum(lost):,} ({each})"
+    print_rows(title, told, (*notes, *_written(output, key)))
 
 
 def _check_gone(**options: str | None) -> None:

@@ -67,6 +67,15 @@ Groups = Annotated[
         "intervals and certificates are by group. A MODEL knows it.",
     ),
 ]
+Propensity = Annotated[
+    str | None,
+    typer.Option(
+        "--propensity",
+        help="Column with the chance of treatment that each row had by design, where it was not "
+        "the same for all (strata, waves, exploration). No feature, unless named as one. A MODEL "
+        "knows it.",
+    ),
+]
 Features = Annotated[
     list[str] | None,
     typer.Option(
@@ -157,7 +166,6 @@ Numeric = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print all numbers as JSON, for machines.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of splits and models.")]
-Cost = Annotated[float | None, typer.Option("--cost", help="Of treating one person.")]
 Value = Annotated[float | None, typer.Option("--value", help="Of one outcome, in the same money.")]
 
 

@@ -24,9 +24,15 @@ PARAMETERS = (
     "categorical", "numeric", "lower_is_better", "drop_missing_outcomes", "despite_check", "model",
     "hold_out", "n_candidates", "forget_rows", "minutes", "share", "budget", "cost", "value",
     "n_people", "new_levels", "query", "memory", "decimal", "encoding", "expected_share", "splits",
-    "n_jobs", "dialect", "keep", "outcome_range",
+    "n_jobs", "dialect", "keep", "outcome_range", "propensity", "window", "date", "as_of",
+    "treated_share", "score_column", "rival_column", "delta", "state", "chosen", "people",
+    "at_most", "at_least", "cost_column", "forbid", "arms", "key", "explore", "power", "base_rate",
+    "gain", "effect_sd", "explained", "other_gain", "agreement", "outcome_sd", "effect", "strata",
+    "blocked", "cross_fitted", "campaign",
 )  # fmt: skip
-_CALLED = {"n_candidates": "candidates", "n_people": "cohort", "n_jobs": "jobs"}
+_CALLED = {
+    "n_candidates": "candidates", "n_people": "cohort", "n_jobs": "jobs", "people": "list"
+}  # fmt: skip
 _NAMES = "|".join(PARAMETERS)
 _FIRST = re.compile(rf"^((?:auucmax|note): )?({_NAMES})(?: and ({_NAMES}))?(?= should )")
 _GIVEN = re.compile(
@@ -204,10 +210,10 @@ def write_frame(frame: pd.DataFrame, path: Path) -> None:
             frame.to_parquet(beside, index=False)
         else:
             frame.to_csv(beside, index=False)
-            _tell_formulas(frame)
+            tell_formulas(frame)
 
 
-def _tell_formulas(frame: pd.DataFrame) -> None:
+def tell_formulas(frame: pd.DataFrame) -> None:
     """Texts are written as they are, for other programs; a spreadsheet would run some of them."""
     found = {}
     for name in frame.columns[[str(kind) in ("object", "str", "string") for kind in frame.dtypes]]:

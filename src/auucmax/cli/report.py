@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from auucmax.cli import options
+from auucmax.cli.arms import CostOfArms, costs_by_arm, price_of_one
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import names_in
 from auucmax.cli.output import print_json, tell, working
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from auucmax.data.pieces import PiecedTable
-    from auucmax.trial_model import Evidence, TrialModel
+    from auucmax.trial_model import ArmsEvidence, ArmsModel, Evidence, TrialModel
 
 
 @tells_failures
@@ -40,7 +43,7 @@ def report(
     cohort: Annotated[
         int, typer.Option("--cohort", help="Number of people to choose from.")
     ] = 10_000,
-    cost: options.Cost = None,
+    cost: CostOfArms = None,
     value: options.Value = None,
     rivals: Annotated[
         str | None,
@@ -51,8 +54,17 @@ def report(
             show_default=False,
         ),
     ] = None,
+    campaign: Annotated[
+        Path | None,
+        typer.Option(
+            "--campaign",
+            help="What `auucmax verify --json` printed of people whom MODEL chose: what was "
+            "promised and what came.",
+        ),
+    ] = None,
     drop_missing_outcomes: options.DropMissing = False,
     groups: options.Groups = None,
+    propensity: options.Propensity = None,
     new_levels: options.NewLevels = "error",
     query: options.Query = None,
     memory: options.Memory = None,
@@ -62,30 +74,42 @@ def report(
 ) -> None:
     """One HTML file that shows the trial, the ranking, its limits, and a slider for the share.
 
+    Of several arms: who gets which at every budget; the share is then that of the largest budget.
     MODEL alone is enough: it knows what was found when it was fitted. With DATA of new people the
     page is about these. It needs no network. --json prints the same numbers.
     """
     from auucmax._files import check_target
-    from auucmax.cli.trials import Source, check_decided, read_model, read_rows
+    from auucmax.cli import trials
+    from auucmax.report import Economy, summarise_arms, summarise_model, write_report
+    from auucmax.trial_model import TrialModel
 
-    check_target(output, model, *([] if data is None else [data]))
+    check_target(output, model, *(file for file in (data, campaign) if file is not None))
     names = names_in(rivals) or []
     if names and data is None:
         raise ValueError(
             f"--rivals should come with the DATA of the fit, got {rivals!r} alone. Name the file: "
             f"rivals are fitted on it."
         )
-    fitted = read_model(model, new_levels, drop_missing_outcomes)
-    check_decided(fitted.columns, groups=groups)
-    from auucmax.report import Economy, summarise_model, write_report
-
-    evidence = None
+    fitted = trials.read_model(model, new_levels, drop_missing_outcomes)
+    if names or campaign:
+        fitted = trials.of_two_arms(fitted, f"report --{'rivals' if names else 'campaign'}")
+    if data is not None and not names:
+        trials.take_chances(fitted, propensity)
+    trials.check_decided(fitted.columns, groups=groups, propensity=propensity)
+    table = None
     if data is not None:
-        table = read_rows(Source(data, query, memory, decimal, encoding))
-        with working("judging", table):
-            evidence = _evidence(fitted, table, names)
-    economy = Economy(cohort=cohort, cost=cost, value=value)
-    summary = as_commands(summarise_model(fitted, evidence, economy=economy, share=share))
+        table = trials.read_rows(trials.Source(data, query, memory, decimal, encoding))
+    money = Economy(cohort=cohort, value=value)
+    if isinstance(fitted, TrialModel):
+        money = replace(money, cost=price_of_one(cost))
+        evidence = None if table is None else _evidence(fitted, table, names)
+        came = None if campaign is None else _read_campaign(campaign)
+        summary = summarise_model(fitted, evidence, economy=money, share=share, campaign=came)
+    else:
+        costs = costs_by_arm(cost, fitted.labels)
+        judged = None if table is None else _judged(fitted, table)
+        summary = summarise_arms(fitted, judged, costs=costs, economy=money, share=share)
+    summary = as_commands(summary)
     write_report(summary, output)
     if as_json:
         from auucmax.trial_model.evidence import told
@@ -96,7 +120,25 @@ def report(
     tell(*lines, f"Written to {output}.")
 
 
+def _read_campaign(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"--campaign should be a file that `auucmax verify --json` printed, got {path}, which "
+            f"cannot be read as one ({type(error).__name__}). Write it again: auucmax verify ... "
+            f"--json > campaign.json."
+        ) from None
+    return found if isinstance(found, dict) else {"told": found}
+
+
 def _evidence(fitted: TrialModel, table: pd.DataFrame | PiecedTable, names: list[str]) -> Evidence:
     from auucmax.trial_model import with_rivals
 
-    return with_rivals(fitted, table, names) if names else fitted.judge(table)
+    with working("judging", table):
+        return with_rivals(fitted, table, names) if names else fitted.judge(table)
+
+
+def _judged(fitted: ArmsModel, table: pd.DataFrame | PiecedTable) -> ArmsEvidence:
+    with working("judging", table):
+        return fitted.judge(table)

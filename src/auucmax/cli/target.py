@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from auucmax.cli import options
+from auucmax.cli.arms import CostOfArms, limits_of, price_of_one, tell_choice
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import (
     check_table_target,
@@ -39,8 +40,22 @@ def target(
     budget: Annotated[
         float | None, typer.Option("--budget", "-b", help="Money to spend, with --cost.")
     ] = None,
-    cost: options.Cost = None,
+    cost: CostOfArms = None,
     value: options.Value = None,
+    cost_column: Annotated[
+        str | None,
+        typer.Option(help='Of several arms: columns of NEW with the cost of each person, "A=COL".'),
+    ] = None,
+    at_most: Annotated[
+        str | None, typer.Option(help='Of several arms: most people of an arm, "A=5000".')
+    ] = None,
+    at_least: Annotated[
+        str | None, typer.Option(help='Of several arms: fewest people of an arm, "A=100".')
+    ] = None,
+    forbid: Annotated[
+        str | None,
+        typer.Option(help='Of several arms: columns that say who may not get an arm, "A=COL".'),
+    ] = None,
     exclude: Annotated[
         str | None,
         typer.Option(help="Table of people who may not be treated, by the column of ids."),
@@ -59,34 +74,59 @@ def target(
     Writes the chosen people, best first, with rank, score, uplift, decile and arm. The expected
     gain is that of the trial's rows that the model has not seen; intervals hold at whatever share
     is chosen after looking. Uplifts of the trial's own people, if NEW is its file, add up to it.
+    Of several arms each person gets at most one: most uplift for the money, and the list has the
+    uplift of every arm.
     """
     from auucmax.cli.trials import Source, check_decided, read_ids, read_model, read_rows
+    from auucmax.trial_model import TrialModel, target_arms
     from auucmax.trial_model import target as choose
     from auucmax.trial_model.choosing import check_policy
 
     check_table_target(output, model, new, *([] if exclude is None else [exclude]))
-    check_policy(share, budget, cost, value)
     fitted = read_model(model, new_levels)
     check_decided(fitted.columns, groups=groups)
+    of_arms = {"--cost-column": cost_column, "--at-most": at_most, "--at-least": at_least,
+               "--forbid": forbid}  # fmt: skip
+    if isinstance(fitted, TrialModel):
+        price = _check_for_two(cost, of_arms)
+        check_policy(share, budget, price, value)
+    else:
+        limits = limits_of(fitted.labels, cost, *of_arms.values())
     table = read_rows(Source(new, query, memory, decimal, encoding))
     unwanted = None if exclude is None else read_ids(exclude, fitted.columns.id)
+    if not isinstance(fitted, TrialModel):
+        with working("choosing", table):
+            arms = target_arms(
+                fitted, table, share=share, budget=budget, value=value, limits=limits,
+                exclude=unwanted,
+            )  # fmt: skip
+        write_frame(arms.people if everyone else arms.chosen(), output)
+        tell_choice(arms, fitted.columns.gain, output, as_json)
+        return
     with working("choosing", table):
         found = choose(
-            fitted, table, share=share, budget=budget, cost=cost, value=value, exclude=unwanted
+            fitted, table, share=share, budget=budget, cost=price, value=value, exclude=unwanted
         )
     write_frame(found.people if everyone else found.chosen(), output)
+    _tell(found, fitted.columns.gain, output, as_json)
+
+
+def _tell(found: Targeting, gain: str, output: Path, as_json: bool) -> None:
+    """What was chosen, and what is known of it."""
     if as_json:
         print_json(found.to_dict() | {"file": str(output)})
         return
     print_banner(found.failed_check)
-    rows = {"treated": _treated(found.selection, cost)}
+    rows = {"treated": _treated(found.selection, found.cost)}
     unknown = None if found.failed_check else found.unknown
     left_out = None if found.excluded is None else str(found.excluded)
-    notes = [note for note in (left_out, found.nobody, unknown) if note]
+    if found.excluded is not None and found.excluded.n_people:
+        left_out = f"{left_out} Nothing is certified of the others: the trial was of all."
+    notes = [note for note in (left_out, found.of_repeated, found.nobody, unknown) if note]
     if found.proviso and not found.unknown:
         notes.append(found.proviso)
     if not found.unknown:
-        rows[f"expected gain in {fitted.columns.gain}"] = _between(found.expected, "gain")
+        rows[f"expected gain in {gain}"] = _between(found.expected, "gain")
     if found.of_uplift:
         rows["sum of the uplifts"] = f"{found.uplift:,.1f}"
         notes.append(found.of_uplift)
@@ -95,11 +135,44 @@ def target(
             rows["expected profit"] = _between(found.expected, "profit")
         rows["highest expected profit"] = _peak(found, found.plan.best)
         rows["highest lower limit of it"] = _peak(found, found.plan.cautious)
+    notes += _add_certified(rows, found)
     print_rows(
         f"{len(found.people):,} people",
         rows,
         (*notes, found.plan.population, f"Written to {output}."),
     )
+
+
+def _add_certified(rows: dict[str, str], found: Targeting) -> list[str]:
+    """What is certified at the nearest share, and the highest profit that is; and its words."""
+    near, best = found.certified_near, found.certified_best
+    if near is None:
+        return []
+    cut = f"all above the cut of {near.share:.0%}"
+    rows["certified gain, at least"] = f"{near.gain:,.1f} ({cut})"
+    if near.profit is not None:
+        rows["certified profit, at least"] = f"{near.profit:,.1f} ({cut})"
+    if best is not None and best.profit is not None and best.profit > 0:
+        rows["highest certified profit"] = (
+            f"{best.profit:,.1f} (all above the cut of {best.share:.0%})"
+        )
+    return [
+        f"What is certified holds at all shares together with probability {near.chance:.4g}, for "
+        f"people like those of the trial; unless rows were held out, of models that learnt from "
+        f"fewer rows than this one. Cuts come from some rows of the trial: above that of "
+        f"{near.share:.0%} lie at most {near.share_upper:.1%} of all people"
+        + (", whose costs are counted." if near.profit is not None else ".")
+    ]
+
+
+def _check_for_two(cost: str | None, of_arms: dict[str, str | None]) -> float | None:
+    """What treating one person costs, if nothing is said of arms."""
+    for name, given in of_arms.items():
+        if given is not None:
+            raise ValueError(
+                f"{name} should come with a MODEL of several arms, got one of two. Leave it out."
+            )
+    return price_of_one(cost)
 
 
 def _treated(selection: Selection, cost: float | None) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from auucmax.data.pieces import PiecedTable
-    from auucmax.trial_model import ColumnNames, TrialModel, TrialRows
+    from auucmax.trial_model import ArmsModel, ColumnNames, TrialModel, TrialRows
 
 
 class Source(NamedTuple):
@@ -48,15 +48,21 @@ def read_rows(source: Source) -> pd.DataFrame | PiecedTable:
 
 def read_ids(data: str, id: str | None) -> list[Any]:
     """The ids of a table of people; ``id`` is the column that the model knows."""
+    import pandas as pd
+
     from auucmax._validation import listed
     from auucmax.data.reading import read_table
+    from auucmax.data.table_errors import NoRowsError
     from auucmax.encoding.encoder import text_names
 
     if id is None:
         raise ValueError(
             "--exclude needs ids, and the MODEL knows none. Fit it with --id, the column of ids."
         )
-    table = text_names(read_table(data))
+    try:
+        table = text_names(read_table(data))
+    except NoRowsError as error:  # a header alone: nobody
+        table = pd.DataFrame(columns=list(error.columns))
     if id not in table.columns:
         raise ValueError(
             f"{Path(data).name} should have the column {id!r}, the ids of MODEL; got "
@@ -78,17 +84,40 @@ def enough_rows(
     return table.sample(table.sample_rows, columns)
 
 
-def read_model(path: Path, new_levels: str, drop_missing_outcomes: bool = False) -> TrialModel:
-    """The model, which takes texts that are new to it, and rows to judge it, as it is told."""
+def read_model(
+    path: Path, new_levels: str, drop_missing_outcomes: bool = False
+) -> TrialModel | ArmsModel:
+    """The model, of two arms or several; it takes new texts, and rows to judge it, as told."""
     from auucmax._validation import check_choice
-    from auucmax.trial_model import load_model
+    from auucmax.trial_model import TrialModel, load_model
 
     check_choice(new_levels, "--new-levels", ("error", "other"))
     model = load_model(path)
-    model.encoder.new_levels = new_levels
-    if drop_missing_outcomes:
-        model.columns = replace(model.columns, drop_missing_outcomes=True)
+    for one in [model] if isinstance(model, TrialModel) else model.models.values():
+        one.encoder.new_levels = new_levels
+        if drop_missing_outcomes:
+            one.columns = replace(one.columns, drop_missing_outcomes=True)
     return model
+
+
+def of_two_arms(model: TrialModel | ArmsModel, command: str) -> TrialModel:
+    """The model, if it is one of two arms; a ValueError otherwise."""
+    from auucmax._validation import listed
+    from auucmax.trial_model import TrialModel
+
+    if isinstance(model, TrialModel):
+        return model
+    raise ValueError(
+        f"{command} should get a MODEL of two arms, got one of {listed(model.labels)} against "
+        f"{model.control!r}. Fit one arm of them with --treated and --control."
+    )
+
+
+def take_chances(model: TrialModel | ArmsModel, propensity: str | None) -> None:
+    """Judge the model on new rows by the chances of a column, whatever those of the fit were."""
+    if propensity is not None:
+        own = of_two_arms(model, "--propensity")
+        own.columns = replace(own.columns, propensity=propensity)
 
 
 def check_decided(

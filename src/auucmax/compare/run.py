@@ -1,6 +1,6 @@
 """All models on all splits: what is missing is done, and kept.
 
-The models of a comparison, checked and named.
+The models of a comparison are checked and named before anything is fitted.
 """
 
 from __future__ import annotations

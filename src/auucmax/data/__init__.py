@@ -11,11 +11,8 @@ from auucmax.data.fetch import (
 )
 from auucmax.data.hillstrom import load_hillstrom
 from auucmax.data.pieces import open_table
-from auucmax.data.randomisation import (
-    FailedCheckError,
-    RandomisationReport,
-    check_randomisation,
-)
+from auucmax.data.randomisation import check_randomisation
+from auucmax.data.randomisation_report import FailedCheckError, RandomisationReport
 from auucmax.data.reading import read_table
 from auucmax.data.splits import TrialKFold
 from auucmax.data.synthetic import SyntheticTrial, make_trial

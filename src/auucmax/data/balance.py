@@ -1,6 +1,6 @@
 """Tests of whether the arms of a trial differ before treatment, and features in disguise.
 
-No printing, no verdict.
+Only numbers are made here; :mod:`auucmax.data.randomisation_report` says what they mean.
 """
 
 from __future__ import annotations

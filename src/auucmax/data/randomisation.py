@@ -1,11 +1,11 @@
-"""Was treatment given at random? Tests of the randomisation of a trial, and their report."""
+"""Was treatment given at random? Tests of the randomisation of a trial."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +13,12 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from auucmax._messages import visible
-from auucmax._validation import Bools, check_groups, check_level
+from auucmax._validation import Bools, Floats, check_groups, check_level
 from auucmax.data import balance
 from auucmax.data.balance import Suspect
+from auucmax.data.chances import chances_told, check_chances, compare_counts, even_rows
 from auucmax.data.covariates import Covariates, encode
+from auucmax.data.randomisation_report import RandomisationReport, RandomisationTest
 from auucmax.data.trial import Trial
 from auucmax.encoding.kinds import kind_of
 
@@ -34,26 +35,6 @@ NEARLY_NONE = 0.1
 ENOUGH = 10.0
 LEAST_GROUPS = 20  #: different values of a column that may be a household or a shop
 _SIZES_UNTESTED = "the sizes of the arms (pass expected_share=, the planned share)"
-_GROUPS_ASKED = (
-    "Do rows of one {} belong together, as of a household or a shop? Treatment goes by it. Then "
-    "pass groups={!r}: without, intervals and certificates are too good, and the tests may blame a "
-    "fair trial."
-)
-# A corrected p-value below this stops what would follow; one good trial in a hundred must not be.
-STOP = 1e-4
-
-
-class FailedCheckError(ValueError):
-    """The rows do not look like those of a randomised trial, or a feature gives the outcome away.
-
-    ``report`` is the :class:`RandomisationReport` that says so, if rows were just checked.
-    """
-
-    exit_code = 1  # of commands: nothing is wrong with the input as such
-
-    def __init__(self, message: str, report: RandomisationReport | None = None) -> None:
-        super().__init__(message)
-        self.report = report
 
 
 def check_randomisation(
@@ -61,7 +42,9 @@ def check_randomisation(
     *,
     groups: ArrayLike | None = None,
     expected_share: float | Mapping[Any, float] | Sequence[float] | None = None,
+    propensity: ArrayLike | None = None,
     missing_outcomes: Mapping[str, tuple[int, int]] | None = None,
+    missing_propensity: Mapping[str, ArrayLike] | None = None,
     ignore: Collection[str] = (),
     after: Collection[str] = (),
     names: Collection[str] = (),
@@ -110,9 +93,17 @@ def check_randomisation(
     expected_share : float, mapping or sequence, optional
         Planned share of the treated rows. With several arms: a mapping of labels (or printed
         names) to shares, or the shares in the order of ``trial.arms``, control first.
+    propensity : array of shape (n,), optional
+        The chance of treatment that each row had by design, where it differed: strata, waves, an
+        assignment with exploration. The sample ratio is then that of each stratum of equal chance
+        (tenths, if chances are many). All else is tested on rows that are drawn by their chances,
+        such that each of them had the same. Two arms only, in place of ``expected_share``.
     missing_outcomes : mapping, optional
         By the printed name of each arm: how many rows have no outcome, and how many were assigned,
         these included. The rows themselves are not in the trial.
+    missing_propensity : mapping, optional
+        By the printed name of each arm: the chances of its rows without an outcome, to go with
+        ``propensity``.
     ignore : names of features, default none
         Features that no model learns from. They are tested as all others; but one in disguise does
         no harm then, and becomes a note.
@@ -141,45 +132,45 @@ def check_randomisation(
     >>> print(report.verdict)
     No evidence against randomisation (3 tests, smallest corrected p = 1).
     """
-    _check_kind(trial)
-    check_level(alpha, "alpha")
+    _check_given(trial, alpha)
     rng = np.random.default_rng(random_state)
     groups = trial.groups if groups is None else groups
     codes = None if groups is None else check_groups(groups, trial.n_rows)
+    chance = None if propensity is None else _chances(propensity, trial, expected_share)
     trial, names = _with_names(trial, names)
-    ignore = {*ignore, *names}
     if trial.randomised is not None:
         codes = None if codes is None else codes[trial.randomised]
-        trial = trial.take(trial.randomised)
+        trial, chance = _taken(trial, chance, np.flatnonzero(trial.randomised))
     n_given = trial.n_rows
+    places, grouping = independent_rows(trial, codes, rng)
+    trial, chance = _taken(trial, chance, places)
+    counts, shares, tests = _sizes(trial, expected_share)
+    if chance is None:
+        tests, evened = tests + _attrition(missing_outcomes, trial, trial.n_rows / n_given), ""
+    else:
+        tests = _by_chances(trial, chance, missing_propensity)
+        trial, evened = _evened(trial, chance, rng)
     households = () if codes is not None else group_columns(trial.X, trial.treatment)
-    trial, grouping = independent_rows(trial, codes, rng)
-    counts = _counts(trial)
-    shares = None if expected_share is None else _planned_shares(expected_share, trial)
     covariates = encode(trial.X[[name for name in trial.X if name not in after]])
     suspects, in_disguise, doubts = _suspects(covariates, trial, rng)
-    covariates = covariates.without(in_disguise)
-    # Small matrices and trees: threads cost more than they save, far more on a busy machine.
-    with threadpool_limits(1):
-        arms = [_check_arm(*arm, rng, alpha) for arm in _arms(trial, covariates)]
-    tests = [] if shares is None else [_sample_ratio(counts, shares)]
-    tests += _attrition(missing_outcomes, trial, trial.n_rows / n_given)
-    tests += [test for arm in arms for test in arm.tests]
+    arms = _check_arms(trial, covariates.without(in_disguise), rng, alpha)
+    ignore = {*ignore, *names}
     harmless = [found for found in suspects if found.feature in ignore and found.is_after]
     notes = [*covariates.skipped, *(note for arm in arms for note in arm.notes)]
     return RandomisationReport(
         trial_name=trial.name,
-        n_rows=trial.n_rows,
+        n_rows=sum(counts.values()),
         alpha=alpha,
         counts=counts,
         expected_shares=shares,
-        tests=_corrected(tests),
+        tests=_corrected([*tests, *(test for arm in arms for test in arm.tests)]),
         differences=_stacked([arm.differences for arm in arms], "difference"),
         missing=_stacked([arm.missing for arm in arms], "p_value"),
         suspects=tuple(suspect for suspect in suspects if suspect not in harmless),
         detectable_difference=max(arm.detectable for arm in arms),
-        notes=_notes(shares, notes, harmless),
+        notes=_notes(bool(shares or evened), notes, harmless),
         grouping=grouping,
+        evened=evened,
         provided=(*after, *(found.feature for found in harmless if found.target == "treatment")),
         households=tuple(households),
         names=tuple(names),
@@ -202,13 +193,73 @@ def _with_names(trial: Trial, names: Collection[str]) -> tuple[Trial, list[str]]
     return replace(trial, X=trial.X.assign(**found)) if found else trial, [*names, *found]
 
 
-def _notes(shares: Any, notes: list[str], harmless: list[Suspect]) -> tuple[str, ...]:
+def _notes(sizes_tested: bool, notes: list[str], harmless: list[Suspect]) -> tuple[str, ...]:
     """What was not tested, and why, each once."""
-    sizes = [_SIZES_UNTESTED] if shares is None else []
+    sizes = [] if sizes_tested else [_SIZES_UNTESTED]
     return tuple(dict.fromkeys([*sizes, *notes, *map(_why_untested, harmless)]))
 
 
-def _check_kind(trial: object) -> None:
+def _chances(propensity: ArrayLike, trial: Trial, expected_share: object) -> Floats:
+    if trial.is_multi_arm:
+        raise ValueError(
+            f"propensity should come with two arms, got {len(trial.arms)}. Compare two of them."
+        )
+    if expected_share is not None:
+        raise ValueError(
+            "expected_share should be left out with propensity, got both. The chances say how many "
+            "rows should be treated."
+        )
+    chance = check_chances(pd.Series(np.asarray(propensity)), "propensity")
+    if len(chance) != trial.n_rows:
+        raise ValueError(
+            f"propensity should have {trial.n_rows:,} values, one for each row, got "
+            f"{len(chance):,}. Pass the chance of each row."
+        )
+    return chance
+
+
+def _taken(
+    trial: Trial, chance: Floats | None, places: NDArray[np.intp]
+) -> tuple[Trial, Floats | None]:
+    """The rows at these places."""
+    if len(places) == trial.n_rows:
+        return trial, chance
+    return trial.take(places), None if chance is None else chance[places]
+
+
+def _by_chances(
+    trial: Trial, chance: Floats, missing: Mapping[str, ArrayLike] | None
+) -> list[RandomisationTest]:
+    """Are as many rows treated as the chances say; and of those without an outcome?"""
+    found = compare_counts(trial.treated, chance)
+    tests = [RandomisationTest("chances", "", 0.0, found.p_value, found.detail)]
+    lost = [np.asarray((missing or {}).get(name, ())) for name in trial.arm_names or ()]
+    if any(map(len, lost)):
+        treated = np.repeat([False, True], [len(own) for own in lost])
+        found = compare_counts(treated, np.concatenate(lost))
+        tests.append(RandomisationTest("missing outcomes", "", 0.0, found.p_value, found.detail))
+    return tests
+
+
+def _evened(trial: Trial, chance: Floats, rng: np.random.Generator) -> tuple[Trial, str]:
+    """Rows of which each had the same chance, drawn at random, and a sentence that says so."""
+    kept = np.flatnonzero(even_rows(trial.treated, chance, rng))
+    told = f"chances of treatment are known, {chances_told(chance)}"
+    if len(kept) == trial.n_rows:
+        return trial, told
+    if len(np.unique(trial.treated[kept])) < 2:
+        raise ValueError(
+            f"propensity should leave rows of both arms to compare, got {len(kept):,} rows of one "
+            f"arm among those of like chances. Collect more rows."
+        )
+    return trial.take(kept), (
+        f"{told}: the arms are compared on {len(kept):,} of the {trial.n_rows:,} rows, drawn such "
+        f"that each had the same chance"
+    )
+
+
+def _check_given(trial: object, alpha: float) -> None:
+    check_level(alpha, "alpha")
     if not isinstance(trial, Trial):
         raise TypeError(
             f"trial should be a Trial, got {type(trial).__name__}. "
@@ -242,6 +293,14 @@ def _arms(trial: Trial, covariates: Covariates) -> Iterator[tuple[str, Covariate
     for name, label in zip((trial.arm_names or ())[1:], trial.arms[1:], strict=True):
         rows = np.flatnonzero((trial.treatment == label) | (trial.treatment == trial.control))
         yield name, covariates.take(rows), trial.treatment[rows] == label
+
+
+def _check_arms(
+    trial: Trial, covariates: Covariates, rng: np.random.Generator, alpha: float
+) -> list[_Arm]:
+    # Small matrices and trees: threads cost more than they save, far more on a busy machine.
+    with threadpool_limits(1):
+        return [_check_arm(*arm, rng, alpha) for arm in _arms(trial, covariates)]
 
 
 def _check_arm(
@@ -286,14 +345,21 @@ def _empty(last: str) -> pd.DataFrame:
     return pd.DataFrame(columns=["feature", "control", "treated", last, "arm"], dtype=np.float64)
 
 
-def _sample_ratio(counts: dict[str, int], shares: dict[str, float]) -> RandomisationTest:
+def _sizes(
+    trial: Trial, expected_share: Any
+) -> tuple[dict[str, int], dict[str, float] | None, list[RandomisationTest]]:
+    """Rows of each arm, planned shares, and the test of one against the other, if there are any."""
+    counts = _counts(trial)
+    if expected_share is None:
+        return counts, None, []
+    shares = _planned_shares(expected_share, trial)
     observed = np.array(list(counts.values()))
     statistic, p_value = balance.chi_square_counts(observed, np.array(list(shares.values())))
     total = observed.sum()
     detail = ", ".join(
         f"{name} {n / total:.2%}, planned {shares[name]:.2%}" for name, n in counts.items()
     )
-    return RandomisationTest("sample ratio", "", statistic, p_value, detail)
+    return counts, shares, [RandomisationTest("sample ratio", "", statistic, p_value, detail)]
 
 
 def _attrition(
@@ -467,8 +533,8 @@ def group_columns(features: pd.DataFrame, treatment: NDArray[np.generic]) -> lis
 
 def independent_rows(
     trial: Trial, codes: Codes | None, rng: np.random.Generator
-) -> tuple[Trial, str]:
-    """The rows that may be tested as independent, and a sentence that says which.
+) -> tuple[NDArray[np.intp], str]:
+    """Places of the rows that may be tested as independent, and a sentence that says which.
 
     One row of each cluster, drawn at random, where treatment goes by cluster; all rows where it
     varies within clusters about as much as it would if rows had been randomised one by one.
@@ -477,16 +543,16 @@ def independent_rows(
     if codes is None:
         if trial.id is not None:
             _warn_of_clusters(within_clusters(pd.factorize(trial.id)[0], trial.treatment))
-        return trial, ""
+        return np.arange(trial.n_rows), ""
     variation = within_clusters(codes, trial.treatment)
     if variation.repeated == 0:
-        return trial, "each cluster has one row"
+        return np.arange(trial.n_rows), "each cluster has one row"
     if variation.found >= BY_CLUSTER * variation.expected:
-        return trial, "all rows are tested, for treatment varies within clusters"
+        return np.arange(trial.n_rows), "all rows are tested, for treatment varies within clusters"
     order = rng.permutation(trial.n_rows)
     rows = np.sort(order[~pd.Series(codes[order]).duplicated().to_numpy()])
     exceptions = f" (but in {variation.mixed:,})" if variation.mixed else ""
-    return trial.take(rows), (
+    return rows, (
         f"one row of each of the {len(rows):,} clusters is tested (of {trial.n_rows:,} rows), for "
         f"treatment is the same within clusters{exceptions}"
     )
@@ -504,259 +570,3 @@ def _warn_of_clusters(variation: Variation) -> None:
         f"randomised by itself, pass groups=range(len(y)).)",
         stacklevel=4,
     )
-
-
-@dataclass(frozen=True)
-class RandomisationTest:
-    """One test of one arm against the control (of all arms, for the sample ratio).
-
-    ``name`` is "sample ratio", "likelihood ratio", "classifier", "missing values" or
-    "missing outcomes"; ``adjusted_p_value`` is corrected by Holm's method over all tests of the
-    report.
-    """
-
-    name: str
-    arm: str
-    statistic: float
-    p_value: float
-    detail: str
-    adjusted_p_value: float = 1.0
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RandomisationReport:
-    """All numbers of a check of the randomisation; printing it gives the verdict first.
-
-    Attributes
-    ----------
-    trial_name, n_rows, alpha
-        What was tested, and the chance of a false alarm that was accepted.
-    counts : dict of arm name to rows, control first
-    expected_shares : dict of arm name to planned share, or None if none was given
-    tests : tuple of RandomisationTest
-    differences : DataFrame
-        arm, feature, means of control and treated, and their standardised difference, the largest
-        first; rows, how many the feature tells from the others (those of a level, say).
-    missing : DataFrame
-        arm, feature, share missing in control and treated, and p_value, the smallest first.
-    suspects : tuple of Suspect
-        Features that look like the outcome or the treatment in disguise.
-    detectable_difference : float
-        The standardised difference of a single feature that would be found four times in five.
-    notes : tuple of str
-        What was not tested, and why.
-    grouping : str
-        Whether rows or clusters were tested, and why; empty if no groups were given.
-    provided : tuple of str
-        Features that were not tested, for they are said to be known only after treatment.
-    households : tuple of str
-        Columns that look like a household or a shop, if no groups were given.
-    doubts : tuple of Suspect
-        Features that predict the outcome so well that one has to ask when they were recorded.
-    names : tuple of str
-        Those of the tested features that name rows or groups.
-    """
-
-    trial_name: str
-    n_rows: int
-    alpha: float
-    counts: dict[str, int]
-    expected_shares: dict[str, float] | None
-    tests: tuple[RandomisationTest, ...]
-    differences: pd.DataFrame
-    missing: pd.DataFrame
-    suspects: tuple[Suspect, ...]
-    detectable_difference: float
-    notes: tuple[str, ...]
-    grouping: str = ""
-    provided: tuple[str, ...] = ()
-    households: tuple[str, ...] = ()
-    doubts: tuple[Suspect, ...] = ()
-    names: tuple[str, ...] = ()
-
-    @property
-    def failures(self) -> tuple[RandomisationTest, ...]:
-        """The tests that fail, at level ``alpha`` over all tests together."""
-        return tuple(test for test in self.tests if test.adjusted_p_value <= self.alpha)
-
-    @property
-    def ok(self) -> bool:
-        """Something could be tested, no test fails and no feature is suspect."""
-        return bool(self.tests) and not self.failures and not self.suspects
-
-    @property
-    def stops(self) -> bool:
-        """Nothing should be learnt from these rows: chance does not explain what was found."""
-        return bool(self.suspects) or any(t.adjusted_p_value < STOP for t in self.failures)
-
-    @property
-    def verdict(self) -> str:
-        """One sentence: no evidence against randomisation, or what fails or is lacking."""
-        if self.stops:
-            return f"The check fails: {'; '.join(_reasons(self))}."
-        if self.failures:
-            return (
-                f"The check warns: {'; '.join(_reasons(self))}. One in {1 / self.alpha:,.0f} of "
-                f"properly randomised trials looks so."
-            )
-        if not self.tests:
-            return (
-                "Nothing could be tested, so nothing is known of the randomisation: pass "
-                "expected_share=, or features (numbers or categories) of more rows."
-            )
-        smallest = min(test.adjusted_p_value for test in self.tests)
-        plural = "" if len(self.tests) == 1 else "s"
-        return (
-            f"No evidence against randomisation ({len(self.tests)} test{plural}, smallest "
-            f"corrected p {_p(smallest, '= ')}){_condition(self.provided)}."
-        )
-
-    @property
-    def questions(self) -> tuple[str, ...]:
-        """What only someone who knows the trial can answer; empty if there is nothing to ask."""
-        asked = [doubt.question for doubt in self.doubts]
-        if self.households:
-            names = " or ".join(map(repr, self.households))
-            asked.insert(0, _GROUPS_ASKED.format(names, self.households[0]))
-        return tuple(asked)
-
-    @property
-    def advice(self) -> tuple[str, ...]:
-        """What to do about each thing that fails or is asked; empty if there is nothing."""
-        failed = {test.name for test in self.failures}
-        after = list(dict.fromkeys(found.feature for found in self.suspects if found.is_after))
-        depends = failed & {"likelihood ratio", "classifier"} or len(after) < len(self.suspects)
-        advice = list(self.questions)
-        if after:
-            advice.append(
-                f"{', '.join(after)}: known only after treatment? Then nothing may be learnt from "
-                f"it: pass after={after}."
-            )
-        if "sample ratio" in failed:
-            advice.append(
-                "Find out which rows were lost or added after assignment: no analysis of the rows "
-                "that are left can repair it."
-            )
-        if depends:
-            advice.append(
-                "Find out how treatment was assigned. Do not compare rankings by a raw AUUC: it "
-                "rewards a score that has learnt who was treated (in Python, metrics take a "
-                "propensity, known or estimated)."
-            )
-            largest = self.differences["difference"].abs().max()
-            if failed and largest < balance.SMALL:
-                advice.append(
-                    f"No feature differs by more than {largest:.3f} standard deviations: with so "
-                    f"many rows a trace shows, and may matter little."
-                )
-        if numbered := [name for name in _treated_by(self) if name in self.names]:
-            advice.append(
-                f"If {', '.join(numbered)} was given after treatment, as by numbering the rows of "
-                f"a sorted file, it tells nothing of the randomisation: pass after={numbered}."
-            )
-        if (failed or depends) and not self.grouping:
-            advice.append(
-                "If treatment was given to whole groups of rows (households, shops), pass groups=, "
-                "for rows of one group are not independent, and the tests take them to be."
-            )
-        if "missing values" in failed:
-            advice.append("Find out why values are missing more often in one arm.")
-        if "missing outcomes" in failed:
-            advice.append(
-                "Find out why outcomes are missing more often in one arm: the rows that are left "
-                "are not comparable, and no analysis of them can repair it."
-            )
-        return tuple(advice)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same numbers as lists and dictionaries."""
-        plain = ("trial_name", "n_rows", "alpha", "counts", "expected_shares", "grouping")
-        return {name: getattr(self, name) for name in (*plain, "verdict", "ok", "stops")} | {
-            "households": list(self.households),
-            "advice": list(self.advice),
-            "tests": [asdict(test) for test in self.tests],
-            "failures": [asdict(test) for test in self.failures],
-            "suspects": [asdict(suspect) for suspect in self.suspects],
-            "doubts": [asdict(doubt) for doubt in self.doubts],
-            "differences": self.differences.to_dict("records"),
-            "missing": self.missing.to_dict("records"),
-            "detectable_difference": self.detectable_difference,
-            "notes": list(self.notes),
-        }
-
-    def __str__(self) -> str:
-        lines = [self.verdict, *(f"  {advice}" for advice in self.advice)]
-        total = max(sum(self.counts.values()), 1)
-        arms = (f"{name} {n:,} ({n / total:.1%})" for name, n in self.counts.items())
-        lines.append(f"{self.trial_name}: {self.n_rows:,} rows: {', '.join(arms)}")
-        lines += [f"  {self.grouping}"] if self.grouping else []
-        width = max((len(_label(test)) for test in self.tests), default=0)
-        lines += [
-            f"  {_label(test):<{width}}  p {_p(test.p_value, '= ')} (corrected "
-            f"{_p(test.adjusted_p_value)}); {test.detail}"
-            for test in self.tests
-        ]
-        # A feature without values in one arm has no difference.
-        if len(largest := self.differences.dropna(subset="difference").head(5)):
-            shown = ", ".join(
-                f"{row.feature}{f' ({row.arm})' if row.arm else ''} {row.difference:+.3f}"
-                for row in largest.itertuples()
-            )
-            lines.append(f"  largest standardised differences: {shown}")
-            lines.append(
-                f"  (one of {self.detectable_difference:.3f} would be found four times in five)"
-            )
-        lines += [f"  suspect: {suspect}" for suspect in self.suspects]
-        lines += [f"  not tested: {note}" for note in self.notes]
-        return "\n".join(map(visible, lines))
-
-    __repr__ = __str__
-
-
-def _reasons(report: RandomisationReport) -> list[str]:
-    reasons = []
-    if names := _treated_by(report):
-        reasons.append(f"treatment depends on {', '.join(names)}: not randomised")
-    told = {"treatment": "tell who was treated", "outcome": "almost settle the outcome"}
-    after = [found for found in report.suspects if found.is_after]
-    for target, text in told.items():
-        if names := [found.feature for found in after if found.target == target]:
-            reasons.append(f"these features {text}: {', '.join(names)}")
-    texts = {
-        "sample ratio": "the arms do not have the planned sizes",
-        "likelihood ratio": "the features predict who was treated",
-        "classifier": "the features predict who was treated",
-        "missing values": "missing values differ between the arms",
-        "missing outcomes": "outcomes are missing more often in one arm",
-    }
-    by_text: dict[str, list[str]] = {}
-    for test in report.failures:
-        by_text.setdefault(texts[test.name], []).append(f"{_label(test)}: {test.detail}")
-    return reasons + [f"{text} ({'; '.join(found)})" for text, found in by_text.items()]
-
-
-def _treated_by(report: RandomisationReport, most: int = 3) -> list[str]:
-    """Features that treatment depends on beyond chance, by themselves."""
-    names = [found.feature for found in report.suspects if not found.is_after]
-    sure = {test.name for test in report.failures if test.adjusted_p_value < STOP}
-    if sure & {"likelihood ratio", "classifier"}:
-        table = report.differences
-        large = table["difference"].abs() > report.detectable_difference
-        # A level, "town=Oslo", stands for its feature.
-        names += [str(name).partition("=")[0] for name in table["feature"][large].head(most)]
-    return list(dict.fromkeys(names))
-
-
-def _condition(untested: Sequence[str]) -> str:
-    if not untested:
-        return ""
-    were = "was" if len(untested) == 1 else "were"
-    return f", provided that {', '.join(untested)} {were} known only after treatment"
-
-
-def _label(test: RandomisationTest) -> str:
-    return f"{test.name} ({test.arm})" if test.arm else test.name
-
-
-def _p(value: float, sign: str = "") -> str:
-    return "< 0.0001" if value < 1e-4 else f"{sign}{value:.2g}"

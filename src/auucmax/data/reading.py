@@ -36,6 +36,7 @@ from auucmax.data.databases import (
 from auucmax.data.table_errors import (
     CSV,
     NOT_UTF_8_MESSAGE,
+    NoRowsError,
     TableError,
     check_columns,
     check_different,
@@ -157,7 +158,7 @@ def read_table(
     if columns is not None:
         check_columns(columns, [str(c) for c in rows.columns], name)
         rows = rows[list(columns)]
-    check_has_rows(len(rows), name)
+    check_has_rows(len(rows), name, [str(c) for c in rows.columns])
     return as_kinds(rows)
 
 
@@ -476,10 +477,11 @@ def _check_formulas(file: str, name: str) -> None:
         )
 
 
-def check_has_rows(n_rows: int, name: str) -> None:
-    """Raise a TableError for a table without rows."""
+def check_has_rows(n_rows: int, name: str, columns: Sequence[str] = ()) -> None:
+    """Raise a NoRowsError for a table without rows."""
     if not n_rows:
-        raise TableError(f"{name} should have rows, got a table without. Check how it was written.")
+        message = f"{name} should have rows, got a table without. Check how it was written."
+        raise NoRowsError(message, columns)
 
 
 def as_kinds(frame: pd.DataFrame) -> pd.DataFrame:

@@ -310,6 +310,20 @@ class SeenRows:
             contents=BloomFilter.of(named._keyed(kinds.hashes), BITS - for_ids),
         )
 
+    def among(self, kinds: Kinds, ids: Hashes | None) -> Self:
+        """The record with filters of more rows than its own: those of a trial of several arms.
+
+        The filters of two arms would tell who was in which.
+        """
+        for_ids = 0 if ids is None else _ID_BITS
+        return replace(
+            self,
+            repeats=kinds.repeats,
+            top=f"{kinds.top:016x}",
+            ids=None if ids is None else BloomFilter.of(self._keyed(ids), for_ids),
+            contents=BloomFilter.of(self._keyed(kinds.hashes), BITS - for_ids),
+        )
+
     def with_key(self, key: bytes | None) -> Self:
         """The record with its key, or without one if the key is another record's."""
         is_right = key is not None and keyed_text(0, key) == self.mark

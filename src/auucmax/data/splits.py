@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import BaseCrossValidator
+from sklearn.base import BaseEstimator
 
 from auucmax._validation import (
     check_choice,
@@ -40,7 +40,7 @@ class Strata(NamedTuple):
             )
 
 
-class TrialKFold(BaseCrossValidator):
+class TrialKFold(BaseEstimator):
     """K folds, each with the same share of every arm, for scikit-learn's cross-validation.
 
     Parameters
@@ -74,7 +74,9 @@ class TrialKFold(BaseCrossValidator):
     [['none', 'mail', 'none'], ['mail', 'none', 'none']]
     """
 
-    __metadata_request__split = {"treatment": True}  # noqa: RUF012 (scikit-learn reads it so)
+    # Whatever splits is a cross-validator for scikit-learn, whose own base class takes long to
+    # import: it brings all of model selection.
+    __metadata_request__split: ClassVar = {"treatment": True}
 
     def __init__(
         self,

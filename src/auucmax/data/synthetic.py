@@ -1,6 +1,6 @@
 """Synthetic trials whose true effects, and so whose population AUUC, are known.
 
-The law behind a synthetic trial: its true effects, and the AUUC of any score in it.
+Beside the rows there is the law behind them: true effects, and the AUUC of any score.
 """
 
 from __future__ import annotations

@@ -26,6 +26,14 @@ class TableError(ValueError):
     """A table could not be read: what was expected, what came, what to do, in one line."""
 
 
+class NoRowsError(TableError):
+    """A table without rows; ``columns`` are those that it names."""
+
+    def __init__(self, message: str, columns: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.columns = tuple(columns)
+
+
 def check_columns(wanted: Sequence[str], names: Sequence[str], table: str) -> None:
     """Raise a TableError if columns are not there."""
     if strange := [name for name in wanted if not isinstance(name, str)]:

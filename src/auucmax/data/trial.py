@@ -1,6 +1,6 @@
 """The rows of a randomised trial, checked once and kept together.
 
-The numbers of a trial that printing it shows: arms, average effects, their uncertainty.
+Printing a trial shows its arms, their average effects and how uncertain these are.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ class ArmSummary:
 
 @dataclass(frozen=True)
 class EffectSummary:
-    """Average effect of one arm against the control, with a 95% interval."""
+    """Average effect of one arm against the control, with a 95% interval.
+
+    ``declined``: why there is no interval, where that is known; otherwise None.
+    """
 
     label: Any
     name: str
@@ -51,6 +54,7 @@ class EffectSummary:
     low: float
     high: float
     p_value: float
+    declined: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,9 @@ class TrialSummary:
             told = f"effect of {e.name} against {self.arms[0].name}: {e.effect:.4g}"
             if not np.isfinite(e.standard_error):
                 lines += [told, "  95% interval cannot be said: an arm has one row, or group, only"]
+                continue
+            if e.declined is not None:
+                lines += [told, f"  95% interval cannot be said: {e.declined}"]
                 continue
             p_value = "p < 0.0001" if e.p_value < 1e-4 else f"p = {e.p_value:.2g}"
             lines += [

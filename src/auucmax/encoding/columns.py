@@ -99,7 +99,7 @@ class Column:
 
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """The column that ``to_plain`` wrote; a ValueError if it cannot have."""
+        """The column that ``to_plain`` wrote; anything else is a ValueError."""
         column: Self = read(cls, _plain(_usual(cls)) | dict(plain), "a column")
         if not _is_right(column):
             raise ValueError(f"there is no such column as {column!r}"[:200])

@@ -227,10 +227,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return TrainingEncoder(self, self._learn_means(sums))
 
     def _batch_sums(self, batch: Any) -> LevelSums:
-        return self.level_sums(batch.X, batch.y, batch.treated, batch.keys)
+        return self.level_sums(batch.X, batch.y, batch.treated, batch.keys, batch.weight)
 
     def level_sums(
-        self, frame: Any, y: Floats, treated: NDArray[np.bool_], keys: NDArray[Any]
+        self,
+        frame: Any,
+        y: Floats,
+        treated: NDArray[np.bool_],
+        keys: NDArray[Any],
+        weight: Floats | None = None,
     ) -> LevelSums:
         """What is learnt from of rows, for columns of many levels; sums of batches add up."""
         table, found = _table(frame), {}
@@ -238,7 +243,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             places = np.empty(0, dtype=np.intp)
             if len(table):
                 places = self._values(table[column.name], column)
-            found[column.name] = sums_of(places, len(column.levels), y, treated, keys)
+            found[column.name] = sums_of(places, len(column.levels), y, treated, keys, weight)
         return LevelSums(found)
 
     def _learn_means(self, sums: LevelSums) -> dict[str, Floats]:
@@ -486,7 +491,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """The encoder that ``to_dict`` wrote; ValueError if it cannot have."""
+        """The encoder that ``to_dict`` wrote; anything else is a ValueError."""
         try:
             given = plain["parameters"]
             encoder = cls(**(given | {option: tuple(given[option]) for option in _DECIDED}))

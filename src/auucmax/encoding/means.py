@@ -64,13 +64,22 @@ def fold_of(keys: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def sums_of(
-    places: NDArray[np.intp], n_levels: int, y: Floats, treated: Bools, keys: NDArray[Any]
+    places: NDArray[np.intp],
+    n_levels: int,
+    y: Floats,
+    treated: Bools,
+    keys: NDArray[Any],
+    weight: Floats | None = None,
 ) -> Floats:
-    """The sums of a column, by the places of its rows' levels, -1 where missing."""
+    """The sums of a column, by the places of its rows' levels, -1 where missing.
+
+    ``weight``: of rows, if they do not all count as one.
+    """
     shape = (N_FOLDS, n_levels + 2, 2)
     cell = np.ravel_multi_index((fold_of(keys), places % shape[1], treated.astype(int)), shape)
     size = int(np.prod(shape))
-    sums = [np.bincount(cell, weight, minlength=size) for weight in (None, y, y * y)]
+    times = (None, y, y * y) if weight is None else (weight, weight * y, weight * y * y)
+    sums = [np.bincount(cell, each, minlength=size) for each in times]
     return np.stack(sums, axis=-1, dtype=np.float64).reshape(*shape, 3)
 
 

@@ -1,10 +1,14 @@
 """What all estimators share: how they are called, how they score, what scikit-learn may ask.
 
-Models that hold other models: pipelines, searches and wrappers of our estimators.
+Pipelines, searches and wrappers hold other models: how these are copied, seeded, fitted and counted
+is here, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -27,6 +31,21 @@ from auucmax._validation import (
 from auucmax.data.hashing import hash_ids
 from auucmax.data.seen import RowSet, TrainingRecord
 from auucmax.evaluation.metrics import auuc_score
+
+_records: ContextVar[bool] = ContextVar("_records", default=True)
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Models that are fitted on arrays in it keep no record of their rows, which takes a while.
+
+    For models that judge others and are then forgotten: nobody asks what they have seen.
+    """
+    token = _records.set(False)
+    try:
+        yield
+    finally:
+        _records.reset(token)
 
 
 def fit_rows(model: Any, X: Any, y: Any, **rows: Any) -> Any:
@@ -137,6 +156,26 @@ def _own_parameters(model: Any, copy: Any) -> dict[str, str]:
     }
 
 
+def row_weights(sample_weight: Floats | None, rows: Bools | None = None) -> Floats | None:
+    """Weights of (some of) the rows: as they are if whole, else scaled to mean 1.
+
+    Whole numbers count copies, and a penalised model of more rows is penalised less. Others have
+    no such meaning, and should not set the strength of a penalty by their units.
+
+    Examples
+    --------
+    >>> row_weights(np.array([1.0, 2, 3]))
+    array([1., 2., 3.])
+    >>> row_weights(np.array([0.1, 0.2, 0.3]))
+    array([0.5, 1. , 1.5])
+    """
+    if sample_weight is None:
+        return None
+    weight = sample_weight if rows is None else sample_weight[rows]
+    whole = np.array_equal(sample_weight, np.rint(sample_weight))
+    return weight if whole else weight / weight.mean()
+
+
 class SetAside(NamedTuple):
     """Rows that a model did not learn from, and among how many candidates it chose with them."""
 
@@ -159,8 +198,6 @@ class UpliftEstimator(BaseEstimator):
     control: Any = None
     #: Whether y must be 0 or 1.
     _binary_outcome: ClassVar[bool] = False
-    #: What ``validate_data`` is told of X.
-    _check_X: ClassVar[dict[str, Any]] = {"dtype": [np.float64, np.float32]}  # others: float64
 
     def fit(
         self,
@@ -195,7 +232,9 @@ class UpliftEstimator(BaseEstimator):
         if self._binary_outcome:
             _check_binary(outcome)
         set_aside = self._fit(matrix, outcome, treated, weight)
-        self.training_record_ = _record(matrix, outcome, treated, names, set_aside)
+        self.__dict__.pop("training_record_", None)  # of an earlier fit
+        if _records.get():
+            self.training_record_ = _record(matrix, outcome, treated, names, set_aside)
         return self
 
     @property
@@ -234,7 +273,19 @@ class UpliftEstimator(BaseEstimator):
 
     def _check_rows(self, X: Any, **how: Any) -> Any:
         """X as ``_fit`` and ``_predict`` get it; ``how`` goes to ``validate_data``."""
-        return validate_data(self, X, **how, **self._check_X)
+        finite = "allow-nan" if self._allows_missing else True
+        kinds = [np.float64, np.float32]  # others become float64
+        return validate_data(self, X, dtype=kinds, ensure_all_finite=finite, **how)
+
+    @property
+    def _allows_missing(self) -> bool:
+        """Whether values of X may be missing (NaN)."""
+        return False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._allows_missing
+        return tags
 
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None

@@ -17,17 +17,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
-from auucmax._validation import Bools, Floats, check_whole
+from auucmax._validation import Floats, check_whole
 from auucmax.estimators.boosting import Bins, Boosting, Growth, tree_scores
 from auucmax.estimators.learning_rows import FitsRows, LearningRows, seed_of
 from auucmax.estimators.logistic import filled
-from auucmax.estimators.meta import row_weights
 from auucmax.estimators.shrunk import N_FOLDS, STRENGTHS, Path, shrunk_path
 from auucmax.estimators.targets import Loss, loss_of, target_of
 from auucmax.estimators.trees import TreeScores
@@ -84,10 +83,7 @@ class BoostedEffect(FitsRows):
     (1800,)
     """
 
-    _check_X: ClassVar[dict[str, Any]] = {
-        "dtype": [np.float64, np.float32],
-        "ensure_all_finite": "allow-nan",
-    }
+    _allows_missing = True
 
     def __init__(
         self,
@@ -107,11 +103,6 @@ class BoostedEffect(FitsRows):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.control = control
-
-    def _fit(
-        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
-    ) -> None:
-        self._fit_rows(ArrayRows(X, y, treated, row_weights(sample_weight)))
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
         self._check_parameters()
@@ -170,11 +161,6 @@ class BoostedEffect(FitsRows):
                     f"{name} should be different numbers of trees from small to large, got "
                     f"{rounds}. (0, 20, 40) is an example."
                 )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def _starts(path: Path) -> list[Floats]:

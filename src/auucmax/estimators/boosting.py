@@ -134,7 +134,7 @@ class Boosting:
         """Until there are so many, or no leaf can be split any more."""
         if self.is_done or len(self.trees) >= n_trees:
             return
-        from auucmax.estimators import boosting_kernel as kernel
+        from auucmax.estimators import trees_kernel as kernel
 
         n, how, codes = len(self.y), self.growth, self.bins.codes
         room = (

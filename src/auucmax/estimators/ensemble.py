@@ -146,16 +146,10 @@ class UpliftEnsemble(FitsRows):
             total += np.interp(score, *knots)
         return total / len(self.estimators_)
 
-    def _check_rows(self, X: Any, **how: Any) -> Any:
-        if get_tags(self).input_tags.allow_nan:
-            how["ensure_all_finite"] = "allow-nan"
-        return super()._check_rows(X, **how)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+    @property
+    def _allows_missing(self) -> bool:
         given = [] if self.estimators is None else self.estimators
-        tags.input_tags.allow_nan = all(get_tags(model).input_tags.allow_nan for model in given)
-        return tags
+        return all(get_tags(model).input_tags.allow_nan for model in given)
 
 
 def rank_knots(score: Floats, weight: Floats | None = None) -> Floats:

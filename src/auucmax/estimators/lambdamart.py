@@ -42,9 +42,8 @@ from auucmax._validation import (
     listed,
 )
 from auucmax.data.splits import TrialKFold
-from auucmax.estimators.base import UpliftEstimator
+from auucmax.estimators.base import UpliftEstimator, row_weights
 from auucmax.estimators.learning_rows import cells
-from auucmax.estimators.meta import row_weights
 from auucmax.evaluation.metrics import auuc_score
 from auucmax.evaluation.ranking import Ranking, rank_rows
 from auucmax.rows import ArrayRows
@@ -319,10 +318,7 @@ class UpliftLambdaMART(UpliftEstimator):
     """
 
     _binary_outcome: ClassVar[bool] = True
-    _check_X: ClassVar[dict[str, Any]] = {
-        "dtype": [np.float64, np.float32],
-        "ensure_all_finite": "allow-nan",
-    }
+    _allows_missing = True
 
     def __init__(
         self,
@@ -437,11 +433,6 @@ class UpliftLambdaMART(UpliftEstimator):
         check_level(self.min_leaf_share, "min_leaf_share")
         check_positive(self.learning_rate, "learning_rate", "0.05 is usual.")
         main_names(self.lightgbm_params)  # before any work
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 Gradients = Callable[[Floats], tuple[Floats, Floats]]

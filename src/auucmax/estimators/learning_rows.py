@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from auucmax._validation import Floats, ScoredRows
+from auucmax._validation import Bools, Floats, ScoredRows
 from auucmax.bounds.certify import Certificate, certify
 from auucmax.data.seen import RowSet, TrainingRecord
 from auucmax.data.splits import TrialKFold
-from auucmax.estimators.base import UpliftEstimator
+from auucmax.estimators.base import SetAside, UpliftEstimator, row_weights
 from auucmax.estimators.scaling import (
     Scaling,
     column_squares,
@@ -330,10 +330,6 @@ class InMemory(LearningRows):
     def n_rows(self) -> int:
         return len(self.rows.y)
 
-    def check(self) -> None:
-        """Check the rows, by the one look at them, before any model reads them."""
-        _ = self.look
-
     @cached_property
     def levels(self) -> OutcomeLevels:
         return OutcomeLevels.of(self.rows) if self._levels is None else self._levels
@@ -411,6 +407,12 @@ class FitsRows(UpliftEstimator):
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, LearningRows | None]:
         raise NotImplementedError
+
+    def _fit(
+        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
+    ) -> SetAside | None:
+        self._fit_rows(ArrayRows(X, y, treated, row_weights(sample_weight)))
+        return None
 
     def fit(
         self,

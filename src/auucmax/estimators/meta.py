@@ -27,7 +27,7 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
-from auucmax.estimators.base import UpliftEstimator, count_parameters
+from auucmax.estimators.base import UpliftEstimator, count_parameters, row_weights
 from auucmax.estimators.learning_rows import FitsRows, LearningRows
 from auucmax.estimators.logistic import fit_logistic
 from auucmax.rows import Batch, Rows, ask, together
@@ -325,26 +325,6 @@ def treatment_probability(
         return float(np.average(treated, weights=sample_weight))
     check_level(propensity, "propensity")
     return float(propensity)
-
-
-def row_weights(sample_weight: Floats | None, rows: Bools | None = None) -> Floats | None:
-    """Weights of (some of) the rows: as they are if whole, else scaled to mean 1.
-
-    Whole numbers count copies, and a penalised model of more rows is penalised less. Others have
-    no such meaning, and should not set the strength of a penalty by their units.
-
-    Examples
-    --------
-    >>> row_weights(np.array([1.0, 2, 3]))
-    array([1., 2., 3.])
-    >>> row_weights(np.array([0.1, 0.2, 0.3]))
-    array([0.5, 1. , 1.5])
-    """
-    if sample_weight is None:
-        return None
-    weight = sample_weight if rows is None else sample_weight[rows]
-    whole = np.array_equal(sample_weight, np.rint(sample_weight))
-    return weight if whole else weight / weight.mean()
 
 
 def fit_standardised(model: Any, X: NDArray[Any], y: Floats, weight: Floats | None) -> Any:

@@ -66,46 +66,10 @@ class ArmRows(NamedTuple):
         others = [label for label in pd.unique(self.labels).tolist() if label != self.control]
         return tuple(sorted(others, key=lambda v: (isinstance(v, str), v)))
 
-    def units(self) -> Floats:
-        """(n,) weights whose mean is 1."""
-        if self.weight is None:
-            return np.ones(len(self.y))
-        return np.asarray(self.weight / self.weight.mean())
-
     def against_control(self, arm: Any) -> tuple[NDArray[np.intp], OneArm]:
         treated = np.asarray(self.labels == arm, dtype=bool)
         index = np.flatnonzero(treated | (self.labels == self.control))
         return index, OneArm(self.X, self.y, treated, self.weight).take(index)
-
-
-def stratified_gain(
-    rows: ArmRows, weight: Floats, chosen: NDArray[np.intp], arms: tuple[Any, ...]
-) -> tuple[float, float]:
-    """Sum over arms of share times effect, among the people for whom the arm is chosen.
-
-    Its variance is that of the means, plus that of the shares: people come with the effect of the
-    arm chosen for them.
-    """
-    total, variance, effect = weight.sum(), 0.0, np.zeros(len(chosen))
-    for place, arm in enumerate(arms):
-        here = chosen == place
-        groups = [here & (rows.labels == label) & (weight > 0) for label in (arm, rows.control)]
-        if min(np.count_nonzero(group) for group in groups) < 2:
-            continue
-        (treated, its), (control, other) = (_mean(rows.y[g], weight[g]) for g in groups)
-        effect[here] = treated - control
-        variance += (weight[here].sum() / total) ** 2 * (its + other)
-    gain = float(weight @ effect / total)
-    shares = float(np.sum((weight * (effect - gain)) ** 2)) / total**2
-    return gain, float(np.sqrt(variance + shares))
-
-
-def _mean(values: Floats, weight: Floats) -> tuple[float, float]:
-    """Weighted mean and its variance; with equal weights the usual ones."""
-    n, total = len(values), float(weight.sum())
-    mean = float(weight @ values / total)
-    squares = float(np.sum((weight * (values - mean)) ** 2))
-    return mean, squares / total**2 * n / (n - 1)
 
 
 def label_array(labels: list[Any]) -> NDArray[Any]:
@@ -273,7 +237,7 @@ class MultiArm(UpliftEstimator):
         """Mean over the arms of the AUUC of each against the control.
 
         It tells how well each arm's score ranks, not whether arms are chosen well: for that see
-        :meth:`policy_gain`.
+        :func:`auucmax.evaluation.budget_curve`, which takes what :meth:`predict` returns.
         """
         parts = self._scored_parts(X, y, treatment, sample_weight)
         values = [
@@ -309,40 +273,6 @@ class MultiArm(UpliftEstimator):
             row |= {"gain": result.gain, "gain_standard_error": result.gain_standard_error}
             table.append(row)
         return pd.DataFrame(table)
-
-    def policy_gain(
-        self,
-        X: Any,
-        y: ArrayLike,
-        *,
-        treatment: ArrayLike,
-        share: float | ArrayLike = 1.0,
-        sample_weight: ArrayLike | None = None,
-    ) -> pd.DataFrame:
-        """Gain per person, over treating nobody, of treating the top share with their best arms.
-
-        Among the people for whom arm a is chosen, those who got it are compared with those in the
-        control; with p_a their share of all people,
-
-            gain = sum_a p_a (mean of y | chosen and got a - mean of y | chosen a, got control).
-
-        The rows must be new to the model. Returns a frame with columns share, gain and
-        standard_error. An arm chosen for people of whom fewer than two got it, or fewer than two
-        were in the control, counts nothing. With weights, means and shares are weighted, and the
-        standard error takes the weights as those of the sampling, not as copies.
-        """
-        rows, scores = self._rows(X, y, treatment, sample_weight), self.predict(X)
-        self._check_arms(rows)
-        weight = rows.units()
-        order = np.argsort(-scores.max(axis=1), kind="stable")
-        before = np.cumsum(weight[order]) - weight[order] / 2
-        table = []
-        for part in check_shares(share):
-            top = order[before < round(part * len(order))]
-            chosen = np.full(len(order), len(self.arms_))
-            chosen[top] = scores[top].argmax(axis=1)
-            table.append((part, *stratified_gain(rows, weight, chosen, self.arms_)))
-        return pd.DataFrame(table, columns=["share", "gain", "standard_error"])
 
     def _control(self) -> Any:
         return 0 if self.control is None else self.control

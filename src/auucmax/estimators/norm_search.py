@@ -19,15 +19,14 @@ from numpy.random import Generator
 from sklearn.exceptions import ConvergenceWarning
 
 from auucmax._asking import relay
+from auucmax._messages import level_of_caller
 from auucmax._validation import Floats
-from auucmax._warnings import level_of_caller
 from auucmax.bounds.bound import LowerBound
 from auucmax.bounds.paper import paper_gap
 from auucmax.estimators.learning_rows import FOLD_BINS, Fold, InMemory, LearningRows
 from auucmax.estimators.scaling import Scaling
 from auucmax.pairs import PairObjective, StreamedObjective, Surrogate, TooManyBinsError, s_poly
 from auucmax.rows import Question, ask, together
-from auucmax.selection import BestCandidate, best_over_folds, choose_by_bound, choose_by_held_out
 from auucmax.solvers import (
     TOLERANCE,
     Answer,
@@ -270,6 +269,36 @@ def _gradient(objective: _Rescaled, w: Floats) -> Floats:
     return ask(objective.answer(w)).gradient
 
 
+class BestCandidate(NamedTuple):
+    """The number of the chosen candidate, the first of equal ones, and what each was judged by."""
+
+    best: int
+    table: list[dict[str, float]]
+
+    @classmethod
+    def by(cls, values: Sequence[float], name: str) -> BestCandidate:
+        """The candidate with the largest value.
+
+        >>> BestCandidate.by([1.0, 3.0, 3.0], "bound").best
+        1
+        """
+        return cls(int(np.argmax(values)), [{name: float(value)} for value in values])
+
+
+def best_over_folds(values: Sequence[Sequence[float]]) -> BestCandidate:
+    """The candidate with the largest mean; a row of ``values`` for each fold.
+
+    >>> best_over_folds([[1.0, 5.0], [2.0, 3.0]]).best
+    1
+    """
+    scores = np.array(values)
+    mean, error = scores.mean(axis=0), scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
+    table = [
+        {"cv": float(m), "cv_standard_error": float(e)} for m, e in zip(mean, error, strict=True)
+    ]
+    return BestCandidate(int(np.argmax(mean)), table)
+
+
 class Choice(NamedTuple):
     """The chosen candidate, a row for each, and the paper's bound for the chosen one.
 
@@ -316,13 +345,13 @@ class NormSearch:
             else held_out.auucs([c.coef for c in candidates], "joint"),
         )
         if held_out is not None:
-            selection = choose_by_held_out(candidates, lambda _: held)
+            selection = BestCandidate.by(held, "held_out_auuc")
         elif by_folds:
             selection = best_over_folds(judged)
         elif len(grid) == 1:
             selection = BestCandidate(0, [{}])
         else:
-            selection = choose_by_bound(bounds, lambda bound: {"bound": bound.lower})
+            selection = BestCandidate.by([bound.lower for bound in bounds], "paper_bound")
         best = selection.best
         table = _path_table(candidates, bounds, selection)
         bound = bounds[best] if rows.levels.binary else None
@@ -411,7 +440,7 @@ def _path_table(
             "residual": c.solution.residual,
             "evaluations": c.solution.n_evaluations,
             "seconds": c.seconds,
-            **{k: v for k, v in chosen_by.items() if k != "bound"},
+            **chosen_by,
             "chosen": number == selection.best,
         }
         for number, (c, bound, chosen_by) in enumerate(

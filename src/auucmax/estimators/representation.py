@@ -14,14 +14,8 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
 from auucmax._validation import Bools, Floats, check_choice, check_positive
-from auucmax.estimators.base import UpliftEstimator
-from auucmax.estimators.meta import (
-    OverBaseModel,
-    default_model,
-    fit_model,
-    mean_outcome,
-    row_weights,
-)
+from auucmax.estimators.base import UpliftEstimator, row_weights
+from auucmax.estimators.meta import OverBaseModel, default_model, fit_model, mean_outcome
 
 ORDERS = ("control-first", "treatment-first")
 

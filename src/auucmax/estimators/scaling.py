@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from auucmax._messages import level_of_caller
 from auucmax._validation import Floats
-from auucmax._warnings import level_of_caller
 from auucmax.pairs import column_range
 
 SCALES = ("min-max", "column-l2", "unit-rows", "none")

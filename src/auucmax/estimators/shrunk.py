@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from auucmax._validation import Bools, Floats, check_positive, check_whole
+from auucmax._validation import Floats, check_positive, check_whole
 from auucmax.estimators.learning_rows import FitsRows, LearningRows, seed_of
 from auucmax.estimators.logistic import (
     BLOCK,
@@ -38,7 +38,6 @@ from auucmax.estimators.logistic import (
     expanded,
     filled,
 )
-from auucmax.estimators.meta import row_weights
 from auucmax.estimators.targets import Loss, Target, loss_of, target_of
 from auucmax.rows import ArrayRows, Batch, Question, Rows, ask
 from auucmax.solvers import Answer, Ask, BallSolution, Solver, solver
@@ -100,10 +99,7 @@ class ShrunkInteractions(FitsRows):
     True
     """
 
-    _check_X: ClassVar[dict[str, Any]] = {
-        "dtype": [np.float64, np.float32],
-        "ensure_all_finite": "allow-nan",
-    }
+    _allows_missing = True
 
     def __init__(
         self,
@@ -119,11 +115,6 @@ class ShrunkInteractions(FitsRows):
         self.n_folds = n_folds
         self.random_state = random_state
         self.control = control
-
-    def _fit(
-        self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
-    ) -> None:
-        self._fit_rows(ArrayRows(X, y, treated, row_weights(sample_weight)))
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
         check_whole(self.n_folds, "n_folds", 2)
@@ -170,11 +161,6 @@ class ShrunkInteractions(FitsRows):
             effect = self.amounts_[0] * treated - self.amounts_[1] * control
             scores[start : start + BLOCK] = effect @ self.weights_
         return scores
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ checked node by node, and scoring them needs no LightGBM.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from auucmax._validation import Bools, Floats
 
 MOST_STEPS = 2_000_000  #: of a row through all trees
 COMPILE_STEPS = 20_000_000  #: of all rows through all trees: from so many on, numba
+READY_STEPS = 1_000_000  #: the same where numba is there already, as after trees were grown
 _NODES = 16_384  # nodes, of rows and trees, that numpy steps on together: they stay in the cache
 _BLOCK = 64  # rows that a compiled tree takes together
 _THREAD_ROWS = 16_384  # rows that a thread takes
@@ -64,7 +66,8 @@ class TreeScores:
 
     def predict(self, X: NDArray[Any], num_threads: int | None = None) -> Floats:
         """Scores, (n,), in ``num_threads`` threads; 0 or None: one for each processor."""
-        if len(X) * len(self.roots) * self.depth < COMPILE_STEPS:
+        least = READY_STEPS if "numba" in sys.modules else COMPILE_STEPS
+        if len(X) * len(self.roots) * self.depth < least:
             return self.predict_slow(X)
         from auucmax.estimators.trees_kernel import add_trees
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from auucmax._optional import lazy_names
 from auucmax.evaluation.bins import BinnedLevels, score_edges, score_levels
 from auucmax.evaluation.budget import (
     BudgetCurve,
@@ -10,7 +13,7 @@ from auucmax.evaluation.budget import (
     policy_difference,
 )
 from auucmax.evaluation.conventions import conventions
-from auucmax.evaluation.curves import PolicyRiskInference, UpliftBand
+from auucmax.evaluation.curves import UpliftBand
 from auucmax.evaluation.displays import DecileDisplay, PolicyRiskDisplay, UpliftCurveDisplay
 from auucmax.evaluation.inference import AUUCDifference, AUUCInference
 from auucmax.evaluation.levels import Levels
@@ -18,18 +21,20 @@ from auucmax.evaluation.metrics import (
     auuc_difference,
     auuc_inference,
     auuc_score,
-    auuc_scorer,
     pehe,
     policy_risk,
     policy_risk_inference,
     qini_curve,
     qini_score,
-    qini_scorer,
     uplift_at_k,
     uplift_band,
     uplift_by_decile,
     uplift_curve,
 )
+from auucmax.evaluation.risk import PolicyRiskInference
+
+if TYPE_CHECKING:
+    from auucmax.evaluation.scorers import auuc_scorer, qini_scorer
 
 __all__ = [
     "AUUCDifference",
@@ -63,3 +68,5 @@ __all__ = [
     "uplift_by_decile",
     "uplift_curve",
 ]
+
+__getattr__ = lazy_names(__name__, {"auuc_scorer": "scorers", "qini_scorer": "scorers"})

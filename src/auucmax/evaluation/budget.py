@@ -62,8 +62,10 @@ from auucmax.evaluation.intervals import student
 N_BUDGETS = 101  #: of a curve, at equal distances
 _BLOCK = 4096  # rows whose terms at all budgets are in memory together
 #: An interval needs so many rows with the rarer outcome (other outcomes than 0/1: with one that is
-#: not 0), at the rate of all rows, of each arm and of the control, among those who get the arm.
-FEW, FEW_SKEWED = 10, 50
+#: not 0), at their own rates, of each arm and of the control, among those who get the arm; but for
+#: arms whose parts cannot vary by more than a third of the standard error: if the rows show nothing
+#: of it, an interval of 95% holds in 94%.
+FEW, FEW_SKEWED, SMALL_PART = 10, 50, 1 / 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +77,7 @@ class ArmRows:
     y : (n,) outcomes. arm : (n,) 0 for the control, 1 to K.
     value : (n, K) z. own : (n,) the row's outcome in it, w r. weight : (n,) w.
     cost : (n, K) of giving each arm to each person.
+    people : (n,) how many people a row stands for, with a mean of 1.
     clusters : (n,) numbers of households or shops, or None.
     """
 
@@ -84,6 +87,7 @@ class ArmRows:
     own: Floats
     weight: Floats
     cost: Floats
+    people: Floats
     clusters: NDArray[np.intp] | None = None
 
     @classmethod
@@ -96,19 +100,23 @@ class ArmRows:
         model: Floats | None = None,
         chance: Floats | None = None,
         clusters: NDArray[np.intp] | None = None,
+        people: Floats | None = None,
     ) -> Self:
         """``model`` (n, K + 1): expected outcomes with the control and each arm, from other rows;
         ``chance`` (n, K + 1) of getting them, if it was not the same for everybody."""
         n, n_arms = cost.shape
         rows = np.arange(n)
-        weight = np.ones(n) if chance is None else 1 / chance[rows, arm]
+        people = np.ones(n) if people is None else people / people.mean()
+        weight = people if chance is None else people / chance[rows, arm]
         weight = weight / np.bincount(arm, weight, minlength=n_arms + 1)[arm]
         own = weight * (y if model is None else y - model[rows, arm])
-        value = np.zeros((n, n_arms)) if model is None else (model[:, 1:] - model[:, :1]) / n
+        value = np.zeros((n, n_arms))
+        if model is not None:
+            value = (model[:, 1:] - model[:, :1]) * (people[:, None] / n)
         treated = np.flatnonzero(arm > 0)
         value[treated, arm[treated] - 1] += own[treated]
         value[arm == 0] -= own[arm == 0, None]
-        return cls(y, arm, value, own, weight, np.asarray(cost), clusters)
+        return cls(y, arm, value, own, weight, np.asarray(cost), people, clusters)
 
     @property
     def n_arms(self) -> int:
@@ -130,7 +138,8 @@ class Policy:
 
     ``steps`` are sorted by person. Step s is taken between the budgets per person ``start`` and
     ``end``, (steps,) each: steps of one rate are taken together, in equal parts. ``most`` is what
-    all steps cost per person.
+    all steps cost per person; ``most_of_fold`` (n,), if each fold spends the budget by itself, what
+    those of a person's fold cost.
     """
 
     steps: Steps
@@ -138,16 +147,27 @@ class Policy:
     end: Floats
     n_people: int
     most: float
+    most_of_fold: Floats | None = None
 
     @classmethod
-    def of(cls, uplift: Floats, cost: Floats, allowed: Bools | None = None) -> Self:
-        """By uplifts (n, K), which must come from other rows than those that judge the policy."""
+    def of(
+        cls,
+        uplift: Floats,
+        cost: Floats,
+        allowed: Bools | None = None,
+        people: Floats | None = None,
+    ) -> Self:
+        """By uplifts (n, K), which must come from other rows than those that judge the policy.
+
+        ``people`` (n,): how many people a row stands for, with a mean of 1; None: one each.
+        """
         n_people = len(uplift)
         steps = arm_steps(uplift, cost, allowed)
         steps = steps.take(best_steps_first(steps, np.arange(n_people)))
         first = np.flatnonzero(steps.rate != np.concatenate([[-1.0], steps.rate])[:-1])
         sizes = np.diff(np.append(first, len(steps.rate)))
-        ends = np.cumsum(steps.cost)[first + sizes - 1] / n_people
+        spent = steps.cost if people is None else steps.cost * people[steps.person]
+        ends = np.cumsum(spent)[first + sizes - 1] / n_people
         starts = np.concatenate([[0.0], ends])[: len(ends)]
         order = np.argsort(steps.person, kind="stable")
         return cls(
@@ -159,10 +179,37 @@ class Policy:
         )
 
     @classmethod
-    def of_one_arm(cls, uplift: Floats, cost: Floats, arm: int) -> Self:
+    def of_folds(
+        cls, uplift: Floats, cost: Floats, fold: NDArray[Any], allowed: Bools | None = None
+    ) -> Self:
+        """The same in each fold by itself, (n,) its numbers, if uplifts are of models of folds.
+
+        A fold whose uplifts are high has learnt from other folds with high outcomes, and so has low
+        ones itself: cut at one rate, it would be preferred, and the gain be told too low.
+        """
+        found, most = list[tuple[Any, ...]](), np.zeros(len(uplift))
+        for number in np.unique(fold):
+            own = np.flatnonzero(fold == number)
+            free = None if allowed is None else allowed[own]
+            part = cls.of(uplift[own], cost[own], free)
+            found.append(
+                (*part.steps._replace(person=own[part.steps.person]), part.start, part.end)
+            )
+            most[own] = part.most
+        *steps, start, end = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        order = np.argsort(steps[0], kind="stable")
+        taken = Steps(*steps).take(order)
+        return cls(taken, start[order], end[order], len(uplift), float(most.max()), most)
+
+    @classmethod
+    def of_one_arm(
+        cls, uplift: Floats, cost: Floats, arm: int, fold: NDArray[Any] | None = None
+    ) -> Self:
         """The policy if there were no other arm than this one (0, 1, ...)."""
         allowed = np.zeros(uplift.shape, dtype=bool)
         allowed[:, arm] = True
+        if fold is not None:
+            return cls.of_folds(uplift, cost, fold, allowed)
         return cls.of(uplift, cost, allowed)
 
     @classmethod
@@ -192,6 +239,12 @@ class Policy:
                 if number:
                     found[person, steps.before[now]] -= part[now]
             yield people, found
+
+    def spent(self, budget: Floats, people: slice) -> Floats:
+        """(people or 1, J) what is spent per person: all that there is to be spent, at most."""
+        if self.most_of_fold is None:
+            return np.minimum(budget, self.most)[None, :]
+        return np.minimum(budget[None, :], self.most_of_fold[people, None])
 
     def _taken(self, budget: Floats, some: slice) -> Floats:
         """(some steps, J) the part of each step that each budget pays for."""
@@ -280,12 +333,13 @@ class PolicyTerms:
         for people, part in policy.parts(budget, n_arms):
             arm = rows.arm[people]
             self.gain += np.einsum("ik,ikj->j", rows.value[people], part)
-            self.shares += part.sum(axis=0) / policy.n_people
-            self.counts[1] += part[arm == 0].sum(axis=0)
+            self.shares += np.einsum("i,ikj->kj", rows.people[people], part) / policy.n_people
+            counted = rows.people[people] > 0
+            self.counts[1] += part[(arm == 0) & counted].sum(axis=0)
             self._means[0] += rows.own[people][arm == 0] @ part[arm == 0].sum(axis=1)
             for k in range(n_arms):
                 got = part[arm == k + 1, k]
-                self.counts[0, k] += got.sum(axis=0)
+                self.counts[0, k] += part[(arm == k + 1) & counted, k].sum(axis=0)
                 self._means[k + 1] += rows.own[people][arm == k + 1] @ got
         self.shares = self.shares.T
         self.random_gain = self.shares @ rows.effects
@@ -304,7 +358,6 @@ class PolicyTerms:
     def blocks(self) -> Iterator[tuple[slice, Floats, Floats]]:
         """People, and their terms (people, J): of the policy, and of random people."""
         rows, n = self.rows, self.policy.n_people
-        spent = np.minimum(self.budget, self.policy.most)
         # Of both gains, what is not a difference of the arms' own means: the outcome model's part.
         plug_in = (self.gain - self._means[1:].sum(axis=0) + self._means[0]) / n
         own_means = np.array([rows.own[rows.arm == k].sum() for k in range(rows.n_arms + 1)])
@@ -312,30 +365,45 @@ class PolicyTerms:
                                   own_means[1:, None] * self.shares.T])  # fmt: skip
         random_plug_in = (self.random_gain - random_means[1:].sum(0) + random_means[0]) / n
         for people, part in self.policy.parts(self.budget, rows.n_arms):
-            arm, value = rows.arm[people], rows.value[people]
-            away = (np.einsum("ik,ikj->ij", rows.cost[people], part) - spent) / n
+            arm, value, unit = rows.arm[people], rows.value[people], rows.people[people, None]
+            spent = self.policy.spent(self.budget, people)
+            away = unit * (np.einsum("ik,ikj->ij", rows.cost[people], part) - spent) / n
             sign = (np.where(arm == 0, -1.0, 1.0) * rows.weight[people])[:, None]
-            own = np.einsum("ik,ikj->ij", value, part) - sign * self._means[arm] - plug_in
-            mixed = value @ self.shares.T - sign * random_means[arm] - random_plug_in
-            moved = np.einsum("k,ikj->ij", rows.effects, part) - self.random_gain
+            own = np.einsum("ik,ikj->ij", value, part) - sign * self._means[arm] - unit * plug_in
+            mixed = value @ self.shares.T - sign * random_means[arm] - unit * random_plug_in
+            moved = unit * (np.einsum("k,ikj->ij", rows.effects, part) - self.random_gain)
             yield (
                 people,
                 own - self._slopes[0] * away,
                 mixed + moved / n - self._slopes[1] * away,
             )
 
-    def supported(self) -> tuple[Bools, str | None]:
-        """Where there are rows enough for an interval, (J,), and why not elsewhere."""
-        y, binary = self.rows.y, self.rows.is_binary
-        rate = min(y.mean(), 1 - y.mean()) if binary else float((y != 0).mean())
+    def supported(self, error: Floats) -> tuple[Bools, str | None]:
+        """Where there are rows enough for an interval, (J,), and why not elsewhere.
+
+        ``error`` (J,): the standard errors that the intervals are made of.
+        """
+        y, arm, binary = self.rows.y, self.rows.arm, self.rows.is_binary
+        sizes = np.bincount(arm, minlength=self.rows.n_arms + 1)
+        rates = np.bincount(arm, y != 0, minlength=len(sizes)) / sizes
+        if binary:
+            rates = np.minimum(rates, 1 - rates)
         least = FEW if binary else FEW_SKEWED
-        fewest = np.where(self.shares.T > 0, self.counts.min(axis=0) * rate, np.inf).min(axis=0)
-        enough = fewest >= least
+        behind = np.minimum(self.counts[0] * rates[1:, None], self.counts[1] * rates[0])
+        # The variance of an arm's part is at most its share / rows of the arm and of the control,
+        # times the range of the outcomes squared; how much of it there is, few rows cannot show.
+        most = self.shares.T * (1 / sizes[1:, None] + 1 / sizes[0]) * np.ptp(y) ** 2
+        enough = np.where(behind < least, most, 0.0).sum(axis=0) <= (SMALL_PART * error) ** 2
         if enough.all():
             return enough, None
         what = "the rarer outcome" if binary else "an outcome other than 0"
-        first = self.budget[enough & (self.budget > 0)]
-        where = f"below {first[0]:.3g} per person" if len(first) else "at every budget"
+        told, untold = self.budget[enough & (self.budget > 0)], self.budget[~enough]
+        if len(told) == 0:
+            where = "at every budget"
+        elif told[0] > untold[-1]:
+            where = f"below {told[0]:.3g} per person"
+        else:  # an arm that begins, or ends, at a middle budget
+            where = f"at some budgets of {untold[0]:.3g} to {untold[-1]:.3g} per person"
         return enough, f"{where} fewer than {least} rows of an arm with {what} stand behind it"
 
 
@@ -406,7 +474,7 @@ def curve_of(
         beyond = ((people, own - mixed) for people, own, mixed in terms.blocks())
         covariance = covariance + _spread(rows, beyond).covariance
     error = np.sqrt(np.maximum(np.diag(covariance), 0))
-    enough, declined = terms.supported()
+    enough, declined = terms.supported(error)
     one = float(ndtri(0.5 + level / 2))
     largest, vary = one, enough & (error > 1e-9 * error.max(initial=0.0))
     if vary.any():
@@ -447,16 +515,16 @@ def difference_of(
     if other is None:
         beyond = terms.gain - terms.random_gain
         blocks = ((people, own - mixed) for people, own, mixed in terms.blocks())
-        supports = [terms.supported()]
     else:
         beyond = terms.gain - other.gain
         blocks = (
             (people, own - theirs)
             for (people, own, _), (_, theirs, _) in zip(terms.blocks(), other.blocks(), strict=True)
         )
-        supports = [terms.supported(), other.supported()]
     spread = _spread(rows, blocks)
     covariance = spread.covariance * (2.0 if cross_fitted else 1.0)
+    error = np.sqrt(np.maximum(np.diag(covariance), 0))
+    supports = [one.supported(error) for one in (terms, other) if one is not None]
     enough = np.logical_and.reduce([own for own, _ in supports])
     declined = next((why for _, why in supports if why is not None), None)
     spread = spread._replace(covariance=covariance)
@@ -516,6 +584,7 @@ def budget_curve(
     budget: ArrayLike | None = None,
     outcome_model: ArrayLike | None = None,
     propensity: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     level: float = 0.95,
     random_state: int | Generator | None = 0,
@@ -537,6 +606,8 @@ def budget_curve(
         rows: less noise, the same target.
     propensity : (n, K + 1) chance of the control and of each arm, by design; None: the same for
         everybody.
+    sample_weight : (n,) how many people of the population a row stands for; budgets and gains are
+        per person of the population. Standard errors take them as sampling weights, not copies.
     groups : (n,) households or shops, if rows are not independent.
 
     Examples
@@ -554,7 +625,7 @@ def budget_curve(
     [0.0, 0.028, 0.046]
     """
     terms = _checked(
-        y, uplift, treatment, control, arms, cost, outcome_model, propensity, groups
+        y, uplift, treatment, control, arms, cost, outcome_model, propensity, sample_weight, groups
     ).terms(None if budget is None else _check_budgets(budget))
     check_level(level)
     return curve_of(terms, level=level, random_state=random_state)
@@ -572,6 +643,7 @@ def policy_difference(
     budget: ArrayLike | None = None,
     outcome_model: ArrayLike | None = None,
     propensity: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     level: float = 0.95,
 ) -> PolicyDifference:
@@ -580,12 +652,15 @@ def policy_difference(
     ``other`` (n, K): uplifts that the other policy goes by; None: random people get the same arms
     in the same numbers. Parameters as in :func:`budget_curve`; the budgets are those of the first.
     """
-    rows = _checked(y, uplift, treatment, control, arms, cost, outcome_model, propensity, groups)
+    rows = _checked(
+        y, uplift, treatment, control, arms, cost, outcome_model, propensity, sample_weight, groups
+    )
     check_level(level)
     terms = rows.terms(None if budget is None else _check_budgets(budget))
     theirs = None
     if other is not None:
-        policy = Policy.of(_check_uplift(other, len(rows.rows.y)), rows.rows.cost)
+        trial = rows.rows
+        policy = Policy.of(_check_uplift(other, len(trial.y)), trial.cost, people=trial.people)
         theirs = PolicyTerms(rows.rows, policy, terms.budget)
     return difference_of(terms, theirs, level=level)
 
@@ -609,6 +684,7 @@ def _checked(
     cost: Any,
     outcome_model: ArrayLike | None,
     propensity: ArrayLike | None,
+    sample_weight: ArrayLike | None,
     groups: ArrayLike | None,
 ) -> _Judged:
     outcome = check_outcome(y)
@@ -628,8 +704,21 @@ def _checked(
             f"{chance.sum(axis=1).max():g}. Pass the chances of the control and of each arm."
         )
     clusters = None if groups is None else check_groups(groups, n)
-    rows = ArmRows.of(outcome, code, costs, model=model, chance=chance, clusters=clusters)
-    return _Judged(rows, Policy.of(gains, costs))
+    people = None if sample_weight is None else _check_people(sample_weight, code, n_arms)
+    rows = ArmRows.of(
+        outcome, code, costs, model=model, chance=chance, clusters=clusters, people=people
+    )
+    return _Judged(rows, Policy.of(gains, costs, people=rows.people))
+
+
+def _check_people(weight: ArrayLike, arm: NDArray[np.intp], n_arms: int) -> Floats:
+    people = check_column(weight, "sample_weight", len(arm))
+    if people.min() < 0 or not np.bincount(arm, people, minlength=n_arms + 1).all():
+        raise ValueError(
+            "sample_weight should not be negative, and above 0 for some rows of each arm, got "
+            "others. Pass how many people each row stands for."
+        )
+    return people
 
 
 def _check_uplift(uplift: ArrayLike, n_rows: int) -> Floats:

@@ -10,10 +10,11 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from auucmax._validation import Floats, check_shares
-from auucmax.evaluation.curves import PolicyRiskInference, UpliftBand
+from auucmax.evaluation.curves import UpliftBand
 from auucmax.evaluation.inference import AUUCInference
 from auucmax.evaluation.levels import Levels
 from auucmax.evaluation.metrics import policy_risk_inference
+from auucmax.evaluation.risk import PolicyRiskInference
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

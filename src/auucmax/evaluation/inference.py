@@ -14,7 +14,7 @@ O(n log n); the bootstrap in ``auucmax.evaluation.reference`` is the slow twin.
 Limits come from :mod:`auucmax.evaluation.intervals`. Of AUUC: score limits for 0/1 outcomes, with
 z = y u; otherwise Student's t, after Hall's transformation where outcomes are skewed. Of the gain
 and of a difference of two scores, whose terms have both signs: Student's t. Those of policy risk
-(:mod:`auucmax.evaluation.curves`) are made as those of AUUC. Where nothing holds
+(:mod:`auucmax.evaluation.risk`) are made as those of AUUC. Where nothing holds
 (:class:`Support`) there is no interval, and a sentence says why.
 """
 
@@ -109,9 +109,9 @@ class Support:
     """
 
     shape: Shape
-    units: tuple[int, int]
-    responders: tuple[int, int]
-    others: tuple[int, int]
+    units: tuple[int, ...]
+    responders: tuple[int, ...]
+    others: tuple[int, ...]
     clustered: bool = False
 
     def why_no_area(self) -> str | None:

@@ -30,7 +30,7 @@ from auucmax._validation import (
     check_whole,
 )
 from auucmax.evaluation import curves, inference
-from auucmax.evaluation.curves import ArmSweep, PolicyRiskInference, Segments, UpliftBand
+from auucmax.evaluation.curves import ArmSweep, Segments, UpliftBand
 from auucmax.evaluation.inference import (
     AUUCDifference,
     AUUCInference,
@@ -40,6 +40,7 @@ from auucmax.evaluation.inference import (
 )
 from auucmax.evaluation.intervals import Moments, Spread, area_limits, student
 from auucmax.evaluation.ranking import RankedRows, RankingKind, blocks, sorted_rows
+from auucmax.evaluation.risk import PolicyRiskInference, RiskSums, policy_risks
 
 _SHARES_AT_ONCE = 128
 _NONE = (float("nan"), float("nan"))
@@ -397,7 +398,7 @@ class Levels:
     def policy_risk(self, share: float | ArrayLike | None = None) -> float | Floats:
         """:func:`policy_risk` of treating the top share, or everyone with a score above 0."""
         sweep = ArmSweep.of(self.ranked)
-        risk = curves.policy_risks(sweep, self._rule(share, sweep))
+        risk = policy_risks(sweep, self._rule(share, sweep))
         return float(risk[0]) if share is None or np.ndim(share) == 0 else risk
 
     def policy_risk_inference(
@@ -409,7 +410,7 @@ class Levels:
         shares = self._rule(share, sweep)
         found = [
             # A few shares at a time: tables are quadratic in their number.
-            curves.RiskSums.of(
+            RiskSums.of(
                 Segments.of(self.ranked, some, sweep),
                 self.units,
                 self.support,

@@ -12,14 +12,13 @@ import numpy as np
 import pandas as pd
 from numpy.random import Generator
 from numpy.typing import ArrayLike
-from sklearn import config_context
-from sklearn.metrics import make_scorer
 
 from auucmax._validation import Floats, check_column
-from auucmax.evaluation.curves import PolicyRiskInference, UpliftBand
+from auucmax.evaluation.curves import UpliftBand
 from auucmax.evaluation.inference import AUUCDifference, AUUCInference
 from auucmax.evaluation.levels import Levels
 from auucmax.evaluation.ranking import RankingKind
+from auucmax.evaluation.risk import PolicyRiskInference
 
 
 def auuc_score(
@@ -390,7 +389,7 @@ def policy_risk_inference(
 ) -> PolicyRiskInference:
     """Policy risk with a closed-form standard error and interval.
 
-    The error is that of the sum of psi_i (:mod:`auucmax.evaluation.curves`). Parameters are those
+    The error is that of the sum of psi_i (:mod:`auucmax.evaluation.risk`). Parameters are those
     of :func:`policy_risk`, ``groups`` and ``level`` those of :func:`auuc_inference`. O(n log n),
     and O(n) for each further share.
 
@@ -442,12 +441,3 @@ def pehe(effect: ArrayLike, predicted: ArrayLike, *, squared: bool = False) -> f
     predicted = check_column(predicted, "predicted", len(effect), than="effect")
     mean = float(np.mean((predicted - effect) ** 2))
     return mean if squared else float(np.sqrt(mean))
-
-
-# Scorers for cross_validate and GridSearchCV. Requests can only be declared while routing is on;
-# declared, they hold for everybody.
-with config_context(enable_metadata_routing=True):
-    #: Asks for ``treatment`` by itself: turn scikit-learn's metadata routing on and pass
-    #: ``params={"treatment": treatment}`` to ``cross_validate``.
-    auuc_scorer = make_scorer(auuc_score).set_score_request(treatment=True, sample_weight=True)
-    qini_scorer = make_scorer(qini_score).set_score_request(treatment=True, sample_weight=True)

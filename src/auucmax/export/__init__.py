@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from auucmax.export.onnx_model import to_onnx
-from auucmax.export.raw_formula import to_json
-from auucmax.export.sql import DIALECTS, to_sql
+from auucmax.export.onnx_model import arms_to_onnx, to_onnx
+from auucmax.export.raw_formula import ArmScore, arms_to_json, to_json
+from auucmax.export.sql import DIALECTS, arms_to_sql, to_sql
 
-__all__ = ["DIALECTS", "to_json", "to_onnx", "to_sql"]
+__all__ = [
+    "DIALECTS",
+    "ArmScore",
+    "arms_to_json",
+    "arms_to_onnx",
+    "arms_to_sql",
+    "to_json",
+    "to_onnx",
+    "to_sql",
+]

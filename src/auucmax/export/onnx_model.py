@@ -6,7 +6,7 @@ differ in the eighth digit would tie. The only file that loads onnx.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from auucmax.encoding.texts import MISSING_TEXTS, other_spellings
 from auucmax.estimators.formula import Formula, FormulaError, RankMean
 from auucmax.estimators.networks.network import Network, layers_of
 from auucmax.estimators.trees import TreeScores
-from auucmax.export.raw_formula import by_column, checked_formula, knots_of
+from auucmax.export.raw_formula import ArmScore, by_column, checked_formula, knots_of
 
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # what runtimes since 2022 read
 
@@ -37,9 +37,14 @@ class Graph:
 
     def input(self, name: str, kind: str) -> str:
         """A raw column, (rows,): doubles, or texts for kind "category"."""
+        types = self._onnx.TensorProto
+        element = types.STRING if kind == "category" else types.DOUBLE
+        if name in self._inputs and self._inputs[name].type.tensor_type.elem_type != element:
+            raise ValueError(
+                f"column {name!r} should be of one kind in all arms, got texts in one and numbers "
+                f"in another. Export the arms one by one."
+            )
         if name not in self._inputs:
-            types = self._onnx.TensorProto
-            element = types.STRING if kind == "category" else types.DOUBLE
             info = self._onnx.helper.make_tensor_value_info(name, element, ["rows"])
             self._inputs[name] = info
         return name
@@ -76,10 +81,11 @@ class Graph:
         """Numbers as whole numbers."""
         return self.node("Cast", name, to=self._onnx.TensorProto.INT64)
 
-    def to_bytes(self, outputs: Iterable[str]) -> bytes:
-        """The model, checked, with one column of doubles for each output."""
+    def to_bytes(self, outputs: Iterable[str], texts: Iterable[str] = ()) -> bytes:
+        """The model, checked, with one column of doubles, or of texts, for each output."""
         helper, types = self._onnx.helper, self._onnx.TensorProto
-        results = [helper.make_tensor_value_info(name, types.DOUBLE, ["rows"]) for name in outputs]
+        kinds = [(name, types.DOUBLE) for name in outputs] + [(t, types.STRING) for t in texts]
+        results = [helper.make_tensor_value_info(name, kind, ["rows"]) for name, kind in kinds]
         inputs = list(self._inputs.values())
         graph = helper.make_graph(self._nodes, "score", inputs, results, self._constants)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
@@ -244,19 +250,63 @@ def to_onnx(
     _check_names(names, outputs)
     graph = Graph([*names, *outputs])
 
-    def linear(coef: Floats, shift: Floats) -> str:
-        return linear_in_features(graph, encoder, coef, shift, missing_text)
-
-    network = getattr(scorer, "network_", None)
-    if isinstance(network, Network):
-        score = _of_network(graph, network, linear)
-    else:
-        score = _of_any_formula(graph, _formula(encoder, scorer), linear)
+    score = _score(graph, encoder, scorer, missing_text)
     graph.node("Squeeze", score, graph.constant([1]), output=score_name)
     if calibration is not None:
         uplift = _lines(graph, score, np.array(knots_of(calibration)).T)
         graph.node("Squeeze", uplift, graph.constant([1]), output=uplift_name)
     return graph.to_bytes(outputs)
+
+
+def arms_to_onnx(
+    arms: Sequence[ArmScore],
+    *,
+    control: str,
+    value: float = 1.0,
+    arm_name: str = "arm",
+    missing_text: str = "",
+) -> bytes:
+    """The bytes of an ONNX model with the uplift of each of several arms, and each person's arm.
+
+    That is the arm of the highest value * uplift - cost, or the control if none is above 0. The
+    outputs are ``uplift LABEL`` for each arm, doubles, and ``arm_name``, a text. Others as in
+    :func:`to_onnx`.
+    """
+    names = list(dict.fromkeys(c.name for arm in arms for c in arm.encoder.columns_))
+    outputs = [arm.uplift_name for arm in arms]
+    _check_names(names, [*outputs, arm_name])
+    graph = Graph([*names, *outputs, arm_name])
+    uplifts = []
+    for arm in arms:
+        score = _score(graph, arm.encoder, arm.scorer, missing_text)
+        uplift = _lines(graph, score, np.array(knots_of(arm.calibration)).T)
+        away = graph.node("Sub", score, graph.constant([[arm.centre]]))
+        tilt = graph.node("Mul", away, graph.constant([[arm.slope]]))
+        uplifts.append(graph.node("Add", uplift, tilt))
+        graph.node("Squeeze", uplifts[-1], graph.constant([1]), output=arm.uplift_name)
+    worth = graph.node("Mul", graph.node("Concat", *uplifts, axis=1), graph.constant([[value]]))
+    net = graph.node("Sub", worth, graph.constant([[arm.cost for arm in arms]]))
+    # The control comes first, and of equals the first is taken.
+    nothing = graph.node("Mul", uplifts[0], graph.constant([[0.0]]))
+    best = graph.node("ArgMax", graph.node("Concat", nothing, net, axis=1), axis=1, keepdims=0)
+    labels = [text.encode() for text in (control, *(arm.label for arm in arms))]
+    graph.node(
+        "LabelEncoder", best, output=arm_name, keys_int64s=list(range(len(labels))),
+        values_strings=labels, default_string=control.encode(),
+    )  # fmt: skip
+    return graph.to_bytes(outputs, [arm_name])
+
+
+def _score(graph: Graph, encoder: TableEncoder, scorer: Any, missing_text: str) -> str:
+    """The score of raw rows, (rows, 1)."""
+
+    def linear(coef: Floats, shift: Floats) -> str:
+        return linear_in_features(graph, encoder, coef, shift, missing_text)
+
+    network = getattr(scorer, "network_", None)
+    if isinstance(network, Network):
+        return _of_network(graph, network, linear)
+    return _of_any_formula(graph, _formula(encoder, scorer), linear)
 
 
 def _formula(encoder: TableEncoder, scorer: Any) -> Formula | RankMean:

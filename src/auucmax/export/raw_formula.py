@@ -8,10 +8,10 @@ Every export is written from it, so that they cannot differ in what they mean.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -64,6 +64,55 @@ def to_json(encoder: TableEncoder, scorer: Any, *, calibration: Any = None) -> s
     if calibration is not None:
         scores, uplifts = zip(*knots_of(calibration), strict=True)
         plain["calibration"] = {"score": scores, "uplift": uplifts}
+    return json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=2)
+
+
+class ArmScore(NamedTuple):
+    """The score of one of several arms, and what makes an uplift of it.
+
+    uplift = calibration(score) + slope (score - centre), and the arm is worth value * uplift - cost
+    to a person.
+    """
+
+    label: str
+    encoder: TableEncoder
+    scorer: Any
+    calibration: Any
+    slope: float = 0.0
+    centre: float = 0.0
+    cost: float = 0.0
+
+    @property
+    def score_name(self) -> str:
+        return f"score {self.label}"
+
+    @property
+    def uplift_name(self) -> str:
+        return f"uplift {self.label}"
+
+
+def arms_to_json(arms: Sequence[ArmScore], *, control: str, value: float = 1.0) -> str:
+    """Several arms as JSON text: for each its score as of :func:`to_json`, slope, centre and cost.
+
+    A person is given the arm of the highest value * uplift - cost, or the control if none is above
+    0; see :class:`ArmScore`.
+    """
+    plain = {
+        "format": "auucmax arms",
+        "version": 1,
+        "control": control,
+        "value": value,
+        "arms": [
+            {
+                "label": arm.label,
+                "slope": arm.slope,
+                "centre": arm.centre,
+                "cost": arm.cost,
+                "score": json.loads(to_json(arm.encoder, arm.scorer, calibration=arm.calibration)),
+            }
+            for arm in arms
+        ],
+    }
     return json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=2)
 
 

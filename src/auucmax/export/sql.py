@@ -26,6 +26,7 @@ from auucmax.encoding.columns import WAVE_DIGITS
 from auucmax.encoding.texts import BOOLEAN_TEXTS, END_ZEROS, MISSING_TEXTS
 from auucmax.estimators.trees import TreeScores
 from auucmax.export.raw_formula import (
+    ArmScore,
     Effect,
     RawFormula,
     RawMember,
@@ -183,6 +184,9 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
 
 
 _BREAK = "\n    "
+# What names of columns between two steps begin with. Where a table has a column of such a name,
+# DuckDB would silently take that one: no word that a person would choose.
+_HIDDEN = "auucmax_7c1e94d2_"
 # exp of more leaves the range of doubles, which PostgreSQL takes for an error.
 _STEEPEST = "500e0"
 _TOGETHER = 50  # terms of a sum without brackets: databases allow some hundred
@@ -246,7 +250,9 @@ def to_sql(
     present = [name for name, _ in formula.columns] if kept is None else kept
     _check_names(present, score_name, *([] if calibration is None else [uplift_name]))
     columns = ["*"] if kept is None else [words.identifier(name) for name in kept]
-    score = words.identifier(score_name)
+    # The table may have a column that is called as the score, too, which is not the one to read.
+    is_hidden = kept is None and calibration is not None and bool(words.but)
+    score = words.identifier(f"{_HIDDEN}score" if is_hidden else score_name)
     # Nothing is indented afterwards: a line break may be part of a name or a level.
     if formula.is_plain:
         (only,) = formula.members
@@ -259,7 +265,93 @@ def to_sql(
         f"{_lines(knots_of(calibration), score, words)}\n    AS {words.identifier(uplift_name)}"
     )
     outer = ["*"] if kept is None else [*columns, score]
+    if is_hidden:
+        outer = [f"* {words.but} ({score})", f"{score} AS {words.identifier(score_name)}"]
     return _select([*outer, uplift], f"(\n{query}{words.fence}\n) AS {words.identifier('scored')}")
+
+
+class _Source(str):
+    """Another SELECT, in brackets, in the place of a table."""
+
+
+def arms_to_sql(
+    arms: Sequence[ArmScore],
+    *,
+    control: str,
+    table: str | Sequence[str],
+    dialect: str = "duckdb",
+    keep: str | Sequence[str] = (),
+    value: float = 1.0,
+    arm_name: str = "arm",
+) -> str:
+    """One SELECT that gives the uplift of each of several arms, and the arm of each person.
+
+    That is the arm of the highest value * uplift - cost, or the control if none is above 0. The
+    columns are ``uplift LABEL`` for each arm, and ``arm_name``. Others as in :func:`to_sql`; what
+    the table itself calls so decides nothing.
+    """
+    words = dialect_named(dialect)
+    kept = _kept(keep)
+    columns = [column.name for arm in arms for column in arm.encoder.columns_]
+    _check_names([*columns, *(kept or [])], *(arm.uplift_name for arm in arms), arm_name)
+    # Where a column cannot be left out of *, it has its last name at once; databases that lack the
+    # word for it stop at a name that the table has, too.
+    is_hidden = kept is not None or bool(words.but)
+    scores = [f"{_HIDDEN}score{k}" if is_hidden else a.score_name for k, a in enumerate(arms)]
+    found = [f"{_HIDDEN}uplift{k}" if is_hidden else a.uplift_name for k, a in enumerate(arms)]
+    scored, uplifts = [words.identifier(n) for n in scores], [words.identifier(n) for n in found]
+    made = [_arm_uplift(arm, score, words) for arm, score in zip(arms, scored, strict=True)]
+    source = _table(_all_scored(arms, scores, table, words), words)
+    inner = _select(["*", *_as(dict(zip(uplifts, made, strict=True)))], source)
+    last = [words.identifier(arm.uplift_name) for arm in arms]
+    shown = [f"{own} AS {name}" for own, name in zip(uplifts, last, strict=True)]
+    outer = ["*"]
+    if kept is not None:
+        outer = [*map(words.identifier, kept), *shown]
+    elif is_hidden:
+        outer = [f"* {words.but} ({', '.join([*scored, *uplifts])})", *shown]
+    chosen = _as({words.identifier(arm_name): _best_arm(arms, uplifts, control, value, words)})
+    return _select(
+        [*outer, *chosen], f"(\n{inner}{words.fence}\n) AS {words.identifier('estimated')}"
+    )
+
+
+def _all_scored(
+    arms: Sequence[ArmScore], names: Sequence[str], table: str | Sequence[str], words: Dialect
+) -> str | Sequence[str]:
+    """The table with the score of each arm: each query scores the rows of the one before."""
+    source = table
+    for arm, name in zip(arms, names, strict=True):
+        query = to_sql(
+            arm.encoder, arm.scorer, table=source, dialect=words.name, keep="all", score_name=name
+        )
+        source = _Source(f"(\n{query}{words.fence}\n)")
+    return source
+
+
+def _arm_uplift(arm: ArmScore, score: str, words: Dialect) -> str:
+    tilt = f"{words.number(arm.slope)} * ({score} - {_bracketed(arm.centre, words)})"
+    return f"{_lines(knots_of(arm.calibration), score, words)} + {tilt}"
+
+
+def _best_arm(
+    arms: Sequence[ArmScore], uplifts: Sequence[str], control: str, value: float, words: Dialect
+) -> str:
+    """The label of the first arm that is worth more than nothing and no less than another."""
+    net = [
+        f"({_bracketed(value, words)} * {uplift} - {_bracketed(arm.cost, words)})"
+        for arm, uplift in zip(arms, uplifts, strict=True)
+    ]
+    whens = []
+    for k, arm in enumerate(arms):
+        tests = [f"{net[k]} > 0e0", *(f"{net[k]} >= {own}" for own in net if own != net[k])]
+        whens.append(f"WHEN {' AND '.join(tests)} THEN {words.text(arm.label)}")
+    return f"{_BREAK}  ".join(["CASE", *whens, f"ELSE {words.text(control)}"]) + f"{_BREAK}END"
+
+
+def _bracketed(value: float, words: Dialect) -> str:
+    """A number that may be negative, for the right side of an operator."""
+    return f"({words.number(value)})"
 
 
 class _Steps:
@@ -269,7 +361,7 @@ class _Steps:
         self, formula: RawFormula, words: Dialect, kept: list[str] | None, taken: Iterable[str]
     ) -> None:
         self.formula, self.words, self.kept = formula, words, kept
-        self.prefix = "auucmax_"
+        self.prefix = _HIDDEN
         while any(name.casefold().startswith(self.prefix) for name in taken):
             self.prefix += "_"
 
@@ -279,7 +371,7 @@ class _Steps:
         passed = ["*"] if self.kept is None else [words.identifier(name) for name in self.kept]
         result = passed
         if self.kept is None and not words.but:  # the row as a whole is one value, opened last
-            source, passed, result = f"{source} AS {row}", [row], [f"({row}).*"]
+            source, passed, result = _table(table, words, row), [row], [f"({row}).*"]
         made: list[str] = []
         for step in filter(None, (self.of_columns(), self.bends_and_trees(), self.scores())):
             before = [] if passed == ["*"] else made
@@ -533,11 +625,15 @@ def _select(columns: Iterable[str], source: str) -> str:
     return "SELECT\n  " + ",\n  ".join(columns) + f"\nFROM {source}"
 
 
-def _table(table: str | Sequence[str], words: Dialect) -> str:
+def _table(table: str | Sequence[str], words: Dialect, called: str = "") -> str:
+    """What comes after FROM; ``called``: another name for it."""
+    if isinstance(table, _Source):
+        return f"{table} AS {called or words.identifier('scored')}"
     names = table.split(".") if isinstance(table, str) else list(table)
     if not names:
         raise ValueError("table should be a name, got none. Pass table='customers', for example.")
-    return ".".join(words.identifier(name) for name in names)
+    found = ".".join(words.identifier(name) for name in names)
+    return f"{found} AS {called}" if called else found
 
 
 def _kept(keep: str | Sequence[str]) -> list[str] | None:

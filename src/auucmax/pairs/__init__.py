@@ -4,19 +4,18 @@
 surrogates         s(z) with derivatives: ``s_poly``, ``s_log``, ``hinge``, ``sigmoid``
 outcomes           levels of any outcome: classes, and what a pair of them counts
 summary            moments by class and bin, additive; the algorithm is explained there
-table, field       polynomial pieces of a surrogate; convolution of a summary with them
+field              polynomial pieces of a surrogate; convolution of a summary with them
 passes             what is summed over rows; numpy for few rows, numba for many
 sorted             exact sums for ``s_poly`` and ``hinge``, by sorting
 polynomial         ``s_poly`` without bins, where no pair reaches its knot
 reference          the same sums written out, O(n^2)
-weights            how much treated and control pairs count
-objective          the choice of bins; ``ScoreObjective`` (of scores)
+objective          the choice of bins, weights of the arms; ``ScoreObjective`` (of scores)
 linear             ``PairObjective`` (of w)
 streamed           ``StreamedObjective`` (of w, of rows that are read batch by batch)
 =================  ===============================================================================
 """
 
-from auucmax.pairs.field import PairField
+from auucmax.pairs.field import PairField, bins_per_length
 from auucmax.pairs.linear import PairObjective
 from auucmax.pairs.objective import RowDerivatives, ScoreObjective, TooManyBinsError, group_weights
 from auucmax.pairs.outcomes import OutcomeLevels
@@ -32,7 +31,6 @@ from auucmax.pairs.surrogates import (
     s_poly,
     sigmoid,
 )
-from auucmax.pairs.table import bins_per_length
 
 __all__ = [
     "ALL_SURROGATES",

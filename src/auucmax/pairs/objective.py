@@ -5,10 +5,10 @@
 z the score of the row that should rank higher minus that of the other (the paper's AUUC-max
 problem without its constant C_delta). In the treated arm the higher outcome should rank higher, in
 the control arm the lower one, and a pair counts the difference of its outcomes: 1, if they are 0
-and 1. An objective knows nothing of solvers and is cheap to call
-again and again: a call is one or two passes over the rows. That of a linear score: ``linear.py``.
+and 1. An objective knows nothing of solvers and is cheap to call again and again: a call is one or
+two passes over the rows. That of a linear score is in ``linear.py``.
 
-How much the treated and the control pairs count.
+:func:`group_weights` says how much treated and control pairs count.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from numpy.typing import ArrayLike
 
 from auucmax._validation import Floats, check_column, check_treatment, check_weight
 from auucmax.pairs import passes
-from auucmax.pairs.field import PairField
+from auucmax.pairs.field import PairField, bins_per_length
 from auucmax.pairs.outcomes import BINARY, OutcomeLevels, pair_sums
 from auucmax.pairs.passes import Bins, PairRows
 from auucmax.pairs.sorted import sorted_pair_sums
 from auucmax.pairs.summary import CLASSES, PairSummary
 from auucmax.pairs.surrogates import PolynomialSurrogate, Surrogate, get_surrogate
-from auucmax.pairs.table import bins_per_length
 from auucmax.rows import ArrayRows
 
 

@@ -150,9 +150,7 @@ class OutcomeLevels:
             codes = np.searchsorted(self.starts, y, side="right").astype(np.int8)
             codes = np.maximum(codes, 1) - np.int8(1)
         n = len(self.starts)
-        codes[treated] *= -1
-        codes += np.where(treated, np.int8(n - 1), np.int8(n))
-        return codes
+        return np.where(treated, np.int8(n - 1) - codes, np.int8(n) + codes)
 
     def high_counts(self, totals: Floats) -> Floats:
         """Weight of treated high and other, control high and other rows, from that by class."""

@@ -71,8 +71,9 @@ class PolynomialPairs:
     ) -> None:
         order = np.argsort(rows.codes, kind="stable")
         weight = np.ones(len(order)) if rows.weight is None else rows.weight
-        self.X = rows.X[order].astype(np.float64, copy=False)
-        self.X -= self.X.mean(axis=0)  # cancels in every difference, and digits are not lost
+        self.X = rows.X.take(order, axis=0).astype(np.float64, copy=False)
+        # Cancels in every difference, and digits are not lost. As a product it is quicker.
+        self.X -= np.full(len(order), 1 / max(len(order), 1)) @ self.X
         self.weight = weight[order]
         self.edges = np.searchsorted(rows.codes[order], np.arange(len(gaps) + 1))
         self.surrogate, self.multipliers, self.gaps = surrogate, multipliers, gaps
@@ -87,20 +88,23 @@ class PolynomialPairs:
 
     def value_and_gradient(self, score: Floats) -> tuple[float, Floats]:
         """The objective, and its gradient in w, (d,), at the w of these scores."""
-        value, slopes = 0.0, np.zeros(len(score))
+        value, slopes, p = 0.0, np.zeros(len(score)), self.surrogate.p
         for winners, losers, gaps, multiplier in self._arms(score):
-            value += multiplier * self._pair_sum(winners, losers, gaps)
-            slopes[winners.rows] -= multiplier * self._derivatives(winners, losers, gaps, 1)
-            slopes[losers.rows] += multiplier * self._derivatives(losers, winners, gaps.T, 1)
+            ours, theirs = winners.sums(p), losers.sums(p) @ gaps.T
+            pairs = sum(comb(p, k) * (ours[p - k] @ theirs[k]) for k in range(p + 1))
+            value += multiplier * float(pairs)
+            slopes[winners.rows] -= multiplier * self._derivatives(winners, theirs, 1)
+            slopes[losers.rows] += multiplier * self._derivatives(losers, ours @ gaps, 1)
         return value, np.asarray(slopes @ self.X)
 
     def hessian(self, score: Floats) -> Floats:
         """Second derivatives in w, (d, d)."""
-        d = self.X.shape[1]
+        d, p = self.X.shape[1], self.surrogate.p - 2
         bend, cross, gram = np.zeros(len(score)), np.zeros((d, d)), np.zeros((d, d))
         for winners, losers, gaps, multiplier in self._arms(score):
-            bend[winners.rows] += multiplier * self._derivatives(winners, losers, gaps, 2)
-            bend[losers.rows] += multiplier * self._derivatives(losers, winners, gaps.T, 2)
+            ours, theirs = winners.sums(p) @ gaps, losers.sums(p) @ gaps.T
+            bend[winners.rows] += multiplier * self._derivatives(winners, theirs, 2)
+            bend[losers.rows] += multiplier * self._derivatives(losers, ours, 2)
             cross += multiplier * self._cross(winners, losers, gaps)
         for start in range(0, len(bend), _CHUNK):
             x = self.X[start : start + _CHUNK]
@@ -126,20 +130,19 @@ class PolynomialPairs:
             arms.append((winners, losers, gaps, multiplier))
         return arms
 
-    def _pair_sum(self, winners: _Side, losers: _Side, gaps: Floats) -> float:
-        p = self.surrogate.p
-        ours, theirs = winners.sums(p), losers.sums(p)
-        return float(sum(comb(p, k) * (ours[p - k] @ gaps @ theirs[k]) for k in range(p + 1)))
+    def _derivatives(self, own: _Side, met: Floats, order: int) -> Floats:
+        """Own weight times the sum, over the other side, of the derivative's absolute value.
 
-    def _derivatives(self, own: _Side, other: _Side, gaps: Floats, order: int) -> Floats:
-        """Own weight times the sum, over the other side, of the derivative's absolute value."""
+        ``met`` (powers, own classes): sums of powers over the other side, times what pairs count.
+        """
         p = self.surrogate.p - order
-        value = np.zeros(len(own.distance))
-        met = other.sums(p) @ gaps.T
+        value = np.empty(len(own.distance))
         for c, rows in enumerate(own.classes):
-            for k in range(p + 1):  # Horner, from the highest own power down
-                value[rows] *= own.distance[rows]
-                value[rows] += comb(p, k) * met[k, c]
+            found, distance = value[rows], own.distance[rows]
+            found[:] = met[0, c]
+            for k in range(1, p + 1):  # Horner, from the highest own power down
+                found *= distance
+                found += comb(p, k) * met[k, c]
         value *= own.weight * (factorial(self.surrogate.p) / factorial(p))
         return value
 

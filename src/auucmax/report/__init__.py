@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from auucmax.report.arms import summarise_arms
 from auucmax.report.page import render, write_report
 from auucmax.report.summary import VERSION, Economy, Names, summarise, summarise_model
 
-__all__ = ["VERSION", "Economy", "Names", "render", "summarise", "summarise_model", "write_report"]
+__all__ = [
+    "VERSION",
+    "Economy",
+    "Names",
+    "render",
+    "summarise",
+    "summarise_arms",
+    "summarise_model",
+    "write_report",
+]

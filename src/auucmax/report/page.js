@@ -1,6 +1,8 @@
 "use strict";
-// Looks numbers up on the grid of shares and interpolates between two of them; computes no
-// statistics. All that it writes is text (textContent) or the place of a marker.
+// Looks numbers up on a grid of places and interpolates between two of them; computes no
+// statistics. An element says by data-list which numbers of the plan it shows (two of them are an
+// interval) and by data-form how; data-say is a sentence with such pairs in braces. All that is
+// written is text (textContent, aria-valuetext) or the place of a marker.
 (function () {
   const summary = JSON.parse(document.getElementById("numbers").textContent);
   const plan = summary.plan, curve = summary.curve, last = plan.share.length - 1;
@@ -19,60 +21,60 @@
     const shown = Math.abs(value).toLocaleString("en-US", form);
     return (value < 0 && Number(Math.abs(value).toFixed(digits)) > 0 ? "\u2212" : "") + shown;
   }
-  function money(value) {
-    return text(value, plan.digits.money) + (plan.currency ? " " + plan.currency : "");
+  const forms = {
+    whole: function (value) { return text(value, 0); },
+    gain: function (value) { return text(value, plan.digits.gain); },
+    risk: function (value) { return text(value, 4); },
+    money: function (value) {
+      return text(value, plan.digits.money) + (plan.currency ? " " + plan.currency : "");
+    },
+    percent: function (value) {
+      const whole = Math.abs(100 * value - Math.round(100 * value)) < 1e-9;
+      return text(100 * value, whole ? 0 : 1) + "%";
+    },
+  };
+  function found(names, form, place) {
+    const values = names.map(function (name) {
+      // A name with a point: the list of one arm.
+      return at(name.split(".").reduce(function (one, part) { return one[part]; }, plan), place);
+    });
+    if (values.length === 2) {
+      if (values[0] === null) return "interval cannot be said";
+      return forms[form](values[0]) + " to " + forms[form](values[1]);
+    }
+    return values[0] === null ? "unknown" : forms[form](values[0]);
   }
-  function range(low, high, form) {
-    return low === null ? "interval cannot be said" : form(low) + " to " + form(high);
+  function spoken(sentence, place) {
+    return sentence.replace(/\{([^}]*)\}/g, function (_, words) {
+      const names = words.split(" "), form = names.pop();
+      return found(names, form, place);
+    });
   }
-  function put(id, value) {
-    const element = document.getElementById(id);
-    if (element) element.textContent = value;
-  }
-  function count(value) { return text(value, plan.digits.gain); }
-
   function show(place) {
-    const people = text(at(plan.people, place), 0);
-    const percent = text(place, place === Math.round(place) ? 0 : 1) + "%";
-    const gain = count(at(plan.gain, place));
-    const ends = range(at(plan.gain_lower, place), at(plan.gain_upper, place), count);
-    put("share-value", percent);
-    put("people", people);
-    put("gain", gain);
-    put("gain-interval", ends);
-    let words = percent + " treated: " + people + " people, expected gain " + gain + ", " + ends;
-    if (plan.cost) {
-      const cost = money(at(plan.cost, place));
-      put("cost", cost);
-      put("budget-value", cost);
-      words += "; cost " + cost;
-      if (budget) budget.setAttribute("aria-valuetext", cost + ", " + percent + " of people");
-    }
-    if (plan.risk) put("risk", text(at(plan.risk, place), 4));
-    if (plan.profit) {
-      const profit = money(at(plan.profit, place));
-      const span = range(at(plan.profit_lower, place), at(plan.profit_upper, place), money);
-      put("profit", profit);
-      put("profit-interval", span);
-      words += "; profit " + profit + ", " + span;
-    }
-    share.setAttribute("aria-valuetext", percent + " of people, " + people + " people");
+    document.querySelectorAll("[data-list]").forEach(function (element) {
+      const names = element.dataset.list.split(" ");
+      element.textContent = found(names, element.dataset.form, place);
+    });
+    [share, budget].forEach(function (slider) {
+      if (slider) slider.setAttribute("aria-valuetext", spoken(slider.dataset.say, place));
+    });
     few.hidden = place === 0 || curve.reliable[Math.floor(place)];
     mark(place);
     // Spoken once the slider rests: a sentence for each step would only be noise.
     clearTimeout(timer);
-    timer = setTimeout(function () { said.textContent = words + "."; }, 400);
+    timer = setTimeout(function () { said.textContent = spoken(said.dataset.say, place); }, 400);
   }
   function mark(place) {
     const gain = at(curve.uplift, place);
-    document.querySelectorAll("svg.uplift").forEach(function (svg) {
+    document.querySelectorAll("svg.figure").forEach(function (svg) {
       const d = svg.dataset, x = +d.x0 + (d.x1 - d.x0) * place / last;
-      const y = +d.y0 + (d.y1 - d.y0) * gain * d.scale;
       const line = svg.querySelector(".marker"), dot = svg.querySelector(".marker-dot");
+      if (!line) return;
       line.setAttribute("x1", x);
       line.setAttribute("x2", x);
+      if (!dot || gain === null) return;
       dot.setAttribute("cx", x);
-      dot.setAttribute("cy", y);
+      dot.setAttribute("cy", +d.y0 + (d.y1 - d.y0) * gain * d.scale);
     });
   }
   function go(place) {

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from auucmax._json import plain, short
+from auucmax._json import plain, read, short
 from auucmax._validation import Floats, check_groups, check_rows, check_shares
 from auucmax.bounds import Certificate
 from auucmax.data import RandomisationReport
@@ -23,7 +23,7 @@ from auucmax.targeting.planning import EVERY_PERCENT, Expectation
 from auucmax.trial_model import ColumnNames, Evidence, Judged, TrialModel, evidence_of
 from auucmax.trial_model.evidence import describe_drivers
 
-VERSION = 4
+KIND, VERSION = "auucmax report", 5
 _RATIO = ("ratio", "ratio_lower", "ratio_upper")
 # What the page has of an expectation.
 _CURVE = ("share", "uplift", "lower", "upper", "reliable", "declined")
@@ -71,11 +71,14 @@ def summarise_model(
     *,
     economy: Economy | None = None,
     share: float = 0.3,
+    campaign: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """All numbers of the report of a fitted model, from its own evidence: no data is needed.
 
     ``evidence``: other than that of the fit, from ``model.judge(new rows)`` or ``with_rivals``.
-    Other parameters as in :func:`summarise`.
+    ``campaign``: what :func:`auucmax.trial.verify` found of people whom the model chose, as a
+    dictionary: the page tells what was promised and what came. Other parameters as in
+    :func:`summarise`.
 
     Examples
     --------
@@ -97,7 +100,41 @@ def summarise_model(
         model=model.model_name,
     )
     found = summary_of(evidence or model.evidence, names=names, economy=economy, share=share)
-    return found | {"banner": found["banner"] or model.warning}
+    told = None if campaign is None else _campaign(campaign)
+    return found | {"banner": found["banner"] or model.warning, "campaign": told}
+
+
+_NUMBER = (float, None)
+_CAMPAIGN: dict[Any, Any] = {
+    "told": {"title": str, "rows": {...: ...}, "notes": [str]},
+    "promise": (None, {
+        "promised": float, "promised_lower": _NUMBER, "promised_upper": _NUMBER, "came": float,
+        "verdict": str, ...: ...,
+    }),
+    "comparisons": {"nobody": {"lower": _NUMBER, "upper": _NUMBER, ...: ...}, ...: ...},
+    ...: ...,
+}  # fmt: skip
+
+
+def _campaign(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page shows of a verified campaign; a ValueError unless ``verify`` wrote it."""
+    found = read(_CAMPAIGN, dict(values), "campaign")
+    rows = read(dict.fromkeys(found["told"]["rows"], str), found["told"]["rows"], "rows")
+    promise, came = found["promise"], found["comparisons"]["nobody"]
+    bars = None
+    if promise is not None:
+        ends = [promise[f"promised_{end}"] for end in ("lower", "upper")]
+        bars = {
+            "promised": [promise["promised"], *ends],
+            "came": [promise["came"], came["lower"], came["upper"]],
+        }
+    told = found["told"]
+    return {
+        "title": short(told["title"], 300),
+        "rows": {short(name, 300): short(text, 1000) for name, text in rows.items()},
+        "notes": [short(note, 1000) for note in told["notes"]],
+        "bars": bars,
+    }
 
 
 def _arm(columns: ColumnNames, label: str) -> str:
@@ -112,6 +149,7 @@ def summarise(
     treatment: ArrayLike,
     features: pd.DataFrame | None = None,
     groups: ArrayLike | None = None,
+    propensity: ArrayLike | None = None,
     calibration: Calibration | None = None,
     rivals: Mapping[str, ArrayLike] | None = None,
     linear: Sequence[Mapping[str, Any]] | None = None,
@@ -134,6 +172,7 @@ def summarise(
         the score was not fitted on; ``control`` names the control label if treatment is not 0/1.
     features : (n, d) raw features of the same rows, for "what drives the score".
     groups : (n,) household or shop of each row; intervals are then by group.
+    propensity : (n,) chance of treatment of each row, where it was not the same for all.
     calibration : from :func:`auucmax.targeting.calibrate` on yet other rows, for the tenths.
     rivals : name to (n,) score of other rankings of the same rows.
     linear : name, coefficient and weight of the terms of a linear score, as dictionaries.
@@ -163,7 +202,7 @@ def summarise(
             f"certificate should come from auucmax.certify, got {type(certificate).__name__}. "
             f"Pass what it returned."
         )
-    rows = check_rows(y, score, treatment=treatment, control=control)
+    rows = check_rows(y, score, treatment=treatment, control=control, propensity=propensity)
     codes = None if groups is None else check_groups(groups, len(rows.y))
     drivers = None
     if features is not None:
@@ -174,7 +213,7 @@ def summarise(
             )
         drivers = describe_drivers(features, rows.score, share=share) | {"linear": linear}
     evidence = evidence_of(
-        Judged(rows.y, rows.score, rows.treated, codes),
+        Judged(rows.y, rows.score, rows.treated, codes, rows.propensity),
         rivals=rivals,
         predicted=None if calibration is None else calibration(rows.score),
         caveat=None if calibration is None else calibration.caveat,
@@ -199,7 +238,7 @@ def summary_of(
 ) -> dict[str, Any]:
     """The dictionary of the page; parameters as in :func:`summarise`."""
     names, economy = names or Names(), economy or Economy()
-    at, facts = _grid_place(share), evidence.facts
+    at, facts = grid_place(share), evidence.facts
     # The slider of the page moves by whole per cents, whatever shares the evidence has kept.
     own, known = evidence.expected.share, evidence.expected.on(EVERY_PERCENT)
     found = known.plan(
@@ -210,7 +249,7 @@ def summary_of(
     )
     risk = None if facts["risk"] is None else np.interp(EVERY_PERCENT, own, facts["risk"])
     summary: dict[str, Any] = {
-        "kind": "auucmax report",
+        "kind": KIND,
         "version": VERSION,
         "level": facts["level"],
         "names": names.to_dict() | {"gain": short(_gain(names, facts["rows"]["lower_is_better"]))},
@@ -233,6 +272,7 @@ def summary_of(
         "deciles": facts["deciles"],
         "drivers": facts["drivers"],
         "certificate": facts["certificate"],
+        "campaign": None,
         "notes": list(facts["notes"]),
     }
     return _with_sentences(dict(plain(summary)))
@@ -243,7 +283,7 @@ def _gain(names: Names, lower_is_better: bool) -> str:
     return f"{names.outcome} avoided" if lower_is_better else names.outcome
 
 
-def _grid_place(share: float) -> int:
+def grid_place(share: float) -> int:
     value = float(check_shares(share)[0])
     place = round(value * 100)
     if np.ndim(share) or abs(value * 100 - place) > 1e-9 or not 0 < place <= 100:

@@ -1,6 +1,6 @@
 """Rows of a trial that stay on the disk: read batch by batch, as often as they are needed.
 
-From Arrow batches, which Parquet files, DuckDB and Spark all give, to rows of a trial.
+Parquet files, DuckDB and Spark all give Arrow batches, of which rows of a trial are made here.
 """
 
 from __future__ import annotations

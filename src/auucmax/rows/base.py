@@ -9,7 +9,7 @@ An algorithm that needs several readings is written as a generator, a *question*
 that it asks with the summaries that it wants of them, and is sent their totals. :func:`together`
 makes one question of several, which then share their readings; :func:`ask` answers one.
 
-Whether rows that are read again are the same, in the same order: told by a few of them.
+A few of the rows tell whether those that are read again are the same, in the same order.
 """
 
 from __future__ import annotations

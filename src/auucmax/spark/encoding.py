@@ -14,7 +14,7 @@ from auucmax.encoding.kinds import MOST_CODES, are_codes, infinite_numbers
 from auucmax.encoding.means import MOST_LEVELS
 from auucmax.encoding.texts import END_ZEROS, MISSING_TEXTS, arm_text, level_text, other_spellings
 from auucmax.rows.arrow import CHECK_ARMS, ArrowColumns
-from auucmax.spark.frame import NAME, quoted
+from auucmax.spark.rows import NAME, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from math import ceil, isqrt
@@ -17,15 +18,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auucmax.data.table_errors import TableError, changed_message
+from auucmax._optional import import_optional
+from auucmax._validation import listed
+from auucmax.data.table_errors import TableError, changed_message, feature_columns
 from auucmax.rows import Batch, Rows
 from auucmax.rows.arrow import CHECK_ARMS, ArrowColumns
 from auucmax.rows.base import FIRST_KEY, Mapped, Step, Summary, order_mark, plus
-from auucmax.spark.frame import NAME, arrow_columns, check_frame, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+NAME = "the DataFrame"  #: in messages
 BLOCK_BYTES = 2**25  #: of the features of rows that are worked on at a time
 BLOCK_ROWS = 2**18  #: that are worked on at a time: Arrow batches are too small for the kernels
 VALUE_BYTES = 2**10  #: of a packed value, about; Spark sends 10,000 of them at a time: 10 MB
@@ -372,3 +375,66 @@ def _row(branch: int, part: int, totals: Any) -> Any:
     data = pa.array([pickle.dumps(totals, protocol=5)], pa.binary())
     arrays = [pa.array([branch], pa.int64()), pa.array([part], pa.int64()), data]
     return pa.RecordBatch.from_arrays(arrays, names=["branch", "part", "summary"])
+
+
+def check_frame(
+    frame: DataFrame, features: Iterable[str] | None, treatment: str, outcome: str
+) -> tuple[str, ...]:
+    """The feature columns: those named, or all others; all are there, and have one role each."""
+    chosen = feature_columns(features, treatment, outcome, frame.columns, NAME)
+    check_told_apart(frame, [*chosen, treatment, outcome])
+    return chosen
+
+
+def check_told_apart(frame: DataFrame, names: Sequence[str]) -> None:
+    """Raise a TableError if Spark could not tell which columns are meant: after a join, say."""
+    as_spark = _spelling(frame)
+    times = Counter(map(as_spark, frame.columns))
+    if twice := dict.fromkeys(name for name in names if times[as_spark(name)] > 1):
+        raise TableError(
+            f"{NAME} should have each column once, capitals aside, got {listed(twice)} more than "
+            f"once. Rename or drop the others."
+        )
+
+
+def check_free(frame: DataFrame, column: str) -> None:
+    """Raise a TableError if a new column of this name could not be told from another."""
+    as_spark = _spelling(frame)
+    near = [n for n in frame.columns if n != column and as_spark(n) == as_spark(column)]
+    if near:
+        raise TableError(
+            f"the new column should differ from those of {NAME}, capitals aside, got {column!r} "
+            f"beside {near[0]!r}. Take another name."
+        )
+
+
+def _spelling(frame: DataFrame) -> Callable[[str], str]:
+    """What of a name counts for Spark: capitals only if they are told apart."""
+    exact = frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    return str if exact else str.casefold
+
+
+def arrow_columns(
+    frame: DataFrame,
+    features: Sequence[str],
+    treatment: str,
+    outcome: str,
+    treated: Any = None,
+    control: Any = None,
+) -> ArrowColumns:
+    """The columns of a DataFrame, checked as :meth:`ArrowColumns.of` checks an Arrow table."""
+    types = import_optional("pyspark.sql.pandas.types", extra="spark")
+    columns = dict.fromkeys([*features, outcome, treatment])
+    schema = types.to_arrow_schema(frame.select(*map(quoted, columns)).schema)
+    return ArrowColumns.of(
+        schema, features, outcome, treatment, treated=treated, control=control, name=NAME
+    )
+
+
+def quoted(column: str) -> str:
+    """A column's name as Spark's expressions take it: with dots that are part of it.
+
+    >>> quoted("a.b")
+    '`a.b`'
+    """
+    return "`" + column.replace("`", "``") + "`"

@@ -27,8 +27,16 @@ from auucmax.evaluation.ranking import RANKINGS, RankingKind
 from auucmax.rows import Batch, Rows
 from auucmax.rows.arrow import ArrowColumns
 from auucmax.spark.encoding import fit_encoder, needs_encoder
-from auucmax.spark.frame import NAME, arrow_columns, check_frame, check_free, check_told_apart
-from auucmax.spark.rows import PartitionRows, SparkRows
+from auucmax.spark.rows import (
+    NAME,
+    PartitionRows,
+    SparkRows,
+    arrow_columns,
+    check_frame,
+    check_free,
+    check_told_apart,
+)
+from auucmax.trial_model import ArmsModel
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -107,20 +115,26 @@ def score(
 ) -> DataFrame:
     """The DataFrame with one more column: the scores of a fitted model, made where the rows are.
 
+    Of an ``ArmsModel`` there is a column for each arm in its place, ``uplift LABEL``, with the
+    uplifts of that arm, all on one scale.
+
     Parameters
     ----------
     df : rows with the model's features, by name; all columns stay. (They pass through Python:
         select those that you need first.)
     model : anything that was fitted and has ``predict``: a model, a Pipeline, a TrialModel.
-    column : its name; a column of this name is replaced.
+    column : its name; a column of this name is replaced. Not of several arms.
     features : the model's columns, if it was fitted without names.
     """
     from pyspark.sql.types import DoubleType, StructField, StructType
 
     names = list(_model_features(model, df, features))
-    predict = model.predict
-    kept = [name for name in df.columns if name != column]
-    check_free(df, column)
+    arms = isinstance(model, ArmsModel)
+    predict = model.uplift if arms else model.predict
+    added = [f"uplift {label}" for label in model.labels] if arms else [column]
+    kept = [name for name in df.columns if name not in added]
+    for name in added:
+        check_free(df, name)
 
     def add_scores(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -128,11 +142,15 @@ def score(
         for batch in batches:
             table = pa.Table.from_batches([batch])
             frame = table.select(names).to_pandas()
-            scores = np.asarray(predict(frame) if len(frame) else [], dtype=np.float64)
-            yield from table.select(kept).append_column(column, pa.array(scores)).to_batches()
+            found = predict(frame) if len(frame) else []
+            scores = np.asarray(found, dtype=np.float64).reshape(len(frame), len(added))
+            table = table.select(kept)
+            for name, own in zip(added, scores.T, strict=True):
+                table = table.append_column(name, pa.array(np.ascontiguousarray(own)))
+            yield from table.to_batches()
 
-    own = [field for field in df.schema.fields if field.name != column]
-    schema = StructType([*own, StructField(column, DoubleType())])
+    own = [field for field in df.schema.fields if field.name not in added]
+    schema = StructType([*own, *(StructField(name, DoubleType()) for name in added)])
     return df.mapInArrow(add_scores, schema)
 
 

@@ -88,7 +88,7 @@ class ArmChoice:
                 f"; {self.n_tied_taken:,} of {self.n_tied:,} people who gain equally for the "
                 f"money get their arm, {how}"
             )
-        if self.part is not None and self.part.paid > 0:
+        if self.part is not None and self.part.paid >= 0.005:  # a per cent, rounded
             text += f"; money is left for {self.part.paid:.0%} of the next person"
         return text
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from auucmax._archive import ModelFileError
 from auucmax.data.seen import SeenRows
+from auucmax.trial_model.arm_choosing import ArmLimits, ArmTargeting, target_arms
+from auucmax.trial_model.arm_evidence import ArmsEvidence
+from auucmax.trial_model.arm_fitting import fit_arms_model
+from auucmax.trial_model.arms import ArmsModel
 from auucmax.trial_model.choosing import Targeting, target
 from auucmax.trial_model.crossfit import Recipe
 from auucmax.trial_model.evidence import Evidence, Judged, evidence_of
@@ -14,6 +18,10 @@ from auucmax.trial_model.rows import ColumnNames, TrialRows, name_columns, trial
 
 __all__ = [
     "MODELS",
+    "ArmLimits",
+    "ArmTargeting",
+    "ArmsEvidence",
+    "ArmsModel",
     "ColumnNames",
     "Evidence",
     "Judged",
@@ -24,11 +32,13 @@ __all__ = [
     "TrialModel",
     "TrialRows",
     "evidence_of",
+    "fit_arms_model",
     "fit_trial_model",
     "load_model",
     "name_columns",
     "save_model",
     "target",
+    "target_arms",
     "trial_rows",
     "with_rivals",
 ]

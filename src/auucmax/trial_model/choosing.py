@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,9 +17,10 @@ from auucmax.targeting import Plan, PlanRow, Selection, top_share, within_budget
 from auucmax.targeting.calibration import scaled_to_gain
 from auucmax.targeting.planning import EVERY_PERCENT
 from auucmax.targeting.policy import check_money
+from auucmax.trial_model.arms import ArmsModel
 from auucmax.trial_model.evidence import Evidence, provided
 from auucmax.trial_model.model import TrialModel
-from auucmax.trial_model.rows import id_texts
+from auucmax.trial_model.rows import check_names, id_texts
 
 _PROFITS = ("profit", "profit_lower", "profit_upper")
 _EFFECTS = ("effect", "gain", "gain_lower", "gain_upper", *_PROFITS)
@@ -36,6 +37,23 @@ class Excluded(NamedTuple):
         if self.n_unknown:
             told += f" {self.n_unknown:,} of the ids to leave out are not among the people."
         return told
+
+
+class CertifiedGain(NamedTuple):
+    """What treating all above the cut of ``share`` brings at least, of people like in the trial.
+
+    The cut is the score above which the share lay among rows of the trial that were set apart; of
+    all people at most ``share_upper`` lie above it. ``gain`` in outcomes, ``profit`` in money, the
+    cost being that of ``share_upper``, None without cost and value. Those of all shares hold
+    together with probability ``chance``: for models that learnt from fewer rows, if rows were not
+    held out.
+    """
+
+    share: float
+    share_upper: float
+    gain: float
+    profit: float | None
+    chance: float
 
 
 @dataclass(frozen=True)
@@ -61,6 +79,9 @@ class Targeting:
         many of these ids nobody has; None if no ids were given.
     proviso : on which condition the expected gain holds, if the check of the trial leaves a
         question open; otherwise None.
+    certified : :class:`CertifiedGain` at several shares, which hold together; empty if nothing is
+        certified, as of people some of whom were left out: the others are not like the trial's.
+    repeated : rows of the table with the id of another one, who may be on the list twice.
     """
 
     people: pd.DataFrame
@@ -75,6 +96,22 @@ class Targeting:
     nobody: str | None = None
     excluded: Excluded | None = None
     proviso: str | None = None
+    certified: tuple[CertifiedGain, ...] = ()
+    repeated: int = 0
+
+    @property
+    def certified_near(self) -> CertifiedGain | None:
+        """What is certified at the share that is nearest to the one that is treated."""
+        if not self.certified or not self.selection.n_treated or self.unknown:
+            return None
+        share = self.selection.n_treated / len(self.people)
+        return min(self.certified, key=lambda own: abs(own.share - share))
+
+    @property
+    def certified_best(self) -> CertifiedGain | None:
+        """The highest certified profit, whatever the share: they hold together."""
+        found = [own for own in self.certified if own.profit is not None]
+        return max(found, key=lambda own: own.profit or 0.0, default=None)
 
     def chosen(self) -> pd.DataFrame:
         """The people to treat alone."""
@@ -84,6 +121,11 @@ class Targeting:
     def uplift(self) -> float:
         """The sum of the uplifts of those who are treated."""
         return float(self.chosen().iloc[:, 3].sum())  # whatever the name of the column
+
+    @property
+    def of_repeated(self) -> str | None:
+        """That people stand in the table more than once; None if all ids differ."""
+        return repeated_ids(self.repeated)
 
     @property
     def of_uplift(self) -> str | None:
@@ -107,6 +149,7 @@ class Targeting:
         Without a cost there is no cost, and without cost and value no profit and no best share.
         """
         plan = self.plan.to_dict()
+        del plan["certified"]  # it is told of the model, below
         plan["rows"] = [self._told(row, self.is_known(row["share"])) for row in plan["rows"]]
         for name in ("best", "cautious"):
             row = plan[name]
@@ -126,6 +169,8 @@ class Targeting:
             "nobody": self.nobody,
             "excluded": None if self.excluded is None else self.excluded._asdict(),
             "proviso": self.proviso,
+            "certified": [own._asdict() for own in self.certified],
+            "repeated": self.repeated,
             "plan": plan | {"cost": self.cost, "value": self.value},
         }
 
@@ -184,8 +229,9 @@ def target(
     check_policy(share, budget, cost, value)
     failed = _failed_check(model, share, budget)
     # All numbers come from the evidence: no row of the trial is needed.
-    names, score, excluded = _without(exclude, *_scored(model, table), model)
-    known = model.evidence.expected.on(EVERY_PERCENT)
+    everybody, scores, _ = scored_people(model, table)
+    kept, excluded = kept_people(exclude, everybody, model)
+    names, score, known = everybody[kept], scores[kept], model.evidence.expected.on(EVERY_PERCENT)
     worth, price = 1.0 if value is None else value, 0.0 if cost is None else cost
     planned = partial(known.plan, new_score=score, value=worth, cost=price, only_reliable=True)
     if share is None and budget is None:
@@ -193,10 +239,10 @@ def target(
         at = found.best.share
         selection = top_share(score, found.best.n_treated / len(score), cost=price)
     else:
-        if share is not None:
-            selection = top_share(score, share, cost=price)
+        if budget is None:
+            selection = top_share(score, share, cost=price)  # type: ignore[arg-type]
         else:
-            selection = within_budget(score, budget, cost=price)  # type: ignore[arg-type]
+            selection = within_budget(score, budget, cost=price)
         at = known.share_of(selection)
         found = planned(share=(at,))
     expected, unknown = _scaled(found.at(at), selection, value=worth, cost=price), failed
@@ -205,6 +251,7 @@ def target(
         unknown = _too_few(model.evidence, at)
     if unknown is not None:
         expected = expected._replace(**dict.fromkeys(_EFFECTS, np.nan))  # type: ignore[arg-type]
+    like_trial = failed is None and not (excluded and excluded.n_people)
     is_own = unknown is None and excluded is None and model.is_own(table)
     gains = (expected.gain, found.at(1).gain) if is_own else None
     return Targeting(
@@ -220,7 +267,25 @@ def target(
         nobody=None if selection.n_treated else _nobody(len(score), share, budget, cost),
         excluded=excluded,
         proviso=_proviso(model.evidence),
+        certified=_certified(model.evidence, len(score), cost, value) if like_trial else (),
+        repeated=n_repeated(model, names),
     )
+
+
+def _certified(
+    evidence: Evidence, n_people: int, cost: float | None, value: float | None
+) -> tuple[CertifiedGain, ...]:
+    known = evidence["certified_shares"]
+    if known is None:
+        return ()
+    found = []
+    columns = known["share"], known["share_upper"], known["gain_lower"]
+    for share, most, lower in zip(*columns, strict=True):
+        profit = None
+        if cost is not None and value is not None:
+            profit = n_people * (value * lower - cost * most)
+        found.append(CertifiedGain(share, most, n_people * lower, profit, 1 - known["delta"]))
+    return tuple(found)
 
 
 def _failed_check(model: TrialModel, share: float | None, budget: float | None) -> str | None:
@@ -282,32 +347,37 @@ def _scaled(row: PlanRow, selection: Selection, *, value: float, cost: float) ->
     return row._replace(n_treated=selection.n_treated, cost=spent, **gains, **profits)
 
 
-def _scored(model: TrialModel, table: pd.DataFrame | PiecedTable) -> tuple[pd.Series, Floats]:
-    """The ids of the people, or their rows from 1 on, and their scores."""
+def scored_people(
+    model: TrialModel | ArmsModel, table: pd.DataFrame | PiecedTable, more: Sequence[str] = ()
+) -> tuple[pd.Series, Floats, pd.DataFrame]:
+    """The ids of the people, or their rows from 1 on, their scores, and more columns."""
     columns, id = None, model.columns.id
+    check_names(text_names(table) if isinstance(table, pd.DataFrame) else table, list(more))
     if isinstance(table, PiecedTable):
-        columns = [column.name for column in model.encoder.columns_]
-        columns += [id] if id in table.columns else []
-    names, scores, first = [], [], 1
+        models = [model] if isinstance(model, TrialModel) else model.models.values()
+        columns = [column.name for one in models for column in one.encoder.columns_]
+        columns = list(dict.fromkeys([*columns, *more, *([id] if id in table.columns else [])]))
+    names, scores, others, first = [], [], [], 1
     for piece in pieces_of(table, columns):
         piece = text_names(piece)
         scores.append(model.predict(piece))
         rows = pd.Series(np.arange(first, first := first + len(piece)), name="row")
         names.append(piece[id] if id in piece.columns else rows)
+        others.append(piece[list(more)])
     if isinstance(table, PiecedTable) and first != table.n_rows + 1:
         raise ValueError(
             f"{table.name} should give the same rows every time it is read, got {first - 1:,} "
             f"after {table.n_rows:,}. Leave the file alone meanwhile."
         )
-    return pd.concat(names), np.concatenate(scores)
+    return pd.concat(names), np.concatenate(scores), pd.concat(others)
 
 
-def _without(
-    exclude: Iterable[Any] | None, names: pd.Series, score: Floats, model: TrialModel
-) -> tuple[pd.Series, Floats, Excluded | None]:
+def kept_people(
+    exclude: Iterable[Any] | None, names: pd.Series, model: TrialModel | ArmsModel
+) -> tuple[Bools, Excluded | None]:
     """The people who are not to be left out, and a count of the others."""
     if exclude is None:
-        return names, score, None
+        return np.ones(len(names), dtype=bool), None
     if names.name != model.columns.id:
         known = model.columns.id
         raise ValueError(
@@ -329,8 +399,25 @@ def _without(
             f"{unwanted[0]!r} that nobody has; people have ids such as {texts[0]!r}. Write them in "
             f"the same way."
         )
-    counted = Excluded(int(out.sum()), len(unwanted) - len(np.unique(texts[out])))
-    return names[~out], score[~out], counted
+    return ~out, Excluded(int(out.sum()), len(unwanted) - len(np.unique(texts[out])))
+
+
+def repeated_ids(n: int) -> str | None:
+    """That n rows have the id of another one; None if all ids differ."""
+    if not n:
+        return None
+    has = "row of the table has" if n == 1 else "rows of the table have"
+    return (
+        f"{n:,} {has} the id of another one: the same person may be chosen, and counted, twice. "
+        f"Keep one row of each id."
+    )
+
+
+def n_repeated(model: TrialModel | ArmsModel, names: pd.Series) -> int:
+    """Rows with the id of another one, unless several rows of an id were fitted as one group."""
+    if model.columns.id is not None and model.columns.id == model.columns.groups:
+        return 0
+    return int(names.duplicated().sum())
 
 
 def _nobody(n: int, share: float | None, budget: float | None, cost: float | None) -> str:

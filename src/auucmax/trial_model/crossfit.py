@@ -7,10 +7,11 @@ chunks in an order: model k has learnt from the chunks before k and is bet on ch
 
 from __future__ import annotations
 
+import copy
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -25,9 +26,17 @@ from auucmax.data.outcomes import responders
 from auucmax.data.pieces import PiecedTable, sampled
 from auucmax.data.table_errors import TableError, changed_message
 from auucmax.encoding import TableEncoder
+from auucmax.estimators.base import unrecorded
 from auucmax.rows import ArrayRows, Batch, Rows
 from auucmax.trial_model.evidence import Judged, ranks_within
-from auucmax.trial_model.rows import ColumnNames, Hashes, check_trial_rows, joined, trial_pieces
+from auucmax.trial_model.rows import (
+    ColumnNames,
+    Hashes,
+    chances_note,
+    check_trial_rows,
+    joined,
+    trial_pieces,
+)
 
 LEAST = 20  #: rows with the outcome, and without it, of each arm, that a model is fitted on
 LEAST_IN_PIECES = 100  #: of a table in pieces: the search deals its rows into five folds
@@ -72,7 +81,7 @@ class TableRows:
     def __init__(self, table: pd.DataFrame | PiecedTable, columns: ColumnNames, key: str) -> None:
         self.table, self.columns = table, columns
         self.left_out: dict[str, int] = {}
-        pieces, sample, places = [], [], []
+        pieces, sample, places, chances = [], [], [], list[Floats | None]()
         begin = time.perf_counter()
         for piece in trial_pieces(table, columns, check=True):
             some = np.arange(len(piece.y))
@@ -82,6 +91,7 @@ class TableRows:
             sample.append(piece.take(some))
             places.append(piece.first + some)
             pieces.append((piece.y, piece.treated, piece.keys(key)))
+            chances.append(piece.propensity)
             for label, n in piece.left_out.items():
                 self.left_out[label] = self.left_out.get(label, 0) + n
         self.read_seconds = time.perf_counter() - begin
@@ -89,11 +99,15 @@ class TableRows:
         y, treated, keys = zip(*pieces, strict=True)
         self.y, self.treated, self.keys = map(np.concatenate, (y, treated, keys))
         self.sample, self.sampled = joined(sample), np.concatenate(places)
+        self.propensity: Floats | None = None
+        if columns.propensity is not None:
+            self.propensity = np.concatenate([own for own in chances if own is not None])
         self.rows: Rows
         if isinstance(table, PiecedTable):
             self.rows = PiecedRows(table, columns, self.y, self.treated, self.keys)
         else:
-            self.rows = ArrayRows(self.features, self.y, self.treated, keys=self.keys)
+            weight = self.sample.weight
+            self.rows = ArrayRows(self.features, self.y, self.treated, weight, keys=self.keys)
 
     @property
     def names(self) -> Hashes | None:
@@ -107,16 +121,29 @@ class TableRows:
         groups = None
         if self.columns.groups is not None:
             groups = np.unique(self.keys[own], return_inverse=True)[1]
-        return Judged(self.y[own], score, self.treated[own], groups)
+        chance = None if self.propensity is None else self.propensity[own]
+        return Judged(self.y[own], score, self.treated[own], groups, chance)
 
     @property
     def features(self) -> pd.DataFrame:
         """The raw features of the sample."""
         return self.sample.frame[list(self.columns.features)]
 
+    def of_arm(self, treated: bool) -> Self:
+        """The rows of one of the arms alone, to be scored by models of other arms, too."""
+        found, own = copy.copy(self), self.treated == treated
+        found.rows = self.rows.part(lambda batch: batch.take(batch.treated == treated))
+        found.y, found.treated, found.keys = self.y[own], self.treated[own], self.keys[own]
+        return found
+
     def check(self) -> RandomisationReport:
         """Was treatment given at random, as far as the rows tell?"""
         return check_trial_rows(self.sample, self.columns, self.treated)
+
+    @property
+    def chances_told(self) -> list[str]:
+        """A sentence on unequal chances, if there are such."""
+        return chances_note(self.columns, self.propensity)
 
     @property
     def in_memory(self) -> bool:
@@ -150,7 +177,8 @@ class TableRows:
         with encoded.cached() as ready:
             for one in estimators.values():
                 if isinstance(ready, ArrayRows):
-                    one.fit(ready.X, ready.y, treatment=ready.treated)
+                    weight = {} if ready.weight is None else {"sample_weight": ready.weight}
+                    one.fit(ready.X, ready.y, treatment=ready.treated, **weight)
                 else:
                     one.fit(ready)
                     del one.feature_names_in_  # it gets arrays later
@@ -318,13 +346,18 @@ class OutOfFold(NamedTuple):
 
     ``ranks`` (n,) by name, within the rows of a fold; ``fold`` (n,). A chunk has outcomes, scores
     and treatments; the first has no scores and is not bet on. There is no chunk if the rows before
-    the last one are too few to learn from. ``keys`` are those of the rows of each chunk.
+    the last one are too few to learn from. ``keys`` are those of the rows of each chunk,
+    ``chances`` their chances of treatment; empty, if these are the same for all.
+    ``scores`` (2, n) are of the first kind of model, by that of the fold and by that of the chunk
+    (NaN where there is none), of the rows themselves, and then of each table of further rows.
     """
 
     ranks: dict[str, Floats]
     fold: Codes
     chunks: list[tuple[Floats, Floats | None, Bools]]
     keys: list[Hashes]
+    chances: list[Floats]
+    scores: list[Floats]
 
 
 def cross_fit(
@@ -334,61 +367,95 @@ def cross_fit(
     *,
     with_chunks: bool,
     work: Work | None = None,
+    also: Sequence[TableRows] = (),
 ) -> OutOfFold:
     """Fit models for each fold and, of the first kind, for each chunk of the certificate.
 
-    ``work`` is told which part is done.
+    ``work`` is told which part is done. ``also``: further rows, which nobody learns from, to be
+    scored by the models of their folds and chunks.
     """
     work = Work("") if work is None else work
-    fold, most = recipe.folds(rows.keys), recipe.learn_rows
+    fold, most, first = recipe.folds(rows.keys), recipe.learn_rows, next(iter(makes))
     score = np.empty((len(makes), len(rows.y)))
+    found = [np.full((2, len(table.y)), np.nan) for table in (rows, *also)]
     # The first chunks have the fewest rows: soon they tell how long the rest takes.
-    by_chunk = _chunk_scores(rows, makes, recipe, work) if with_chunks else {}
+    with unrecorded():
+        bet_on = _chunk_scores(rows, makes, recipe, work, found, also) if with_chunks else []
     for k in range(recipe.n_folds):
         size = work_of(makes) * recipe.size(1 - 1 / recipe.n_folds, len(rows.y))
-        with work.part(f"fold {k + 1} of {recipe.n_folds}", size):
+        with work.part(f"fold {k + 1} of {recipe.n_folds}", size), unrecorded():
             inside = fold == k
-            if inside.any():
+            if any(recipe.inside(k)(table.keys).any() for table in (rows, *also)):
                 made = {name: make() for name, make in makes.items()}
-                score[:, inside] = rows.scores(
-                    rows.fit(made, recipe.outside(k), most), recipe.inside(k)
-                )
+                fitted = rows.fit(made, recipe.outside(k), most)
+                if inside.any():
+                    score[:, inside] = rows.scores(fitted, recipe.inside(k))
+                first_alone = Fitted(fitted.encoder, {first: made[first]})
+                _score_further(first_alone, recipe.inside(k), also, [own[0] for own in found[1:]])
+    found[0][0] = score[0]
     ranks = {name: ranks_within(own, fold) for name, own in zip(makes, score, strict=True)}
-    chunk = fold // recipe.per_chunk
+    if recipe.per_chunk == 1 and bet_on:  # the model of the last fold is that of the last chunk
+        for table, own in zip((rows, *also), found, strict=True):
+            last = recipe.folds(table.keys) == recipe.n_folds - 1
+            own[1, last] = own[0, last]
+    chunks, parts = _chunks(rows, recipe, bet_on, found[0][1])
+    keys = [rows.keys[part] for part in parts]
+    chances = [] if rows.propensity is None else [rows.propensity[part] for part in parts]
+    return OutOfFold(ranks, fold, chunks, keys, chances, found)
+
+
+def _chunks(
+    rows: TableRows, recipe: Recipe, bet_on: Sequence[int], score: Floats
+) -> tuple[list[tuple[Floats, Floats | None, Bools]], list[Bools]]:
+    """Chunks as the certificate takes them, and which rows are in each, (n,)."""
+    chunk = recipe.folds(rows.keys) // recipe.per_chunk
     chunks: list[tuple[Floats, Floats | None, Bools]] = []
-    keys: list[Hashes] = []
-    for k, own in by_chunk.items():
+    parts: list[Bools] = []  # rows of each chunk
+    for k in bet_on:
         inside = chunk == k
         if not chunks:
             before = chunk < k
             chunks.append((rows.y[before], None, rows.treated[before]))
-            keys.append(rows.keys[before])
-        found = score[0, inside] if own is None else own
-        chunks.append((rows.y[inside], found, rows.treated[inside]))
-        keys.append(rows.keys[inside])
-    return OutOfFold(ranks, fold, chunks, keys)
+            parts.append(before)
+        chunks.append((rows.y[inside], score[inside], rows.treated[inside]))
+        parts.append(inside)
+    return chunks, parts
+
+
+def _score_further(
+    fitted: Fitted, keep: Chosen, also: Sequence[TableRows], into: Sequence[Floats]
+) -> None:
+    for table, own in zip(also, into, strict=True):
+        inside = keep(table.keys)
+        if inside.any():
+            own[inside] = table.scores(fitted, keep)[0]
 
 
 def _chunk_scores(
-    rows: TableRows, makes: Mapping[str, Callable[[], Any]], recipe: Recipe, work: Work
-) -> dict[int, Floats | None]:
-    """Scores of each chunk that is bet on, by a model of the chunks before it.
+    rows: TableRows,
+    makes: Mapping[str, Callable[[], Any]],
+    recipe: Recipe,
+    work: Work,
+    into: Sequence[Floats],
+    also: Sequence[TableRows],
+) -> list[int]:
+    """Put scores of each chunk that is bet on, by a model of the chunks before it, ``into[:][1]``.
 
-    None: those of the last fold, whose model has learnt from the same rows. Chunks are folds, or
-    several of them together.
+    But for the last chunk, if it is a fold: the model of the fold has learnt from the same rows.
+    Chunks are folds, or several of them together. Those that are bet on are returned.
     """
     chunk, n_chunks = recipe.folds(rows.keys) // recipe.per_chunk, recipe.n_chunks
-    (name, make), found = next(iter(makes.items())), dict[int, Floats | None]()
-    for k in range(first_chunk(rows, chunk, n_chunks), n_chunks):
+    name, make = next(iter(makes.items()))
+    bet_on = range(first_chunk(rows, chunk, n_chunks), n_chunks)
+    for k in bet_on:
         if k == n_chunks - 1 and recipe.per_chunk == 1:
-            found[k] = None
             continue
         size = work_of([name]) * recipe.size(k / n_chunks, len(rows.y))
         with work.part(f"certificate, part {k} of {n_chunks - 1}", size):
             own = range(k * recipe.per_chunk, (k + 1) * recipe.per_chunk)
             fitted = rows.fit({name: make()}, recipe.before(own[0]), recipe.learn_rows)
-            found[k] = rows.scores(fitted, recipe.inside(*own))[0]
-    return found
+            _score_further(fitted, recipe.inside(*own), (rows, *also), [one[1] for one in into])
+    return list(bet_on)
 
 
 def first_chunk(rows: TableRows, chunk: Codes, n_chunks: int) -> int:

@@ -25,6 +25,7 @@ from scipy.special import ndtri
 from auucmax._json import plain, read, short
 from auucmax._validation import Bools, Floats, check_column
 from auucmax.data import RandomisationReport
+from auucmax.data.chances import own_chance
 from auucmax.data.covariates import Covariates, encode
 from auucmax.data.outcomes import BINARY, KINDS, MONEY, outcome_kind, turned
 from auucmax.evaluation import Levels, UpliftBand
@@ -151,13 +152,21 @@ class Judged(NamedTuple):
     """Rows that were ranked by models that have not learnt from them, (n,) each.
 
     ``score`` is the rank within the rows of the same model, where there are several models.
-    ``groups`` are codes of households or shops, if rows are not independent.
+    ``groups`` are codes of households or shops, if rows are not independent. ``propensity`` are the
+    chances of treatment, if these were not the same for all.
     """
 
     y: Floats
     score: Floats
     treated: Bools
     groups: NDArray[np.intp] | None = None
+    propensity: Floats | None = None
+
+    def levels(self, score: Floats | None = None) -> Levels:
+        """The rows sorted by their score, or by another one."""
+        more: dict[str, Any] = {"groups": self.groups, "propensity": self.propensity}
+        own = self.score if score is None else score
+        return Levels.of(self.y, own, treatment=self.treated, **more)
 
     @property
     def has_mixed_groups(self) -> bool:
@@ -184,6 +193,8 @@ class Evidence:
         * ``deciles``, ``score_levels``, ``drivers``: tables of the page;
         * ``rivals``: other rankings of the same rows, with paired differences;
         * ``certificate``, ``randomisation``: as JSON, or None;
+        * ``certified_shares``: what treating all above the cut of a share gains at least, and how
+          many people these are at most, at some shares together, or None;
         * ``failed_check``: why the rows cannot be taken for those of a trial, or None: there is
           then no certificate, and all numbers mean little;
         * ``doubt``: why the rows may not be new to the model after all, or None; ``notes``.
@@ -207,7 +218,10 @@ class Evidence:
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Restore what ``to_dict`` wrote, or raise a ValueError for anything else."""
         expected = Expectation.from_dict(values["expected"])
-        facts = read(_FACTS, values["facts"], "evidence")
+        facts = dict(values["facts"])
+        if "share_upper" not in (facts.get("certified_shares") or {}):
+            facts["certified_shares"] = None  # files of before there were any, or proofs of them
+        facts = read(_FACTS, facts, "evidence")
         rows, bins, rivals = facts["rows"], facts["deciles"]["bin"], facts["rivals"]
         curves = [facts["ratio"], *(rival["uplift"] for rival in rivals)]
         curves += [] if facts["risk"] is None else [facts["risk"]]
@@ -226,6 +240,8 @@ class Evidence:
             and all(len(column) == len(bins) for column in tenths)
             and all(rival["verdict"] in VERDICTS for rival in rivals)
             and all(map(_has_ends_or_reason, (facts["effect"], facts["auuc"])))
+            and (facts["certificate"] is None or 0 < facts["certificate"]["delta"] < 1)
+            and _are_certified(facts["certified_shares"])
             and all(_has_ends_or_reason(r["auuc"]) for r in rivals)
             and all(_has_ends_or_reason(r["difference"]) for r in rivals)
         )
@@ -271,11 +287,10 @@ def evidence_of(
     every_percent : numbers at every per cent of the rows, however few lie between two; for numbers
         that are shown but not kept in a model file.
     random_state : of the simultaneous band.
-    facts : ``doubt``, ``notes``.
+    facts : ``doubt``, ``notes``, ``certified_shares``.
     """
-    y, score, treated, groups = rows
-    # Sorted once: every number is asked of the levels.
-    levels = Levels.of(y, score, treatment=treated, groups=groups)
+    y, groups = rows.y, rows.groups
+    levels = rows.levels()  # sorted once: every number is asked of them
     grid = EVERY_PERCENT if every_percent else private_shares(levels.ranked.treated)
     folds: dict[str, Any] = {"level": level, "cross_fitted": cross_fitted}
     band = levels.band(grid, random_state=random_state, **folds)
@@ -306,6 +321,7 @@ def evidence_of(
         if certificate is None or failed
         else asdict(certificate)
         | {"text": f"{provided(str(certificate), check)} {beyond}".rstrip()},
+        "certified_shares": None,
         "randomisation": check,
         "doubt": None,
         "notes": [],
@@ -393,7 +409,10 @@ def failed_check(report: RandomisationReport | None) -> str | None:
 
 
 #: Facts, and entries of a report, that tell how good a ranking is or what it brings.
-JUDGEMENTS = ("effect", "auuc", "qini", "ratio", "risk", "deciles", "rivals", "curve", "plan")
+JUDGEMENTS = (
+    "effect", "auuc", "qini", "ratio", "risk", "deciles", "rivals", "curve", "plan",
+    "certified_shares", "curves",
+)  # fmt: skip
 
 
 def told(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -410,19 +429,25 @@ def told(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describe_rows(rows: Judged, lower_is_better: bool, kind: str) -> dict[str, Any]:
-    y, _, treated, groups = rows
+    y, _, treated, groups, chance = rows
     binary = kind == BINARY
+    weight = np.ones(len(y)) if chance is None else 1 / own_chance(treated, chance)
     found: dict[str, Any] = {"n_rows": len(y), "outcome": kind, "binary": binary, "groups": None}
     found["lower_is_better"] = lower_is_better
     y = turned(y) if lower_is_better else y  # as the table has it
     for name, arm in (("treated", treated), ("control", ~treated)):
         found[name] = int(arm.sum())
-        found[f"mean_{name}"] = float(y[arm].mean())
+        found[f"mean_{name}"] = float(np.average(y[arm], weights=weight[arm]))
         found[f"events_{name}"] = int((y[arm] != 0).sum()) if kind in (BINARY, MONEY) else None
         found[f"groups_{name}"] = None if groups is None else len(np.unique(groups[arm]))
     if groups is not None:
         found["groups"] = int(groups.max()) + 1
     return found
+
+
+def average_effect(rows: Judged) -> dict[str, Any]:
+    """The average effect with its 95% interval, as :attr:`Evidence.facts` has it."""
+    return _effect_of(rows.levels(np.zeros(len(rows.y))).band([1.0]))
 
 
 def _effect_of(band: UpliftBand) -> dict[str, Any]:
@@ -462,7 +487,7 @@ def _rival(
 ) -> dict[str, Any]:
     """Curve and AUUC of a rival, and the AUUC of the ranking minus that of the rival."""
     checked = check_column(score, f"rivals[{short(name)!r}]", len(rows.y))
-    other = Levels.of(rows.y, checked, treatment=rows.treated, groups=rows.groups)
+    other = rows.levels(checked)
     found = levels.difference(other, **folds)
     lower, upper = found.interval
     # Without an interval neither end is a number: the two are not told apart.
@@ -603,7 +628,11 @@ _FACTS: dict[str, Any] = {
         "difference": {"estimate": float, "declined": _MAYBE_TEXT,
                        **dict.fromkeys(("lower", "upper", "p_value"), _MAYBE)},
     }],
-    "certificate": (None, {"text": str, "gain_lower_bound": float, ...: ...}),
+    "certificate": (None, {"text": str, "gain_lower_bound": float, "delta": float, ...: ...}),
+    "certified_shares": (None, {
+        "share": [float], "gain_lower": [float], "share_upper": [float], "delta": float,
+        "text": str,
+    }),
     "randomisation": (None, {
         "ok": bool, "stops": bool, "verdict": str, "advice": [str], "alpha": float,
         "notes": [str], "doubts": [{"feature": str, ...: ...}],
@@ -622,6 +651,20 @@ def _has_ends_or_reason(values: Mapping[str, Any]) -> bool:
         and (values[f"{of}lower"] is None) == (values[f"{of}declined"] is not None)
         for of in ("", "gain_")
         if f"{of}lower" in values
+    )
+
+
+def _are_certified(found: Mapping[str, Any] | None) -> bool:
+    """Whether there is a bound for each share, from low to high."""
+    if found is None:
+        return True
+    share = found["share"]
+    return (
+        len(found["gain_lower"]) == len(found["share_upper"]) == len(share) > 0
+        and share[0] > 0
+        and share[-1] <= 1
+        and all(low < high for low, high in pairwise(share))
+        and 0 < found["delta"] < 1
     )
 
 

@@ -7,6 +7,9 @@ A model file is an archive of :mod:`auucmax._archive` with
 * ``ids.npy`` and ``contents.npy``: filters of hashed ids and rows, if they are to be kept;
 * ``estimator.*.npy``: the arrays that scoring needs, named by their places in the estimator.
 
+A model of several arms has such a header for each arm, ``arms``, and the members of the first are
+named ``arm0.ids.npy`` and so on.
+
 The recipe says what the estimator is; the file only fills in numbers of known types and shapes. No
 person's row is in it, and loading it runs no code.
 
@@ -20,7 +23,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +40,15 @@ from auucmax.estimators.scaling import Scaling
 from auucmax.estimators.targets import LEARNT
 from auucmax.estimators.trees import TreeScores, trees_of
 from auucmax.targeting import Calibration
+from auucmax.trial_model.arm_evidence import ArmsEvidence
+from auucmax.trial_model.arms import ArmsModel
 from auucmax.trial_model.crossfit import Recipe
 from auucmax.trial_model.evidence import Evidence
 from auucmax.trial_model.fitting import MODELS, make_model
 from auucmax.trial_model.model import TrialModel
 from auucmax.trial_model.rows import ColumnNames
 
-FORMAT = ArchiveFormat("auucmax model", 7, "model file")
+FORMAT = ArchiveFormat("auucmax model", 8, "model file")
 _HEADER = {
     "auucmax", "encoder", "columns", "recipe", "calibration", "evidence", "seen", "summary",
     "estimator",
@@ -119,7 +124,7 @@ _SHRUNK = (
 _ARRAYS = (np.float64, np.float32, np.int64)
 
 
-def save_model(model: TrialModel, path: str | os.PathLike[str]) -> None:
+def save_model(model: TrialModel | ArmsModel, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to ``path``, whole or not at all, and its key to ``path`` + ".key".
 
     The key is for :meth:`TrialModel.judge` only. Whoever has it as well as the model can ask
@@ -139,8 +144,32 @@ def save_model(model: TrialModel, path: str | os.PathLike[str]) -> None:
     >>> bool((again.predict(table) == model.predict(table)).all())
     True
     """
+    models = list(model.models.values()) if isinstance(model, ArmsModel) else [model]
+    key = models[0].seen.key
+    place = None if key is None else key_file(path)
+    written = [_written(one) for one in models]
+    if isinstance(model, ArmsModel):
+        header: dict[str, Any] = {
+            "arms": dict(zip(model.models, (own for own, _ in written), strict=True)),
+            "policy": model.policy,
+            "summary": model.summary,
+        }
+        members = {
+            f"arm{k}.{name}": array
+            for k, (_, own) in enumerate(written)
+            for name, array in own.items()
+        }
+    else:
+        header, members = written[0]
+    FORMAT.write(path, header, members)
+    if place is not None and key is not None:
+        with whole_file(place, private=True) as beside:
+            beside.write_text(f"{key.hex()}\n")
+
+
+def _written(model: TrialModel) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Header and members of a model of two arms."""
     _check_recipe(model)
-    place = None if model.seen.key is None else key_file(path)
     parts = dict(_parts("estimator", model.estimator))
     arrays = {place: part for place, part in parts.items() if isinstance(part, np.ndarray)}
     header = {
@@ -156,10 +185,7 @@ def save_model(model: TrialModel, path: str | os.PathLike[str]) -> None:
     }
     filters = model.seen.arrays()
     members = {file: filters[name] for file, name in _FILTERS.items() if name in filters}
-    FORMAT.write(path, header, members | {f"{place}.npy": a for place, a in arrays.items()})
-    if place is not None and model.seen.key is not None:
-        with whole_file(place, private=True) as beside:
-            beside.write_text(f"{model.seen.key.hex()}\n")
+    return header, members | {f"{place}.npy": a for place, a in arrays.items()}
 
 
 def key_file(path: str | os.PathLike[str]) -> Path:
@@ -182,7 +208,7 @@ def _key_at(place: Path) -> bytes | None:
     return None
 
 
-def load_model(path: str | os.PathLike[str]) -> TrialModel:
+def load_model(path: str | os.PathLike[str]) -> TrialModel | ArmsModel:
     """Read a model that :func:`save_model` wrote; nothing in the file is executed.
 
     Its key is read, too, if it is beside it.
@@ -191,11 +217,44 @@ def load_model(path: str | os.PathLike[str]) -> TrialModel:
     version, or made to do harm.
     """
     model = FORMAT.read(path, _restored)
-    model.seen = model.seen.with_key(_key_at(Path(f"{os.path.realpath(path)}.key")))
+    key = _key_at(Path(f"{os.path.realpath(path)}.key"))
+    for one in model.models.values() if isinstance(model, ArmsModel) else [model]:
+        one.seen = one.seen.with_key(key)
     return model
 
 
-def _restored(header: Mapping[str, Any], members: dict[str, Any]) -> TrialModel:
+def _restored(header: Mapping[str, Any], members: dict[str, Any]) -> TrialModel | ArmsModel:
+    return (_arms if "arms" in header else _two_arms)(header, members)
+
+
+def _arms(header: Mapping[str, Any], members: dict[str, Any]) -> ArmsModel:
+    """A model of several arms, all of the same table and folds."""
+    check_same_names("fields", set(header), {"arms", "policy", "summary"})
+    read({...: ...}, header["summary"], "its summary")
+    arms, models = read({...: {...: ...}}, header["arms"], "its arms"), {}
+    for k, (label, own) in enumerate(arms.items()):
+        names = [name for name in members if name.startswith(f"arm{k}.")]
+        parts = {name.removeprefix(f"arm{k}."): members.pop(name) for name in names}
+        models[label] = _two_arms(own, parts)
+    if members or len(models) < 2:
+        raise ValueError("its arms should be two or more, each with its own members")
+    first = next(iter(models.values()))
+    for label, one in models.items():
+        # To be in time, arms may have learnt from fewer rows.
+        recipe = replace(
+            first.recipe, max_rows=one.recipe.max_rows, learn_rows=one.recipe.learn_rows
+        )
+        if one.columns != replace(first.columns, treated=label) or one.recipe != recipe:
+            raise ValueError("its arms should be of one table and its folds, got others")
+    evidence = ArmsEvidence.from_dict(
+        {label: one.evidence for label, one in models.items()}, header["policy"]
+    )
+    if first.columns.control != evidence["control"] or first.columns.control in models:
+        raise ValueError("its policy should have the control of its arms, got another")
+    return ArmsModel(models, evidence.facts, header["summary"])
+
+
+def _two_arms(header: Mapping[str, Any], members: dict[str, Any]) -> TrialModel:
     check_same_names("fields", set(header), _HEADER)
     recipe = _recipe(header["recipe"])
     read({...: ...}, header["summary"], "its summary")

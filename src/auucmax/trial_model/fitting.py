@@ -30,7 +30,8 @@ from auucmax._validation import (
     check_whole,
 )
 from auucmax._version import __version__
-from auucmax.bounds.progressive import progressive_certificate
+from auucmax.bounds.known_chances import ChancesBeyond
+from auucmax.bounds.progressive import ProgressiveCertificate, progressive_certificate
 from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.outcomes import BINARY, range_for, responders, usual_value
 from auucmax.data.pieces import PiecedTable
@@ -41,6 +42,7 @@ from auucmax.trial_model.crossfit import (
     Chosen,
     Codes,
     Fitted,
+    OutOfFold,
     Recipe,
     Scored,
     TableRows,
@@ -59,8 +61,8 @@ from auucmax.trial_model.evidence import (
     evidence_of,
     linear_weights,
 )
-from auucmax.trial_model.model import TrialModel, certified
-from auucmax.trial_model.rows import ColumnNames, name_columns, quantity_columns
+from auucmax.trial_model.model import CHANCES_BEYOND, TrialModel, certified, certified_shares
+from auucmax.trial_model.rows import Bounded, ColumnNames, name_columns, quantity_columns
 from auucmax.trial_model.timing import keep_within
 
 
@@ -135,6 +137,7 @@ IN_PIECES = ("auto", "shrunk", "boosted", "auucmax", "tm", "response")
 #: "auto" all that it has to be better than.
 RIVALS = {"auto": ("response", "tm", "auucmax")}
 MOSTLY = 0.5  #: of the rows, with a level that has no feature of its own, is told
+_SIZES_BETS = 0.05  # of the rows that are held out: not bet on, they size the bets on shares
 DRIVER_SHARE = 0.3  #: whom the kept description of the top is about
 
 
@@ -161,6 +164,7 @@ def fit_trial_model(
     forget_rows: bool = False,
     minutes: float | None = None,
     outcome_range: tuple[float, float] | None = None,
+    propensity: str | None = None,
     random_state: int | np.random.Generator | None = 0,
 ) -> TrialModel:
     """Fit a model on all rows of a table, and judge it by models that have not seen the rows.
@@ -218,6 +222,10 @@ def fit_trial_model(
     outcome_range : lowest and highest outcome that the certificate counts, named before looking at
         the outcomes, for those that are not 0/1; others are clipped to it, and the certificate says
         how much lies beyond. None: of such outcomes there is no certificate.
+    propensity : name of the column with the chance of treatment that each row had by design, where
+        it was not the same for all (strata, waves, exploration): rows are weighted by it, wherever
+        they are learnt from, judged or certified. It is no feature, unless it is named as one. A
+        table that does not fit into memory can be judged so, but not learnt from.
     random_state : of the folds and of the model.
 
     Examples
@@ -234,7 +242,7 @@ def fit_trial_model(
     (3,)
     """
     begin = time.perf_counter()
-    _check_options(table, model, hold_out, minutes)
+    check_options(table, model, hold_out, minutes, propensity)
     columns = name_columns(
         table,
         treatment=treatment,
@@ -251,35 +259,75 @@ def fit_trial_model(
         categorical=categorical,
         numeric=numeric,
         outcome_range=outcome_range,
+        propensity=propensity,
     )
+    recipe = new_recipe(model, hold_out, n_candidates, random_state)
+    with collected() as messages, working_on(f"fitting {model}") as work:
+        with work.part("checking the trial"):
+            rows = TableRows(table, columns, recipe.key)
+            rivals = rivals_of(model, rows)
+            check = checked(rows, despite_check)
+        if not hold_out:
+            recipe = replace(recipe, n_folds=number_of_folds(rows, recipe.key))
+        ends = None if minutes is None else begin + 60 * minutes
+        secret = secrets.token_bytes(KEY_BYTES)
+        plan = FitPlan(recipe, rivals, check, ends, secret, forget_rows)
+        found, _ = fit_checked(rows, plan, work)
+    found.summary["warnings"] = messages
+    return found
+
+
+def new_recipe(model: str, hold_out: float, n_candidates: int, random_state: Any) -> Recipe:
+    """A recipe, of which the number of folds is not known yet."""
     n_candidates = check_whole(n_candidates, "n_candidates", 1, 2**31 - 1)
     rng = np.random.default_rng(random_state)
     key, seed = rng.bytes(8).hex(), int(rng.integers(2**31 - 1))
-    recipe = Recipe(model, key, seed, float(hold_out), 1, n_candidates)
-    with _collected() as messages, working_on(f"fitting {model}") as work:
-        with work.part("checking the trial"):
-            rows = TableRows(table, columns, recipe.key)
-            rivals = _rivals_of(model, rows)
-            check = _checked(rows, despite_check)
-        if not hold_out:
-            recipe = replace(recipe, n_folds=number_of_folds(rows, recipe.key))
-        within = None
-        if minutes is not None:
-            with work.part("small fits, which tell how long it takes"):
-                ends = begin + 60 * minutes
-                recipe, rivals, within = keep_within(rows, recipe, rivals, ends, make_model)
-        work.expect(_work(recipe, rivals, len(rows.y)))
-        found = (_hold_out if hold_out else _cross_fitted)(rows, recipe, rivals, check, work)
-        seen = _seen(rows, found, forget_rows)
+    return Recipe(model, key, seed, float(hold_out), 1, n_candidates)
+
+
+class FitPlan(NamedTuple):
+    """What is fitted on rows that were checked.
+
+    ``ends``: when it should be done, by :func:`time.perf_counter`. ``secret``: the key of filters.
+    """
+
+    recipe: Recipe
+    rivals: tuple[str, ...]
+    check: RandomisationReport
+    ends: float | None
+    secret: bytes
+    forget_rows: bool
+
+
+def fit_checked(
+    rows: TableRows, plan: FitPlan, work: Work, also: Sequence[TableRows] = ()
+) -> tuple[TrialModel, OutOfFold | None]:
+    """A model of two arms, and the scores of its rows, and of further ones, by models of folds."""
+    recipe, rivals, check, ends, secret, forget_rows = plan
+    within = None
+    if ends is not None:
+        with work.part("small fits, which tell how long it takes"):
+            recipe, rivals, within = keep_within(rows, recipe, rivals, ends, make_model)
+    work.expect(_work(recipe, rivals, len(rows.y)))
+    if recipe.hold_out:
+        found, apart = _hold_out(rows, recipe, rivals, check, work), None
+    else:
+        found, apart = _cross_fitted(rows, recipe, rivals, check, work, also)
+    seen = _seen(rows, found, forget_rows, secret)
     encoder, (estimator,) = found.model.encoder, found.model.estimators.values()
-    summary = _summary(rows, recipe, found) | {"warnings": messages, "within": within}
-    return TrialModel(
-        encoder, estimator, recipe, columns, found.calibration, found.evidence, seen, plain(summary)
+    summary = plain(_summary(rows, recipe, found) | {"warnings": [], "within": within})
+    model = TrialModel(
+        encoder, estimator, recipe, rows.columns, found.calibration, found.evidence, seen, summary
     )
+    return model, apart
 
 
-def _check_options(
-    table: pd.DataFrame | PiecedTable, model: str, hold_out: float, minutes: float | None
+def check_options(
+    table: pd.DataFrame | PiecedTable,
+    model: str,
+    hold_out: float,
+    minutes: float | None,
+    propensity: str | None = None,
 ) -> None:
     check_choice(model, "model", MODELS)
     if hold_out != 0:
@@ -287,6 +335,12 @@ def _check_options(
     if minutes is not None:
         check_positive(minutes, "minutes", "5 is usual.")
     _check_memory(table, model, "model")
+    if propensity is not None and isinstance(table, PiecedTable):
+        raise ValueError(
+            f"propensity should come with a table that fits into memory, got {table.name}, "
+            f"{table.size}: rows that are read in pieces are learnt from without weights. Pass "
+            f"fewer rows or columns, or allow more by memory=."
+        )
 
 
 def _check_memory(table: pd.DataFrame | PiecedTable, model: str, what: str) -> None:
@@ -315,7 +369,7 @@ def _able(rows: TableRows) -> set[str]:
     return set() if responders(rows.y) is None else {"auto", "shrunk", "boosted"}
 
 
-def _rivals_of(model: str, rows: TableRows) -> tuple[str, ...]:
+def rivals_of(model: str, rows: TableRows) -> tuple[str, ...]:
     """What a model, which should be able to learn from the rows, is compared with."""
     able = _able(rows)
     _check_able(model, rows, able, "model")
@@ -346,7 +400,7 @@ def _work(recipe: Recipe, rivals: Sequence[str], n_rows: int) -> float:
     return 1.05 * (sum(sizes) * work_of([recipe.model]) + shared * work_of(rivals))
 
 
-def _checked(rows: TableRows, despite_check: bool) -> RandomisationReport:
+def checked(rows: TableRows, despite_check: bool) -> RandomisationReport:
     """The check of the rows, which stops a fit, or warns."""
     rows.sample.check_sizes(rows.columns)
     # Copies of rows would fail the check, too, for a reason that it cannot name.
@@ -363,16 +417,18 @@ def _checked(rows: TableRows, despite_check: bool) -> RandomisationReport:
     return report
 
 
-def _seen(rows: TableRows, found: _Found, forget: bool) -> SeenRows:
+def _seen(rows: TableRows, found: _Found, forget: bool, secret: bytes) -> SeenRows:
     """What the model remembers of its rows."""
-    learnt, passed = ~found.held_out, found.passed
+    learnt, passed, arms = ~found.held_out, found.passed, rows.treated
+    if rows.propensity is not None:
+        # Rows of one kind are in one arm by design, and are no copies: the check has looked.
+        arms = np.random.default_rng(found.passed.total).random(len(arms)) < 0.5
     kinds = {
-        grid: Kinds.of(hashes[learnt], rows.treated[learnt])
-        for grid, hashes in passed.contents.items()
+        grid: Kinds.of(hashes[learnt], arms[learnt]) for grid, hashes in passed.contents.items()
     }
     ids = None if rows.names is None else rows.names[learnt]
     own = RowSet(len(rows.y), passed.total, kinds)
-    return SeenRows.of(own, ids, forget=forget, key=secrets.token_bytes(KEY_BYTES))
+    return SeenRows.of(own, ids, forget=forget, key=secret)
 
 
 def _summary(rows: TableRows, recipe: Recipe, found: _Found) -> dict[str, Any]:
@@ -420,40 +476,40 @@ class _Found(NamedTuple):
 
 
 def _cross_fitted(
-    rows: TableRows, recipe: Recipe, rivals: Sequence[str], check: RandomisationReport, work: Work
-) -> _Found:
+    rows: TableRows,
+    recipe: Recipe,
+    rivals: Sequence[str],
+    check: RandomisationReport,
+    work: Work,
+    also: Sequence[TableRows] = (),
+) -> tuple[_Found, OutOfFold]:
     bounded = rows.columns.bounded(rows.y)
     makes = makers([recipe.model, *rivals], recipe)
-    apart = cross_fit(rows, makes, recipe, with_chunks=bounded is not None, work=work)
+    apart = cross_fit(rows, makes, recipe, with_chunks=bounded is not None, work=work, also=also)
     fitted, passed, _ = _kept(rows, recipe, (), every_row, work)
     ranks = dict(apart.ranks)
     judged = rows.judged(ranks.pop(recipe.model))
     scores = ScoreQuantiles.of(passed.score)
     # Knots that are nobody's own score.
-    calibration = _in_scores(_calibrated(judged), scores.smoothed(LEAST_ROWS))
-    certificate = None
-    if bounded is not None and apart.chunks and not judged.has_mixed_groups:
-        groups = None if judged.groups is None else apart.keys
-        certificate = progressive_certificate(
-            [(np.clip(y, *bounded.range), score, arms) for y, score, arms in apart.chunks],
-            groups=groups,
-            n_candidates=recipe.n_candidates,
-            outcome_range=bounded.range,
-        )
+    calibration = _in_scores(calibrated(judged), scores.smoothed(LEAST_ROWS))
+    certificate = _progressive(apart, judged, bounded, recipe)
+    # Proven for rows that are independent and had the same chance.
+    sound = not check.stops and judged.groups is None and judged.propensity is None
+    shares = certified_shares(apart.chunks, bounded, recipe.n_candidates) if sound else None
     notes = [
         f"Every row was ranked by a model that had not seen it: one of {recipe.n_folds}, each of "
         f"which learnt from {_learnt(recipe, 1 - 1 / recipe.n_folds, len(rows.y))}. The model that "
         f"is kept learnt from {_learnt(recipe, 1.0, len(rows.y))}."
     ]
-    notes += check.questions
+    notes += [*rows.chances_told, *check.questions]
     if certificate is None:
-        notes.append(_no_certificate(judged, rows.columns))
+        notes.append(_no_certificate(judged, rows.columns, few=not apart.chunks))
     evidence = evidence_of(
         judged,
         scores=scores,
         cross_fitted=True,
         predicted=_cross_calibrated(judged, apart.fold),
-        caveat=calibration.caveat,
+        caveat=_of_predicted(calibration),
         drivers=_drivers(rows, fitted, passed),
         certificate=certificate,
         beyond="" if bounded is None else bounded.told,
@@ -461,11 +517,31 @@ def _cross_fitted(
         lower_is_better=rows.columns.lower_is_better,
         rivals=ranks,
         notes=notes,
+        certified_shares=shares,
     )
-    return _Found(fitted, passed, calibration, evidence, np.zeros(len(rows.y), dtype=bool))
+    none = np.zeros(len(rows.y), dtype=bool)
+    return _Found(fitted, passed, calibration, evidence, none), apart
 
 
-def _no_certificate(judged: Judged, columns: ColumnNames) -> str:
+def _progressive(
+    apart: OutOfFold, judged: Judged, bounded: Bounded | None, recipe: Recipe
+) -> ProgressiveCertificate | None:
+    """The certificate of models that learnt from ever more chunks, if it can be had."""
+    if bounded is None or not apart.chunks or judged.has_mixed_groups:
+        return None
+    try:
+        return progressive_certificate(
+            [(np.clip(y, *bounded.range), score, arms) for y, score, arms in apart.chunks],
+            groups=None if judged.groups is None else apart.keys,
+            propensity=apart.chances or None,
+            n_candidates=recipe.n_candidates,
+            outcome_range=bounded.range,
+        )
+    except ChancesBeyond:
+        return None
+
+
+def _no_certificate(judged: Judged, columns: ColumnNames, *, few: bool = False) -> str:
     """Why there is none, and how to get one."""
     if columns.bounded(judged.y) is None:
         low, high = range_for(columns.in_table(judged.y))
@@ -477,6 +553,8 @@ def _no_certificate(judged: Judged, columns: ColumnNames) -> str:
             f"outcome_range=({low:g}, {high:g}), say, or another range that you would have named "
             f"beforehand: outcomes beyond it are clipped for the certificate."
         )
+    if not few and not judged.has_mixed_groups:
+        return CHANCES_BEYOND
     why = "too few rows to learn from a part of them"
     why = "groups have rows of both arms" if judged.has_mixed_groups else why
     return f"There is no certificate: {why}."
@@ -502,18 +580,24 @@ def _hold_out(
         )
     fitted, passed, others = _kept(rows, recipe, rivals, lambda keys: ~recipe.held_out(keys), work)
     judged = rows.judged(passed.score[held_out], held_out)
-    calibration, bounded = _calibrated(judged), rows.columns.bounded(judged.y)
+    calibration, bounded = calibrated(judged), rows.columns.bounded(judged.y)
     certificate = certified(judged, bounded, recipe.n_candidates)
     notes = [f"Judged on {len(judged.y):,} rows that were set aside: this model has not seen them."]
-    notes += check.questions
+    notes += [*rows.chances_told, *check.questions]
     if certificate is None:
         notes.append(_no_certificate(judged, rows.columns))
     # Other bits of the keys than those that chose the hold-out.
     halves = replace(recipe, n_folds=2).folds(~rows.keys[held_out] * np.uint64(0x9E3779B97F4A7C15))
+    shares = None
+    if not check.stops and judged.groups is None and judged.propensity is None:
+        first = np.random.default_rng(recipe.seed).random(len(judged.y)) < _SIZES_BETS
+        sizing = judged.y[first], None, judged.treated[first]
+        rest = judged.y[~first], judged.score[~first], judged.treated[~first]
+        shares = certified_shares([sizing, rest], bounded, recipe.n_candidates)
     evidence = evidence_of(
         judged,
         predicted=_cross_calibrated(judged, halves),
-        caveat=calibration.caveat,
+        caveat=_of_predicted(calibration),
         drivers=_drivers(rows, fitted, passed),
         certificate=certificate,
         beyond="" if bounded is None else bounded.told,
@@ -521,6 +605,7 @@ def _hold_out(
         lower_is_better=rows.columns.lower_is_better,
         rivals=others,
         notes=notes,
+        certified_shares=shares,
     )
     return _Found(fitted, passed, calibration, evidence, held_out)
 
@@ -546,9 +631,11 @@ def _kept(
         return kept, rows.scored(accepting(kept.encoder), estimator), others
 
 
-def _calibrated(rows: Judged, some: Bools | slice = slice(None)) -> Calibration:
+def calibrated(rows: Judged, some: Bools | slice = slice(None)) -> Calibration:
     groups = None if rows.groups is None else rows.groups[some]
-    return calibrate(rows.y[some], rows.score[some], treatment=rows.treated[some], groups=groups)
+    chance = None if rows.propensity is None else rows.propensity[some]
+    own = rows.y[some], rows.score[some]
+    return calibrate(*own, treatment=rows.treated[some], groups=groups, propensity=chance)
 
 
 def _cross_calibrated(rows: Judged, fold: Codes) -> Floats:
@@ -558,9 +645,18 @@ def _cross_calibrated(rows: Judged, fold: Codes) -> Floats:
         inside = fold == k
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the calibration of all rows has told it
-            own = _calibrated(rows, ~inside)
+            own = calibrated(rows, ~inside)
         predicted[inside] = own(rows.score[inside])
     return predicted
+
+
+def _of_predicted(calibration: Calibration) -> str:
+    """What a caption says of :func:`_cross_calibrated` uplifts."""
+    told = (
+        "Predicted is what a calibration on the other rows gives each person: the model's own has "
+        "seen these."
+    )
+    return " ".join(filter(None, [told, calibration.caveat]))
 
 
 def _in_scores(calibration: Calibration, scores: ScoreQuantiles) -> Calibration:
@@ -640,7 +736,7 @@ def _tree_rows(estimator: Any) -> int | None:
 
 
 @contextmanager
-def _collected() -> Iterator[list[str]]:
+def collected() -> Iterator[list[str]]:
     """Messages of the warnings inside, which are given again afterwards."""
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:

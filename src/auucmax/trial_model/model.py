@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from auucmax._validation import Floats
-from auucmax.bounds import Certificate, certify
+from auucmax._validation import Bools, Floats
+from auucmax.bounds import Certificate, certify, certify_shares
+from auucmax.bounds.known_chances import ChancesBeyond
 from auucmax.data.hashing import content_hashes
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.data.seen import SeenRows, TrainingRecord
@@ -17,14 +19,26 @@ from auucmax.encoding import TableEncoder
 from auucmax.encoding.encoder import text_names
 from auucmax.targeting import Calibration
 from auucmax.trial_model.crossfit import Recipe, Scored, TableRows
-from auucmax.trial_model.evidence import Evidence, Judged, describe_drivers, evidence_of
+from auucmax.trial_model.evidence import (
+    LEAST_ROWS,
+    Evidence,
+    Judged,
+    describe_drivers,
+    evidence_of,
+)
 from auucmax.trial_model.rows import Bounded, ColumnNames, Hashes, id_texts
+
+CHANCES_BEYOND = (
+    "There is no certificate: some chances of treatment lie nearer to 0 or 1 than those of the "
+    "rows that size bets let expect. Without such people there is one of the others."
+)
 
 
 def certified(rows: Judged, bounded: Bounded | None, n_candidates: int = 1) -> Certificate | None:
     """The certificate of a score on rows that its model has not learnt from.
 
-    None if outcomes have no range, or groups have rows of both arms.
+    None if outcomes have no range, groups have rows of both arms, or some chances of treatment lie
+    far beyond the others.
     """
     if bounded is None or rows.has_mixed_groups:
         return None
@@ -32,9 +46,56 @@ def certified(rows: Judged, bounded: Bounded | None, n_candidates: int = 1) -> C
     options: dict[str, Any] = {"y": y, "treatment": rows.treated, "n_candidates": n_candidates}
     if rows.groups is not None:
         options["groups"] = rows.groups
+    if rows.propensity is not None:
+        options["propensity"] = rows.propensity
     if bounded.range != (0.0, 1.0):
         options["outcome_range"] = bounded.range
-    return certify(rows.score, **options)
+    try:
+        return certify(rows.score, **options)
+    except ChancesBeyond:
+        return None
+
+
+def beyond_note(
+    rows: Judged, bounded: Bounded | None, certificate: Certificate | None
+) -> list[str]:
+    """Why there is no certificate, if chances of treatment are why."""
+    others = certificate is not None or bounded is None or rows.has_mixed_groups
+    return [] if others else [CHANCES_BEYOND]
+
+
+def certified_shares(
+    chunks: Sequence[tuple[Floats, Floats | None, Bools]],
+    bounded: Bounded | None,
+    n_candidates: int,
+) -> dict[str, Any] | None:
+    """What treating all above the cuts of 20 shares gains at least, together; plain JSON.
+
+    ``chunks`` as in :func:`auucmax.bounds.certify_shares`. There are fewer shares where less than
+    20 rows of an arm would lie between two, and None where that leaves too few.
+    """
+    if bounded is None or len(chunks) < 2:
+        return None
+    treated = np.concatenate([arms for _, _, arms in chunks[1:]])
+    least = min(int(treated.sum()), int((~treated).sum())) / LEAST_ROWS
+    n_shares = next((n for n in (20, 10, 4) if n <= least), None)
+    if n_shares is None:
+        return None
+    found = certify_shares(
+        [(np.clip(y, *bounded.range), score, arms) for y, score, arms in chunks],
+        shares=[k / n_shares for k in range(1, n_shares + 1)],
+        outcome_range=bounded.range,
+        n_candidates=n_candidates,
+    )
+    if found is None:
+        return None
+    return {
+        "share": [*found.shares],
+        "gain_lower": [*found.gain_lower_bounds],
+        "share_upper": [*found.share_upper_bounds],
+        "delta": found.delta,
+        "text": f"{found} {bounded.told}".rstrip(),
+    }
 
 
 @dataclass(eq=False)
@@ -123,19 +184,21 @@ class TrialModel:
             )
         # A certificate from rows that may have been learnt from would be none.
         bounded = self.columns.bounded(judged.y) if verdict.is_sure else None
+        certificate = certified(judged, bounded, self._n_compared)
+        notes = [*filter(None, [self.warning]), verdict.note, *rows.chances_told]
         return evidence_of(
             judged,
             predicted=self.calibration(judged.score),
             caveat=self.calibration.caveat,
             drivers=describe_drivers(rows.features, score[rows.sampled], share=0.3)
             | {"linear": self.evidence["drivers"]["linear"]},
-            certificate=certified(judged, bounded, self._n_compared),
+            certificate=certificate,
             beyond="" if bounded is None else bounded.told,
             randomisation=rows.check(),
             lower_is_better=self.columns.lower_is_better,
             every_percent=True,
             doubt=None if verdict.is_sure else verdict.note,
-            notes=[*filter(None, [self.warning]), verdict.note],
+            notes=[*notes, *beyond_note(judged, bounded, certificate)],
         )
 
     def own_rows(self, table: pd.DataFrame | PiecedTable) -> TableRows:

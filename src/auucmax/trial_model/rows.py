@@ -25,6 +25,13 @@ from auucmax._validation import (
 )
 from auucmax.data import RandomisationReport, Trial, check_randomisation
 from auucmax.data.balance import equal_shares
+from auucmax.data.chances import (
+    chances_told,
+    check_chances,
+    compare_counts,
+    even_rows,
+    undo_chances,
+)
 from auucmax.data.hashing import FINEST, content_hashes, numbers_for
 from auucmax.data.outcomes import (
     BINARY,
@@ -35,6 +42,7 @@ from auucmax.data.outcomes import (
     share_beyond,
 )
 from auucmax.data.pieces import PiecedTable, pieces_of
+from auucmax.data.randomisation_report import STOP
 from auucmax.data.seen import Kinds
 from auucmax.encoding.encoder import TableEncoder, text_names
 from auucmax.encoding.kinds import MOST_CODES, code_counts, kind_of, numbers_of
@@ -64,12 +72,14 @@ class ColumnNames:
     numeric: tuple[str, ...] = ()  # and for quantities
     outcome_range: tuple[float, ...] = ()  # lowest and highest outcome that certificates count
     turn: float = 1.0  # what outcomes are subtracted from if lower is better: 1 if 0/1, otherwise 0
+    propensity: str | None = None  # the chance of treatment of each row, where it was not the same
 
     @property
     def all(self) -> list[str]:
         """Every column that is read."""
-        names = dict.fromkeys(name for name in (self.id, self.groups) if name is not None)
-        return [self.treatment, self.outcome, *self.features, *names]
+        more = (*self.features, self.id, self.groups, self.propensity)
+        names = dict.fromkeys(name for name in more if name is not None)
+        return [self.treatment, self.outcome, *names]
 
     @property
     def gain(self) -> str:
@@ -145,6 +155,7 @@ def name_columns(
     categorical: Sequence[str] | None = None,
     numeric: Sequence[str] | None = None,
     outcome_range: Sequence[float] | None = None,
+    propensity: str | None = None,
 ) -> ColumnNames:
     """Which columns of a table play which part; parameters as in :func:`fit_trial_model`.
 
@@ -156,17 +167,26 @@ def name_columns(
     if not isinstance(table, PiecedTable):
         table = text_names(table)
     treatment, outcome = str(treatment), str(outcome)
-    id, groups = (None if name is None else str(name) for name in (id, groups))
+    id, groups, propensity = (
+        None if name is None else str(name) for name in (id, groups, propensity)
+    )
     others = (treatment, outcome, id, groups)
-    check_names(table, [name for name in others if name is not None])
+    check_names(table, [name for name in (*others, propensity) if name is not None])
+    if propensity is not None and propensity in others:
+        raise ValueError(
+            f"propensity should be another column than treatment, outcome, id and groups, got "
+            f"{propensity!r}. Name the column of chances, between 0 and 1."
+        )
     if groups in (treatment, outcome):
         raise ValueError(
             f"groups should be another column than treatment and outcome, got {groups!r}. Name the "
             f"column of the household, or shop."
         )
     known_after, left_out = _named(table, after), _named(table, ignore)
+    if features is None and propensity is not None:
+        left_out = (*left_out, propensity)  # a feature only if it is named
     chosen = _features(table, features, others, {*known_after, *left_out})
-    used = {*others, *chosen, *known_after}
+    used = {*others, *chosen, *known_after, propensity}
     return ColumnNames(
         treatment,
         outcome,
@@ -182,6 +202,7 @@ def name_columns(
         numeric=_decided(table, "numeric", numeric, chosen),
         outcome_range=() if outcome_range is None else check_range(outcome_range, "outcome_range"),
         turn=_turn(table, outcome) if lower_is_better else 1.0,
+        propensity=propensity,
     )
 
 
@@ -232,7 +253,8 @@ def _arm_labels(values: Sequence[Any], name: str, treated: Any, control: Any) ->
         return (label, other) if what == "treated" else (other, label)
     raise ValueError(
         f"the treatment {name!r} should be 0/1 or boolean, or come with the labels of two arms; "
-        f"got the labels {listed(labels)}. Pass treated=... and control=..., two of them."
+        f"got the labels {listed(labels)}. Pass treated=... and control=..., two of them; the "
+        f"control alone takes all others for arms (in Python: of fit_arms_model)."
     )
 
 
@@ -308,6 +330,19 @@ def different_values(table: pd.DataFrame | PiecedTable, column: str) -> list[Any
     return pd.concat(found).drop_duplicates().tolist()
 
 
+def arm_counts(table: pd.DataFrame | PiecedTable, treatment: str) -> dict[str, int]:
+    """How many rows each label of the treatment has; the label as a text."""
+    if not isinstance(table, PiecedTable):
+        table = text_names(table)
+    check_names(table, [treatment])
+    found: dict[str, int] = {}
+    for piece in pieces_of(table, [treatment]):
+        for value, n in piece[treatment].value_counts().items():
+            label = arm_text(value)
+            found[label] = found.get(label, 0) + int(n)
+    return found
+
+
 def check_names(frame: pd.DataFrame | PiecedTable, names: list[str]) -> None:
     """Raise a ValueError if columns are not there."""
     if unknown := [name for name in names if name not in frame.columns]:
@@ -323,7 +358,9 @@ class TrialRows(NamedTuple):
 
     ``positions`` are their places in the table, ``first`` is that of the first among these rows.
     ``lost`` counts rows of control and treated without an outcome, which are left out.
-    ``groups`` are the names of their households or shops, if there are any.
+    ``groups`` are the names of their households or shops, if there are any. ``propensity`` are
+    their chances of treatment, if these differ; ``lost_chances`` those of the rows of control and
+    treated without an outcome.
     """
 
     frame: pd.DataFrame
@@ -335,13 +372,16 @@ class TrialRows(NamedTuple):
     first: int = 0
     lost: tuple[int, int] = (0, 0)
     groups: NDArray[Any] | None = None
+    propensity: Floats | None = None
+    lost_chances: tuple[Floats, Floats] | None = None
 
     def keys(self, key: str) -> Hashes:
         """(n,) keyed hashes of the groups, the ids, or the places of the rows in the table."""
         names = self.ids if self.groups is None else self.groups
         if names is not None:
             return np.asarray(pd.util.hash_array(names, hash_key=key))
-        places = np.arange(self.first, self.first + len(self.y)).astype(str).astype(object)
+        # Places in the whole table: a control row has one key, whatever arm it is compared with.
+        places = self.positions.astype(str).astype(object)
         return np.asarray(pd.util.hash_array(places, hash_key=key))
 
     def trial(self, columns: ColumnNames, features: Sequence[str] | None = None) -> Trial:
@@ -356,7 +396,13 @@ class TrialRows(NamedTuple):
             treatment_name=columns.treatment,
             arm_names=(columns.control, columns.treated),
             groups=self.groups,
+            sample_weight=self.weight,
         )
+
+    @property
+    def weight(self) -> Floats | None:
+        """(n,) weights that undo unequal chances of treatment; None if these are the same."""
+        return None if self.propensity is None else undo_chances(self.treated, self.propensity)
 
     def take(self, rows: NDArray[np.intp]) -> TrialRows:
         """The rows at some places."""
@@ -364,7 +410,9 @@ class TrialRows(NamedTuple):
             return self
         ids, groups = (None if names is None else names[rows] for names in (self.ids, self.groups))
         kept = self.frame.iloc[rows], self.y[rows], self.treated[rows], ids, self.positions[rows]
-        return TrialRows(*kept, self.left_out, self.first, self.lost, groups)
+        chance = None if self.propensity is None else self.propensity[rows]
+        about = self.left_out, self.first, self.lost
+        return TrialRows(*kept, *about, groups, chance, self.lost_chances)
 
     def check_sizes(self, columns: ColumnNames) -> None:
         """ValueError for a feature whose squares float64 cannot hold."""
@@ -388,6 +436,10 @@ class TrialRows(NamedTuple):
         some = np.ones(len(self.y), dtype=bool)
         if self.groups is not None:
             some = ~pd.Series(self.groups).duplicated().to_numpy()
+        if self.propensity is not None:  # rows of one stratum are treated alike by design
+            if compare_counts(self.treated, self.propensity).p_value < STOP:
+                return  # of wrong chances, which the check tells of, nothing follows
+            some &= even_rows(self.treated, self.propensity, np.random.default_rng(0))
         names = list(columns.features)
         if all_columns:
             names += [name for name in columns.ignored if not _names_rows(self.frame[name])]
@@ -401,7 +453,8 @@ class TrialRows(NamedTuple):
             f"rows should be different people, each treated by chance; got {n:,} rows that have "
             f"all features of another one, and treatment goes with them more than chance explains: "
             f"copies of rows, rows of one person or household, or treatment by these features. "
-            f"Remove the copies, or pass groups=COLUMN, by which rows belong together."
+            f"Remove the copies, or pass groups=COLUMN, by which rows belong together, or "
+            f"propensity=COLUMN, if chances of treatment differed by design."
         )
 
 
@@ -409,7 +462,7 @@ def joined(pieces: list[TrialRows]) -> TrialRows:
     """The rows of several pieces of one table as one."""
     if len(pieces) == 1:
         return pieces[0]
-    frames, ys, treated, ids, positions, _, _, _, groups = zip(*pieces, strict=True)
+    frames, ys, treated, ids, positions, _, _, _, groups, chances, lost = zip(*pieces, strict=True)
     return TrialRows(
         pd.concat(frames),
         np.concatenate(ys),
@@ -419,7 +472,22 @@ def joined(pieces: list[TrialRows]) -> TrialRows:
         {},
         lost=(sum(piece.lost[0] for piece in pieces), sum(piece.lost[1] for piece in pieces)),
         groups=None if groups[0] is None else np.concatenate(groups),
+        propensity=None if chances[0] is None else np.concatenate(chances),
+        lost_chances=None
+        if lost[0] is None
+        else (np.concatenate([of[0] for of in lost]), np.concatenate([of[1] for of in lost])),
     )
+
+
+def chances_note(columns: ColumnNames, chance: Floats | None) -> list[str]:
+    """A sentence on where chances of treatment come from, if a column has them; otherwise none."""
+    if chance is None:
+        return []
+    unequal = "unequal, " if chance.min() < chance.max() else ""
+    return [
+        f"Chances of treatment were {unequal}{chances_told(chance)}, and are taken from "
+        f"{columns.propensity!r}: all numbers weight rows by them."
+    ]
 
 
 def check_trial_rows(
@@ -437,6 +505,9 @@ def check_trial_rows(
     treated = rows.treated if treated is None else treated
     kept, labels = (int((~treated).sum()), int(treated.sum())), (columns.control, columns.treated)
     lost = {arm: (n, n + m) for arm, n, m in zip(labels, rows.lost, kept, strict=True)}
+    if rows.propensity is not None:
+        options["propensity"] = rows.propensity
+        options["missing_propensity"] = dict(zip(labels, rows.lost_chances or (), strict=False))
     ignored = [name for name in columns.ignored if name in rows.frame.columns]
     own = dict.fromkeys(name for name in (columns.id, columns.groups) if name is not None)
     names = [name for name in own if kind_of(rows.frame[name]) in ("number", "date")]
@@ -561,8 +632,8 @@ def _rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows,
     labels = np.array([arm_text(value) for value in values], dtype=object)
     counts = np.bincount(codes, minlength=len(labels))
     ours = np.isin(labels, (columns.treated, columns.control))
-    positions = np.flatnonzero(ours[codes])
-    treated = np.asarray(labels[codes[positions]] == columns.treated, dtype=bool)
+    both = positions = np.flatnonzero(ours[codes])
+    in_treated = treated = np.asarray(labels[codes[positions]] == columns.treated, dtype=bool)
     missing = frame[columns.outcome].isna().to_numpy(dtype=bool)[positions]
     lost = int((missing & ~treated).sum()), int((missing & treated).sum())
     if any(lost):
@@ -579,6 +650,11 @@ def _rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows,
     )
     others = {str(labels[k]): int(counts[k]) for k in np.flatnonzero(~ours)}
     rows = TrialRows(kept, y, treated, ids, positions, others, lost=lost, groups=groups)
+    if columns.propensity is not None:
+        name = f"the propensity {columns.propensity!r}"
+        chance = check_chances(frame[columns.propensity].iloc[both], name)
+        of_lost = chance[missing & ~in_treated], chance[missing & in_treated]
+        rows = rows._replace(propensity=chance[~missing], lost_chances=of_lost)
     return rows, labels.tolist()
 
 

@@ -18,8 +18,6 @@ import numpy as np
 from sklearn.base import clone
 
 from auucmax._progress import about
-from auucmax.estimators.boosted import EFFECT_ROUNDS, BoostedEffect
-from auucmax.estimators.ensemble import UpliftEnsemble
 from auucmax.trial_model.crossfit import Recipe, TableRows, every_row, fewest_rows
 
 LEAST_ROWS = 5_000  #: that models learn from, however little time there is
@@ -142,6 +140,10 @@ def _small(rows: TableRows, order: Any, size: int, key: str) -> TableRows | None
 
 
 def _timed(rows: TableRows, models: Mapping[str, Any]) -> Pace:
+    # Late: a command that only reads a model waits for none of this.
+    from auucmax.estimators.boosted import EFFECT_ROUNDS, BoostedEffect
+    from auucmax.estimators.ensemble import UpliftEnsemble
+
     n = len(rows.y)
 
     def seconds(*made: Any) -> float:

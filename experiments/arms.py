@@ -1,0 +1,280 @@
+"""Several treatments: what the choice of arms gains over the best of them, and how sure that is.
+
+`fit_arms_model` on trials with several arms, each at a cost of 1: the gain per person of the policy
+when a tenth, three tenths, half and all of the people can be treated, with its interval, and
+against random people with the same arms, against the best arm alone by its ranking, and against the
+best arm for everybody. Of made-up populations the truth is known: what the policy of the model that
+is kept gains on 50,000 new people.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from auucmax import load_hillstrom
+from auucmax.data.fetch import fetch_social_pressure
+from auucmax.trial_model import ArmsModel, fit_arms_model, target_arms
+from experiments import page
+from experiments.harness import Line, Task
+from experiments.models import rounded, start_line
+
+NAME = "arms"
+SHARES = (0.1, 0.3, 0.5, 1.0)
+ROWS, NEW_PEOPLE, SEEDS = 6_000, 50_000, 8
+PART = 5  # of the voters who got the mailings, one in so many
+HILLSTROM, MAILINGS = "Hillstrom", "social pressure"
+REAL = {HILLSTROM: ("tm", "auto"), MAILINGS: ("tm",)}
+#: Population -> effects of the two arms on people of x0 below 0 and above.
+POPULATIONS = {
+    "each arm helps others": ((0.15, 0.0), (0.0, 0.15)),
+    "two arms of equal effect": ((0.0, 0.15), (0.0, 0.15)),
+    "one arm does nothing": ((0.0, 0.0), (0.0, 0.15)),
+    "no arm does anything": ((0.0, 0.0), (0.0, 0.0)),
+}
+
+
+def tasks(splits: int | None = None) -> list[Task]:
+    """A split is a seed, of the folds and of made-up rows."""
+    real = [Task(NAME, trial, model, 0) for trial, models in REAL.items() for model in models]
+    seeds = range(min(splits or SEEDS, SEEDS))
+    return real + [Task(NAME, trial, "tm", seed) for trial in POPULATIONS for seed in seeds]
+
+
+def probe(trial: str) -> None:
+    if trial == MAILINGS:
+        fetch_social_pressure("all", download=False)
+
+
+def parameters(task: Task) -> dict[str, Any]:
+    own = {"rows": ROWS, "people": NEW_PEOPLE} if task.trial in POPULATIONS else {"part": PART}
+    return {"model": task.model, "shares": list(SHARES), **own}
+
+
+def people_of(population: str, n: int, seed: int) -> tuple[pd.DataFrame, Any]:
+    """Features, and (n, 2) the effects of the arms."""
+    rng = np.random.default_rng([seed, list(POPULATIONS).index(population)])
+    X = pd.DataFrame(rng.normal(size=(n, 4)), columns=[f"x{k}" for k in range(4)])
+    above = (X["x0"] > 0).to_numpy().astype(int)
+    return X, np.array(POPULATIONS[population]).T[above]
+
+
+def made_up(population: str, seed: int) -> pd.DataFrame:
+    """A trial of three groups of equal size."""
+    X, effects = people_of(population, ROWS, seed)
+    rng = np.random.default_rng([seed, list(POPULATIONS).index(population), 1])
+    arm = rng.integers(0, 3, ROWS)
+    own = np.column_stack([np.zeros(ROWS), effects])[np.arange(ROWS), arm]
+    y = rng.random(ROWS) < 0.2 + 0.1 * (X["x1"] > 0) + own
+    return X.assign(y=y.astype(int), arm=np.array(["none", "a", "b"])[arm])
+
+
+def load(task: Task) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The table, and the names of its columns."""
+    if task.trial == HILLSTROM:
+        trial = load_hillstrom("all", "visit", "raw")
+        texts = trial.X.select_dtypes("category").columns
+        table = trial.X.astype(dict.fromkeys(texts, "str")).assign(y=trial.y, arm=trial.treatment)
+        return table, {"control": "No E-Mail"}
+    if task.trial == MAILINGS:
+        trial = fetch_social_pressure("all", download=False)
+        # Voters of a household stand together in the file: of few more than one is taken.
+        table = trial.X.assign(y=trial.y, arm=trial.treatment)[::PART]
+        return table, {"control": "Control"}
+    return made_up(task.trial, task.split), {"control": "none"}
+
+
+def run(task: Task) -> Line:
+    start, start_cpu = time.perf_counter(), time.process_time()
+    table, names = load(task)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = fit_arms_model(
+            table, treatment="arm", outcome="y", **names, model=task.model, random_state=task.split
+        )
+        line = start_line(task, parameters(task)) | numbers(model)
+        if task.trial in POPULATIONS:
+            line["truth"] = truth_of(model, task)
+    line["fit_seconds"] = time.perf_counter() - start
+    return rounded(line | {"cpu_seconds": time.process_time() - start_cpu})
+
+
+def numbers(model: ArmsModel) -> Line:
+    """What is told of the policy at some shares of people, and of each arm."""
+    (curve,) = model.policy["curves"]
+    policy, grid = curve["policy"], curve["budget"]
+    differences = {
+        name: {key: found[key] for key in ("arm", "area", "area_lower", "area_upper")}
+        for name, found in curve["differences"].items()
+    }
+    return {
+        "rows": model.policy["rows"],
+        "effects": {
+            label: [own["effect"][end] for end in ("estimate", "lower", "upper")]
+            for label, own in model.evidence.arms.items()
+        },
+        "policy": {end: _at(grid, policy[end]) for end in ("gain", "lower", "upper")},
+        "given": [_at(grid, own) for own in zip(*policy["shares"], strict=True)],
+        "singles": {label: _at(grid, own["gain"]) for label, own in curve["singles"].items()},
+        "everybody": _at(grid, curve["everybody"]["gain"]),
+        "differences": differences,
+    }
+
+
+def _at(grid: Sequence[float], values: Sequence[float | None]) -> list[float | None]:
+    """Values at the shares of people, by straight lines; None where one of the ends is."""
+    known = np.array([np.nan if value is None else value for value in values])
+    found = np.interp(SHARES, grid, known)
+    return [float(value) if np.isfinite(value) else None for value in found]
+
+
+def truth_of(model: ArmsModel, task: Task) -> list[float]:
+    """What the policy of the model gains per person of new people, whose effects are known."""
+    X, effects = people_of(task.trial, NEW_PEOPLE, 1_000_000 + task.split)
+    gains = []
+    for share in SHARES:
+        chosen = target_arms(model, X, share=share).choice.arm
+        given = np.flatnonzero(chosen >= 0)
+        gains.append(float(effects[given, chosen[given]].sum()) / NEW_PEOPLE)
+    return gains
+
+
+# The page
+
+
+class Cover(NamedTuple):
+    """Of a population at a share: mean gain told and true, and how often the truth was inside."""
+
+    told: float
+    truth: float
+    inside: int
+    known: int
+
+
+def cover_of(lines: Sequence[Line], share: int) -> Cover:
+    ends = [(x["policy"]["lower"][share], x["truth"][share], x["policy"]["upper"][share])
+            for x in lines]  # fmt: skip
+    known = [(low, true, high) for low, true, high in ends if low is not None]
+    inside = sum(low <= true <= high for low, true, high in known)
+    told = float(np.mean([x["policy"]["gain"][share] for x in lines]))
+    return Cover(told, float(np.mean([true for _, true, _ in ends])), inside, len(known))
+
+
+def render(lines: list[Line]) -> str:
+    lines = sorted(lines, key=lambda x: (x["trial"], x["model"], x["split"]))
+    parts = ["# arms: who gets which of several treatments\n", page.made_by(NAME, lines), _ABOUT]
+    for trial, models in REAL.items():
+        for model in models:
+            for line in lines:
+                if (line["trial"], line["model"]) == (trial, model):
+                    parts += [f"## {trial}, {model}\n", _effects(line), _gains(line), _areas(line)]
+    made = [line for line in lines if line["trial"] in POPULATIONS]
+    if made:
+        parts += ["## Populations whose truth is known\n", _WHAT_IS_TRUE, _truths(made)]
+    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def summary(lines: list[Line]) -> str:
+    """For the first page."""
+    told = []
+    for line in sorted(lines, key=lambda x: (x["trial"], x["model"])):
+        if line["trial"] in REAL:
+            found = line["differences"]["single"]
+            told.append(f"{line['trial']} ({line['model']}) {_interval(found, 'area')}")
+    made = [line for line in lines if line["trial"] in POPULATIONS]
+    covers = [cover_of(made, share) for share in range(len(SHARES))] if made else []
+    inside, known = sum(c.inside for c in covers), sum(c.known for c in covers)
+    truth = f" On made-up trials {inside} of {known} intervals held the truth." if known else ""
+    return (
+        f"Gain per person of choosing arms over the best arm alone by its ranking, mean over all "
+        f"numbers of people: {'; '.join(told)}.{truth} All tables: "
+        f"[{NAME}]({page.address(NAME)}).\n"
+    )
+
+
+_ABOUT = (
+    "Each arm costs 1, so a budget is a share of people. Every row is given its arm by models that "
+    "have not learnt from it (`fit_arms_model`); gains are per person of all people, over treating "
+    "nobody, with intervals of 95% that hold at one budget. Areas are means over all budgets. Of "
+    "the mailings every fifth voter, since the file does not tell who shares a household.\n"
+)
+_WHAT_IS_TRUE = (
+    f"{ROWS:,} rows in three groups; arms help people of x0 below or above 0 by .15, or nobody. "
+    f"The truth is what the policy of the model that is kept gains on {NEW_PEOPLE:,} new people; "
+    f"what is told is of models that learnt from 80% of the rows.\n"
+)
+
+
+def _interval(found: Line, name: str) -> str:
+    if found[f"{name}_lower"] is None:
+        return f"{found[name]:+.4f}"
+    return f"{found[name]:+.4f} ({found[f'{name}_lower']:+.4f} to {found[f'{name}_upper']:+.4f})"
+
+
+def _effects(line: Line) -> str:
+    told = [
+        f"{label} {value:+.4f} ({low:+.4f} to {high:+.4f}, {line['rows'][label]:,} rows)"
+        for label, (value, low, high) in line["effects"].items()
+    ]
+    return f"Effects on everybody: {'; '.join(told)}.\n"
+
+
+def _gains(line: Line) -> str:
+    labels = list(line["singles"])
+    rows = []
+    for k, share in enumerate(SHARES):
+        ends = {f"gain{end}": line["policy"][name][k] for end, name in
+                (("", "gain"), ("_lower", "lower"), ("_upper", "upper"))}  # fmt: skip
+        given = ", ".join(
+            f"{label} {own[k]:.0%}" for label, own in zip(labels, line["given"], strict=True)
+        )
+        alone = [line["singles"][label][k] for label in labels]
+        cells = [_number(value) for value in (*alone, line["everybody"][k])]
+        rows.append([f"{share:.0%}", _interval(ends, "gain"), given, *cells])
+    header = ["people", "policy", "given", *(f"{x} alone" for x in labels), "the best, at random"]
+    return page.table(header, rows)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.4f}"
+
+
+def _areas(line: Line) -> str:
+    words = {
+        "random": "random people with the same arms",
+        "single": "{} alone, by its ranking",
+        "everybody": "{}, at random",
+    }
+    told = [
+        f"against {words[name].format(found['arm'])} {_interval(found, 'area')}"
+        for name, found in line["differences"].items()
+        if found["area"] is not None
+    ]
+    return f"The policy over all budgets: {'; '.join(told)}.\n"
+
+
+def _truths(lines: Sequence[Line]) -> str:
+    rows = []
+    for trial in POPULATIONS:
+        own = [line for line in lines if line["trial"] == trial]
+        if not own:
+            continue
+        for k, share in enumerate(SHARES):
+            found = cover_of(own, k)
+            told = [[s[k] for s in line["singles"].values() if s[k] is not None] for line in own]
+            alone = [max(gains) for gains in told if gains]
+            cells = f"{found.told:+.4f}", f"{found.truth:+.4f}", f"{found.inside} of {found.known}"
+            rows.append(
+                [
+                    f"{trial}, {share:.0%} of people",
+                    *cells,
+                    _number(np.mean(alone).item() if alone else None),
+                ]
+            )
+    header = ["population", "gain told", "true gain", "truth inside", "best single arm, told"]
+    return page.table(header, rows)

@@ -1,0 +1,227 @@
+"""Several arms: what options say of each, and what is told of a policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from auucmax.cli.output import between, print_banner, print_json, print_rows, unit_for
+
+if TYPE_CHECKING:
+    from auucmax.trial_model import ArmLimits, ArmsEvidence, ArmTargeting
+    from auucmax.trial_model.arm_choosing import ExpectedGain
+
+CostOfArms = Annotated[
+    str | None,
+    typer.Option(
+        "--cost",
+        help='Of treating one person; of several arms that of each: "A=.1,B=.12".',
+    ),
+]
+SHOWN = (0.1, 0.3, 0.5, 1.0)  #: parts of the largest budget at which a policy is told in words
+
+
+def amount_of(text: str | None, option: str) -> float | None:
+    """The number that an option is given for all arms; None if it names arms, or is not there."""
+    if text is None or "=" in text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(
+            f"{option} should be a number, or a number for each arm as in "
+            f'{option} "A=.1,B=.12"; got {text!r}. Write it so.'
+        ) from None
+
+
+def price_of_one(text: str | None) -> float | None:
+    """What treating one person costs, by ``--cost``, where there is one arm to treat with."""
+    price = amount_of(text, "--cost")
+    if text is not None and price is None:
+        raise ValueError(f"--cost should be one number for a MODEL of two arms, got {text!r}.")
+    return price
+
+
+def texts_by_arm(text: str | None, labels: Sequence[str], option: str) -> dict[str, str]:
+    """What an option says of each arm it names.
+
+    >>> texts_by_arm("a=1, b, c = 2", ["a", "b, c"], "--cost")
+    {'a': '1', 'b, c': '2'}
+    """
+    from auucmax._validation import listed
+
+    found: dict[str, str] = {}
+    pending = ""
+    for part in (text or "").split(","):
+        pending = f"{pending},{part}" if pending else part
+        name, equals, value = pending.rpartition("=")
+        if equals and name.strip() in labels:
+            if name.strip() in found:
+                raise ValueError(
+                    f"{option} should name each arm once, got {name.strip()!r} twice. Leave one "
+                    f"out."
+                )
+            found[name.strip()], pending = value.strip(), ""
+    if pending.strip():
+        name = pending.rpartition("=")[0].strip() or pending.strip()
+        raise ValueError(
+            f'{option} should say something of arms, as in {option} "{labels[0]}=..."; the arms '
+            f"are {listed(labels)}, got {name!r}. Check the spelling."
+        )
+    return found
+
+
+def numbers_by_arm(text: str | None, labels: Sequence[str], option: str) -> dict[str, float]:
+    """The number that an option gives to each arm it names."""
+    found = {}
+    for label, value in texts_by_arm(text, labels, option).items():
+        number = amount_of(value, option)
+        if number is None:
+            raise ValueError(f"{option} should give {label!r} a number, got {value!r}. Write one.")
+        found[label] = number
+    return found
+
+
+def costs_by_arm(text: str | None, labels: Sequence[str]) -> dict[str, float] | None:
+    """What each arm costs, by ``--cost``; None if that is not said."""
+    if text is None:
+        return None
+    number = amount_of(text, "--cost")
+    if number is not None:
+        return dict.fromkeys(labels, number)
+    return numbers_by_arm(text, labels, "--cost")
+
+
+def told_of_arms(evidence: ArmsEvidence) -> dict[str, str]:
+    """A line for each arm, and what the policy gains."""
+    told = {"control": f"{evidence['control']}, {evidence['rows'][evidence['control']]:,} rows"}
+    for label, own in evidence.arms.items():
+        line = f"{evidence['rows'][label]:,} rows"
+        if own["failed_check"] is None:
+            rows, auuc = own["rows"], own["auuc"]
+            ends = "estimate", "lower", "upper"
+            of_effect, unit = unit_for(rows, 4), unit_for(rows)
+            line += f"; effect {between(own['effect'], *ends, **of_effect, sign=True)}"
+            line += f"; AUUC {between(auuc, *ends, **unit)}, over a random order "
+            line += between(auuc, "gain", "gain_lower", "gain_upper", **unit, sign=True)
+            line += f"; {_certified(own['certificate'], unit)}"
+        told[label] = line
+    if evidence["failed_check"] is None:
+        told |= _policy(evidence["curves"][-1], evidence)  # at the costs of the fit, if it had some
+    certificate = evidence["certificate"]
+    return told | {"certificate of the policy": (certificate or {"text": "none"})["text"]}
+
+
+def _certified(certificate: Mapping[str, Any] | None, unit: Mapping[str, Any]) -> str:
+    if certificate is None:
+        return "no certificate"
+    gain = certificate["gain_lower_bound"] * unit.get("scale", 1)
+    chance = 1 - certificate["delta"]
+    return f"certified gain over a random order at least {gain:+.{unit['digits']}f} ({chance:.0%})"
+
+
+def _policy(curve: Mapping[str, Any], evidence: ArmsEvidence) -> dict[str, str]:
+    """What a policy gains at some budgets, and against others on average over all."""
+    costs, budgets = curve["costs"], curve["budget"]
+    by_people = set(costs.values()) == {1.0}
+    priced = ", ".join(f"{label} {cost:g}" for label, cost in costs.items())
+    unit = unit_for(next(iter(evidence.arms.values()))["rows"])
+    told = {} if by_people else {"costs": priced}
+    for place in sorted({_nearest(budgets, part * budgets[-1]) for part in SHOWN}):
+        found = {n: curve["policy"][n][place] for n in ("gain", "lower", "upper")}
+        if not budgets[place] or found["gain"] is None:
+            continue
+        budget = (
+            f"{budgets[place]:.0%} of people" if by_people else f"{budgets[place]:.4g} per person"
+        )
+        shares = zip(costs, curve["policy"]["shares"][place], strict=True)
+        who = ", ".join(f"{label} to {share:.0%}" for label, share in shares)
+        found["declined"] = curve["policy"]["declined"]
+        gain = between(found, "gain", "lower", "upper", **unit, sign=True)
+        told[f"policy, {budget}"] = f"gains {gain} per person over nobody; {who}"
+    names = {
+        "random": "random people with the same arms",
+        "single": "{} alone, by its ranking",
+        "everybody": "{} for everybody",
+    }
+    for name, found in curve["differences"].items():
+        if found["area"] is None:
+            continue
+        area = between(found, "area", "area_lower", "area_upper", **unit, sign=True)
+        told[f"policy, against {names[name].format(found['arm'])}"] = f"{area} over all budgets"
+    return told
+
+
+def _nearest(budgets: Sequence[float], amount: float) -> int:
+    return min(range(len(budgets)), key=lambda k: abs(budgets[k] - amount))
+
+
+def as_json(evidence: ArmsEvidence, summaries: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """All numbers, for machines: judgements of rows that fail their check under such a name."""
+    from auucmax.trial_model.evidence import told
+
+    arms = {
+        label: told(own.facts | (summaries or {}).get(label, {}))
+        for label, own in evidence.arms.items()
+    }
+    return {"failed_check": evidence["failed_check"], "arms": arms, "policy": told(evidence.facts)}
+
+
+def limits_of(
+    labels: Sequence[str],
+    cost: str | None,
+    cost_column: str | None,
+    at_most: str | None,
+    at_least: str | None,
+    forbid: str | None,
+) -> ArmLimits:
+    """What the options of ``target`` ask of arms."""
+    from auucmax.trial_model import ArmLimits
+
+    def columns(text: str | None, option: str) -> dict[str, str] | None:
+        return None if text is None else texts_by_arm(text, labels, option)
+
+    return ArmLimits(
+        cost=costs_by_arm(cost, labels),
+        cost_column=columns(cost_column, "--cost-column"),
+        at_most=numbers_by_arm(at_most, labels, "--at-most") or None,
+        at_least=numbers_by_arm(at_least, labels, "--at-least") or None,
+        forbid=columns(forbid, "--forbid"),
+    )
+
+
+def tell_choice(found: ArmTargeting, gain: str, output: Path, as_json: bool) -> None:
+    """What ``target`` says of a choice of arms."""
+    from auucmax.trial_model.choosing import repeated_ids
+
+    if as_json:
+        print_json(found.to_dict() | {"file": str(output)})
+        return
+    print_banner(found.failed_check)
+    choice = found.choice
+    treated = str(choice)
+    if not found.has_cost:
+        treated = treated.replace(f", cost {choice.cost:,.2f}", "", 1)
+    rows = {"treated": treated}
+    rows |= {label: f"{n:,} people" for label, n in zip(found.labels, choice.counts, strict=True)}
+    if found.expected is not None:
+        rows[f"expected gain in {gain}"] = _ends(found.expected)
+    if found.failed_check is None:
+        rows["sum of the uplifts"] = f"{choice.uplift:,.1f}"
+    if found.profit is not None:
+        rows["expected profit"] = _ends(found.profit)
+    left_out = None if found.excluded is None else str(found.excluded)
+    unknown = None if found.failed_check else found.unknown
+    twice = repeated_ids(found.repeated)
+    notes = [note for note in (left_out, twice, found.nobody, unknown) if note]
+    print_rows(f"{len(found.people):,} people", rows, (*notes, f"Written to {output}."))
+
+
+def _ends(gain: ExpectedGain) -> str:
+    if not math.isfinite(gain.lower):
+        return f"{gain.gain:,.1f} (interval cannot be said: too few rows of the trial)"
+    return f"{gain.gain:,.1f} ({gain.lower:,.1f} to {gain.upper:,.1f})"

@@ -1,0 +1,213 @@
+"""``auucmax assign``: who goes into which arm."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from auucmax._messages import visible_lines
+from auucmax.cli import options
+from auucmax.cli.failures import tells_failures
+from auucmax.cli.output import (
+    check_table_target,
+    print_json,
+    print_rows,
+    tell_formulas,
+    working,
+    write_frame,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from auucmax.trial import Assignment
+
+
+@tells_failures
+def assign(
+    data: Annotated[str, typer.Argument(metavar="PEOPLE", help="The people: a table as for fit.")],
+    id: Annotated[str, typer.Option("--id", help="Column of ids, each once.")],
+    key: Annotated[
+        str,
+        typer.Option(
+            "--key",
+            help="A secret, a new one for each trial: arms depend on it and ids. Choose a long "
+            "text: `rule` in the list is a fingerprint of it, by which a short one can be guessed.",
+        ),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="List to write, .csv or .parquet.")
+    ] = None,
+    arms: Annotated[
+        str | None,
+        typer.Option("--arms", help='Names and shares, control first: "control=.5,mail=.5".'),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option("--groups", help="Column of the household or shop that goes into one arm."),
+    ] = None,
+    strata: Annotated[
+        list[str] | None,
+        typer.Option("--strata", help="Columns within whose values shares are exact (blocks)."),
+    ] = None,
+    blocked: Annotated[
+        bool, typer.Option("--blocked", help="Exact shares without strata, too: permuted blocks.")
+    ] = False,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", help="In place of --arms: treat the top --share by its scores."),
+    ] = None,
+    share: Annotated[
+        float | None, typer.Option("--share", "-s", help="Share that the model chooses, as .3.")
+    ] = None,
+    explore: Annotated[
+        float,
+        typer.Option(help="Part of the chosen that stays untreated, and of the rest that is not."),
+    ] = 0.1,
+    add: Annotated[
+        bool, typer.Option("--add", help="Add people to the list; those in it stay as they are.")
+    ] = False,
+    sql: Annotated[
+        str | None, typer.Option("--sql", help="Print the rule as SQL: duckdb or postgres.")
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option("--table", help="Of --sql, if it is not called as the file; of a database."),
+    ] = None,
+    new_levels: options.NewLevels = "error",
+    query: options.Query = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Assign people to arms at random, so that anybody with the key comes to the same.
+
+    Writes id, arm and propensity, the chance of treatment. With a model: the top share is treated
+    but for a random part, and a random part of the rest is, so that what it gains can be told
+    later. A list is never overwritten; --add leaves its people where they are. What was known of
+    the people is compared between the arms, and printed.
+    """
+    from auucmax.cli.trials import Source, of_two_arms, read_model
+    from auucmax.data.reading import read_table
+    from auucmax.trial import assign as assigned
+    from auucmax.trial import assignment_sql
+
+    if output is None and sql is None:
+        raise ValueError("--output should name the list to write, got none. Pass -o people.csv.")
+    if output is not None:
+        check_table_target(output, data)
+        _check_old(output, add)
+    if sql is not None:
+        _check_sql(data, table, arms, model)
+    source = Source(data, query, None, decimal, encoding)
+    with working("reading"):
+        people = read_table(source.data, query=query, decimal=decimal, encoding=encoding)
+    chosen = options.listed_columns(strata, {str(name) for name in people.columns}) or []
+    how: dict[str, Any] = {"id": id, "key": key, "arms": arms, "groups": groups}
+    how |= {"strata": chosen, "blocked": blocked}
+    if sql is not None:
+        text = assignment_sql(**how, table=table or Path(data).stem, dialect=sql)
+        # A pipe gets the query as it is: nothing is stripped.
+        typer.echo(visible_lines(text) if sys.stdout.isatty() else text, color=True)
+        if output is None:
+            return
+    fitted = None if model is None else of_two_arms(read_model(model, new_levels), "assign")
+    old = None if output is None or not add else read_table(str(output))
+    with working("assigning"):
+        found = assigned(people, **how, model=fitted, share=share, explore=explore, before=old)
+    assert output is not None
+    _write(found, output, old)
+    if as_json:
+        print_json(found.to_dict() | {"file": str(output)})
+    else:
+        _show(found, output, old)
+
+
+def _check_old(output: Path, add: bool) -> None:
+    if output.exists() and not add:
+        raise ValueError(
+            f"the list should be a new file, got {output.name}, which is there: people would "
+            f"change their arms. Pass --add to add people to it, or name another file."
+        )
+    if add and not output.exists():
+        raise ValueError(
+            f"the list to add people to should be there, got nothing at {output}. Leave --add out "
+            f"to begin it."
+        )
+
+
+def _check_sql(data: str, table: str | None, arms: str | None, model: Path | None) -> None:
+    if model is not None or arms is None:
+        raise ValueError(
+            "--sql should come with --arms and without --model, whose scores `auucmax export` "
+            "writes as SQL. Leave one out."
+        )
+    if table is None and "://" in data:  # no name would be in it, but a password perhaps
+        raise ValueError(
+            "--table should say which table the SQL reads, got none for PEOPLE of a database. Pass "
+            "--table people, for example."
+        )
+
+
+def _write(found: Assignment, output: Path, old: pd.DataFrame | None) -> None:
+    """The whole list; what a CSV file holds already stays as it is, byte for byte."""
+    import io
+
+    import pandas as pd
+
+    from auucmax._files import whole_file
+
+    if old is None:
+        write_frame(found.people, output)
+    elif len(found.people) == 0:
+        return
+    elif output.suffix.lower() == ".parquet":
+        write_frame(pd.concat([old, found.people[list(old.columns)]]), output)
+    else:
+        before = output.read_bytes()
+        ending = _ending(before, found.people, output.name)
+        lines = io.StringIO()
+        found.people.to_csv(lines, index=False, header=False, lineterminator=ending)
+        with whole_file(output) as beside:
+            between = "" if before.endswith(b"\n") else ending
+            beside.write_bytes(before + f"{between}{lines.getvalue()}".encode())
+        tell_formulas(found.people)
+
+
+def _ending(before: bytes, people: pd.DataFrame, name: str) -> str:
+    """How the lines of a list end; a ValueError if those of people would be no lines of it."""
+    header = people.head(0).to_csv(index=False, lineterminator="\n").removesuffix("\n")
+    try:
+        text = before.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = ""
+    for ending in ("\n", "\r\n"):
+        if text.startswith(f"{header}{ending}"):
+            return ending
+    raise ValueError(
+        f"the list to add people to should be as auucmax writes it, in UTF-8, with commas and the "
+        f"first line {header}, got {name} in another form. Save it so, or write another list."
+    )
+
+
+def _show(found: Assignment, output: Path, old: pd.DataFrame | None) -> None:
+    n = len(found.people)
+    rows = {arm: f"{count:,} ({count / max(n, 1):.1%})" for arm, count in found.counts.items()}
+    if "chosen" in found.people:
+        chosen = found.people["chosen"].to_numpy(dtype=bool)
+        rows["chosen by the model"] = f"{int(chosen.sum()):,} ({chosen.mean():.1%})"
+    if old is not None:
+        rows["in the list before"] = f"{len(old):,}, of whom {found.n_before:,} are in the table"
+    for name, report in found.balance.items():
+        rows[f"balance of {name}"] = report.verdict
+    notes = [f"Written to {output}."]
+    if any(not report.ok for report in found.balance.values()):
+        notes.insert(
+            0,
+            "Arms were dealt at random, so what differs does so by chance; trying keys until "
+            "nothing does would be no randomisation. Stratify by it before the list is used.",
+        )
+    print_rows(f"{n:,} people assigned", rows, tuple(notes))

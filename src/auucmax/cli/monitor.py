@@ -1,0 +1,131 @@
+"""``auucmax monitor``: what is known of a trial that is still running."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from auucmax.cli import options
+from auucmax.cli.failures import tells_failures
+from auucmax.cli.output import print_banner, print_json, print_rows, working
+
+if TYPE_CHECKING:
+    from auucmax.trial import Look
+
+MODEL_AND_DATA = "the model file and the rows so far; or the rows with --score-column"
+
+
+@tells_failures
+def monitor(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="[MODEL] DATA", help=MODEL_AND_DATA, show_default=False),
+    ],
+    state: Annotated[
+        Path, typer.Option("--state", help="File that is kept between two looks, and added to.")
+    ],
+    date: Annotated[
+        str | None,
+        typer.Option("--date", help="Column of the day on which a person came into the trial."),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            "--window", help="How long after that day an outcome counts: 30d, 4w, 36h. 0 at first."
+        ),
+    ] = None,
+    score_column: Annotated[
+        str | None, typer.Option("--score-column", help="Scores that were fixed beforehand.")
+    ] = None,
+    rival_column: Annotated[
+        str | None, typer.Option("--rival-column", help="Other scores, to compare with.")
+    ] = None,
+    treatment: options.ModelKnowsTreatment = None,
+    outcome: options.ModelKnowsOutcome = None,
+    treated: options.Treated = None,
+    control: options.Control = None,
+    id: options.Id = None,
+    lower_is_better: options.LowerIsBetter = False,
+    outcome_range: options.OutcomeRange = None,
+    treated_share: Annotated[
+        float | None,
+        typer.Option(
+            "--treated-share", help="Share of rows that should be treated, by design: watched, too."
+        ),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option("--delta", help="Chance that any bound ever fails. 0.05 at first."),
+    ] = None,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", help="Day of the look; today by default.")
+    ] = None,
+    new_levels: options.NewLevels = "error",
+    query: options.Query = None,
+    memory: options.Memory = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Look at a running trial, as often as you like: every answer may be acted on.
+
+    Lower and upper bounds on the gain over random, on the average effect and on the difference of
+    two rankings, all of which hold at all looks together. DATA has the rows so far, or those since
+    the last look; a row enters when its outcome window has closed. Options are told at the first
+    look, and need not be told again.
+    """
+    from auucmax._files import check_target
+    from auucmax.cli.trials import Source, of_two_arms, read_model, read_rows
+    from auucmax.trial import monitor_trial
+
+    model, data = _model_and_data(files)
+    check_target(state, *files, is_own=True)
+    named: dict[str, Any] = {
+        "treatment": treatment, "outcome": outcome, "treated": treated, "control": control,
+        "id": id, "date": date, "window": window, "score_column": score_column,
+        "rival_column": rival_column,
+        "outcome_range": outcome_range, "treated_share": treated_share, "delta": delta,
+        "lower_is_better": lower_is_better or None,
+    }  # fmt: skip
+    fitted = None if model is None else of_two_arms(read_model(model, new_levels), "monitor")
+    table = read_rows(Source(data, query, memory, decimal, encoding))
+    with working("betting", table):
+        look = monitor_trial(table, state, model=fitted, as_of=as_of, **named)
+    if as_json:
+        print_json(look.to_dict() | {"verdict": look.verdict, "file": str(state)})
+        return
+    print_banner(look.failed)
+    rows = {name: text for name, text in _bounds(look).items() if look.failed is None}
+    notes = [] if look.failed else [look.verdict]
+    if look.n_beyond:
+        notes.append(f"{look.n_beyond:,} outcomes beyond the range are clipped to it.")
+    if look.ratio is not None and look.failed is None:
+        rows["share treated"] = f"as designed, as far as rows tell (anytime p = {look.ratio:.2g})"
+    kept = f"State in {state}: it holds rows, and arms with the key to ids. Do not share it."
+    print_rows(_title(look), rows, (*notes, kept))
+
+
+def _model_and_data(files: list[str]) -> tuple[Path | None, str]:
+    if len(files) not in (1, 2):
+        names = ", ".join(files)
+        raise ValueError(f"monitor should get {MODEL_AND_DATA}; got {names}. Name two at most.")
+    return (Path(files[0]) if len(files) == 2 else None), files[-1]
+
+
+def _title(look: Look) -> str:
+    return (
+        f"{look.n_rows:,} rows until {look.until} ({look.n_new:,} new, {look.n_waiting:,} waiting "
+        f"for their outcome)"
+    )
+
+
+def _bounds(look: Look) -> dict[str, str]:
+    from auucmax.trial.monitoring import WORDS
+
+    return {
+        WORDS[name]: f"{own['estimate']:+.5f}, at least {own['lower']:+.5f}, at most "
+        f"{own['upper']:+.5f}"
+        for name, own in (look.bounds or {}).items()
+    }

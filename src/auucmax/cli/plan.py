@@ -1,0 +1,200 @@
+"""``auucmax plan``: how many rows a trial needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from auucmax._files import check_target, whole_file
+from auucmax.cli import options
+from auucmax.cli.failures import tells_failures
+from auucmax.cli.output import note, print_json, print_rows
+
+if TYPE_CHECKING:
+    from auucmax.trial import TrialPlan
+
+
+@tells_failures
+def plan(
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="PAST", help="Untreated rows of the past: a table as for fit."),
+    ] = None,
+    outcome: Annotated[
+        str | None, typer.Option("--outcome", "-y", help="Column of PAST with the outcome.")
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option("--groups", help="Column of PAST of the household or shop, treated as one."),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", help="Plan with what a fitted model gained in its own trial."),
+    ] = None,
+    base_rate: Annotated[
+        float | None, typer.Option(help="Mean outcome without treatment; PAST or MODEL tell it.")
+    ] = None,
+    effect: Annotated[
+        float | None, typer.Option(help="Average effect to assume; MODEL tells it.")
+    ] = None,
+    gain: Annotated[
+        float | None, typer.Option(help="Gain of the ranking over a random order, AUUC - ATE/2.")
+    ] = None,
+    effect_sd: Annotated[
+        float | None, typer.Option(help="In place of --gain: how much effects differ (sd), and")
+    ] = None,
+    explained: Annotated[
+        float | None, typer.Option(help="the share of their variance that the score explains.")
+    ] = None,
+    treated_share: Annotated[
+        float | None, typer.Option(help="Of the rows; .5 unless MODEL tells another.")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option("--rows", "-n", help="Tell the power of a trial of so many.")
+    ] = None,
+    power: Annotated[float, typer.Option(help="Chance with which it is to be shown.")] = 0.8,
+    other_gain: Annotated[
+        float | None, typer.Option(help="Also compare with another ranking, of this gain.")
+    ] = None,
+    agreement: Annotated[
+        float, typer.Option(help="Rank correlation of the two scores, for --other-gain.")
+    ] = 0.5,
+    share: Annotated[
+        float | None,
+        typer.Option("--share", "-s", help="Also compare treating this top share with nobody."),
+    ] = None,
+    outcome_sd: Annotated[
+        float | None, typer.Option(help="Sd of an outcome that is not 0/1; PAST or MODEL tell it.")
+    ] = None,
+    outcome_range: options.OutcomeRange = None,
+    cross_fitted: Annotated[
+        bool,
+        typer.Option(help="The model is to be fitted on the trial itself, as `auucmax fit` does."),
+    ] = False,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="Draw power against rows: .png, .svg, .pdf.")
+    ] = None,
+    query: options.Query = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Plan a trial: how many rows until a ranking is shown to be better than random.
+
+    The ranking is as good as --gain says, or a pilot (--model), or --effect-sd and --explained.
+    Base rate and clusters come from rows of the past, or are told. Power is that of a score that
+    is fixed before the trial, by its interval and by its certificate; --cross-fitted: of a model
+    that is fitted on the trial itself.
+    """
+    from auucmax.trial.planning import model_evidence, plan_trial
+
+    _check_given(data, outcome, groups, picture)
+    fitted = None
+    found: dict[str, Any] = {}
+    if model is not None:
+        from auucmax.cli.trials import of_two_arms, read_model
+
+        fitted = of_two_arms(read_model(model, "other"), "plan")
+        found = model_evidence(fitted)
+    if data is not None:
+        form = {"query": query, "decimal": decimal, "encoding": encoding}
+        found |= _past(data, str(outcome), groups, fitted, form)
+    given = {
+        "base_rate": base_rate, "effect": effect, "gain": gain, "effect_sd": effect_sd,
+        "explained": explained, "treated_share": treated_share, "outcome_sd": outcome_sd,
+        "outcome_range": outcome_range, "other_gain": other_gain, "share": share, "n_rows": rows,
+    }  # fmt: skip
+    if gain is not None or explained is not None:  # another quality than that of the model
+        found = {name: own for name, own in found.items() if name not in ("gain", "notes")}
+    found |= {name: own for name, own in given.items() if own is not None}
+    for name, advice in (("base_rate", " or PAST with --outcome"), ("effect", " or --model")):
+        if name not in found:
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option} should be given, got none. Pass {option}{advice}.")
+    planned = plan_trial(**found, power=power, agreement=agreement, cross_fitted=cross_fitted)
+    if picture is not None:
+        with whole_file(picture) as beside:
+            kind = picture.suffix.lower().lstrip(".")
+            planned.draw().savefig(beside, dpi=150, format=kind)
+    if as_json:
+        print_json(planned.to_dict() | {"picture": None if picture is None else str(picture)})
+    else:
+        _show(planned, picture)
+
+
+def _check_given(
+    data: str | None, outcome: str | None, groups: str | None, picture: Path | None
+) -> None:
+    if data is None and (outcome is not None or groups is not None):
+        raise ValueError("--outcome and --groups should name columns of PAST, got no table.")
+    if data is not None and outcome is None:
+        raise ValueError("--outcome should name a column of PAST, got none. Pass --outcome visit.")
+    if picture is not None:
+        check_target(picture)
+        if picture.suffix.lower() not in (".png", ".svg", ".pdf"):
+            raise ValueError(
+                f"--picture should be a .png, .svg or .pdf file, got {picture.name!r}. Name it so."
+            )
+
+
+def _past(
+    data: str, outcome: str, groups: str | None, fitted: Any, form: dict[str, Any]
+) -> dict[str, Any]:
+    """What the rows of the past tell; with the model's scores, if they have its columns."""
+    from auucmax._validation import unknown_columns_message
+    from auucmax.data.reading import read_table
+    from auucmax.encoding.encoder import text_names
+    from auucmax.encoding.texts import outcome_numbers
+    from auucmax.trial.planning import past_rows
+    from auucmax.trial_model.rows import id_texts
+
+    frame = text_names(read_table(data, **form))
+    wanted = [outcome, *([] if groups is None else [groups])]
+    if unknown := [name for name in wanted if name not in frame.columns]:
+        raise ValueError(unknown_columns_message("PAST", unknown, list(frame.columns)))
+    known = frame[outcome].notna().to_numpy(dtype=bool)
+    if lost := int((~known).sum()):
+        note(f"{lost:,} rows of PAST without an outcome are left out.")
+    frame = frame[known]
+    codes = None if groups is None else id_texts(frame[groups], f"the group {groups!r}")
+    score = None
+    if fitted is not None and all(c.name in frame for c in fitted.encoder.columns_):
+        score = fitted.predict(frame)
+    y = outcome_numbers(frame[outcome]).to_numpy(dtype=float)
+    if fitted is not None and fitted.columns.lower_is_better:
+        from auucmax.data.outcomes import turned
+
+        y = turned(y)
+    return past_rows(y, codes, score)
+
+
+def _show(planned: TrialPlan, picture: Path | None) -> None:
+    own = planned.assumed
+    rows = {
+        "assumed": f"base rate {own.base_rate:.4g}, average effect {own.effect:.4g}, gain "
+        f"{own.gain:.4g}, {own.treated_share:.0%} treated"
+    }
+    if own.design_effect != 1:
+        rows["assumed"] += (
+            f", variance times {own.design_effect:.2f} (clusters, shape of the score)"
+        )
+    for line in planned.table():
+        needed = "more rows than anybody has" if line["rows"] is None else f"{line['rows']:,} rows"
+        text = f"{needed} for a power of {planned.power:.0%}"
+        if planned.n_rows is not None and line["power"] is not None:
+            text += f"; {planned.n_rows:,} rows have {line['power']:.0%}"
+        if line["width"] is not None:
+            text += f"; interval {line['width']:.4g} wide"
+        rows[f"{line['statement']} ({line['by']})"] = text
+    rows["best treated share"] = f"{planned.best_share:.0%}"
+    notes = [*planned.notes, _APPROXIMATE]
+    notes += [] if picture is None else [f"Drawn in {picture}."]
+    print_rows("Plan of a trial", rows, tuple(notes))
+
+
+_APPROXIMATE = (
+    "Interval: closed form. Certificate: what it costs beyond the normal quantile was measured on "
+    "simulated trials."
+)

@@ -1,0 +1,94 @@
+"""``auucmax verify``: what a targeted campaign has gained, and whether that was promised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from auucmax.cli import options
+from auucmax.cli.failures import tells_failures
+from auucmax.cli.output import print_json, print_rows, working
+
+
+@tells_failures
+def verify(
+    data: options.Data,
+    chosen: Annotated[
+        str | None,
+        typer.Option(
+            "--chosen",
+            help="Column that says who was chosen: 0/1, yes and no, or the arm that `target` gave.",
+        ),
+    ] = None,
+    people: Annotated[
+        str | None,
+        typer.Option(
+            "--list",
+            help="List that `target` or `assign` wrote, in the place of --chosen; matched by --id.",
+        ),
+    ] = None,
+    propensity: Annotated[
+        str | None,
+        typer.Option(
+            "--propensity",
+            help="Column with the chance of treatment that everyone had, as `assign` writes it; "
+            "without, one chance among the chosen and one among the rest.",
+        ),
+    ] = None,
+    treatment: options.ModelKnowsTreatment = None,
+    outcome: options.ModelKnowsOutcome = None,
+    treated: options.Treated = None,
+    control: options.Control = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="File of the model that chose: says what was promised, and what has changed.",
+            resolve_path=True,
+        ),
+    ] = None,
+    id: Annotated[
+        str | None, typer.Option("--id", help="Column that names each person; a MODEL knows it.")
+    ] = None,
+    groups: options.Groups = None,
+    lower_is_better: options.LowerIsBetter = False,
+    drop_missing_outcomes: options.DropMissing = False,
+    outcome_range: options.OutcomeRange = None,
+    new_levels: options.NewLevels = "error",
+    query: options.Query = None,
+    memory: options.Memory = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say what a targeted campaign gained: against nobody, at random, everybody, and the promise.
+
+    DATA holds a row for each person of the campaign, chosen or not. Some of the chosen must have
+    been left untreated by chance; with some of the rest treated by chance more can be told. Gains
+    have intervals and certified ends. With a MODEL: are people, scores, rates and effects still
+    those of its trial, and is it to be kept, recalibrated or fitted again.
+    """
+    from auucmax.cli.trials import Source, arm_labels, of_two_arms, read_model, read_rows
+    from auucmax.data.reading import read_table
+    from auucmax.trial import verify as verified
+
+    fitted = None if model is None else of_two_arms(read_model(model, new_levels), "verify")
+    table = read_rows(Source(data, query, memory, decimal, encoding))
+    chosen_people = None if people is None else read_table(people)
+    labels: dict[str, Any] = {"treated": treated, "control": control}
+    if treatment is not None:
+        labels = arm_labels(table, treatment=treatment, **labels)
+    with working("verifying", table):
+        found = verified(
+            table, chosen=chosen, propensity=propensity, treatment=treatment, outcome=outcome,
+            id=id, groups=groups, people=chosen_people, model=fitted,
+            lower_is_better=lower_is_better, drop_missing_outcomes=drop_missing_outcomes,
+            outcome_range=outcome_range, **labels,
+        )  # fmt: skip
+    if as_json:
+        print_json(found.to_dict())
+        return
+    print_rows(found.title, found.rows(), found.sentences())

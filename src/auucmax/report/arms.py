@@ -1,0 +1,298 @@
+"""``summarise_arms``: every number and sentence of the report of several arms as one dictionary.
+
+The numbers along the budget are on a grid of 101 budgets, from nothing to what the dearest of the
+policies spends; between budgets that the evidence has kept lies a straight line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from auucmax._json import plain, short
+from auucmax._validation import Floats, listed
+from auucmax.data.outcomes import unit_of
+from auucmax.report.sentences import digits_for, interval, rate, short_list
+from auucmax.report.summary import VERSION, Economy, Names, grid_place
+from auucmax.targeting.planning import EVERY_PERCENT
+from auucmax.trial_model import ArmsEvidence, ArmsModel, Evidence
+from auucmax.trial_model.arm_evidence import is_judged
+
+ARMS_KIND = "auucmax report of arms"
+
+
+def summarise_arms(
+    model: ArmsModel,
+    evidence: ArmsEvidence | None = None,
+    *,
+    costs: Mapping[str, float] | None = None,
+    economy: Economy | None = None,
+    share: float = 0.3,
+) -> dict[str, Any]:
+    """All numbers of the report of a model with several arms, from its own evidence.
+
+    Parameters
+    ----------
+    model : fitted by :func:`auucmax.trial_model.fit_arms_model`.
+    evidence : other than that of the fit, from ``model.judge(new rows)``.
+    costs : of treating one person with each arm, by label; they, or some in the same ratios, must
+        be those that the model was fitted with. None: those of the fit.
+    economy : :class:`Economy`; its cost is that of ``costs``.
+    share : of the largest budget, a whole per cent, for the headline.
+    """
+    evidence, economy = evidence or model.evidence, economy or Economy()
+    columns, facts = model.columns, evidence.facts
+    curve, factor = _curve_for(evidence, costs)
+    by_people = costs is None and set(curve["costs"].values()) == {1.0}
+    first = next(iter(evidence.arms.values()))
+    grid = EVERY_PERCENT * curve["budget"][-1]
+    summary: dict[str, Any] = {
+        "kind": ARMS_KIND,
+        "version": VERSION,
+        "level": facts["level"],
+        "names": Names(
+            columns.outcome, columns.treatment, "", facts["control"], model.model_name
+        ).to_dict()
+        | {"gain": short(columns.gain)},
+        "failed_check": facts["failed_check"],
+        "banner": facts["failed_check"] or model.warning,
+        "rows": {
+            "n_rows": sum(facts["rows"].values()),
+            "control": facts["rows"][facts["control"]],
+            "outcome": first["rows"]["outcome"],
+            "groups": first["rows"]["groups"],
+            "doubt": facts["doubt"],
+        },
+        "arms": [_arm(label, own, facts) for label, own in evidence.arms.items()],
+        "curve": _curve(curve, grid),
+        "plan": _plan(curve, grid, economy, factor, by_people),
+        "differences": _differences(curve["differences"]),
+        "headline": {"share": grid_place(share) / 100},
+        "certificate": facts["certificate"],
+        "notes": list(facts["notes"]),
+    }
+    summary["unit"] = _unit(curve["policy"]["standard_error"], first["rows"]["outcome"])
+    summary = dict(plain(summary))
+    summary["headline"]["text"] = _headline(summary)
+    summary["caveats"] = _caveats(summary)
+    return summary
+
+
+def _curve_for(
+    evidence: ArmsEvidence, costs: Mapping[str, float] | None
+) -> tuple[dict[str, Any], float]:
+    """The kept curve for some costs, and what its money is to be multiplied by."""
+    if costs is None:
+        return evidence["curves"][-1], 1.0
+    if set(costs) != set(evidence.labels):
+        raise ValueError(
+            f"cost should name each arm, {listed(evidence.labels)}; got {listed(list(costs))}. "
+            f"Name all of them."
+        )
+    found = evidence.curve_for([costs[label] for label in evidence.labels])
+    if found is None:
+        known = [
+            ", ".join(f"{label}={cost:g}" for label, cost in curve["costs"].items())
+            for curve in evidence["curves"]
+        ]
+        raise ValueError(
+            f"cost should have the ratios of those that the model was fitted with, "
+            f"{' or '.join(known)}; got others. Fit again with these costs: what a policy gains "
+            f"is told of the rows of the trial."
+        )
+    return found
+
+
+def _at(grid: Floats, budget: Sequence[float], values: Sequence[float | None]) -> Floats:
+    """Numbers at the budgets of the page; not numbers next to one that is not told."""
+    own = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    if len(budget) == 1:
+        return np.full(len(grid), own[0])
+    return np.where(is_judged(grid, np.array(budget)), np.interp(grid, budget, own), np.nan)
+
+
+def _arm(label: str, own: Evidence, facts: Mapping[str, Any]) -> dict[str, Any]:
+    auuc, certificate = own["auuc"], own["certificate"]
+    return {
+        "label": short(label),
+        "rows": facts["rows"][label],
+        "effect": own["effect"],
+        "gain": {
+            "estimate": auuc["gain"],
+            "lower": auuc["gain_lower"],
+            "upper": auuc["gain_upper"],
+        },
+        "certified": None if certificate is None else certificate["gain_lower_bound"],
+        "randomisation": own["randomisation"],
+    }
+
+
+def _curve(curve: Mapping[str, Any], grid: Floats) -> dict[str, Any]:
+    budget, policy = curve["budget"], curve["policy"]
+    gain = _at(grid, budget, policy["gain"])
+    lower = _at(grid, budget, policy["simultaneous_lower"])
+    return {
+        "share": EVERY_PERCENT,
+        "uplift": gain,
+        "lower": lower,
+        "upper": _at(grid, budget, policy["simultaneous_upper"]),
+        "random": gain - _at(grid, budget, curve["differences"]["random"]["difference"]),
+        "singles": [_at(grid, budget, one["gain"]) for one in curve["singles"].values()],
+        "everybody": {
+            "arm": short(curve["everybody"]["arm"]),
+            "gain": _at(grid, budget, curve["everybody"]["gain"]),
+        },
+        "reliable": (np.isfinite(lower) | (grid == 0)).tolist(),
+        "declined": policy["declined"],
+    }
+
+
+def _plan(
+    curve: Mapping[str, Any], grid: Floats, economy: Economy, factor: float, by_people: bool
+) -> dict[str, Any]:
+    """What each budget brings to a cohort."""
+    n, budget, policy = economy.cohort, curve["budget"], curve["policy"]
+    gain = {
+        name: n * _at(grid, budget, policy[source])
+        for name, source in (
+            ("gain", "gain"),
+            ("gain_lower", "simultaneous_lower"),
+            ("gain_upper", "simultaneous_upper"),
+        )
+    }
+    shares = [_at(grid, budget, [row[k] for row in policy["shares"]])
+              for k in range(len(curve["costs"]))]  # fmt: skip
+    prices = [cost * factor for cost in curve["costs"].values()]
+    # The policy stops where no arm is worth its money to it, whatever the budget.
+    spent = n * sum(share * price for share, price in zip(shares, prices, strict=True))
+    value = None if by_people else economy.value
+    error = n * max((e for e in policy["standard_error"] if e is not None), default=0.0)
+    profit: dict[str, Any] = dict.fromkeys(("profit", "profit_lower", "profit_upper"))
+    best = None
+    if value is not None:
+        profit = {name.replace("gain", "profit"): value * own - spent for name, own in gain.items()}
+        if np.isfinite(profit["profit_lower"]).any():
+            best = float(EVERY_PERCENT[int(np.nanargmax(profit["profit"]))])
+    return {
+        **gain,
+        **profit,
+        "share": EVERY_PERCENT,
+        "cohort": n,
+        "cost": n * factor * grid,
+        "spent": spent,
+        "shares": shares,
+        "people": [n * share for share in shares],
+        "treated": n * sum(shares),
+        "prices": None if by_people else prices,
+        "by_people": by_people,
+        "value_per_outcome": economy.value,
+        "currency": "" if by_people else short(economy.currency),
+        "best_share": best,
+        "digits": {"gain": digits_for(error), "money": 0 if by_people else 2},
+    }
+
+
+def _differences(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The policy against others, averaged over all budgets, in words that name them."""
+    names = {
+        "random": "random people, with the same arms in the same numbers",
+        "single": "{} alone, by its own ranking",
+        "everybody": "{} for everybody, or for as many random people as the budget pays for",
+    }
+    return [
+        {
+            "kind": kind,
+            "name": names[kind].format(short(own["arm"] or "")),
+            "estimate": own["area"],
+            "lower": own["area_lower"],
+            "upper": own["area_upper"],
+            "declined": own["declined"],
+        }
+        for kind, own in found.items()
+    ]
+
+
+def _unit(errors: Sequence[float | None], kind: str) -> dict[str, Any]:
+    scale, per = unit_of(kind)
+    largest = max((e for e in errors if e is not None), default=0.0)
+    return {"scale": scale, "digits": digits_for(largest * scale), "per": per}
+
+
+def _budget(summary: Mapping[str, Any], place: int) -> str:
+    """A budget of the page in words: money for the cohort, or a share of people."""
+    plan = summary["plan"]
+    if plan["by_people"]:
+        return f"Treating {plan['cost'][place] / plan['cohort']:.0%} of the people"
+    after = f" {plan['currency']}" if plan["currency"] else ""
+    return f"Spending up to {plan['cost'][place]:,.2f}{after} for {plan['cohort']:,} people"
+
+
+def _headline(summary: Mapping[str, Any]) -> str:
+    if summary["failed_check"] is not None:
+        return str(summary["failed_check"])
+    curve, place = summary["curve"], round(summary["headline"]["share"] * 100)
+    start = f"{_budget(summary, place)} on the arm that is chosen for each"
+    if summary["plan"]["by_people"]:
+        start = f"{_budget(summary, place)}, each with the arm that is chosen for them,"
+    gain, random = curve["uplift"][place], curve["random"][place]
+    if gain is None:
+        return f"{start} brings what these rows do not tell: too few of them stand behind it."
+    ends = interval(summary, curve["lower"][place], curve["upper"][place], curve["declined"])
+    if curve["lower"][place] is not None:
+        ends += ", for all budgets at once"
+    text = (
+        f"{start} changes {summary['names']['gain']} by {rate(summary, gain, sign=True)} "
+        f"{summary['unit']['per']} of the whole cohort ({ends})"
+    )
+    if random is not None:
+        text += f"; random people with the same arms would give {rate(summary, random, sign=True)}"
+    return f"{text}."
+
+
+def _caveats(summary: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What these data cannot support, the worst first."""
+    found: list[tuple[str, str, str]] = []
+    for arm in summary["arms"]:
+        check = arm["randomisation"]
+        if check is None:
+            text = f"The randomisation of {arm['label']} was not checked: its numbers can be wrong."
+            found.append(("problem", "not checked", text))
+        elif not check["ok"]:
+            severity = "problem" if check["stops"] or not check["tests"] else "caution"
+            text = f"{arm['label']}: {check['verdict']} {' '.join(check['advice'])}"
+            found.append((severity, "not randomised", text))
+    if summary["rows"]["doubt"] is not None:
+        found.append(("problem", "rows perhaps known", summary["rows"]["doubt"]))
+    for other in summary["differences"]:
+        if other["lower"] is not None and other["lower"] > 0:
+            continue
+        severity = "problem" if other["kind"] == "random" else "caution"
+        text = (
+            f"These rows do not show that choosing arms by this model gains more, on average over "
+            f"all budgets, than {other['name']}."
+        )
+        found.append((severity, f"not better than {other['kind']}", text))
+    weak = [arm["label"] for arm in summary["arms"]
+            if arm["effect"]["lower"] is None
+            or arm["effect"]["lower"] <= 0 <= arm["effect"]["upper"]]  # fmt: skip
+    if weak:
+        text = f"These rows do not show an average effect of {short_list(weak)}."
+        found.append(("caution", "no average effect", text))
+    if summary["certificate"] is None:
+        text = (
+            "Nothing is certified of the policy: its intervals are approximations for many rows. "
+            "A budget that is named when the model is fitted can be certified."
+        )
+        found.append(("note", "no certificate", text))
+    text = (
+        f"The plan for {summary['plan']['cohort']:,} people takes them to be like the people of "
+        f"the trial, at the same time and with the same treatments. The rows cannot tell."
+    )
+    found.append(("note", "population", text))
+    if not summary["plan"]["by_people"] and summary["plan"]["value_per_outcome"] is None:
+        found.append(("note", "no profit", "No profit is shown: no value was given."))
+    order = ("problem", "caution", "note")
+    found.sort(key=lambda one: order.index(one[0]))
+    return [{"severity": s, "kind": k, "text": t} for s, k, t in found]

@@ -1,0 +1,37 @@
+"""Before and after a trial: plan, assign, look, verify. Names are imported at first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auucmax._optional import lazy_names
+
+if TYPE_CHECKING:
+    from auucmax.trial.assignment import Assignment, assign, assignment_sql
+    from auucmax.trial.monitoring import Look, Monitor, monitor_trial
+    from auucmax.trial.planning import TrialPlan, plan_trial
+    from auucmax.trial.verification import Comparison, Promise, Verification, verify
+
+__all__ = [
+    "Assignment",
+    "Comparison",
+    "Look",
+    "Monitor",
+    "Promise",
+    "TrialPlan",
+    "Verification",
+    "assign",
+    "assignment_sql",
+    "monitor_trial",
+    "plan_trial",
+    "verify",
+]
+
+_HOME = {
+    "Assignment": "assignment", "assign": "assignment", "assignment_sql": "assignment",
+    "Look": "monitoring", "Monitor": "monitoring", "monitor_trial": "monitoring",
+    "TrialPlan": "planning", "plan_trial": "planning",
+    "Comparison": "verification", "Promise": "verification", "Verification": "verification",
+    "verify": "verification",
+}  # fmt: skip
+__getattr__ = lazy_names(__name__, _HOME)

@@ -1,0 +1,338 @@
+"""Rows of a running trial as they arrive: which have closed outcome windows, in which order.
+
+A row belongs to the day of its date. Days enter whole, when the outcome window after their end has
+closed. Within a day the order is that of keyed hashes, which know nothing of arms or outcomes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from auucmax._validation import Bools, Floats, check_column, listed, missing_message
+from auucmax.data.hashing import FINEST, content_hashes, keyed_hashes, row_total
+from auucmax.data.pieces import PiecedTable, pieces_of
+from auucmax.encoding.encoder import text_names
+from auucmax.encoding.kinds import kind_of, numbers_of
+from auucmax.encoding.texts import arm_text, outcome_numbers
+from auucmax.trial_model.rows import check_names, id_texts
+
+if TYPE_CHECKING:
+    from auucmax.trial_model import TrialModel
+
+Hashes = NDArray[np.uint64]
+Days = NDArray[np.int64]
+_WINDOW = re.compile(r"(\d{1,9}(?:\.\d*)?) ?([dwh])?")
+MOST_DAYS = 36500  #: of a window
+_UNITS = {"d": 1.0, "w": 7.0, "h": 1 / 24}
+_ARM = np.uint64(1)  # the last bit of a person's hash
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a monitor is of: the same at every look.
+
+    ``score_column`` and ``rival_column`` have scores; of a score that a model makes it is "model "
+    and a hash of it. ``window``: days after the day of a row until its outcome counts.
+    """
+
+    treatment: str
+    outcome: str
+    date: str
+    treated: str
+    control: str
+    score_column: str
+    id: str | None = None
+    rival_column: str | None = None
+    window: float = 0.0
+    delta: float = 0.05
+    outcome_range: tuple[float, ...] = (0.0, 1.0)
+    treated_share: float | None = None
+    lower_is_better: bool = False
+    random_state: int = 0
+
+    @property
+    def by_model(self) -> bool:
+        return self.score_column.startswith("model ")
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of the table, besides features of a model."""
+        own = [self.date, self.treatment, self.outcome, self.id, self.rival_column]
+        own.append(None if self.by_model else self.score_column)
+        return [name for name in own if name is not None]
+
+
+class Arrivals(NamedTuple):
+    """Rows of both arms whose windows have closed.
+
+    ``person`` (n,): keyed hashes of ids, or of places in the table, the last bit is the arm;
+    ``turn`` (n,): the same with another key, by which rows of a day are ordered.
+    ``y`` in [0, 1], higher is better; ``scores`` (scores, n), none of rows that are not needed.
+    ``beyond`` (n,): outcomes that were clipped. ``n_waiting`` rows have open windows; ``n_given``
+    rows were read in all.
+    """
+
+    day: Days
+    person: Hashes
+    turn: Hashes
+    y: Floats
+    scores: Floats
+    beyond: Bools
+    n_waiting: int
+    n_given: int
+
+    @property
+    def treated(self) -> Bools:
+        return (self.person & _ARM) == _ARM
+
+    def take(self, rows: Any) -> Arrivals:
+        return self._replace(
+            day=self.day[rows],
+            person=self.person[rows],
+            turn=self.turn[rows],
+            y=self.y[rows],
+            beyond=self.beyond[rows],
+            scores=self.scores[:, rows],
+        )
+
+    def row_hashes(self, key: bytes) -> Hashes:
+        """(n,) person, arm and outcome as one hash."""
+        return keyed_hashes(self.person ^ np.ascontiguousarray(self.y).view(np.uint64), key)
+
+
+def other_arm(person: Hashes) -> Hashes:
+    """The same people, in the other arm."""
+    return person ^ _ARM
+
+
+def last_closed_day(as_of: Any, window: float) -> int:
+    """The latest day, since 1970-01-01, whose window has closed at a moment.
+
+    >>> last_closed_day("2026-03-01", 0), last_closed_day("2026-03-01 12:00", 28)
+    (20512, 20484)
+    """
+    # 03.02.2026 is a day in February, or in March.
+    if isinstance(as_of, str) and not re.match(r"\d{4}-\d{2}-\d{2}", as_of):
+        raise ValueError(
+            f"as_of should be a date such as '2026-03-01', got {as_of!r}. Write it so."
+        )
+    try:
+        moment = pd.Timestamp.now("UTC") if as_of is None else pd.Timestamp(as_of)
+        moment = moment.tz_localize("UTC") if moment.tzinfo is None else moment.tz_convert("UTC")
+        days = moment.timestamp() / 86400
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"as_of should be a date such as '2026-03-01', got {as_of!r}. Write it so."
+        ) from error
+    return int(np.floor(days - window + 1e-9)) - 1
+
+
+def window_days(window: Any) -> float:
+    """A window as days: "30d", "4w", "36h", or a number of days.
+
+    >>> window_days("4w"), window_days(0)
+    (28.0, 0.0)
+    """
+    found = _WINDOW.fullmatch(str(window).strip().lower())
+    days = float(found[1]) * _UNITS[found[2] or "d"] if found else np.nan
+    if not 0 <= days < MOST_DAYS:
+        raise ValueError(
+            f"window should be a time such as '30d', '4w' or '36h', got {window!r}. Write how long "
+            f"after its day the outcome of a row is known."
+        )
+    return float(days)
+
+
+def read_arrivals(
+    table: pd.DataFrame | PiecedTable,
+    settings: Settings,
+    key: bytes,
+    last_day: int | None,
+    day: int,
+    model: TrialModel | None,
+) -> tuple[Arrivals, Arrivals]:
+    """Rows of days up to ``last_day``, which entered before, and of those after it up to ``day``.
+
+    The latter in the order of arrival, with scores. Rows that the model learnt from are refused.
+    """
+    entered = -(2**62) if last_day is None else last_day
+    parts, learnt, first = [], list[_Learnt](), 0
+    for frame in _frames(table, settings, model):
+        rows, frame = _closed_rows(frame, settings, key, first, day)
+        first += rows.n_given
+        fresh = rows.day > entered
+        new = rows.take(fresh)
+        if fresh.any():
+            new = new._replace(scores=_scores(frame[fresh], settings, model))
+            if model is not None:
+                learnt.append(_Learnt.of(frame[fresh], new, settings, model))
+        parts.append((rows.take(~fresh), new))
+    old, new = (_joined(own) for own in zip(*parts, strict=True))
+    if learnt and model is not None:
+        _check_new_to_model(learnt, model)
+    return old, new.take(np.lexsort((new.turn, new.day)))
+
+
+def _frames(
+    table: pd.DataFrame | PiecedTable, settings: Settings, model: TrialModel | None
+) -> Iterator[pd.DataFrame]:
+    wanted = settings.columns
+    if model is not None:
+        wanted += [column.name for column in model.encoder.columns_]
+    if not isinstance(table, PiecedTable):
+        table = text_names(table)
+    check_names(table, wanted)
+    for piece in pieces_of(table, list(dict.fromkeys(wanted))):
+        yield text_names(piece)
+
+
+def _closed_rows(
+    frame: pd.DataFrame, settings: Settings, key: bytes, first: int, day: int
+) -> tuple[Arrivals, pd.DataFrame]:
+    """Rows of both arms whose windows have closed, without scores; and these rows as they came."""
+    arms = frame[settings.treatment]
+    if n_missing := int(arms.isna().sum()):
+        raise ValueError(missing_message(f"the treatment {settings.treatment!r}", n_missing))
+    codes, values = pd.factorize(arms)
+    labels = np.array([arm_text(value) for value in values], dtype=object)
+    ours = np.isin(labels[codes], (settings.treated, settings.control))
+    if len(frame) and not ours.any():
+        raise ValueError(
+            f"the treatment {settings.treatment!r} should hold {settings.treated!r} and "
+            f"{settings.control!r}, got {listed(sorted(labels))}. Check the labels of the arms."
+        )
+    days = _days(frame[settings.date], settings.date)
+    closed = ours & (days <= day)
+    kept = frame.iloc[np.flatnonzero(closed)]
+    treated = labels[codes[closed]] == settings.treated
+    person, turn = _people(kept, settings, key, first + np.flatnonzero(closed), treated)
+    y, beyond = _outcomes(kept, settings)
+    none = np.empty((0, len(y)))
+    waiting = int((ours & ~closed).sum())
+    return Arrivals(days[closed], person, turn, y, none, beyond, waiting, len(frame)), kept
+
+
+def _days(column: pd.Series, name: str) -> Days:
+    if n_missing := int(column.isna().sum()):
+        raise ValueError(missing_message(f"the date {name!r}", n_missing))
+    kind = kind_of(column) if len(column) else "date"
+    try:
+        if kind not in ("date", "text", "category"):
+            raise ValueError
+        return np.floor(numbers_of(column, "date")).astype(np.int64)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(
+            f"the date {name!r} should hold dates such as 2026-03-01, got "
+            f"{str(column.iloc[0])!r}. Name the column of the day on which people came into it."
+        ) from error
+
+
+def _people(
+    frame: pd.DataFrame, settings: Settings, key: bytes, places: NDArray[np.intp], treated: Bools
+) -> tuple[Hashes, Hashes]:
+    """Hashes of people with their arms, by the secret key; and by that of the seed."""
+    texts = places.astype(str).astype(object)
+    if settings.id is not None:
+        texts = id_texts(frame[settings.id], f"the id {settings.id!r}")
+    hashes = np.asarray(pd.util.hash_array(texts), dtype=np.uint64)
+    person = keyed_hashes(hashes, key) & ~_ARM
+    # The same seed, the same order: the same rows give the same bounds.
+    seeded = np.random.default_rng([settings.random_state, 1]).bytes(len(key))
+    return person | treated.astype(np.uint64), keyed_hashes(hashes, seeded)
+
+
+def _outcomes(frame: pd.DataFrame, settings: Settings) -> tuple[Floats, Bools]:
+    """Outcomes in [0, 1], higher is better, and which were clipped."""
+    column, name = frame[settings.outcome], f"the outcome {settings.outcome!r}"
+    if n_missing := int(column.isna().sum()):
+        raise ValueError(
+            f"{name} should be known of every row whose window has closed, got none in "
+            f"{n_missing:,} rows. Write 0 where nothing happened, or pass a longer window=."
+        )
+    if not len(column):
+        return np.empty(0), np.empty(0, bool)
+    y = check_column(outcome_numbers(column).to_numpy(), name)
+    low, high = settings.outcome_range
+    if (low, high) == (0.0, 1.0) and not np.isin(y, (0, 1)).all():
+        raise ValueError(
+            f"{name} should be 0/1, or come with its range, got {y.min():g} to {y.max():g}. Pass "
+            f"outcome_range=(lowest, highest), as they are possible."
+        )
+    scaled = (np.clip(y, low, high) - low) / (high - low)
+    return (1 - scaled if settings.lower_is_better else scaled), (y < low) | (y > high)
+
+
+def _scores(frame: pd.DataFrame, settings: Settings, model: TrialModel | None) -> Floats:
+    """(scores, n) of the ranking and its rival."""
+    names = [settings.score_column, settings.rival_column]
+    return np.array(
+        [
+            model.predict(frame)
+            if model is not None and number == 0
+            else check_column(frame[name].to_numpy(), f"the scores {name!r}", len(frame))
+            for number, name in enumerate(names)
+            if name is not None
+        ]
+    )
+
+
+class _Learnt(NamedTuple):
+    """What is asked of a model: whether it learnt from rows with these hashes."""
+
+    contents: Hashes
+    ids: Hashes | None
+    total: int
+
+    @classmethod
+    def of(
+        cls, frame: pd.DataFrame, rows: Arrivals, settings: Settings, model: TrialModel
+    ) -> _Learnt:
+        contents = content_hashes(np.asarray(model.encoder.transform(frame)))
+        ids, named = None, model.columns.id
+        if named is not None and named in frame.columns:
+            texts = id_texts(frame[named], f"the id {named!r}")
+            ids = np.asarray(pd.util.hash_array(texts, hash_key=model.recipe.key))
+        low, high = settings.outcome_range
+        total = row_total(contents[FINEST], low + (high - low) * rows.y, rows.treated)
+        return cls(contents[model.seen.grid], ids, total)
+
+
+def _check_new_to_model(learnt: list[_Learnt], model: TrialModel) -> None:
+    """Raise a ValueError if the model learnt from some of the rows, or that cannot be told."""
+    contents, ids, totals = zip(*learnt, strict=True)
+    names = None if any(own is None for own in ids) else np.concatenate(ids)
+    verdict = model.seen.judge(np.concatenate(contents), sum(totals) % 2**64, names)
+    n, n_known = len(verdict.new), int((~verdict.new).sum())
+    chance = 0.0 if model.seen.ids is None else model.seen.ids.false_rate * n
+    if verdict.is_own or n_known > chance + 4 * np.sqrt(chance):
+        raise ValueError(
+            f"the rows should be new to the model, got {n_known:,} of {n:,} that it learnt from. "
+            f"Monitor a model that was fitted on other rows."
+        )
+    if not verdict.is_sure:
+        raise ValueError(
+            f"it should be known that the rows are new to the model, got a model that cannot tell. "
+            f"{verdict.note} Fit it with ids, and keep its key beside it."
+        )
+
+
+def _joined(parts: tuple[Arrivals, ...]) -> Arrivals:
+    day, person, turn, y, scores, beyond, waiting, given = zip(*parts, strict=True)
+    known = [own for own in scores if own.shape[0]]
+    return Arrivals(
+        np.concatenate(day),
+        np.concatenate(person),
+        np.concatenate(turn),
+        np.concatenate(y),
+        np.concatenate(known, axis=1) if known else np.empty((0, sum(map(len, y)))),
+        np.concatenate(beyond),
+        sum(waiting),
+        sum(given),
+    )

@@ -1,0 +1,518 @@
+"""The rows of a campaign that was targeted: who was chosen, with which chance, treated or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import stdtr
+
+from auucmax._validation import Bools, Floats, check_column, check_groups, listed
+from auucmax.data import Trial, check_randomisation
+from auucmax.data.balance import equal_shares, holm
+from auucmax.data.pieces import PiecedTable
+from auucmax.data.randomisation_report import FailedCheckError
+from auucmax.encoding.encoder import text_names
+from auucmax.encoding.texts import arm_text
+from auucmax.trial.assignment import OWN_COLUMNS
+from auucmax.trial.contrasts import CellMeans
+from auucmax.trial_model import ColumnNames, TrialModel, TrialRows, name_columns, trial_rows
+from auucmax.trial_model.rows import NO_AND_YES, check_names, id_texts
+
+Codes = NDArray[np.intp]
+MOST_CELLS = 20  #: different chances among the chosen and the rest
+NEXT_TIME = "auucmax assign PEOPLE --model MODEL --id ID --key NAME --share .3 --explore .1"
+_DIGITS = 6  # chances that agree in so many are one
+_FEWEST = 50  # rows of each arm of a cell whose features are compared
+_STOPS, _DOUBTFUL = 1e-4, 0.01  # corrected p-values: as in check_randomisation
+_CHOSEN = "auucmax_chosen"
+
+
+class Cell(NamedTuple):
+    """Rows that had the same chance of treatment; ``chance`` is None if none was recorded."""
+
+    chosen: bool
+    chance: float | None
+
+    def __str__(self) -> str:
+        who = "the chosen" if self.chosen else "the rest"
+        return who if self.chance is None else f"{who} at a chance of {self.chance:g}"
+
+
+@dataclass(frozen=True, eq=False)
+class Campaign:
+    """Checked rows with an outcome, n of them, and the cells that they are in.
+
+    ``score`` and ``uplift`` (n,) are those of the list, or of the model; None if neither knows.
+    ``lost`` (cells, 2): rows of control and treated without an outcome, which are left out.
+    """
+
+    frame: pd.DataFrame
+    y: Floats
+    treated: Bools
+    cell: Codes
+    cells: tuple[Cell, ...]
+    columns: ColumnNames
+    groups: Codes | None
+    score: Floats | None
+    uplift: Floats | None
+    lost: NDArray[np.intp]
+    has_features: bool
+    notes: tuple[str, ...] = ()
+    means: CellMeans = field(init=False)
+
+    def __post_init__(self) -> None:
+        found = CellMeans.of(self.y, self.treated, self.cell, self.groups, len(self.cells))
+        object.__setattr__(self, "means", found)
+
+    @property
+    def is_chosen(self) -> Bools:
+        """(cells,)"""
+        return np.array([cell.chosen for cell in self.cells])
+
+    @property
+    def chosen(self) -> Bools:
+        """(n,)"""
+        return self.is_chosen[self.cell]
+
+    @property
+    def sizes(self) -> NDArray[np.intp]:
+        """(cells,) rows."""
+        return self.means.counts.sum(axis=1)
+
+    def without_an_arm(self, weights: Floats) -> str | None:
+        """Why a sum of effects with these weights (cells,) cannot be told; None if it can."""
+        for cell, weight, counts in zip(self.cells, weights, self.means.counts, strict=True):
+            if weight and not counts.all():
+                left = "left untreated" if counts[1] else "treated"
+                return f"nobody of {cell} was {left}"
+        return None
+
+
+def read_campaign(
+    table: pd.DataFrame | PiecedTable,
+    *,
+    chosen: str | None,
+    propensity: str | None,
+    people: pd.DataFrame | None,
+    model: TrialModel | None,
+    **named: Any,
+) -> Campaign:
+    """The rows of a campaign; parameters as in :func:`auucmax.trial.verify`."""
+    # A list of `assign` says who was chosen, the arm that was given and the chance of it.
+    is_assignment = people is not None and "chosen" in people.columns
+    named = _known_names(model, named, [str(name) for name in table.columns], is_assignment)
+    frame = _in_memory(table, chosen, propensity, model, named)
+    _check_who(chosen, people, named["id"])
+    notes: tuple[str, ...] = ()
+    if people is not None:
+        wanted, people = "propensity" if propensity is None else propensity, text_names(people)
+        named, told = _with_groups(people, is_assignment, wanted, named)
+        frame, notes = _with_list(frame, people, is_assignment, wanted, named)
+        notes = told + notes
+        propensity = wanted if is_assignment and wanted in frame.columns else propensity
+    _check_parts(frame, chosen, propensity, named)
+    if chosen is not None:
+        frame[_CHOSEN] = _is_chosen(frame[chosen], chosen, named["treated"])
+    if not frame[_CHOSEN].any():
+        raise ValueError(
+            "somebody should be among the chosen, got nobody. Check the column, or the list."
+        )
+    _check_both_arms(frame, named["treatment"])
+    columns = name_columns(frame, features=[_CHOSEN], **named)
+    rows = trial_rows(frame, columns)
+    if rows.left_out:
+        others = ", ".join(f"{n:,} of {arm!r}" for arm, n in rows.left_out.items())
+        notes += (f"Rows of other arms are left out: {others}.",)
+    if any(rows.lost):
+        notes += (f"{sum(rows.lost):,} rows without an outcome are left out.",)
+    cell, cells = _cells(frame, propensity)
+    return _campaign(frame, rows, columns, cell, cells, model, notes)
+
+
+def _campaign(
+    frame: pd.DataFrame,
+    rows: TrialRows,
+    columns: ColumnNames,
+    cell: Codes,
+    cells: tuple[Cell, ...],
+    model: TrialModel | None,
+    notes: tuple[str, ...],
+) -> Campaign:
+    kept = rows.frame
+    has_features = model is not None and set(model.columns.features) <= set(kept.columns)
+    score = _numbers(kept, "score", model)
+    if has_features and model is not None:
+        score = model.predict(kept)
+    codes, labels = _labels(frame[columns.treatment])
+    missing = frame[columns.outcome].isna().to_numpy(dtype=bool)
+    lost = [
+        np.bincount(cell[missing & (labels == label)[codes]], minlength=len(cells))
+        for label in (columns.control, columns.treated)
+    ]
+    return Campaign(
+        frame=kept,
+        y=rows.y,
+        treated=rows.treated,
+        cell=cell[rows.positions],
+        cells=cells,
+        columns=columns,
+        groups=None if rows.groups is None else check_groups(rows.groups, len(rows.y)),
+        score=score,
+        uplift=_numbers(kept, "uplift", model),
+        lost=np.column_stack(lost),
+        has_features=has_features,
+        notes=notes,
+    )
+
+
+def _known_names(
+    model: TrialModel | None, named: dict[str, Any], there: Sequence[str], is_assignment: bool
+) -> dict[str, Any]:
+    """Columns and labels as they were given, otherwise those of the model."""
+    if model is not None:
+        own = model.columns
+        _check_outcome_of(own, named)
+        if named["treatment"] in (None, own.treatment):
+            # Labels go with their column: those of another one are not the model's.
+            for name in ("treatment", "treated", "control"):
+                named[name] = getattr(own, name) if named[name] is None else named[name]
+        named["groups"] = own.groups if named["groups"] is None else named["groups"]
+        if named["id"] is None and own.id in there:
+            named["id"] = own.id
+        named |= {"outcome": own.outcome, "lower_is_better": own.lower_is_better}
+        named["outcome_range"] = named["outcome_range"] or own.outcome_range or None
+    elif is_assignment and named["treatment"] is None:
+        named["treatment"] = "arm"
+    for name in ("treatment", "outcome"):
+        if named[name] is None:
+            raise ValueError(
+                f"{name} should name a column, got none. Pass {name}=COLUMN, or the model, which "
+                f"knows it."
+            )
+    return named
+
+
+def _check_outcome_of(own: ColumnNames, named: dict[str, Any]) -> None:
+    """Another outcome than the model's would be compared with a promise that nobody made."""
+    for name, given, known in (
+        ("outcome", named["outcome"], own.outcome),
+        ("lower_is_better", named["lower_is_better"] or None, own.lower_is_better),
+    ):
+        if given is not None and given != known:
+            raise ValueError(
+                f"{name} should be {known!r}, as the model was fitted, got {given!r}. Leave it "
+                f"out: the model decides it."
+            )
+
+
+def _in_memory(
+    table: pd.DataFrame | PiecedTable,
+    chosen: str | None,
+    propensity: str | None,
+    model: TrialModel | None,
+    named: dict[str, Any],
+) -> pd.DataFrame:
+    """A frame that is ours to add columns to; of a table in pieces, the columns that are needed."""
+    if not isinstance(table, PiecedTable):
+        return text_names(table).copy(deep=False)
+    wanted = [named[name] for name in ("treatment", "outcome", "id", "groups")]
+    wanted += [chosen, propensity, "score", "uplift"]
+    wanted += [] if model is None else list(model.columns.features)
+    known = [name for name in dict.fromkeys(wanted) if name in table.columns]
+    return pd.concat([text_names(piece) for piece in table.pieces(known)], ignore_index=True)
+
+
+def _check_who(chosen: str | None, people: pd.DataFrame | None, id: str | None) -> None:
+    if (chosen is None) == (people is None):
+        got = "neither" if chosen is None else "both"
+        raise ValueError(
+            f"who was chosen should be said by a column or by the list, got {got}. Pass "
+            f"chosen=COLUMN or people=LIST."
+        )
+    if people is not None and id is None:
+        raise ValueError(
+            "the list should come with the column that names people in both tables, got none. "
+            "Pass id=COLUMN."
+        )
+
+
+def _check_parts(
+    frame: pd.DataFrame, chosen: str | None, propensity: str | None, named: dict[str, Any]
+) -> None:
+    parts = [named[name] for name in ("treatment", "outcome", "id")] + [chosen, propensity]
+    given = [name for name in parts if name is not None]
+    check_names(frame, [*given, *([] if named["groups"] is None else [named["groups"]])])
+    if twice := {name for name in given if given.count(name) > 1}:
+        raise ValueError(
+            f"chosen, propensity, treatment, outcome and id should be different columns, got "
+            f"{twice.pop()!r} twice. Who was chosen and who was treated differ where there is "
+            f"anything to learn."
+        )
+
+
+def _with_groups(
+    people: pd.DataFrame, is_assignment: bool, propensity: str, named: dict[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The names with the groups by which ``assign`` wrote the list, if none are known; and notes.
+
+    They are the column that is not one of the list's own. Of several (somebody has
+    added to the list) it is the first whose people all have one arm.
+    """
+    if not is_assignment or named["groups"] is not None:
+        return named, ()
+    known = {
+        *OWN_COLUMNS,
+        propensity,
+        "uplift",
+        *(named[n] for n in ("id", "treatment", "outcome")),
+    }
+    others = [
+        name
+        for name in map(str, people.columns)
+        if name not in known and people[name].notna().all() and people[name].duplicated().any()
+    ]
+    if len(others) > 1 and "arm" in people.columns:
+        others = [name for name in others if people.groupby(name)["arm"].nunique().max() == 1]
+    if not others:
+        return named, ()
+    told = f"People of one {others[0]!r} are taken together, for the list was assigned by it."
+    return named | {"groups": others[0]}, (told,)
+
+
+def _with_list(
+    frame: pd.DataFrame,
+    people: pd.DataFrame,
+    is_assignment: bool,
+    propensity: str,
+    named: dict[str, Any],
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """The rows with what a list of ``target``, or of ``assign``, says of them, by id; and notes."""
+    notes, place = [], _places(frame, people, named["id"])
+    if is_assignment and (place < 0).any():
+        n_others = int((place < 0).sum())
+        notes.append(f"People who are not in the list are left out: {n_others:,}.")
+        frame, place = frame[place >= 0].copy(deep=False), place[place >= 0]
+    is_chosen = np.ones(len(people), dtype=bool)
+    if is_assignment:
+        is_chosen = _is_chosen(people["chosen"], "chosen", named["treated"])
+    elif "arm" in people.columns and len(people["arm"].unique()) > 1:
+        is_chosen = _is_chosen(people["arm"], "arm", named["treated"])
+    frame[_CHOSEN] = np.where(place >= 0, is_chosen[place], False)
+    brought = {name: name for name in ("score", "uplift")}
+    if is_assignment:
+        brought |= {propensity: propensity, named["treatment"]: "arm"}
+        brought |= {} if named["groups"] is None else {named["groups"]: named["groups"]}
+    for name, own in brought.items():
+        if own in people.columns and name not in frame.columns:
+            values = people[own].iloc[place].set_axis(frame.index)
+            frame[name] = values.where(place >= 0)
+    if n_absent := int(is_chosen.sum()) - int(frame[_CHOSEN].sum()):
+        notes.append(f"{n_absent:,} of the list are not among the rows.")
+    return frame, tuple(notes)
+
+
+def _places(frame: pd.DataFrame, people: pd.DataFrame, id: str) -> Codes:
+    """The place of each row's person in the list, -1 for those who are not in it."""
+    for table in (frame, people):
+        check_names(table, [id])
+    own, texts = (id_texts(t[id], f"the id {id!r}") for t in (frame, people))
+    if n_twice := len(texts) - len(np.unique(texts)):
+        raise ValueError(
+            f"the list should name each person once, got {n_twice:,} rows with the {id!r} of "
+            f"another. Keep one row of each."
+        )
+    place = pd.Index(texts).get_indexer(pd.Index(own))
+    if not (place >= 0).any():
+        raise ValueError(
+            f"people of the list should be among the rows, got {len(texts):,} such as {texts[0]!r} "
+            f"that no row has; rows have {id!r} such as {own[0]!r}. Write them in the same way."
+        )
+    return np.asarray(place, dtype=np.intp)
+
+
+def _is_chosen(column: pd.Series, name: str, treated: Any) -> Bools:
+    """Who was chosen, by yes and no, or by the label of the treated arm."""
+    if n_missing := int(column.isna().sum()):
+        raise ValueError(
+            f"the column {name!r} should say of everyone whether they were chosen, got nothing in "
+            f"{n_missing:,} rows. Write 0 for those who were not."
+        )
+    codes, labels = _labels(column)
+    lower = {label.lower() for label in labels}
+    yes = next((pair[1] for pair in NO_AND_YES if lower <= set(pair)), None)
+    if yes is not None:
+        found = np.array([label.lower() == yes for label in labels])
+    elif treated is not None and arm_text(treated) in labels:
+        found = labels == arm_text(treated)
+    else:
+        arm = "the label of the treated arm" if treated is None else repr(arm_text(treated))
+        raise ValueError(
+            f"the column {name!r} should be 0/1 or yes and no, or hold {arm} for the chosen; got "
+            f"{listed(sorted(labels))}. Write 1 for the chosen and 0 for the rest."
+        )
+    return np.asarray(found[codes], dtype=bool)
+
+
+def _labels(column: pd.Series) -> tuple[Codes, NDArray[Any]]:
+    """The label of each row as a number, and the labels as texts: of the few, not of all rows."""
+    codes, values = pd.factorize(column)
+    return codes, np.array([arm_text(value) for value in values], dtype=object)
+
+
+def _check_both_arms(frame: pd.DataFrame, treatment: str) -> None:
+    if frame[treatment].isna().any():
+        return  # told when the rows are read
+    (codes, labels), chosen = _labels(frame[treatment]), frame[_CHOSEN].to_numpy(dtype=bool)
+    if all(len(set(labels[np.unique(codes[own])])) < 2 for own in (chosen, ~chosen)):
+        raise ValueError(
+            f"some of the chosen should be left untreated, or some of the rest treated, got "
+            f"neither: all {int(chosen.sum()):,} chosen are alike in {treatment!r}, and so are the "
+            f"other {int((~chosen).sum()):,}. What the targeting gained cannot be told. Next time "
+            f"keep a random part of the list untreated and treat a random part of the rest: "
+            f"{NEXT_TIME}"
+        )
+
+
+def _cells(frame: pd.DataFrame, propensity: str | None) -> tuple[Codes, tuple[Cell, ...]]:
+    """The cell of each row, and the cells: the chosen first, then by their chances."""
+    chosen = frame[_CHOSEN].to_numpy(dtype=bool)
+    if propensity is None:
+        flags = [flag for flag in (True, False) if (chosen == flag).any()]
+        return np.where(chosen, 0, len(flags) - 1), tuple(Cell(flag, None) for flag in flags)
+    name = f"the chance of treatment {propensity!r}"
+    chance = np.round(check_column(frame[propensity].to_numpy(), name), _DIGITS)
+    if chance.min() < 0 or chance.max() > 1:
+        raise ValueError(
+            f"{name} should lie between 0 and 1, got {chance.min():g} to {chance.max():g}. Write "
+            f".9 for 90 per cent."
+        )
+    values, code = np.unique(chance, return_inverse=True)
+    keys, cell = np.unique(code + len(values) * ~chosen, return_inverse=True)
+    if len(keys) > MOST_CELLS:
+        raise ValueError(
+            f"{name} should have few values, one for each stratum of the assignment, got "
+            f"{len(keys):,} among the chosen and the rest. Pass those that `auucmax assign` wrote."
+        )
+    cells = tuple(
+        Cell(bool(key < len(values)), float(values[key % len(values)])) for key in keys.tolist()
+    )
+    return np.asarray(cell, dtype=np.intp), cells
+
+
+def _numbers(frame: pd.DataFrame, name: str, model: TrialModel | None) -> Floats | None:
+    """A column as ``target`` writes it, if everyone among the rows has a number in it."""
+    if name not in frame.columns or (model is not None and name in model.columns.features):
+        return None
+    try:
+        values = frame[name].to_numpy(dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    return values if np.isfinite(values[frame[_CHOSEN].to_numpy(dtype=bool)]).all() else None
+
+
+class CheckedTest(NamedTuple):
+    """A test of the randomisation within a cell; ``p_value`` is corrected for all of them."""
+
+    what: str
+    p_value: float
+    detail: str
+
+
+def check_campaign(campaign: Campaign, model: TrialModel | None) -> tuple[CheckedTest, ...]:
+    """Test in each cell whether treatment was given with the chance that was recorded, by chance.
+
+    Counts against chances, features (or scores) of treated and untreated, and outcomes that are
+    missing; FailedCheckError where chance does not explain it.
+    """
+    found = [*_count_tests(campaign), *_lost_tests(campaign), *_balance_tests(campaign, model)]
+    adjusted = holm(np.array([test.p_value for test in found]))
+    tests = tuple(test._replace(p_value=float(p)) for test, p in zip(found, adjusted, strict=True))
+    if failed := [test for test in tests if test.p_value < _STOPS]:
+        worst = min(failed, key=lambda test: test.p_value)
+        raise FailedCheckError(
+            f"treatment should have been given by chance within the chosen and the rest, and was "
+            f"not: {worst.detail} (corrected p {_p(worst.p_value)}). Nothing is told of the "
+            f"targeting: find out how people were assigned, and what was recorded of it."
+        )
+    return tests
+
+
+def doubts(tests: tuple[CheckedTest, ...]) -> tuple[str, ...]:
+    """A sentence on each test that is close to failing."""
+    return tuple(
+        f"Chance hardly explains that {test.detail} (corrected p {_p(test.p_value)}): check how "
+        f"people were assigned."
+        for test in tests
+        if test.p_value < _DOUBTFUL
+    )
+
+
+def _count_tests(campaign: Campaign) -> list[CheckedTest]:
+    from scipy.stats import binomtest
+
+    found = []
+    for number, cell in enumerate(campaign.cells):
+        if cell.chance is None:
+            continue
+        rows = campaign.cell == number
+        n, n_treated = int(rows.sum()), int(campaign.treated[rows].sum())
+        if n == 0:
+            continue
+        if cell.chance in (0.0, 1.0):
+            p_value = float(n_treated == n * cell.chance)
+        elif campaign.groups is None:
+            p_value = float(binomtest(n_treated, n, cell.chance).pvalue)
+        else:
+            off = np.bincount(campaign.groups[rows], campaign.treated[rows] - cell.chance)
+            error, units = float(np.sqrt(off @ off)), len(np.unique(campaign.groups[rows]))
+            p_value = float(2 * stdtr(max(units - 1, 1), -abs(off.sum()) / error)) if error else 1.0
+        detail = f"{n_treated:,} of {n:,} ({n_treated / n:.1%}) of {cell} were treated"
+        found.append(CheckedTest("counts", p_value, detail))
+    return found
+
+
+def _lost_tests(campaign: Campaign) -> list[CheckedTest]:
+    found = []
+    for cell, lost, kept in zip(campaign.cells, campaign.lost, campaign.means.counts, strict=True):
+        if lost.sum() and (lost + kept).all():
+            shares = lost / (lost + kept)
+            detail = (
+                f"{shares[1]:.1%} of the treated and {shares[0]:.1%} of the untreated of {cell} "
+                f"have no outcome"
+            )
+            p_value = equal_shares(np.column_stack([lost, kept]))
+            found.append(CheckedTest("missing outcomes", p_value, detail))
+    return found
+
+
+def _balance_tests(campaign: Campaign, model: TrialModel | None) -> list[CheckedTest]:
+    """Features, or scores, of the treated and the untreated of each cell that has many of both."""
+    features = None
+    if campaign.has_features and model is not None:
+        features = campaign.frame[list(model.columns.features)].reset_index(drop=True)
+    elif campaign.score is not None and np.isfinite(campaign.score).all():
+        features = pd.DataFrame({"score": campaign.score})
+    found = []
+    for number, cell in enumerate(campaign.cells):
+        if features is None or campaign.means.counts[number].min() < _FEWEST:
+            continue
+        rows = campaign.cell == number
+        own = None if campaign.groups is None else campaign.groups[rows]
+        trial = Trial(
+            features[rows], campaign.y[rows], campaign.treated[rows].astype(np.int8), groups=own
+        )
+        report = check_randomisation(trial)
+        p_values = [test.adjusted_p_value for test in report.tests]
+        if p_values:
+            detail = f"the treated and the untreated of {cell} differ before treatment"
+            found.append(CheckedTest("balance", float(min(p_values)), detail))
+    return found
+
+
+def _p(value: float) -> str:
+    return "< 0.0001" if value < 1e-4 else f"= {value:.2g}"

@@ -1,0 +1,376 @@
+"""Who of a new table gets which of several arms, and what to expect of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from auucmax._validation import Bools, Floats, check_shares, listed
+from auucmax.data.pieces import PiecedTable
+from auucmax.encoding.texts import arm_text, outcome_numbers
+from auucmax.targeting.arms import ArmChoice, choose_arms
+from auucmax.targeting.policy import check_money
+from auucmax.trial_model.arm_evidence import is_judged
+from auucmax.trial_model.arm_fitting import check_arm_costs, check_arm_names
+from auucmax.trial_model.arms import ArmsModel
+from auucmax.trial_model.choosing import Excluded, kept_people, n_repeated, scored_people
+
+LARGE_SHIFT = 0.1  #: of the people who get an arm: others than in the trial are not like its people
+
+
+class ExpectedGain(NamedTuple):
+    """What a choice brings in all, in units of the outcome, with an interval that holds at whatever
+    budget is chosen after looking; its ends are not numbers where too few rows tell it."""
+
+    gain: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class ArmTargeting:
+    """People of a table, those who get an arm first, and what that brings.
+
+    Attributes
+    ----------
+    people : a row for each person: the id (or ``row``, counted from 1), rank, arm, the uplift of
+        each arm (``uplift LABEL``) and the cost of the arm that is given. If the id has one of
+        these names, the other column is called ``auucmax_rank``, and so on.
+    choice : :class:`auucmax.targeting.ArmChoice`, arms in the order of ``labels``.
+    expected : :class:`ExpectedGain`, from rows of the trial that models had not seen; None if it
+        is not known, and ``unknown`` then says why.
+    has_cost, value : whether costs were given, and the value of a unit of the outcome, or None.
+    failed_check : why the trial of the model is none; None if it passed its check.
+    nobody : why nobody is treated, in a sentence; None if somebody is.
+    excluded : people who were left out by their ids, or None.
+    repeated : rows with the id of another one, who may get an arm twice.
+    """
+
+    people: pd.DataFrame
+    labels: list[str]
+    choice: ArmChoice
+    expected: ExpectedGain | None
+    unknown: str | None
+    has_cost: bool
+    value: float | None = None
+    failed_check: str | None = None
+    nobody: str | None = None
+    excluded: Excluded | None = None
+    repeated: int = 0
+
+    def chosen(self) -> pd.DataFrame:
+        """The people who get an arm alone."""
+        return self.people.iloc[: self.choice.n_treated]
+
+    @property
+    def profit(self) -> ExpectedGain | None:
+        """Value of the expected gain minus cost, if both were given."""
+        if self.expected is None or self.value is None or not self.has_cost:
+            return None
+        return ExpectedGain(*(self.value * end - self.choice.cost for end in self.expected))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers but the people, as plain JSON; None for what is not known."""
+        part = self.choice.part
+        return {
+            "failed_check": self.failed_check,
+            "n_people": len(self.people),
+            "n_treated": self.choice.n_treated,
+            "arms": dict(zip(self.labels, self.choice.counts, strict=True)),
+            "cost": self.choice.cost if self.has_cost else None,
+            "uplift": None if self.failed_check else self.choice.uplift,
+            "expected": _told(self.expected),
+            "profit": _told(self.profit),
+            "unknown": self.unknown,
+            "tied": {"people": self.choice.n_tied, "taken": self.choice.n_tied_taken},
+            "part": None if part is None else {"arm": self.labels[part.arm], "paid": part.paid},
+            "nobody": self.nobody,
+            "excluded": None if self.excluded is None else self.excluded._asdict(),
+            "repeated": self.repeated,
+        }
+
+
+def _told(gain: ExpectedGain | None) -> dict[str, float | None] | None:
+    if gain is None:
+        return None
+    return {name: end if np.isfinite(end) else None for name, end in gain._asdict().items()}
+
+
+@dataclass(frozen=True)
+class ArmLimits:
+    """What a user asks of arms, each by label; columns are of the table of people.
+
+    ``cost`` of giving the arm to anybody, or ``cost_column`` with that of each person;
+    ``at_most`` and ``at_least``: numbers of people; ``forbid``: columns that are 1, true or yes
+    for people who may not get the arm.
+    """
+
+    cost: Mapping[Any, float] | None = None
+    cost_column: Mapping[Any, str] | None = None
+    at_most: Mapping[Any, float] | None = None
+    at_least: Mapping[Any, float] | None = None
+    forbid: Mapping[Any, str] | None = None
+
+    def columns(self, labels: Sequence[str]) -> list[str]:
+        """The columns that they name; ValueError if they name other arms than there are."""
+        names = "cost", "cost_column", "at_most", "at_least", "forbid"
+        for name in names:
+            given = getattr(self, name) or {}
+            check_arm_names({arm_text(label): 0 for label in given}, labels, name)
+        if self.cost is not None and self.cost_column is not None:
+            raise ValueError("cost or cost_column should be given, got both. Leave one out.")
+        columns = [*(self.cost_column or {}).values(), *(self.forbid or {}).values()]
+        return list(dict.fromkeys(map(str, columns)))
+
+    def costs(self, frame: pd.DataFrame, labels: Sequence[str]) -> Floats:
+        """(K,) or (n, K)."""
+        if self.cost_column is None:
+            return np.array(check_arm_costs(self.cost, labels, "cost"))
+        given = {arm_text(label): str(column) for label, column in self.cost_column.items()}
+        if missing := [label for label in labels if label not in given]:
+            raise ValueError(
+                f"cost_column should name a column for every arm, got none for {listed(missing)}. "
+                f"Name one."
+            )
+        return np.column_stack([_amounts(frame[given[label]]) for label in labels])
+
+    def allowed(self, frame: pd.DataFrame, labels: Sequence[str]) -> Bools | None:
+        """(n, K) or None: everybody may get every arm."""
+        if not self.forbid:
+            return None
+        free = np.ones((len(frame), len(labels)), dtype=bool)
+        for label, column in self.forbid.items():
+            free[:, labels.index(arm_text(label))] = ~_flags(frame[str(column)])
+        return free
+
+    def numbers(self, labels: Sequence[str]) -> dict[str, Any]:
+        """``at_most`` and ``at_least`` as :func:`choose_arms` takes them."""
+        found: dict[str, Any] = {}
+        for name, none in (("at_most", np.inf), ("at_least", 0.0)):
+            if given := getattr(self, name):
+                own = {arm_text(label): check_money(n, name) for label, n in given.items()}
+                found[name] = [own.get(label, none) for label in labels]
+        return found
+
+    @property
+    def bind(self) -> bool:
+        """Whether they make another policy than budget and costs do."""
+        return bool(self.cost_column or self.at_most or self.at_least or self.forbid)
+
+
+def _amounts(column: pd.Series) -> Floats:
+    values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
+    if not np.isfinite(values).all() or (values < 0).any():
+        n = int((~np.isfinite(values) | (values < 0)).sum())
+        raise ValueError(
+            f"the costs {column.name!r} should be numbers, 0 or more, in every row, got {n:,} that "
+            f"are not. Fill them in."
+        )
+    return values
+
+
+def _flags(column: pd.Series) -> Bools:
+    n_missing = int(column.isna().sum())
+    values = np.full(len(column), np.nan)
+    if not n_missing:
+        values = np.asarray(outcome_numbers(column).to_numpy(), dtype=np.float64)
+    if not np.isin(values, (0, 1)).all():
+        raise ValueError(
+            f"{column.name!r} should say by 1 or yes who may not get the arm, and by 0 or no who "
+            f"may, in every row; got {n_missing:,} missing, or other values. Fill them in."
+        )
+    return values == 1
+
+
+def target_arms(
+    model: ArmsModel,
+    table: pd.DataFrame | PiecedTable,
+    *,
+    share: float | None = None,
+    budget: float | None = None,
+    value: float | None = None,
+    limits: ArmLimits | None = None,
+    exclude: Iterable[Any] | None = None,
+) -> ArmTargeting:
+    """Choose who of a table gets which arm.
+
+    Each person gets at most one arm: most uplift for the money, the optimum of the fractional
+    knapsack (:func:`auucmax.targeting.choose_arms`).
+
+    Parameters
+    ----------
+    model : fitted by :func:`fit_arms_model`.
+    table : a row for each person, with the feature columns of the trial.
+    share : treat this part of the people, whatever arms cost; or
+    budget : money to spend. Without costs it is a number of people. Or neither, with ``value`` and
+        costs: everybody whose uplift is worth more than it costs.
+    value : of one unit of the outcome. With it nobody gets an arm that costs more than its worth.
+    limits : :class:`ArmLimits`: costs, how many people an arm may have, who may not get it.
+    exclude : ids of people who may not be treated, as in :func:`target`.
+
+    What to expect comes from the curve of the policy that was kept with the model, for costs in the
+    ratios of the fit's ``cost``, or all equal. With other costs, costs of single people or limits
+    of arms the policy is another one, which no row of the trial has judged: the sum of the uplifts
+    is told, and no interval.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> from auucmax.trial_model import fit_arms_model
+    >>> trial, _ = load_hillstrom(arm="all").split(test_size=0.9, random_state=0)
+    >>> table = trial.X.assign(visit=trial.y, segment=trial.treatment)
+    >>> model = fit_arms_model(
+    ...     table, treatment="segment", outcome="visit", control="No E-Mail", model="tm"
+    ... )
+    >>> target_arms(model, trial.X.head(1000), budget=300).choice.n_treated
+    300
+    """
+    limits = ArmLimits() if limits is None else limits
+    _check_policy(model, share, budget, value, limits)
+    labels = model.labels
+    names, score, more = scored_people(model, table, limits.columns(labels))
+    kept, excluded = kept_people(exclude, names, model)
+    names, score, more = names[kept], score[kept], more[kept]
+    uplift, n = model.uplift_of(score), int(kept.sum())
+    cost, rules = limits.costs(more, labels), limits.numbers(labels)
+    free = limits.allowed(more, labels)
+    if share is not None:  # of people, whatever they cost
+        found = choose_arms(uplift, budget=round(share * n), value=None, allowed=free, **rules)
+    else:
+        found = choose_arms(uplift, cost=cost, budget=budget, value=value, allowed=free, **rules)
+    costs = np.broadcast_to(cost, uplift.shape)
+    given = np.flatnonzero(found.arm >= 0)
+    spent = float(costs[given, found.arm[given]].sum())
+    known = model.evidence["failed_check"]
+    expected: ExpectedGain | str = known or _expected(model, found, share, limits, cost)
+    has_cost = limits.cost is not None or limits.cost_column is not None
+    return ArmTargeting(
+        people=_people(model, names, uplift, costs, found),
+        labels=labels,
+        choice=ArmChoice(**(vars(found) | {"cost": spent})),
+        expected=None if isinstance(expected, str) else expected,
+        unknown=expected if isinstance(expected, str) else None,
+        has_cost=has_cost,
+        value=value,
+        failed_check=known,
+        nobody=None if found.n_treated else _nobody(found, share, budget),
+        excluded=excluded,
+        repeated=n_repeated(model, names),
+    )
+
+
+def _check_policy(
+    model: ArmsModel,
+    share: float | None,
+    budget: float | None,
+    value: float | None,
+    limits: ArmLimits,
+) -> None:
+    if share is not None:
+        check_shares(share)
+    for name, amount in (("budget", budget), ("value", value)):
+        if amount is not None:
+            check_money(amount, name)
+    if share is not None and budget is not None:
+        raise ValueError("share or budget should be given, got both. Leave one out.")
+    has_cost = limits.cost is not None or limits.cost_column is not None
+    if share is None and budget is None and (value is None or not has_cost):
+        raise ValueError(
+            "who gets an arm should be said by a share, by a budget, or by costs and value; got "
+            "none of them. Pass share=0.3, for example."
+        )
+    if share is None and budget is None and model.evidence["failed_check"] is not None:
+        raise ValueError(
+            f"share or budget should be given, got neither: no profit is known. "
+            f"{model.evidence['failed_check']} Pass share=0.3, for example."
+        )
+
+
+def _expected(
+    model: ArmsModel, found: ArmChoice, share: float | None, limits: ArmLimits, cost: Floats
+) -> ExpectedGain | str:
+    """What the trial's rows tell of the same policy at the same money per person; or why not."""
+    n = len(found.arm)
+    if found.n_treated == 0:
+        return ExpectedGain(0.0, 0.0, 0.0)
+    if limits.bind:
+        return (
+            "What this brings has no interval: with limits of arms, or costs of single people, the "
+            "policy is another one than the trial has judged."
+        )
+    # What costs nothing is a matter of people.
+    by_people = share is not None or not cost.any()
+    known = model.evidence.curve_for([1.0] * len(model.labels) if by_people else cost.tolist())
+    if known is None:
+        return (
+            "What this brings has no interval: the trial has judged the policy at other costs. Fit "
+            "the model with these by cost=..., in any unit."
+        )
+    curve, factor = known
+    spent = (found.n_treated if by_people else found.cost) / n
+    return _on_curve(curve, spent / factor, found, n)
+
+
+def _on_curve(
+    curve: Mapping[str, Any], spent: float, found: ArmChoice, n: int
+) -> ExpectedGain | str:
+    grid = np.array(curve["budget"])
+    spent = min(spent, float(grid[-1]))
+    if not is_judged(spent, grid):
+        return (
+            "What this brings has no interval: too few rows of the trial get other arms at budgets "
+            "near to this one for the policy to be judged there."
+        )
+    shares = np.array(curve["policy"]["shares"])
+    of_trial = np.array([np.interp(spent, grid, own) for own in shares.T])
+    away = np.abs(of_trial - np.array(found.counts) / n).max()
+    if away > max(LARGE_SHIFT, 2 / np.sqrt(n)):
+        return (
+            f"What this brings has no interval: these people are not like those of the trial, of "
+            f"whom other parts would get the arms (they differ by {away:.0%} of the people)."
+        )
+    place = min(int(np.searchsorted(grid, spent * (1 - 1e-12), side="right")), len(grid) - 1)
+    around = slice(max(place - 1, 0), place + 1)
+    ends = []
+    for name in ("gain", "simultaneous_lower", "simultaneous_upper"):
+        values = np.array([np.nan if v is None else v for v in curve["policy"][name]])
+        # At a budget of 0 the gain is 0, and needs no interval.
+        values[grid == 0] = np.nan_to_num(values[grid == 0])
+        ends.append(float(np.interp(spent, grid[around], values[around])) * n)
+    if not np.isfinite(ends[0]):
+        return "What this brings is not known: too few rows of the trial tell it."
+    return ExpectedGain(*ends)
+
+
+def _nobody(found: ArmChoice, share: float | None, budget: float | None) -> str:
+    n = len(found.arm)
+    why = "no arm is estimated to help anybody for the money"
+    if share is not None and round(share * n) == 0:
+        why = f"a share of {share:g} of {n:,} people is less than one person"
+    elif budget is not None and found.part is not None:
+        why = f"a budget of {budget:g} does not pay for one person"
+    return f"Nobody is chosen: {why}."
+
+
+def _people(
+    model: ArmsModel, names: pd.Series, uplift: Floats, costs: Floats, found: ArmChoice
+) -> pd.DataFrame:
+    """The list: those who get an arm first, from most uplift for the money down."""
+    n, rows = len(uplift), np.arange(len(uplift))
+    arm = np.where(found.arm >= 0, found.arm, uplift.argmax(axis=1))
+    gain, price = uplift[rows, arm], costs[rows, arm]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = np.where(price > 0, gain / price, np.where(gain > 0, np.inf, gain))
+    order = np.lexsort((rows, -gain, -rate, found.arm < 0))
+    labels = np.array([model.control, *model.labels], dtype=object)
+    columns: dict[str, Any] = {"rank": np.arange(1, n + 1)}
+    columns["arm"] = labels[found.arm[order] + 1]
+    for k, label in enumerate(model.labels):
+        columns[f"uplift {label}"] = uplift[order, k]
+    columns["cost"] = np.where(found.arm >= 0, price, 0.0)[order]
+    columns = {"auucmax_" * (name == names.name) + name: own for name, own in columns.items()}
+    return pd.DataFrame({names.name: names.to_numpy()[order], **columns})

@@ -1,0 +1,200 @@
+"""A model of a raw table with several arms: one model an arm, and what their policy gains.
+
+Each arm against the control is a :class:`TrialModel` of its own, fitted as if there were no other
+arm, with its evidence, calibration and certificate. Rows of all arms are dealt into the same folds,
+and the models of a fold score all rows of it, whatever arm they got: so every row has uplifts of
+all arms by models that have not learnt from it, and the policy that they make is judged on all rows
+(:mod:`auucmax.trial_model.arm_evidence`).
+
+Uplifts of different arms are weighed against each other, so they are on one scale: the calibrated
+uplift, in units of the outcome. Calibration gives many people the same uplift; a slope that is too
+small to matter otherwise (``TILT``) keeps their order.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from auucmax._validation import Floats
+from auucmax.data.pieces import PiecedTable
+from auucmax.trial_model.arm_evidence import ArmsEvidence, JudgedArms, policy_curve
+from auucmax.trial_model.crossfit import Fitted, TableRows, every_row
+from auucmax.trial_model.model import TrialModel
+from auucmax.trial_model.rows import ColumnNames, Hashes
+
+TILT = 1e-4  #: of the outcomes' standard deviation, from the lowest score of an arm to the highest
+
+
+@dataclass(eq=False)
+class ArmsModel:
+    """What :func:`fit_arms_model` makes: a model for each arm, and the evidence of their policy.
+
+    Attributes
+    ----------
+    models : :class:`TrialModel` of each arm against the control, by the arm's label.
+    policy : what is known of the policy, as in ``ArmsEvidence.facts``.
+    summary : plain JSON: rows, warnings.
+    """
+
+    models: dict[str, TrialModel]
+    policy: dict[str, Any] = field(repr=False)
+    summary: dict[str, Any] = field(repr=False)
+
+    @property
+    def labels(self) -> list[str]:
+        """Of the arms, without the control, in the order of all columns of numbers."""
+        return list(self.models)
+
+    @property
+    def first(self) -> TrialModel:
+        """That of the first arm, for what all arms share."""
+        return next(iter(self.models.values()))
+
+    @property
+    def columns(self) -> ColumnNames:
+        """Those of the first arm: all but the label of the treated is the same in all."""
+        return self.first.columns
+
+    @property
+    def control(self) -> str:
+        return self.columns.control
+
+    @property
+    def model_name(self) -> str:
+        return self.first.model_name
+
+    @property
+    def evidence(self) -> ArmsEvidence:
+        """All that is known of the arms and of the policy."""
+        return ArmsEvidence(
+            {label: model.evidence for label, model in self.models.items()}, self.policy
+        )
+
+    @property
+    def warning(self) -> str | None:
+        """Words to say first if an arm was fitted despite a failed check, or None."""
+        return next((own.warning for own in self.models.values() if own.warning), None)
+
+    def slopes(self) -> list[tuple[float, float]]:
+        """(slope, centre) of each arm, whose uplift is calibration(s) + slope (s - centre)."""
+        found = []
+        for model in self.models.values():
+            scores = model.evidence.expected.scores.score
+            high, low = float(scores[0]), float(scores[-1])
+            slope = self.policy["tilt"] / (high - low) if high > low else 0.0
+            found.append((slope, (high + low) / 2))
+        return found
+
+    def predict(self, frame: pd.DataFrame) -> Floats:
+        """(n, K) scores: within an arm, the higher, the sooner to treat."""
+        return np.column_stack([model.predict(frame) for model in self.models.values()])
+
+    def uplift(self, frame: pd.DataFrame) -> Floats:
+        """(n, K) estimated uplift per person of each arm over the control, on one scale."""
+        return self.uplift_of(self.predict(frame))
+
+    def uplift_of(self, score: Floats) -> Floats:
+        """(n, K) uplifts of scores."""
+        columns = []
+        for own, model, (slope, centre) in zip(
+            score.T, self.models.values(), self.slopes(), strict=True
+        ):
+            columns.append(model.calibration(own) + slope * (own - centre))
+        return np.column_stack(columns)
+
+    def judge(self, table: pd.DataFrame | PiecedTable) -> ArmsEvidence:
+        """Judge the arms and their policy on the rows of a table, as :meth:`TrialModel.judge`.
+
+        Curves are for the costs of the fit.
+        """
+        arms = {label: model.judge(table) for label, model in self.models.items()}
+        if all(arms[label] is model.evidence for label, model in self.models.items()):
+            return self.evidence
+        rows, left_out = self._new_rows(table)
+        curves = [
+            policy_curve(rows, curve["costs"], private=False) for curve in self.policy["curves"]
+        ]
+        notes = list(dict.fromkeys(note for own in arms.values() for note in own["notes"]))
+        notes.append("Nothing is certified of a policy on new rows.")
+        others = {k: n for k, n in left_out.items() if k not in self.labels}
+        if others:
+            each = ", ".join(f"{label} {n:,}" for label, n in others.items())
+            notes.append(f"Left out are rows of arms that the model does not know: {each}.")
+        names = [self.control, *self.labels]
+        counts = dict(zip(names, np.bincount(rows.arm, minlength=len(names)), strict=True))
+        facts = {"rows": counts, "curves": curves, "certificate": None, "notes": notes}
+        return ArmsEvidence.of(arms, self.policy | facts)
+
+    def _new_rows(self, table: pd.DataFrame | PiecedTable) -> tuple[JudgedArms, dict[str, int]]:
+        """The rows of all arms that the models have not learnt from, with their uplifts.
+
+        And how many rows there are of each label but the control and the first arm.
+        """
+        tables, kept = [], []
+        for model in self.models.values():
+            rows = TableRows(table, model.columns, model.recipe.key)
+            _, contents, total, _ = model._scored(rows)
+            verdict = model.seen.judge(contents[model.seen.grid], total, rows.names)
+            tables.append(rows)
+            kept.append(verdict.new)
+        everybody = AllRows.of(tables)
+        # A control row is new if it is so to the models of all arms.
+        control = [new[~rows.treated] for rows, new in zip(tables, kept, strict=True)]
+        treated = [new[rows.treated] for rows, new in zip(tables, kept, strict=True)]
+        score = np.column_stack([everybody.scores(model) for model in self.models.values()])
+        judged = everybody.judged(self.uplift_of(score))
+        new = np.concatenate([np.logical_and.reduce(control), *treated])
+        return judged.take(new), tables[0].left_out
+
+    def __repr__(self) -> str:
+        return (
+            f"ArmsModel({self.model_name!r}, {', '.join(map(repr, self.labels))} against "
+            f"{self.control!r}, outcome {self.columns.outcome!r})"
+        )
+
+
+class AllRows(NamedTuple):
+    """The rows of the control and of each arm, in this order: ``tables`` has one for each."""
+
+    tables: list[TableRows]
+
+    @classmethod
+    def of(cls, tables: Sequence[TableRows]) -> AllRows:
+        """From those of each arm with the control, which is the same in all."""
+        return cls([tables[0].of_arm(False), *(one.of_arm(True) for one in tables)])
+
+    @property
+    def y(self) -> Floats:
+        return np.concatenate([one.y for one in self.tables])
+
+    @property
+    def keys(self) -> Hashes:
+        return np.concatenate([one.keys for one in self.tables])
+
+    @property
+    def arm(self) -> NDArray[np.intp]:
+        """(n,) 0 for the control, 1 to K."""
+        return np.repeat(np.arange(len(self.tables)), [len(one.y) for one in self.tables])
+
+    def scores(self, model: TrialModel) -> Floats:
+        """(n,) scores by the model of an arm."""
+        # A copy: it takes levels that only rows of other arms have.
+        fitted = Fitted(copy.copy(model.encoder), {model.model_name: model.estimator})
+        return np.concatenate([one.scores(fitted, every_row)[0] for one in self.tables])
+
+    def judged(self, uplift: Floats) -> JudgedArms:
+        """With uplifts (n, K)."""
+        groups = None
+        if self.tables[0].columns.groups is not None:
+            groups = np.unique(self.keys, return_inverse=True)[1]
+        return JudgedArms(self.y, self.arm, uplift, groups)
+
+    def counts(self) -> list[int]:
+        return [len(one.y) for one in self.tables]

@@ -1,0 +1,236 @@
+"""Several arms in the commands: fit, evaluate, target, and what is told of unknown arms."""
+
+import json
+
+import duckdb
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+import sqlglot
+from tests.cli.commands import numbers, run
+from tests.trial_model.arms_table import arms_table
+
+from auucmax.cli.arms import amount_of, costs_by_arm, numbers_by_arm, texts_by_arm
+from auucmax.trial_model import load_model
+
+COST = "--cost mail=1,phone=2"
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory):
+    """A trial of two arms and a control, people of later, and a model of them."""
+    folder = tmp_path_factory.mktemp("arms")
+    arms_table().to_csv(folder / "trial.csv", index=False)
+    new = arms_table(1_000, random_state=9).drop(columns=["arm", "visit"])
+    new.assign(person="new " + new["person"], far=new["age"] > 60).to_csv(
+        folder / "new.csv", index=False
+    )
+    line = f"fit {folder}/trial.csv -t arm --control none -y visit --id person -m tm {COST}"
+    result = run(f"{line} --budget .5 -o {folder}/m.model")
+    assert result.exit_code == 0, result.output
+    (folder / "fit.txt").write_text(result.stdout)
+    return folder
+
+
+def test_fit_tells_a_line_for_each_arm_and_what_the_policy_gains(trial):
+    shown = (trial / "fit.txt").read_text()
+    for line in ("mail", "phone"):
+        (told,) = (text for text in shown.split("\n") if text.startswith(f"│ {line} "))
+        for word in ("rows; effect +", "AUUC", "over a random order", "certified gain"):
+            assert word in told
+    for words in (
+        "tm for visit: 2 arms", "none, ", "costs", "mail 1, phone 2", "policy, 2 per person",
+        "policy, against random people with the same arms", "for everybody",
+        "alone, by its ranking", "certificate of the policy",
+        "At a budget of 0.5 per person", "m.model.key beside it",
+    ):  # fmt: skip
+        assert words in shown
+
+
+def test_evaluate_shows_what_was_found_and_judges_new_rows(trial, tmp_path):
+    found = numbers(f"evaluate {trial}/m.model")
+    assert set(found["arms"]) == {"mail", "phone"}
+    assert found["policy"]["curves"][0]["costs"] == {"mail": 1.0, "phone": 2.0}
+    assert numbers(f"evaluate {trial}/m.model {trial}/trial.csv") == found
+    new = arms_table(2_000, random_state=5)
+    new.assign(person="new " + new["person"]).to_csv(tmp_path / "new.csv", index=False)
+    judged = run(f"evaluate {trial}/m.model {tmp_path}/new.csv")
+    assert judged.exit_code == 0
+    assert "policy, against random people with the same arms" in judged.stdout
+    assert "Nothing is certified of a policy on new rows." in judged.stdout
+
+
+def test_target_writes_who_gets_which_arm(trial, tmp_path):
+    line = f"target {trial}/m.model {trial}/new.csv -o {tmp_path}/list.csv"
+    found = numbers(f"{line} --budget 700 {COST} --value 9")
+    people = pd.read_csv(tmp_path / "list.csv")
+    assert list(people) == ["person", "rank", "arm", "uplift mail", "uplift phone", "cost"]
+    assert people["arm"].value_counts().to_dict() == found["arms"]
+    assert people["cost"].sum() == found["cost"] <= 700
+    assert found["expected"]["lower"] < found["expected"]["gain"] < found["expected"]["upper"]
+    shown = run(f"{line} --budget 700 {COST} --value 9").stdout
+    for words in ("expected gain in visit", "expected profit", "sum of the uplifts", "│ phone"):
+        assert words in shown
+    run(f"{line} --share .2 --all")
+    everybody = pd.read_csv(tmp_path / "list.csv")
+    assert len(everybody) == 1_000
+    assert (everybody["arm"] != "none").sum() == 200
+
+
+def test_target_keeps_to_limits(trial, tmp_path):
+    (tmp_path / "out.csv").write_text("person\n" + "new p1\nnew p2\n")
+    line = f"target {trial}/m.model {trial}/new.csv -o {tmp_path}/list.csv"
+    limits = (
+        f"--at-most mail=40 --at-least phone=60 --forbid phone=far --exclude {tmp_path}/out.csv"
+    )
+    found = numbers(f"{line} --budget 300 {COST} {limits}")
+    assert found["arms"]["mail"] <= 40
+    assert found["arms"]["phone"] >= 60
+    assert found["excluded"]["n_people"] == 2
+    assert found["expected"] is None
+    far = pd.read_csv(trial / "new.csv").set_index("person")["far"]
+    people = pd.read_csv(tmp_path / "list.csv")
+    assert not far[people.query("arm == 'phone'")["person"]].any()
+    assert "has no interval" in run(f"{line} --budget 300 {COST} {limits}").stdout
+    own = numbers(f"{line} --budget 300 --cost-column mail=age,phone=spent")
+    assert own["cost"] <= 300
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("target {m} {n} --budget 3 --cost fax=1", "the arms are 'mail', 'phone', got 'fax'"),
+        ("target {m} {n} --budget 3 --cost mail=1,mail=5,phone=2", "arm once, got 'mail' twice"),
+        ("target {m} {n} --budget 3 --cost mail=1", "every arm, got none for 'phone'"),
+        ("target {m} {n} --share .3 --at-most mail", "the arms are 'mail', 'phone', got 'mail'"),
+        ("target {m} {n} --share .3 --at-most mail=few", "--at-most should be a number"),
+        ("target {m} {n} --share .3 --forbid mail=nowhere", "'nowhere'"),
+        ("target {m} {n}", "Pass --share 0.3"),
+        ("fit {t} -t arm -y visit --control none -m tm --hold-out .3", "--hold-out should be left"),
+        ("fit {t} -t arm -y visit --control none -m tm --cost a=1", "the arms are 'mail', 'phone'"),
+        (
+            "fit {t} -t arm -y visit -m tm --id person",
+            "control alone takes all others for arms.",
+        ),
+        (
+            "fit {t} -t arm -y visit --control none --treated mail -m tm --budget 3",
+            "--budget should come with several arms",
+        ),
+        (
+            "fit {t} -t arm -y visit --control none -m tm --id person --budget 500",
+            "--budget should be money per person here, at most the cost of the dearest arm, 1;",
+        ),
+        ("export {m} --to sql --table people --cost mail=1,phone=2", "should come with --value"),
+        (
+            "report {m} {t} --rivals cvt",
+            "report --rivals should get a MODEL of two arms, got one of 'mail', 'phone'",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_one_line(trial, tmp_path, line, words):
+    files = {"m": trial / "m.model", "n": trial / "new.csv", "t": trial / "trial.csv"}
+    result = run(f"{line.format(**files)} -o {tmp_path}/out.csv")
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_numbers_of_the_command_are_those_of_the_file(trial, tmp_path):
+    line = f"fit {trial}/trial.csv -t arm --control none -y visit --id person -m tm {COST}"
+    found = numbers(f"{line} --budget .5 -o {tmp_path}/m.model")
+    evaluated = numbers(f"evaluate {trial}/m.model")
+    assert found["policy"] == evaluated["policy"]
+    assert found["file"] == f"{tmp_path}/m.model"
+    json.dumps(found, allow_nan=False)
+
+
+def test_labels_with_commas_and_blanks():
+    labels = ["a, b", "c=d"]
+    assert texts_by_arm("a, b=1,c=d = 2", labels, "--cost") == {"a, b": "1", "c=d": "2"}
+    assert numbers_by_arm("c=d=.5", labels, "--cost") == {"c=d": 0.5}
+    assert costs_by_arm(".2", labels) == {"a, b": 0.2, "c=d": 0.2}
+    assert costs_by_arm(None, labels) is None
+    assert amount_of("a=1", "--cost") is None
+    with pytest.raises(ValueError, match="--cost should be a number"):
+        amount_of("much", "--cost")
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
+def test_export_gives_every_uplift_and_the_arm(trial, dialect):
+    model, people = load_model(trial / "m.model"), pd.read_csv(trial / "new.csv")
+    uplift = model.uplift(people)
+    for more, net in (("", uplift), (f"{COST} --value 8", 8 * uplift - [1, 2])):
+        line = f"export {trial}/m.model --to sql --dialect {dialect} {more}"
+        query = run(line).stdout
+        if dialect == "postgres":  # its own server reads it in the gate; here the grammar
+            query = sqlglot.transpile(query, read="postgres", write="duckdb")[0]
+        with duckdb.connect() as db:
+            db.register("people", people)
+            found = db.sql(query).df()
+        expected = np.array(["none", "mail", "phone"])[
+            np.where(net.max(axis=1) > 0, net.argmax(axis=1) + 1, 0)
+        ]
+        assert list(found) == ["person", "uplift mail", "uplift phone", "arm"]
+        assert (found["person"] == people["person"]).all()
+        np.testing.assert_allclose(found.iloc[:, 1:3], uplift, rtol=0, atol=1e-9)
+        assert (found["arm"] == expected).all()
+        assert len(set(expected)) > 1
+
+
+def test_onnx_and_json_give_the_same(trial, tmp_path):
+    model, people = load_model(trial / "m.model"), pd.read_csv(trial / "new.csv")
+    uplift = model.uplift(people)
+    line = f"export {trial}/m.model {COST} --value 8"
+    told = json.loads(run(f"{line} --to onnx -o {tmp_path}/arms.onnx --json").stdout)
+    assert told["arms"] == ["mail", "phone"]
+    session = onnxruntime.InferenceSession(tmp_path / "arms.onnx")
+    inputs = {
+        c["name"]: people[c["name"]].to_numpy(object if c["kind"] == "category" else float)
+        for c in told["columns"]
+    }
+    *found, arm = session.run(["uplift mail", "uplift phone", "arm"], inputs)
+    np.testing.assert_allclose(np.column_stack(found), uplift, rtol=0, atol=1e-9)
+    net = 8 * uplift - [1, 2]
+    expected = np.where(net.max(axis=1) > 0, net.argmax(axis=1) + 1, 0)
+    assert (arm == np.array(["none", "mail", "phone"])[expected]).all()
+    text = json.loads(run(f"{line} --to json").stdout)
+    assert [one["label"] for one in text["arms"]] == ["mail", "phone"]
+    assert [one["cost"] for one in text["arms"]] == [1.0, 2.0]
+    assert text["value"] == 8.0
+    assert text["arms"][0]["score"]["format"] == "auucmax score"
+    slopes = [(one["slope"], one["centre"]) for one in text["arms"]]
+    assert slopes == model.slopes()
+
+
+def test_rivals_are_compared_arm_by_arm(trial):
+    line = f"compare {trial}/trial.csv --against {trial}/m.model --models response"
+    found = numbers(line)["arms"]
+    own = numbers(f"evaluate {trial}/m.model")["arms"]
+    for label in ("mail", "phone"):
+        first, rival = found[label]["models"].values()
+        assert first["auuc"] == own[label]["auuc"]
+        assert rival["verdict"] in ("worse", "better", "not told apart")
+    shown = run(line).stdout
+    assert "m.model, mail" in shown
+    assert "m.model, phone" in shown
+
+
+def test_rows_that_are_left_out_or_stand_twice_are_told(trial, tmp_path):
+    table = arms_table(2_000, random_state=5)
+    table["person"] = "new " + table["person"]
+    table.loc[:59, "arm"] = "fax"
+    table.to_csv(tmp_path / "new.csv", index=False)
+    assert "does not know: fax 60" in run(f"evaluate {trial}/m.model {tmp_path}/new.csv").stdout
+    lost = arms_table()
+    lost["visit"] = lost["visit"].astype(float).where(lost.index % 50 != 0)
+    lost.to_csv(tmp_path / "lost.csv", index=False)
+    line = f"fit {tmp_path}/lost.csv -t arm --control none -y visit --id person -m tm"
+    found = run(f"{line} --drop-missing-outcomes -o {tmp_path}/m.model")
+    assert "rows without an outcome, left out" in found.stdout
+    assert "60 (none " in found.stdout
+    people = pd.read_csv(trial / "new.csv")
+    pd.concat([people, people.head(3)]).to_csv(tmp_path / "twice.csv", index=False)
+    found = run(f"target {trial}/m.model {tmp_path}/twice.csv --share .3 -o {tmp_path}/list.csv")
+    assert "3 rows of the table have the id of another one" in found.stdout

@@ -1,0 +1,101 @@
+import json
+
+import pytest
+from tests.cli.commands import numbers, run
+from tests.trial.trial_days import running
+
+OPTIONS = "-t mail -y visit --id person --date sent --score-column score --window 5d"
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "rows.csv"
+    running().to_csv(path, index=False)
+    return path
+
+
+def test_a_look_after_another(tmp_path, rows):
+    state = tmp_path / "trial.state"
+    first = run(f"monitor {rows} --state {state} {OPTIONS} --as-of 2026-01-16")
+    assert first.exit_code == 0, first.output
+    assert (
+        "1,000 rows until 2026-01-10 (1,000 new, 3,000 waiting for their outcome)" in first.stdout
+    )
+    assert "Do not share it." in " ".join(first.stdout.split())
+    second = run(f"monitor {rows} --state {state} --as-of 2026-06-01")
+    assert "4,000 rows" in second.stdout
+    assert "gain over a random order" in second.stdout
+    assert "The ranking is better than a random order." in second.stdout
+    found = numbers(f"monitor {rows} --state {state} --as-of 2026-06-01")
+    assert found["bounds"]["gain"]["lower"] > 0
+    assert (found["n_new"], found["failed"]) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--as-of 2026-01-01", "--as-of should not be before the last look"),
+        ("--score-column other", "--score-column should be 'score', as in the state file"),
+        ("--window 1y", "--window should be a time such as '30d'"),
+        ("--delta 0.2", "--delta should be 0.05"),
+    ],
+)
+def test_bad_input_is_told_in_one_line_and_the_state_stays(tmp_path, rows, options, said):
+    state = tmp_path / "trial.state"
+    run(f"monitor {rows} --state {state} {OPTIONS} --as-of 2026-01-16")
+    before = state.read_bytes()
+    result = run(f"monitor {rows} --state {state} {options}")
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert state.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "report {m} -o {s}",
+        "export {m} --to sql -o {s}",
+        "target {m} {n} --share .3 -o {s}",
+        "demo -o {s}",
+        "fit {t} -t arm -y visit --treated mail -m tm -o {s}",
+        "plan --base-rate .1 --effect .02 --picture {s}",
+    ],
+)
+def test_no_other_command_replaces_the_state(tmp_path, rows, files, line):
+    state = tmp_path / "state.csv"
+    run(f"monitor {rows} --state {state} {OPTIONS} --as-of 2026-01-16")
+    before = state.read_bytes()
+    shown = run(line.format(m=files.model, n=files.new, t=files.trial, s=state))
+    assert shown.exit_code == 2
+    assert "another file than the state of a monitor, got" in shown.stderr
+    assert len(shown.stderr.strip().splitlines()) == 1
+    assert state.read_bytes() == before
+
+
+def test_the_first_look_needs_its_options(tmp_path, rows):
+    state = tmp_path / "trial.state"
+    result = run(f"monitor {rows} --state {state} -t mail -y visit --score-column score")
+    assert (result.exit_code, state.exists()) == (2, False)
+    assert "--date should be the column of the day" in result.stderr
+    result = run(f"monitor {rows} --state {state} -t mail -y visit --date sent")
+    assert "got neither" in result.stderr
+    result = run(f"monitor {rows} --state {rows} {OPTIONS}")
+    assert "the output should be another file than the input" in result.stderr
+
+
+def test_arms_that_are_not_as_designed_come_first(tmp_path, rows):
+    state = tmp_path / "trial.state"
+    line = f"monitor {rows} --state {state} {OPTIONS} --treated-share 0.6 --as-of 2026-06-01"
+    result = run(line)
+    assert result.stdout.startswith("WARNING. The arms are not as they should be")
+    assert "at least" not in result.stdout
+    found = json.loads(run(f"{line} --json").stdout)
+    assert found["bounds"] is None
+
+
+def test_rows_that_do_not_fit_into_memory_give_the_same_bounds(tmp_path, rows):
+    line = f"monitor {rows} {OPTIONS} --as-of 2026-06-01"
+    whole = numbers(f"{line} --state {tmp_path}/a.state")
+    pieces = numbers(f"{line} --state {tmp_path}/b.state --memory 0.0001")
+    assert whole["bounds"] == pieces["bounds"]

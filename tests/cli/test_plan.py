@@ -1,0 +1,80 @@
+"""``auucmax plan``: rows, power and widths, from numbers, rows of the past or a model."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.cli.commands import numbers, run
+
+ASSUMED = "--base-rate .1 --effect .03 --gain .006"
+
+
+@pytest.fixture
+def past(tmp_path):
+    rng = np.random.default_rng(0)
+    home = np.repeat(np.arange(300), 2)
+    visit = (rng.random(300) < 0.2)[home].astype(int)
+    path = tmp_path / "past.csv"
+    frame = pd.DataFrame({"visit": visit, "home": [f"h{k}" for k in home], "age": 30})
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_the_screen_tells_rows_power_and_width(tmp_path):
+    shown = run(f"plan {ASSUMED} -n 5000 -s .3 --other-gain .002 --picture {tmp_path}/p.png")
+    assert shown.exit_code == 0, shown.output
+    text = " ".join(shown.stdout.split())
+    found = numbers(f"plan {ASSUMED} -n 5000 -s .3 --other-gain .002")
+    for line in found["statements"]:
+        assert f"{line['statement']} ({line['by']})" in text
+        assert f"{line['rows']:,} rows for a power of 80%" in text
+        assert f"5,000 rows have {line['power']:.0%}" in text
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_rows_of_the_past_tell_base_rate_and_clusters(past):
+    alone = numbers(f"plan {past} -y visit --effect .03 --gain .006")
+    assert alone["assumed"]["base_rate"] == pytest.approx(pd.read_csv(past)["visit"].mean())
+    assert alone["assumed"]["design_effect"] == 1
+    homes = numbers(f"plan {past} -y visit --groups home --effect .03 --gain .006")
+    assert homes["assumed"]["design_effect"] == pytest.approx(2)
+    first, then = (found["statements"][0]["rows"] for found in (alone, homes))
+    assert then == pytest.approx(2 * first, rel=0.01)
+
+
+def test_a_model_is_a_pilot(files):
+    evidence = numbers(f"evaluate {files.model}")
+    found = numbers(f"plan --model {files.model}")
+    assert found["assumed"]["gain"] == pytest.approx(evidence["auuc"]["gain"])
+    assert "uncertain as such" in found["notes"][0]
+    other = numbers(f"plan --model {files.model} --gain .01")
+    assert other["assumed"]["gain"] == 0.01
+    assert other["notes"] == []
+    scored = numbers(f"plan {files.trial} -y visit --model {files.model}")
+    assert scored["assumed"]["base_gain"] != 0
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("--effect .03 --gain .006", "--base-rate should be given, got none. Pass --base-rate or"),
+        ("--base-rate .1 --gain .006", "--effect should be given, got none"),
+        ("--base-rate .1 --effect .03", "quality of the ranking should be given"),
+        ("--outcome visit", "should name columns of PAST, got no table"),
+        ("PAST", "--outcome should name a column of PAST, got none"),
+        ("PAST -y vist --effect .1 --gain .01", "Did you mean 'visit'?"),
+        ("PAST -y age --effect .1 --gain .01", "the outcome should have different outcomes"),
+        (f"{ASSUMED} --picture p.gif", "--picture should be a .png, .svg or .pdf file"),
+        (f"{ASSUMED} --treated-share 1", "--treated-share should be a number strictly between"),
+    ],
+)
+def test_bad_input_is_one_line(past, line, told):
+    shown = run(f"plan {line}".replace("PAST", str(past), 1) if "PAST" in line else f"plan {line}")
+    assert shown.exit_code == 2
+    assert told in shown.stderr
+    assert shown.stderr.count("\n") == 1
+
+
+def test_json_is_one_document():
+    assert json.loads(run(f"plan {ASSUMED} --json").stdout)["power"] == 0.8

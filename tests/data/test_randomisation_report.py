@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+from tests.data.fair_trials import fair_trial, with_feature
+
+from auucmax.data.randomisation import check_randomisation
+from auucmax.data.trial import Trial
+
+
+def test_report_is_plain_numbers() -> None:
+    report = check_randomisation(fair_trial(9), expected_share=0.5)
+    plain = json.loads(json.dumps(report.to_dict()))
+    assert plain["ok"] is True
+    assert len(plain["differences"]) == len(report.differences)
+    assert sum(plain["counts"].values()) == plain["n_rows"] == 2_000
+    assert repr(report) == str(report)
+
+
+def test_what_cannot_be_tested_is_said() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(30, 40))).assign(name=[f"u{i}" for i in range(30)])
+    report = check_randomisation(Trial(X, np.arange(30) % 3, np.arange(30) % 2))
+    assert not report.tests
+    assert report.ok is False
+    assert report.to_dict()["ok"] is False
+    assert report.verdict.startswith("Nothing could be tested, so nothing is known")
+    assert "pass expected_share=, or features" in report.verdict
+    assert report.advice == ()
+    text = str(report)
+    for note in ("pass expected_share", "more rows than columns", "50 rows of each arm"):
+        assert f"not tested: {note}" in text or note in text
+    only = Trial(pd.DataFrame({"one": np.ones(500)}), np.arange(500) % 3, np.arange(500) % 2)
+    report = check_randomisation(only, expected_share=0.5)
+    assert [test.name for test in report.tests] == ["sample ratio"]
+    assert "'one' has one value only" in str(report)
+    assert not check_randomisation(only).ok
+
+
+def test_a_trace_in_many_rows_is_called_small() -> None:
+    rng = np.random.default_rng(0)
+    n = 300_000
+    x = rng.normal(size=n)
+    treatment = (rng.random(n) < 0.5 + 0.0045 * x).astype(int)
+    trial = Trial(pd.DataFrame({"x": x}), rng.random(n) < 0.1, treatment)
+    report = check_randomisation(trial)
+    assert {test.name for test in report.failures} >= {"likelihood ratio"}
+    assert any("may matter little" in advice for advice in report.advice)
+
+
+def test_what_treatment_depends_on_is_named_without_a_pure_end() -> None:
+    trial = fair_trial(2, 4_000)
+    rng = np.random.default_rng(0)
+    chance = 1 / (1 + np.exp(-0.4 * trial.X["c"].to_numpy()))
+    report = check_randomisation(Trial(trial.X, trial.y, (rng.random(4_000) < chance).astype(int)))
+    assert not report.suspects
+    assert report.verdict.startswith("The check fails: treatment depends on c: not randomised; ")
+
+
+def test_what_is_known_only_after_treatment_may_be_ignored() -> None:
+    trial = fair_trial(6, 4_000)
+    reply = np.where(trial.treated & (np.arange(4_000) % 9 == 0), 1.0, np.nan)
+    late = with_feature(trial, sent=trial.treatment, reply=reply)
+    report = check_randomisation(late)
+    assert report.stops
+    assert not report.failures
+    assert [(s.feature, s.measure) for s in report.suspects] == [
+        ("sent", "AUC"),
+        ("reply", "values"),
+    ]
+    assert "known only after treatment? " in report.advice[0]
+    assert "after=['sent', 'reply']" in report.advice[0]
+    ignored = check_randomisation(late, ignore=["sent", "reply"])
+    assert ignored.ok
+    assert not ignored.suspects
+    assert "provided that sent, reply were known only after treatment" in ignored.verdict
+    assert "not tested: sent, which tells who was treated" in str(ignored)
+    after = check_randomisation(late, after=["sent", "reply"])
+    assert after.verdict == ignored.verdict
+
+
+def test_one_good_trial_in_a_hundred_is_warned_of_and_not_stopped() -> None:
+    trial = fair_trial(1, 6_000)
+    lost = np.flatnonzero(trial.treated)[:290]
+    report = check_randomisation(trial.take(np.delete(np.arange(6_000), lost)), expected_share=0.5)
+    (failure,) = report.failures
+    assert 1e-4 < failure.adjusted_p_value < 0.01
+    assert not report.ok
+    assert not report.stops
+    assert report.verdict.startswith("The check warns: the arms do not have the planned sizes")
+    assert "One in 100 of properly randomised trials looks so." in report.verdict
+
+
+def test_a_feature_without_values_in_one_arm_has_no_difference():
+    rng = np.random.default_rng(0)
+    treatment = np.arange(30) % 2
+    words = np.where(treatment == 1, rng.choice(["yes", "no"], 30), None)
+    words[10:] = None  # so few that it is no suspect
+    frame = pd.DataFrame({"word": words, "age": rng.normal(size=30)})
+    report = check_randomisation(Trial(frame, rng.integers(0, 2, 30), treatment))
+    assert report.differences["difference"].isna().sum() == 2
+    assert "nan" not in str(report)
+    assert report.differences.set_index("feature").loc["word=yes", "rows"] <= 15

@@ -1,0 +1,104 @@
+"""Routed treatment in cross_validate, GridSearchCV and Pipeline, on a small estimator."""
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from auucmax import TrialKFold, auuc_scorer, qini_score
+from auucmax.evaluation import qini_scorer
+from auucmax.evaluation.metrics import auuc_score
+
+
+class RidgePerArm(RegressorMixin, BaseEstimator):
+    __metadata_request__fit: ClassVar = {"treatment": True}
+    __metadata_request__score: ClassVar = {"treatment": True}
+
+    def __init__(self, alpha=1.0):
+        self.alpha = alpha
+
+    def fit(self, X, y, *, treatment):
+        treated = np.asarray(treatment) == 1
+        self.models_ = [Ridge(self.alpha).fit(X[a], y[a]) for a in (treated, ~treated)]
+        return self
+
+    def predict(self, X):
+        return self.models_[0].predict(X) - self.models_[1].predict(X)
+
+    def score(self, X, y, *, treatment, sample_weight=None):
+        return auuc_score(y, self.predict(X), treatment=treatment, sample_weight=sample_weight)
+
+
+@pytest.fixture
+def trial():
+    rng = np.random.default_rng(0)
+    X, t = rng.normal(size=(1500, 3)), rng.integers(0, 2, 1500)
+    y = X[:, 0] + t * X[:, 1] + rng.normal(size=1500)
+    return X, y, t
+
+
+@pytest.fixture(autouse=True)
+def _routing():
+    with config_context(enable_metadata_routing=True):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("scorer", "metric"), [(auuc_scorer, auuc_score), (qini_scorer, qini_score)]
+)
+def test_cross_validate_with_our_folds(trial, scorer, metric):
+    X, y, t = trial
+    cv = TrialKFold(4, random_state=0)
+    result = cross_validate(
+        RidgePerArm(), X, y, scoring=scorer, cv=cv, params={"treatment": t}, return_estimator=True
+    )
+    for model, score, (_, test) in zip(
+        result["estimator"], result["test_score"], cv.split(X, y, treatment=t), strict=True
+    ):
+        assert score == metric(y[test], model.predict(X[test]), treatment=t[test])
+    assert result["test_score"].mean() > 0.15
+
+
+def test_grid_search_picks_by_auuc(trial):
+    X, y, t = trial
+    search = GridSearchCV(
+        RidgePerArm(), {"alpha": [1.0, 1e6]}, scoring=auuc_scorer, cv=TrialKFold(3, random_state=0)
+    ).fit(X, y, treatment=t)
+    means = []
+    for alpha in (1.0, 1e6):
+        folds = TrialKFold(3, random_state=0).split(X, y, treatment=t)
+        fitted = [
+            (RidgePerArm(alpha).fit(X[train], y[train], treatment=t[train]), test)
+            for train, test in folds
+        ]
+        means.append(
+            np.mean([auuc_score(y[i], m.predict(X[i]), treatment=t[i]) for m, i in fitted])
+        )
+    assert search.cv_results_["mean_test_score"] == pytest.approx(means)
+    assert search.best_params_["alpha"] == (1.0, 1e6)[int(np.argmax(means))]
+
+
+def test_pipeline(trial):
+    X, y, t = trial
+    pipeline = make_pipeline(StandardScaler(), RidgePerArm())
+    pipeline.fit(X, y, treatment=t)
+    value = auuc_score(y, pipeline.predict(X), treatment=t)
+    assert pipeline.score(X, y, treatment=t) == value
+    assert auuc_scorer(pipeline, X, y, treatment=t) == value
+    scores = cross_validate(clone(pipeline), X, y, scoring=auuc_scorer, params={"treatment": t})
+    assert len(scores["test_score"]) == 5
+
+
+def test_weights_reach_the_scorer(trial):
+    X, y, t = trial
+    model = RidgePerArm().fit(X, y, treatment=t)
+    weight = np.random.default_rng(1).random(len(y))
+    assert auuc_scorer(model, X, y, treatment=t, sample_weight=weight) == auuc_score(
+        y, model.predict(X), treatment=t, sample_weight=weight
+    )

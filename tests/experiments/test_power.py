@@ -1,0 +1,38 @@
+"""Promised and simulated power: the committed lines keep what the page says."""
+
+import numpy as np
+import pytest
+from experiments import power
+from experiments.harness import read_lines, results_file
+
+LINES = read_lines(results_file("power"))
+
+
+def test_every_case_has_its_lines():
+    found = power.by_case(LINES)
+    assert list(found) == [case.name for case in power.CASES]
+    assert {len(own) for own in found.values()} == {power.LINES}
+
+
+@pytest.mark.parametrize("name", power.BY_NAME)
+def test_promises_are_within_three_points(name):
+    own = [line for line in LINES if line["trial"] == name]
+    for by, found in power.compared(own).items():
+        assert abs(found.promised - found.simulated) <= power.TOLERANCE, (by, found)
+    width = np.mean([line["width"] for line in own])
+    assert own[0]["promised_width"] == pytest.approx(width, rel=0.05)
+
+
+@pytest.mark.parametrize("name", [case.name for case in power.CASES[:3]])
+def test_promises_of_the_lines_are_those_of_today(name):
+    statement = power.promised(power.BY_NAME[name])
+    (line, *_) = (line for line in LINES if line["trial"] == name)
+    for by, promise in line["promised"].items():
+        n_rows = power.BY_NAME[name].n_rows
+        assert statement.power(n_rows, by) == pytest.approx(promise, abs=1e-6)
+
+
+def test_the_same_seed_gives_the_same_line():
+    case = power.CASES[1]
+    first, again = (power.simulate(case, 0, trials=3) for _ in range(2))
+    assert first == again

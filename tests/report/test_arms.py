@@ -1,0 +1,113 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.report.hostile import HOSTILE
+from tests.trial_model.arms_table import COSTS, arms_table, fitted
+
+from auucmax.report import Economy, render, summarise_arms
+from auucmax.report.page import embedded_json
+
+
+def test_numbers_are_those_of_the_evidence(arms_model, arms_summary):
+    plan, curve = arms_summary["plan"], arms_summary["curve"]
+    kept = arms_model.evidence["curves"][-1]
+    assert kept["costs"] == COSTS
+    place = len(kept["budget"]) // 2
+    at = np.interp(kept["budget"][place], np.linspace(0, kept["budget"][-1], 101), range(101))
+    for page, own in ((curve["uplift"], "gain"), (curve["lower"], "simultaneous_lower")):
+        near = np.interp(at, range(101), np.array(page, dtype=float))
+        assert near == pytest.approx(kept["policy"][own][place], abs=2e-3)
+    assert plan["cost"][100] == pytest.approx(5_000 * kept["budget"][-1])
+    people = np.array(plan["people"])
+    assert np.all(people.sum(axis=0) <= 5_000 + 1e-6)
+    assert np.all(np.array(plan["spent"]) <= np.array(plan["cost"]) + 1e-6)
+    assert np.allclose(plan["spent"], people[0] + 2 * people[1])
+    gain, spent = plan["gain"][50], plan["spent"][50]
+    assert plan["profit"][50] == pytest.approx(9 * gain - spent)
+
+
+def test_costs_of_the_same_ratios_and_others(arms_model):
+    twice = summarise_arms(arms_model, costs={name: 2 * c for name, c in COSTS.items()})
+    once = summarise_arms(arms_model, costs=COSTS)
+    assert twice["plan"]["spent"] == pytest.approx([2 * v for v in once["plan"]["spent"]])
+    assert twice["plan"]["gain"] == once["plan"]["gain"]
+    with pytest.raises(ValueError, match=r"mail=1, phone=2; got others\. Fit again"):
+        summarise_arms(arms_model, costs={"mail": 1.0, "phone": 50.0})
+
+
+def test_by_people_there_is_no_money():
+    model = fitted(arms_table())
+    found = summarise_arms(model, economy=Economy(value=3.0))
+    page = render(found)
+    assert found["plan"]["by_people"]
+    assert found["plan"]["profit"] is None
+    assert found["headline"]["text"].startswith("Treating 30% of the people, each with the arm")
+    assert "Choose how many people" in page
+    assert "Spent" not in page
+
+
+def test_sections_and_json(arms_summary):
+    page = render(arms_summary)
+    places = [page.index(f'id="{name}"') for name in
+              ("h-head", "h-plan", "h-curve", "h-who", "h-others", "h-trial", "h-certificate",
+               "h-caveats")]  # fmt: skip
+    assert places == sorted(places)
+    assert embedded_json(arms_summary) in page
+    assert render(json.loads(json.dumps(arms_summary))) == page
+    assert len(page) < 150_000
+    assert "With probability 0.95" in page
+
+
+def test_a_failed_check_shows_no_number(arms_model):
+    facts = arms_model.evidence
+    failed = replace(facts, facts=facts.facts | {"failed_check": "Not randomised.",
+                                                 "certificate": None})  # fmt: skip
+    page = render(summarise_arms(arms_model, failed))
+    assert "No number: the check of the trial fails." in page
+    for section in ("h-plan", "h-curve", "h-who", "h-others"):
+        assert f'<section aria-labelledby="{section}" hidden>' in page
+
+
+def test_what_is_not_shown_is_said():
+    table = arms_table(effects=(0.0, 0.0))
+    found = summarise_arms(fitted(table))
+    kinds = {caveat["kind"]: caveat["severity"] for caveat in found["caveats"]}
+    assert kinds["not better than random"] == "problem"
+    assert kinds["no average effect"] == "caution"
+    assert "no certificate" in kinds
+
+
+def test_nothing_is_told_between_budgets_that_are_far_apart(arms_model):
+    evidence = arms_model.evidence
+    (curve,) = evidence["curves"][-1:]
+    ends = [0, len(curve["budget"]) - 1]
+
+    def cut(part):
+        return {k: [v[j] for j in ends] if isinstance(v, list) else v for k, v in part.items()}
+
+    few = {
+        "costs": curve["costs"],
+        "budget": [curve["budget"][j] for j in ends],
+        "policy": cut(curve["policy"]),
+        "singles": {label: cut(one) for label, one in curve["singles"].items()},
+        "everybody": cut(curve["everybody"]),
+        "differences": {name: cut(one) for name, one in curve["differences"].items()},
+    }
+    found = summarise_arms(arms_model, replace(evidence, facts=evidence.facts | {"curves": [few]}))
+    plan = found["plan"]
+    assert plan["gain"][30] is None
+    assert plan["people"][0][30] is None
+    assert plan["gain"][100] == pytest.approx(10_000 * few["policy"]["gain"][1])
+    assert "do not tell" in found["headline"]["text"]
+    assert "unknown" in render(found)
+
+
+def test_hostile_labels_stay_text():
+    table = arms_table()
+    names = {"mail": HOSTILE[0], "phone": "{cost money}" + HOSTILE[1], "none": HOSTILE[2]}
+    table["arm"] = table["arm"].map(names)
+    page = render(summarise_arms(fitted(table, control=HOSTILE[2])))
+    for text in HOSTILE[:3]:
+        assert text not in page

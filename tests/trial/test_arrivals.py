@@ -1,0 +1,104 @@
+import numpy as np
+import pandas as pd
+import pytest
+from tests.trial.trial_days import running
+
+from auucmax.trial.arrivals import Settings, last_closed_day, read_arrivals, window_days
+
+KEY = bytes(range(16))
+SETTINGS = Settings("mail", "visit", "sent", "1", "0", "score", "person", window=5.0)
+FIRST = 20454  # 2026-01-01
+LAST = 10**6
+
+
+def arrived(table, settings=SETTINGS, last_day=None, day=LAST):
+    return read_arrivals(table, settings, KEY, last_day, day, None)
+
+
+def test_days_enter_whole_when_their_window_has_closed():
+    assert last_closed_day("2026-01-07", 5) == FIRST
+    assert last_closed_day("2026-01-06 23:59", 5) == FIRST - 1
+    assert last_closed_day("2026-01-07T01:00+02:00", 5) == FIRST - 1
+    old, new = arrived(running(1000), last_day=FIRST + 1, day=FIRST + 3)
+    assert (len(old.day), len(new.day), new.n_waiting) == (200, 200, 600)
+    assert set(new.day.tolist()) == {FIRST + 2, FIRST + 3}
+
+
+@pytest.mark.parametrize("window", ["soon", "-3d", None, "30 months", True])
+def test_windows_that_are_none(window):
+    with pytest.raises(ValueError, match="window should be a time such as '30d'"):
+        window_days(window)
+    assert window_days("36h") == 1.5
+
+
+def test_dates_that_are_none():
+    table = running(10)
+    with pytest.raises(ValueError, match=r"the date 'other' should hold dates .* got '0\."):
+        arrived(table, Settings("mail", "visit", "other", "1", "0", "score"))
+    with pytest.raises(ValueError, match="the date 'sent' should have no missing values, got 1"):
+        arrived(table.assign(sent=table["sent"].where(table["person"] != 1003)))
+    with pytest.raises(ValueError, match="as_of should be a date"):
+        last_closed_day("tomorrow", 0)
+
+
+def test_the_order_is_that_of_days_and_does_not_look_at_arms_or_outcomes():
+    table = running(500)
+    _, new = arrived(table)
+    assert (np.diff(new.day) >= 0).all()
+    turned = table.assign(mail=1 - table["mail"], visit=1 - table["visit"])
+    _, other = arrived(turned.sample(frac=1, random_state=0))
+    np.testing.assert_array_equal(new.scores, other.scores)
+    np.testing.assert_array_equal(new.treated, ~other.treated)
+    np.testing.assert_array_equal(new.y, 1 - other.y)
+
+
+def test_without_ids_rows_of_a_day_are_shuffled():
+    settings = Settings("mail", "visit", "sent", "1", "0", "score")
+    table = running(100).sort_values("visit")
+    _, new = arrived(table, settings)
+    assert len(set(new.person.tolist())) == 100
+    assert not np.array_equal(new.y, np.sort(new.y))
+
+
+def test_outcomes_as_shares_of_their_range():
+    table = running(100).assign(visit=np.arange(100.0))
+    with pytest.raises(ValueError, match="the outcome 'visit' should be 0/1, or come with its"):
+        arrived(table)
+    money = Settings("mail", "visit", "sent", "1", "0", "score", "person", outcome_range=(0, 50))
+    _, new = arrived(table, money)
+    assert (new.y.min(), new.y.max(), int(new.beyond.sum())) == (0, 1, 49)
+    less = Settings(
+        "mail", "visit", "sent", "1", "0", "score", "person",
+        outcome_range=(0, 50), lower_is_better=True,
+    )  # fmt: skip
+    np.testing.assert_allclose(arrived(table, less)[1].y, 1 - new.y)
+    lost = running(100).assign(visit=np.nan)
+    with pytest.raises(ValueError, match="should be known of every row whose window has closed"):
+        arrived(lost)
+    assert arrived(lost, day=FIRST - 1)[1].n_waiting == 100
+
+
+def test_rows_of_other_arms_are_left_out():
+    table = running(300)
+    table["mail"] = np.where(table["person"] % 3 == 0, "post", table["mail"].astype(str))
+    _, new = arrived(table)
+    assert len(new.day) == 200
+    with pytest.raises(ValueError, match=r"should hold '1' and '0', got 'post'\."):
+        arrived(table[table["mail"] == "post"])
+
+
+def test_an_empty_table_has_no_rows():
+    old, new = arrived(running(10).iloc[:0])
+    assert len(old.day) == len(new.day) == 0
+
+
+def test_columns_that_are_missing_are_named():
+    with pytest.raises(ValueError, match=r"should have the columns? 'visit'"):
+        arrived(running(10).drop(columns="visit"))
+    dates = running(10).assign(sent=lambda rows: rows["sent"].dt.strftime("%Y-%m-%d"))
+    assert set(arrived(pd.DataFrame(dates))[1].day.tolist()) == {FIRST}
+
+
+def test_a_day_that_could_be_of_two_months_is_refused():
+    with pytest.raises(ValueError, match="as_of should be a date such as"):
+        last_closed_day("03.02.2026", 14)

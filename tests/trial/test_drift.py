@@ -1,0 +1,127 @@
+import numpy as np
+import pytest
+from tests.trial.campaigns import BASE, EFFECT, make_model, run_campaign
+from tests.trial.test_campaign import NAMES
+
+from auucmax.trial import verify
+from auucmax.trial.campaign import read_campaign
+from auucmax.trial.drift import DriftTest, advise, drift_tests, expected_effect
+from auucmax.trial.verification import _share_of_chosen
+
+OPTIONS = {"chosen": "top", "propensity": "chance"}
+
+
+def found_in(model, **change):
+    table, _, _ = run_campaign(model, 10_000, 3, **change)
+    verification = verify(table, **OPTIONS, model=model)
+    return {t.what.split(":")[0]: t for t in verification.drift}, verification.advice
+
+
+def test_nothing_is_found_where_nothing_changed(model):
+    tests, advice = found_in(model)
+    assert [test.what for test in tests.values() if test.is_found] == []
+    assert advice.action == "keep"
+    assert "would have been found four times in five" in advice.reason
+
+
+def test_another_base_rate_is_found_alone(model):
+    tests, advice = found_in(model, base=BASE + 0.06)
+    assert [name for name, test in tests.items() if test.is_found] == ["base rate"]
+    assert tests["base rate"].campaign == pytest.approx(BASE + 0.06, abs=0.02)
+    assert advice.action == "recalibrate"
+
+
+@pytest.mark.filterwarnings("ignore:new_score should be distributed")
+def test_other_people_are_found_by_their_scores_and_features(model):
+    tests, advice = found_in(model, shift=0.8)
+    assert tests["scores"].is_found
+    assert tests["people"].is_found
+    assert tests["people"].what == "people: age"
+    assert tests["people"].campaign - tests["people"].trial == pytest.approx(0.8, abs=0.05)
+    assert advice.action in ("recalibrate", "refit")
+
+
+def test_an_effect_that_is_gone_is_found(model):
+    tests, advice = found_in(model, effect=0.0)
+    assert tests["average effect"].is_found
+    assert advice.action == "refit"
+
+
+def test_an_effect_that_doubled_is_no_reason_to_throw_the_order_away(model):
+    tests, advice = found_in(model, effect=2 * EFFECT)
+    assert tests["average effect"].is_found
+    assert advice.action == "recalibrate"
+
+
+def test_the_expected_effect_is_that_of_the_curve(model):
+    evidence = model.evidence
+    whole = expected_effect(evidence, 1.0)
+    assert whole.value == pytest.approx(evidence["effect"]["estimate"])
+    top = expected_effect(evidence, 0.3)
+    assert top.lower < top.value < top.upper
+    assert top.value > whole.value
+
+
+def moved(what, p_value=0.001, trial=0.05, campaign=0.02):
+    return DriftTest(what, trial, campaign, p_value, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("tests", "promise", "action"),
+    [
+        ([], None, "not told"),
+        ([], "open", "not told"),
+        ([], "kept", "keep"),
+        ([moved("scores", 0.5)], None, "keep"),
+        ([moved("ranking")], "kept", "refit"),
+        ([moved("ranking", campaign=0.09)], "kept", "recalibrate"),
+        ([moved("scores")], "kept", "recalibrate"),
+        ([moved("people: age"), moved("average effect")], None, "refit"),
+        ([moved("scores")], "fell short", "refit"),
+        ([moved("base rate")], None, "recalibrate"),
+        ([], "fell short", "recalibrate"),
+        ([], "exceeded", "recalibrate"),
+    ],
+)
+def test_advice(tests, promise, action):
+    found = advise(tests, promise)
+    assert found.action == action
+    assert found.reason.endswith(".")
+    assert "\n" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("tests", "promise", "is_better", "action"),
+    [
+        ([moved("average effect")], None, False, "refit"),
+        ([moved("average effect")], None, True, "recalibrate"),
+        ([moved("average effect", campaign=0.09)], None, False, "recalibrate"),
+        ([], "fell short", False, "refit"),
+        ([], "kept", False, "keep"),
+        ([moved("ranking")], "kept", True, "refit"),
+        ([moved("ranking"), moved("average effect")], "fell short", True, "recalibrate"),
+        ([moved("ranking"), moved("average effect")], "fell short", None, "refit"),
+    ],
+)
+def test_what_fell_is_fitted_again_where_the_order_is_not_shown_to_help(
+    tests, promise, is_better, action
+):
+    assert advise(tests, promise, is_better=is_better).action == action
+
+
+@pytest.mark.gate
+def test_false_alarms_are_as_rare_as_they_should_be_and_a_fallen_effect_is_found():
+    """Other trials and other campaigns each time: the errors of both count."""
+    n_trials = 40
+    alarms, power = [], []
+    for seed in range(n_trials):
+        model = make_model(4_000, random_state=1_000 + seed)
+        for found, effect in ((alarms, EFFECT), (power, EFFECT / 4)):
+            table, _, _ = run_campaign(model, 8_000, 2_000 + seed, effect=effect)
+            campaign = read_campaign(table, **OPTIONS, people=None, model=model, **NAMES)
+            share = _share_of_chosen(campaign, model)
+            tests = drift_tests(campaign, model, share)
+            assert len(tests) == 5
+            found.append(any(test.is_found for test in tests))
+    assert np.mean(alarms) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_trials)
+    assert np.mean(power) >= 0.8

@@ -1,0 +1,332 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.trial.trial_days import NAMED, running
+
+from auucmax import load_hillstrom
+from auucmax._archive import ModelFileError
+from auucmax.trial import Monitor, monitor_trial
+from auucmax.trial.monitoring import FORMAT, ratio_path
+from auucmax.trial_model import fit_trial_model
+
+END = "2027-01-01"
+
+
+@pytest.fixture
+def rows():
+    return running()
+
+
+@pytest.fixture
+def looked(rows):
+    """A monitor that has seen the first ten days, and the rows of all days."""
+    monitor = Monitor.of(rows, **NAMED)
+    monitor.look(rows, as_of="2026-01-16")
+    return monitor
+
+
+def test_the_same_seed_gives_the_same_bounds(rows):
+    found = [Monitor.of(rows, **NAMED).look(rows, as_of=END).bounds for _ in range(2)]
+    assert found[0] == found[1]
+    other = Monitor.of(rows, **NAMED | {"random_state": 1}).look(rows, as_of=END).bounds
+    assert other != found[0]
+
+
+def day(number):
+    return str(pd.Timestamp("2026-01-01") + pd.Timedelta(number, "D"))
+
+
+@given(data=st.data())
+@settings(max_examples=5, deadline=None)
+def test_any_number_of_looks_is_one_look(data):
+    """With all rows so far, or with those of the last days, whenever one looks."""
+    table = running(3_000, per_day=150)
+    days = sorted(data.draw(st.lists(st.integers(0, 40), max_size=4)))
+    first = data.draw(st.sampled_from(["all", "new"]))
+    one = Monitor.of(table, **NAMED | {"rival_column": "other"})
+    many = Monitor(one.settings, one.key, type(one.bets)(2))
+    for number in days:
+        start = 0 if first == "all" or many.last_day is None else many.n_rows
+        many.look(table[start:], as_of=day(number))
+    whole, parts = (monitor.look(table, as_of=END) for monitor in (one, many))
+    for name, own in whole.bounds.items():
+        assert own == pytest.approx(parts.bounds[name], abs=1e-9)
+    np.testing.assert_array_equal(one.people, many.people)
+    np.testing.assert_array_equal(one.day_totals, many.day_totals)
+    assert one.counts == many.counts
+
+
+def test_a_state_that_is_kept_in_a_file(tmp_path, rows):
+    path = tmp_path / "trial.state"
+    for number in (10, 20, 30, 60):
+        found = monitor_trial(rows, path, as_of=day(number), **NAMED)
+        assert Monitor.load(path).n_rows == found.n_rows
+    assert found.bounds["gain"]["lower"] > 0
+    assert path.stat().st_mode & 0o77 == 0
+    assert path.stat().st_size < 8 * len(rows) + 40_000
+    assert [file.name for file in tmp_path.iterdir()] == ["trial.state"]
+    assert found.n_new == 0 or found.n_waiting == 0
+    assert monitor_trial(rows, path, as_of=day(60)).n_new == 0  # nothing need be told again
+
+
+def test_rows_of_yesterday_are_not_needed(rows, looked):
+    found = looked.look(rows[rows["sent"] >= "2026-01-11"], as_of=END)
+    assert (found.n_rows, found.n_new) == (4000, 3000)
+
+
+def test_a_look_says_what_may_be_acted_on(rows, looked):
+    assert "is not told from a random order" in looked.look(rows, as_of="2026-01-17").verdict
+    found = looked.look(rows, as_of=END)
+    assert "is better than a random order" in found.verdict
+    assert "at this look and at every other, with probability 0.95" in str(found)
+    worse = Monitor.of(rows, **NAMED | {"rival_column": "other"})
+    found = worse.look(rows.assign(score=-rows["score"]), as_of=END)
+    assert "is worse than a random order, and worse than its rival" in found.verdict
+    early = Monitor.of(rows, **NAMED).look(rows[:100], as_of=END)
+    assert early.bounds is None
+    assert "Nothing can be said yet: 100 rows" in early.verdict
+
+
+def refuse(monitor, table, match, as_of=END):
+    """What is refused leaves the state as it was."""
+    before = monitor.n_rows, monitor.last_day, monitor.bets.wealth.credit.copy()
+    with pytest.raises(ValueError, match=match) as caught:
+        monitor.look(table, as_of=as_of)
+    assert "\n" not in str(caught.value)
+    assert (monitor.n_rows, monitor.last_day) == before[:2]
+    np.testing.assert_array_equal(monitor.bets.wealth.credit, before[2])
+    assert monitor.look(running(), as_of=END).n_rows == 4000
+
+
+def test_rows_that_come_late(rows, looked):
+    late = rows.iloc[[2000]].assign(sent=pd.Timestamp("2026-01-05"), person=99)
+    refuse(looked, pd.concat([rows, late]), "in the order of their dates, got 1 of days until 2026")
+
+
+def test_rows_that_disappear(rows, looked):
+    refuse(looked, rows.drop(index=[5, 7]), r"got 2 rows fewer of the days since 2026-01-01")
+
+
+def test_days_that_disappear(rows, looked):
+    gone = rows["sent"].between("2026-01-03", "2026-01-04")
+    refuse(looked, rows[~gone], "got 200 rows fewer")
+
+
+def test_arms_that_change(rows, looked):
+    changed = rows.assign(mail=rows["mail"].where(rows["person"] != 1003, 1 - rows["mail"]))
+    refuse(looked, changed, "people should stay in their arm, got 1 who")
+
+
+def test_outcomes_that_change(rows, looked):
+    changed = rows.assign(visit=rows["visit"].where(rows["person"] != 1003, 1 - rows["visit"]))
+    refuse(looked, changed, "rows should stay as they were when their outcome window closed")
+
+
+def test_people_who_come_twice(rows, looked):
+    again = rows[:100].assign(sent=pd.Timestamp("2026-02-20"))
+    refuse(looked, again, "got 100 rows of people who")
+
+
+def test_people_who_come_twice_at_one_look(rows, looked):
+    twice = rows.assign(person=rows["person"].where(rows["person"] != 4000, 4001))
+    refuse(looked, twice, "each person should come into the trial once, got 1 rows")
+
+
+def test_people_who_come_again_in_the_other_arm(rows, looked):
+    again = rows.iloc[[3999]].assign(person=1003, mail=1 - rows["mail"][3])
+    refuse(looked, again, "people should stay in their arm, got 1 who")
+
+
+def test_a_look_before_the_last(rows, looked):
+    refuse(looked, rows, "as_of should not be before the last look", as_of="2026-01-10")
+
+
+def test_without_ids_rows_that_disappear_or_change_are_seen(rows):
+    monitor = Monitor.of(rows, **NAMED | {"id": None})
+    monitor.look(rows, as_of="2026-01-16")
+    with pytest.raises(ValueError, match="got 1 rows fewer"):
+        monitor.look(rows.drop(index=3), as_of=END)
+    with pytest.raises(ValueError, match="rows should stay as they were"):
+        monitor.look(rows.assign(visit=rows["visit"].where(rows.index != 3, 1 - rows["visit"])))
+    late = rows.iloc[[2000]].assign(sent=pd.Timestamp("2026-01-05"))
+    with pytest.raises(ValueError, match="in the order of their dates"):
+        monitor.look(pd.concat([rows, late]), as_of=END)
+    assert monitor.look(rows, as_of=END).n_rows == 4000
+
+
+@pytest.mark.parametrize(
+    ("named", "match"),
+    [
+        ({"score_column": "other"}, "score_column should be 'score', as in the state file s, got"),
+        ({"outcome": "other"}, "It is the state of another score or trial"),
+        ({"window": "6d"}, "window should be 5.0"),
+        ({"delta": 0.01}, "delta should be 0.05"),
+        ({"treated": "0"}, "treated should be '1'"),
+        ({"rival_column": "other"}, "rival_column should be None"),
+    ],
+)
+def test_the_state_of_another_score_or_trial(tmp_path, rows, named, match):
+    path = tmp_path / "s"
+    monitor_trial(rows, path, as_of="2026-01-16", **NAMED)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=match):
+        monitor_trial(rows, path, as_of=END, **NAMED | named)
+    assert path.read_bytes() == before
+
+
+def test_files_that_are_no_state(tmp_path, rows):
+    path = tmp_path / "s"
+    monitor_trial(rows, path, as_of="2026-01-16", **NAMED)
+    whole = path.read_bytes()
+    for damaged in (b"person,mail\n", whole[:-200], whole.replace(b"last_day", b"past_day")):
+        path.write_bytes(damaged)
+        with pytest.raises(ModelFileError, match="s should be a whole state file"):
+            monitor_trial(rows, path, as_of=END, **NAMED)
+        assert path.read_bytes() == damaged
+
+
+@pytest.mark.parametrize(
+    ("named", "match"),
+    [
+        ({"score_column": None}, "should be a column of scores or a model, got neither"),
+        ({"date": None}, "date should be the column of the day"),
+        ({"delta": 1.5}, "delta should be a number strictly between"),
+        ({"treated_share": 2}, "treated_share should be"),
+        ({"outcome_range": (1, 0)}, "outcome_range should be two finite numbers"),
+    ],
+)
+def test_options_that_are_none(rows, named, match):
+    with pytest.raises(ValueError, match=match):
+        Monitor.of(rows, **NAMED | named)
+
+
+def test_arms_that_are_not_as_designed(rows):
+    monitor = Monitor.of(rows, **NAMED | {"treated_share": 0.5})
+    assert monitor.look(rows[:1000], as_of=END).ratio > 0.05
+    # Every fifth control row of all later days is lost.
+    later = rows[1000:].assign(sent=rows["sent"] + pd.Timedelta(400, "D"))
+    lost = (later["mail"] == 0) & (later["person"] % 5 == 0)
+    found = monitor.look(later[~lost], as_of="2028-06-01")
+    assert found.ratio < 0.01
+    assert found.bounds is None
+    assert "The arms are not as they should be" in found.verdict
+    even = rows[:2].assign(mail=[0, 1], sent=pd.Timestamp("2028-06-02"), person=[1, 2])
+    assert monitor.look(even, as_of="2028-08-01").failed is not None  # it is not forgotten
+
+
+def test_the_ratio_is_a_mixture_over_shares():
+    """Against a fine sum over shares, weighed by the Beta density."""
+    treated = np.random.default_rng(0).random(50) < 0.4
+    share = (np.arange(200_000) + 0.5) / 200_000
+    k, n = int(treated.sum()), len(treated)
+    log_prior = (1000 * 0.3 - 1) * np.log(share) + (1000 * 0.7 - 1) * np.log1p(-share)
+    prior = np.exp(log_prior - log_prior.max())
+    ratio = (share / 0.3) ** k * ((1 - share) / 0.7) ** (n - k)
+    expected = np.log((prior * ratio).sum() / prior.sum())
+    assert ratio_path(treated, (0, 0), 0.3)[-1] == pytest.approx(expected, abs=1e-6)
+    halves = ratio_path(treated[20:], (int((~treated[:20]).sum()), int(treated[:20].sum())), 0.3)
+    assert halves[-1] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def table():
+    trial = load_hillstrom()
+    days = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(trial.n_rows) // 500, "D")
+    frame = trial.X.assign(mail=trial.treatment, visit=trial.y, sent=days)
+    return frame.assign(person=np.arange(trial.n_rows)).sample(12_000, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def model(table):
+    return fit_trial_model(
+        table[:5000], treatment="mail", outcome="visit", id="person", ignore=["sent"],
+        model="tm",
+    )  # fmt: skip
+
+
+def test_scores_are_those_of_the_model(table, model):
+    new = table[5000:]
+    monitor = Monitor.of(new, model=model, date="sent")
+    found = monitor.look(new, model=model, as_of=END)
+    column = Monitor.of(
+        new.assign(score=0.0), date="sent", treatment="mail", outcome="visit", id="person",
+        score_column="score",
+    )  # fmt: skip
+    scored = new.assign(score=model.predict(new))
+    assert column.look(scored, as_of=END).bounds == found.bounds
+
+
+def test_rows_that_the_model_learnt_from_are_refused(table, model):
+    monitor = Monitor.of(table, model=model, date="sent")
+    with pytest.raises(ValueError, match="rows should be new to the model"):
+        monitor.look(table[4000:], model=model, as_of=END)
+    with pytest.raises(ValueError, match="new to the model"):
+        monitor.look(table[:5000], model=model, as_of=END)
+    assert monitor.n_rows == 0
+
+
+def test_another_model_is_refused(tmp_path, table, model):
+    new, path = table[5000:], tmp_path / "s"
+    monitor_trial(new, path, model=model, date="sent", as_of=END)
+    other = fit_trial_model(
+        table[:5000], treatment="mail", outcome="visit", id="person", ignore=["sent"],
+        model="tm", random_state=1,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="the model should be that of the first look"):
+        monitor_trial(new, path, model=other, as_of=END)
+    with pytest.raises(ValueError, match=r"that of the first look, got none"):
+        monitor_trial(new, path, as_of=END)
+
+
+def _forged(path, out, change):
+    """The state with something else in it."""
+    kept = {}
+
+    def restore(header, members):
+        kept.update(header=header, members=members)
+
+    FORMAT.read(path, restore)
+    change(kept["header"], kept["members"])
+    FORMAT.write(out, kept["header"], kept["members"])
+    return out
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda h, m: h["settings"].update(delta=-1),
+        lambda h, m: h["settings"].update(delta=0),
+        lambda h, m: h["settings"].update(window=-1),
+        lambda h, m: h["settings"].update(window=1e199),
+        lambda h, m: h["settings"].update(outcome_range=[0, 0]),
+        lambda h, m: h["settings"].update(treated_share=2.0),
+        lambda h, m: h["settings"].update(random_state=-1),
+        lambda h, m: h["known"].update(deviations=h["known"]["deviations"][:1]),
+        lambda h, m: h["known"].update(deviations=[0.0, 0.0]),
+        lambda h, m: h["known"].update(shift=5.0),
+        lambda h, m: h.update(known=None),
+        lambda h, m: h.update(key="g" * 32),
+        lambda h, m: h.update(counts=[-1, 4001]),
+        lambda h, m: h.update(bets=[1, 2]),
+        lambda h, m: h.update(last_day=2**60),
+        lambda h, m: h.update(more=1),
+        lambda h, m: m.update({"more.npy": np.zeros(3)}),
+        lambda h, m: m.pop("sums.npy"),
+        lambda h, m: m.update({"credit.npy": m["credit.npy"].astype(np.uint8)}),
+        lambda h, m: m.update({"staked.npy": -m["staked.npy"]}),
+        lambda h, m: m.update({"y.npy": m["y.npy"] * 1000 + 2}),
+        lambda h, m: m.update({"day.npy": m["day.npy"][::-1].copy()}),
+        lambda h, m: m.update({"day_rows.npy": m["day_rows.npy"].astype(float)}),
+        lambda h, m: m.update({"people.npy": m["people.npy"][:10]}),
+    ],
+)
+def test_a_state_that_no_monitor_wrote_is_refused(tmp_path, rows, looked, change):
+    looked.look(rows, as_of="2026-01-17")
+    looked.save(tmp_path / "s")
+    same = _forged(tmp_path / "s", tmp_path / "same", lambda h, m: None)
+    assert Monitor.load(same).n_rows == looked.n_rows
+    with pytest.raises(ModelFileError, match="should be a whole state file") as error:
+        Monitor.load(_forged(tmp_path / "s", tmp_path / "forged", change))
+    assert "\n" not in str(error.value)

@@ -1,0 +1,175 @@
+"""Who of a table gets which arm: money, limits, lists, what to expect."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.trial_model.arms_table import COSTS, arms_table
+
+from auucmax.targeting import choose_arms
+from auucmax.trial_model import ArmLimits, target_arms
+
+PRICED = ArmLimits(cost=COSTS)
+
+
+@pytest.fixture(scope="module")
+def new():
+    people = arms_table(1_000, random_state=9).drop(columns=["arm", "visit"])
+    rng = np.random.default_rng(0)
+    return people.assign(
+        far=rng.random(1_000) < 0.5,
+        price_mail=1.0,
+        price_phone=rng.integers(1, 4, 1_000).astype(float),
+    )
+
+
+def test_the_list_is_the_best_choice_of_arms(arms_model, new):
+    found = target_arms(arms_model, new, budget=700, limits=PRICED)
+    choice = choose_arms(arms_model.uplift(new), cost=[1.0, 2.0], budget=700)
+    assert found.choice.counts == choice.counts
+    assert min(choice.counts) > 0
+    assert found.choice.cost == choice.cost <= 700
+    labels = np.array(["none", "mail", "phone"], dtype=object)
+    own = pd.Series(labels[choice.arm + 1], index=new["person"])
+    people = found.people.set_index("person")
+    assert (people["arm"] == own[people.index]).all()
+    assert list(found.people) == ["person", "rank", "arm", "uplift mail", "uplift phone", "cost"]
+    treated = found.chosen()
+    assert (treated["arm"] != "none").all()
+    assert len(treated) == choice.n_treated
+    assert treated["cost"].sum() == pytest.approx(choice.cost)
+    given = np.where(treated["arm"] == "mail", treated["uplift mail"], treated["uplift phone"])
+    assert (np.diff(given / treated["cost"]) <= 1e-12).all()
+    assert given.sum() == pytest.approx(choice.uplift)
+
+
+def test_the_expected_gain_is_that_of_the_curve(arms_model, new):
+    (curve,) = arms_model.policy["curves"]
+    for budget in (300, 700):
+        found = target_arms(arms_model, new, budget=budget, limits=PRICED, value=10)
+        at = found.choice.cost / 1_000
+        assert found.expected.gain / 1_000 == pytest.approx(
+            np.interp(at, curve["budget"], curve["policy"]["gain"])
+        )
+        assert found.expected.lower < found.expected.gain < found.expected.upper
+        profit = 10 * found.expected.lower - found.choice.cost
+        assert found.profit.lower == pytest.approx(profit)
+        # Other units of money are the same policy.
+        cents = ArmLimits(cost={"mail": 100, "phone": 200})
+        again = target_arms(arms_model, new, budget=100 * budget, limits=cents)
+        assert again.expected == pytest.approx(found.expected)
+        assert found.people["arm"].equals(again.people["arm"])
+
+
+def test_a_share_is_of_people_whatever_they_cost(arms_model, new):
+    found = target_arms(arms_model, new, share=0.3, limits=PRICED)
+    assert found.choice.n_treated == 300
+    assert found.expected is None
+    assert "the trial has judged the policy at other costs" in found.unknown
+    assert found.choice.cost == found.choice.counts[0] + 2 * found.choice.counts[1]
+    without = target_arms(arms_model, new, budget=300)
+    arms = [one.people.set_index("person")["arm"].sort_index() for one in (without, found)]
+    assert arms[0].equals(arms[1])
+    assert not without.has_cost
+
+
+def test_budgets_of_nothing_and_of_everything(arms_model, new):
+    nobody = target_arms(arms_model, new, budget=0, limits=PRICED)
+    assert nobody.choice.n_treated == 0
+    assert len(nobody.chosen()) == 0
+    assert tuple(nobody.expected) == (0, 0, 0)
+    assert "does not pay for one person" in nobody.nobody
+    all_that_helps = target_arms(arms_model, new, budget=1e9, limits=PRICED)
+    helped = (arms_model.uplift(new).max(axis=1) > 0).sum()
+    assert all_that_helps.choice.n_treated == helped
+    free = target_arms(arms_model, new, budget=0, limits=ArmLimits(cost={"mail": 0, "phone": 0}))
+    assert free.choice.n_treated == helped
+    best = arms_model.uplift(new).argmax(axis=1)
+    assert free.choice.counts == tuple(np.bincount(best[arms_model.uplift(new).max(axis=1) > 0]))
+
+
+def test_value_leaves_out_what_is_not_worth_its_cost(arms_model, new):
+    found = target_arms(arms_model, new, value=8, limits=PRICED)
+    uplift = arms_model.uplift(new)
+    worth = 8 * uplift - [1, 2]
+    assert found.choice.n_treated == (worth.max(axis=1) > 0).sum()
+    assert found.profit is not None
+
+
+def test_limits_of_arms_and_of_people(arms_model, new):
+    limits = ArmLimits(
+        cost=COSTS, at_most={"mail": 50}, at_least={"phone": 120}, forbid={"phone": "far"}
+    )
+    found = target_arms(arms_model, new, budget=400, limits=limits)
+    mail, phone = found.choice.counts
+    assert mail <= 50
+    assert phone >= 120
+    assert found.choice.cost <= 400
+    far = new.set_index("person")["far"]
+    called = found.chosen().query("arm == 'phone'")["person"]
+    assert not far[called].any()
+    assert found.expected is None
+    assert "another one" in found.unknown
+
+
+def test_costs_of_single_people(arms_model, new):
+    columns = {"mail": "price_mail", "phone": "price_phone"}
+    found = target_arms(arms_model, new, budget=300, limits=ArmLimits(cost_column=columns))
+    cost = new[["price_mail", "price_phone"]].to_numpy()
+    choice = choose_arms(arms_model.uplift(new), cost=cost, budget=300)
+    assert found.choice.counts == choice.counts
+    assert found.expected is None
+    assert target_arms(
+        arms_model, new, budget=300, limits=ArmLimits(cost={"mail": 1, "phone": 3})
+    ).unknown.startswith("What this brings has no interval: the trial has judged the policy at")
+
+
+def test_people_who_opted_out_are_left_out(arms_model, new):
+    out = new["person"].head(100)
+    found = target_arms(arms_model, new, share=0.5, exclude=out)
+    assert len(found.people) == 900
+    assert not found.people["person"].isin(out).any()
+    assert found.excluded.n_people == 100
+    assert found.choice.n_treated == 450
+
+
+def test_people_who_are_not_like_those_of_the_trial_have_no_interval(arms_model, new):
+    young = new[new["age"] < 45]
+    found = target_arms(arms_model, young, budget=1.2 * len(young), limits=PRICED)
+    assert found.expected is None
+    assert "not like those of the trial" in found.unknown
+
+
+def test_numbers_for_machines(arms_model, new):
+    found = target_arms(arms_model, new, budget=401.5, limits=PRICED, value=30)
+    told = found.to_dict()
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert sum(told["arms"].values()) == told["n_treated"]
+    assert told["part"]["arm"] in ("mail", "phone")
+    assert 0 <= told["part"]["paid"] < 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "who gets an arm should be said by a share, by a budget, or by costs and value"),
+        ({"share": 0.3, "budget": 3}, "share or budget should be given, got both"),
+        ({"share": 0.3, "limits": ArmLimits(at_most={"fax": 3})}, "at_most should name arms"),
+        ({"share": 0.3, "limits": ArmLimits(forbid={"mail": "x"})}, "'x'"),
+        ({"share": 0.3, "limits": ArmLimits(forbid={"mail": "spent"})}, "who may not get"),
+        ({"budget": 3, "limits": ArmLimits(cost_column={"mail": "age"})}, "none for 'phone'"),
+        (
+            {"budget": 3, "limits": ArmLimits(cost_column={"mail": "town", "phone": "age"})},
+            "the costs 'town' should be numbers, 0 or more",
+        ),
+        (
+            {"budget": 3, "limits": ArmLimits(cost=COSTS, cost_column={"mail": "age"})},
+            "cost or cost_column should be given, got both",
+        ),
+        ({"budget": 9, "limits": ArmLimits(cost=COSTS, at_least={"phone": 99})}, "at_least"),
+    ],
+)
+def test_bad_options(arms_model, new, options, words):
+    with pytest.raises(ValueError, match=words):
+        target_arms(arms_model, new, **options)
