@@ -33,14 +33,11 @@ ELSEWHERE = {
     "_compile": "with the kernels that it compiles",
     "_version": "it is one text",
     "bounds/bound": "it is two records; test_certify.py reads all of them",
-    "bounds/kernels": "with its callers, against bounds/reference.py",
-    "bounds/reference": "it is the slow twin that tests compare with",
+    "bounds/kernels": "with its callers, against tests/bounds/reference.py",
     "data/hashing_kernel": "with data/hashing.py, whose twin it is",
     "estimators/trees_kernel": "with its callers, boosting.py and trees.py, whose twin it is",
-    "evaluation/reference": "it is the slow twin that tests compare with",
     "pairs/kernels": "with pairs/passes.py, against pairs/kernels_numpy.py",
     "pairs/kernels_numpy": "it is the slow twin that tests compare with",
-    "pairs/reference": "it is the slow twin that tests compare with",
 }
 ROOMS = sorted(folder.name for folder in SOURCE.iterdir() if (folder / "__init__.py").is_file())
 

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.encoding.reference import truth_slow
 
 from auucmax.data.reading import read_table
 from auucmax.encoding import kinds as kinds_module
@@ -33,7 +34,7 @@ from auucmax.encoding.kinds import (
     truths_of,
     type_of_texts,
 )
-from auucmax.encoding.texts import BOOLEAN_TEXTS, MISSING_TEXTS, level_text, truth_slow
+from auucmax.encoding.texts import BOOLEAN_TEXTS, MISSING_TEXTS, level_text
 
 COLUMNS = {
     "number": [

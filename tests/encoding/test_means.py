@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.encoding.reference import encode_slow, means_slow
 
 from auucmax.encoding.columns import Column
-from auucmax.encoding.encoder import TableEncoder, encode_slow
+from auucmax.encoding.encoder import TableEncoder
 from auucmax.encoding.means import (
     MOST_LEVELS,
     N_FOLDS,
@@ -17,7 +18,6 @@ from auucmax.encoding.means import (
     fold_of,
     means_apart,
     means_of,
-    means_slow,
     sums_of,
 )
 from auucmax.rows import ArrayRows

@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pairs.pair_rows import coded_rows
+from tests.pairs.reference import pair_hessian, pair_sums
 
 from auucmax.pairs import PairRows, s_poly
 from auucmax.pairs.polynomial import PolynomialPairs
-from auucmax.pairs.reference import pair_hessian, pair_sums
 
 MULTIPLIERS = (0.7, 0.2)
 

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pairs.pair_rows import coded_rows
+from tests.pairs.reference import pair_sums
 
 from auucmax.pairs import code_rows, hinge, s_poly
-from auucmax.pairs.reference import pair_sums
 from auucmax.pairs.sorted import sorted_pair_sums
 
 

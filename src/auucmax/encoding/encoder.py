@@ -9,8 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
-from math import floor, pi, sin
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,10 +28,7 @@ from auucmax._validation import (
 )
 from auucmax.encoding.columns import (
     CYCLES,
-    SHIFTS,
-    WAVE_DIGITS,
     Column,
-    Term,
     cycles_of,
     write_features,
 )
@@ -48,7 +43,7 @@ from auucmax.encoding.kinds import (
     unknown_kind,
 )
 from auucmax.encoding.means import MOST_LEVELS, LevelSums, fold_of, means_apart, means_of, sums_of
-from auucmax.encoding.texts import MISSING_TEXTS, counted_as, level_text, places_of, truth_slow
+from auucmax.encoding.texts import MISSING_TEXTS, level_text, places_of
 
 NEW_LEVELS = ("error", "other")
 _MANY_NEW = 0.5  # share of unknown texts that a warning names
@@ -606,44 +601,6 @@ def _other_kind(column: Column, kind: str, example: Any) -> ValueError:
 def listed_kinds(kinds: Iterable[str]) -> str:
     """Kinds of columns in words."""
     return ", ".join(dict.fromkeys(_PLURAL[kind] for kind in kinds if kind != "empty"))
-
-
-def encode_slow(frame: pd.DataFrame, encoder: TableEncoder) -> Floats:
-    """The definition of the features, a row and a term at a time: the twin of ``transform``."""
-    columns = {column.name: column for column in encoder.columns_}
-
-    def feature(term: Term, value: Any) -> float:
-        column = columns[term.column]
-        missing = bool(pd.isna(value))
-        if column.kind == "boolean" and not missing:
-            value = truth_slow(value)
-            missing = value is None
-        if isinstance(value, (date, np.datetime64)) and not missing:
-            moment = pd.Timestamp(value)  # which is a date, too
-            moment = moment if moment.tzinfo else moment.tz_localize(UTC)
-            since = moment.to_pydatetime() - datetime(1970, 1, 1, tzinfo=UTC)
-            value = since / timedelta(days=1)
-        if term.kind == "value":
-            return term.fill if missing else float(value)
-        if term.kind in SHIFTS:
-            turns = 0.0 if missing else value / CYCLES[str(term.level)] + SHIFTS[term.kind]
-            return 0.0 if missing else round(sin(2 * pi * (turns - floor(turns))), WAVE_DIGITS)
-        if not column.has_levels:
-            return float(missing)
-        if column.kind == "code" and not missing:
-            value = float(value)
-        text = None if missing else counted_as(level_text(value), column.levels)
-        if term.kind in column.learnt and text is not None:
-            known = dict(zip(column.levels, getattr(column, term.kind), strict=False))
-            return known.get(text, getattr(column, term.kind)[-1])
-        if term.kind in ("missing", *column.learnt):
-            return float(text is None and term.kind == "missing")
-        if term.kind == "level":
-            return float(text == term.level)
-        return float(text is not None and text not in column.levels)
-
-    rows = range(len(frame))
-    return np.array([[feature(t, frame[t.column].iloc[k]) for t in encoder.terms_] for k in rows])
 
 
 def _table(frame: Any) -> pd.DataFrame:

@@ -15,10 +15,8 @@ other folds. All of it comes from sums by fold, level and arm, which add up over
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import log
-from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,56 +140,3 @@ def means_apart(sums: Floats, column: Column) -> Floats:
         for k, kind in enumerate(column.learnt):
             result[fold, :-1, k] = getattr(apart, kind)
     return np.where(column.means != 0, result, 0.0)
-
-
-def means_slow(
-    texts: Sequence[str | None],
-    y: Sequence[float],
-    treated: Sequence[bool],
-    levels: Sequence[str],
-    fewest_rows: int,
-) -> Means:
-    """The definition, a level at a time: the twin of ``means_of``, for texts as levels spell them.
-
-    ``clearly`` is True.
-    """
-    rows = [(text, float(value), bool(t)) for text, value, t in zip(texts, y, treated, strict=True)]
-    arms = {arm: [value for _, value, t in rows if t == arm] for arm in (False, True)}
-    mean = {arm: sum(own) / len(own) for arm, own in arms.items()}
-    chance = {arm: sum((v - mean[arm]) ** 2 for v in own) / len(own) for arm, own in arms.items()}
-    numbers: list[list[tuple[float, float]]] = [[], []]  # base and effect, each with its variance
-    for level in (*levels, None):
-        inside = {
-            arm: [value - mean[arm] for text, value, t in rows if t == arm and text is not None
-                  and (text == level if level is not None else text not in levels)]
-            for arm in arms
-        }  # fmt: skip
-        counts = {arm: len(own) for arm, own in inside.items()}
-        n = sum(counts.values())
-        base = effect = (0.0, 0.0)
-        if n >= fewest_rows:
-            variance = sum(counts[arm] * chance[arm] for arm in arms) / n**2
-            base = sum(map(sum, inside.values())) / n, variance
-        if min(counts.values()) >= fewest_rows:
-            of_arm = {arm: sum(own) / counts[arm] for arm, own in inside.items()}
-            variance = sum(chance[arm] / counts[arm] for arm in arms)
-            effect = of_arm[True] - of_arm[False], variance
-        numbers[0].append(base)
-        numbers[1].append(effect)
-    return Means(*(np.array(_shrunk_slow(own)) for own in numbers))
-
-
-def _shrunk_slow(numbers: Sequence[tuple[float, float]]) -> list[float]:
-    """Deviations with their variances, the last of them that of other texts, shrunk."""
-    known = [(d, v) for d, v in numbers[:-1] if v > 0]
-    if not known:
-        return [0.0] * len(numbers)
-
-    def loss(t: float) -> float:
-        return sum(log(t + v) + d * d / (t + v) for d, v in known)
-
-    unit = median(v for _, v in known)
-    best = min((unit * float(t) for t in _SPREADS), key=loss)
-    if loss(0.0) - loss(best) <= _CLEARLY:
-        return [0.0] * len(numbers)
-    return [d * best / (best + v) if v > 0 else 0.0 for d, v in numbers]

@@ -119,14 +119,6 @@ def places_of(texts: Sequence[str], levels: Sequence[str]) -> tuple[NDArray[np.i
     return np.array([*places, -1], dtype=np.intp), new
 
 
-def truth_slow(value: Any) -> float | None:
-    """One boolean, number or text as 0 or 1, None where it is missing: the twin of ``truths``."""
-    if not isinstance(value, str):
-        return float(value)
-    text = counted_as(value, TRUTHS)
-    return None if text is None else float(TRUTHS.index(text) % 2)
-
-
 def outcome_numbers(column: pd.Series) -> pd.Series:
     """An outcome as numbers: yes or no, y or n, true or false, t or f (any case) are 1 or 0.
 

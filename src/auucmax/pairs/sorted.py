@@ -15,14 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import comb, perm
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Floats
 from auucmax.pairs.outcomes import BINARY
-from auucmax.pairs.reference import PairSums
 from auucmax.pairs.surrogates import PolynomialSurrogate
+
+
+class PairSums(NamedTuple):
+    """Treated and control loss (2,); derivative and second derivative in each row's score (n,)."""
+
+    losses: Floats
+    gradient: Floats
+    curvature: Floats
 
 
 def sorted_pair_sums(

@@ -1,23 +1,16 @@
-"""The pair sums written out, O(n^2): what the rest of this folder must agree with."""
+"""The pair sums written out, O(n^2): what ``auucmax.pairs`` must agree with."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats
+from auucmax.pairs.sorted import PairSums
 from auucmax.pairs.surrogates import Surrogate
-
-
-class PairSums(NamedTuple):
-    """Treated and control loss (2,); derivative and second derivative in each row's score (n,)."""
-
-    losses: Floats
-    gradient: Floats
-    curvature: Floats
 
 
 def pair_sums(
