@@ -30,7 +30,6 @@ OTHERS = {
 #: Modules without a test file of their own, and where they are tested.
 ELSEWHERE = {
     "__main__": "by every command that runs in a process of its own",
-    "_compile": "with the kernels that it compiles",
     "_version": "it is one text",
     "bounds/bound": "it is two records; test_certify.py reads all of them",
     "bounds/kernels": "with its callers, against tests/bounds/reference.py",

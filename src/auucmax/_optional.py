@@ -46,3 +46,17 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         return value
 
     return get
+
+
+def compiled(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compile on first use, and keep the result on disk where a folder can be written."""
+    import numba  # takes half a second, which modules of kernels pay and no other does
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        try:
+            result: Callable[..., Any] = numba.njit(cache=True, **options)(function)
+        except RuntimeError:  # numba found no folder to write to
+            result = numba.njit(**options)(function)
+        return result
+
+    return decorate

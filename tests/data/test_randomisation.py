@@ -11,7 +11,7 @@ from scipy import stats
 from tests.data.fair_trials import fair_trial, with_feature
 
 from auucmax.data.balance import _pure_end, holm
-from auucmax.data.hillstrom import load_hillstrom
+from auucmax.data.fetch import load_hillstrom
 from auucmax.data.randomisation import check_randomisation, independent_rows, within_clusters
 from auucmax.data.synthetic import make_trial
 from auucmax.data.trial import Trial

@@ -12,10 +12,9 @@ import numpy as np
 import pandas as pd
 
 from auucmax._validation import Floats
-from auucmax.encoding.columns import CYCLES, SHIFTS, WAVE_DIGITS, Term
+from auucmax.encoding.columns import _CLEARLY, _SPREADS, CYCLES, SHIFTS, WAVE_DIGITS, Means, Term
 from auucmax.encoding.encoder import TableEncoder
-from auucmax.encoding.means import _CLEARLY, _SPREADS, Means
-from auucmax.encoding.texts import TRUTHS, counted_as, level_text
+from auucmax.encoding.kinds import TRUTHS, counted_as, level_text
 
 
 def truth_slow(value: Any) -> float | None:

@@ -1,4 +1,7 @@
-"""Columns as plain data, and the waves of dates."""
+"""Columns as plain data, and the waves of dates.
+
+Numbers of levels, learnt from outcomes.
+"""
 
 import json
 import math
@@ -8,9 +11,24 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.encoding.reference import encode_slow, means_slow
 
 from auucmax.encoding import TableEncoder
-from auucmax.encoding.columns import CYCLES, SHIFTS, Column, wave
+from auucmax.encoding.columns import (
+    CYCLES,
+    MOST_LEVELS,
+    N_FOLDS,
+    SHIFTS,
+    Column,
+    LevelSums,
+    fold_of,
+    means_apart,
+    means_of,
+    sums_of,
+    wave,
+)
+from auucmax.rows import ArrayRows
+from auucmax.rows.base import Batch, Rows
 
 DAYS = st.floats(-700_000, 3_000_000)
 
@@ -114,3 +132,258 @@ def test_plain_data_that_no_encoder_wrote_is_refused(change):
 def test_cycles_are_known(cycles):
     with pytest.raises(ValueError, match="no such column"):
         Column.of_plain({"name": "d", "kind": "date", "fill": 1.0, "cycles": cycles})
+
+
+LEVELS = ["a", "b", "c", "d"]
+
+
+def many(n, n_levels, rng, *, base=0.1, effect=0.1, rate=0.4, gaps=0.0):
+    """Rows of a trial with a column of many levels, of which some have more rows."""
+    weight = 1 / np.arange(1, n_levels + 1) ** 0.5
+    place = rng.choice(n_levels, n, p=weight / weight.sum())
+    own = rng.normal(size=(2, n_levels)) * [[base], [effect]]
+    treated = rng.random(n) < 0.5
+    chance = np.clip(rate + own[0, place] + (0.05 + own[1, place]) * treated, 0.01, 0.99)
+    texts = np.array([f"z{k:03d}" for k in range(n_levels)], dtype=object)[place]
+    texts[rng.random(n) < gaps] = None
+    frame = pd.DataFrame({"age": rng.normal(size=n), "zip": texts})
+    return frame, (rng.random(n) < chance).astype(float), treated, own, place
+
+
+@st.composite
+def rows(draw):
+    n = draw(st.integers(8, 60))
+    texts = draw(st.lists(st.sampled_from([*LEVELS, "e", "f", None]), min_size=n, max_size=n))
+    outcome = st.integers(0, 1) if draw(st.booleans()) else st.floats(-5, 5, width=16)
+    y = draw(st.lists(outcome, min_size=n - 2, max_size=n - 2))
+    treated = draw(st.lists(st.booleans(), min_size=n - 2, max_size=n - 2))
+    # Both arms are there; outcomes that levels tell apart are as likely as any.
+    y = [
+        value + 2 * draw(st.sampled_from([0, 1])) * (text in ("a", "b"))
+        for value, text in zip([*y, 0, 1], texts, strict=True)
+    ]
+    return texts, np.array(y, dtype=float), np.array([*treated, True, False])
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows(), st.integers(1, 4))
+def test_means_are_the_slow_definition(given_rows, fewest):
+    texts, y, treated = given_rows
+    places = np.array([-1 if t is None else [*LEVELS, t].index(t) for t in texts])
+    sums = sums_of(places, len(LEVELS), y, treated, np.arange(len(y)))
+    assert sums.shape == (N_FOLDS, len(LEVELS) + 2, 2, 3)
+    assert sums[..., 0].sum() == len(y)
+    found = means_of(sums.sum(axis=0), fewest, clearly=True)
+    expected = means_slow(texts, y.tolist(), treated.tolist(), LEVELS, fewest)
+    for own, slow in zip(found, expected, strict=True):
+        np.testing.assert_allclose(own, slow, rtol=1e-6, atol=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows(), st.integers(0, 8))
+def test_sums_of_batches_add_up(given_rows, cut):
+    texts, y, treated = given_rows
+    places = np.array([-1 if t is None else [*LEVELS, t].index(t) for t in texts])
+    keys = np.arange(len(y), dtype=np.uint64)
+    whole = sums_of(places, len(LEVELS), y, treated, keys)
+    parts = [
+        LevelSums({"zip": sums_of(places[s], len(LEVELS), y[s], treated[s], keys[s])})
+        for s in (slice(0, cut), slice(cut, None))
+    ]
+    np.testing.assert_allclose((parts[0] + parts[1]).of["zip"], whole, rtol=1e-12, atol=1e-12)
+
+
+def test_folds_are_even_whatever_the_keys():
+    for keys in (np.arange(10_000), np.arange(10_000, dtype=np.uint64) << np.uint64(40)):
+        counts = np.bincount(fold_of(keys), minlength=N_FOLDS)
+        assert np.abs(counts - 2_000).max() < 5 * np.sqrt(10_000 * 0.2 * 0.8)
+    np.testing.assert_array_equal(fold_of(np.arange(9)), fold_of(np.arange(9, dtype=np.uint64)))
+
+
+def test_a_fold_gets_what_the_others_tell():
+    """Whatever the outcomes of a fold are, its own numbers stay."""
+    rng = np.random.default_rng(0)
+    frame, y, treated, *_ = many(4_000, 40, rng)
+    places = pd.factorize(frame["zip"], sort=True)[0]
+    keys = np.arange(len(y))
+    one = (1.0,) * 41
+    column = Column("zip", "category", tuple(map(str, range(40))), base=one, effect=one)
+    fold = fold_of(keys)
+    before = means_apart(sums_of(places, 40, y, treated, keys), column)
+    for k in range(N_FOLDS):
+        other = np.where(fold == k, rng.integers(0, 2, len(y)), y)
+        after = means_apart(sums_of(places, 40, other, treated, keys), column)
+        np.testing.assert_array_equal(before[k], after[k])
+        assert (np.delete(before, k, axis=0) != np.delete(after, k, axis=0)).any()
+    assert (before[:, -1] == 0).all()  # missing values
+
+
+def test_training_rows_have_the_numbers_of_their_fold_and_others_those_of_all():
+    rng = np.random.default_rng(1)
+    frame, y, treated, *_ = many(6_000, 60, rng, gaps=0.05)
+    encoder = TableEncoder()
+    learnt = encoder.fit_transform(frame, y, treatment=treated)
+    names = encoder.get_feature_names_out().tolist()
+    assert names == ["age", "zip: base", "zip: effect", "zip: missing"]
+    features = encoder.transform(frame)
+    np.testing.assert_array_equal(features[:300], encode_slow(frame.head(300), encoder))
+    np.testing.assert_array_equal(learnt[:, [0, 3]], features[:, [0, 3]])
+    same = TableEncoder().fit(frame, y, treated)
+    assert same.columns_ == encoder.columns_
+    # One number a level for new rows, one a level and fold for those that were learnt from.
+    table = pd.DataFrame({"zip": frame["zip"], "fold": fold_of(np.arange(len(y)))})
+    table["new"], table["own"] = features[:, 1], learnt[:, 1]
+    assert table.groupby("zip")["new"].nunique().max() == 1
+    assert table.groupby(["zip", "fold"])["own"].nunique().max() == 1
+    assert table.groupby("zip")["own"].nunique().median() == N_FOLDS
+    assert np.corrcoef(table["new"], table["own"])[0, 1] > 0.9
+
+
+class InPieces(Rows):
+    """The rows of others, in pieces, one of them empty."""
+
+    def __init__(self, whole):
+        self.whole, self.names = whole, whole.names
+
+    def batches(self):
+        for piece in (slice(0, 1_000), slice(1_000, 1_000), slice(1_000, None)):
+            yield self.whole.batch.take(np.arange(len(self.whole.y))[piece])
+
+
+def test_rows_anywhere_are_learnt_from_alike():
+    rng = np.random.default_rng(2)
+    frame, y, treated, *_ = many(5_000, 50, rng, gaps=0.02)
+    keys = rng.integers(0, 2**63, len(y)).astype(np.uint64)
+    here = TableEncoder()
+    expected = here.fit_transform(frame, y, treated, keys)
+    whole = ArrayRows(frame, y, treated, keys=keys)
+    for rows_of in (whole, InPieces(whole)):
+        there = TableEncoder().fit(frame)
+        training = there.fit_means(rows_of)
+        assert there.columns_ == here.columns_
+        assert there.terms_ == here.terms_
+        found = [training(batch).X for batch in rows_of.batches() if len(batch.y)]
+        np.testing.assert_allclose(np.concatenate(found), expected, rtol=1e-12)
+    none = Batch(frame.head(0), y[:0], treated[:0], keys[:0])
+    assert len(training(none).X) == 0
+
+
+def test_few_levels_need_no_reading():
+    frame = pd.DataFrame({"town": ["a", "b"] * 40})
+    assert TableEncoder().fit(frame).fit_means(None).apart == {}
+
+
+def test_without_outcomes_there_are_features_of_the_frequent_levels():
+    rng = np.random.default_rng(3)
+    frame, y, *_ = many(4_000, 50, rng)
+    for encoder in (TableEncoder().fit(frame), TableEncoder().fit(frame, y)):
+        (column,) = (c for c in encoder.columns_ if c.name == "zip")
+        assert (len(column.levels), column.learnt, column.has_other) == (30, [], True)
+
+
+def test_levels_that_outcomes_do_not_tell_apart_have_no_feature():
+    rng = np.random.default_rng(4)
+    frame, y, treated, *_ = many(4_000, 50, rng, base=0.0, effect=0.0)
+    encoder = TableEncoder().fit(frame, y, treated)
+    assert encoder.get_feature_names_out().tolist() == ["age"]
+    assert encoder.dropped_ == {"zip": "with levels that outcomes do not tell apart"}
+    assert encoder.feature_names_in_.tolist() == ["age", "zip"]
+    # That a value is missing is known all the same.
+    frame.loc[:200, "zip"] = None
+    encoder = TableEncoder().fit(frame, y, treated)
+    assert encoder.get_feature_names_out().tolist() == ["age", "zip: other", "zip: missing"]
+    assert encoder.columns_[1].levels == ()
+    new = pd.DataFrame({"age": [0.0] * 3, "zip": ["z001", "never seen", None]})
+    assert encoder.transform(new)[:, 1:].tolist() == [[1, 0], [1, 0], [0, 1]]
+    # A table of this column alone has to have features.
+    known = frame["zip"].notna().to_numpy()
+    alone = TableEncoder().fit(frame.loc[known, ["zip"]], y[known], treated[known])
+    assert len(alone.terms_) == 31
+    assert TableEncoder.from_dict(encoder.to_dict()).columns_ == encoder.columns_
+
+
+def test_new_texts_have_the_number_of_rare_ones():
+    rng = np.random.default_rng(5)
+    frame, y, treated, *_ = many(6_000, 60, rng, base=0.2)
+    rare = rng.random(len(y)) < 0.1
+    frame.loc[rare, "zip"] = [f"rare {k}" for k in rng.integers(0, 300, rare.sum())]
+    y[rare] = 1.0
+    encoder = TableEncoder().fit(frame, y, treated)
+    (column,) = (c for c in encoder.columns_ if c.name == "zip")
+    assert not any(level.startswith("rare") for level in column.levels)
+    assert column.base[-1] == pytest.approx(1 - y[~rare].mean(), abs=0.1)
+    assert abs(column.other_share - rare.mean()) < 0.01
+    new = pd.DataFrame({"age": [0.0] * 4, "zip": ["rare 7", "new", "z001", "z002"]})
+    assert (encoder.transform(new)[:2, 1] == column.base[-1]).all()
+
+
+def test_numbers_of_few_people_are_not_in_the_file():
+    rng = np.random.default_rng(6)
+    frame, y, treated, *_ = many(9_000, 400, rng, base=0.3, effect=0.3)
+    counts = pd.crosstab(frame["zip"], treated)
+    encoder = TableEncoder().fit(frame, y, treated)
+    (column,) = (c for c in encoder.columns_ if c.name == "zip")
+    of_arms = counts.loc[list(column.levels)].to_numpy()
+    assert 30 < len(column.levels) < 400
+    assert of_arms.sum(axis=1).min() >= 20
+    few = of_arms.min(axis=1) < 20
+    assert few.sum() > 20
+    assert (np.array(column.effect[:-1])[few] == 0).all()
+    assert (np.array(column.effect[:-1])[~few] != 0).all()
+    assert all(value == float(f"{value:.3g}") for value in (*column.base, *column.effect))
+    text = json.dumps(encoder.to_dict())
+    assert not any(f'"{name}"' in text for name, n in counts.sum(axis=1).items() if n < 20)
+
+
+def test_the_most_frequent_levels_are_kept_and_take_little_room():
+    rng = np.random.default_rng(7)
+    n_levels = 700
+    texts = np.repeat([f"{k:05d}" for k in range(n_levels)], 40 + np.arange(n_levels) % 2)
+    treated = rng.random(len(texts)) < 0.5
+    y = rng.random(len(texts)) < 0.2 + 0.6 * (texts > "00300")
+    frame = pd.DataFrame({"zip": texts, "age": rng.normal(size=len(y))})
+    encoder = TableEncoder(min_level_rows=10).fit(frame, y.astype(float), treated)
+    (column,) = (c for c in encoder.columns_ if c.name == "zip")
+    assert len(column.levels) == MOST_LEVELS
+    assert {f"{k:05d}" for k in range(1, n_levels, 2)} < set(column.levels)
+    assert len(json.dumps(encoder.to_dict())) < 15_000
+    assert TableEncoder.from_dict(encoder.to_dict()).columns_ == encoder.columns_
+
+
+def test_outcomes_and_arms_are_checked():
+    frame = pd.DataFrame({"zip": [f"z{k % 40}" for k in range(1_000)]})
+    with pytest.raises(ValueError, match="treatment should"):
+        TableEncoder().fit(frame, np.zeros(1_000), np.full(1_000, 2))
+    with pytest.raises(ValueError, match="y should"):
+        TableEncoder().fit(frame, np.zeros(999), np.arange(1_000) % 2)
+
+
+@pytest.mark.parametrize("spread", [0.1, 0.3])
+def test_shrunk_numbers_are_nearer_to_the_truth(spread):
+    """Than those of the level alone, and than none at all: by standard errors, over many trials."""
+    rng = np.random.default_rng(8)
+    better = []
+    for _ in range(30):
+        _, y, treated, own, place = many(4_000, 80, rng, base=0.0, effect=spread, rate=0.45)
+        sums = sums_of(place, 80, y, treated, np.arange(len(y))).sum(axis=0)
+        found = means_of(sums, 5, clearly=False).effect[:-1]
+        n, total = sums[:-2, :, 0], sums[:-2, :, 1]
+        alone = np.diff(total / np.maximum(n, 1))[:, 0] - np.diff(total.sum(0) / n.sum(0))
+        truth = own[1] - np.average(own[1], weights=n.sum(axis=1))
+        squares = [(number - truth) ** 2 for number in (found, alone, 0.0)]
+        loss = [np.average(square, weights=n.sum(axis=1)) for square in squares]
+        better.append([loss[1] - loss[0], loss[2] - loss[0]])
+    mean, error = np.mean(better, axis=0), np.std(better, axis=0) / np.sqrt(len(better))
+    assert (mean > 2 * error).all()
+
+
+def test_levels_that_do_not_differ_are_seldom_told_apart():
+    rng = np.random.default_rng(9)
+    n_columns, told = 400, np.zeros(2)
+    for _ in range(n_columns):
+        _, y, treated, _, place = many(3_000, 60, rng, base=0.0, effect=0.0, rate=0.1)
+        sums = sums_of(place, 60, y, treated, np.arange(len(y))).sum(axis=0)
+        told += [values.any() for values in means_of(sums, 20, clearly=True)]
+    share = told / n_columns
+    assert (share < 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_columns)).all()
+    assert (share > 0).all()

@@ -3,7 +3,7 @@ import pytest
 from scipy.special import expit
 
 from auucmax import auuc_inference, make_trial
-from auucmax.data.splits import places_in_strata
+from auucmax.data.trial import places_in_strata
 from auucmax.estimators import MinimaxLinear, TransformedOutcome
 from auucmax.estimators.mml import SeparateLabels, minimax_linear, separate_labels
 

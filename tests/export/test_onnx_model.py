@@ -23,7 +23,7 @@ from tests.export.cases import (
 
 from auucmax import AUUCMax, TwoModels, make_trial
 from auucmax.encoding import TableEncoder
-from auucmax.encoding.texts import MISSING_TEXTS
+from auucmax.encoding.kinds import MISSING_TEXTS
 from auucmax.estimators import (
     GANITE,
     CFRNet,

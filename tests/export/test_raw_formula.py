@@ -25,7 +25,7 @@ from tests.export.cases import (
 )
 
 from auucmax.encoding import TableEncoder
-from auucmax.encoding.texts import counted_as, level_text
+from auucmax.encoding.kinds import counted_as, level_text
 from auucmax.estimators.formula import Formula, FormulaError, Part
 from auucmax.export import to_json
 from auucmax.export.raw_formula import raw_formula

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from auucmax import AUUCMax
 from auucmax.data.reading import TableError
-from auucmax.encoding.texts import arm_text
+from auucmax.encoding.kinds import arm_text
 from auucmax.rows import Batch, Extremes, HashedPart, Rows, Sample, part_of, stream_table
 from auucmax.rows.arrow import ArrowColumns
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from auucmax import TwoModels, auuc_inference, auuc_score
-from auucmax.encoding import TableEncoder, means
+from auucmax.encoding import TableEncoder, columns
 from auucmax.trial_model import fit_trial_model
 from auucmax.trial_model.crossfit import Recipe, TableRows, cross_fit
 from auucmax.trial_model.fitting import makers
@@ -86,7 +86,7 @@ def halved(deviation, variance, known, clearly=True):
 @pytest.mark.parametrize("trusting", [False, True])
 def test_without_effects_that_vary_there_is_no_wrong_certificate(monkeypatch, trusting):
     if trusting:
-        monkeypatch.setattr(means, "shrunk", halved)
+        monkeypatch.setattr(columns, "shrunk", halved)
     n_trials, wrong, gains = 30, 0, []
     for seed in range(n_trials):
         table = table_of(2_500, 50, seed, varies=0.0, n_columns=3)
@@ -101,7 +101,7 @@ def test_without_effects_that_vary_there_is_no_wrong_certificate(monkeypatch, tr
 
 def test_numbers_that_were_learnt_from_the_judged_rows_would_be_seen(monkeypatch):
     """What the test above looks for is there, if an encoder learns from all rows."""
-    monkeypatch.setattr(means, "shrunk", halved)
+    monkeypatch.setattr(columns, "shrunk", halved)
     gains = []
     for seed in range(30):
         table = table_of(2_500, 50, seed, varies=0.0, n_columns=3)

@@ -6,7 +6,7 @@ import pytest
 from tests.trial_model.trial_table import NAMES, households, trial_table
 
 from auucmax.data.pieces import open_table
-from auucmax.encoding.means import fold_of
+from auucmax.encoding.columns import fold_of
 from auucmax.estimators import AUUCMax, TwoModels
 from auucmax.trial_model import name_columns
 from auucmax.trial_model.crossfit import (

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from auucmax._compile import compiled
+from auucmax._optional import compiled
 
 _part = numba.njit(nogil=True)
 _kernel = compiled(nogil=True)

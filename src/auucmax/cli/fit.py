@@ -212,7 +212,7 @@ def _written(output: Path, key: str | None) -> list[str]:
 
 def _several_arms(table: pd.DataFrame | PiecedTable, named: dict[str, Any]) -> list[str]:
     """Labels of arms beside the control, if there are several and none was named as treated."""
-    from auucmax.encoding.texts import arm_text
+    from auucmax.encoding.kinds import arm_text
     from auucmax.trial_model.rows import arm_counts
 
     if named["treated"] is not None or named["control"] is None:

@@ -146,7 +146,7 @@ def _past(
     from auucmax._validation import unknown_columns_message
     from auucmax.data.reading import read_table
     from auucmax.encoding.encoder import text_names
-    from auucmax.encoding.texts import outcome_numbers
+    from auucmax.encoding.kinds import outcome_numbers
     from auucmax.trial.planning import past_rows
     from auucmax.trial_model.rows import id_texts
 

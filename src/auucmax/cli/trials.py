@@ -131,7 +131,7 @@ def check_decided(
 ) -> None:
     """Raise a ValueError if options say something else than what a model knows already."""
     from auucmax._validation import listed
-    from auucmax.encoding.texts import arm_text
+    from auucmax.encoding.kinds import arm_text
 
     for name, given in named.items():
         known = getattr(columns, name)
@@ -226,7 +226,7 @@ def arm_labels(
     **others: Any,
 ) -> dict[str, str | None]:
     """Labels of the arms as the table spells them: blanks around them are hard to see."""
-    from auucmax.encoding.texts import level_text
+    from auucmax.encoding.kinds import level_text
     from auucmax.trial_model.rows import different_values
 
     given = {"treated": treated, "control": control}

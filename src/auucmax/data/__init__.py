@@ -8,15 +8,14 @@ from auucmax.data.fetch import (
     fetch_ihdp,
     fetch_jobs,
     fetch_social_pressure,
+    load_hillstrom,
 )
-from auucmax.data.hillstrom import load_hillstrom
 from auucmax.data.pieces import open_table
 from auucmax.data.randomisation import check_randomisation
 from auucmax.data.randomisation_report import FailedCheckError, RandomisationReport
 from auucmax.data.reading import read_table
-from auucmax.data.splits import TrialKFold
 from auucmax.data.synthetic import SyntheticTrial, make_trial
-from auucmax.data.trial import Trial
+from auucmax.data.trial import Trial, TrialKFold
 
 __all__ = [
     "DataNotFoundError",

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from auucmax.encoding.kinds import kind_of, numbers_of, texts_of
-from auucmax.encoding.texts import MISSING_TEXTS, places_of
+from auucmax.encoding.kinds import MISSING_TEXTS, kind_of, numbers_of, places_of, texts_of
 
 BLOCK = 2**14
 # More levels than these are pooled, by their frequency alone, so the arms play no part in it.

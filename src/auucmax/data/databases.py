@@ -34,10 +34,10 @@ from auucmax.encoding.kinds import (
     is_unclear,
     kind_of_cell,
     kinds_of_columns,
+    level_text,
     type_of_texts,
     without_blanks,
 )
-from auucmax.encoding.texts import level_text
 
 _SELECT = re.compile(r"\s*(select|with|from|table|values)\s", re.IGNORECASE)
 _AS_TEXT = ("UUID", "TIME", "TIME WITH TIME ZONE", "INTERVAL", "BIT")

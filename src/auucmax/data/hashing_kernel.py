@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from auucmax._compile import compiled
+from auucmax._optional import compiled
 
 _BLOCK = 512  # rows whose arrays all stay in the nearest cache
 _EXPONENT = np.uint32(0x7F800000)  # bits of a float32 that are all set if it is no finite number

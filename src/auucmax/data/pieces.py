@@ -24,15 +24,16 @@ from auucmax.data.databases import Reading
 from auucmax.data.hashing import mix_bits
 from auucmax.data.reading import (
     WORDS,
+    TextForm,
     as_kinds,
     by_duckdb,
     check_has_rows,
     locate_files,
     plan_reading,
     read_table,
+    utf8_files,
 )
 from auucmax.data.table_errors import check_columns
-from auucmax.data.text_files import TextForm, utf8_files
 
 PIECE_ROWS = 2**17
 #: Bytes that the rows of a fit take at their peak, for a byte of the frame of them: in a frame of

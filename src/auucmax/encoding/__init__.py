@@ -1,8 +1,8 @@
 """A raw table as numbers: the kinds of its columns, the texts of its levels, the terms of a model.
 
-``kinds`` says what a column holds and reads its values, ``texts`` gives equal values one text
-whatever the file, ``columns`` is what is learnt of a column, ``means`` what outcomes tell of its
-levels, ``encoder`` learns features from a table and makes them of another.
+``kinds`` says what a column holds, reads its values and gives equal values one text whatever the
+file, ``columns`` is what is learnt of a column, and what outcomes tell of its levels, ``encoder``
+learns features from a table and makes them of another.
 """
 
 from __future__ import annotations

@@ -28,22 +28,29 @@ from auucmax._validation import (
 )
 from auucmax.encoding.columns import (
     CYCLES,
+    MOST_LEVELS,
     Column,
+    LevelSums,
     cycles_of,
+    fold_of,
+    means_apart,
+    means_of,
+    sums_of,
     write_features,
 )
 from auucmax.encoding.kinds import (
+    MISSING_TEXTS,
     are_number_texts,
     code_counts,
     code_places,
     kind_of,
+    level_text,
     numbers_of,
+    places_of,
     texts_of,
     truths_of,
     unknown_kind,
 )
-from auucmax.encoding.means import MOST_LEVELS, LevelSums, fold_of, means_apart, means_of, sums_of
-from auucmax.encoding.texts import MISSING_TEXTS, level_text, places_of
 
 NEW_LEVELS = ("error", "other")
 _MANY_NEW = 0.5  # share of unknown texts that a warning names
@@ -83,7 +90,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
       fewer than ``min_level_rows`` rows, or beyond the ``max_levels`` most frequent.
     * *base* and *effect*: how far the outcome of a level, and the difference of the arms in it, are
       from those of all rows, shrunk as far as chance may explain it; see
-      :mod:`auucmax.encoding.means`. A category has them in the place of *level* and *other* if it
+      :mod:`auucmax.encoding.columns`. A category has them in the place of *level* and *other* if it
       has more than ``max_levels`` levels, and outcomes and treatment of training are given; of
       these the ones that differ clearly. The 500 most frequent levels have numbers of their own,
       all other texts one together; effects need ``min_level_rows`` rows of each arm. A category
@@ -100,7 +107,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     In a category the texts that a CSV file has for nothing (the empty one, NA, N/A, NaN, nan,
     NULL, null) are missing, wherever the rows come from. Numbers and booleans stand for texts,
-    mixed with them or not: see :func:`auucmax.encoding.texts.level_text`. A text that has
+    mixed with them or not: see :func:`auucmax.encoding.kinds.level_text`. A text that has
     zeros at the end of its decimals counts as the same without ("1.0" as "1"; "-0" as "0"), unless
     it is a level itself. Floats of 2^53 and more are an error there: they may stand for several
     whole numbers.

@@ -16,17 +16,15 @@ if TYPE_CHECKING:
     from auucmax.estimators.lambdamart import UpliftLambdaMART, promoted_cumulative_gain
     from auucmax.estimators.meta import (
         ClassTransformation,
+        DependentDataRepresentation,
         ResponseModel,
+        SharedDataRepresentation,
         TransformedOutcome,
         TwoModels,
     )
     from auucmax.estimators.mml import MinimaxLinear
     from auucmax.estimators.multi_arm import MultiArm
     from auucmax.estimators.networks import GANITE, CFRNet, TARNet, load_network, save_network
-    from auucmax.estimators.representation import (
-        DependentDataRepresentation,
-        SharedDataRepresentation,
-    )
     from auucmax.estimators.score_only import ScoreOnly
     from auucmax.estimators.shrunk import ShrunkInteractions
     from auucmax.estimators.svm_dp import SVMDifferentialPrediction
@@ -63,8 +61,8 @@ __all__ = [
 _HOME = {
     "AUUCMax": "auucmax", "BoostedEffect": "boosted", "CFRNet": "networks",
     "ClassTransformation": "meta",
-    "DependentDataRepresentation": "representation", "GANITE": "networks", "MinimaxLinear": "mml",
-    "SVMDifferentialPrediction": "svm_dp", "SharedDataRepresentation": "representation",
+    "DependentDataRepresentation": "meta", "GANITE": "networks", "MinimaxLinear": "mml",
+    "SVMDifferentialPrediction": "svm_dp", "SharedDataRepresentation": "meta",
     "ShrunkInteractions": "shrunk", "TARNet": "networks", "TransformedOutcome": "meta",
     "TwoModels": "meta", "UpliftEnsemble": "ensemble", "UpliftLambdaMART": "lambdamart",
 }  # fmt: skip

@@ -28,11 +28,11 @@ from auucmax.estimators.lambdamart import UpliftLambdaMART
 from auucmax.estimators.meta import (
     ClassTransformation,
     ResponseModel,
+    SharedDataRepresentation,
     TransformedOutcome,
     TwoModels,
 )
 from auucmax.estimators.mml import MinimaxLinear
-from auucmax.estimators.representation import SharedDataRepresentation
 from auucmax.estimators.shrunk import ShrunkInteractions
 from auucmax.estimators.svm_dp import SVMDifferentialPrediction
 from auucmax.estimators.targets import loss_of

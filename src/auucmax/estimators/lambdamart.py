@@ -41,7 +41,7 @@ from auucmax._validation import (
     check_whole,
     listed,
 )
-from auucmax.data.splits import TrialKFold
+from auucmax.data.trial import TrialKFold
 from auucmax.estimators.base import UpliftEstimator, row_weights
 from auucmax.estimators.learning_rows import cells
 from auucmax.evaluation.metrics import auuc_score

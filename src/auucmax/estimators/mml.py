@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from auucmax._validation import Bools, Floats, check_choice, check_column, check_mask, check_whole
-from auucmax.data.splits import places_in_strata
-from auucmax.estimators.base import UpliftEstimator
-from auucmax.estimators.scaling import SCALES, fit_scaling
+from auucmax.data.trial import places_in_strata
+from auucmax.estimators.base import SCALES, UpliftEstimator, fit_scaling
 from auucmax.pairs import scores
 
 DESIGNS = ("pure-arms", "tilted", "joint")

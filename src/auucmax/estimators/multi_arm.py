@@ -23,7 +23,7 @@ from auucmax._validation import (
     check_weight,
     listed,
 )
-from auucmax.data.splits import TrialKFold, make_strata
+from auucmax.data.trial import TrialKFold, make_strata
 from auucmax.estimators.base import (
     UpliftEstimator,
     copy_with,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from auucmax._compile import compiled
+from auucmax._optional import compiled
 
 GAP = 255  #: the code of a missing value
 LANES = 4  #: columns whose histograms are made together

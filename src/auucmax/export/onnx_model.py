@@ -16,7 +16,7 @@ from auucmax._optional import import_optional
 from auucmax._validation import Floats
 from auucmax.encoding.columns import CYCLES, SHIFTS, WAVE_DIGITS, Column, Term
 from auucmax.encoding.encoder import TableEncoder
-from auucmax.encoding.texts import MISSING_TEXTS, other_spellings
+from auucmax.encoding.kinds import MISSING_TEXTS, other_spellings
 from auucmax.estimators.formula import Formula, FormulaError, RankMean
 from auucmax.estimators.networks.network import Network, layers_of
 from auucmax.estimators.trees import TreeScores

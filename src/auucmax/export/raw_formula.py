@@ -17,7 +17,7 @@ import numpy as np
 
 from auucmax.encoding.columns import CYCLES, SHIFTS, Column, Term
 from auucmax.encoding.encoder import TableEncoder
-from auucmax.encoding.texts import other_spellings
+from auucmax.encoding.kinds import other_spellings
 from auucmax.estimators.formula import LINKS, Formula, Part, RankMean, formula_of
 from auucmax.estimators.trees import TreeScores
 

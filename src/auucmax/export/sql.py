@@ -23,7 +23,7 @@ from typing import Any
 from auucmax._validation import check_choice
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.columns import WAVE_DIGITS
-from auucmax.encoding.texts import BOOLEAN_TEXTS, END_ZEROS, MISSING_TEXTS
+from auucmax.encoding.kinds import BOOLEAN_TEXTS, END_ZEROS, MISSING_TEXTS
 from auucmax.estimators.trees import TreeScores
 from auucmax.export.raw_formula import (
     ArmScore,

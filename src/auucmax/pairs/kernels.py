@@ -18,7 +18,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from auucmax._compile import compiled
+from auucmax._optional import compiled
 
 CHUNK = 128
 # Sums may be reordered (for vector instructions); infinities and NaN keep their meaning.

@@ -25,7 +25,7 @@ from auucmax.data.table_errors import (
     feature_columns,
     one_line,
 )
-from auucmax.encoding.texts import arm_text
+from auucmax.encoding.kinds import arm_text
 from auucmax.rows.base import Batch, Rows, Summary, order_mark
 
 CHECK_ARMS = "Check the values of the treatment, and what treated= and control= name."
@@ -36,7 +36,7 @@ class ArrowColumns:
     """Which columns are features (numbers), outcome and treatment, and what its two arms are.
 
     ``treated`` and ``control`` None: treatment is 0/1 or boolean. Otherwise they are its two
-    values as :func:`auucmax.encoding.texts.arm_text` writes them, and rows with others are left
+    values as :func:`auucmax.encoding.kinds.arm_text` writes them, and rows with others are left
     out.
     """
 

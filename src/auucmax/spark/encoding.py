@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from auucmax.data.table_errors import TableError
-from auucmax.encoding.columns import CYCLES, Column, cycles_of
+from auucmax.encoding.columns import CYCLES, MOST_LEVELS, Column, cycles_of
 from auucmax.encoding.encoder import TableEncoder
-from auucmax.encoding.kinds import MOST_CODES, are_codes, infinite_numbers
-from auucmax.encoding.means import MOST_LEVELS
-from auucmax.encoding.texts import END_ZEROS, MISSING_TEXTS, arm_text, level_text, other_spellings
+from auucmax.encoding.kinds import (
+    END_ZEROS,
+    MISSING_TEXTS,
+    MOST_CODES,
+    are_codes,
+    arm_text,
+    infinite_numbers,
+    level_text,
+    other_spellings,
+)
 from auucmax.rows.arrow import CHECK_ARMS, ArrowColumns
 from auucmax.spark.rows import NAME, quoted
 
@@ -237,7 +244,7 @@ def _text_counts(text: SparkColumn, levels: Sequence[str]) -> list[SparkColumn]:
     from pyspark.sql import functions as F
 
     is_missing = text.isNull() | text.isin(*MISSING_TEXTS)
-    # As encoding.texts.counted_as: a level, a boolean in another spelling, zeros at the end.
+    # As encoding.kinds.counted_as: a level, a boolean in another spelling, zeros at the end.
     without_zeros = F.regexp_replace(text, rf"\A(?:{END_ZEROS})\z", "$1$2$3$4")
     known = text.isin(*levels, *other_spellings(levels)) | without_zeros.isin(*levels)
     return [

@@ -19,8 +19,7 @@ from auucmax._validation import Bools, Floats, check_column, listed, missing_mes
 from auucmax.data.hashing import FINEST, content_hashes, keyed_hashes, row_total
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.encoding.encoder import text_names
-from auucmax.encoding.kinds import kind_of, numbers_of
-from auucmax.encoding.texts import arm_text, outcome_numbers
+from auucmax.encoding.kinds import arm_text, kind_of, numbers_of, outcome_numbers
 from auucmax.trial_model.rows import check_names, id_texts
 
 if TYPE_CHECKING:

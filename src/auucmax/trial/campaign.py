@@ -17,7 +17,7 @@ from auucmax.data.balance import equal_shares, holm
 from auucmax.data.pieces import PiecedTable
 from auucmax.data.randomisation_report import FailedCheckError
 from auucmax.encoding.encoder import text_names
-from auucmax.encoding.texts import arm_text
+from auucmax.encoding.kinds import arm_text
 from auucmax.trial.assignment import OWN_COLUMNS
 from auucmax.trial.contrasts import CellMeans
 from auucmax.trial_model import ColumnNames, TrialModel, TrialRows, name_columns, trial_rows

@@ -11,7 +11,7 @@ import pandas as pd
 
 from auucmax._validation import Bools, Floats, check_shares, listed
 from auucmax.data.pieces import PiecedTable
-from auucmax.encoding.texts import arm_text, outcome_numbers
+from auucmax.encoding.kinds import arm_text, outcome_numbers
 from auucmax.targeting.arms import ArmChoice, choose_arms
 from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arm_evidence import is_judged

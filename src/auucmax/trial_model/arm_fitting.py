@@ -19,7 +19,7 @@ from auucmax._progress import working_on
 from auucmax._validation import Floats, listed
 from auucmax.data.pieces import PiecedTable
 from auucmax.data.seen import KEY_BYTES, Kinds
-from auucmax.encoding.texts import arm_text
+from auucmax.encoding.kinds import arm_text
 from auucmax.evaluation.budget import Policy
 from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arm_evidence import (

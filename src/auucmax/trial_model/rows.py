@@ -45,8 +45,14 @@ from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.data.randomisation_report import STOP
 from auucmax.data.seen import Kinds
 from auucmax.encoding.encoder import TableEncoder, text_names
-from auucmax.encoding.kinds import MOST_CODES, code_counts, kind_of, numbers_of
-from auucmax.encoding.texts import arm_text, outcome_numbers
+from auucmax.encoding.kinds import (
+    MOST_CODES,
+    arm_text,
+    code_counts,
+    kind_of,
+    numbers_of,
+    outcome_numbers,
+)
 
 _FEWEST_NAMED = 100  # rows, below which numbers of a feature may all differ by chance
 #: Labels of control and treated that need no telling.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from auucmax._optional import import_optional
 from auucmax._progress import track
 from auucmax._validation import Bools, Floats
-from auucmax.data.splits import make_strata, places_in_strata
+from auucmax.data.trial import make_strata, places_in_strata
 from auucmax.estimators.networks.network import (
     Scales,
     Weights,
