@@ -228,7 +228,6 @@ KEPT = (
     "tests/data/test_randomisation.py::test_what_became_of_the_outcome_differs_between_the_arms_and_stops[0.12-clicks]",
     "tests/data/test_synthetic.py::test_auuc_is_right_to_1e_4[tied-0.5]",
     "tests/data/test_synthetic.py::test_auuc_is_right_to_1e_4_where_it_is_an_integral[population1",
-    "tests/estimators/networks/test_models.py::test_saved_and_loaded[TARNet]",
     "tests/estimators/networks/test_models.py::test_parameter_counts",
     "tests/estimators/test_auucmax.py::test_all_that_fits_responses_fits_money[{'weights':",
     "tests/estimators/test_learning_rows.py::test_a_norm_is_searched_on_a_part_and_fitted_on_all[bound",

@@ -329,10 +329,6 @@ class SeenRows:
         is_right = key is not None and keyed_text(0, key) == self.mark
         return replace(self, key=key if is_right else None)
 
-    def forgotten(self) -> Self:
-        """The record without anything by which rows can be told, but for their number."""
-        return replace(self, total="", top="f" * 16, mark="", ids=None, contents=None, key=None)
-
     @property
     def is_locked(self) -> bool:
         """Whether there are filters, but not the key to ask them."""
@@ -552,8 +548,8 @@ class TrainingRecord:
         if learnt.contents is None or learnt.is_locked:
             raise ValueError(
                 "the model should know the rows that it learnt from, got one that was told to "
-                "forget them, that was read from a file of save_network, or whose key is not "
-                f"beside its file: whether these are new cannot be seen. {_ASSERTED}"
+                "forget them, or whose key is not beside its file: "
+                f"whether these are new cannot be seen. {_ASSERTED}"
             )
         found = learnt.overlap(rows.kinds[learnt.grid])
         is_own = rows.own == self.given or learnt.is_own(*rows.own)

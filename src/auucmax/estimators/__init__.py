@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from auucmax.estimators.mml import MinimaxLinear
     from auucmax.estimators.multi_arm import MultiArm
-    from auucmax.estimators.networks import GANITE, CFRNet, TARNet, load_network, save_network
+    from auucmax.estimators.networks import GANITE, CFRNet, TARNet
     from auucmax.estimators.score_only import ScoreOnly
     from auucmax.estimators.shrunk import ShrunkInteractions
     from auucmax.estimators.svm_dp import SVMDifferentialPrediction
@@ -53,9 +53,7 @@ __all__ = [
     "TwoModels",
     "UpliftEnsemble",
     "UpliftLambdaMART",
-    "load_network",
     "promoted_cumulative_gain",
-    "save_network",
 ]
 
 _HOME = {
@@ -68,8 +66,7 @@ _HOME = {
 }  # fmt: skip
 _OTHERS = {
     "MultiArm": "multi_arm", "ResponseModel": "meta", "ScoreOnly": "score_only",
-    "load_network": "networks", "promoted_cumulative_gain": "lambdamart",
-    "save_network": "networks",
+    "promoted_cumulative_gain": "lambdamart",
 }  # fmt: skip
 _lazy = lazy_names(__name__, _HOME | _OTHERS)
 
