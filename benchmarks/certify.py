@@ -1,8 +1,7 @@
 """Certificates of 100 thousand to 5 million rows, against one `auuc_score` of the same rows.
 
 `certify` is what users call, bounds of AUUC and gain by hedged bets; `betting-fixed` the same by
-bets of one size, `histogram` from counts in 65,536 bins of scores; `mcdiarmid` and `dkw-bernstein`
-sort and add.
+bets of one size, `histogram` from counts in 65,536 bins of scores; `dkw-bernstein` sorts and adds.
 `progressive` certifies four scores on four fifths of the rows.
 """
 
@@ -24,7 +23,6 @@ LIBRARIES = {
     "histogram": "histogram",
     "progressive": "progressive",
     "dkw-bernstein": "dkw_bernstein",
-    "mcdiarmid": "mcdiarmid",
     "asymptotic": "asymptotic",
 }
 
@@ -70,10 +68,6 @@ def fixed(rows: int) -> Callable[[], Any]:
 
 def dkw_bernstein(rows: int) -> Callable[[], Any]:
     return _certificate(rows, "dkw-bernstein")
-
-
-def mcdiarmid(rows: int) -> Callable[[], Any]:
-    return _certificate(rows, "mcdiarmid")
 
 
 def asymptotic(rows: int) -> Callable[[], Any]:

@@ -15,6 +15,8 @@ from experiments.rival_bounds.held_out import (
     HELD_OUT_RIVALS,
     agarwal_fixed_bound,
     block_bernstein_bound,
+    mcdiarmid_bound,
+    mcdiarmid_conditional_bound,
     per_class_bound,
     threshold_band_bound,
 )
@@ -63,6 +65,8 @@ __all__ = [
     "freund_bound",
     "local_fractional_rademacher",
     "margin_bound",
+    "mcdiarmid_bound",
+    "mcdiarmid_conditional_bound",
     "pac_bayes_bound",
     "per_class_bound",
     "threshold_band_bound",

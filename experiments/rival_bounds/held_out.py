@@ -1,12 +1,16 @@
 """Bounds from held-out rows that are valid and wider than those that ``certify`` offers.
 
 :mod:`auucmax.bounds.classical` has the setting and the notation.
+
+*Conditional* bounds take the class counts as given: theta_g = lam_g A_g + p_g^2 / 2 - c p_g with
+the sample's rate p_g and lam_g = p_g (1 - p_g), and the population's AUC A_g, the probability that
+a responder of the arm ranks above a non-responder. They say nothing of the error of the rates.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 from numpy.random import Generator
@@ -17,16 +21,79 @@ from auucmax._validation import Bools, Floats, ScoredRows, check_choice, check_r
 from auucmax.bounds.blocks import block_floor
 from auucmax.bounds.bound import Bound, LowerBound
 from auucmax.bounds.classical import (
-    CONDITIONAL,
     RANDOMISED,
-    ArmArea,
     Asked,
     Claim,
-    check_binary,
     held_out_rows,
-    separate_arms,
 )
 from auucmax.evaluation.ranking import RankedRows, sorted_rows
+
+CONDITIONAL = "AUUC, or gain over random, at the sample's class counts and the population's AUCs"
+
+
+def mcdiarmid_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) -> LowerBound:
+    """Population AUUC, or gain, by bounded differences: the simplest bound that holds.
+
+    With h_ij = 1 if f_i > f_j, 1/2 if they tie and 0 otherwise, the estimate of theta_g is
+
+        sum over i != j in arm g of y_i (h_ij - c) / (n_g (n_g - 1)),
+
+    and gap = (range of y) sqrt((1/n_T + 1/n_C) ln(n_candidates / delta) / 2).
+
+    *Proof*, y in [0, 1]. Given row i, h_ij has mean G(f_i) for every other row j, so the estimate
+    is unbiased. Replacing row k changes the n_g - 1 sums y_k (h_kj - c) + y_j (h_jk - c); as
+    h_jk = 1 - h_kj, each is a mixture of y_k and y_j (c = 0) or (y_k - y_j)(h_kj - 1/2) (c = 1/2),
+    which for a given row j lies in an interval of length 1. So the estimate moves by at most 1/n_g,
+    the squares sum to 1/n_T + 1/n_C, and McDiarmid's inequality gives the gap.
+
+    Ranks are taken inside the arms for this reason: with all rows ranked together a row also moves
+    the ranks of the other arm, up to 1/n_g + 1/(n - 1) in all, half as much again when arms are
+    balanced. A row is compared with others only: counting its own rank as half, as AUUC on a
+    sample does, would bias the estimate by the gain over n.
+
+    Parameters are those of :func:`auucmax.bounds.dkw_bernstein_bound`.
+
+    Examples
+    --------
+    >>> y, score, treatment = [1, 1, 0, 1, 0, 0], [6, 5, 4, 3, 2, 1], [1, 1, 1, 0, 0, 0]
+    >>> bound = mcdiarmid_bound(y, score, treatment=treatment)
+    >>> round(bound.estimate, 4), round(bound.gap, 4)
+    (0.1667, 0.9993)
+    """
+    rows, claim = held_out_rows(y, score, **asked)
+    treated, untreated = separate_arms(rows)
+    estimate = treated.unbiased_area(claim.centre) - untreated.unbiased_area(claim.centre)
+    gap = np.sqrt((1 / treated.n_rows + 1 / untreated.n_rows) * claim.log_inverse() / 2)
+    return claim.bound("mcdiarmid", estimate, gap)
+
+
+def mcdiarmid_conditional_bound(
+    y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]
+) -> LowerBound:
+    """AUUC, or gain, given the class counts, by bounded differences; y is 0 or 1.
+
+    The estimate is that of ``auuc_score(..., ranking="separate")`` (Proposition 1 of the paper) and
+    gap = sqrt(V ln(n_candidates / delta) / 2), V = lam_T / n_T + lam_C / n_C.
+
+    *Proof.* Given t and y the x are independent, and an arm's AUC is a mean over pairs of a
+    responder and a non-responder, m_g+ m_g- of them, so it is unbiased. Replacing the x of a
+    responder moves it by at most 1/m_g+, of a non-responder 1/m_g-; times lam_g = m_g+ m_g- / n_g^2
+    the squares sum to lam_g^2 (1/m_g+ + 1/m_g-) = lam_g / n_g. McDiarmid's inequality.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> trial = load_hillstrom()
+    >>> score = trial.X["womens"]
+    >>> bound = mcdiarmid_conditional_bound(trial.y, score, treatment=trial.treatment)
+    >>> round(bound.gap, 5), round(bound.lower, 4)
+    (0.00396, 0.0263)
+    """
+    rows, claim = binary_rows(y, score, **asked)
+    arms = separate_arms(rows)
+    gap = np.sqrt(sum(arm.spread / arm.n_rows for arm in arms) * claim.log_inverse() / 2)
+    estimate = arms[0].centred_area(claim.centre) - arms[1].centred_area(claim.centre)
+    return claim.bound("mcdiarmid-conditional", estimate, gap)
 
 
 def agarwal_fixed_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) -> LowerBound:
@@ -45,7 +112,7 @@ def agarwal_fixed_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) 
     >>> round(agarwal_fixed_bound(trial.y, score, treatment=trial.treatment).gap, 5)
     0.00619
     """
-    rows, claim = held_out_rows(y, score, binary=True, **asked)
+    rows, claim = binary_rows(y, score, **asked)
     arms, log_term = separate_arms(rows), claim.log_inverse(parts=2)
     # lam_g^2 (1/m_g+ + 1/m_g-) = lam_g / n_g, which is 0 for an arm with one class: no pairs.
     gap = sum(np.sqrt(arm.spread / arm.n_rows * log_term / 2) for arm in arms)
@@ -74,7 +141,7 @@ def per_class_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) -> L
     >>> round(per_class_bound(trial.y, score, treatment=trial.treatment).gap, 4)
     0.0122
     """
-    rows, claim = held_out_rows(y, score, binary=True, **asked)
+    rows, claim = binary_rows(y, score, **asked)
     treated, untreated = arms = separate_arms(rows)
     delta, log_term = claim.delta, claim.log_inverse(parts=4)
     low, high = _auc_limit(treated, -1, log_term), _auc_limit(untreated, 1, log_term)
@@ -173,6 +240,66 @@ def _block_statistics(
     w = np.bincount(block, weights=value * treated) / n_treated
     w -= np.bincount(block, weights=value * ~treated) / n_control
     return w, set(zip(n_treated.tolist(), n_control.tolist(), strict=True))
+
+
+class ArmArea(NamedTuple):
+    """One arm ranked on its own: ``total`` of y, ``area`` = mean(y u), u the share ranked below."""
+
+    n_rows: int
+    total: float
+    area: float
+
+    @classmethod
+    def of(cls, part: RankedRows) -> ArmArea:
+        n = len(part.y)
+        below = part.ranking.mid_cumsum(None)
+        return cls(n, float(part.y.sum()), float((below * part.y).sum()) / n**2)
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.n_rows
+
+    @property
+    def spread(self) -> float:
+        """The variance p (1 - p) of a 0/1 outcome."""
+        return self.mean * (1 - self.mean)
+
+    @property
+    def auc(self) -> float:
+        """AUC of a 0/1 outcome, by area = spread AUC + mean^2 / 2; 1/2 if there are no pairs."""
+        return (self.area - self.mean**2 / 2) / self.spread if self.spread else 0.5
+
+    def centred_area(self, centre: float) -> float:
+        """mean(y (u - centre)), a row counting half of itself as below."""
+        return self.area - centre * self.mean
+
+    def unbiased_area(self, centre: float) -> float:
+        """mean(y (v - centre)), v the share of the *other* rows below."""
+        others = (self.n_rows * self.area - self.mean / 2) / (self.n_rows - 1)
+        return others - centre * self.mean
+
+
+def separate_arms(rows: ScoredRows) -> tuple[ArmArea, ArmArea]:
+    """Treated and control arm, each ranked on its own."""
+    treated, untreated = sorted_rows(rows).parts("separate")
+    return ArmArea.of(treated), ArmArea.of(untreated)
+
+
+def binary_rows(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) -> tuple[ScoredRows, Claim]:
+    """Rows whose outcomes are 0 or 1, so that a row an arm is enough, and the claim."""
+    rows = check_rows(y, score, treatment=asked["treatment"], control=asked.get("control"))
+    check_binary(rows.y)
+    given = asked.get("target", "auuc"), asked.get("delta", 0.05), asked.get("n_candidates", 1)
+    return rows, Claim.of(*given)
+
+
+def check_binary(y: Floats) -> None:
+    """Raise a ValueError unless every outcome is 0 or 1."""
+    if not np.array_equal(y, y.astype(bool)):
+        raise ValueError(
+            "y should be 0 or 1 for this bound, got other values. Use a binary outcome, or a bound "
+            "that takes an outcome_range."
+        )
 
 
 FORMS = ("counts", "rates")
@@ -306,6 +433,24 @@ def _lowest_gain(rates: tuple[float, float], excess: float) -> float:
 
 
 HELD_OUT_RIVALS = (
+    Bound(
+        name="mcdiarmid",
+        function=mcdiarmid_bound,
+        ranking="separate",
+        assumptions=f"{RANDOMISED}; y in a known range",
+        formula="range(y) sqrt((1/n_T + 1/n_C) ln(M/delta) / 2)",
+        reference="McDiarmid 1989",
+    ),
+    Bound(
+        name="mcdiarmid-conditional",
+        function=mcdiarmid_conditional_bound,
+        target=CONDITIONAL,
+        ranking="separate",
+        assumptions=f"{RANDOMISED}; y 0/1",
+        formula="sqrt((lam_T/n_T + lam_C/n_C) ln(M/delta) / 2)",
+        reference="McDiarmid 1989",
+        validity="holds for every n, given the class counts",
+    ),
     Bound(
         name="agarwal-fixed",
         function=agarwal_fixed_bound,

@@ -142,7 +142,7 @@ def test_sizes_and_libraries():
 
 def test_certificates_can_be_measured():
     assert {c.rows for c in certify.cases()} == {100_000, 1_000_000, 5_000_000}
-    for name in ("mcdiarmid", "certify", "histogram", "progressive"):
+    for name in ("dkw-bernstein", "certify", "histogram", "progressive"):
         function = f"benchmarks.certify:{certify.LIBRARIES[name]}"
         assert measure(Case("held out", name, 2000, 0, function, {"rows": 2000}))["seconds"] > 0
 

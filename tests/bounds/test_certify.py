@@ -78,7 +78,7 @@ def test_a_model_is_certified_on_new_rows(halves, model, method):
 
 def test_joint_halves_delta_and_candidates_divide_it(halves, model):
     _, test = halves
-    rows = {"y": test.y, "treatment": test.treatment, "method": "mcdiarmid"}
+    rows = {"y": test.y, "treatment": test.treatment, "method": "dkw-bernstein"}
     score = model.predict(test.X)
     joint = certify(score, **rows, joint=True)
     assert joint.lower_bound == certify(score, **rows, delta=0.025).lower_bound
@@ -158,9 +158,9 @@ def test_training_rows_are_not_certified(halves, slip):
     X, y, t = slips(train, test)[slip]
     for model in models_of(train):
         with pytest.raises(ValueError, match="rows should be new to the model"):
-            certify(model, X, y, treatment=t, method="mcdiarmid")
+            certify(model, X, y, treatment=t, method="dkw-bernstein")
         assert certify(model, *taken(test, slice(None))[:2], treatment=test.treatment,
-                       method="mcdiarmid").n_candidates == 1  # fmt: skip
+                       method="dkw-bernstein").n_candidates == 1  # fmt: skip
 
 
 @cache
@@ -280,9 +280,9 @@ def test_a_trial_model_remembers_its_rows(halves):
                 table[some],
                 rows.y[some],
                 treatment=rows.treatment[some],
-                method="mcdiarmid",
+                method="dkw-bernstein",
             )
-    found = certify(model, new, others.y, treatment=others.treatment, method="mcdiarmid")
+    found = certify(model, new, others.y, treatment=others.treatment, method="dkw-bernstein")
     assert found.n_rows == others.n_rows
 
 
@@ -472,7 +472,7 @@ def test_bad_input(halves, model):
     with pytest.raises(ValueError, match="method should be one of"):
         certify(score, y=test.y, method="hope", **rows)
     with pytest.raises(ValueError, match="'groups', which it does not"):
-        certify(score, y=test.y, method="mcdiarmid", groups=score, **rows)
+        certify(score, y=test.y, method="dkw-bernstein", groups=score, **rows)
     with pytest.raises(ValueError, match=r"'dealings'.*spelling"):
         certify(score, y=test.y, dealings=3, **rows)
     with pytest.raises(ValueError, match="delta should be"):

@@ -2,7 +2,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from experiments.rival_bounds import HELD_OUT_BOUNDS, agarwal_fixed_bound
+from experiments.rival_bounds import (
+    HELD_OUT_BOUNDS,
+    agarwal_fixed_bound,
+    mcdiarmid_bound,
+    mcdiarmid_conditional_bound,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.strategies import binned_trials, small_trials
@@ -12,8 +17,6 @@ from auucmax.bounds import (
     asymptotic_bound,
     binned_dkw_bernstein_bound,
     dkw_bernstein_bound,
-    mcdiarmid_bound,
-    mcdiarmid_conditional_bound,
 )
 from auucmax.evaluation import BinnedLevels
 

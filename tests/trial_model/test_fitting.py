@@ -737,7 +737,7 @@ def test_candidates_are_paid_for(table, model, tmp_path):
     again = load_model(tmp_path / "m")
     assert again.judge(new)["certificate"]["n_candidates"] == 8
     new = new[new["arm"] != "phone"]
-    rows = {"treatment": new["arm"] == "mail", "method": "mcdiarmid"}
+    rows = {"treatment": new["arm"] == "mail", "method": "dkw-bernstein"}
     assert certify(again, new, new["visit"], **rows).n_candidates == 8
 
 

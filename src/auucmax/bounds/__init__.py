@@ -25,8 +25,6 @@ from auucmax.bounds.classical import (
     asymptotic_bound,
     binned_dkw_bernstein_bound,
     dkw_bernstein_bound,
-    mcdiarmid_bound,
-    mcdiarmid_conditional_bound,
 )
 from auucmax.bounds.fixed_bets import histogram_betting_bounds
 from auucmax.bounds.paper import paper_bound, paper_gap
@@ -60,8 +58,6 @@ __all__ = [
     "certify_thresholds",
     "dkw_bernstein_bound",
     "histogram_betting_bounds",
-    "mcdiarmid_bound",
-    "mcdiarmid_conditional_bound",
     "paper_bound",
     "paper_gap",
     "progressive_certificate",

@@ -16,7 +16,7 @@ class LowerBound:
     ``estimate`` is what the rows show, ``gap`` what the bound subtracts from it. Which target, and
     whether the bound holds, is told by its entry of :data:`auucmax.bounds.ALL_BOUNDS`.
 
-    >>> LowerBound("mcdiarmid", lower=0.25, estimate=0.375, delta=0.05).gap
+    >>> LowerBound("betting", lower=0.25, estimate=0.375, delta=0.05).gap
     0.125
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,7 +36,6 @@ from auucmax.bounds.known_chances import randomised
 from auucmax.bounds.paper import PAPER_BOUNDS
 from auucmax.evaluation.bins import BinnedLevels
 from auucmax.evaluation.levels import Levels
-from auucmax.evaluation.ranking import RankingKind
 
 #: Every bound by its name. Those with words are the methods that certify chooses from.
 ALL_BOUNDS = {bound.name: bound for bound in (*BETTING_BOUNDS, *CLASSICAL_BOUNDS, *PAPER_BOUNDS)}
@@ -165,8 +164,7 @@ def certify(
     delta : probability with which a bound may fail.
     method : "auto": "betting" if outcomes are 0/1 or ``outcome_range`` is given, otherwise
         "asymptotic", which is no guarantee; with ``propensity`` "betting-fixed". Or one of
-        "betting", "betting-fixed", "mcdiarmid", "mcdiarmid-conditional", "dkw-bernstein",
-        "asymptotic", chosen before looking.
+        "betting", "betting-fixed", "dkw-bernstein", "asymptotic", chosen before looking.
     joint : both bounds at once, at delta/2 each; all four, if there are upper ones, at delta/4.
     upper : upper bounds, too, so that it can be said that a ranking is *not* better than random.
         They are minus the lower bounds of the same method with the arms swapped.
@@ -469,7 +467,7 @@ def _estimates(
             outcome_model=None if model is None else np.asarray(model)[own],
             propensity=None if chance is None else np.asarray(chance)[own],
         )
-        auuc = levels.auuc(cast(RankingKind, ALL_BOUNDS[method].ranking))
+        auuc = levels.auuc()
         found += own.mean() * np.array([auuc, auuc - levels.effect() / 2])
     return float(found[0]), float(found[1])
 

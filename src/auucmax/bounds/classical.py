@@ -1,19 +1,15 @@
 """Classical lower bounds on AUUC and on the gain over random, for a score fixed before.
 
-McDiarmid's inequality, a DKW band with an empirical Bernstein bound (also from bins of scores), and
-the normal approximation. Betting (``betting.py``) is narrower than the first two, and holds.
+A DKW band with an empirical Bernstein bound (also from bins of scores), and the normal
+approximation. Betting (``betting.py``) is narrower than the first, and holds.
 
 Given who was treated, the rows should be independent, those of an arm alike, and x of the same law
 in both arms: a randomised trial, the held-out rows split off at random or by treatment (not by
 outcome: class counts must be left to chance). With G(s) = P(f < s) + P(f = s) / 2 in the
-population and a centre c of 0 for AUUC, 1/2 for the gain over random, AUUC - ATE/2, all but the
-conditional bounds speak of
+population and a centre c of 0 for AUUC, 1/2 for the gain over random, AUUC - ATE/2, the bounds
+speak of
 
     theta = theta_T - theta_C,    theta_g = E[Y (G(f) - c) | arm g].
-
-*Conditional* bounds take the class counts as given: theta_g = lam_g A_g + p_g^2 / 2 - c p_g with
-the sample's rate p_g and lam_g = p_g (1 - p_g), and the population's AUC A_g, the probability that
-a responder of the arm ranks above a non-responder. They say nothing of the error of the rates.
 
 Choosing the best of ``n_candidates`` scores on these rows is allowed: delta is divided among them,
 so that all their bounds hold together. Each ``estimate`` is the one that the bound subtracts from;
@@ -41,13 +37,13 @@ from auucmax.bounds.blocks import CENTRES
 from auucmax.bounds.bound import Bound, LowerBound, Target
 from auucmax.evaluation.bins import BinnedLevels
 from auucmax.evaluation.levels import Levels
-from auucmax.evaluation.ranking import RankedRows, sorted_rows
+from auucmax.evaluation.ranking import sorted_rows
 
 DKW_SHARE = 0.2  # of delta, for the band of G; the rest goes to the means
 
 
 class Asked(TypedDict, total=False):
-    """What the bounds from held-out rows take; :func:`mcdiarmid_bound` explains it."""
+    """What the bounds from held-out rows take; :func:`dkw_bernstein_bound` explains it."""
 
     treatment: Required[ArrayLike]
     target: Target
@@ -83,78 +79,6 @@ class Claim(NamedTuple):
         return LowerBound(name, lower=estimate - gap, estimate=estimate, delta=self.delta)
 
 
-def mcdiarmid_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) -> LowerBound:
-    """Population AUUC, or gain, by bounded differences: the simplest bound that holds.
-
-    With h_ij = 1 if f_i > f_j, 1/2 if they tie and 0 otherwise, the estimate of theta_g is
-
-        sum over i != j in arm g of y_i (h_ij - c) / (n_g (n_g - 1)),
-
-    and gap = (range of y) sqrt((1/n_T + 1/n_C) ln(n_candidates / delta) / 2).
-
-    *Proof*, y in [0, 1]. Given row i, h_ij has mean G(f_i) for every other row j, so the estimate
-    is unbiased. Replacing row k changes the n_g - 1 sums y_k (h_kj - c) + y_j (h_jk - c); as
-    h_jk = 1 - h_kj, each is a mixture of y_k and y_j (c = 0) or (y_k - y_j)(h_kj - 1/2) (c = 1/2),
-    which for a given row j lies in an interval of length 1. So the estimate moves by at most 1/n_g,
-    the squares sum to 1/n_T + 1/n_C, and McDiarmid's inequality gives the gap.
-
-    Ranks are taken inside the arms for this reason: with all rows ranked together a row also moves
-    the ranks of the other arm, up to 1/n_g + 1/(n - 1) in all, half as much again when arms are
-    balanced. A row is compared with others only: counting its own rank as half, as AUUC on a
-    sample does, would bias the estimate by the gain over n.
-
-    Parameters
-    ----------
-    y : (n,) outcomes in ``outcome_range``, the range that was known before the rows.
-    score : (n,) scores fixed before these rows; treatment : (n,) as in ``auuc_score``.
-    target : ``"auuc"`` or ``"gain"`` (over random).
-    delta : allowed probability that ``lower`` exceeds the target.
-    n_candidates : number of scores from which this one was chosen by looking at these rows.
-    control : label of the control group, when ``treatment`` is not 0/1.
-
-    Examples
-    --------
-    >>> y, score, treatment = [1, 1, 0, 1, 0, 0], [6, 5, 4, 3, 2, 1], [1, 1, 1, 0, 0, 0]
-    >>> bound = mcdiarmid_bound(y, score, treatment=treatment)
-    >>> round(bound.estimate, 4), round(bound.gap, 4)
-    (0.1667, 0.9993)
-    """
-    rows, claim = held_out_rows(y, score, **asked)
-    treated, untreated = separate_arms(rows)
-    estimate = treated.unbiased_area(claim.centre) - untreated.unbiased_area(claim.centre)
-    gap = np.sqrt((1 / treated.n_rows + 1 / untreated.n_rows) * claim.log_inverse() / 2)
-    return claim.bound("mcdiarmid", estimate, gap)
-
-
-def mcdiarmid_conditional_bound(
-    y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]
-) -> LowerBound:
-    """AUUC, or gain, given the class counts, by bounded differences; y is 0 or 1.
-
-    The estimate is that of ``auuc_score(..., ranking="separate")`` (Proposition 1 of the paper) and
-    gap = sqrt(V ln(n_candidates / delta) / 2), V = lam_T / n_T + lam_C / n_C.
-
-    *Proof.* Given t and y the x are independent, and an arm's AUC is a mean over pairs of a
-    responder and a non-responder, m_g+ m_g- of them, so it is unbiased. Replacing the x of a
-    responder moves it by at most 1/m_g+, of a non-responder 1/m_g-; times lam_g = m_g+ m_g- / n_g^2
-    the squares sum to lam_g^2 (1/m_g+ + 1/m_g-) = lam_g / n_g. McDiarmid's inequality.
-
-    Examples
-    --------
-    >>> from auucmax import load_hillstrom
-    >>> trial = load_hillstrom()
-    >>> score = trial.X["womens"]
-    >>> bound = mcdiarmid_conditional_bound(trial.y, score, treatment=trial.treatment)
-    >>> round(bound.gap, 5), round(bound.lower, 4)
-    (0.00396, 0.0263)
-    """
-    rows, claim = held_out_rows(y, score, binary=True, **asked)
-    arms = separate_arms(rows)
-    gap = np.sqrt(sum(arm.spread / arm.n_rows for arm in arms) * claim.log_inverse() / 2)
-    estimate = arms[0].centred_area(claim.centre) - arms[1].centred_area(claim.centre)
-    return claim.bound("mcdiarmid-conditional", estimate, gap)
-
-
 def dkw_bernstein_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) -> LowerBound:
     """Population AUUC, or gain: a band for G from all rows, an empirical Bernstein bound for means.
 
@@ -176,6 +100,15 @@ def dkw_bernstein_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) 
     .4d; replacing row k of arm g by the mean of its arm's others lowers W by (z_k - mean)^2 / n_g^2
     <= 1/K^2, and these sum to at most K/(K-1) W, so K^2 W is self-bounding and sqrt(E[W]) <=
     sqrt(W) + sqrt(2 L / (K (K-1))) with error .4d.
+
+    Parameters
+    ----------
+    y : (n,) outcomes in ``outcome_range``, the range that was known before the rows.
+    score : (n,) scores fixed before these rows; treatment : (n,) as in ``auuc_score``.
+    target : ``"auuc"`` or ``"gain"`` (over random).
+    delta : allowed probability that ``lower`` exceeds the target.
+    n_candidates : number of scores from which this one was chosen by looking at these rows.
+    control : label of the control group, when ``treatment`` is not 0/1.
 
     Examples
     --------
@@ -332,43 +265,6 @@ def asymptotic_bound(
     return LowerBound("asymptotic", lower=low, estimate=estimate, delta=delta)
 
 
-class ArmArea(NamedTuple):
-    """One arm ranked on its own: ``total`` of y, ``area`` = mean(y u), u the share ranked below."""
-
-    n_rows: int
-    total: float
-    area: float
-
-    @classmethod
-    def of(cls, part: RankedRows) -> ArmArea:
-        n = len(part.y)
-        below = part.ranking.mid_cumsum(None)
-        return cls(n, float(part.y.sum()), float((below * part.y).sum()) / n**2)
-
-    @property
-    def mean(self) -> float:
-        return self.total / self.n_rows
-
-    @property
-    def spread(self) -> float:
-        """The variance p (1 - p) of a 0/1 outcome."""
-        return self.mean * (1 - self.mean)
-
-    @property
-    def auc(self) -> float:
-        """AUC of a 0/1 outcome, by area = spread AUC + mean^2 / 2; 1/2 if there are no pairs."""
-        return (self.area - self.mean**2 / 2) / self.spread if self.spread else 0.5
-
-    def centred_area(self, centre: float) -> float:
-        """mean(y (u - centre)), a row counting half of itself as below."""
-        return self.area - centre * self.mean
-
-    def unbiased_area(self, centre: float) -> float:
-        """mean(y (v - centre)), v the share of the *other* rows below."""
-        others = (self.n_rows * self.area - self.mean / 2) / (self.n_rows - 1)
-        return others - centre * self.mean
-
-
 def held_out_rows(
     y: ArrayLike,
     score: ArrayLike,
@@ -379,16 +275,9 @@ def held_out_rows(
     n_candidates: int = 1,
     outcome_range: tuple[float, float] = (0.0, 1.0),
     control: Any = None,
-    binary: bool = False,
 ) -> tuple[ScoredRows, Claim]:
-    """Rows with y scaled to [0, 1], at least two an arm, and the claim.
-
-    ``binary``: y must be 0 or 1, so its range says nothing, and a row an arm is enough.
-    """
+    """Rows with y scaled to [0, 1], at least two an arm, and the claim."""
     rows = check_rows(y, score, treatment=treatment, control=control)
-    if binary:
-        check_binary(rows.y)
-        return rows, Claim.of(target, delta, n_candidates)
     n_treated = int(rows.treated.sum())
     low, high = check_setting(
         outcome_range, (rows.y.min(), rows.y.max()), (len(rows.y) - n_treated, n_treated)
@@ -410,46 +299,8 @@ def check_setting(
     return low, high
 
 
-def check_binary(y: Floats) -> None:
-    """Raise a ValueError unless every outcome is 0 or 1."""
-    if not np.array_equal(y, y.astype(bool)):
-        raise ValueError(
-            "y should be 0 or 1 for this bound, got other values. Use a binary outcome, or a bound "
-            "that takes an outcome_range."
-        )
-
-
-def separate_arms(rows: ScoredRows) -> tuple[ArmArea, ArmArea]:
-    """Treated and control arm, each ranked on its own."""
-    treated, untreated = sorted_rows(rows).parts("separate")
-    return ArmArea.of(treated), ArmArea.of(untreated)
-
-
 RANDOMISED = "randomised trial, independent rows, score fixed before (or one of n_candidates)"
-CONDITIONAL = "AUUC, or gain over random, at the sample's class counts and the population's AUCs"
 CLASSICAL_BOUNDS = (
-    Bound(
-        name="mcdiarmid",
-        function=mcdiarmid_bound,
-        ranking="separate",
-        assumptions=f"{RANDOMISED}; y in a known range",
-        formula="range(y) sqrt((1/n_T + 1/n_C) ln(M/delta) / 2)",
-        reference="McDiarmid 1989",
-        words="McDiarmid's inequality",
-        options=("outcome_range",),
-    ),
-    Bound(
-        name="mcdiarmid-conditional",
-        function=mcdiarmid_conditional_bound,
-        target=CONDITIONAL,
-        ranking="separate",
-        assumptions=f"{RANDOMISED}; y 0/1",
-        formula="sqrt((lam_T/n_T + lam_C/n_C) ln(M/delta) / 2)",
-        reference="McDiarmid 1989",
-        validity="holds for every n, given the class counts",
-        words="McDiarmid's inequality, given the numbers of responders",
-        proviso="it speaks of AUUC at the response rates of these rows, each arm ranked on its own",
-    ),
     Bound(
         name="dkw-bernstein",
         function=dkw_bernstein_bound,

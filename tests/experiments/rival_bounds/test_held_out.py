@@ -2,7 +2,12 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
-from experiments.rival_bounds import block_bernstein_bound, per_class_bound, threshold_band_bound
+from experiments.rival_bounds import (
+    block_bernstein_bound,
+    mcdiarmid_conditional_bound,
+    per_class_bound,
+    threshold_band_bound,
+)
 from experiments.rival_bounds.held_out import _block_statistics, _deal, rate_limits
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +15,6 @@ from scipy.stats import binom
 from tests.strategies import small_trials
 
 from auucmax import load_hillstrom
-from auucmax.bounds import mcdiarmid_conditional_bound
 from auucmax.bounds.blocks import block_floor
 from auucmax.bounds.classical import held_out_rows
 
