@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats
-from auucmax.pairs.sorted import PairSums
+from auucmax.pairs.exact import PairSums
 from auucmax.pairs.surrogates import Surrogate
 
 

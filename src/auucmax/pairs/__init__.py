@@ -6,9 +6,7 @@ outcomes           levels of any outcome: classes, and what a pair of them count
 summary            moments by class and bin, additive; the algorithm is explained there
 field              polynomial pieces of a surrogate; convolution of a summary with them
 passes             what is summed over rows; numpy for few rows, numba for many
-sorted             exact sums for ``s_poly`` and ``hinge``, by sorting
-polynomial         ``s_poly`` without bins, where no pair reaches its knot
-reference          the same sums written out, O(n^2)
+exact              without bins: ``s_poly`` and ``hinge`` by sorting, ``s_poly`` by powers of scores
 objective          the choice of bins, weights of the arms; ``ScoreObjective`` (of scores)
 linear             ``PairObjective`` (of w)
 streamed           ``StreamedObjective`` (of w, of rows that are read batch by batch)

@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from auucmax._asking import drive
 from auucmax._validation import Floats, check_column
 from auucmax.pairs import passes
+from auucmax.pairs.exact import PolynomialPairs
 from auucmax.pairs.field import PairField
 from auucmax.pairs.objective import ArrayPairs, Pairs, ScoreRange
 from auucmax.pairs.passes import Bins, PairRows
-from auucmax.pairs.polynomial import PolynomialPairs
 from auucmax.pairs.summary import PairSummary, box_range
 from auucmax.pairs.surrogates import PolynomialSurrogate
 from auucmax.rows import Extremes, Question
