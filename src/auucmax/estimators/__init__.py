@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from auucmax.estimators.auucmax import AUUCMax
     from auucmax.estimators.boosted import BoostedEffect
     from auucmax.estimators.ensemble import UpliftEnsemble
-    from auucmax.estimators.lambdamart import UpliftLambdaMART, promoted_cumulative_gain
+    from auucmax.estimators.lambdamart import UpliftLambdaMART
     from auucmax.estimators.meta import (
         ClassTransformation,
         DependentDataRepresentation,
@@ -53,7 +53,6 @@ __all__ = [
     "TwoModels",
     "UpliftEnsemble",
     "UpliftLambdaMART",
-    "promoted_cumulative_gain",
 ]
 
 _HOME = {
@@ -66,7 +65,6 @@ _HOME = {
 }  # fmt: skip
 _OTHERS = {
     "MultiArm": "multi_arm", "ResponseModel": "meta", "ScoreOnly": "score_only",
-    "promoted_cumulative_gain": "lambdamart",
 }  # fmt: skip
 _lazy = lazy_names(__name__, _HOME | _OTHERS)
 

@@ -1,9 +1,8 @@
 """LambdaMART for uplift (Devriendt et al. 2020), on LightGBM.
 
-Promoted cumulative gain (Devriendt et al. 2020), and its LambdaMART gradients without pairs.
-
-Relevance r is 1/n_T for a treated row that responded, -1/n_C for a control row that did, and 0
-for all others. With ranks 1..n, 1 the highest score,
+Promoted cumulative gain (PCG), and its LambdaMART gradients without pairs. Relevance r is 1/n_T for
+a treated row that responded, -1/n_C for a control row that did, and 0 for all others. With ranks
+1..n, 1 the highest score,
 
     PCG = sum_i r_i (n - rank_i + 1) = n AUUC + ATE/2,
 
@@ -28,7 +27,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from auucmax._validation import (
@@ -37,7 +36,6 @@ from auucmax._validation import (
     check_choice,
     check_level,
     check_positive,
-    check_rows,
     check_whole,
     listed,
 )
@@ -49,47 +47,6 @@ from auucmax.evaluation.ranking import Ranking, rank_rows
 from auucmax.rows import ArrayRows
 
 _STEEPEST = 300.0  # scores further than this from their middle are cut: exp must not overflow
-
-
-def promoted_cumulative_gain(
-    y: ArrayLike,
-    score: ArrayLike,
-    *,
-    treatment: ArrayLike,
-    sample_weight: ArrayLike | None = None,
-    control: Any = None,
-) -> float:
-    """Promoted cumulative gain of a ranking (higher score = treated first).
-
-        PCG = sum_i r_i (n - rank_i + 1),  r_i = y_i/n_T (treated) or -y_i/n_C (control)
-
-    It is the sum of the uplift curve over k = 1..n, and equals n AUUC + ATE/2. Tied ranks are
-    averaged; with weights n is their sum, and an integer weight equals that many copies.
-
-    Parameters
-    ----------
-    y : (n,) outcome, any real numbers.
-    score : (n,) any real numbers; only their order matters.
-    treatment : (n,) 0/1 or boolean, or two labels of which ``control`` names one.
-    sample_weight : (n,) weights.
-    control : label of the control group, when ``treatment`` is not 0/1.
-
-    Examples
-    --------
-    The curve is 1/2, 1/2, 0, 0:
-
-    >>> promoted_cumulative_gain([1, 0, 1, 0], [4, 3, 2, 1], treatment=[1, 1, 0, 0])
-    1.0
-    """
-    rows = check_rows(y, score, treatment=treatment, sample_weight=sample_weight, control=control)
-    weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
-    ranking = rank_rows(rows.score)
-    order = ranking.order
-    promotion = ranking.mid_cumsum(weight[order]) + 0.5
-    gain = weight[order] * rows.y[order] * promotion
-    treated = rows.treated[order]
-    arms = ((treated, rows.treated, 1.0), (~treated, ~rows.treated, -1.0))
-    return float(sum(sign * gain[arm].sum() / weight[rest].sum() for arm, rest, sign in arms))
 
 
 class PromotedGainObjective:
@@ -278,8 +235,7 @@ class UpliftLambdaMART(UpliftEstimator):
     min_leaf_share : smallest share of the rows in a leaf ("pcg": of the sum of the Hessian that all
         rows have before the first tree, so that weights count).
     early_stopping : "cv": the number of trees has the largest mean AUUC over 5 folds stratified by
-        treatment and outcome; "holdout": the same with one of the five folds only, faster and less
-        steady; None: ``n_trees``. The model is then fitted to all rows.
+        treatment and outcome; None: ``n_trees``. The model is then fitted to all rows.
     patience : early stopping ends after so many trees without a better AUUC.
     n_bins : "pcg": ranks are told apart up to this many bins; exact for fewer different scores.
     group_size : "ndcg": most rows of a group. Groups are stratified by treatment and outcome.
@@ -369,7 +325,7 @@ class UpliftLambdaMART(UpliftEstimator):
         if self.early_stopping is not None:
             runs = [
                 self._run(rows.take(train), seed, rng, rows.take(test))
-                for train, test in _folds(rows, self.early_stopping, rng)
+                for train, test in _folds(rows, rng)
             ]
             n_trees, self.validation_auuc_ = _best_number(runs, n_trees, int(self.patience))
         run = self._run(rows, seed, rng)
@@ -415,9 +371,9 @@ class UpliftLambdaMART(UpliftEstimator):
 
     def _check_parameters(self) -> None:
         check_choice(self.gain, "gain", GAINS)
-        if self.early_stopping not in ("cv", "holdout", None):
+        if self.early_stopping not in ("cv", None):
             raise ValueError(
-                f"early_stopping should be 'cv', 'holdout' or None, got {self.early_stopping!r}. "
+                f"early_stopping should be 'cv' or None, got {self.early_stopping!r}. "
                 f"None grows n_trees trees."
             )
         for name, least, most in (
@@ -518,10 +474,8 @@ class _Run:
         return "auuc", auuc_score(y, score, treatment=treated, sample_weight=weight), True
 
 
-def _folds(
-    rows: ArrayRows, early_stopping: str, rng: Generator
-) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Rows to learn from and rows to stop by: all folds, or for "holdout" the first one."""
+def _folds(rows: ArrayRows, rng: Generator) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Rows to learn from and rows to stop by."""
     fewest = int(np.bincount(cells(rows), minlength=4).min())
     if fewest < 2:
         raise ValueError(
@@ -529,8 +483,7 @@ def _folds(
             f"{fewest} in one. Use early_stopping=None, or collect more rows."
         )
     folds = TrialKFold(min(N_FOLDS, fewest), by="treatment-outcome", random_state=rng)
-    every = list(folds.split(rows.X, rows.y, treatment=rows.treated))
-    return every if early_stopping == "cv" else every[:1]
+    return list(folds.split(rows.X, rows.y, treatment=rows.treated))
 
 
 def _best_number(runs: list[_Run], most: int, patience: int) -> tuple[int, Floats]:
