@@ -43,7 +43,7 @@ class ArchiveFormat:
     Parameters
     ----------
     name : str
-        What the header says, as ``"auucmax network"``.
+        What the header says, as ``"auucmax model"``.
     version : int
         The one version that is read and written. Every change of what a file holds raises it.
     noun : str

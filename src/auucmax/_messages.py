@@ -22,7 +22,7 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    r"""The same of a text whose lines are as they should be.
+    r"""A text of several lines without control characters; its line breaks stay.
 
     >>> visible_lines("SELECT\n1\x1b")
     'SELECT\n1�'

@@ -40,7 +40,7 @@ CENTRES = (0.0, 0.5)  #: of AUUC and of the gain; the first axis of the statisti
 
 
 class DealtUnits(NamedTuple):
-    """What is dealt: numbers of rows, or of clusters.
+    """The units that blocks are drawn from: numbers of rows, or of clusters, by arm.
 
     Cluster u owns the rows ``members[starts[u]:starts[u + 1]]``; None: units are rows.
     """

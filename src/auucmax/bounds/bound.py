@@ -1,4 +1,4 @@
-"""What every bound returns, and what is told of it."""
+"""What every bound returns, and the entry of the table of bounds that describes it."""
 
 from __future__ import annotations
 

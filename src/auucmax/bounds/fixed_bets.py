@@ -42,7 +42,7 @@ _PRIOR_ROWS, _PRIOR_VARIANCE = 3, 0.1
 
 
 class BetRows(NamedTuple):
-    """Rows that one score ranks: dense ranks (1, n), residuals of outcomes, and what is dealt.
+    """Rows that one score ranks: dense ranks (1, n), residuals of outcomes, units of the blocks.
 
     ``mixed`` (levels,): whether rows of equal rank may differ in their exact scores; None: no.
     """

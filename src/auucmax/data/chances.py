@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats, missing_message
 
-MOST_STRATA = 20  #: different chances that are strata; of more, rows of alike chances are one
+MOST_STRATA = 20  #: different chances that are a stratum each; if there are more, bins of chances
 _BINS = 10
 
 

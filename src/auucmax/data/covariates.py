@@ -80,8 +80,10 @@ class Covariates:
         return Covariates(features, self.skipped, len(rows))
 
     def rows_apart(self) -> list[int]:
-        """Of each real column, how many rows it tells from the others: those of a level, or those
-        without it if they are fewer; of a number, those with another value than most.
+        """How many rows each real column sets apart from the rest.
+
+        For a level: the rows that have it, or those that do not if these are fewer; for a number:
+        the rows whose value is not the most frequent one.
 
         >>> frame = pd.DataFrame({"home": ["yes", "no", "no"], "age": [20, 30, 40]})
         >>> encode(frame).rows_apart()

@@ -144,7 +144,7 @@ def read_postgres(url: str, query: str | None) -> pd.DataFrame:
 def address_name(url: str) -> str:
     """Host and database, never the password."""
     try:
-        # What is no part of a password would be told as a host or a port.
+        # An unescaped password would be split, and its rest shown as a host or a port.
         user, _, _ = url.split("://", 1)[1].rpartition("@")
         if re.search(r"[\s/?#@]|%(?![0-9A-Fa-f]{2})", user):
             raise ValueError

@@ -14,8 +14,8 @@ from auucmax._validation import Bools, Floats, check_labels
 Hashes = NDArray[np.uint64]
 
 COMPILE_ROWS = 200_000  #: from this many rows on, numba
-#: To how many digits, and decimals at most, contents are told apart, the coarsest first. Rounding
-#: a number to a decimal or more hardly ever changes it on the first of these grids.
+#: Significant digits, and decimals at most, to which numbers are rounded before they are hashed, the
+#: coarsest first. On that one a number that was rounded to a decimal or more hardly ever changes.
 GRIDS = ((3, 1), (3, 99), (6, 99))
 FINEST = len(GRIDS) - 1
 _HASHED = 2**12  # rows that are hashed together: as many as stay near the processor

@@ -71,7 +71,7 @@ def responders(y: Floats) -> Bools | None:
 
 
 def unit_of(kind: str) -> tuple[int, str]:
-    """In which unit effects are told: by how much they are multiplied, and its name.
+    """The unit in which effects are shown: the factor, and its name.
 
     >>> unit_of("money with zeros"), unit_of("any number")
     ((100, 'per 100 people'), (1, 'per person'))
@@ -127,5 +127,5 @@ def beyond(y: Floats, outcome_range: tuple[float, float], what: str) -> str:
 
 
 def _percent(share: float) -> str:
-    """A share in per cent with two digits, so that a small one is not told as none."""
+    """A share in per cent with two digits, so that a small one is not shown as 0%."""
     return f"{100 * share:.2g}%" if share < 0.1 else f"{share:.0%}"

@@ -210,7 +210,7 @@ class RandomisationReport:
         return tuple(advice)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same numbers as lists and dictionaries."""
+        """The numbers of the report, and its verdict, as lists and dictionaries, for JSON."""
         plain = ("trial_name", "n_rows", "alpha", "counts", "expected_shares", "grouping", "evened")
         return {name: getattr(self, name) for name in (*plain, "verdict", "ok", "stops")} | {
             "households": list(self.households),

@@ -232,7 +232,7 @@ class RowSet:
 
 
 class Overlap(NamedTuple):
-    """Which share of rows looks like learnt ones, what chance explains, whether it is more."""
+    """The share of rows that look like learnt ones, the share by chance, and whether it is more."""
 
     share: float
     chance: float

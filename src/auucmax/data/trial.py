@@ -78,7 +78,7 @@ class TrialSummary:
     effects: tuple[EffectSummary, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The same numbers as nested dictionaries."""
+        """The numbers of the summary as nested dictionaries, for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:

@@ -121,7 +121,7 @@ class Column:
         return column
 
     def to_plain(self) -> dict[str, Any]:
-        """As plain JSON, without what most columns have."""
+        """The column as plain JSON; fields that have their default value are left out."""
         usual = _usual(type(self))
         held = {field.name: getattr(self, field.name) for field in fields(self)}
         return _plain({n: v for n, v in held.items() if n not in usual or v != usual[n]})
@@ -190,9 +190,11 @@ def wave(days: Floats, kind: str, cycle: str) -> Floats:
 
 
 def cycles_of(span: float, spreads: Mapping[str, float]) -> tuple[str, ...]:
-    """The cycles that can be told of dates: they span one at least, at different places of it.
+    """The cycles (year, week, day) for which dates get a feature.
 
-    ``span`` is that of the dates, ``spreads`` that of their places in each cycle, all in days.
+    A cycle counts if the dates span at least one of it and fall on different places in it. ``span``
+    is the time from the first date to the last, ``spreads`` the range of the places in each cycle,
+    all in days.
 
     >>> cycles_of(800.0, {"year": 365.0, "week": 6.0, "day": 0.0})  # no times of day
     ('year', 'week')

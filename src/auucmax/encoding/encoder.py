@@ -623,7 +623,7 @@ def _table(frame: Any) -> pd.DataFrame:
 
 
 def text_names(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same rows in columns whose names are texts, all different.
+    """The frame with columns that are named by texts, all different.
 
     >>> text_names(pd.DataFrame({1: [2.0], "a": [3.0]})).columns.tolist()
     ['1', 'a']

@@ -522,7 +522,7 @@ PLAIN_DIGITS = _INTEGER | _LONG
 
 
 def is_unclear(kinds: int) -> bool:
-    """Whether all texts are numbers or dates, of which it cannot be told what they are."""
+    """Whether all texts are numbers or dates that can be read in two ways, such as 1,234."""
     return bool(kinds) and not kinds & _OTHER and kinds >= _COMMA
 
 

@@ -27,7 +27,7 @@ from auucmax.solvers import Answer, Ask, solver
 MANY_VALUES = 8  #: a column with more different values than these has hinges
 BLOCK = 4_096  #: rows whose features stay near the processor
 _SAMPLE = 50_000  # rows by which hinges are placed: all, if there are no more
-_BITS = 12  # of a hash that one reading counts by: folds are dealt in two, to a part of 2^24
+_BITS = 12  # of a hash that one reading counts by; two readings split rows to one in 2^24
 
 Codes = NDArray[np.int64]
 FoldOf = Callable[[Batch], Codes]
@@ -122,7 +122,7 @@ def design_of(rows: Rows, hinges: bool) -> Question[Design]:
 
 
 def medians(X: Floats) -> Floats:
-    """Of the values of each column that are there; 0 of a column without any."""
+    """Median of each column, missing values left out; 0 for a column without any value."""
     found = np.zeros(X.shape[1])
     for k, column in enumerate(X.T):
         present = column[~np.isnan(column)]

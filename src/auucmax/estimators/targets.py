@@ -108,7 +108,10 @@ class Binomial(Loss):
         return 1.0
 
     def add_to(self, totals: Floats, z: Floats, y: Floats, weight: Floats) -> Floats:
-        """As for every loss, with one exponential for all; ``z`` is written over."""
+        """Add the losses to ``totals`` and return the derivatives in z, times the weights.
+
+        One exponential serves both; ``z`` is written over.
+        """
         small = np.exp(-np.abs(z))
         above = 1 + small
         # expit, from the exponential that is there
@@ -294,7 +297,7 @@ def _whether(rows: _Outcomes, usual: float) -> Target:
 
 
 def arm_amounts(amount: Floats, treated: Bools, weight: Floats) -> Floats:
-    """(2,) the mean amount of treated and of control rows, as one number unless clearly told apart.
+    """(2,) mean amounts of treated and control rows, the same for both unless they clearly differ.
 
     mean + (1 - 4 error^2 / difference^2)+ (mean of the arm - mean): the difference of the arms is
     left out up to two standard errors of it, and shrunk beyond.

@@ -57,7 +57,7 @@ class TreeScores:
 
     @classmethod
     def of(cls, nodes: Sequence[Sequence[float]], roots: Sequence[int]) -> Self:
-        """Of a line for each node: feature, threshold, left, right, missing_left, value."""
+        """Trees from one row per node: feature, threshold, left, right, missing_left, value."""
         columns = np.array(nodes, dtype=np.float64).T.reshape(6, -1)
         feature, left, right = (columns[k].astype(np.int64) for k in (0, 2, 3))
         gap_left, starts = columns[4].astype(np.bool_), np.array(roots, dtype=np.int64)
@@ -83,7 +83,7 @@ class TreeScores:
         return scores
 
     def predict_slow(self, X: NDArray[Any]) -> Floats:
-        """The same by numpy, all trees of some rows together; quick for a few rows."""
+        """Scores by numpy alone, all trees of a block of rows together; quick for a few rows."""
         rows = max(_NODES // max(len(self.roots), 1), 1)
         starts = range(0, len(X), rows)
         parts = [self._sums(X[start : start + rows]) for start in starts]

@@ -513,7 +513,7 @@ def largest_draws(
 
 @lru_cache(maxsize=4)
 def _draws_of_seed(seed: int, n_columns: int) -> NDArray[np.float32]:
-    """The same draws for every band with this seed: making them costs more than using them."""
+    """Normal draws, kept by seed: drawing them costs more than using them."""
     return _draws(np.random.default_rng(seed), n_columns)
 
 

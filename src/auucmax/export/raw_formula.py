@@ -310,7 +310,7 @@ def _split_features(trees: TreeScores) -> set[int]:
 
 
 def _renumbered(trees: TreeScores, place: dict[int, int]) -> TreeScores:
-    """The same trees, of which leaves look at the first feature, as it does not matter."""
+    """Trees whose nodes name features by their new numbers; leaves name the first, unused."""
     number = [place.get(feature, 0) for feature in trees.feature.tolist()]
     return replace(trees, feature=np.array(number, dtype=np.int64))
 

@@ -437,7 +437,7 @@ class _Steps:
         return _sum([self.name(f"z{k}"), *added])
 
     def mean(self) -> str:
-        """Of what members give, by rank if they have knots."""
+        """The mean of the scores of the members, each as a rank if it has knots."""
         members, found = self.formula.members, []
         for k, member in enumerate(members):
             own = self.name(f"s{k}")

@@ -165,7 +165,7 @@ class PairSummary:
         return PairSummary(bins, self.moments[:, kept].copy(), vectors)
 
     def coarsened(self, times: int) -> PairSummary:
-        """The same rows in bins ``times`` as wide, without another pass.
+        """The summary for bins that are ``times`` as wide, without another pass over the rows.
 
         Fine bin k is number j = k mod times in its coarse one, so r -> (j + 1/2 + r) / times - 1/2,
         and powers of that are sums of powers of r.
