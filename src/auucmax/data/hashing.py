@@ -14,7 +14,7 @@ from auucmax._validation import Bools, Floats, check_labels
 Hashes = NDArray[np.uint64]
 
 COMPILE_ROWS = 200_000  #: from this many rows on, numba
-#: Significant digits, and decimals at most, to which numbers are rounded before they are hashed, the
+#: Significant digits, and decimals at most, to which numbers are rounded before hashing, the
 #: coarsest first. On that one a number that was rounded to a decimal or more hardly ever changes.
 GRIDS = ((3, 1), (3, 99), (6, 99))
 FINEST = len(GRIDS) - 1
