@@ -265,6 +265,7 @@ def _minimise_quadratic(matrix: Floats, linear: Floats, radius: float) -> Floats
     if np.isinf(radius):
         return np.asarray(vectors @ np.where(curved, free, -c / values[-1]))
 
+    # On the sphere w(nu) = -(A + nu)^-1 linear; in logarithms its norm falls smoothly.
     def excess(log_nu: float) -> float:
         return float(np.log(np.linalg.norm(c / (values + np.exp(log_nu)))) - np.log(radius))
 
@@ -349,6 +350,7 @@ def _wolfe(at: _Point, step: Floats) -> Generator[Ask, Answer, _Point | None]:
     for _ in range(40):
         there = at.w + size * step
         value, gradient, _ = yield Ask(there)
+        # Bisection: ``low`` goes down enough but is too steep still, ``high`` is too far.
         if not value < at.value + 1e-4 * size * slope:
             high = size
         else:
@@ -377,12 +379,14 @@ def _projected(at: _Point, radius: float, tolerance: float, max_steps: int) -> _
             there = at.w + size * direction
             value, gradient, _ = yield Ask(there)
             left -= 1
+            # Against the worst of the last values, not the last one: long steps pay off later.
             if value <= max(recent[-_MEMORY:]) + 1e-4 * size * slope:
                 break
             size /= 2
             if size < 1e-12 or left <= 0:
                 return at, step, None
         moved, turned = there - at.w, gradient - at.gradient
+        # Barzilai and Borwein: the step that would have fitted the last change of the gradient.
         curvature = float(moved @ turned)
         length = float(moved @ moved) / curvature if curvature > 0 else length * 4
         at = _Point(there, value, gradient)

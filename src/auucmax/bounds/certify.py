@@ -450,6 +450,7 @@ def _estimates(
     groups, model = options.get("groups"), options.get("outcome_model")
     chance = options.get("propensity")
     weight = None
+    # Bets are on means over clusters, so each cluster counts once, however many rows it has.
     if groups is not None and method != "asymptotic":
         codes = pd.factorize(np.asarray(groups))[0]
         weight = 1 / np.bincount(codes)[codes]

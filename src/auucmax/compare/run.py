@@ -115,7 +115,8 @@ def _measure(model: Any, train: Trial, test: Trial) -> Result:
 
 def _seeded(model: Any, seed: int) -> Any:
     """A copy whose free random states are set, those of models inside it included."""
-    own = int(np.random.SeedSequence([seed, 1]).generate_state(1)[0] >> 1)  # not the split's stream
+    # Not the stream of the split, or the draws of a model would follow those of its rows.
+    own = int(np.random.SeedSequence([seed, 1]).generate_state(1)[0] >> 1)
     return clone(model).set_params(**dict.fromkeys(free_random_states(model), own))
 
 

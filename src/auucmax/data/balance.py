@@ -128,6 +128,7 @@ def likelihood_ratio_test(covariates: Covariates, treated: Bools) -> RatioTest:
     statistic = max(2 * (_fit_logistic(covariates, treated, moments.centre, white) - null), 0.0)
     if n >= ROWS_PER_DEGREE * degrees:
         return RatioTest(statistic, degrees, float(chdtrc(degrees, statistic)))
+    # R^2 of the linear regression: whitened columns are orthogonal, so their shares add up.
     explained = np.sum((white.T @ moments.cross) ** 2) / (n * n * share * (1 - share))
     odds = explained / max(1 - explained, 1e-300)
     rest = n - 1 - degrees
@@ -141,6 +142,7 @@ def _whiten(gram: Floats, n: int) -> Floats:
     inverse = np.where(used, 1 / np.where(used, scale, 1.0), 0.0)
     correlation = gram / n * np.outer(inverse, inverse)
     values, vectors = np.linalg.eigh(correlation)
+    # Directions without variance, as of one-hot blocks or copies, are no degrees of freedom.
     kept = values > 1e-9 * max(len(values), 1)
     return inverse[:, None] * vectors[:, kept] / np.sqrt(values[kept])
 

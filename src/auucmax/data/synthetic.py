@@ -200,6 +200,8 @@ class Population:
             tau[part] = self.uplift(X)
             frame = pd.DataFrame(X, columns=list(self.feature_names), copy=False)
             values[part] = check_column(score(frame), "score", len(X))
+        # A control variate: the AUUC of the true effect is known, so what this sample gets wrong
+        # of it is taken off that of the score, as far as the two go together.
         covariance, influence = _rank_covariance(tau, values)
         best, control = _rank_covariance(tau, tau)
         # Plain sums: the threads of a BLAS dot cost more than the product, on a busy machine.

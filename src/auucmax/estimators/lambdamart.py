@@ -81,6 +81,7 @@ class PromotedGainObjective:
         difference = relevances[:, None] - relevances
         self.above, self.below = np.maximum(difference, 0), np.maximum(-difference, 0)
         counts = np.bincount(self.kind, weights=weight, minlength=3)
+        # With all scores tied every pair is (n + 1)/3 ranks apart and has Hessian 1/4.
         pairs = float(counts @ np.abs(difference) @ counts)
         self.scale = 12 * self.total / ((self.total + 1) * pairs)
 
@@ -110,7 +111,7 @@ class PromotedGainObjective:
         size = counts.sum(axis=1)
         place = np.cumsum(size) - size / 2
         gap = np.abs(place[:, None] - place)
-        np.fill_diagonal(gap, (size + 1) / 3)
+        np.fill_diagonal(gap, (size + 1) / 3)  # two of m tied rows, on average
         middle = (centre[0] + centre[-1]) / 2
         odds = np.exp(np.clip(centre - middle, -_STEEPEST, _STEEPEST))
         wrong = 1 / (1 + odds[:, None] * (1 / odds))  # P(row of bin k below row of bin l)

@@ -163,6 +163,7 @@ def separate_labels(
     place = places_in_strata(treated.astype(np.intp), rng)  # of each row in its arm, shuffled
     size = np.where(treated, treated.sum(), (~treated).sum())
     share = np.where(treated, tilt, 1 - tilt) if design == "tilted" else treated
+    # The first so many of each shuffled arm: exact numbers, where a coin for each row would vary.
     policy = np.asarray(place < np.round(share * size))
     gives_y = places_in_strata((2 * treated + policy).astype(np.intp), rng) % 2 == 0
     return policy, gives_y, ~gives_y

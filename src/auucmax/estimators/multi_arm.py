@@ -344,6 +344,7 @@ class _Scale(NamedTuple):
         """Effects of scores; those beyond the training scores keep their order too."""
         lowest, highest = self.levels[[0, -1]]
         u = np.interp(score, self.levels, self.below)
+        # Below the lowest training score u falls towards 0, above the highest it rises towards 1.
         u *= np.exp(np.minimum(score - lowest, 0.0) / self.spread)
         u = 1.0 - (1.0 - u) * np.exp(np.minimum(highest - score, 0.0) / self.spread)
         return self.effect + self.slope * (u - 0.5)

@@ -92,6 +92,7 @@ def minimise_pair_hinge(
     while width > _LAST_WIDTH and best.n_steps < max_steps:
         at = partial(_Point, arms, C, width)
         w = _newton(at, w, best, tolerance, max_steps)
+        # The minimiser moves about in proportion to the width: go on to where it would be at 0.
         if not best.is_within(tolerance) and previous is not None:
             best.learn(at(w + (w - previous) / (_SHRINK - 1)))
         if best.is_within(tolerance):

@@ -152,6 +152,7 @@ class _Sample:
     @cached_property
     def stable_order(self) -> Indices:
         """Highest score first, tied rows as given."""
+        # Reversed twice, or the order of tied rows would be turned round.
         return len(self.y) - 1 - np.argsort(self.score[::-1], kind="stable")[::-1]
 
     @cached_property

@@ -64,8 +64,8 @@ class UpliftCurveDisplay:
         asked = {k: options.pop(k) for k in ("level", "ranking") if k in options}
         levels = Levels.of(y, score, treatment=treatment, **options)
         share, uplift = levels.curve(asked.get("ranking", "joint"))
+        # A picture has no use for more points than pixels; the last one is the average effect.
         step = max(1, len(share) // _MOST_POINTS)
-        # A picture has no use for more points than pixels.
         kept = np.unique(np.append(np.arange(0, len(share), step), len(share) - 1))
         around = levels.band(**asked) if band else None
         display = cls(share[kept], uplift[kept], levels.inference(**asked), around, name)

@@ -222,6 +222,7 @@ class PolynomialPairs:
         for start in range(0, len(bend), _CHUNK):
             x = self.X[start : start + _CHUNK]
             gram += (x * bend[start : start + _CHUNK, None]).T @ x
+        # (x_i - x_j)(x_i - x_j)' summed over pairs: squares of rows less the products of both.
         total = gram - cross - cross.T
         return np.asarray((total + total.T) / 2)
 

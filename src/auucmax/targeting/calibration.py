@@ -228,6 +228,7 @@ def _middle_scores(score: Floats, middle: NDArray[np.intp], starts: NDArray[np.i
 
 def _default_rows(rarer: int, units: int) -> int:
     """Rows of each arm in a bin; ``units`` are the rows, or groups, of the arm that has fewer."""
+    # Ten bins of many rows, bins of 100 of fewer, three bins of few, and never under 20 rows.
     least = max(units // MOST_BINS, min(FEWEST_ROWS, max(LEAST_ROWS, units // 3)))
     return least if units >= rarer else rarer // max(1, units // least)
 
