@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -31,7 +29,7 @@ from auucmax.estimators.base import (
     fit_rows,
     free_random_states,
 )
-from auucmax.evaluation.metrics import auuc_inference, auuc_score
+from auucmax.evaluation.metrics import auuc_score
 from auucmax.evaluation.ranking import rank_rows
 
 
@@ -239,40 +237,14 @@ class MultiArm(UpliftEstimator):
         It tells how well each arm's score ranks, not whether arms are chosen well: for that see
         :func:`auucmax.evaluation.budget_curve`, which takes what :meth:`predict` returns.
         """
-        parts = self._scored_parts(X, y, treatment, sample_weight)
-        values = [
-            auuc_score(part.y, score, treatment=part.treated, sample_weight=part.weight)
-            for part, score in parts
-        ]
+        rows, scores = self._rows(X, y, treatment, sample_weight), self.predict(X)
+        self._check_arms(rows)
+        values = []
+        for place, arm in enumerate(self.arms_):
+            index, part = rows.against_control(arm)
+            weighted = {"treatment": part.treated, "sample_weight": part.weight}
+            values.append(auuc_score(part.y, scores[index, place], **weighted))
         return float(np.mean(values))
-
-    def auuc_by_arm(
-        self,
-        X: Any,
-        y: ArrayLike,
-        *,
-        treatment: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-    ) -> pd.DataFrame:
-        """A row for each arm against the control: AUUC and gain over random, with standard errors.
-
-        The rows must be new to the model. Columns: arm, n_rows, effect, auuc, standard_error, gain,
-        gain_standard_error.
-        """
-        table = []
-        parts = self._scored_parts(X, y, treatment, sample_weight)
-        for arm, (part, score) in zip(self.arms_, parts, strict=True):
-            with warnings.catch_warnings():
-                # The same effect for everybody, where calibration found no gain.
-                warnings.filterwarnings("ignore", "score should tell rows apart", UserWarning)
-                result = auuc_inference(
-                    part.y, score, treatment=part.treated, sample_weight=part.weight
-                )
-            row = {"arm": arm, "n_rows": len(part.y), "effect": part.effect()}
-            row |= {"auuc": result.estimate, "standard_error": result.standard_error}
-            row |= {"gain": result.gain, "gain_standard_error": result.gain_standard_error}
-            table.append(row)
-        return pd.DataFrame(table)
 
     def _control(self) -> Any:
         return 0 if self.control is None else self.control
@@ -298,16 +270,6 @@ class MultiArm(UpliftEstimator):
             )
         weight = None if sample_weight is None else check_weight(sample_weight, ~is_control)
         return ArmRows(X, outcome, labels, self._control(), weight)
-
-    def _scored_parts(
-        self, X: Any, y: ArrayLike, treatment: ArrayLike, sample_weight: ArrayLike | None
-    ) -> Iterator[tuple[OneArm, Floats]]:
-        """For each arm its rows and those of the control, and their scores for this arm."""
-        rows, scores = self._rows(X, y, treatment, sample_weight), self.predict(X)
-        self._check_arms(rows)
-        for place, arm in enumerate(self.arms_):
-            index, part = rows.against_control(arm)
-            yield part, scores[index, place]
 
     def _check_arms(self, rows: ArmRows) -> None:
         if rows.arms() != self.arms_:
