@@ -16,9 +16,9 @@ import numpy as np
 
 from auucmax import Trial, TrialKFold, auuc_score
 from auucmax.bounds.paper import paper_bound
-from auucmax.estimators.base import fit_scaling, scaled_radius
 from auucmax.estimators.learning_rows import LearningRows
 from auucmax.estimators.norm_search import LinearPath, best_over_folds
+from auucmax.estimators.scaling import fit_scaling, scaled_radius
 from auucmax.pairs import s_poly
 from auucmax.rows import ArrayRows, ask
 from experiments.harness import Line, Task

@@ -26,7 +26,8 @@ from auucmax.estimators import (
     SVMDifferentialPrediction,
     TARNet,
 )
-from auucmax.estimators.base import UpliftEstimator, fit_scaling
+from auucmax.estimators.base import UpliftEstimator
+from auucmax.estimators.scaling import fit_scaling
 from auucmax.solvers import adam_over_ball
 
 L2_GRID = (0.0, 1e-6, 1e-4)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from auucmax import AUUCMax, auuc_inference, auuc_score, make_trial
-from auucmax.estimators.base import SCALES, fit_scaling, scaled_radius
+from auucmax.estimators.scaling import SCALES, fit_scaling, scaled_radius
 from auucmax.pairs import PairObjective, s_poly
 
 

@@ -13,8 +13,8 @@ from tests.batches_in_memory import ListedRows
 
 from auucmax import AUUCMax, load_hillstrom, make_trial
 from auucmax.estimators import ShrunkInteractions
-from auucmax.estimators.base import SCALES
 from auucmax.estimators.learning_rows import LearningRows
+from auucmax.estimators.scaling import SCALES
 from auucmax.pairs import get_surrogate
 from auucmax.rows import ArrayRows, ask, stream_table
 

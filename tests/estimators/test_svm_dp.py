@@ -5,7 +5,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from auucmax import auuc_inference, load_hillstrom, make_trial
 from auucmax.estimators import SVMDifferentialPrediction
-from auucmax.estimators.base import SCALES
+from auucmax.estimators.scaling import SCALES
 from auucmax.estimators.svm_dp import ArmPairs, _arms, _Point, minimise_pair_hinge
 from auucmax.pairs import PairObjective, hinge
 

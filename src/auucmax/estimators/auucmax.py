@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
-from auucmax.estimators.base import SCALES, SetAside, warn_of_ranges
+from auucmax.estimators.base import SetAside
 from auucmax.estimators.learning_rows import FitsRows, LearningRows
 from auucmax.estimators.norm_search import LinearPath, NormSearch, warn_of_failure
+from auucmax.estimators.scaling import SCALES, warn_of_ranges
 from auucmax.pairs import OutcomeLevels, Surrogate, get_surrogate, scores
 from auucmax.rows import ArrayRows, Question, Rows, ask, together
 from auucmax.solvers import TOLERANCE

@@ -1,24 +1,14 @@
 """What all estimators share: how they are called, how they score, what scikit-learn may ask.
 
 Pipelines, searches and wrappers hold other models: how these are copied, seeded, fitted and counted
-is here, too, and so is the feature scaling of linear models.
-
-A norm constraint means something only on scaled features. Column scalings are a vector of factors
-(x_k -> factor_k (x_k - shift_k)), so no scaled copy of X is made; shifts cancel in differences of
-scores. ``"unit-rows"`` divides each row by its norm and does copy.
-
-Sums over rows lose the digits of a column that lies far from 0. So rows are trained on with such
-columns moved to 0, whatever the scale and wherever the rows are: the same rule for all.
+is here, too.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -29,7 +19,6 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRouter, get_routing_for_object
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from auucmax._messages import level_of_caller
 from auucmax._validation import (
     LARGEST,
     Bools,
@@ -42,7 +31,6 @@ from auucmax._validation import (
 from auucmax.data.hashing import hash_ids
 from auucmax.data.seen import RowSet, TrainingRecord
 from auucmax.evaluation.metrics import auuc_score
-from auucmax.pairs import column_range
 
 _records: ContextVar[bool] = ContextVar("_records", default=True)
 
@@ -357,130 +345,3 @@ def _check_binary(y: Floats) -> None:
         raise ValueError(
             f"y should have two levels, got {levels[0]:g} in all rows. There is nothing to learn."
         )
-
-
-SCALES = ("min-max", "column-l2", "unit-rows", "none")
-_FAR = 1e3  # ranges from 0
-_BLOCK = 16_384  # rows whose float64 copy stays in the cache
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """Factors and shifts of the columns.
-
-    ``offset`` (d,) is what training rows are moved by; None if no column lies far from 0. It is no
-    part of the model: neither radius nor scores know of it.
-    """
-
-    kind: str
-    factor: Floats
-    shift: Floats
-    offset: Floats | None = None
-
-    def rows(self, X: NDArray[Any]) -> NDArray[Any]:
-        """X itself, or with rows of unit norm."""
-        return unit_rows(X) if self.kind == "unit-rows" else X
-
-    def training_rows(self, X: NDArray[Any]) -> NDArray[Any]:
-        """The rows of :meth:`rows`, moved where a column is too far from 0 to keep its digits.
-
-        Offsets cancel in every difference of scores. A copy is made only in that case.
-        """
-        if self.offset is None:
-            return self.rows(X)
-        if self.kind == "unit-rows":
-            # What is left of a far column are the last digits of the norms: they should not depend
-            # on how X lies in memory.
-            X = unit_rows(np.ascontiguousarray(X))
-        return np.subtract(X, self.offset, dtype=np.float64)
-
-
-def fit_scaling(X: NDArray[Any], kind: str, weight: Floats | None = None) -> Scaling:
-    """Learn a scaling from training rows; constant columns get factor 0 where they say nothing."""
-    X = unit_rows(X) if kind == "unit-rows" else X
-    squares = column_squares(X, weight) if kind == "column-l2" else None
-    return scaling_of(kind, *column_range(X), squares=squares)
-
-
-def scaling_of(kind: str, low: Floats, high: Floats, *, squares: Floats | None) -> Scaling:
-    """The scaling of columns with these extremes and, for "column-l2", sums of squares.
-
-    For "unit-rows" they are those of rows that are divided by their norms.
-    """
-    factor, shift = np.ones(len(low)), np.zeros(len(low))
-    if kind == "min-max":
-        largest = np.maximum(np.abs(low), np.abs(high))
-        # What differs in the last digits only is constant.
-        factor = _inverse(np.where(high - low > 1e-12 * largest, high - low, 0.0))
-        shift = low
-    elif squares is not None:  # "column-l2"
-        factor = _inverse(np.sqrt(squares))
-    return Scaling(kind, factor, shift, _training_offset(low, high, factor))
-
-
-def _training_offset(low: Floats, high: Floats, factor: Floats) -> Floats | None:
-    """What to subtract from the columns, (d,), if one lies more than 1000 ranges from 0, or None.
-
-    Then every column that lies more than one range from 0 is moved by its lower end. That costs no
-    digits, because numbers of such a column lie within a factor of two of each other. A constant
-    column has no range: it is measured by that of the widest one, whose products it would hide.
-    """
-    width = factor * (high - low)
-    width = np.where(width > 0, width, width.max())
-    distance = factor * np.minimum(np.abs(low), np.abs(high))
-    if not (distance > _FAR * width).any():
-        return None
-    return np.where(distance > width, low, 0.0)
-
-
-def scaled_radius(X: NDArray[Any], scaling: Scaling) -> float:
-    """R, the largest norm of a scaled row; 0 if there is no row."""
-    if scaling.kind == "unit-rows":
-        return 1.0
-    own_shift, own_factor = scaling.shift.astype(X.dtype), scaling.factor.astype(X.dtype)
-    norms = _each_block(X, lambda block: float(_norms((block - own_shift) * own_factor).max()))
-    return max(norms, default=0.0)
-
-
-def warn_of_ranges(low: Floats, high: Floats) -> None:
-    """Warn, at the line that called ``fit``, if columns need the scaling that was declined."""
-    ranges = (high - low)[high > low]
-    if len(ranges) and ranges.max() > 1e4 * ranges.min():
-        warnings.warn(
-            f"columns should have similar ranges when scale='none', got ranges from "
-            f"{ranges.min():.3g} to {ranges.max():.3g}: the solver may stop before the short "
-            f"columns count. Use scale='min-max'.",
-            UserWarning,
-            stacklevel=level_of_caller(),
-        )
-
-
-def _each_block(X: NDArray[Any], f: Callable[[NDArray[Any]], Any]) -> list[Any]:
-    """f of each block of rows, in two threads: numpy works outside the lock."""
-    with ThreadPoolExecutor(2) as pool:
-        starts = range(0, len(X), _BLOCK)
-        return list(pool.map(lambda start: f(X[start : start + _BLOCK]), starts))
-
-
-def column_squares(X: NDArray[Any], weight: Floats | None) -> Floats:
-    """Weighted sum of squares of each column, (d,), without a float64 copy of X."""
-    squares = np.zeros(X.shape[1])
-    for start in range(0, len(X), _BLOCK):
-        block = X[start : start + _BLOCK].astype(np.float64, copy=False)
-        own = np.ones(len(block)) if weight is None else weight[start : start + _BLOCK]
-        squares += np.einsum("ij,ij,i->j", block, block, own)
-    return squares
-
-
-def _norms(X: NDArray[Any]) -> Floats:
-    return np.sqrt(np.einsum("ij,ij->i", X, X))
-
-
-def unit_rows(X: NDArray[Any]) -> NDArray[Any]:
-    """Rows divided by their norms; a row of zeros stays."""
-    norms = _norms(X.astype(np.float64, copy=False))
-    return np.asarray(X / np.where(norms > 0, norms, 1.0)[:, None], dtype=X.dtype)
-
-
-def _inverse(size: Floats) -> Floats:
-    return np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)

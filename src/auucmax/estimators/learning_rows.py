@@ -20,12 +20,10 @@ from auucmax._validation import Bools, Floats, ScoredRows
 from auucmax.bounds.certify import Certificate, certify
 from auucmax.data.seen import RowSet, TrainingRecord
 from auucmax.data.trial import TrialKFold
-from auucmax.estimators.base import (
+from auucmax.estimators.base import SetAside, UpliftEstimator, row_weights
+from auucmax.estimators.scaling import (
     Scaling,
-    SetAside,
-    UpliftEstimator,
     column_squares,
-    row_weights,
     scaled_radius,
     scaling_of,
     unit_rows,

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats, check_choice, check_positive
 from auucmax.data.trial import places_in_strata
-from auucmax.estimators.base import SCALES, UpliftEstimator, fit_scaling
+from auucmax.estimators.base import UpliftEstimator
+from auucmax.estimators.scaling import SCALES, fit_scaling
 from auucmax.pairs import scores
 
 DESIGNS = ("pure-arms", "tilted", "joint")

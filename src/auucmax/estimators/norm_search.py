@@ -23,8 +23,8 @@ from auucmax._messages import level_of_caller
 from auucmax._validation import Floats
 from auucmax.bounds.bound import LowerBound
 from auucmax.bounds.paper import paper_gap
-from auucmax.estimators.base import Scaling
 from auucmax.estimators.learning_rows import FOLD_BINS, Fold, InMemory, LearningRows
+from auucmax.estimators.scaling import Scaling
 from auucmax.pairs import PairObjective, StreamedObjective, Surrogate, TooManyBinsError, s_poly
 from auucmax.rows import Question, ask, together
 from auucmax.solvers import (

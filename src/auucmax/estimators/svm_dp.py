@@ -38,7 +38,8 @@ from auucmax._validation import (
     check_positive,
     check_whole,
 )
-from auucmax.estimators.base import SCALES, Scaling, UpliftEstimator, fit_scaling
+from auucmax.estimators.base import UpliftEstimator
+from auucmax.estimators.scaling import SCALES, Scaling, fit_scaling
 from auucmax.pairs import code_rows, group_weights, scores
 
 _FIRST_WIDTH, _LAST_WIDTH, _SHRINK = 0.5, 1e-7, 8.0

@@ -36,7 +36,7 @@ from auucmax._json import read
 from auucmax._version import __version__
 from auucmax.data.seen import KEY_BYTES, SeenRows
 from auucmax.encoding import TableEncoder
-from auucmax.estimators.base import Scaling
+from auucmax.estimators.scaling import Scaling
 from auucmax.estimators.targets import LEARNT
 from auucmax.estimators.trees import TreeScores, trees_of
 from auucmax.targeting import Calibration
