@@ -144,7 +144,6 @@ def check_randomisation(
     n_given = trial.n_rows
     places, grouping = independent_rows(trial, codes, rng)
     trial, chance = _taken(trial, chance, places)
-    # Sizes and lost outcomes first: the other tests need rows of equal chances, a draw of these.
     counts, shares, tests = _sizes(trial, expected_share)
     if chance is None:
         tests, evened = tests + _attrition(missing_outcomes, trial, trial.n_rows / n_given), ""
@@ -153,8 +152,6 @@ def check_randomisation(
         trial, evened = _evened(trial, chance, rng)
     households = () if codes is not None else group_columns(trial.X, trial.treatment)
     covariates = encode(trial.X[[name for name in trial.X if name not in after]])
-    # What was known only after treatment differs between the arms of a sound trial, too: it is
-    # named, and must not fail the tests of balance.
     suspects, in_disguise, doubts = _suspects(covariates, trial, rng)
     arms = _check_arms(trial, covariates.without(in_disguise), rng, alpha)
     ignore = {*ignore, *names}
