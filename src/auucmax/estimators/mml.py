@@ -27,7 +27,7 @@ class SeparateLabels(NamedTuple):
     """
 
     X: Floats
-    label: Floats
+    label: Floats | Bools
     policy: Bools
     weight: Floats
 

@@ -242,8 +242,10 @@ class MultiArm(UpliftEstimator):
         values = []
         for place, arm in enumerate(self.arms_):
             index, part = rows.against_control(arm)
-            weighted = {"treatment": part.treated, "sample_weight": part.weight}
-            values.append(auuc_score(part.y, scores[index, place], **weighted))
+            score = scores[index, place]
+            values.append(
+                auuc_score(part.y, score, treatment=part.treated, sample_weight=part.weight)
+            )
         return float(np.mean(values))
 
     def _control(self) -> Any:
