@@ -32,11 +32,15 @@ ELSEWHERE = {
     "__main__": "by every command that runs in a process of its own",
     "_version": "it is one text",
     "bounds/bound": "it is two records; test_certify.py reads all of them",
-    "bounds/kernels": "with its callers, against tests/bounds/reference.py",
+    "bounds/kernels": "with its callers, against bounds/reference.py",
+    "bounds/reference": "it is the slow twin that tests compare with",
     "data/hashing_kernel": "with data/hashing.py, whose twin it is",
+    "encoding/reference": "it is the slow twin that tests compare with",
     "estimators/trees_kernel": "with its callers, boosting.py and trees.py, whose twin it is",
+    "evaluation/reference": "it is the slow twin that tests compare with",
     "pairs/kernels": "with pairs/passes.py, against pairs/kernels_numpy.py",
     "pairs/kernels_numpy": "it is the slow twin that tests compare with",
+    "pairs/reference": "it is the slow twin that tests compare with",
 }
 ROOMS = sorted(folder.name for folder in SOURCE.iterdir() if (folder / "__init__.py").is_file())
 

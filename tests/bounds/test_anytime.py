@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.bounds.reference import anytime_wealth_slow
 
 from auucmax.bounds import anytime
 from auucmax.bounds.anytime import AnytimeBets, WaitingRows, superblock_cuts
+from auucmax.bounds.reference import anytime_wealth_slow
 from auucmax.evaluation import auuc_inference
 
 LEVEL = 0.0125

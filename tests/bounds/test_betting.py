@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.bounds.reference import hedged_wealth_slow
 
 from auucmax import auuc_difference, auuc_inference, load_hillstrom
 from auucmax._validation import check_rows
@@ -19,6 +18,7 @@ from auucmax.bounds.betting import (
     betting_difference_bound,
 )
 from auucmax.bounds.blocks import CENTRES, BlockDesign, DealtUnits, deal, deviations
+from auucmax.bounds.reference import hedged_wealth_slow
 
 
 def _rows(n=1500, seed=0, effect=0.3, levels=None, share=0.5):

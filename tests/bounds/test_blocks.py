@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.bounds.reference import block_statistics_slow
 
 from auucmax.bounds import kernels
 from auucmax.bounds.blocks import (
@@ -14,6 +13,7 @@ from auucmax.bounds.blocks import (
     block_floor,
     deal,
 )
+from auucmax.bounds.reference import block_statistics_slow
 
 
 def _blocks(rng, n_blocks, largest=4):

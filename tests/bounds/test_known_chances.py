@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.bounds.reference import block_statistics_slow
 
 from auucmax import auuc_score, certify
 from auucmax.bounds import betting_bounds, progressive_certificate
@@ -16,6 +15,7 @@ from auucmax.bounds.known_chances import (
     as_one_arm,
     rank_distance,
 )
+from auucmax.bounds.reference import block_statistics_slow
 
 #: A person has x = 0, 1 or 2 with these probabilities and chances of treatment, and responds so.
 SHARE = np.array([0.5, 0.3, 0.2])

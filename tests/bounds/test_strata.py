@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.bounds.reference import strata_wealth_slow
 
+from auucmax.bounds.reference import strata_wealth_slow
 from auucmax.bounds.strata import Stratum, _bets, _log_wealth, strata_bounds
 
 

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.encoding.reference import encode_slow, means_slow
 
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.columns import (
@@ -27,6 +26,7 @@ from auucmax.encoding.columns import (
     sums_of,
     wave,
 )
+from auucmax.encoding.reference import encode_slow, means_slow
 from auucmax.rows import ArrayRows
 from auucmax.rows.base import Batch, Rows
 

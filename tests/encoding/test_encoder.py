@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from tests.encoding.reference import encode_slow
 
 from auucmax.data.reading import read_table
 from auucmax.encoding import encoder as encoder_module
 from auucmax.encoding.columns import Column, Term
 from auucmax.encoding.encoder import TableEncoder
 from auucmax.encoding.kinds import MISSING_TEXTS
+from auucmax.encoding.reference import encode_slow
 
 TOWNS = ["Oslo", "Rome", "", "NaN", "'quoted\"", "日本", "1", "1.0", "1.50", "True", "true", "-0"]
 pytestmark = pytest.mark.filterwarnings("ignore:columns should tell rows apart")

@@ -16,7 +16,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.encoding.reference import truth_slow
 
 from auucmax.data.reading import read_table
 from auucmax.encoding import kinds as kinds_module
@@ -46,6 +45,7 @@ from auucmax.encoding.kinds import (
     truths_of,
     type_of_texts,
 )
+from auucmax.encoding.reference import truth_slow
 
 
 @pytest.mark.parametrize(

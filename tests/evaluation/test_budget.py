@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
-from tests.evaluation.reference import budget_gain_slow
 
 from auucmax import auuc_inference, make_trial
 from auucmax.evaluation import budget_curve, policy_difference, uplift_band
 from auucmax.evaluation.budget import ArmRows, Policy, PolicyTerms
+from auucmax.evaluation.reference import budget_gain_slow
 
 
 @st.composite

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.evaluation.reference import uplift_curve_at
 from tests.strategies import small_trials
 
 from auucmax.evaluation.metrics import (
@@ -14,6 +13,7 @@ from auucmax.evaluation.metrics import (
     uplift_by_decile,
     uplift_curve,
 )
+from auucmax.evaluation.reference import uplift_curve_at
 
 quick = settings(deadline=None, max_examples=100)
 

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.evaluation.reference import bootstrap
 from tests.strategies import small_trials
 
 from auucmax import load_hillstrom
 from auucmax.evaluation.metrics import auuc_difference, auuc_inference, auuc_score
+from auucmax.evaluation.reference import bootstrap
 
 pytestmark = pytest.mark.filterwarnings("ignore:score should tell rows apart")
 quick = settings(deadline=None, max_examples=100)

@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from tests.evaluation.reference import bootstrap
 from tests.strategies import small_trials
 
 from auucmax import load_hillstrom
@@ -13,6 +12,7 @@ from auucmax.evaluation.metrics import (
     policy_risk_inference,
     uplift_at_k,
 )
+from auucmax.evaluation.reference import bootstrap
 
 
 def by_hand(y, picked, treated):

@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pairs.pair_rows import Rows, any_outcome, coded_rows, trial
-from tests.pairs.reference import pair_hessian, pair_sums
 
 from auucmax.pairs import (
     Bins,
@@ -19,6 +18,7 @@ from auucmax.pairs import (
 )
 from auucmax.pairs.field import cell_errors, cell_polynomials
 from auucmax.pairs.passes import row_values, weighted_gram
+from auucmax.pairs.reference import pair_hessian, pair_sums
 from auucmax.pairs.surrogates import SigmoidSurrogate
 
 OFFSETS = np.arange(-200, 201)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from tests.pairs.pair_rows import any_outcome, every, level_values, trial
-from tests.pairs.reference import pair_hessian, pair_sums
 
 from auucmax.pairs import (
     PairObjective,
@@ -14,6 +13,7 @@ from auucmax.pairs import (
     sigmoid,
 )
 from auucmax.pairs import objective as objective_module
+from auucmax.pairs.reference import pair_hessian, pair_sums
 
 curved = pytest.mark.parametrize(
     "s", [s_poly(), s_poly(mu=1.0), s_poly(2.0, 2), s_log(), sigmoid(0.5)], ids=str

@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pairs.pair_rows import coded_rows, every, trial
-from tests.pairs.reference import pair_sums
 
 from auucmax.evaluation import auuc_score
 from auucmax.pairs import (
@@ -13,6 +12,7 @@ from auucmax.pairs import (
     s_poly,
     sigmoid,
 )
+from auucmax.pairs.reference import pair_sums
 from auucmax.pairs.surrogates import Surrogate
 
 

@@ -9,7 +9,7 @@ curve at row i, a_i the weight of the row in its arm and A_g the sum of these we
 (+ treated, - control). The first term is the row's own outcome; the second its effect on the
 ranks of all others. The variance of AUUC is the sum over arms of n_g times the variance of psi in
 the arm. The gain over random, AUUC - ATE/2, has u_i - 1/2 in place of u_i. No bootstrap, and
-O(n log n); the tests compare with the bootstrap, its slow twin.
+O(n log n); the bootstrap in ``auucmax.evaluation.reference`` is the slow twin.
 
 Limits come from :mod:`auucmax.evaluation.intervals`. Of AUUC: score limits for 0/1 outcomes, with
 z = y u; otherwise Student's t, after Hall's transformation where outcomes are skewed. Of the gain
