@@ -124,13 +124,13 @@ class PolicyPilot(NamedTuple):
 
     def effects(self, y: Floats, got: NDArray[np.intp], chance: Floats) -> Floats:
         """h (n, K + 1): unbiased for the effect of each arm on each person, 0 for the control."""
-        far = (chance < self.least * (1 - 1e-9)).any(axis=1)
+        far = np.any(chance < self.least * (1 - 1e-9), axis=1)
         if far.any():
             told = ", ".join(f"{least:.3g}" for least in self.least)
             raise ChancesBeyond(
                 f"chances of the control and of each arm should be at least {told}, as those of "
                 f"the rows that size bets let expect, to be certified; got smaller ones in "
-                f"{int(far.sum()):,} of {len(far):,} rows. Leave such people out: the certificate "
+                f"{int(far.sum()):,} of {len(y):,} rows. Leave such people out: the certificate "
                 f"is then of the others."
             )
         h = np.tile(self.mean - self.mean[0], (len(y), 1))

@@ -70,8 +70,15 @@ def compare(
     A MODEL decides on columns, arms, folds and seed. --new-levels is for it; in random splits,
     texts that training rows do not have count to no level.
     """
-    from auucmax._validation import check_choice
-    from auucmax.cli.trials import Source, read_arms
+    from auucmax._validation import check_choice, listed
+    from auucmax.cli.trials import (
+        Source,
+        column_options,
+        enough_rows,
+        read_rows,
+        rows_of_arms,
+        several_arms,
+    )
     from auucmax.trial_model import MODELS
 
     names = list(dict.fromkeys(names_in(models) or ()))
@@ -102,7 +109,14 @@ def compare(
     from auucmax.data import FailedCheckError
     from auucmax.trial_model.rows import check_trial_rows
 
-    rows, named = read_arms(source, refuse=True, **columns, after=after)
+    table = enough_rows(read_rows(source))
+    given = column_options(table, **columns, after=after)
+    if labels := several_arms(table, given):
+        raise ValueError(
+            f"--treated should name one of the arms {listed(labels)} to compare models on random "
+            f"splits, got none. Or pass --against MODEL, which has them all."
+        )
+    rows, named = rows_of_arms(table, refuse=True, **given)
     if (report := check_trial_rows(rows, named)).stops:
         raise FailedCheckError(" ".join([report.verdict, *report.advice, _NOT_COMPARED]), report)
     names = _able(names, named.kind(rows.y), named.outcome)

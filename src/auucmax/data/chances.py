@@ -141,9 +141,18 @@ def two_arms(frame: pd.DataFrame, named: str | ArmColumns, treated: str, control
     if isinstance(named, str):
         return TwoArms(check_chances(frame[named], f"the propensity {named!r}"))
     chances = check_arm_chances(frame, named)
-    places = {label: k for k, (label, _) in enumerate(named, start=1)}
-    own, other = (chances[:, places.get(label, 0)] for label in (treated, control))
+    own, other = of_labels(chances, named, [treated, control]).T
     return TwoArms(own / (own + other), chances, 1 / (own + other))
+
+
+def of_labels(chances: Floats, named: ArmColumns, labels: Sequence[str]) -> Floats:
+    """(n, labels) the chances of some arms, of all of them as :func:`check_arm_chances` has them.
+
+    >>> of_labels(np.array([[0.5, 0.2, 0.3]]), (("a", ""), ("b", "")), ["b", "no"]).tolist()
+    [[0.3, 0.5]]
+    """
+    places = {label: k for k, (label, _) in enumerate(named, start=1)}
+    return chances[:, [places.get(label, 0) for label in labels]]
 
 
 def names_of(named: str | ArmColumns | None) -> list[str]:
