@@ -328,15 +328,34 @@ def _few(rows: ArmRows, own: Sequence[_Column], known: Sequence[_Column]) -> Boo
 def _add_differing(part: Floats, pairs: NDArray[np.intp], counts: NDArray[np.int64]) -> None:
     """Add the rows of ``part`` (rows, K, columns) that differ to ``counts`` (pairs,), until there
     are rows enough: soon few pairs are left to be counted."""
-    columns = np.ascontiguousarray(part.transpose(2, 1, 0))
+    open_pairs = np.flatnonzero(counts < LEAST_ROWS)
+    if not len(open_pairs) or not len(part):
+        return
+    used, place = np.unique(pairs[open_pairs], return_inverse=True)
+    place = place.reshape(-1, 2)
+    columns = np.ascontiguousarray(part[:, :, used].transpose(2, 1, 0))
+    own = counts[open_pairs]
+    if len(own) > len(columns):  # most pairs differ for many: one matrix product tells
+        own[_surely_differing(columns)[tuple(place.T)] >= LEAST_ROWS] = LEAST_ROWS
     content = np.array([hash(column.tobytes()) for column in columns])
-    unlike = content[pairs[:, 0]] != content[pairs[:, 1]]
-    start, n = 0, len(part)
-    while start < n and len(left := np.flatnonzero(unlike & (counts < LEAST_ROWS))):
+    unlike = content[place[:, 0]] != content[place[:, 1]]
+    start = 0
+    while start < len(part) and len(left := np.flatnonzero(unlike & (own < LEAST_ROWS))):
         stop = start + max(16, _AT_ONCE // (len(left) * part.shape[1]))
-        one, other = columns[..., start:stop][pairs[left].T]
-        counts[left] += (np.abs(one - other) > 1e-9).any(axis=1).sum(axis=1)
+        one, other = columns[..., start:stop][place[left].T]
+        own[left] += (np.abs(one - other) > 1e-9).any(axis=1).sum(axis=1)
         start = stop
+    counts[open_pairs] = own
+
+
+def _surely_differing(columns: Floats) -> Floats:
+    """(columns, columns) for at least so many rows an arm is whole in one, and not there in the
+    other; ``columns`` are (columns, K, rows)."""
+    found = np.zeros((len(columns),) * 2, dtype=np.float32)
+    for own in columns.transpose(1, 0, 2):
+        alone = (own == 1).astype(np.float32) @ (own == 0).astype(np.float32).T
+        np.maximum(found, alone + alone.T, out=found)
+    return found
 
 
 def top_shares(
