@@ -201,14 +201,8 @@ def policy_curve(
     """
     labels = list(costs)
     cost = np.broadcast_to(np.array(list(costs.values())), rows.uplift.shape)
-    trial = ArmRows.of(
-        rows.y,
-        rows.arm,
-        cost,
-        model=rows.expected_outcomes(),
-        chance=rows.chance,
-        clusters=rows.groups,
-    )
+    more: dict[str, Any] = {"chance": rows.chance, "clusters": rows.groups}
+    trial = ArmRows.of(rows.y, rows.arm, cost, model=rows.expected_outcomes(), **more)
     best = int(trial.effects.argmax())
     fold = np.zeros(len(rows.y)) if rows.fold is None else rows.fold
     policies = [
@@ -348,7 +342,7 @@ def _add_differing(part: Floats, pairs: NDArray[np.intp], counts: NDArray[np.int
     counts[open_pairs] = own
 
 
-def _surely_differing(columns: Floats) -> Floats:
+def _surely_differing(columns: Floats) -> NDArray[np.float32]:
     """(columns, columns) for at least so many rows an arm is whole in one, and not there in the
     other; ``columns`` are (columns, K, rows)."""
     found = np.zeros((len(columns),) * 2, dtype=np.float32)

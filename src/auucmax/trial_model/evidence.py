@@ -292,8 +292,7 @@ def evidence_of(
     random_state : of the simultaneous band.
     facts : ``doubt``, ``notes``, ``certified_shares``.
     """
-    y, groups = rows.y, rows.groups
-    levels = rows.levels()  # sorted once: every number is asked of them
+    y, groups, levels = rows.y, rows.groups, rows.levels()  # sorted once, and asked every number
     grid = (
         EVERY_PERCENT
         if every_percent
@@ -302,7 +301,6 @@ def evidence_of(
     folds: dict[str, Any] = {"level": level, "cross_fitted": cross_fitted}
     band = levels.band(grid, random_state=random_state, **folds)
     kind = outcome_kind(turned(y) if lower_is_better else y)
-    binary = kind == BINARY
     failed, check = failed_check(randomisation), describe_randomisation(randomisation)
     found = {
         "failed_check": failed,
@@ -312,7 +310,7 @@ def evidence_of(
         "auuc": _auuc(levels, folds),
         "qini": levels.qini(),
         "ratio": ratio_intervals(band),
-        "risk": levels.policy_risk(grid) if binary else None,
+        "risk": levels.policy_risk(grid) if kind == BINARY else None,
         "score_levels": len(levels.scores),
         "deciles": (levels.deciles(10, level).reset_index()[[*_OF_PARTS]].to_dict("list")
                     if every_percent and groups is None else _parts_of(band, levels))
