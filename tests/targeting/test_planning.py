@@ -11,7 +11,7 @@ from tests.strategies import small_trials
 from auucmax.data import load_hillstrom, make_trial
 from auucmax.evaluation.metrics import uplift_at_k, uplift_band, uplift_curve
 from auucmax.targeting import plan
-from auucmax.targeting.planning import EVERY_PERCENT
+from auucmax.targeting.planning import EVERY_PERCENT, ScoreQuantiles
 
 GRID = [0.0, 0.1, 0.35, 0.5, 0.8, 1.0]
 
@@ -266,3 +266,11 @@ def test_a_plan_that_certifies_its_shares():
     assert len(plain.certified_profit) == 0
     with pytest.raises(ValueError, match="certify should be asked for independent rows"):
         plan(trial.y, trial.X["womens"], certify=True, groups=np.arange(trial.n_rows), **rows)
+
+
+def test_scores_are_counted_by_their_weights():
+    score, weight = np.array([3.0, 1.0, 1.0, 2.0]), np.array([2.0, 1.0, 3.0, 2.0])
+    found, copies = ScoreQuantiles.of(score, weight), ScoreQuantiles.of(score.repeat([2, 1, 3, 2]))
+    np.testing.assert_allclose(found.above, copies.above)
+    np.testing.assert_allclose(found.reach, copies.reach)
+    assert found.n_rows == pytest.approx(64 / 18)
