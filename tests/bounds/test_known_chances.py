@@ -13,6 +13,8 @@ from auucmax.bounds.known_chances import (
     ChancePilot,
     ChancesBeyond,
     as_one_arm,
+    evenly_drawn,
+    most_people,
     rank_distance,
 )
 from auucmax.bounds.reference import block_statistics_slow
@@ -179,3 +181,19 @@ def test_only_what_is_proven_takes_chances():
         betting_bounds(y, x, treatment=treated, propensity=chance)
     text = str(certify(x, y=y * 3.5, treatment=treated, propensity=chance))
     assert text.startswith("Without a guarantee")
+
+
+def test_everybody_is_as_likely_to_be_drawn_whatever_the_chance_to_be_in_two_arms():
+    rng = np.random.default_rng(0)
+    chance = np.where(rng.random(40_000) < 0.5, 0.4, 0.9)  # of being in one of the two arms
+    inside = rng.random(len(chance)) < chance
+    people = 1 / chance[inside]
+    most = most_people(people[:100])
+    assert most == pytest.approx(2.5 / 0.8)
+    kept = evenly_drawn(people, most, rng.random(len(people)))
+    for own in (0.4, 0.9):
+        n = int((chance == own).sum())
+        share = (kept & (chance[inside] == own)).sum() / n
+        assert abs(share - 1 / most) < 4 * np.sqrt(0.25 / n)
+    with pytest.raises(ChancesBeyond, match="chances of being in one of the two arms should be"):
+        evenly_drawn(np.array([2.0, 9.0]), most, np.zeros(2))

@@ -5,9 +5,11 @@ from itertools import product
 import numpy as np
 import pytest
 
+from auucmax.bounds.known_chances import ChancesBeyond
 from auucmax.bounds.policies import (
     SHARES,
     _block_ends,
+    _ChanceGame,
     _Game,
     _most_above,
     _PolicyRows,
@@ -30,7 +32,7 @@ def test_blocks_are_unbiased_for_all_three_targets():
     for _ in range(60):
         pilot, rest = (_PolicyRows(*population(rng, n)) for n in (100, 3000))
         game = _Game.of(pilot, [rest], 2, prices)
-        means.append([w.mean() for w in game._statistics(rest, game.ends[0], rng)])
+        means.append([w.mean() for w in game.statistics(rest, game.ends[0], rng)])
     mean, error = np.mean(means, axis=0), np.std(means, axis=0) / np.sqrt(len(means))
     # A third gets each arm, and gains .1; random people would gain .1 in a third of the cases.
     truth = np.array([0.2 / 3, 0.2 / 3 - 0.2 / 9, 0.2 / 3 - 0.06 / 3])
@@ -50,7 +52,7 @@ def test_no_block_is_below_its_floor():
                     rows = _PolicyRows(np.array(y), np.array(chosen), got)
                     game = _Game.of(pilot, [rows], 2, np.array([0.0, 0.3, 0.5]))
                     ends = np.array(sizes)[:, None]
-                    w = game._statistics(rows, ends, np.random.default_rng(0))
+                    w = game.statistics(rows, ends, np.random.default_rng(0))
                     for value, stake in zip(w, game.stakes(0.5, 0.05), strict=True):
                         assert value.min() >= -stake.floor - 1e-12
     assert game is not None
@@ -240,3 +242,89 @@ def test_net_values_miss_together_as_rarely_as_promised():
         told.append(found.gain_lower_bounds[9])
     assert misses <= 60 * 0.05
     assert np.mean(told) > 0.2  # of .25 at a half
+
+
+#: A person has x = 0 or 1 with these probabilities, these chances of the control and of two arms,
+#: these rates of the outcome with each, and is given this arm by the policy.
+SHARE = np.array([0.6, 0.4])
+CHANCE = np.array([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]])
+RATE = np.array([[0.3, 0.2, 0.5], [0.4, 0.9, 0.1]])
+GIVEN = np.array([2, 1])
+
+
+def chance_game(rows, prices=None):
+    own = np.array([1.0, 0.0, 1.0]), np.zeros(3, int), np.arange(3)
+    first = _PolicyRows(*own, CHANCE[[0, 1, 1]])
+    return _ChanceGame.of(first, [rows], 2, prices)
+
+
+def test_blocks_by_known_chances_are_unbiased_over_all_samples():
+    """All 12^2 samples of two rows, each with its probability: means are exact, floors hold."""
+    prices, total, mean = np.array([0.0, 0.1, 0.3]), 0.0, np.zeros(3)
+    for sample in product(product(range(2), range(3), (0, 1)), repeat=2):
+        x, got, y = map(np.array, zip(*sample, strict=True))
+        p = np.prod(SHARE[x] * CHANCE[x, got] * np.where(y, RATE[x, got], 1 - RATE[x, got]))
+        rows = _PolicyRows(y.astype(float), GIVEN[x], got, CHANCE[x])
+        game = chance_game(rows, prices)
+        w = game.statistics(rows, np.array([[2]]), np.random.default_rng(0))
+        for value, stake in zip(w, game.stakes(0.5, 0.05), strict=True):
+            assert value[0] >= -stake.floor - 1e-12
+        total, mean = total + p, mean + p * np.array([own[0] for own in w])
+    effect = RATE[:, 1:] - RATE[:, :1]
+    gain = SHARE @ effect[[0, 1], GIVEN - 1]
+    at_random = SHARE[::-1] @ (SHARE @ effect)  # 40% get the first arm
+    assert total == pytest.approx(1)
+    np.testing.assert_allclose(mean, [gain, gain - at_random, gain - SHARE @ prices[GIVEN]])
+
+
+def unequal(rng, n):
+    """Those who respond anyway had the second arm more often, which helps nobody."""
+    x = rng.random(n)
+    chance = np.where((x > 0.5)[:, None], [0.2, 0.2, 0.6], [0.5, 0.3, 0.2])
+    got = (rng.random(n)[:, None] > np.cumsum(chance, axis=1)).sum(axis=1)
+    rate = 0.1 + 0.4 * (x > 0.5) + 0.2 * ((got == 1) & (x < 0.3))
+    return (rng.random(n) < rate).astype(float), x, got, chance
+
+
+def test_a_policy_is_certified_by_known_chances():
+    rng = np.random.default_rng(3)
+    first, (y, x, got, chance) = unequal(rng, 1_000), unequal(rng, 40_000)
+    chances = [first[3], chance]
+
+    def bounds(chosen, propensity):
+        chunks = [(first[0], None, first[2]), (y, chosen, got)]
+        return certify_policy(chunks, n_arms=2, propensity=propensity)
+
+    useless, good = np.full(len(y), 2), np.where(x < 0.3, 1, 0)
+    assert bounds(useless, None).gain_lower_bound > 0.05  # false: chances are not the same
+    assert bounds(useless, chances).gain_lower_bound < 0
+    found = bounds(good, chances)
+    assert 0.03 < found.gain_lower_bound < 0.06
+    assert found.random_lower_bound > 0.02
+    assert "known chances by design" in str(found)
+
+
+def test_chances_that_are_none_or_beyond_those_of_the_pilot_are_refused():
+    rng = np.random.default_rng(4)
+    first, (y, x, got, chance) = unequal(rng, 500), unequal(rng, 500)
+    chunks = [(first[0], None, first[2]), (y, (x > 0.5).astype(int), got)]
+    with pytest.raises(ValueError, match="propensity should have a row for each of 500 people"):
+        certify_policy(chunks, n_arms=2, propensity=[first[3], chance[:, 1:]])
+    near = chance.copy()
+    near[0] = [0.01, 0.01, 0.98]
+    with pytest.raises(ChancesBeyond, match=r"should be at least 0\.16, 0\.16, 0\.16"):
+        certify_policy(chunks, n_arms=2, propensity=[first[3], near])
+
+
+@pytest.mark.gate
+def test_bounds_by_known_chances_miss_no_more_often_than_delta():
+    """Of a policy by x, whose gain is known."""
+    rng, missed, n_times = np.random.default_rng(5), 0, 300
+    for _ in range(n_times):
+        first, (y, x, got, chance) = unequal(rng, 300), unequal(rng, 1_500)
+        chunks = [(first[0], None, first[2]), (y, np.where(x < 0.3, 1, 2), got)]
+        found = certify_policy(
+            chunks, n_arms=2, propensity=[first[3], chance], delta=0.2, n_dealings=2
+        )
+        missed += found.gain_lower_bound > 0.06
+    assert missed / n_times < 0.2 + 3 * np.sqrt(0.16 / n_times)

@@ -1,8 +1,10 @@
 """Every command on a trial of two strata whose chances of treatment differ, by design."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.cli.commands import numbers, run
+from tests.trial_model.arms_table import arms_table
 from tests.trial_model.trial_table import two_strata
 
 NAMED = "-t mail -y visit"
@@ -162,3 +164,37 @@ def test_other_mistakes_are_told_in_one_line(folder):
     result = run(f"fit {folder}/trial.csv {large}")
     assert result.exit_code == 2
     assert "--propensity should come with a table that fits into memory" in result.output
+
+
+@pytest.mark.gate
+def test_a_list_of_several_arms_goes_through_every_command(tmp_path):
+    """People are assigned, outcomes are joined to the list, and nothing is renamed."""
+    people = arms_table(3_000).drop(columns=["arm", "visit"])
+    people.to_csv(tmp_path / "people.csv", index=False)
+    how = "--id person --arms none=.2,mail=.5,phone=.3 --key spring"
+    assert run(f"assign {tmp_path}/people.csv {how} -o {tmp_path}/list.csv").exit_code == 0
+    table = people.merge(pd.read_csv(tmp_path / "list.csv"), on="person")
+    rate = 0.2 + 0.3 * ((table["arm"] == "mail") & (table["age"] < 45))
+    table["visit"] = (np.random.default_rng(0).random(len(table)) < rate).astype(int)
+    table[:2_000].to_csv(tmp_path / "trial.csv", index=False)
+    table[2_000:].to_csv(tmp_path / "new.csv", index=False)
+    named = f"{tmp_path}/trial.csv -t arm --control none -y visit --id person --propensity chance"
+    assert run(f"check {named}").exit_code == 0
+    result = run(f"fit {named} -m tm --budget .3 -o {tmp_path}/m.model")
+    assert result.exit_code == 0, result.output
+    assert "Chances of the arms are taken from 'chance mail', 'chance phone'" in result.output
+    assert "known chances by design" in " ".join(result.output.split())
+    for more in ("", " --propensity chance"):
+        found = numbers(f"evaluate {tmp_path}/m.model {tmp_path}/new.csv{more}")
+        assert any("Chances of the arms" in note for note in found["policy"]["notes"])
+    wrong = run(f"evaluate {tmp_path}/m.model --propensity other")
+    assert "--propensity should be 'mail=chance mail,phone=chance phone'" in wrong.output
+    page = run(f"report {tmp_path}/m.model -o {tmp_path}/r.html")
+    assert page.exit_code == 0, page.output
+    against = run(f"compare {tmp_path}/trial.csv --against {tmp_path}/m.model --models response")
+    assert against.exit_code == 0, against.output
+    one = run(f"fit {named} --treated mail -m tm -o {tmp_path}/one.model")
+    assert one.exit_code == 0, one.output
+    assert "Chances of 'mail', rather than 'none', were 0.714 for all" in one.output
+    alone = run(f"compare {named} --models tm")
+    assert "--treated should name one of the arms 'mail', 'phone'" in alone.output

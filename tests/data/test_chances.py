@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auucmax.data.chances import check_chances, compare_counts, even_rows, own_chance, undo_chances
+from auucmax.data.chances import (
+    arm_columns,
+    check_arm_chances,
+    check_chances,
+    compare_counts,
+    even_rows,
+    own_chance,
+    two_arms,
+    undo_chances,
+)
 
 NAME = "the propensity 'p'"
 
@@ -107,3 +116,52 @@ def test_many_chances_are_tested_in_tenths():
     chance = rng.uniform(0.05, 0.95, 20_000)
     assert compare_counts(rng.random(20_000) < chance, chance).p_value > 0.01
     assert compare_counts(rng.random(20_000) < 1 - chance, chance).p_value < 1e-10
+
+
+FRAME = pd.DataFrame({"a": [0.2, 0.5], "b": [0.3, 0.5]})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"mail": "a"}, "got none for 'no', 'phone'"),
+        ({"mail": "a", "phone": "b", "no": "c"}, "got one for every arm"),
+        ({"mail": "a", "fone": "b"}, "propensity should name arms, .* got 'fone'"),
+        ({"mail": "a", "phone": "c"}, "should have the column 'c'"),
+        ({"mail": "a", "phone": "a"}, "another column for each arm"),
+        ("chance", "got none for 'mail', 'no', 'phone'"),
+    ],
+)
+def test_columns_that_are_not_those_of_the_arms_are_refused(given, message):
+    with pytest.raises(ValueError, match=message) as error:
+        arm_columns(given, ["no", "mail", "phone"], list(FRAME))
+    assert "\n" not in str(error.value)
+
+
+def test_chances_that_leave_the_control_none_are_refused():
+    named = arm_columns({"mail": "a", "phone": "b"}, ["no", "mail", "phone"], list(FRAME))
+    with pytest.raises(ValueError, match=r"'a', 'b' should add up to less than 1 .* in 1 rows"):
+        check_arm_chances(FRAME, named)
+    with pytest.raises(ValueError, match="per cent"):
+        check_arm_chances(FRAME * 100, named)
+    with pytest.raises(ValueError, match="nothing was left to chance"):
+        check_arm_chances(FRAME.assign(a=[0.0, 0.2]), named)
+
+
+def test_weights_of_two_of_several_arms_are_of_all_people():
+    """Rows of two arms are mostly people who had a small chance of the third."""
+    rng = np.random.default_rng(1)
+    x = rng.random(200_000)
+    frame = pd.DataFrame({"a": 0.2 + 0.1 * x, "b": 0.1 + 0.5 * x})
+    named = (("mail", "a"), ("phone", "b"))
+    chances = check_arm_chances(frame, named)
+    got = (rng.random(len(x))[:, None] > np.cumsum(chances, axis=1)).sum(axis=1)
+    both = got < 2
+    found = two_arms(frame[both], named, "mail", "no")
+    treated = got[both] == 1
+    for people, is_right in ((None, False), (found.people, True)):
+        weight = undo_chances(treated, found.treated, people)
+        for arm in (treated, ~treated):
+            terms = weight[arm] * (x[both][arm] - 0.5)
+            assert (abs(terms.sum()) < 4 * np.sqrt((terms**2).sum())) == is_right
+            assert weight[arm].sum() == pytest.approx(arm.sum(), rel=0.02)

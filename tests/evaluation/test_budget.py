@@ -8,7 +8,8 @@ from hypothesis.extra import numpy as npst
 
 from auucmax import auuc_inference, make_trial
 from auucmax.evaluation import budget_curve, policy_difference, uplift_band
-from auucmax.evaluation.budget import ArmRows, Policy, PolicyTerms
+from auucmax.evaluation.arm_policy import Policy
+from auucmax.evaluation.budget import ArmRows, PolicyTerms
 from auucmax.evaluation.reference import budget_gain_slow
 
 
@@ -181,6 +182,22 @@ def test_an_arm_whose_part_cannot_widen_the_interval_needs_no_rows():
     assert np.isnan(policy_difference(y, uplift, without, **options).lower[1:]).all()
 
 
+def test_an_arm_of_the_middle_budgets_needs_rows_for_the_area():
+    """A cheap arm of few rows, in the place of which a dearer one comes at the end."""
+    rng = np.random.default_rng(3)
+    arm = np.repeat([0, 1, 2], [5_000, 40, 5_000])
+    y, n = (rng.random(len(arm)) < 0.1 + 0.1 * (arm > 0)).astype(float), len(arm)
+    uplift = np.column_stack([0.1 + 0.01 * rng.random(n), 0.15 + 0.01 * rng.random(n)])
+    found = policy_difference(y, uplift, treatment=arm, cost=[1.0, 3.0])
+    assert np.isfinite(found.lower[-1])  # everybody has the dear arm
+    assert np.isnan(found.area_interval).all()
+    assert np.isnan(found.p_value)
+    assert found.declined.startswith("at every budget fewer than 10 rows of an arm")
+    # Small budgets have few rows behind them, and yet there is an area.
+    y, uplift, arm = _with_a_small_arm(10_000, 0.08)
+    assert np.isfinite(policy_difference(y, uplift, treatment=arm).area_interval).all()
+
+
 def test_rows_with_the_rarer_outcome_are_counted_at_the_rate_of_their_arm():
     """Half of arm 1 respond, and 0.2% of the control: together that would be enough."""
     rng = np.random.default_rng(1)
@@ -258,26 +275,3 @@ def test_weighted_errors_are_those_of_groups_of_copies():
     assert np.allclose(weighted.standard_error, repeated.standard_error, rtol=0.02)
     with pytest.raises(ValueError, match="sample_weight should not be negative"):
         budget_curve(trial.y, score, treatment=trial.treatment, sample_weight=-copies)
-
-
-@settings(deadline=None, max_examples=40)
-@given(small_trials(), st.floats(0, 4))
-def test_each_fold_spends_the_budget_by_itself(trial, budget):
-    y, uplift, arm, cost = (np.concatenate([column] * 2) for column in trial)
-    uplift = uplift + 1e-3 * np.arange(uplift.shape[1]) + 1e-4 * np.arange(len(y))[:, None]
-    fold = np.repeat([0, 1], len(y) // 2)
-    rows, grid = ArmRows.of(y, arm, cost), np.array([budget])
-    policy = Policy.of_folds(uplift, cost, fold)
-    ((_, found),) = policy.parts(grid, uplift.shape[1])
-    for number in (0, 1):
-        own = fold == number
-        alone = Policy.of(uplift[own], cost[own])
-        ((_, expected),) = alone.parts(grid, uplift.shape[1])
-        assert np.allclose(found[own], expected)
-        spent = policy.spent(grid, slice(None))[own]
-        assert np.allclose(spent, min(budget, alone.most))
-        paid = np.einsum("ik,ikj->j", cost[own], found[own]) / own.sum()
-        assert np.allclose(paid, min(budget, alone.most))
-    one = Policy.of_folds(uplift, cost, np.zeros(len(y)))
-    same, plain = (PolicyTerms(rows, p, grid) for p in (one, Policy.of(uplift, cost)))
-    assert np.allclose(same.gain, plain.gain)

@@ -54,6 +54,29 @@ def test_without_a_budget_the_profit_is_the_highest(rows, value):
     assert anything.uplift == pytest.approx(np.maximum(uplift.max(axis=1), 0).sum())
 
 
+@settings(deadline=None, max_examples=100)
+@given(st.integers(0, 2**16), st.floats(0, 1.2), st.booleans(), st.sampled_from(["row", "random"]))
+def test_of_many_people_only_those_near_the_cut_are_sorted(seed, part, rounded, ties):
+    """The same as if all were, with ties and arms that cost nothing."""
+    rng = np.random.default_rng(seed)
+    uplift = rng.normal(0.02, 0.05, (400, 3))
+    uplift = (uplift.round(1) if rounded else uplift) + [0, 1e-6, 2e-6]  # no arms are shared
+    cost = rng.choice([0.0, 0.1, 0.12, 0.3], (400, 3), p=[0.02, 0.38, 0.3, 0.3])
+    budget = part * cost.max(axis=1).sum() / 3
+    for options in ({"budget": budget}, {"budget": budget, "value": 8.0}):
+        plain = choose_arms(uplift, cost=cost, ties=ties, **options)
+        with pytest.MonkeyPatch.context() as patch:
+            for name, n in (("_MANY", 64), ("_PROGRAM_PEOPLE", 100), ("_MARGIN", 0.3)):
+                patch.setattr(arms_module, name, n)
+            quick = choose_arms(uplift, cost=cost, ties=ties, **options)
+        np.testing.assert_array_equal(quick.arm, plain.arm)
+        assert (quick.n_tied, quick.n_tied_taken) == (plain.n_tied, plain.n_tied_taken)
+        assert quick.rate == plain.rate
+        assert (quick.part is None) == (plain.part is None)
+        if plain.part is not None:
+            assert quick.part == pytest.approx(plain.part, abs=1e-9)
+
+
 def test_sums_and_counts():
     found = choose_arms([[0.3, 0.5], [0.2, 0.1], [0.0, -0.1]], cost=[1, 3], budget=4)
     assert found.counts == (1, 1)

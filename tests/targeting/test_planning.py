@@ -11,7 +11,7 @@ from tests.strategies import small_trials
 from auucmax.data import make_trial
 from auucmax.evaluation.metrics import uplift_at_k, uplift_band, uplift_curve
 from auucmax.targeting import plan
-from auucmax.targeting.planning import EVERY_PERCENT
+from auucmax.targeting.planning import EVERY_PERCENT, ScoreQuantiles
 
 GRID = [0.0, 0.1, 0.35, 0.5, 0.8, 1.0]
 
@@ -248,3 +248,11 @@ def test_a_plan_without_intervals_says_so():
     assert not found.expected.reliable.any()
     plain = found.to_dict()
     assert plain["best"]["gain_lower"] is None
+
+
+def test_scores_are_counted_by_their_weights():
+    score, weight = np.array([3.0, 1.0, 1.0, 2.0]), np.array([2.0, 1.0, 3.0, 2.0])
+    found, copies = ScoreQuantiles.of(score, weight), ScoreQuantiles.of(score.repeat([2, 1, 3, 2]))
+    np.testing.assert_allclose(found.above, copies.above)
+    np.testing.assert_allclose(found.reach, copies.reach)
+    assert found.n_rows == pytest.approx(64 / 18)

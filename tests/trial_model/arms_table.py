@@ -31,3 +31,19 @@ def arms_table(n=3_000, random_state=0, effects=(0.3, 0.3)):
 def fitted(table, **options):
     given = NAMES | {"id": "person", "model": "tm", **options}
     return fit_arms_model(table, **given)
+
+
+def unequal_arms(n=4_000, random_state=0):
+    """Regulars visit anyway and mostly got the phone, which helps nobody; mail helps the young."""
+    rng = np.random.default_rng([random_state, 7])
+    table = arms_table(n, random_state).drop(columns=["arm", "visit"])
+    regular, age = rng.random(n) < 0.5, table["age"].to_numpy()
+    chance = np.where(regular[:, None], [0.2, 0.2, 0.6], [0.5, 0.35, 0.15])
+    code = (rng.random(n)[:, None] > np.cumsum(chance, axis=1)).sum(axis=1)
+    rate = 0.1 + 0.3 * regular + 0.3 * ((code == 1) & (age < 45))
+    return table.assign(
+        kind=np.where(regular, "regular", "other"),
+        arm=np.array(["none", "mail", "phone"])[code],
+        visit=(rng.random(n) < rate).astype(int),
+        **{"chance mail": chance[:, 1], "chance phone": chance[:, 2]},
+    )

@@ -1,6 +1,7 @@
 """Who of a table gets which arm: money, limits, lists, what to expect."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ from tests.trial_model.arms_table import COSTS, arms_table
 
 from auucmax.targeting import choose_arms
 from auucmax.trial_model import ArmLimits, target_arms
+from auucmax.trial_model.arm_choosing import ExpectedGain
 
 PRICED = ArmLimits(cost=COSTS)
 
@@ -138,7 +140,15 @@ def test_people_who_are_not_like_those_of_the_trial_have_no_interval(arms_model,
     young = new[new["age"] < 45]
     found = target_arms(arms_model, young, budget=1.2 * len(young), limits=PRICED)
     assert found.expected is None
-    assert "not like those of the trial" in found.unknown
+    assert "other parts of these people get the arms" in found.unknown
+
+
+def test_without_an_interval_it_is_said_which_number_to_expect(arms_model, new):
+    found = target_arms(arms_model, new, budget=300, limits=PRICED)
+    assert found.caution is None
+    few = replace(found, expected=ExpectedGain(9.0, np.nan, np.nan))
+    assert "sum of the uplifts draws on all of its rows" in few.caution
+    assert few.to_dict()["caution"] == few.caution
 
 
 def test_numbers_for_machines(arms_model, new):

@@ -34,7 +34,7 @@ def judged_rows(draw):
 
 def told_parts(rows, costs, curve):
     """For each policy and budget that is told: what counts of each row, (n,), by choosing anew."""
-    from auucmax.evaluation.budget import Policy
+    from auucmax.evaluation.arm_policy import Policy
 
     cost = np.broadcast_to(np.array(list(costs.values())), rows.uplift.shape)
     grid, n_arms = np.array(curve["budget"]), rows.uplift.shape[1]
@@ -170,3 +170,41 @@ def test_the_policy_of_a_rate_spends_the_budget_of_the_guides():
         spent = np.array([0.0, *cost])[chosen].mean()
         most = np.array([0.0, *cost])[_chosen(uplift, cost, 0.0)].mean()
         assert spent == pytest.approx(min(budget, most), abs=0.08)
+
+
+def unequal_rows(rng, n):
+    """Regulars visit anyway and mostly got the second arm; each arm gains .3 for half of people."""
+    x, regular = rng.random(n), rng.random(n) < 0.5
+    chance = np.where(regular[:, None], [0.2, 0.2, 0.6], [0.5, 0.35, 0.15])
+    arm = (rng.random(n)[:, None] > np.cumsum(chance, axis=1)).sum(axis=1)
+    effect = np.column_stack([0 * x, 0.3 * (x < 0.5), 0.3 * (x >= 0.5)])
+    y = (rng.random(n) < 0.1 + 0.3 * regular + effect[np.arange(n), arm]).astype(float)
+    return JudgedArms(y, arm, np.column_stack([0.3 - 0.3 * x, 0.3 * x]), chance=chance)
+
+
+@pytest.mark.gate
+def test_gains_by_known_chances_are_right_and_so_are_their_errors():
+    """Half of the people treated gain .15, all of them .3, and random ones half of it."""
+    rng, found, n_times = np.random.default_rng(0), [], 100
+    for _ in range(n_times):
+        curve = policy_curve(unequal_rows(rng, 1_000), {"a": 1.0, "b": 1.0}, private=False)
+        own, area = curve["policy"], curve["differences"]["random"]
+        wide = (area["area_upper"] - area["area_lower"]) / 3.92
+        ends = [(own["gain"][k], own["standard_error"][k]) for k in (25, 50)]
+        found.append([*ends, (area["area"], wide)])
+    (estimate, error), truth = np.moveaxis(found, -1, 0), [0.15, 0.3, 0.075]
+    spread = estimate.std(axis=0)
+    assert (np.abs(estimate.mean(axis=0) - truth) < 3.5 * spread / np.sqrt(n_times)).all()
+    ratio = error.mean(axis=0) / spread
+    assert (ratio > 0.8).all()
+    assert (ratio < 1.4).all()
+
+
+def test_without_weights_the_arm_that_regulars_got_looks_better():
+    rows = unequal_rows(np.random.default_rng(1), 4_000)
+    everybody = [
+        policy_curve(own, {"a": 1.0, "b": 1.0}, private=False)["everybody"]
+        for own in (rows, rows._replace(chance=None))
+    ]
+    assert abs(everybody[0]["gain"][-1] - 0.15) < 4 * everybody[0]["standard_error"][-1]
+    assert everybody[1]["gain"][-1] - 0.15 > 3 * everybody[1]["standard_error"][-1]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from tests.trial_model.arms_table import NAMES, arms_table, fitted
+from tests.trial_model.arms_table import NAMES, arms_table, fitted, unequal_arms
 
 from auucmax.data import FailedCheckError
 from auucmax.data.hashing import content_hashes
@@ -215,3 +215,60 @@ def test_the_key_does_not_tell_who_was_in_which_arm(arms_model):
             assert held.all() if known else held.mean() < 0.2
         new = np.arange(3_000, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         assert seen.ids.holds(seen._keyed(new)).mean() < 0.05
+
+
+@pytest.mark.gate
+def test_known_chances_of_several_arms_give_effects_on_all_people():
+    """The phone helps nobody; among the rows that got it, many more visit."""
+    table = unequal_arms()
+    with pytest.raises(FailedCheckError, match="treatment depends on"):
+        fitted(table)
+    model = fitted(table, propensity="chance", cost={"mail": 1, "phone": 1}, budget=0.3)
+    arms = model.evidence.arms
+    assert model.columns.propensity == (("mail", "chance mail"), ("phone", "chance phone"))
+    for label, truth in (("mail", 0.3 * 27 / 62), ("phone", 0.0)):
+        effect = arms[label]["effect"]
+        assert abs(effect["estimate"] - truth) < 4 * effect["standard_error"]
+        assert "known chance" in arms[label]["certificate"]["text"]
+    raw = table.groupby("arm")["visit"].mean()
+    assert raw["phone"] - raw["none"] > 10 * arms["phone"]["effect"]["standard_error"] / 2
+    curve = model.policy["curves"][0]["policy"]
+    assert curve["shares"][10][0] > 5 * curve["shares"][10][1]  # people get the mail, not the phone
+    assert "known chances by design" in model.policy["certificate"]["text"]
+    assert 0 < model.policy["certificate"]["gain_lower_bound"] < 0.3 * 27 / 62
+    assert any("are taken from 'chance mail', 'chance phone'" in n for n in model.policy["notes"])
+    named = fitted(
+        table.rename(columns={"chance mail": "m", "chance phone": "p"}),
+        propensity={"mail": "m", "phone": "p"}, cost={"mail": 1, "phone": 1}, budget=0.3,
+    )  # fmt: skip
+    assert named.policy["curves"] == model.policy["curves"]
+
+
+@pytest.mark.gate
+def test_the_same_chances_for_all_change_no_effect():
+    table = arms_table(1_500)
+    same = fitted(table.assign(m=1 / 3, p=1 / 3), propensity={"mail": "m", "phone": "p"})
+    plain = fitted(table)
+    for label, own in plain.evidence.arms.items():
+        effect = same.evidence.arms[label]["effect"]
+        for name in ("estimate", "standard_error"):
+            assert effect[name] == pytest.approx(own["effect"][name])
+    curves = [one.policy["curves"][0]["policy"] for one in (plain, same)]
+    # An outcome model takes other noise away.
+    away = abs(curves[0]["gain"][-1] - curves[1]["gain"][-1])
+    assert away < 2 * curves[0]["standard_error"][-1]
+    assert curves[1]["standard_error"][-1] < 1.1 * curves[0]["standard_error"][-1]
+
+
+def test_chances_of_several_arms_that_are_none_are_refused():
+    table = arms_table(600).assign(m=0.4, p=0.6)
+    named = {"mail": "m", "phone": "p"}
+    with pytest.raises(ValueError, match="should add up to less than 1 in every row"):
+        fitted(table, propensity=named)
+    with pytest.raises(ValueError, match="column with the chance of each arm, got 'm'"):
+        fitted(table, propensity="m")
+    with pytest.raises(FailedCheckError, match="contradict the chances"):
+        fitted(arms_table().assign(m=0.1, p=0.8), propensity=named)
+    few = table.assign(arm=table["arm"].where(table.index > 20, "gift"), g=0.1, p=0.4)
+    with pytest.raises(ValueError, match="with propensity each arm should have at least 40 rows"):
+        fitted(few, propensity=named | {"gift": "g"})

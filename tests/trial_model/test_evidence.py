@@ -364,3 +364,17 @@ def test_linear_weights_do_not_depend_on_the_units():
     second = linear_weights(np.array([0.01, 3.0]), ["a", "b"], deviation * [100, 1])
     assert [t["name"] for t in first] == ["a", "b"]
     assert [t["weight"] for t in first] == pytest.approx([t["weight"] for t in second])
+
+
+def test_shares_of_weighted_rows_have_rows_enough_between_them():
+    rng = np.random.default_rng(0)
+    treated, weight = rng.random(2_000) < 0.5, rng.choice([0.2, 5.0], 2_000)
+    np.testing.assert_array_equal(
+        private_shares(treated, np.full(2_000, 3.0)), private_shares(treated)
+    )
+    shares = private_shares(treated, weight)
+    assert len(shares) > 5
+    total = np.cumsum(weight[::-1]) / weight.sum()
+    for low, high in pairwise(shares.tolist()):
+        inside = treated[::-1][(total > low + 1e-9) & (total <= high + 1e-9)]
+        assert min(inside.sum(), (~inside).sum()) >= LEAST_ROWS

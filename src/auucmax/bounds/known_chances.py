@@ -12,7 +12,8 @@ anything, and
 
 v_i as in ``blocks.py``, is unbiased for AUUC, or for the gain. As |h| <= B, w is at least
 -B/M sum over k < M of |k / (M - 1) - c|. So bets of one size hold (``fixed_bets.py``); the proof is
-in docs/guarantees.md. To the dealing, all rows are one arm whose outcome is h.
+in docs/guarantees.md. To the dealing, all rows are one arm whose outcome is h. Policies of several
+arms have an h for each arm (:class:`PolicyPilot`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats
 from auucmax.bounds.blocks import BlockDesign, DealtUnits
@@ -89,6 +91,87 @@ class ChancePilot(NamedTuple):
         theta = max((1 - 2 * centre) * (self.mu_treated - self.mu_control) / 2, -0.25)
         best = float(np.sqrt(2 * np.log(1 / level) / (len(sizes) * variance)))
         return Stake(theta, min(best, LARGEST_LOSS / (floor + theta)), floor)
+
+
+class PolicyPilot(NamedTuple):
+    """The same of several arms: guesses from rows that are not bet on, and the design.
+
+    With ``mean`` (K + 1,) guessed mean outcomes of the control and of each arm, in [0, 1], and p_a
+    the chances of a row,
+
+        h_a = mean_a - mean_0 + 1{got a} (y - mean_a) / p_a - 1{got control} (y - mean_0) / p_0
+
+    has the effect of arm a on the person as its mean given the features. ``least`` (K + 1,): the
+    chances are at least so large. ``square`` (K,): the mean of h_a^2.
+    """
+
+    mean: Floats
+    least: Floats
+    square: Floats
+
+    @classmethod
+    def of(cls, y: Floats, got: NDArray[np.intp], chance: Floats) -> PolicyPilot:
+        """From rows that are not bet on; ``chance`` (n, K + 1)."""
+        n_arms = chance.shape[1] - 1
+        weight = 1 / chance[np.arange(len(y)), got]
+        total, n = (np.bincount(got, own, minlength=n_arms + 1) for own in (weight * y, weight))
+        # Priors of a row of each outcome, and of some rows, keep guesses sane if there are few.
+        mean, least = (total + 0.5) / (n + 1), _NEARER * chance.min(axis=0, initial=0.5)
+        pilot = cls(mean, least, np.zeros(n_arms))
+        h = pilot.effects(y, got, chance)[:, 1:]
+        prior = _PRIOR_ROWS * _PRIOR_VARIANCE * (1 / least[1:] + 1 / least[0])
+        return pilot._replace(square=((h**2).sum(axis=0) + prior) / (len(y) + _PRIOR_ROWS))
+
+    def effects(self, y: Floats, got: NDArray[np.intp], chance: Floats) -> Floats:
+        """h (n, K + 1): unbiased for the effect of each arm on each person, 0 for the control."""
+        far = np.any(chance < self.least * (1 - 1e-9), axis=1)
+        if far.any():
+            told = ", ".join(f"{least:.3g}" for least in self.least)
+            raise ChancesBeyond(
+                f"chances of the control and of each arm should be at least {told}, as those of "
+                f"the rows that size bets let expect, to be certified; got smaller ones in "
+                f"{int(far.sum()):,} of {len(y):,} rows. Leave such people out: the certificate "
+                f"is then of the others."
+            )
+        h = np.tile(self.mean - self.mean[0], (len(y), 1))
+        rows, treated = np.arange(len(y)), got > 0
+        away = (y - self.mean[got]) / chance[rows, got]
+        h[treated, got[treated]] += away[treated]
+        h[~treated] -= away[~treated, None]
+        h[:, 0] = 0.0
+        return h
+
+    @property
+    def floors(self) -> tuple[float, float]:
+        """How far below 0 the h of any row and arm may be, and above."""
+        rise, (mean_0, *mean) = self.mean[1:] - self.mean[0], self.mean.tolist()
+        least_0, least = float(self.least[0]), self.least[1:]
+        below = np.maximum(np.array(mean) / least, (1 - mean_0) / least_0) - rise
+        above = np.maximum((1 - np.array(mean)) / least, mean_0 / least_0) + rise
+        return max(float(below.max()), 0.0), max(float(above.max()), 0.0)
+
+
+def most_people(people: Floats) -> float:
+    """How many people a row may stand for, as far as rows let expect that are not bet on."""
+    return float(people.max(initial=1.0)) / _NEARER
+
+
+def evenly_drawn(people: Floats, most: float, draw: Floats) -> Bools:
+    """(n,) rows of two of several arms, drawn such that everybody is as likely to be among them.
+
+    ``people`` (n,): one over the chance to be in one of the two. A row is kept with probability
+    people / ``most``, ``most`` fixed beforehand: who is in the two arms and kept is then a draw
+    with probability 1 / most for everybody, and among these the chance of treatment stays. ``draw``
+    (n,): uniform in [0, 1), the same for rows of a group.
+    """
+    if (far := people > most).any():
+        raise ChancesBeyond(
+            f"chances of being in one of the two arms should be at least {1 / most:.3g}, as those "
+            f"of the rows that size bets let expect, to be certified; got "
+            f"{1 / people[far].max():.3g} and others beyond in {int(far.sum()):,} of "
+            f"{len(far):,} rows. Leave such people out: the certificate is then of the others."
+        )
+    return np.asarray(draw * most < people)
 
 
 def rank_distance(size: int, centre: float) -> float:

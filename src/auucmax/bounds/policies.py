@@ -10,7 +10,9 @@ other rows. With b_a the block's rows of arm a, b_0 those of the control and r_i
 u_ia = 1{chosen_i = a}. The expectation of w is the gain per person of the policy over treating
 nobody; with u_ia = 1{chosen_i = a} - (share of the block's other rows that the policy gives a) it
 is the gain over giving the same arms, in the same numbers, to random people. Minus what the block's
-rows cost, w is the net value. docs/guarantees.md has the proofs. Bets are of one size
+rows cost, w is the net value. Where chances of the arms are known and differ, a block is any rows,
+and w the mean over them of h_a of the arm that is chosen (``known_chances.py``), or of h_a u_ia.
+docs/guarantees.md has the proofs. Bets are of one size
 (``fixed_bets.py``), on one policy or on those of models that learn chunk after chunk.
 """
 
@@ -29,6 +31,7 @@ from auucmax._validation import Floats, check_column, check_level, check_whole
 from auucmax.bounds.betting import known_range
 from auucmax.bounds.blocks import block_size, n_dealings_of
 from auucmax.bounds.fixed_bets import LARGEST_LOSS, Stake
+from auucmax.bounds.known_chances import PolicyPilot
 
 Codes = NDArray[np.intp]
 #: (outcomes, chosen arm, arm that was got), arms as numbers, 0 for the control.
@@ -82,6 +85,7 @@ def certify_policy(
     cost: ArrayLike | None = None,
     treated_share: float = 0.5,
     n_candidates: int = 1,
+    propensity: Sequence[ArrayLike] | None = None,
     n_dealings: int | None = None,
     random_state: int = 0,
 ) -> PolicyCertificate:
@@ -101,6 +105,8 @@ def certify_policy(
     treated_share : a guess, made beforehand, of the part of the people who get an arm. It sizes the
         bets; a wrong one costs width, not truth.
     n_candidates : how many policies this one was chosen from on these rows.
+    propensity : (n, K + 1) of each chunk, the chances of the control and of each arm by design,
+        where they differed between people; None: they were the same for all.
     n_dealings, random_state : rows are dealt into blocks so many times; the seed must be fixed
         beforehand.
 
@@ -119,22 +125,30 @@ def certify_policy(
     """
     check_level(delta, "delta")
     level = delta / check_whole(n_candidates, "n_candidates", 1)
-    rows = [_checked(chunk, k == 0, n_arms) for k, chunk in enumerate(chunks)]
+    rows = [
+        _checked(chunk, k == 0, n_arms, None if propensity is None else propensity[k])
+        for k, chunk in enumerate(chunks)
+    ]
     y = np.concatenate([part.y for part in rows])
     low, high = known_range(outcome_range, y.min(), y.max())
     unit = high - low
     rows = [part._replace(y=(part.y - low) / unit) for part in rows]
-    judged = [part for part in rows[1:] if np.bincount(part.got, minlength=n_arms + 1).all()]
+    judged = [
+        part
+        for part in rows[1:]
+        if part.chance is not None or np.bincount(part.got, minlength=n_arms + 1).all()
+    ]
     n_rows = sum(len(part.y) for part in judged)
     prices = _prices(value, cost, unit, n_arms)
     if n_dealings is None:
         n_dealings = n_dealings_of(n_rows + 1)
     bounds = [-np.inf] * 3
     if judged:
-        game = _Game.of(rows[0], judged, n_arms, prices)
+        kind = _Game if propensity is None else _ChanceGame
+        game = kind.of(rows[0], judged, n_arms, prices)
         n_dealings = check_whole(n_dealings, "n_dealings", 1)
         seeds = np.random.SeedSequence(random_state).spawn(n_dealings)
-        bounds = game.bounds(game.stakes(treated_share, level), seeds, level)
+        bounds = _played(game, game.stakes(treated_share, level), seeds, level)
     return PolicyCertificate(
         gain_lower_bound=bounds[0] * unit,
         random_lower_bound=bounds[1] * unit,
@@ -142,7 +156,7 @@ def certify_policy(
         delta=delta,
         n_rows=n_rows,
         n_models=len(judged),
-        assumptions=_assumptions(low, high, n_candidates),
+        assumptions=_assumptions(low, high, n_candidates, propensity is not None),
         n_candidates=n_candidates,
     )
 
@@ -315,9 +329,17 @@ def _most_above(parts: list[_Ranked], shares: Sequence[float], level: float) -> 
     return tuple(float(min(share, 1.0)) for share in found)
 
 
-def _assumptions(low: float, high: float, n_candidates: int) -> tuple[str, ...]:
+def _assumptions(
+    low: float, high: float, n_candidates: int, by_chances: bool = False
+) -> tuple[str, ...]:
+    arms = "rows are independent, and arms were randomised with the same chances for all"
+    if by_chances:
+        arms = (
+            "rows are independent, each got its arm by a draw of its own with its known chances by "
+            "design (statistics after Horvitz and Thompson)"
+        )
     own = [
-        "rows are independent, and arms were randomised with the same chances for all",
+        arms,
         f"outcomes lie in [{low:g}, {high:g}]",
         "each policy comes from other rows than those that judge it",
     ]
@@ -332,9 +354,12 @@ class _PolicyRows(NamedTuple):
     y: Floats
     chosen: Codes
     got: Codes
+    chance: Floats | None = None
 
 
-def _checked(chunk: PolicyChunk, is_first: bool, n_arms: int) -> _PolicyRows:
+def _checked(
+    chunk: PolicyChunk, is_first: bool, n_arms: int, chance: ArrayLike | None
+) -> _PolicyRows:
     y, chosen, got = chunk
     if is_first != (chosen is None):
         raise ValueError(
@@ -347,7 +372,17 @@ def _checked(chunk: PolicyChunk, is_first: bool, n_arms: int) -> _PolicyRows:
         for name, values in (("chosen", chosen), ("got", got))
         if values is not None
     ]
-    return _PolicyRows(outcome, arms[0], arms[-1])
+    if chance is None:
+        return _PolicyRows(outcome, arms[0], arms[-1])
+    table = np.asarray(chance, dtype=np.float64)
+    right = table.shape == (len(outcome), n_arms + 1) and (table > 0).all()
+    if not right or np.abs(table.sum(axis=1) - 1).max(initial=0.0) > 1e-6:
+        raise ValueError(
+            f"propensity should have a row for each of {len(outcome):,} people of a chunk, the "
+            f"chances of the control and of {n_arms} arms, above 0, which add up to 1; got an "
+            f"array of shape {table.shape} or other numbers. Pass the chances by design."
+        )
+    return _PolicyRows(outcome, arms[0], arms[-1], table)
 
 
 def _codes(values: ArrayLike, name: str, n_rows: int, n_arms: int) -> Codes:
@@ -388,6 +423,34 @@ def _block_ends(chunks: list[Codes], n_arms: int) -> list[NDArray[np.int64]]:
     return ends
 
 
+def _played(
+    game: _Game | _ChanceGame,
+    stakes: list[Stake],
+    seeds: Sequence[np.random.SeedSequence],
+    level: float,
+) -> list[float]:
+    """A bound for each target, of outcomes in [0, 1]."""
+    wealth = np.zeros((len(seeds), len(stakes)))
+    for number, seed in enumerate(track(seeds, len(seeds), "betting on blocks")):
+        rng = np.random.default_rng(seed)
+        for part, ends in zip(game.chunks, game.ends, strict=True):
+            statistics = game.statistics(part, ends, rng)
+            for target, (w, stake) in enumerate(zip(statistics, stakes, strict=True)):
+                wealth[number, target] += np.log1p(stake.bet * (w - stake.theta)).sum()
+    n_blocks = sum(end.shape[1] for end in game.ends)
+    total = logsumexp(wealth, axis=0) - np.log(len(seeds))
+    return [
+        float(stake.theta + (log_w + np.log(level)) / (stake.bet * n_blocks))
+        for stake, log_w in zip(stakes, total, strict=True)
+    ]
+
+
+def _sized(low: float, variance: float, n_blocks: int, level: float) -> Stake:
+    """The bet around 0 that is best for a variance of a block, if its floor allows it."""
+    best = float(np.sqrt(2 * np.log(1 / level) / (n_blocks * variance)))
+    return Stake(0.0, min(best, LARGEST_LOSS / low), low)
+
+
 @dataclass(frozen=True)
 class _Game:
     """What is fixed before the first bet: from the pilot, and from the arms that rows got."""
@@ -417,35 +480,16 @@ class _Game:
         noise = m * (1 - m) * float((parts / sizes).sum(axis=0).mean()) + 1e-12
         dearest = 0.0 if self.prices is None else float(self.prices.max())
         floor = self.n_arms * m + 1 - m
-        found = []
-        for low, variance in (
-            (floor, noise),
-            ((self.n_arms + 1) * max(m, 1 - m), noise * max(1 - share, 0.1)),
-            (floor + dearest, noise),
-        ):
-            best = float(np.sqrt(2 * np.log(1 / level) / (sizes.shape[1] * variance)))
-            found.append(Stake(0.0, min(best, LARGEST_LOSS / low), low))
-        return found
-
-    def bounds(
-        self, stakes: list[Stake], seeds: Sequence[np.random.SeedSequence], level: float
-    ) -> list[float]:
-        """A bound for each target, of outcomes in [0, 1]."""
-        wealth = np.zeros((len(seeds), len(stakes)))
-        for number, seed in enumerate(track(seeds, len(seeds), "betting on blocks")):
-            rng = np.random.default_rng(seed)
-            for part, ends in zip(self.chunks, self.ends, strict=True):
-                statistics = self._statistics(part, ends, rng)
-                for target, (w, stake) in enumerate(zip(statistics, stakes, strict=True)):
-                    wealth[number, target] += np.log1p(stake.bet * (w - stake.theta)).sum()
-        n_blocks = sum(end.shape[1] for end in self.ends)
-        total = logsumexp(wealth, axis=0) - np.log(len(seeds))
         return [
-            float(stake.theta + (log_w + np.log(level)) / (stake.bet * n_blocks))
-            for stake, log_w in zip(stakes, total, strict=True)
+            _sized(low, variance, sizes.shape[1], level)
+            for low, variance in (
+                (floor, noise),
+                ((self.n_arms + 1) * max(m, 1 - m), noise * max(1 - share, 0.1)),
+                (floor + dearest, noise),
+            )
         ]
 
-    def _statistics(
+    def statistics(
         self, part: _PolicyRows, ends: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[Floats, Floats, Floats]:
         """w of every block of a new dealing: gain, beyond random people, net value; (blocks,)."""
@@ -472,3 +516,66 @@ class _Game:
         if self.prices is not None:
             net = gain - np.bincount(block, self.prices[part.chosen], minlength=n_blocks) / total
         return gain, beyond, net
+
+
+@dataclass(frozen=True)
+class _ChanceGame:
+    """The same where chances of the arms are known and differ: blocks are of any rows."""
+
+    chunks: list[_PolicyRows]
+    n_arms: int
+    pilot: PolicyPilot
+    prices: Floats | None
+    ends: list[NDArray[np.int64]]
+
+    @classmethod
+    def of(
+        cls, first: _PolicyRows, chunks: list[_PolicyRows], n_arms: int, prices: Floats | None
+    ) -> _ChanceGame:
+        assert first.chance is not None
+        pilot = PolicyPilot.of(first.y, first.got, first.chance)
+        size = max(block_size(sum(len(part.y) for part in chunks)), 2.0 * (n_arms + 1))
+        ends = []
+        for part in chunks:
+            n_blocks = max(1, int(len(part.y) / size))
+            places = np.arange(1, n_blocks + 1)
+            ends.append(np.rint(len(part.y) * places / n_blocks).astype(np.int64)[None, :])
+        return cls(chunks, n_arms, pilot, prices, ends)
+
+    def stakes(self, treated_share: float, level: float) -> list[Stake]:
+        """The bets on gain, gain beyond random people, and net value, all around 0."""
+        share = float(np.clip(treated_share, 0.01, 1.0))
+        sizes = np.concatenate([np.diff(end[0], prepend=0) for end in self.ends])
+        # As if arms were chosen without looking at outcomes, and each as often.
+        noise = share * float(self.pilot.square.mean()) * float((1 / sizes).mean())
+        dearest = 0.0 if self.prices is None else float(self.prices.max())
+        below, above = self.pilot.floors
+        return [
+            _sized(low, variance, len(sizes), level)
+            for low, variance in (
+                (below, noise),
+                (below + above, noise * max(1 - share, 0.1)),
+                (below + dearest, noise),
+            )
+        ]
+
+    def statistics(
+        self, part: _PolicyRows, ends: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[Floats, Floats, Floats]:
+        """w of every block of a new dealing: gain, beyond random people, net value; (blocks,)."""
+        assert part.chance is not None
+        n, n_blocks, sizes = len(part.y), ends.shape[1], np.diff(ends[0], prepend=0)
+        block = np.empty(n, np.int64)
+        block[rng.permutation(n)] = np.repeat(np.arange(n_blocks), sizes)
+        h = self.pilot.effects(part.y, part.got, part.chance)
+        gain = np.bincount(block, h[np.arange(n), part.chosen], minlength=n_blocks) / sizes
+        beyond = np.zeros(n_blocks)
+        for arm in range(1, self.n_arms + 1):
+            is_chosen = part.chosen == arm
+            given = np.bincount(block, is_chosen, minlength=n_blocks)
+            others = (given[block] - is_chosen) / (sizes[block] - 1)
+            beyond += np.bincount(block, h[:, arm] * (is_chosen - others), minlength=n_blocks)
+        net = gain
+        if self.prices is not None:
+            net = gain - np.bincount(block, self.prices[part.chosen], minlength=n_blocks) / sizes
+        return gain, beyond / sizes, net

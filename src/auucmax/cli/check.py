@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,6 +13,8 @@ from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import codes_told, print_json, quantities_told, tell
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from auucmax.data.trial import TrialSummary
     from auucmax.trial_model import ColumnNames, TrialRows
 
@@ -47,30 +49,53 @@ def check(
 
     All columns are tested that were known before treatment, learnt from or not. Rows without an
     outcome are counted by arm, tested, and left out. The verdict comes first; exit code 1 if the
-    check fails, or if nothing could be tested.
+    check fails, or if nothing could be tested. With --control alone, every other label of the
+    treatment is an arm, which is compared with it.
     """
-    from auucmax.cli.trials import Source, read_arms
-    from auucmax.trial_model.rows import check_trial_rows, code_columns, quantity_columns
+    from auucmax.cli.trials import Source, column_options, enough_rows, read_rows, several_arms
 
-    source = Source(data, query, memory, decimal, encoding)
-    rows, columns = read_arms(
-        source, treatment=treatment, outcome=outcome, treated=treated,
+    table = enough_rows(read_rows(Source(data, query, memory, decimal, encoding)))
+    named = column_options(
+        table, treatment=treatment, outcome=outcome, treated=treated,
         control=control, id=id, groups=groups, propensity=propensity,
         features=features, ignore=ignore, after=after,
         categorical=categorical, numeric=numeric,
         drop_missing_outcomes=True,
     )  # fmt: skip
+    arms = several_arms(table, named)
+    if arms and expected_share is not None:
+        raise ValueError(
+            f"--expected-share should come with two arms, got it for {len(arms) + 1}. Name one by "
+            f"--treated, or the planned chances of all by --propensity."
+        )
+    found: dict[str, Any] = {}
+    failed = []
+    for label in arms or [named["treated"]]:
+        if arms and not as_json:
+            tell(*([""] if found else []), f"{label} against {named['control']}:")
+        found[label], failed_one = _check(
+            table, named | {"treated": label}, expected_share, as_json
+        )
+        failed.append(failed_one)
+    if as_json:
+        print_json({"arms": found} if arms else found[named["treated"]])
+    if any(failed):
+        raise typer.Exit(1)
+
+
+def _check(
+    table: pd.DataFrame, named: dict[str, Any], expected_share: float | None, as_json: bool
+) -> tuple[dict[str, Any], bool]:
+    """All numbers of two arms, told unless as JSON; and whether their check fails."""
+    from auucmax.cli.trials import rows_of_arms
+    from auucmax.trial_model.rows import check_trial_rows, code_columns, quantity_columns
+
+    rows, columns = rows_of_arms(table, **named)
     report = check_trial_rows(rows, columns, expected_share=expected_share)
     trial = _summary(rows, columns)
     smallest, codes = detectable_effect(trial), code_columns(rows, columns)
     quantities = quantity_columns(rows, columns)
-    if as_json:
-        print_json(
-            {"randomisation": report.to_dict(), "trial": trial.to_dict(),
-             "detectable_effect": smallest, "power": POWER, "codes": codes,
-             "outcome": columns.kind(rows.y), "quantities": quantities}
-        )  # fmt: skip
-    else:
+    if not as_json:
         tell(*str(report).split("\n"), "", *str(trial).split("\n"))
         tell(f"  {columns.outcome} is {columns.kind(rows.y)}")
         if math.isfinite(smallest):
@@ -79,8 +104,12 @@ def check(
             tell(f"  `fit` takes whole numbers for codes: {codes_told(codes)}")
         if quantities:
             tell(f"  `fit` takes whole numbers for quantities: {quantities_told(quantities)}")
-    if report.stops or not report.tests:
-        raise typer.Exit(1)
+    numbers = {
+        "randomisation": report.to_dict(), "trial": trial.to_dict(),
+        "detectable_effect": smallest, "power": POWER, "codes": codes,
+        "outcome": columns.kind(rows.y), "quantities": quantities,
+    }  # fmt: skip
+    return numbers, report.stops or not report.tests
 
 
 def _summary(rows: TrialRows, columns: ColumnNames) -> TrialSummary:
@@ -92,7 +121,8 @@ def _summary(rows: TrialRows, columns: ColumnNames) -> TrialSummary:
 
     found = rows.trial(columns).summary()
     groups = None if rows.groups is None else check_groups(rows.groups, len(rows.y))
-    judged = Judged(rows.y, np.zeros(len(rows.y)), rows.treated, groups, rows.propensity)
+    none = np.zeros(len(rows.y))
+    judged = Judged(rows.y, none, rows.treated, groups, rows.propensity, rows.people)
     own = average_effect(judged)
     (effect,) = found.effects
     ends = {"low": own["lower"], "high": own["upper"], "declined": own["declined"]}

@@ -14,6 +14,8 @@ from auucmax.cli.options import names_in
 from auucmax.cli.output import between, print_json, print_rows, tell, unit_for
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from auucmax.cli.trials import Source
     from auucmax.compare import Comparison
     from auucmax.trial_model import ColumnNames, TrialModel
@@ -71,7 +73,7 @@ def compare(
     texts that training rows do not have count to no level.
     """
     from auucmax._validation import check_choice
-    from auucmax.cli.trials import Source, read_arms
+    from auucmax.cli.trials import Source, column_options, enough_rows, read_rows
     from auucmax.trial_model import MODELS
 
     names = list(dict.fromkeys(names_in(models) or ()))
@@ -79,12 +81,13 @@ def compare(
         raise ValueError("--models should name at least one model, got none. Try tm,cvt.")
     for name in names:
         check_choice(name, "--models", MODELS)
-    columns = {"treatment": treatment, "outcome": outcome, "treated": treated, "control": control,
-               "id": id, "groups": groups, "propensity": propensity,
-               "features": features, "ignore": ignore,
-               "categorical": categorical, "numeric": numeric,
-               "lower_is_better": lower_is_better or None,
-               "drop_missing_outcomes": drop_missing_outcomes or None}  # fmt: skip
+    columns: dict[str, Any] = {
+        "treatment": treatment, "outcome": outcome, "treated": treated, "control": control,
+        "id": id, "groups": groups, "propensity": propensity,
+        "features": features, "ignore": ignore, "categorical": categorical, "numeric": numeric,
+        "lower_is_better": lower_is_better or None,
+        "drop_missing_outcomes": drop_missing_outcomes or None,
+    }  # fmt: skip
     source = Source(data, query, memory, decimal, encoding)
     if against is not None:
         _check_unused(
@@ -98,20 +101,36 @@ def compare(
             "compare should know the columns: got no --treatment or no --outcome. Name them, or "
             "pass --against MODEL."
         )
+    table = enough_rows(read_rows(source))
+    result, names, kind = _by_splits(
+        table, column_options(table, **columns, after=after), names, seed,
+        splits=10 if splits is None else splits, n_jobs=1 if jobs is None else jobs,
+    )  # fmt: skip
+    _tell(result, names, kind, as_json)
+
+
+def _by_splits(
+    table: pd.DataFrame, given: dict[str, Any], names: list[str], seed: int, **how: Any
+) -> tuple[Comparison, list[str], str]:
+    """Models on random splits, which of them, and the kind of the outcome."""
     from auucmax import compare as compare_models
+    from auucmax._validation import listed
+    from auucmax.cli.trials import rows_of_arms, several_arms
     from auucmax.data import FailedCheckError
     from auucmax.trial_model.rows import check_trial_rows
 
-    rows, named = read_arms(source, refuse=True, **columns, after=after)
+    if labels := several_arms(table, given):
+        raise ValueError(
+            f"--treated should name one of the arms {listed(labels)} to compare models on random "
+            f"splits, got none. Or pass --against MODEL, which has them all."
+        )
+    rows, named = rows_of_arms(table, refuse=True, **given)
     if (report := check_trial_rows(rows, named)).stops:
         raise FailedCheckError(" ".join([report.verdict, *report.advice, _NOT_COMPARED]), report)
     names = _able(names, named.kind(rows.y), named.outcome)
-    result = compare_models(
-        {name: _pipeline(name, seed, named) for name in names}, rows.trial(named),
-        splits=10 if splits is None else splits, n_jobs=1 if jobs is None else jobs,
-        random_state=seed,
-    )  # fmt: skip
-    _tell(result, names, named.kind(rows.y), as_json)
+    models = {name: _pipeline(name, seed, named) for name in names}
+    found = compare_models(models, rows.trial(named), random_state=seed, **how)
+    return found, names, named.kind(rows.y)
 
 
 _NOT_COMPARED = "Models are not compared on such rows: the AUUC of each means little."

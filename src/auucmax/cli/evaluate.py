@@ -177,7 +177,7 @@ def _by_column(
     rows.check_copies(columns, all_columns=True)
     score = check_column(rows.frame[column].to_numpy(), f"the scores {column!r}")
     codes = None if rows.groups is None else check_groups(rows.groups, len(rows.y))
-    judged = Judged(rows.y, score, rows.treated, codes, rows.propensity)
+    judged = Judged(rows.y, score, rows.treated, codes, rows.propensity, rows.people)
     bounded = columns.bounded(judged.y)
     certificate = certified(judged, bounded)
     note = f"Scores from {column!r}: the numbers hold if they were not made from these rows."

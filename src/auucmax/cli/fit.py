@@ -45,9 +45,6 @@ from auucmax.cli.output import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from auucmax.data.pieces import PiecedTable
     from auucmax.trial_model import ArmsModel
 
 ModelName = Annotated[
@@ -149,7 +146,7 @@ def fit(
     """
     from auucmax._files import check_target
     from auucmax._progress import speaking
-    from auucmax.cli.trials import Source, column_options, read_rows
+    from auucmax.cli.trials import Source, column_options, read_rows, several_arms
     from auucmax.trial_model import fit_arms_model, fit_trial_model, save_model
     from auucmax.trial_model.evidence import told
     from auucmax.trial_model.file import key_file
@@ -175,7 +172,7 @@ def fit(
         "forget_rows": forget_rows, "minutes": minutes, "random_state": seed,
     }  # fmt: skip
     with speaking():
-        if labels := _several_arms(table, named):
+        if labels := several_arms(table, named):
             _check_for_arms(hold_out)
             named.pop("treated")
             fitted_arms = fit_arms_model(
@@ -208,17 +205,6 @@ def _written(output: Path, key: str | None) -> list[str]:
             f"from: share the model without it."
         )
     return told
-
-
-def _several_arms(table: pd.DataFrame | PiecedTable, named: dict[str, Any]) -> list[str]:
-    """Labels of arms beside the control, if there are several and none was named as treated."""
-    from auucmax.encoding.kinds import arm_text
-    from auucmax.trial_model.rows import arm_counts
-
-    if named["treated"] is not None or named["control"] is None:
-        return []
-    labels = sorted(set(arm_counts(table, named["treatment"])) - {arm_text(named["control"])})
-    return labels if len(labels) > 1 else []
 
 
 def _check_for_arms(hold_out: float) -> None:

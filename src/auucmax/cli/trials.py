@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from auucmax.cli.arms import texts_by_arm
 from auucmax.cli.options import listed_columns
 from auucmax.cli.output import note, working
 
@@ -114,10 +115,32 @@ def of_two_arms(model: TrialModel | ArmsModel, command: str) -> TrialModel:
 
 
 def take_chances(model: TrialModel | ArmsModel, propensity: str | None) -> None:
-    """Judge the model on new rows by the chances of a column, whatever those of the fit were."""
-    if propensity is not None:
-        own = of_two_arms(model, "--propensity")
-        own.columns = replace(own.columns, propensity=propensity)
+    """Judge the model on new rows by the chances of a column, whatever those of the fit were.
+
+    Of several arms, by those of a column for each: by label, or the word that they begin with.
+    """
+    from auucmax.trial_model import TrialModel
+
+    if propensity is None:
+        return
+    named: str | tuple[tuple[str, ...], ...] = propensity
+    if isinstance(model, TrialModel):
+        if "=" in propensity:  # of a table with more arms than the model has
+            labels = [part.rpartition("=")[0].strip() for part in propensity.split(",")]
+            named = tuple(texts_by_arm(propensity, labels, _CHANCES).items())
+        model.columns = replace(model.columns, propensity=named)
+        return
+    named = tuple((label, f"{propensity} {label}") for label in model.labels)
+    if "=" in propensity:
+        given = texts_by_arm(propensity, [model.control, *model.labels], _CHANCES)
+        if len(given) != len(model.labels):
+            raise ValueError(
+                f"{_CHANCES} should name a column with the chance of each arm, but of the control, "
+                f"which has the rest; got {len(given)} for {len(model.labels)} arms. Name them."
+            )
+        named = tuple(given.items())
+    for one in model.models.values():
+        one.columns = replace(one.columns, propensity=named)
 
 
 def check_decided(
@@ -137,6 +160,10 @@ def check_decided(
         known = getattr(columns, name)
         is_label = name in ("treated", "control")
         same = arm_text(given).strip() == known.strip() if is_label and given else given == known
+        if isinstance(known, tuple) and isinstance(given, str):  # chances of several arms
+            told = ",".join(f"{label}={column}" for label, column in known)
+            word = {column.removesuffix(f" {label}") for label, column in known}
+            same, known = given in (told, *word) if len(word) == 1 else given == told, told
         if given is not None and not same:
             expected = repr(known) if known else "left out, for the model has none"
             raise ValueError(_decided(f"--{name.replace('_', '-')}", expected, repr(given)))
@@ -158,18 +185,27 @@ def _decided(option: str, expected: str, got: str) -> str:
     )
 
 
-def read_arms(
-    source: Source, *, refuse: bool = False, **named: Any
+def several_arms(table: pd.DataFrame | PiecedTable, named: dict[str, Any]) -> list[str]:
+    """Labels of arms beside the control, if there are several and none was named as treated."""
+    from auucmax.encoding.texts import arm_text
+
+    if named["treated"] is not None or named["control"] is None:
+        return []
+    labels = sorted({*_arms(table, named["treatment"])} - {arm_text(named["control"])})
+    return labels if len(labels) > 1 else []
+
+
+def rows_of_arms(
+    frame: pd.DataFrame, *, refuse: bool = False, **named: Any
 ) -> tuple[TrialRows, ColumnNames]:
     """The rows of both arms with all their columns, and which column plays which part.
 
-    Rows that are copies of others get a note; to learn from, ``refuse``, they are an error, and so
-    are numbers that nothing can be computed with.
+    ``named`` as :func:`column_options` makes them. Rows that are copies of others get a note; to
+    learn from, ``refuse``, they are an error, and so are numbers that nothing can be computed with.
     """
     from auucmax.trial_model import name_columns, trial_rows
 
-    frame = enough_rows(read_rows(source))
-    columns = name_columns(frame, **column_options(frame, **named))
+    columns = name_columns(frame, **named)
     rows = trial_rows(frame, columns)
     if refuse:
         rows.check_sizes(columns)
@@ -198,7 +234,20 @@ def column_options(
     lists = {"features": features, "ignore": ignore, "after": after,
              "categorical": categorical, "numeric": numeric}  # fmt: skip
     columns = {name: listed_columns(given, known) for name, given in lists.items()}
-    return named | arm_labels(table, **named) | columns
+    named = named | arm_labels(table, **named) | columns
+    chances = named.get("propensity")
+    if chances is not None and "=" in chances and chances not in known:
+        named["propensity"] = texts_by_arm(chances, _arms(table, named["treatment"]), _CHANCES)
+    return named
+
+
+_CHANCES = "--propensity"
+
+
+def _arms(table: pd.DataFrame | PiecedTable, treatment: str) -> list[str]:
+    from auucmax.trial_model.rows import arm_counts
+
+    return sorted(arm_counts(table, treatment))
 
 
 def _check_parts(named: dict[str, Any]) -> None:

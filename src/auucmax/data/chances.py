@@ -7,13 +7,20 @@ a test of whether it can be true.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from auucmax._validation import Bools, Floats, missing_message
+from auucmax._validation import (
+    Bools,
+    Floats,
+    listed,
+    missing_message,
+    unknown_columns_message,
+)
 
 MOST_STRATA = 20  #: different chances that are a stratum each; if there are more, bins of chances
 _BINS = 10
@@ -51,22 +58,132 @@ def check_chances(column: pd.Series, name: str) -> Floats:
     return chance
 
 
+ArmColumns = tuple[tuple[str, ...], ...]  #: (arm, column with its chance) of each arm but one
+
+
+def arm_columns(
+    given: Mapping[str, str] | str, labels: Iterable[str], columns: Sequence[str]
+) -> ArmColumns:
+    """The column with the chance of each arm of several: of all labels but one, which has the rest.
+
+    ``given``: by label; or the word that columns begin with, as ``assign`` writes them.
+
+    >>> arm_columns("chance", ["no", "mail", "call"], ["age", "chance call", "chance mail"])
+    (('call', 'chance call'), ('mail', 'chance mail'))
+    """
+    known = sorted(labels)
+    named = given
+    if isinstance(named, str):
+        pairs = {label: f"{given} {label}" for label in known}
+        named = {label: column for label, column in pairs.items() if column in columns}
+    if unknown := [label for label in named if label not in known]:
+        raise ValueError(
+            f"propensity should name arms, {listed(known)}; got {listed(unknown)}. Check the "
+            f"spelling."
+        )
+    without = [label for label in known if label not in named]
+    if len(without) != 1:
+        got = f"none for {listed(without)}" if without else "one for every arm"
+        raise ValueError(
+            f"propensity should name a column with the chance of each arm, but of the control, "
+            f'which has the rest; got {got}. Name them by arm, as in "A=chance_a,B=chance_b" (in '
+            f"Python: a mapping of labels to columns)."
+        )
+    if missing := [column for column in named.values() if column not in columns]:
+        raise ValueError(unknown_columns_message("the table", missing, list(columns)))
+    if len(set(named.values())) < len(named):
+        raise ValueError(
+            f"propensity should name another column for each arm, got "
+            f"{listed(named.values())}. Check the names."
+        )
+    return tuple((label, named[label]) for label in sorted(named))
+
+
+def check_arm_chances(frame: pd.DataFrame, named: ArmColumns) -> Floats:
+    """(n, K + 1) chances, strictly between 0 and 1: of the arm that no column is of, then of each.
+
+    >>> frame = pd.DataFrame({"a": [0.25, 0.5], "b": [0.25, 0.25]})
+    >>> check_arm_chances(frame, (("mail", "a"), ("call", "b"))).tolist()
+    [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]
+    """
+    own = [check_chances(frame[column], f"the propensity {column!r}") for _, column in named]
+    rest = 1 - np.sum(own, axis=0)
+    if len(rest) and rest.min() < 1e-9:
+        n_over, columns = int(np.count_nonzero(rest < 1e-9)), [column for _, column in named]
+        raise ValueError(
+            f"the propensities {listed(columns)} should add up to less than 1 in every row, for "
+            f"the control has the rest; got 1 or more in {n_over:,} rows, up to "
+            f"{1 - rest.min():.3g}. Name the columns of the chances of the arms."
+        )
+    return np.column_stack([rest, *own])
+
+
+class TwoArms(NamedTuple):
+    """Chances of the rows of two arms: that of treatment (n,) of those who are in one of the two.
+
+    Where there are more arms: ``of_all`` (n, K + 1), and how many ``people`` (n,) each row stands
+    for, one over the chance to be in one of the two.
+    """
+
+    treated: Floats
+    of_all: Floats | None = None
+    people: Floats | None = None
+
+
+def two_arms(frame: pd.DataFrame, named: str | ArmColumns, treated: str, control: str) -> TwoArms:
+    """The chances of rows that are in one of two arms, checked.
+
+    >>> frame = pd.DataFrame({"mail": [0.25, 0.5], "call": [0.25, 0.25]})
+    >>> found = two_arms(frame, (("a", "mail"), ("b", "call")), "a", "no")
+    >>> found.treated.round(3).tolist(), found.people.round(3).tolist()
+    ([0.333, 0.667], [1.333, 1.333])
+    """
+    if isinstance(named, str):
+        return TwoArms(check_chances(frame[named], f"the propensity {named!r}"))
+    chances = check_arm_chances(frame, named)
+    own, other = of_labels(chances, named, [treated, control]).T
+    return TwoArms(own / (own + other), chances, 1 / (own + other))
+
+
+def of_labels(chances: Floats, named: ArmColumns, labels: Sequence[str]) -> Floats:
+    """(n, labels) the chances of some arms, of all of them as :func:`check_arm_chances` has them.
+
+    >>> of_labels(np.array([[0.5, 0.2, 0.3]]), (("a", ""), ("b", "")), ["b", "no"]).tolist()
+    [[0.3, 0.5]]
+    """
+    places = {label: k for k, (label, _) in enumerate(named, start=1)}
+    return chances[:, [places.get(label, 0) for label in labels]]
+
+
+def names_of(named: str | ArmColumns | None) -> list[str]:
+    """The columns of chances.
+
+    >>> names_of("p"), names_of((("mail", "p_mail"), ("call", "p_call")))
+    (['p'], ['p_mail', 'p_call'])
+    """
+    if named is None or isinstance(named, str):
+        return [] if named is None else [named]
+    return [column for _, column in named]
+
+
 def own_chance(treated: Bools, chance: Floats) -> Floats:
     """(n,) the chance that a row had of the arm that it is in."""
     return np.where(treated, chance, 1 - chance)
 
 
-def undo_chances(treated: Bools, chance: Floats) -> Floats:
+def undo_chances(treated: Bools, chance: Floats, people: Floats | None = None) -> Floats:
     """(n,) weights by which rows of each arm stand for all people: share of the arm / own chance.
 
     The expected weight of a person is 1 whatever the chance, so that sums of weights are numbers of
-    people; the same chance for all gives the same weight to all rows of an arm.
+    people; the same chance for all gives the same weight to all rows of an arm. ``people`` (n,):
+    how many people a row stands for, if not everybody was as likely to be among the rows.
 
     >>> undo_chances(np.array([True, True, False, False]), np.array([0.5, 0.25, 0.5, 0.25]))
     array([1.        , 2.        , 1.        , 0.66666667])
     """
     share = float(treated.mean())
-    return np.where(treated, share, 1 - share) / own_chance(treated, chance)
+    weight = np.where(treated, share, 1 - share) / own_chance(treated, chance)
+    return weight if people is None else weight * people / people.mean()
 
 
 def even_rows(treated: Bools, chance: Floats, rng: np.random.Generator) -> Bools:

@@ -48,19 +48,13 @@ from auucmax._validation import (
     check_outcome,
     listed,
 )
-from auucmax.evaluation.arm_steps import (
-    Steps,
-    arm_steps,
-    best_steps_first,
-    check_costs,
-    check_uplifts,
-)
+from auucmax.evaluation.arm_policy import Policy
+from auucmax.evaluation.arm_steps import check_costs, check_uplifts
 from auucmax.evaluation.curves import largest_draws
 from auucmax.evaluation.inference import interval_words, p_value_of
 from auucmax.evaluation.intervals import student
 
 N_BUDGETS = 101  #: of a curve, at equal distances
-_BLOCK = 4096  # rows whose terms at all budgets are in memory together
 #: An interval needs so many rows with the rarer outcome (other outcomes than 0/1: with one that is
 #: not 0), at their own rates, of each arm and of the control, among those who get the arm; but for
 #: arms whose parts cannot vary by more than a third of the standard error: if the rows show nothing
@@ -79,6 +73,7 @@ class ArmRows:
     cost : (n, K) of giving each arm to each person.
     people : (n,) how many people a row stands for, with a mean of 1.
     clusters : (n,) numbers of households or shops, or None.
+    by_chance : whether chances of the arms differ, so that rows of an arm are no sample of people.
     """
 
     y: Floats
@@ -89,6 +84,7 @@ class ArmRows:
     cost: Floats
     people: Floats
     clusters: NDArray[np.intp] | None = None
+    by_chance: bool = False
 
     @classmethod
     def of(
@@ -116,7 +112,8 @@ class ArmRows:
         treated = np.flatnonzero(arm > 0)
         value[treated, arm[treated] - 1] += own[treated]
         value[arm == 0] -= own[arm == 0, None]
-        return cls(y, arm, value, own, weight, np.asarray(cost), people, clusters)
+        by_chance = chance is not None
+        return cls(y, arm, value, own, weight, np.asarray(cost), people, clusters, by_chance)
 
     @property
     def n_arms(self) -> int:
@@ -130,129 +127,6 @@ class ArmRows:
     @cached_property
     def is_binary(self) -> bool:
         return bool(np.isin(self.y, (0.0, 1.0)).all())
-
-
-@dataclass(frozen=True, eq=False)
-class Policy:
-    """Who gets which arm at every budget.
-
-    ``steps`` are sorted by person. Step s is taken between the budgets per person ``start`` and
-    ``end``, (steps,) each: steps of one rate are taken together, in equal parts. ``most`` is what
-    all steps cost per person; ``most_of_fold`` (n,), if each fold spends the budget by itself, what
-    those of a person's fold cost.
-    """
-
-    steps: Steps
-    start: Floats
-    end: Floats
-    n_people: int
-    most: float
-    most_of_fold: Floats | None = None
-
-    @classmethod
-    def of(
-        cls,
-        uplift: Floats,
-        cost: Floats,
-        allowed: Bools | None = None,
-        people: Floats | None = None,
-    ) -> Self:
-        """By uplifts (n, K), which must come from other rows than those that judge the policy.
-
-        ``people`` (n,): how many people a row stands for, with a mean of 1; None: one each.
-        """
-        n_people = len(uplift)
-        steps = arm_steps(uplift, cost, allowed)
-        steps = steps.take(best_steps_first(steps, np.arange(n_people)))
-        first = np.flatnonzero(steps.rate != np.concatenate([[-1.0], steps.rate])[:-1])
-        sizes = np.diff(np.append(first, len(steps.rate)))
-        spent = steps.cost if people is None else steps.cost * people[steps.person]
-        ends = np.cumsum(spent)[first + sizes - 1] / n_people
-        starts = np.concatenate([[0.0], ends])[: len(ends)]
-        order = np.argsort(steps.person, kind="stable")
-        return cls(
-            steps.take(order),
-            np.repeat(starts, sizes)[order],
-            np.repeat(ends, sizes)[order],
-            n_people,
-            float(ends[-1]) if len(ends) else 0.0,
-        )
-
-    @classmethod
-    def of_folds(
-        cls, uplift: Floats, cost: Floats, fold: NDArray[Any], allowed: Bools | None = None
-    ) -> Self:
-        """The same in each fold by itself, (n,) its numbers, if uplifts are of models of folds.
-
-        A fold whose uplifts are high has learnt from other folds with high outcomes, and so has low
-        ones itself: cut at one rate, it would be preferred, and the gain be told too low.
-        """
-        found, most = list[tuple[Any, ...]](), np.zeros(len(uplift))
-        for number in np.unique(fold):
-            own = np.flatnonzero(fold == number)
-            free = None if allowed is None else allowed[own]
-            part = cls.of(uplift[own], cost[own], free)
-            found.append(
-                (*part.steps._replace(person=own[part.steps.person]), part.start, part.end)
-            )
-            most[own] = part.most
-        *steps, start, end = (np.concatenate(columns) for columns in zip(*found, strict=True))
-        order = np.argsort(steps[0], kind="stable")
-        taken = Steps(*steps).take(order)
-        return cls(taken, start[order], end[order], len(uplift), float(most.max()), most)
-
-    @classmethod
-    def of_one_arm(
-        cls, uplift: Floats, cost: Floats, arm: int, fold: NDArray[Any] | None = None
-    ) -> Self:
-        """The policy if there were no other arm than this one (0, 1, ...)."""
-        allowed = np.zeros(uplift.shape, dtype=bool)
-        allowed[:, arm] = True
-        if fold is not None:
-            return cls.of_folds(uplift, cost, fold, allowed)
-        return cls.of(uplift, cost, allowed)
-
-    @classmethod
-    def of_everybody(cls, n_people: int, cost: Floats, arm: int) -> Self:
-        """One arm for everybody, or for random people where the budget pays for some only."""
-        people = np.arange(n_people)
-        own = np.ascontiguousarray(cost[:, arm])
-        most = float(own.mean())
-        steps = Steps(
-            people, np.zeros(n_people, np.intp), np.full(n_people, -1), np.full(n_people, arm),
-            own, own, np.ones(n_people),
-        )  # fmt: skip
-        return cls(steps, np.zeros(n_people), np.full(n_people, most), n_people, most)
-
-    def parts(self, budget: Floats, n_arms: int) -> Iterator[tuple[slice, Floats]]:
-        """For blocks of people: the people, and M (people, K, J), the part of each arm they get."""
-        for first in range(0, self.n_people, _BLOCK):
-            people = slice(first, min(first + _BLOCK, self.n_people))
-            own = slice(*np.searchsorted(self.steps.person, (people.start, people.stop)))
-            part = self._taken(budget, own)
-            steps = self.steps.take(own)
-            found = np.zeros((people.stop - first, n_arms, len(budget)))
-            for number in range(int(steps.number.max(initial=-1)) + 1):
-                now = np.flatnonzero(steps.number == number)  # each person at most once
-                person = steps.person[now] - first
-                found[person, steps.arm[now]] += part[now]
-                if number:
-                    found[person, steps.before[now]] -= part[now]
-            yield people, found
-
-    def spent(self, budget: Floats, people: slice) -> Floats:
-        """(people or 1, J) what is spent per person: all that there is to be spent, at most."""
-        if self.most_of_fold is None:
-            return np.minimum(budget, self.most)[None, :]
-        return np.minimum(budget[None, :], self.most_of_fold[people, None])
-
-    def _taken(self, budget: Floats, some: slice) -> Floats:
-        """(some steps, J) the part of each step that each budget pays for."""
-        start, end = self.start[some, None], self.end[some, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            part = np.clip((budget - start) / (end - start), 0.0, 1.0)
-        # Rounding must not cut off the last step; one that costs nothing is taken at once.
-        return np.where(budget >= end * (1 - 1e-12), 1.0, np.nan_to_num(part))
 
 
 @dataclass(frozen=True)
@@ -378,25 +252,49 @@ class PolicyTerms:
                 mixed + moved / n - self._slopes[1] * away,
             )
 
-    def supported(self, error: Floats) -> tuple[Bools, str | None]:
-        """Where there are rows enough for an interval, (J,), and why not elsewhere.
-
-        ``error`` (J,): the standard errors that the intervals are made of.
-        """
+    def _enough(self, counts: Floats, shares: Floats, error: Floats) -> Bools:
+        """(J,) whether rows (2, K, J) are enough behind shares (J, K) of people for intervals."""
         y, arm, binary = self.rows.y, self.rows.arm, self.rows.is_binary
         sizes = np.bincount(arm, minlength=self.rows.n_arms + 1)
         rates = np.bincount(arm, y != 0, minlength=len(sizes)) / sizes
         if binary:
             rates = np.minimum(rates, 1 - rates)
-        least = FEW if binary else FEW_SKEWED
-        behind = np.minimum(self.counts[0] * rates[1:, None], self.counts[1] * rates[0])
+        behind = np.minimum(counts[0] * rates[1:, None], counts[1] * rates[0])
         # The variance of an arm's part is at most its share / rows of the arm and of the control,
         # times the range of the outcomes squared; how much of it there is, few rows cannot show.
-        most = self.shares.T * (1 / sizes[1:, None] + 1 / sizes[0]) * np.ptp(y) ** 2
-        enough = np.where(behind < least, most, 0.0).sum(axis=0) <= (SMALL_PART * error) ** 2
+        # Rows of unequal weights count as fewer.
+        per_row = np.bincount(arm, self.rows.weight**2, minlength=len(sizes))
+        most = shares.T * (per_row[1:, None] + per_row[0]) * np.ptp(y) ** 2
+        small = (SMALL_PART * error) ** 2
+        return np.asarray(np.where(behind < self._least, most, 0.0).sum(axis=0) <= small)
+
+    @property
+    def _least(self) -> int:
+        return FEW if self.rows.is_binary else FEW_SKEWED
+
+    @property
+    def _too_few(self) -> str:
+        what = "the rarer outcome" if self.rows.is_binary else "an outcome other than 0"
+        return f"fewer than {self._least} rows of an arm with {what} stand behind it"
+
+    def unsupported_mean(self, error: float) -> str | None:
+        """Why there is no interval of a mean over all budgets; None if there is.
+
+        The rows behind an arm are those at the budget where they are most.
+        """
+        shares = _mean_over(self.budget) @ self.shares
+        counts = self.counts.max(axis=2)[:, :, None]
+        enough = self._enough(counts, shares[None, :], np.array([error]))
+        return None if enough.all() else f"at every budget {self._too_few}"
+
+    def supported(self, error: Floats) -> tuple[Bools, str | None]:
+        """Where there are rows enough for an interval, (J,), and why not elsewhere.
+
+        ``error`` (J,): the standard errors that the intervals are made of.
+        """
+        enough = self._enough(self.counts, self.shares, error)
         if enough.all():
             return enough, None
-        what = "the rarer outcome" if binary else "an outcome other than 0"
         told, untold = self.budget[enough & (self.budget > 0)], self.budget[~enough]
         if len(told) == 0:
             where = "at every budget"
@@ -404,7 +302,7 @@ class PolicyTerms:
             where = f"below {told[0]:.3g} per person"
         else:  # an arm that begins, or ends, at a middle budget
             where = f"at some budgets of {untold[0]:.3g} to {untold[-1]:.3g} per person"
-        return enough, f"{where} fewer than {least} rows of an arm with {what} stand behind it"
+        return enough, f"{where} {self._too_few}"
 
 
 class _Spread(NamedTuple):
@@ -415,7 +313,10 @@ class _Spread(NamedTuple):
 
 
 def _spread(rows: ArmRows, blocks: Iterator[tuple[slice, Floats]]) -> _Spread:
-    """From row terms. Rows of an arm are alike: terms are centred in it, or totals of clusters."""
+    """From row terms. Rows of an arm are alike: terms are centred in it, or totals of clusters.
+
+    Where chances differ, an arm has other people than another, and terms are centred as they are.
+    """
     n_arms = rows.n_arms + 1
     if rows.clusters is not None:
         return _clustered_spread(rows, blocks)
@@ -432,7 +333,8 @@ def _spread(rows: ArmRows, blocks: Iterator[tuple[slice, Floats]]) -> _Spread:
     sizes = np.bincount(rows.arm, minlength=n_arms)
     covariance, loss = np.zeros(second.shape[1:]), np.zeros(second.shape[1])
     for size, total, square in zip(sizes.tolist(), first, second, strict=True):
-        own = (square - np.outer(total, total) / size) * size / max(size - 1, 1)
+        centred = square if rows.by_chance else square - np.outer(total, total) / size
+        own = centred * size / max(size - 1, 1)
         covariance += own
         loss += np.diag(own) ** 2 / max(size - 1, 1)
     variance = np.diag(covariance)
@@ -524,22 +426,16 @@ def difference_of(
     spread = _spread(rows, blocks)
     covariance = spread.covariance * (2.0 if cross_fitted else 1.0)
     error = np.sqrt(np.maximum(np.diag(covariance), 0))
-    supports = [one.supported(error) for one in (terms, other) if one is not None]
-    enough = np.logical_and.reduce([own for own, _ in supports])
-    declined = next((why for _, why in supports if why is not None), None)
+    both = [one for one in (terms, other) if one is not None]
+    enough = np.logical_and.reduce([one.supported(error)[0] for one in both])
     spread = spread._replace(covariance=covariance)
-    return _difference(terms, beyond, spread, enough, declined, level)
+    return _difference(both, beyond, spread, enough, level)
 
 
 def _difference(
-    terms: PolicyTerms,
-    beyond: Floats,
-    spread: _Spread,
-    enough: Bools,
-    declined: str | None,
-    level: float,
+    both: Sequence[PolicyTerms], beyond: Floats, spread: _Spread, enough: Bools, level: float
 ) -> PolicyDifference:
-    budget, (covariance, degrees) = terms.budget, spread
+    budget, (covariance, degrees) = both[0].budget, spread
     multiple = float(ndtri(0.5 + level / 2))
     error = np.sqrt(np.maximum(np.diag(covariance), 0))
     half = np.where(enough, student(multiple, degrees) * error, np.nan)
@@ -547,7 +443,9 @@ def _difference(
     area = float(weights @ beyond)
     of_area = float(np.sqrt(max(float(weights @ covariance @ weights), 0.0)))
     reach = float(student(multiple, degrees[-1])) * of_area
-    none = not enough[-1]
+    reasons = [one.unsupported_mean(of_area) for one in both]
+    declined = next((why for why in reasons if why is not None), None)
+    none = declined is not None
     return PolicyDifference(
         budget=budget,
         difference=beyond,
@@ -559,8 +457,8 @@ def _difference(
         area_interval=(np.nan, np.nan) if none else (area - reach, area + reach),
         p_value=np.nan if none else p_value_of(area, of_area, float(degrees[-1])),
         level=level,
-        n_rows=len(terms.rows.y),
-        declined=declined if none else None,
+        n_rows=len(both[0].rows.y),
+        declined=declined,
     )
 
 

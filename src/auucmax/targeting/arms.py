@@ -35,6 +35,8 @@ from auucmax.evaluation.arm_steps import (
 from auucmax.targeting.policy import TieRule, check_money, rounding_of, tie_keys
 
 _PROGRAM_PEOPLE = 20_000  # who are all asked at once
+_MANY = 2**18  # people whose steps are made together; of more, only those near the cut are sorted
+_MARGIN = 0.05  # of the budget, by which some people may miss what all would spend
 _PART = 16  # of more people, one in so many tells the prices to start with
 _MOST_PLANES = 2_000  # far more than are ever needed
 
@@ -145,34 +147,86 @@ def choose_arms(
         limits = Limits.of(at_most, at_least, money, gains.shape[1])
         arm = _within_limits(_Offers.of(gains, costs, free, worth, limits), limits)
         return _choice(arm, gains, costs, ties)
-    steps = arm_steps(gains, costs, free)
-    if worth is not None:
-        steps = steps.take(np.flatnonzero(worth * steps.uplift > steps.cost))
-    order = best_steps_first(steps, keys)
-    n_taken, part = len(order), None
-    if money is not None:
-        n_taken, part = _paid(steps, order, money)
-    taken = steps.take(order[:n_taken])
-    arm = np.full(len(gains), -1)
-    arm[taken.person] = taken.arm  # a person's later steps come later in the order
-    rate = float(taken.rate[-1]) if n_taken else np.inf
-    at_cut = {
-        "rate": rate,
-        "n_tied": int(np.count_nonzero(steps.rate == rate)),
-        "n_tied_taken": int(np.count_nonzero(taken.rate == rate)),
-        "part": part,
-    }
-    return _choice(arm, gains, costs, ties, **at_cut)
+    people = _People(gains, costs, free, worth)
+    found = None
+    if money is not None and len(gains) > _MANY:
+        found = people.within(money, keys, *people.rates_around(money))
+    if found is None:
+        found = people.within(np.inf if money is None else money, keys, -np.inf, np.inf)
+    assert found is not None  # between these all steps lie
+    return _choice(found[0], gains, costs, ties, **found[1])
 
 
-def _paid(steps: Steps, order: NDArray[np.intp], money: float) -> tuple[int, PartStep | None]:
-    """How many of the steps, in this order, a budget pays for; and the next one."""
-    spent = np.cumsum(steps.cost[order])
+class _People(NamedTuple):
+    """Who may get what: (n, K) uplifts, costs, and who may get which; and the value, or None."""
+
+    gains: Floats
+    costs: Floats
+    free: Bools | None
+    worth: float | None
+
+    def steps(self, some: slice) -> Steps:
+        """The steps of some people that are worth their money; their numbers among these."""
+        free = None if self.free is None else self.free[some]
+        steps = arm_steps(self.gains[some], self.costs[some], free)
+        if self.worth is None:
+            return steps
+        return steps.take(np.flatnonzero(self.worth * steps.uplift > steps.cost))
+
+    def rates_around(self, money: float) -> tuple[float, float]:
+        """Rates that surely are below and above the cut, as far as some of the people show."""
+        one_in = max(1, len(self.gains) // max(_PROGRAM_PEOPLE, len(self.gains) // 64))
+        some = self.steps(slice(None, None, one_in))
+        order = np.argsort(-some.rate, kind="stable")
+        spent = np.cumsum(some.cost[order]) * one_in
+        ends = np.searchsorted(spent, [money * (1 + _MARGIN), money * (1 - _MARGIN)])
+        rates = np.append(some.rate[order], -np.inf)[ends]
+        return float(rates[0]), float(rates[1])
+
+    def within(
+        self, money: float, keys: NDArray[np.intp], low: float, high: float
+    ) -> tuple[NDArray[np.intp], dict[str, Any]] | None:
+        """The arm of each person (n,) within a budget, and what is known of the cut.
+
+        Steps of a rate of at least ``high`` are taken as they come, those below ``low`` are not
+        looked at: what lies between is put in order. So neither memory nor time grow faster than
+        the people. None if the cut is not between the two.
+        """
+        arm, spent, between = np.full(len(self.gains), -1), 0.0, list[Steps]()
+        for start in range(0, len(arm), _MANY):
+            steps = self.steps(slice(start, start + _MANY))
+            steps = steps._replace(person=steps.person + start)
+            sure = np.flatnonzero(steps.rate >= high)
+            arm[steps.person[sure]] = steps.arm[sure]  # a person's later steps come later
+            spent += float(steps.cost[sure].sum())
+            between.append(steps.take(np.flatnonzero((steps.rate >= low) & (steps.rate < high))))
+        steps = Steps(*(np.concatenate(columns) for columns in zip(*between, strict=True)))
+        order = best_steps_first(steps, keys)
+        n_taken, part = _paid(steps, order, money, spent)
+        if (high < np.inf and n_taken == 0) or (low > -np.inf and n_taken == len(order)):
+            return None
+        taken = steps.take(order[:n_taken])
+        arm[taken.person] = taken.arm
+        rate = float(taken.rate[-1]) if n_taken else np.inf
+        return arm, {
+            "rate": rate,
+            "n_tied": int(np.count_nonzero(steps.rate == rate)),
+            "n_tied_taken": int(np.count_nonzero(taken.rate == rate)),
+            "part": part,
+        }
+
+
+def _paid(
+    steps: Steps, order: NDArray[np.intp], money: float, before: float
+) -> tuple[int, PartStep | None]:
+    """How many of the steps, in this order, a budget pays for, of which a part is spent; and the
+    next one."""
+    spent = before + np.cumsum(steps.cost[order])
     n_taken = int(np.searchsorted(spent, money + rounding_of(money), side="right"))
     if n_taken == len(order):
         return n_taken, None
     following = int(order[n_taken])
-    left = max(money - (float(spent[n_taken - 1]) if n_taken else 0.0), 0.0)
+    left = max(money - (float(spent[n_taken - 1]) if n_taken else before), 0.0)
     paid = min(left / float(steps.cost[following]), 1.0)
     return n_taken, PartStep(int(steps.person[following]), int(steps.arm[following]), paid)
 

@@ -108,10 +108,12 @@ class ScoreQuantiles:
     n_rows: float
 
     @classmethod
-    def of(cls, score: Floats) -> Self:
-        """The quantiles of all scores."""
-        levels, counts = np.unique(score, return_counts=True)
-        return cls._of_weights(levels[::-1], counts[::-1].astype(np.float64), len(score))
+    def of(cls, score: Floats, weight: Floats | None = None) -> Self:
+        """The quantiles of all scores, each counted by its weight, (n,), if there are such."""
+        levels, code = np.unique(score, return_inverse=True)
+        counts = np.bincount(code, weight).astype(np.float64)
+        n_rows = len(score) if weight is None else weight.sum() ** 2 / np.sum(weight**2)
+        return cls._of_weights(levels[::-1], counts[::-1], float(n_rows))
 
     @classmethod
     def of_levels(cls, levels: Levels) -> Self:

@@ -73,6 +73,17 @@ class ArmTargeting:
             return None
         return ExpectedGain(*(self.value * end - self.choice.cost for end in self.expected))
 
+    @property
+    def caution(self) -> str | None:
+        """Which of two numbers to expect, where the expected gain has no interval; or None."""
+        if self.expected is None or np.isfinite(self.expected.lower):
+            return None
+        return (
+            "The expected gain is that of few rows of the trial near this budget, and has no "
+            "interval. The sum of the uplifts draws on all of its rows, each towards the average "
+            "effect of the arm: it is the steadier number."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """All numbers but the people, as plain JSON; None for what is not known."""
         part = self.choice.part
@@ -86,6 +97,7 @@ class ArmTargeting:
             "expected": _told(self.expected),
             "profit": _told(self.profit),
             "unknown": self.unknown,
+            "caution": self.caution,
             "tied": {"people": self.choice.n_tied, "taken": self.choice.n_tied_taken},
             "part": None if part is None else {"arm": self.labels[part.arm], "paid": part.paid},
             "nobody": self.nobody,
@@ -330,8 +342,9 @@ def _on_curve(
     away = np.abs(of_trial - np.array(found.counts) / n).max()
     if away > max(LARGE_SHIFT, 2 / np.sqrt(n)):
         return (
-            f"What this brings has no interval: these people are not like those of the trial, of "
-            f"whom other parts would get the arms (they differ by {away:.0%} of the people)."
+            f"What this brings has no interval: other parts of these people get the arms than of "
+            f"those of the trial (they differ by {away:.0%} of the people). Either they are not "
+            f"like these, or models that learnt from parts of the trial choose otherwise here."
         )
     place = min(int(np.searchsorted(grid, spent * (1 - 1e-12), side="right")), len(grid) - 1)
     around = slice(max(place - 1, 0), place + 1)

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from auucmax._json import plain, read
 from auucmax._validation import Bools, Floats
 from auucmax.bounds.policies import certify_policy
+from auucmax.evaluation.arm_policy import Policy
 from auucmax.evaluation.arm_steps import Steps, arm_steps
 from auucmax.evaluation.budget import (
     ArmRows,
     BudgetCurve,
-    Policy,
     PolicyTerms,
     curve_of,
     difference_of,
@@ -36,6 +36,7 @@ from auucmax.trial_model.rows import Bounded
 
 _STEPS = 50  # that the budgets are cut into, of which those are joined that have too few rows
 _AT_ONCE = 2**22  # parts of rows that are compared at once
+_PARTS, _ROWS_A_TERM = 5, 20  # of rows that expect outcomes of each other, and that a line needs
 _GUIDES = 10  # one row in so many of a chunk tells the policy's cut, and is not bet on
 
 _Column = tuple[Policy, Floats]  # a policy, and the budgets at which it is told
@@ -46,6 +47,7 @@ class JudgedArms(NamedTuple):
 
     ``arm`` (n,): 0 for the control, 1 to K. ``uplift`` (n, K). ``groups`` (n,): codes, or None.
     ``fold`` (n,): if uplifts are of models of several folds; the policy is that of each by itself.
+    ``chance`` (n, K + 1): of the control and of each arm, if these were not the same for all.
     """
 
     y: Floats
@@ -53,14 +55,40 @@ class JudgedArms(NamedTuple):
     uplift: Floats
     groups: NDArray[np.intp] | None = None
     fold: NDArray[Any] | None = None
+    chance: Floats | None = None
 
     def take(self, some: Bools) -> JudgedArms:
         """Some of the rows; groups numbered anew."""
         groups = None
         if self.groups is not None:
             groups = np.unique(self.groups[some], return_inverse=True)[1]
-        fold = None if self.fold is None else self.fold[some]
-        return JudgedArms(self.y[some], self.arm[some], self.uplift[some], groups, fold)
+        fold, chance = (None if own is None else own[some] for own in (self.fold, self.chance))
+        return JudgedArms(self.y[some], self.arm[some], self.uplift[some], groups, fold, chance)
+
+    def expected_outcomes(self) -> Floats | None:
+        """(n, K + 1) outcomes with the control and each arm to expect of each row, by other rows.
+
+        Straight lines in uplifts and chances, by least squares on the rows of an arm in other
+        folds. What the chances explain is not left to weights alone: less noise, and less harm if
+        chances are not quite right. None where they were the same for all.
+        """
+        if self.chance is None:
+            return None
+        n, n_arms = self.uplift.shape
+        X = np.column_stack([self.uplift, self.chance[:, 1:]])
+        X = np.column_stack([np.ones(n), X - X.mean(axis=0)])
+        # Without models of folds, parts of the rows, by groups, are as good.
+        unit = np.arange(n) if self.groups is None else self.groups
+        fold = unit % _PARTS if self.fold is None else self.fold
+        found = np.full((n, n_arms + 1), float(self.y.mean()))
+        for number in np.unique(fold):
+            inside = fold == number
+            for k in range(n_arms + 1):
+                own = ~inside & (self.arm == k)
+                if own.sum() >= _ROWS_A_TERM * X.shape[1]:
+                    line = np.linalg.lstsq(X[own], self.y[own], rcond=1e-9)[0]
+                    found[inside, k] = X[inside] @ line
+        return np.clip(found, self.y.min(), self.y.max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +201,8 @@ def policy_curve(
     """
     labels = list(costs)
     cost = np.broadcast_to(np.array(list(costs.values())), rows.uplift.shape)
-    trial = ArmRows.of(rows.y, rows.arm, cost, clusters=rows.groups)
+    more: dict[str, Any] = {"chance": rows.chance, "clusters": rows.groups}
+    trial = ArmRows.of(rows.y, rows.arm, cost, model=rows.expected_outcomes(), **more)
     best = int(trial.effects.argmax())
     fold = np.zeros(len(rows.y)) if rows.fold is None else rows.fold
     policies = [
@@ -293,29 +322,56 @@ def _few(rows: ArmRows, own: Sequence[_Column], known: Sequence[_Column]) -> Boo
 def _add_differing(part: Floats, pairs: NDArray[np.intp], counts: NDArray[np.int64]) -> None:
     """Add the rows of ``part`` (rows, K, columns) that differ to ``counts`` (pairs,), until there
     are rows enough: soon few pairs are left to be counted."""
-    columns = np.ascontiguousarray(part.transpose(2, 1, 0))
+    open_pairs = np.flatnonzero(counts < LEAST_ROWS)
+    if not len(open_pairs) or not len(part):
+        return
+    used, place = np.unique(pairs[open_pairs], return_inverse=True)
+    place = place.reshape(-1, 2)
+    columns = np.ascontiguousarray(part[:, :, used].transpose(2, 1, 0))
+    own = counts[open_pairs]
+    if len(own) > len(columns):  # most pairs differ for many: one matrix product tells
+        own[_surely_differing(columns)[tuple(place.T)] >= LEAST_ROWS] = LEAST_ROWS
     content = np.array([hash(column.tobytes()) for column in columns])
-    unlike = content[pairs[:, 0]] != content[pairs[:, 1]]
-    start, n = 0, len(part)
-    while start < n and len(left := np.flatnonzero(unlike & (counts < LEAST_ROWS))):
+    unlike = content[place[:, 0]] != content[place[:, 1]]
+    start = 0
+    while start < len(part) and len(left := np.flatnonzero(unlike & (own < LEAST_ROWS))):
         stop = start + max(16, _AT_ONCE // (len(left) * part.shape[1]))
-        one, other = columns[..., start:stop][pairs[left].T]
-        counts[left] += (np.abs(one - other) > 1e-9).any(axis=1).sum(axis=1)
+        one, other = columns[..., start:stop][place[left].T]
+        own[left] += (np.abs(one - other) > 1e-9).any(axis=1).sum(axis=1)
         start = stop
+    counts[open_pairs] = own
+
+
+def _surely_differing(columns: Floats) -> NDArray[np.float32]:
+    """(columns, columns) for at least so many rows an arm is whole in one, and not there in the
+    other; ``columns`` are (columns, K, rows)."""
+    found = np.zeros((len(columns),) * 2, dtype=np.float32)
+    for own in columns.transpose(1, 0, 2):
+        alone = (own == 1).astype(np.float32) @ (own == 0).astype(np.float32).T
+        np.maximum(found, alone + alone.T, out=found)
+    return found
 
 
 def top_shares(
-    rank: Floats, own: NDArray[np.intp], arm: int, n_people: int, share: Floats
+    rank: Floats,
+    own: NDArray[np.intp],
+    arm: int,
+    n_people: int,
+    share: Floats,
+    weight: Floats | None = None,
 ) -> _Column:
     """What the evidence of an arm (0, 1, ...) by itself tells: its top shares, of its own rows.
 
-    ``rank`` (own rows,): the highest comes first, equal ones in equal parts; ``own``: their places.
+    ``rank`` (own rows,): the highest comes first, equal ones in equal parts; ``own``: their places;
+    ``weight``: how many people they stand for.
     """
     order = np.argsort(own)
     n, rank, own = len(own), rank[order], own[order]
-    ordered = np.sort(rank)
-    start = 1 - np.searchsorted(ordered, rank, side="right") / n
-    end = 1 - np.searchsorted(ordered, rank, side="left") / n
+    weight = np.ones(n) if weight is None else weight[order]
+    by_rank = np.argsort(rank, kind="stable")
+    below = np.concatenate([[0.0], np.cumsum(weight[by_rank])])
+    start = 1 - below[np.searchsorted(rank[by_rank], rank, side="right")] / below[-1]
+    end = 1 - below[np.searchsorted(rank[by_rank], rank, side="left")] / below[-1]
     steps = Steps(
         own, np.zeros(n, np.intp), np.full(n, -1), np.full(n, arm), np.ones(n), np.ones(n),
         np.ones(n),
@@ -336,16 +392,18 @@ class PolicyChunkRows(NamedTuple):
     """Rows of a chunk with uplifts by models, and calibrations, of the chunks before it.
 
     ``guide`` (n,): rows that are not bet on, and tell the policy how high rates have to be.
+    ``chance`` (n, K + 1): of the control and of each arm, if these were not the same for all.
     """
 
     y: Floats
     arm: NDArray[np.intp]
     uplift: Floats
     guide: Bools
+    chance: Floats | None = None
 
 
 def policy_certificate(
-    first: tuple[Floats, NDArray[np.intp]],
+    first: tuple[Floats, NDArray[np.intp], Floats | None],
     chunks: Sequence[PolicyChunkRows],
     fixed: FixedBudget,
     bounded: Bounded,
@@ -353,22 +411,29 @@ def policy_certificate(
 ) -> dict[str, Any]:
     """What the policies of the chunks gain at least at a budget that was fixed beforehand.
 
-    ``first``: outcomes and arms of the rows before the first chunk. The policy of a chunk is fixed
-    by other rows: by the models and calibrations of the chunks before it, and by a few rows of its
-    own, which are not bet on, that tell which rate of uplift to cost spends the budget.
+    ``first``: outcomes, arms and chances of the rows before the first chunk. The policy of a chunk
+    is fixed by other rows: by the models and calibrations of the chunks before it, and by a few
+    rows of its own, which are not bet on, that tell which rate of uplift to cost spends the budget.
     """
     cost, (low, high) = np.array(fixed.costs), bounded.range
     given: list[Any] = [(np.clip(first[0], low, high), None, first[1])]
+    chances = None if first[2] is None else [first[2]]
     spent, n_bet = 0.0, 0
     for chunk in chunks:
         rate = _rate(chunk.uplift[chunk.guide], cost, fixed.budget)
         bet = ~chunk.guide
         chosen = _chosen(chunk.uplift[bet], cost, rate)
         given.append((np.clip(chunk.y[bet], low, high), chosen, chunk.arm[bet]))
+        if chances is not None and chunk.chance is not None:
+            chances.append(chunk.chance[bet])
         spent += float(np.concatenate([[0.0], cost])[chosen].sum())
         n_bet += len(chosen)
     found = certify_policy(
-        given, n_arms=len(cost), outcome_range=bounded.range, n_candidates=n_candidates
+        given,
+        n_arms=len(cost),
+        outcome_range=bounded.range,
+        n_candidates=n_candidates,
+        propensity=chances,
     )
     spent /= max(n_bet, 1)
     text = f"At a budget of {fixed.budget:g} per person, of which {spent:.4g} were spent: {found}"

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from auucmax._json import plain
 from auucmax._progress import working_on
 from auucmax._validation import Floats, listed
+from auucmax.bounds.known_chances import ChancesBeyond
 from auucmax.data.pieces import PiecedTable
 from auucmax.data.seen import KEY_BYTES, Kinds
 from auucmax.encoding.kinds import arm_text
-from auucmax.evaluation.budget import Policy
+from auucmax.evaluation.arm_policy import Policy
 from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arm_evidence import (
     ArmsEvidence,
@@ -89,7 +90,9 @@ def fit_arms_model(
     budget : money per person, fixed before looking at the rows, at which the policy is certified.
     despite_check, model, n_candidates, forget_rows, minutes, random_state : as there.
     columns : ``id``, ``groups``, ``features``, ``ignore``, ``after``, ``lower_is_better``,
-        ``drop_missing_outcomes``, ``categorical``, ``numeric``, ``outcome_range``, as there.
+        ``drop_missing_outcomes``, ``categorical``, ``numeric``, ``outcome_range``, as there;
+        ``propensity``: by label, the column with the chance of each arm, where chances differed by
+        design; or the word that such columns begin with, "chance" for "chance LABEL".
 
     Examples
     --------
@@ -105,13 +108,7 @@ def fit_arms_model(
     (3, 2)
     """
     begin = time.perf_counter()
-    check_options(table, model, 0.0, minutes)
-    if columns.get("propensity") is not None:
-        raise ValueError(
-            f"propensity should be left out with several arms, got {columns['propensity']!r}: all "
-            f"people must have had the same chances of the arms. Name one arm by treated=, with "
-            f"the chances of getting it rather than the control."
-        )
+    check_options(table, model, 0.0, minutes, columns.get("propensity"))
     with collected() as messages:
         named, labels = _named(table, str(treatment), outcome, control, columns)
         prices = check_arm_costs(cost, labels, "cost")
@@ -172,7 +169,10 @@ def _all_known(everybody: AllRows, model: TrialModel) -> tuple[Kinds, Hashes | N
     found = [one.scored(encode, model.estimator).contents[grid] for one in everybody.tables]
     names = [one.names for one in everybody.tables]
     ids = None if names[0] is None else np.concatenate([n for n in names if n is not None])
-    return Kinds.of(np.concatenate(found), everybody.arm == 0), ids
+    arm = everybody.arm == 0
+    if everybody.chances is not None:  # by design, rows of one kind are in one arm
+        arm = np.random.default_rng(0).random(len(arm)) < 0.5
+    return Kinds.of(np.concatenate(found), arm), ids
 
 
 def _named(
@@ -207,6 +207,18 @@ def _named(
     named = name_columns(
         table, treatment=treatment, outcome=outcome, treated=labels[0], control=own, **columns
     )
+    if isinstance(named.propensity, str):
+        raise ValueError(
+            f"propensity should name a column with the chance of each arm, got "
+            f"{named.propensity!r} for {listed(labels)}. Name them by arm, as in "
+            f'"A=chance_a,B=chance_b" (in Python: a mapping of labels to columns).'
+        )
+    if named.propensity is not None and few:
+        raise ValueError(
+            f"with propensity each arm should have at least {2 * LEAST} rows, got "
+            f"{listed(sorted(few))} with fewer: without them, the others would not stand for all "
+            f"people. Leave propensity= out, or collect more rows."
+        )
     return named, labels
 
 
@@ -249,7 +261,8 @@ class _Apart(NamedTuple):
         own = np.empty(len(treated), dtype=np.intp)
         own[~treated] = np.arange(counts[0])
         own[treated] = before[self.place + 1] + np.arange(counts[self.place + 1])
-        return top_shares(self.ranks, own, self.place, int(before[-1]), self.share)
+        weight = self.rows.people
+        return top_shares(self.ranks, own, self.place, int(before[-1]), self.share, weight)
 
     def scores(self) -> Floats:
         """(2, n) scores of the rows of all arms, by the models of their folds and chunks."""
@@ -284,7 +297,8 @@ def _policy(
         "notes": [
             f"Every row was given its arm by models of the other {recipe.n_folds - 1} of "
             f"{recipe.n_folds} folds, which had not seen it; the best single arm, and the arm for "
-            f"everybody, were chosen with all rows, which is in their favour."
+            f"everybody, were chosen with all rows, which is in their favour.",
+            *everybody.chances_told,
         ],
     }
 
@@ -354,18 +368,21 @@ def _certified(
         why = "outcomes have no range" if bounded is None else why
         why = "rows come in groups" if columns.groups is not None else why
         return f"The policy has no certificate: {why}."
-    guide, chunks = guides(everybody.keys), []
+    guide, chunks, chance = guides(everybody.keys), [], everybody.chances
     for k in bet_on:
         inside = chunk == k
         uplift = np.column_stack(
             [_chunk_uplift(arm, k, bet_on, inside, guide, own, recipe)
              for arm, own in zip(apart, score, strict=True)]
         )  # fmt: skip
-        chunks.append(PolicyChunkRows(y[inside], arm[inside], uplift, guide[inside]))
+        own_chance = None if chance is None else chance[inside]
+        chunks.append(PolicyChunkRows(y[inside], arm[inside], uplift, guide[inside], own_chance))
     before = chunk < bet_on[0]
-    found = policy_certificate(
-        (y[before], arm[before]), chunks, fixed, bounded, recipe.n_candidates
-    )
+    first = y[before], arm[before], None if chance is None else chance[before]
+    try:
+        found = policy_certificate(first, chunks, fixed, bounded, recipe.n_candidates)
+    except ChancesBeyond as error:
+        return f"The policy has no certificate: {error}"
     if not np.isfinite(found["gain_lower_bound"]):
         return "The policy has no certificate: a part of the rows lacks an arm."
     return found
@@ -386,8 +403,10 @@ def _chunk_uplift(
     tilted = _tilt(rows.y[chunk < k]) * (rank - 0.5)
     earlier = np.isin(chunk, [j for j in bet_on if j < k])
     if not earlier.any():  # nothing was ranked yet: everybody gets the average effect
-        y, treated = rows.y[chunk < k], rows.treated[chunk < k]
-        return tilted + y[treated].mean() - y[~treated].mean()
+        y, treated, weight = rows.y[chunk < k], rows.treated[chunk < k], rows.sample.weight
+        weight = np.ones(len(chunk)) if weight is None else weight
+        means = [np.average(y[own], weights=weight[chunk < k][own]) for own in (treated, ~treated)]
+        return tilted + means[0] - means[1]
     own = apart.found.scores[0][1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

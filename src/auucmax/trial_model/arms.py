@@ -22,7 +22,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from auucmax._validation import Floats
+from auucmax._validation import Floats, listed
+from auucmax.data.chances import names_of, of_labels
 from auucmax.data.pieces import PiecedTable
 from auucmax.trial_model.arm_evidence import ArmsEvidence, JudgedArms, policy_curve
 from auucmax.trial_model.crossfit import Fitted, TableRows, every_row
@@ -117,12 +118,12 @@ class ArmsModel:
         arms = {label: model.judge(table) for label, model in self.models.items()}
         if all(arms[label] is model.evidence for label, model in self.models.items()):
             return self.evidence
-        rows, left_out = self._new_rows(table)
+        rows, left_out, told = self._new_rows(table)
         curves = [
             policy_curve(rows, curve["costs"], private=False) for curve in self.policy["curves"]
         ]
         notes = list(dict.fromkeys(note for own in arms.values() for note in own["notes"]))
-        notes.append("Nothing is certified of a policy on new rows.")
+        notes += [*told, "Nothing is certified of a policy on new rows."]
         others = {k: n for k, n in left_out.items() if k not in self.labels}
         if others:
             each = ", ".join(f"{label} {n:,}" for label, n in others.items())
@@ -132,10 +133,13 @@ class ArmsModel:
         facts = {"rows": counts, "curves": curves, "certificate": None, "notes": notes}
         return ArmsEvidence.of(arms, self.policy | facts)
 
-    def _new_rows(self, table: pd.DataFrame | PiecedTable) -> tuple[JudgedArms, dict[str, int]]:
+    def _new_rows(
+        self, table: pd.DataFrame | PiecedTable
+    ) -> tuple[JudgedArms, dict[str, int], list[str]]:
         """The rows of all arms that the models have not learnt from, with their uplifts.
 
-        And how many rows there are of each label but the control and the first arm.
+        And how many rows there are of each label but the control and the first arm; and a sentence
+        on their chances, if they have such.
         """
         tables, kept = [], []
         for model in self.models.values():
@@ -151,7 +155,7 @@ class ArmsModel:
         score = np.column_stack([everybody.scores(model) for model in self.models.values()])
         judged = everybody.judged(self.uplift_of(score))
         new = np.concatenate([np.logical_and.reduce(control), *treated])
-        return judged.take(new), tables[0].left_out
+        return judged.take(new), tables[0].left_out, everybody.chances_told
 
     def __repr__(self) -> str:
         return (
@@ -189,12 +193,33 @@ class AllRows(NamedTuple):
         fitted = Fitted(copy.copy(model.encoder), {model.model_name: model.estimator})
         return np.concatenate([one.scores(fitted, every_row)[0] for one in self.tables])
 
+    @property
+    def chances(self) -> Floats | None:
+        """(n, K + 1) chances of the control and of each arm, if these were not the same."""
+        first = self.tables[0]
+        if first.chances is None or not isinstance(first.columns.propensity, tuple):
+            return None
+        labels = [first.columns.control, *(one.columns.treated for one in self.tables[1:])]
+        found = np.concatenate([one.chances for one in self.tables if one.chances is not None])
+        return of_labels(found, first.columns.propensity, labels)
+
+    @property
+    def chances_told(self) -> list[str]:
+        """A sentence on unequal chances, if there are such."""
+        if self.chances is None:
+            return []
+        columns = listed(names_of(self.tables[0].columns.propensity))
+        return [
+            f"Chances of the arms are taken from {columns}: all numbers weight rows by them, and "
+            f"are of all people."
+        ]
+
     def judged(self, uplift: Floats) -> JudgedArms:
         """With uplifts (n, K)."""
         groups = None
         if self.tables[0].columns.groups is not None:
             groups = np.unique(self.keys, return_inverse=True)[1]
-        return JudgedArms(self.y, self.arm, uplift, groups)
+        return JudgedArms(self.y, self.arm, uplift, groups, chance=self.chances)
 
     def counts(self) -> list[int]:
         return [len(one.y) for one in self.tables]

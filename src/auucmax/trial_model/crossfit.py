@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from auucmax._json import short
 from auucmax._progress import Work
 from auucmax._validation import Bools, Floats
+from auucmax.bounds.known_chances import evenly_drawn, most_people
 from auucmax.data import RandomisationReport
 from auucmax.data.hashing import FINEST, GRIDS, content_hashes, row_total
 from auucmax.data.outcomes import responders
@@ -81,7 +82,7 @@ class TableRows:
     def __init__(self, table: pd.DataFrame | PiecedTable, columns: ColumnNames, key: str) -> None:
         self.table, self.columns = table, columns
         self.left_out: dict[str, int] = {}
-        pieces, sample, places, chances = [], [], [], list[Floats | None]()
+        pieces, sample, places, chances = [], [], [], []
         begin = time.perf_counter()
         for piece in trial_pieces(table, columns, check=True):
             some = np.arange(len(piece.y))
@@ -91,7 +92,7 @@ class TableRows:
             sample.append(piece.take(some))
             places.append(piece.first + some)
             pieces.append((piece.y, piece.treated, piece.keys(key)))
-            chances.append(piece.propensity)
+            chances.append((piece.propensity, piece.people, piece.chances))
             for label, n in piece.left_out.items():
                 self.left_out[label] = self.left_out.get(label, 0) + n
         self.read_seconds = time.perf_counter() - begin
@@ -99,9 +100,9 @@ class TableRows:
         y, treated, keys = zip(*pieces, strict=True)
         self.y, self.treated, self.keys = map(np.concatenate, (y, treated, keys))
         self.sample, self.sampled = joined(sample), np.concatenate(places)
-        self.propensity: Floats | None = None
-        if columns.propensity is not None:
-            self.propensity = np.concatenate([own for own in chances if own is not None])
+        self.propensity, self.people, self.chances = (
+            None if own[0] is None else np.concatenate(own) for own in zip(*chances, strict=True)
+        )
         self.rows: Rows
         if isinstance(table, PiecedTable):
             self.rows = PiecedRows(table, columns, self.y, self.treated, self.keys)
@@ -121,8 +122,10 @@ class TableRows:
         groups = None
         if self.columns.groups is not None:
             groups = np.unique(self.keys[own], return_inverse=True)[1]
-        chance = None if self.propensity is None else self.propensity[own]
-        return Judged(self.y[own], score, self.treated[own], groups, chance)
+        chance, people = (
+            None if values is None else values[own] for values in (self.propensity, self.people)
+        )
+        return Judged(self.y[own], score, self.treated[own], groups, chance, people)
 
     @property
     def features(self) -> pd.DataFrame:
@@ -134,6 +137,7 @@ class TableRows:
         found, own = copy.copy(self), self.treated == treated
         found.rows = self.rows.part(lambda batch: batch.take(batch.treated == treated))
         found.y, found.treated, found.keys = self.y[own], self.treated[own], self.keys[own]
+        found.chances = None if self.chances is None else self.chances[own]
         return found
 
     def check(self) -> RandomisationReport:
@@ -348,8 +352,10 @@ class OutOfFold(NamedTuple):
     and treatments; the first has no scores and is not bet on. There is no chunk if the rows before
     the last one are too few to learn from. ``keys`` are those of the rows of each chunk,
     ``chances`` their chances of treatment; empty, if these are the same for all.
-    ``scores`` (2, n) are of the first kind of model, by that of the fold and by that of the chunk
-    (NaN where there is none), of the rows themselves, and then of each table of further rows.
+    ``people``: how many people they stand for; empty, if everybody was as likely to be in one of
+    the two arms. ``scores`` (2, n) are of the first kind of model, by that of the fold and by that
+    of the chunk (NaN where there is none), of the rows themselves, and then of each table of
+    further rows.
     """
 
     ranks: dict[str, Floats]
@@ -358,6 +364,25 @@ class OutOfFold(NamedTuple):
     keys: list[Hashes]
     chances: list[Floats]
     scores: list[Floats]
+    people: list[Floats]
+
+    def evenly_drawn(self) -> OutOfFold:
+        """With chunks in which everybody is as likely to be, whatever the chance to be in one of
+        the two arms; :class:`ChancesBeyond` if the first chunk does not let expect such chances."""
+        if not self.people:
+            return self
+        most, mix = most_people(self.people[0]), np.uint64(0xA24BAED4963EE407)
+        parts = [
+            evenly_drawn(own, most, _places(keys * mix))  # other bits than those of folds
+            for own, keys in zip(self.people, self.keys, strict=True)
+        ]
+        chunks = [
+            (y[part], None if score is None else score[part], treated[part])
+            for part, (y, score, treated) in zip(parts, self.chunks, strict=True)
+        ]
+        keys = [own[part] for part, own in zip(parts, self.keys, strict=True)]
+        chances = [own[part] for part, own in zip(parts, self.chances, strict=True)]
+        return self._replace(chunks=chunks, keys=keys, chances=chances)
 
 
 def cross_fit(
@@ -401,7 +426,8 @@ def cross_fit(
     chunks, parts = _chunks(rows, recipe, bet_on, found[0][1])
     keys = [rows.keys[part] for part in parts]
     chances = [] if rows.propensity is None else [rows.propensity[part] for part in parts]
-    return OutOfFold(ranks, fold, chunks, keys, chances, found)
+    people = [] if rows.people is None else [rows.people[part] for part in parts]
+    return OutOfFold(ranks, fold, chunks, keys, chances, found, people)
 
 
 def _chunks(

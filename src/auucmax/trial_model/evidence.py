@@ -153,7 +153,8 @@ class Judged(NamedTuple):
 
     ``score`` is the rank within the rows of the same model, where there are several models.
     ``groups`` are codes of households or shops, if rows are not independent. ``propensity`` are the
-    chances of treatment, if these were not the same for all.
+    chances of treatment, if these were not the same for all. ``weight`` says how many people a row
+    stands for, if not everybody was as likely to be among the rows.
     """
 
     y: Floats
@@ -161,10 +162,12 @@ class Judged(NamedTuple):
     treated: Bools
     groups: NDArray[np.intp] | None = None
     propensity: Floats | None = None
+    weight: Floats | None = None
 
     def levels(self, score: Floats | None = None) -> Levels:
         """The rows sorted by their score, or by another one."""
         more: dict[str, Any] = {"groups": self.groups, "propensity": self.propensity}
+        more["sample_weight"] = self.weight
         own = self.score if score is None else score
         return Levels.of(self.y, own, treatment=self.treated, **more)
 
@@ -289,13 +292,15 @@ def evidence_of(
     random_state : of the simultaneous band.
     facts : ``doubt``, ``notes``, ``certified_shares``.
     """
-    y, groups = rows.y, rows.groups
-    levels = rows.levels()  # sorted once: every number is asked of them
-    grid = EVERY_PERCENT if every_percent else private_shares(levels.ranked.treated)
+    y, groups, levels = rows.y, rows.groups, rows.levels()  # sorted once, and asked every number
+    grid = (
+        EVERY_PERCENT
+        if every_percent
+        else private_shares(levels.ranked.treated, levels.ranked.rank_weight)
+    )
     folds: dict[str, Any] = {"level": level, "cross_fitted": cross_fitted}
     band = levels.band(grid, random_state=random_state, **folds)
     kind = outcome_kind(turned(y) if lower_is_better else y)
-    binary = kind == BINARY
     failed, check = failed_check(randomisation), describe_randomisation(randomisation)
     found = {
         "failed_check": failed,
@@ -305,7 +310,7 @@ def evidence_of(
         "auuc": _auuc(levels, folds),
         "qini": levels.qini(),
         "ratio": ratio_intervals(band),
-        "risk": levels.policy_risk(grid) if binary else None,
+        "risk": levels.policy_risk(grid) if kind == BINARY else None,
         "score_levels": len(levels.scores),
         "deciles": (levels.deciles(10, level).reset_index()[[*_OF_PARTS]].to_dict("list")
                     if every_percent and groups is None else _parts_of(band, levels))
@@ -344,10 +349,11 @@ def ranks_within(score: Floats, fold: NDArray[np.integer[Any]]) -> Floats:
     return np.asarray(own / pd.Series(fold).groupby(fold).transform("size"), dtype=np.float64)
 
 
-def private_shares(treated: Bools) -> Floats:
+def private_shares(treated: Bools, weight: Floats | None = None) -> Floats:
     """Shares at equal distances, from 0 to 1, with at least 20 rows of each arm between two.
 
-    ``treated`` (n,): whether each row is, from the lowest score to the highest.
+    ``treated`` (n,): whether each row is, from the lowest score to the highest; ``weight`` (n,):
+    how many people it stands for.
 
     >>> private_shares(np.arange(1000) % 2 == 0)[:4].tolist()
     [0.0, 0.05, 0.1, 0.15]
@@ -357,10 +363,18 @@ def private_shares(treated: Bools) -> Floats:
     both = np.stack([n_treated, np.arange(len(treated) + 1) - n_treated])
     for step in (1, 2, 5, 10, 20, 25, 50):
         shares = EVERY_PERCENT[::step]
-        cuts = np.floor(shares * len(treated) + 1e-9).astype(int)
+        cuts = _cuts(shares, len(treated), weight)
         if np.diff(both[:, cuts], axis=1).min() >= LEAST_ROWS:
             return shares
     return EVERY_PERCENT[::100]
+
+
+def _cuts(shares: Floats, n_rows: int, weight: Floats | None) -> NDArray[np.intp]:
+    """How many whole rows each share has, from the highest score down; weights as ranked."""
+    if weight is None:
+        return np.floor(shares * n_rows + 1e-9).astype(np.intp)
+    total = np.cumsum(weight[::-1])
+    return np.searchsorted(total, shares * total[-1] * (1 + 1e-12), side="right")
 
 
 def describe_randomisation(report: RandomisationReport | None) -> dict[str, Any] | None:
@@ -429,9 +443,10 @@ def told(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describe_rows(rows: Judged, lower_is_better: bool, kind: str) -> dict[str, Any]:
-    y, _, treated, groups, chance = rows
+    y, _, treated, groups, chance, people = rows
     binary = kind == BINARY
-    weight = np.ones(len(y)) if chance is None else 1 / own_chance(treated, chance)
+    weight = np.ones(len(y)) if people is None else people
+    weight = weight if chance is None else weight / own_chance(treated, chance)
     found: dict[str, Any] = {"n_rows": len(y), "outcome": kind, "binary": binary, "groups": None}
     found["lower_is_better"] = lower_is_better
     y = turned(y) if lower_is_better else y  # as the table has it
@@ -520,7 +535,7 @@ def _parts_of(band: UpliftBand, levels: Levels) -> dict[str, Any]:
     uplift = rises @ band.uplift
     error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", rises, band.covariance, rises), 0))
     half = band.multiple * error
-    rows = np.diff(np.floor(band.share[places] * levels.n_rows + 1e-9)).astype(int)
+    rows = np.diff(_cuts(band.share[places], levels.n_rows, levels.ranked.rank_weight))
     columns = (uplift, error, uplift - half, uplift + half)
     numbers = list(range(1, len(width) + 1))
     return dict(zip(_OF_PARTS, (numbers, rows, *columns), strict=True))
@@ -542,7 +557,7 @@ def _predicted(
         return {"predicted": None}
     cuts = np.linspace(0, 1, 11) if every_percent else share[_part_places(share)]
     best_first = predicted[levels.ranked.index[::-1]]
-    places = np.floor(cuts * levels.n_rows + 1e-9).astype(int)
+    places = _cuts(cuts, levels.n_rows, levels.ranked.rank_weight)
     parts = [best_first[start:end] for start, end in pairwise(places.tolist())]
     return {"predicted": [part.mean() if len(part) else None for part in parts]}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -164,7 +164,7 @@ def fit_trial_model(
     forget_rows: bool = False,
     minutes: float | None = None,
     outcome_range: tuple[float, float] | None = None,
-    propensity: str | None = None,
+    propensity: str | Mapping[Any, str] | None = None,
     random_state: int | np.random.Generator | None = 0,
 ) -> TrialModel:
     """Fit a model on all rows of a table, and judge it by models that have not seen the rows.
@@ -224,8 +224,9 @@ def fit_trial_model(
         how much lies beyond. None: of such outcomes there is no certificate.
     propensity : name of the column with the chance of treatment that each row had by design, where
         it was not the same for all (strata, waves, exploration): rows are weighted by it, wherever
-        they are learnt from, judged or certified. It is no feature, unless it is named as one. A
-        table that does not fit into memory can be judged so, but not learnt from.
+        they are learnt from, judged or certified. It is no feature, unless it is named as one. Of
+        two of several arms: a column for each arm but the control, by label. A table that does not
+        fit into memory can be judged so, but not learnt from.
     random_state : of the folds and of the model.
 
     Examples
@@ -327,7 +328,7 @@ def check_options(
     model: str,
     hold_out: float,
     minutes: float | None,
-    propensity: str | None = None,
+    propensity: str | Mapping[Any, str] | None = None,
 ) -> None:
     check_choice(model, "model", MODELS)
     if hold_out != 0:
@@ -489,9 +490,10 @@ def _cross_fitted(
     fitted, passed, _ = _kept(rows, recipe, (), every_row, work)
     ranks = dict(apart.ranks)
     judged = rows.judged(ranks.pop(recipe.model))
-    scores = ScoreQuantiles.of(passed.score)
     # Knots that are nobody's own score.
-    calibration = _in_scores(calibrated(judged), scores.smoothed(LEAST_ROWS))
+    calibration = _in_scores(
+        calibrated(judged), ScoreQuantiles.of(passed.score).smoothed(LEAST_ROWS)
+    )
     certificate = _progressive(apart, judged, bounded, recipe)
     # Proven for rows that are independent and had the same chance.
     sound = not check.stops and judged.groups is None and judged.propensity is None
@@ -506,7 +508,7 @@ def _cross_fitted(
         notes.append(_no_certificate(judged, rows.columns, few=not apart.chunks))
     evidence = evidence_of(
         judged,
-        scores=scores,
+        scores=ScoreQuantiles.of(passed.score, judged.weight),
         cross_fitted=True,
         predicted=_cross_calibrated(judged, apart.fold),
         caveat=_of_predicted(calibration),
@@ -530,6 +532,7 @@ def _progressive(
     if bounded is None or not apart.chunks or judged.has_mixed_groups:
         return None
     try:
+        apart = apart.evenly_drawn()
         return progressive_certificate(
             [(np.clip(y, *bounded.range), score, arms) for y, score, arms in apart.chunks],
             groups=None if judged.groups is None else apart.keys,
@@ -634,8 +637,15 @@ def _kept(
 def calibrated(rows: Judged, some: Bools | slice = slice(None)) -> Calibration:
     groups = None if rows.groups is None else rows.groups[some]
     chance = None if rows.propensity is None else rows.propensity[some]
-    own = rows.y[some], rows.score[some]
-    return calibrate(*own, treatment=rows.treated[some], groups=groups, propensity=chance)
+    weight = None if rows.weight is None else rows.weight[some]
+    return calibrate(
+        rows.y[some],
+        rows.score[some],
+        treatment=rows.treated[some],
+        groups=groups,
+        propensity=chance,
+        sample_weight=weight,
+    )
 
 
 def _cross_calibrated(rows: Judged, fold: Codes) -> Floats:

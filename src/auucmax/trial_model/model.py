@@ -11,7 +11,7 @@ import pandas as pd
 
 from auucmax._validation import Bools, Floats
 from auucmax.bounds import Certificate, certify, certify_shares
-from auucmax.bounds.known_chances import ChancesBeyond
+from auucmax.bounds.known_chances import ChancesBeyond, evenly_drawn, most_people
 from auucmax.data.hashing import content_hashes
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.data.seen import SeenRows, TrainingRecord
@@ -28,6 +28,7 @@ from auucmax.trial_model.evidence import (
 )
 from auucmax.trial_model.rows import Bounded, ColumnNames, Hashes, id_texts
 
+_SIZES = 0.05  # of the rows tell how unlikely people may be to be in one of two of several arms
 CHANCES_BEYOND = (
     "There is no certificate: some chances of treatment lie nearer to 0 or 1 than those of the "
     "rows that size bets let expect. Without such people there is one of the others."
@@ -42,18 +43,34 @@ def certified(rows: Judged, bounded: Bounded | None, n_candidates: int = 1) -> C
     """
     if bounded is None or rows.has_mixed_groups:
         return None
-    y = np.clip(rows.y, *bounded.range)
-    options: dict[str, Any] = {"y": y, "treatment": rows.treated, "n_candidates": n_candidates}
-    if rows.groups is not None:
-        options["groups"] = rows.groups
-    if rows.propensity is not None:
-        options["propensity"] = rows.propensity
-    if bounded.range != (0.0, 1.0):
-        options["outcome_range"] = bounded.range
     try:
-        return certify(rows.score, **options)
+        score, options = rows.score, _certified_rows(rows, bounded)
+        return certify(score[options.pop("some")], **options, n_candidates=n_candidates)
     except ChancesBeyond:
         return None
+
+
+def _certified_rows(rows: Judged, bounded: Bounded) -> dict[str, Any]:
+    """Which rows are certified on, ``some``, and what :func:`certify` is told of them."""
+    some: Any = slice(None)
+    if rows.weight is not None:
+        unit = np.arange(len(rows.y)) if rows.groups is None else rows.groups
+        first, draw = np.random.default_rng(0).random((2, int(unit.max()) + 1))[:, unit]
+        # Of these rows nothing is certified: they tell how many people a row may stand for.
+        sizes = first < _SIZES
+        some = np.flatnonzero(~sizes)
+        most = most_people(rows.weight[sizes])
+        some = some[evenly_drawn(rows.weight[some], most, draw[some])]
+    options: dict[str, Any] = {
+        "some": some, "y": np.clip(rows.y[some], *bounded.range), "treatment": rows.treated[some]
+    }  # fmt: skip
+    if rows.groups is not None:
+        options["groups"] = rows.groups[some]
+    if rows.propensity is not None:
+        options["propensity"] = rows.propensity[some]
+    if bounded.range != (0.0, 1.0):
+        options["outcome_range"] = bounded.range
+    return options
 
 
 def beyond_note(

@@ -26,10 +26,13 @@ from auucmax._validation import (
 from auucmax.data import RandomisationReport, Trial, check_randomisation
 from auucmax.data.balance import equal_shares
 from auucmax.data.chances import (
+    ArmColumns,
+    arm_columns,
     chances_told,
-    check_chances,
     compare_counts,
     even_rows,
+    names_of,
+    two_arms,
     undo_chances,
 )
 from auucmax.data.hashing import FINEST, content_hashes, numbers_for
@@ -78,12 +81,13 @@ class ColumnNames:
     numeric: tuple[str, ...] = ()  # and for quantities
     outcome_range: tuple[float, ...] = ()  # lowest and highest outcome that certificates count
     turn: float = 1.0  # what outcomes are subtracted from if lower is better: 1 if 0/1, otherwise 0
-    propensity: str | None = None  # the chance of treatment of each row, where it was not the same
+    # The chance of treatment of each row, where it was not the same; of several arms that of each.
+    propensity: str | ArmColumns | None = None
 
     @property
     def all(self) -> list[str]:
         """Every column that is read."""
-        more = (*self.features, self.id, self.groups, self.propensity)
+        more = (*self.features, self.id, self.groups, *names_of(self.propensity))
         names = dict.fromkeys(name for name in more if name is not None)
         return [self.treatment, self.outcome, *names]
 
@@ -134,6 +138,10 @@ class ColumnNames:
             raise ValueError("there should be features, levels and quantities among them.")
         if columns.outcome_range:
             check_range(columns.outcome_range, "outcome_range")
+        if not isinstance(columns.propensity, str | None) and not all(
+            len(pair) == 2 for pair in columns.propensity
+        ):
+            raise ValueError("chances of arms should be columns by label.")
         return columns
 
 
@@ -161,7 +169,7 @@ def name_columns(
     categorical: Sequence[str] | None = None,
     numeric: Sequence[str] | None = None,
     outcome_range: Sequence[float] | None = None,
-    propensity: str | None = None,
+    propensity: str | Mapping[Any, str] | None = None,
 ) -> ColumnNames:
     """Which columns of a table play which part; parameters as in :func:`fit_trial_model`.
 
@@ -173,15 +181,14 @@ def name_columns(
     if not isinstance(table, PiecedTable):
         table = text_names(table)
     treatment, outcome = str(treatment), str(outcome)
-    id, groups, propensity = (
-        None if name is None else str(name) for name in (id, groups, propensity)
-    )
+    id, groups = (None if name is None else str(name) for name in (id, groups))
     others = (treatment, outcome, id, groups)
-    check_names(table, [name for name in (*others, propensity) if name is not None])
-    if propensity is not None and propensity in others:
+    check_names(table, [name for name in others if name is not None])
+    chances = _chances(table, treatment, propensity)
+    if taken := [name for name in names_of(chances) if name in others]:
         raise ValueError(
             f"propensity should be another column than treatment, outcome, id and groups, got "
-            f"{propensity!r}. Name the column of chances, between 0 and 1."
+            f"{taken[0]!r}. Name the column of chances, between 0 and 1."
         )
     if groups in (treatment, outcome):
         raise ValueError(
@@ -189,10 +196,10 @@ def name_columns(
             f"column of the household, or shop."
         )
     known_after, left_out = _named(table, after), _named(table, ignore)
-    if features is None and propensity is not None:
-        left_out = (*left_out, propensity)  # a feature only if it is named
+    if features is None:
+        left_out = (*left_out, *names_of(chances))  # features only if they are named
     chosen = _features(table, features, others, {*known_after, *left_out})
-    used = {*others, *chosen, *known_after, propensity}
+    used = {*others, *chosen, *known_after, *names_of(chances)}
     return ColumnNames(
         treatment,
         outcome,
@@ -208,8 +215,23 @@ def name_columns(
         numeric=_decided(table, "numeric", numeric, chosen),
         outcome_range=() if outcome_range is None else check_range(outcome_range, "outcome_range"),
         turn=_turn(table, outcome) if lower_is_better else 1.0,
-        propensity=propensity,
+        propensity=chances,
     )
+
+
+def _chances(
+    table: pd.DataFrame | PiecedTable, treatment: str, given: str | Mapping[Any, str] | None
+) -> str | ArmColumns | None:
+    """The column of chances, or those of several arms by label."""
+    columns = [str(name) for name in table.columns]
+    if given is None or (isinstance(given, str) and given in columns):
+        return given
+    labels = {arm_text(value) for value in different_values(table, treatment)}
+    if isinstance(given, str) and (len(labels) < 3 or f"{given} " not in " ".join(columns)):
+        check_names(table, [given])
+    if not isinstance(given, str):
+        given = {arm_text(label): str(column) for label, column in given.items()}
+    return arm_columns(given, labels, columns)
 
 
 def _turn(table: pd.DataFrame | PiecedTable, outcome: str) -> float:
@@ -366,7 +388,8 @@ class TrialRows(NamedTuple):
     ``lost`` counts rows of control and treated without an outcome, which are left out.
     ``groups`` are the names of their households or shops, if there are any. ``propensity`` are
     their chances of treatment, if these differ; ``lost_chances`` those of the rows of control and
-    treated without an outcome.
+    treated without an outcome. Of two of several arms, ``chances`` (n, K + 1) are those of all,
+    as columns name them, and ``people`` (n,) how many people a row stands for.
     """
 
     frame: pd.DataFrame
@@ -380,6 +403,8 @@ class TrialRows(NamedTuple):
     groups: NDArray[Any] | None = None
     propensity: Floats | None = None
     lost_chances: tuple[Floats, Floats] | None = None
+    chances: Floats | None = None
+    people: Floats | None = None
 
     def keys(self, key: str) -> Hashes:
         """(n,) keyed hashes of the groups, the ids, or the places of the rows in the table."""
@@ -408,17 +433,17 @@ class TrialRows(NamedTuple):
     @property
     def weight(self) -> Floats | None:
         """(n,) weights that undo unequal chances of treatment; None if these are the same."""
-        return None if self.propensity is None else undo_chances(self.treated, self.propensity)
+        if self.propensity is None:
+            return None
+        return undo_chances(self.treated, self.propensity, self.people)
 
     def take(self, rows: NDArray[np.intp]) -> TrialRows:
         """The rows at some places."""
         if len(rows) == len(self.y):
             return self
-        ids, groups = (None if names is None else names[rows] for names in (self.ids, self.groups))
-        kept = self.frame.iloc[rows], self.y[rows], self.treated[rows], ids, self.positions[rows]
-        chance = None if self.propensity is None else self.propensity[rows]
-        about = self.left_out, self.first, self.lost
-        return TrialRows(*kept, *about, groups, chance, self.lost_chances)
+        own: dict[str, Any] = {name: getattr(self, name) for name in _BY_ROW}
+        kept: dict[str, Any] = {k: None if v is None else v[rows] for k, v in own.items()}
+        return self._replace(frame=self.frame.iloc[rows], **kept)
 
     def check_sizes(self, columns: ColumnNames) -> None:
         """ValueError for a feature whose squares float64 cannot hold."""
@@ -464,24 +489,28 @@ class TrialRows(NamedTuple):
         )
 
 
+#: Arrays of :class:`TrialRows` that have an entry for each row, or are None.
+_BY_ROW = "y", "treated", "ids", "positions", "groups", "propensity", "chances", "people"
+
+
 def joined(pieces: list[TrialRows]) -> TrialRows:
     """The rows of several pieces of one table as one."""
     if len(pieces) == 1:
         return pieces[0]
-    frames, ys, treated, ids, positions, _, _, _, groups, chances, lost = zip(*pieces, strict=True)
+    own: dict[str, Any] = {
+        name: None if values[0] is None else np.concatenate(values)
+        for name in _BY_ROW
+        for values in [[getattr(piece, name) for piece in pieces]]
+    }
+    of_lost = [piece.lost_chances for piece in pieces if piece.lost_chances is not None]
     return TrialRows(
-        pd.concat(frames),
-        np.concatenate(ys),
-        np.concatenate(treated),
-        None if ids[0] is None else np.concatenate(ids),
-        np.concatenate(positions),
-        {},
+        frame=pd.concat([piece.frame for piece in pieces]),
+        **own,
+        left_out={},
         lost=(sum(piece.lost[0] for piece in pieces), sum(piece.lost[1] for piece in pieces)),
-        groups=None if groups[0] is None else np.concatenate(groups),
-        propensity=None if chances[0] is None else np.concatenate(chances),
         lost_chances=None
-        if lost[0] is None
-        else (np.concatenate([of[0] for of in lost]), np.concatenate([of[1] for of in lost])),
+        if not of_lost
+        else (np.concatenate([of[0] for of in of_lost]), np.concatenate([of[1] for of in of_lost])),
     )
 
 
@@ -490,9 +519,12 @@ def chances_note(columns: ColumnNames, chance: Floats | None) -> list[str]:
     if chance is None:
         return []
     unequal = "unequal, " if chance.min() < chance.max() else ""
+    what = "Chances of treatment"
+    if not isinstance(columns.propensity, str):
+        what = f"Chances of {columns.treated!r}, rather than {columns.control!r},"
     return [
-        f"Chances of treatment were {unequal}{chances_told(chance)}, and are taken from "
-        f"{columns.propensity!r}: all numbers weight rows by them."
+        f"{what} were {unequal}{chances_told(chance)}, and are taken from "
+        f"{listed(names_of(columns.propensity))}: all numbers weight rows by them."
     ]
 
 
@@ -656,12 +688,14 @@ def _rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows,
     )
     others = {str(labels[k]): int(counts[k]) for k in np.flatnonzero(~ours)}
     rows = TrialRows(kept, y, treated, ids, positions, others, lost=lost, groups=groups)
-    if columns.propensity is not None:
-        name = f"the propensity {columns.propensity!r}"
-        chance = check_chances(frame[columns.propensity].iloc[both], name)
-        of_lost = chance[missing & ~in_treated], chance[missing & in_treated]
-        rows = rows._replace(propensity=chance[~missing], lost_chances=of_lost)
-    return rows, labels.tolist()
+    if columns.propensity is None:
+        return rows, labels.tolist()
+    own = columns.propensity, columns.treated, columns.control
+    chance, of_all, people = two_arms(frame.iloc[both], *own)
+    if of_all is not None and people is not None:
+        rows = rows._replace(chances=of_all[~missing], people=people[~missing])
+    of_lost = chance[missing & ~in_treated], chance[missing & in_treated]
+    return rows._replace(propensity=chance[~missing], lost_chances=of_lost), labels.tolist()
 
 
 def id_texts(column: pd.Series, name: str) -> NDArray[Any]:
