@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 from tests.strategies import small_trials
 
-from auucmax.data import make_trial
+from auucmax.data import load_hillstrom, make_trial
 from auucmax.evaluation.metrics import uplift_at_k, uplift_band, uplift_curve
 from auucmax.targeting import plan
 from auucmax.targeting.planning import EVERY_PERCENT, ScoreQuantiles
@@ -256,3 +256,21 @@ def test_scores_are_counted_by_their_weights():
     np.testing.assert_allclose(found.above, copies.above)
     np.testing.assert_allclose(found.reach, copies.reach)
     assert found.n_rows == pytest.approx(64 / 18)
+
+
+def test_a_plan_that_certifies_its_shares():
+    trial = load_hillstrom()
+    rows = {"treatment": trial.treatment, "value": 10, "cost": 0.2, "n_people": 10_000}
+    found = plan(trial.y, trial.X["womens"], certify=True, **rows)
+    most = np.array(found.certified.share_upper_bounds)
+    gains = np.array(found.certified.gain_lower_bounds)
+    np.testing.assert_allclose(found.certified_profit, 10_000 * (10 * gains - 0.2 * most))
+    for share, gain in zip(found.certified.shares, gains, strict=True):
+        assert 10_000 * gain < found.at(share).gain
+    assert f"highest certified profit: at least {found.certified_profit.max():,.2f}" in str(found)
+    assert found.to_dict()["certified"]["profit"] == pytest.approx(found.certified_profit)
+    plain = plan(trial.y, trial.X["womens"], **rows)
+    assert plain.to_dict()["certified"] is plain.certified is None
+    assert len(plain.certified_profit) == 0
+    with pytest.raises(ValueError, match="certify should be asked for independent rows"):
+        plan(trial.y, trial.X["womens"], certify=True, groups=np.arange(trial.n_rows), **rows)

@@ -187,7 +187,7 @@ def _decided(option: str, expected: str, got: str) -> str:
 
 def several_arms(table: pd.DataFrame | PiecedTable, named: dict[str, Any]) -> list[str]:
     """Labels of arms beside the control, if there are several and none was named as treated."""
-    from auucmax.encoding.texts import arm_text
+    from auucmax.encoding.kinds import arm_text
 
     if named["treated"] is not None or named["control"] is None:
         return []

@@ -33,8 +33,10 @@ from auucmax._validation import (
     Floats,
     check_column,
     check_shares,
+    check_treatment,
     check_whole,
 )
+from auucmax.bounds.policies import ShareCertificate, certify_shares
 from auucmax.evaluation.curves import UpliftBand
 from auucmax.evaluation.levels import Levels
 from auucmax.targeting.policy import Selection, check_money, rounding_of
@@ -43,6 +45,7 @@ EVERY_PERCENT = np.linspace(0, 1, 101)
 # The normal approximation is poor at smaller shares; nobody (share 0) is exact.
 SHARES = np.concatenate([[0.0], np.arange(5, 101) / 100])
 LARGE_SHIFT = 0.1
+_SIZES_BETS = 0.05  # of the rows that certify a share: not bet on, they size the bets
 FINE = 0.02  # between two shares that are no farther apart the curve hardly moves
 
 
@@ -386,7 +389,8 @@ class Plan:
     """Rows of :class:`PlanRow` over a grid of shares, as the frame ``table``.
 
     ``best`` has the highest expected profit, ``cautious`` the highest lower limit of the profit;
-    the smaller share among equals. ``expected`` is what the table was made from.
+    the smaller share among equals. ``expected`` is what the table was made from. ``certified`` says
+    what shares gain at least, if that was asked for.
     """
 
     table: pd.DataFrame
@@ -397,6 +401,14 @@ class Plan:
     n_people: int
     expected: Expectation
     shift: ScoreShift | None
+    certified: ShareCertificate | None = None
+
+    @property
+    def certified_profit(self) -> Floats:
+        """Profit of all people at least, at each share of ``certified``; empty without it."""
+        if self.certified is None:
+            return np.empty(0)
+        return self.n_people * self.certified.net_lower_bounds(self.value, self.cost)
 
     @property
     def n_rows(self) -> int:
@@ -464,6 +476,13 @@ class Plan:
                 "highest lower limit of profit: treat nobody; at no share of the grid is a profit "
                 f"sure at level {self.level:.0%}"
             )
+        if self.certified is not None:
+            profit, known = self.certified_profit, self.certified
+            lines.append(
+                f"highest certified profit: at least {profit.max():,.2f} (all above the cut of "
+                f"{known.shares[int(profit.argmax())]:.0%}), with probability "
+                f"{1 - known.delta:.4g} at all {len(known.shares)} shares together"
+            )
         return "\n".join([*lines, self.population])
 
     def to_dict(self) -> dict[str, Any]:
@@ -473,7 +492,13 @@ class Plan:
             "best": self.best._asdict(),
             "cautious": self.cautious._asdict(),
             "shift": None if self.shift is None else self.shift._asdict(),
-        }
+            "certified": None if self.certified is None else {
+                "share": self.certified.shares,
+                "share_upper": self.certified.share_upper_bounds,
+                "gain": self.n_people * np.array(self.certified.gain_lower_bounds),
+                "profit": self.certified_profit,
+            },
+        }  # fmt: skip
         same = ("value", "cost", "n_people", "n_rows", "level", "population")
         return dict(plain_json(found | {name: getattr(self, name) for name in same}))
 
@@ -494,6 +519,8 @@ def plan(
     sample_weight: ArrayLike | None = None,
     propensity: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    certify: bool = False,
+    outcome_range: tuple[float, float] = (0.0, 1.0),
     random_state: int | Generator | None = 0,
     control: Any = None,
 ) -> Plan:
@@ -519,6 +546,9 @@ def plan(
     outcome_model : predictions of y by a model fitted on other rows, or one number near the mean of
         y; narrows the intervals when y is far from 0, see :func:`auuc_score`.
     sample_weight, propensity, groups, control : as in :func:`auuc_inference`.
+    certify : also certify what treating all above the cuts of 5%, 10%, ... gains at least, of
+        independent rows without weights, by :func:`auucmax.bounds.certify_shares`;
+        ``outcome_range``: lowest and highest possible outcome, for that.
     random_state : of the simultaneous band, as in :func:`uplift_band`.
 
     Examples
@@ -552,7 +582,26 @@ def plan(
         critical = levels.band(own, level=level, random_state=random_state).critical
     band = levels.band(grid, level=level, random_state=random_state, critical=critical)
     expected = Expectation.of_band(band, levels)
-    return expected.plan(new_score=new_score, n_people=n_people, value=value, cost=cost)
+    found = expected.plan(new_score=new_score, n_people=n_people, value=value, cost=cost)
+    if not certify:
+        return found
+    if not (sample_weight is propensity is groups is None):
+        raise ValueError(
+            "certify should be asked for independent rows that were treated with one chance, got "
+            "weights, propensities or groups. Leave certify=True out."
+        )
+    arms = check_treatment(treatment, len(known), control=control)
+    return replace(found, certified=_certified(y, known, arms, outcome_range))
+
+
+def _certified(
+    y: ArrayLike, score: Floats, treated: Bools, outcome_range: tuple[float, float]
+) -> ShareCertificate | None:
+    outcome = check_column(y, "y")
+    first = np.random.default_rng(0).random(len(outcome)) < _SIZES_BETS
+    sizing = outcome[first], None, treated[first]
+    rest = outcome[~first], score[~first], treated[~first]
+    return certify_shares([sizing, rest], outcome_range=outcome_range)
 
 
 def _different(shares: ArrayLike) -> Floats:

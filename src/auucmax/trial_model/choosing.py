@@ -149,6 +149,7 @@ class Targeting:
         Without a cost there is no cost, and without cost and value no profit and no best share.
         """
         plan = self.plan.to_dict()
+        del plan["certified"]  # it is told of the model, below
         plan["rows"] = [self._told(row, self.is_known(row["share"])) for row in plan["rows"]]
         for name in ("best", "cautious"):
             row = plan[name]
