@@ -295,4 +295,5 @@ def _joined(parts: tuple[Arrivals, ...]) -> Arrivals:
     known = [own for own in scores if own.shape[0]]
     joined: list[Any] = [np.concatenate(own, axis=-1) for own in columns]
     joined.append(np.concatenate(known, axis=1) if known else np.empty((0, sum(map(len, beyond)))))
-    return Arrivals(*joined, np.concatenate(beyond), sum(waiting), sum(given))
+    joined += [np.concatenate(beyond), sum(waiting), sum(given)]
+    return Arrivals(*joined)

@@ -317,8 +317,6 @@ def _comparisons(
         )
     told = [name for name, one in found.items() if one.unknown is None]
     bounded = campaign.columns.bounded(campaign.y)
-    if campaign.groups is not None:
-        return found, "Nothing is certified, for rows of a group are not independent."
     if not told:
         return found, "Nothing is certified, for nothing can be told."
     if bounded is None:
@@ -326,11 +324,17 @@ def _comparisons(
             "Nothing is certified, for outcomes are not 0/1, and no range of them is known that "
             "holds most of them. Pass outcome_range=(0, 500), say."
         )
-    bounds = strata_bounds(
-        np.clip(campaign.y, *bounded.range), treatment=campaign.treated, stratum=campaign.cell,
-        weights=np.stack([weights[name] for name in told]), delta=delta,
-        outcome_range=bounded.range, random_state=random_state,
-    )  # fmt: skip
+    try:
+        bounds = strata_bounds(
+            np.clip(campaign.y, *bounded.range), treatment=campaign.treated, stratum=campaign.cell,
+            weights=np.stack([weights[name] for name in told]), groups=campaign.groups, delta=delta,
+            outcome_range=bounded.range, random_state=random_state,
+        )  # fmt: skip
+    except ValueError as error:
+        if campaign.groups is None:
+            raise
+        # Groups of several chances or arms, or of far more rows than most.
+        return found, f"Nothing is certified: {error}"
     for name, low, high in zip(told, bounds.lower.tolist(), bounds.upper.tolist(), strict=True):
         numbers = vars(found[name]) | {"certified_lower": low, "certified_upper": high}
         found[name] = Comparison(**numbers)
@@ -347,9 +351,10 @@ def _certificate_words(
     campaign: Campaign, outcome_range: tuple[float, float], beyond: str, delta: float
 ) -> str:
     low, high = outcome_range
+    units = "rows" if campaign.groups is None else "groups, each treated as a whole,"
     return (
         f"Each certified number holds by itself with probability {1 - delta:.4g}, whatever the "
-        f"number of rows, if rows are independent, all of the same recorded chance were treated "
+        f"number of rows, if {units} are independent, all of the same recorded chance were treated "
         f"with the same chance, who was chosen does not depend on these outcomes, and outcomes lie "
         f"in [{low:g}, {high:g}]. {beyond}"
     ).rstrip()
