@@ -134,7 +134,20 @@ def test_sql_gives_the_same_arms_in_duckdb(how):
         db.register("people", people)
         rows = db.execute(query).df().set_index("customer").loc[found.index]
     assert rows["arm"].tolist() == found["arm"].tolist()
-    assert rows["propensity"].astype(float).tolist() == found["propensity"].tolist()
+    chances = ["chance mail", "chance phone"]
+    assert rows[chances].astype(float).to_numpy().tolist() == found[chances].to_numpy().tolist()
+
+
+def test_every_arm_of_several_has_its_chance():
+    """The chance of any arm is none that a fit could take."""
+    found = assign(table(), id="customer", key="k", arms=THREE, blocked=True).people
+    assert "propensity" not in found
+    assert (found[["chance mail", "chance phone"]] == [0.3, 0.5]).all(axis=None)
+    more = table(60).assign(customer=lambda own: "new " + own["customer"])
+    assert len(assign(more, id="customer", key="k", arms=THREE, blocked=True, before=found).people)
+    named = table().rename(columns={"customer": "chance mail"})
+    with pytest.raises(ValueError, match="other names than the list's own columns"):
+        assign(named, id="chance mail", key="k", arms=THREE)
 
 
 @pytest.mark.parametrize("how", HOWS)

@@ -85,7 +85,8 @@ def assign(
 ) -> None:
     """Assign people to arms at random, so that anybody with the key comes to the same.
 
-    Writes id, arm and propensity, the chance of treatment. With a model: the top share is treated
+    Writes id, arm and propensity, the chance of treatment; of several arms "chance LABEL" of each,
+    which `fit --propensity chance` takes. With a model: the top share is treated
     but for a random part, and a random part of the rest is, so that what it gains can be told
     later. A list is never overwritten; --add leaves its people where they are. What was known of
     the people is compared between the arms, and printed.

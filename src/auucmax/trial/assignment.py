@@ -84,9 +84,12 @@ class Rule:
         return f"r{hashlib.sha256(text.encode()).hexdigest()[:15]}"
 
     @property
-    def treated_share(self) -> float:
-        """The chance of any arm but the control."""
-        return float(1 - next(iter(self.arms.values())))
+    def chances(self) -> dict[str, float]:
+        """Columns of the list with the chance of treatment: of one arm, or of each of several."""
+        _, *arms = self.arms.items()
+        if len(arms) == 1:
+            return {"propensity": float(arms[0][1])}
+        return {f"chance {name}": float(share) for name, share in arms}
 
     @property
     def ends(self) -> list[int]:
@@ -115,8 +118,8 @@ class Assignment:
     Attributes
     ----------
     people : the new people in the order of their table: id, (group), arm, propensity (the chance of
-        any arm but the control), (stratum), with a model score and chosen (whether it chose the
-        person), and the fingerprint of the rule.
+        treatment; with several arms ``chance LABEL`` of each), (stratum), with a model score and
+        chosen (whether it chose the person), and the fingerprint of the rule.
     n_before : how many people of the table were assigned before; they stay where they are.
     balance : by whom it compares, the check of what was known of the people beforehand; empty
         where there is nothing to compare.
@@ -291,7 +294,7 @@ def assignment_sql(
     strata: Sequence[str] = (),
     blocked: bool = False,
 ) -> str:
-    """The rule as SQL, "duckdb" or "postgres": a query of id, arm and propensity.
+    """The rule as SQL, "duckdb" or "postgres": a query of id, arm and chances.
 
     It is that of :func:`assign` without a model. Ids, groups and strata are taken as the database
     writes them as texts: whole numbers and texts are the same everywhere. Blocks are those of a
@@ -313,7 +316,10 @@ def assignment_sql(
     own_id, own_unit = words.identifier(id), words.identifier(groups or id)
     unit = f"CAST({own_unit} AS VARCHAR)"
     place = SQL_PLACES[dialect].format(text=f"{words.text(f'{key}:')} || {unit}")
-    end = f"{rule.treated_share!r} AS propensity"
+    end = ", ".join(
+        f"{chance!r} AS {name if name in OWN_COLUMNS else words.identifier(name)}"
+        for name, chance in rule.chances.items()
+    )
     if not rule.blocked:
         # Only these two columns leave the inner query: one of the table may be called place, too.
         return (
@@ -408,7 +414,8 @@ def _check_columns(people: pd.DataFrame, id: str, rule: Rule) -> None:
         raise ValueError(unknown_columns_message("the table", unknown, list(people.columns)))
     if len(people) == 0:
         raise ValueError("the table should have people, got none. Check its source.")
-    if taken := [name for name in (id, rule.groups) if name in OWN_COLUMNS]:
+    own = (*OWN_COLUMNS, *rule.chances)
+    if taken := [name for name in (id, rule.groups) if name in own]:
         raise ValueError(
             f"ids and groups should have other names than the list's own columns, got "
             f"{listed(taken)}. Rename the column."
@@ -427,10 +434,8 @@ def _check_once(ids: Texts, name: str) -> None:
 
 def _checked_list(before: pd.DataFrame, id: str, rule: Rule) -> pd.DataFrame:
     before = text_names(before)
-    wanted = [id, *([] if rule.groups is None else [rule.groups]), "arm", "propensity", "rule"]
-    wanted += ["stratum"] if rule.blocked else []
-    if unknown := [name for name in wanted if name not in before.columns]:
-        raise ValueError(unknown_columns_message("the list so far", unknown, list(before.columns)))
+    named = [id, *([] if rule.groups is None else [rule.groups])]
+    _check_listed([*named, "arm", "rule"], before)
     rules = before["rule"].astype(str).unique().tolist()
     if rules != [rule.fingerprint]:
         raise ValueError(
@@ -438,7 +443,13 @@ def _checked_list(before: pd.DataFrame, id: str, rule: Rule) -> pd.DataFrame:
             f"one of the rule {listed(rules)} for {rule.fingerprint!r}. Pass what it was made "
             f"with, or write another list."
         )
+    _check_listed([*rule.chances, *(["stratum"] if rule.blocked else [])], before)
     return before
+
+
+def _check_listed(names: list[str], before: pd.DataFrame) -> None:
+    if unknown := [name for name in names if name not in before.columns]:
+        raise ValueError(unknown_columns_message("the list so far", unknown, list(before.columns)))
 
 
 def _arms_of(
@@ -460,7 +471,7 @@ def _arms_of(
         columns = _in_blocks(rule, frame, codes, places, names, before, id)
     else:
         arm = np.searchsorted(rule.ends, places, side="right")
-        columns = {"arm": _labels(rule)[arm][codes], "propensity": rule.treated_share}
+        columns = {"arm": _labels(rule)[arm][codes], **rule.chances}
     if before is not None and rule.groups is not None:
         columns = _as_their_households(columns, before, rule.groups, units)
     return columns
@@ -518,7 +529,7 @@ def _in_blocks(
         free = ~np.isin(names, id_texts(kept["unit"], "the units of the list"))
     arm = np.zeros(len(names), dtype=np.int64)
     arm[free] = _block_arms(rule, stratum[free], places[free], names[free], taken)
-    columns = {"arm": _labels(rule)[arm][codes], "propensity": rule.treated_share}
+    columns = {"arm": _labels(rule)[arm][codes], **rule.chances}
     return columns | {"stratum": stratum[codes]}
 
 
@@ -614,15 +625,14 @@ def _balance(
             control=next(iter(rule.arms)),
         )
         groups = None if rule.groups is None else found[rule.groups].to_numpy()[own]
-        reports[name] = check_randomisation(trial, groups=groups, expected_share=_expected(
-            rule, found["propensity"].to_numpy(dtype=np.float64)[own]
-        ))  # fmt: skip
+        shares = _expected(rule, found[own])
+        reports[name] = check_randomisation(trial, groups=groups, expected_share=shares)
     return reports
 
 
-def _expected(rule: Rule, propensity: Floats) -> dict[str, float]:
+def _expected(rule: Rule, found: pd.DataFrame) -> dict[str, float]:
     """The shares of the arms that were planned for people of one chance."""
     if rule.explore is None:
         return {name: float(share) for name, share in rule.arms.items()}
-    chance = float(propensity[0])
+    chance = float(found["propensity"].iloc[0])
     return dict(zip(rule.arms, (1 - chance, chance), strict=True))
