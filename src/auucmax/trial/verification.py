@@ -412,11 +412,12 @@ def _promise(
         difference=off.value,
         lower=off.lower if has_ends else None,
         upper=off.upper if has_ends else None,
-        verdict=_verdict(off, came),
+        verdict=promise_verdict(off, came),
     )
 
 
-def _verdict(difference: Estimate, came: Estimate) -> str:
+def promise_verdict(difference: Estimate, came: Estimate) -> str:
+    """Whether a promise was kept, by what came and its difference to what was promised."""
     if difference.declined is not None:
         return "open"
     if difference.upper < 0:
