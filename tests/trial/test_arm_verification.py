@@ -35,13 +35,13 @@ def test_gains_against_nobody_random_and_the_best_single_arm(campaign):
 
 @pytest.mark.gate
 def test_columns_a_list_and_a_model_say_the_same(campaign):
-    people, listed, outcomes = campaign
+    _, listed, outcomes = campaign
     by_list = verify_arms(outcomes, people=listed, **KNOWN)
     table = listed.merge(outcomes, on="p")
     columns = verify_arms(table, treatment="arm", **KNOWN)
     assert columns.comparisons == by_list.comparisons
     model = verify_arms(outcomes, people=listed, model=KnowingModel())
-    assert model.comparisons["nobody"] == by_list.comparisons["nobody"]
+    assert model.comparisons["nobody"].estimate == by_list.comparisons["nobody"].estimate
     assert "it is not tested whether people or effects have changed" in model.notes[-1]
     bare = verify_arms(table.drop(columns=["chance mail", "chance call"]), treatment="arm", **KNOWN)
     assert bare.comparisons["nobody"].estimate == by_list.comparisons["nobody"].estimate
@@ -125,11 +125,12 @@ def test_chances_that_the_counts_contradict(campaign):
 
 @pytest.mark.gate
 def test_intervals_and_certified_ends_fail_no_more_often_than_they_may():
-    n_trials, names = 150, ("nobody", "random", "best single")
+    n_trials, names = 60, ("nobody", "random", "best single")
     misses = {name: np.zeros(4) for name in names}
     for seed in range(n_trials):
-        people = make_people(2_000, seed)
+        people = make_people(1_500, seed)
         listed, outcomes = run(people, seed=seed)
+        listed = listed.drop(columns=["uplift mail", "uplift call"])  # nothing to compare
         found = verify_arms(outcomes, people=listed, random_state=seed, **KNOWN).comparisons
         for name, value in truth(people, listed).items():
             one = found[name]

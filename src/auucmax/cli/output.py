@@ -31,7 +31,8 @@ PARAMETERS = (
     "blocked", "cross_fitted", "campaign", "least_chance", "new_model", "n_arms",
 )  # fmt: skip
 _CALLED = {
-    "n_candidates": "candidates", "n_people": "cohort", "n_jobs": "jobs", "people": "list"
+    "n_candidates": "candidates", "n_people": "cohort", "n_jobs": "jobs", "people": "list",
+    "n_arms": "arms",
 }  # fmt: skip
 _NAMES = "|".join(PARAMETERS)
 _FIRST = re.compile(rf"^((?:auucmax|note): )?({_NAMES})(?: and ({_NAMES}))?(?= should )")
