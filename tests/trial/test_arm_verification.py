@@ -60,6 +60,17 @@ def test_the_best_single_arm_is_the_hardest_to_beat(campaign):
     assert found["best single"].upper >= min(one.upper for one in singles)
 
 
+def test_a_policy_of_one_arm_is_no_better_than_that_arm(campaign):
+    _, listed, outcomes = campaign
+    mailed = listed[listed["chosen"] != "call"]
+    found = verify_arms(outcomes, people=mailed, **KNOWN).comparisons
+    same = found["single mail"]
+    assert (same.estimate, same.lower, same.upper, same.certified_upper) == (0, 0, 0, 0)
+    assert found["best single"].estimate == 0
+    assert found["best single"].certified_lower <= 0
+    assert found["best single"].certified_upper == found["best single"].upper == 0
+
+
 def test_what_nobody_got_cannot_be_told(campaign):
     _, listed, outcomes = campaign
     table = listed.merge(outcomes, on="p").drop(columns=["chance mail", "chance call"])

@@ -251,6 +251,10 @@ class _ArmCampaign:
             if (why := self.why_unknown(own)) is not None:
                 found[name] = Comparison(name, unknown=why)
                 continue
+            if not own.any():  # the same arm for all: there is no difference
+                found[name] = Comparison(name, 0.0, 0.0, 0.0, 0.0)
+                uppers.append(0.0)
+                continue
             value, error, lower, upper, declined = means.contrast(own, level)
             ends = (None, None) if declined else (lower, upper)
             found[name] = Comparison(name, value, error, *ends, declined)
@@ -289,7 +293,9 @@ def _certified(
             "Nothing is certified, for outcomes are not 0/1, and no range of them is known that "
             "holds most of them. Pass outcome_range=(0, 500), say."
         )
-    own, singles = campaign.coefficients(), [name for name in told if name.startswith("single ")]
+    own, singles = campaign.coefficients(), [f"single {label}" for label in campaign.labels[1:]]
+    same = [name for name in told if not own[name].any()]
+    told = [name for name in told if name not in same]
     rows: dict[str, Any] = {
         "treatment": campaign.arm, "stratum": campaign.cell, "groups": campaign.groups,
         "outcome_range": bounded.range, "random_state": random_state,
@@ -299,15 +305,16 @@ def _certified(
         bounds = strata_bounds(
             y, weights=np.stack([own[name] for name in told]), delta=delta, **rows
         )
-        ends = dict(
-            zip(told, zip(bounds.lower.tolist(), bounds.upper.tolist(), strict=True), strict=True)
-        )
+        both = zip(bounds.lower.tolist(), bounds.upper.tolist(), strict=True)
+        ends = dict.fromkeys(same, (0.0, 0.0)) | dict(zip(told, both, strict=True))
         if found["best single"].unknown is None:
-            level = delta / len(singles)
-            alone = strata_bounds(
-                y, weights=np.stack([own[name] for name in singles]), delta=level, **rows
+            others, level = [name for name in singles if name not in same], delta / len(singles)
+            weights = np.stack([own[name] for name in others])
+            upper = float(strata_bounds(y, weights=weights, delta=level, **rows).upper.min())
+            ends["best single"] = (
+                min(ends[name][0] for name in singles),
+                min([upper, *(ends[name][1] for name in same)]),
             )
-            ends["best single"] = min(ends[name][0] for name in singles), float(alone.upper.min())
     except ValueError as error:
         if campaign.groups is None:
             raise
