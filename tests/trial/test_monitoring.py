@@ -117,7 +117,7 @@ def test_days_that_disappear(rows, looked):
 
 def test_arms_that_change(rows, looked):
     changed = rows.assign(mail=rows["mail"].where(rows["person"] != 1003, 1 - rows["mail"]))
-    refuse(looked, changed, "people should stay in their arm, got 1 who")
+    refuse(looked, changed, "everybody should stay in one arm, got 1 who")
 
 
 def test_outcomes_that_change(rows, looked):
@@ -137,7 +137,7 @@ def test_people_who_come_twice_at_one_look(rows, looked):
 
 def test_people_who_come_again_in_the_other_arm(rows, looked):
     again = rows.iloc[[3999]].assign(person=1003, mail=1 - rows["mail"][3])
-    refuse(looked, again, "people should stay in their arm, got 1 who")
+    refuse(looked, again, "everybody should stay in one arm, got 1 who")
 
 
 def test_a_look_before_the_last(rows, looked):

@@ -118,7 +118,9 @@ def strata_bounds(
     first, *seeds = own_seed.spawn(1 + check_whole(dealings, "n_dealings", 1))
     used = np.flatnonzero((sums != 0).any(axis=(0, 2)))
     rng = np.random.default_rng(first)
-    strata = [Stratum.of(units.of_stratum(s, (sums[:, s] != 0).any(axis=0)), rng) for s in used]
+    strata = [
+        Stratum.of(units.of_stratum(int(s), (sums[:, s] != 0).any(axis=0)), rng) for s in used
+    ]
     both = np.concatenate([sums, -sums])[:, used]  # the second half: for upper bounds
     bets = _bets(strata, both, delta)
     wealth = np.array([_log_wealth(strata, both, bets, seed) for seed in seeds])
@@ -152,7 +154,7 @@ class Units(NamedTuple):
                 f"{n:,} groups that are not. Leave groups out if each row was randomised by itself "
                 f"and rows are independent."
             )
-        total, size = np.bincount(code, y), np.bincount(code).astype(np.float64)
+        total, size = (np.bincount(code, own).astype(np.float64) for own in (y, np.ones(len(y))))
         return cls(total, size, arm[first], stratum[first], True)
 
     def counts(self, n_strata: int) -> NDArray[np.intp]:

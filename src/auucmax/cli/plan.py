@@ -119,8 +119,8 @@ def plan(
         if name not in found:
             option = f"--{name.replace('_', '-')}"
             raise ValueError(f"{option} should be given, got none. Pass {option}{advice}.")
-    how = {"power": power, "agreement": agreement, "cross_fitted": cross_fitted, "n_arms": n_arms}
-    planned = plan_trial(**found, **how)
+    found |= {"power": power, "agreement": agreement, "cross_fitted": cross_fitted}
+    planned = plan_trial(**found, n_arms=n_arms)
     if picture is not None:
         with whole_file(picture) as beside:
             kind = picture.suffix.lower().lstrip(".")

@@ -92,13 +92,13 @@ def verify(
             _check_no_arm(treated, fitted)
             found: Any = verify_arms(
                 table, chosen=chosen or "chosen", propensity=propensity or "chance",
-                control=control, model=fitted, **named,
+                control=control, model=fitted if isinstance(fitted, ArmsModel) else None, **named,
             )  # fmt: skip
         else:
             labels: dict[str, Any] = {"treated": treated, "control": control}
             if treatment is not None:
                 labels = arm_labels(table, treatment=treatment, **labels)
-            who = {"chosen": chosen, "propensity": propensity, "model": fitted}
+            who: dict[str, Any] = {"chosen": chosen, "propensity": propensity, "model": fitted}
             found = verified(table, **who, **named, **labels)
     if as_json:
         print_json(found.to_dict())

@@ -256,8 +256,8 @@ class _ArmCampaign:
                 uppers.append(0.0)
                 continue
             value, error, lower, upper, declined = means.contrast(own, level)
-            ends = (None, None) if declined else (lower, upper)
-            found[name] = Comparison(name, value, error, *ends, declined)
+            low, high = (None, None) if declined else (lower, upper)
+            found[name] = Comparison(name, value, error, low, high, declined)
             if name.startswith("single "):
                 uppers.append(means.contrast(own, wider).upper)
         singles = [found[f"single {label}"] for label in self.labels[1:]]
@@ -344,9 +344,9 @@ def _promise(campaign: _ArmCampaign, level: float) -> Promise | None:
         return None
     total, came = float(uplifts.sum()), campaign.means.contrast(own, level)
     off = came.minus(Estimate(total, 0.0, total, total))
-    ends = (None, None) if off.declined else (off.lower, off.upper)
+    low, high = (None, None) if off.declined else (off.lower, off.upper)
     return Promise(
-        "the sum of the uplifts", total, None, None, came.value, off.value, *ends,
+        "the sum of the uplifts", total, None, None, came.value, off.value, low, high,
         promise_verdict(off, came),
     )  # fmt: skip
 

@@ -250,7 +250,7 @@ class Monitor:
         repeated += int(_is_in(new.person, self.people).sum())
         if changed:
             raise ValueError(
-                f"people should stay in their arm, got {changed:,} who were in the other one "
+                f"everybody should stay in one arm, got {changed:,} who were in the other one "
                 f"before. Find out who changed them: the state is as it was."
             )
         if repeated:
@@ -314,7 +314,7 @@ class Monitor:
         there = _is_in(old.person, self.people)
         if changed := int(_is_in(other_arm(old.person[~there]), self.people).sum()):
             raise ValueError(
-                f"people should stay in their arm, got {changed:,} who were in the other one "
+                f"everybody should stay in one arm, got {changed:,} who were in the other one "
                 f"before. Find out who changed them: the state is as it was."
             )
         if not there.all():
