@@ -13,7 +13,7 @@ policy arm is a(c), giving everybody what was chosen brings
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,13 @@ from auucmax.trial.campaign import (
     with_groups,
 )
 from auucmax.trial.contrasts import CellMeans, Estimate
-from auucmax.trial.verification import Comparison, Promise, promise_verdict
+from auucmax.trial.verification import (
+    NO_RANGE,
+    Comparison,
+    Promise,
+    certificate_words,
+    promise_verdict,
+)
 from auucmax.trial_model import ArmsModel, ColumnNames, name_columns
 from auucmax.trial_model.rows import check_names
 
@@ -284,53 +290,42 @@ def _best(singles: Sequence[Comparison], uppers: Sequence[float]) -> Comparison:
 def _certified(
     campaign: _ArmCampaign, found: dict[str, Comparison], delta: float, random_state: int
 ) -> tuple[dict[str, Comparison], str]:
+    """The comparisons with certified ends, and words on them."""
     bounded = campaign.columns.bounded(campaign.y)
     told = [name for name, one in found.items() if one.unknown is None and name != "best single"]
     if not told:
         return found, "Nothing is certified, for nothing can be told."
     if bounded is None:
-        return found, (
-            "Nothing is certified, for outcomes are not 0/1, and no range of them is known that "
-            "holds most of them. Pass outcome_range=(0, 500), say."
-        )
-    own, singles = campaign.coefficients(), [f"single {label}" for label in campaign.labels[1:]]
-    same = [name for name in told if not own[name].any()]
-    told = [name for name in told if name not in same]
+        return found, NO_RANGE
+    y, own = np.clip(campaign.y, *bounded.range), campaign.coefficients()
     rows: dict[str, Any] = {
         "treatment": campaign.arm, "stratum": campaign.cell, "groups": campaign.groups,
         "outcome_range": bounded.range, "random_state": random_state,
     }  # fmt: skip
-    y = np.clip(campaign.y, *bounded.range)
-    try:
+
+    def ends_of(names: list[str], level: float) -> dict[str, tuple[float, float]]:
+        """Of what is no difference at all, 0."""
+        some = [name for name in names if own[name].any()]
         bounds = strata_bounds(
-            y, weights=np.stack([own[name] for name in told]), delta=delta, **rows
+            y, weights=np.stack([own[name] for name in some]), delta=level, **rows
         )
         both = zip(bounds.lower.tolist(), bounds.upper.tolist(), strict=True)
-        ends = dict.fromkeys(same, (0.0, 0.0)) | dict(zip(told, both, strict=True))
+        return dict.fromkeys(names, (0.0, 0.0)) | dict(zip(some, both, strict=True))
+
+    try:
+        ends = ends_of(told, delta)
         if found["best single"].unknown is None:
-            others, level = [name for name in singles if name not in same], delta / len(singles)
-            weights = np.stack([own[name] for name in others])
-            upper = float(strata_bounds(y, weights=weights, delta=level, **rows).upper.min())
-            ends["best single"] = (
-                min(ends[name][0] for name in singles),
-                min([upper, *(ends[name][1] for name in same)]),
-            )
+            singles = [f"single {label}" for label in campaign.labels[1:]]
+            together = ends_of(singles, delta / len(singles))
+            lower = min(ends[name][0] for name in singles)
+            ends["best single"] = lower, min(high for _, high in together.values())
     except ValueError as error:
         if campaign.groups is None:
             raise
         return found, f"Nothing is certified: {error}"
     for name, (low, high) in ends.items():
-        found[name] = Comparison(
-            **(vars(found[name]) | {"certified_lower": low, "certified_upper": high})
-        )
-    low, high = bounded.range
-    units = "rows" if campaign.groups is None else "groups, each treated as a whole,"
-    return found, (
-        f"Each certified number holds by itself with probability {1 - delta:.4g}, whatever the "
-        f"number of rows, if {units} are independent, all of the same recorded chances got each "
-        f"arm with the same chance, what was chosen does not depend on these outcomes, and "
-        f"outcomes lie in [{low:g}, {high:g}]. {bounded.told}"
-    ).rstrip()
+        found[name] = replace(found[name], certified_lower=low, certified_upper=high)
+    return found, certificate_words(campaign.groups is not None, bounded, delta, "got each arm")
 
 
 def _promise(campaign: _ArmCampaign, level: float) -> Promise | None:
