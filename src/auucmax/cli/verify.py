@@ -81,14 +81,16 @@ def verify(
     fitted = None if model is None else read_model(model, new_levels)
     table = read_rows(Source(data, query, memory, decimal, encoding))
     chosen_people = None if people is None else read_table(people)
-    listed = [] if chosen_people is None else list(chosen_people.columns)
+    listed = [] if chosen_people is None else list(map(str, chosen_people.columns))
+    # As `assign` writes the list of several arms.
+    of_arms = "chosen" in listed and sum(name.startswith("chance ") for name in listed) > 1
     named: dict[str, Any] = {
         "treatment": treatment, "outcome": outcome, "id": id, "groups": groups,
         "people": chosen_people, "lower_is_better": lower_is_better,
         "drop_missing_outcomes": drop_missing_outcomes, "outcome_range": outcome_range,
     }  # fmt: skip
     with working("verifying", table):
-        if isinstance(fitted, ArmsModel) or any(str(n).startswith("chance ") for n in listed):
+        if isinstance(fitted, ArmsModel) or of_arms:
             _check_no_arm(treated, fitted)
             found: Any = verify_arms(
                 table, chosen=chosen or "chosen", propensity=propensity or "chance",

@@ -474,7 +474,7 @@ def _arms_of(
     places = hash_places(_joined(f"{rule.key}:", names))
     if isinstance(model, ArmsModel) and share is not None:
         columns = _explored_arms(rule, model.uplift(frame), codes, places, names, share)
-    elif isinstance(model, TrialModel) and share is not None:
+    elif model is not None and not isinstance(model, ArmsModel) and share is not None:
         columns = _explored(rule, model.predict(frame), codes, places, names, share)
     elif rule.blocked:
         columns = _in_blocks(rule, frame, codes, places, names, before, id)
