@@ -151,7 +151,7 @@ def test_waiting_rows_add_up_in_order():
 
 def test_no_block_has_a_lower_floor_than_those_of_a_few_rows():
     for shift in (0.0, 0.03, 0.3, 0.5, 0.9):
-        largest = anytime.block_floors(shift)
+        largest = anytime.largest_floor(shift)
         for size in range(anytime.SMALLEST_BLOCK, 50):
             for a in range(1, size):
                 assert block_floor(a, size - a, 0.5, (shift, shift)) <= largest + 1e-12

@@ -350,6 +350,7 @@ def test_a_new_model_waits_until_the_open_superblock_is_full(table, model):
     found = monitor.look(rows, model=model, new_model=newer, as_of=END)
     assert found.taken_over
     assert found.blocks[0] == 0  # the first superblock is not bet on
+    assert "The ranking is" in found.verdict
 
 
 def households(n_rows=4000, seed=0):

@@ -125,9 +125,12 @@ class Wealth(NamedTuple):
 
 @dataclass(frozen=True)
 class Known:
-    """What is known before the first bet: a usual outcome, a guess of the effect, and of the
-    standard deviation of a block's statistic, for each target; with known chances that differ also
-    the usual outcomes of treated and control, from which ``shift`` is then not taken."""
+    """What is known before the first bet, from rows that are not bet on.
+
+    ``shift``: a usual outcome, which is taken off; ``effect``: a guess of it; ``deviations``
+    (targets,): guesses of that of a block's statistic. ``means``: with known chances that differ,
+    the usual outcomes of treated and control, which stand in the place of the shift.
+    """
 
     shift: float
     effect: float
@@ -155,7 +158,7 @@ class Known:
     def floors(self, least: float | None) -> tuple[float, ...]:
         """No statistic of a target, on either side, is below minus this; ``least`` chance."""
         if least is None:
-            gain, effect = block_floors(self.shift), 1.0
+            gain, effect = largest_floor(self.shift), 1.0
         else:
             effect = max(*self.means, *(1 - own for own in self.means)) / least
             # Blocks have BLOCK_ROWS or one more.
@@ -355,13 +358,13 @@ def _design(n_treated: int, n_control: int) -> Indices:
 
 
 @lru_cache(maxsize=64)
-def block_floors(shift: float) -> float:
+def largest_floor(shift: float) -> float:
     """No gain of a block of ``SMALLEST_BLOCK`` rows or more is below minus this, on either side.
 
     Arms of any sizes; larger blocks have smaller floors, so those of a few more rows tell it.
 
-    >>> round(block_floors(0.1), 3), round(block_floor(30, 40, 0.5, (0.1, 0.1)), 3)
-    (0.62, 0.459)
+    >>> round(largest_floor(0.1), 3), round(block_floor(30, 40, 0.5, (0.1, 0.1)), 3)
+    (0.625, 0.461)
     """
     sizes = [
         (a, size - a) for size in range(SMALLEST_BLOCK, 2 * BLOCK_ROWS) for a in range(1, size)

@@ -111,8 +111,8 @@ class Look:
             elif rival["upper"] < 0:
                 beside = ", and worse than its rival"
         who = "The ranking"
-        if len(self.blocks) > 1:
-            who = f"The mean of the {len(self.blocks)} models so far, each counted by its blocks,"
+        if (n_models := sum(n > 0 for n in self.blocks)) > 1:
+            who = f"The mean of the {n_models} models so far, each counted by its blocks,"
         return (
             f"{who} {found}{beside}. All bounds hold together, at this look and at every "
             f"other, with probability {1 - self.delta:.4g}: you may act on them whenever you like."
