@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax.bounds import anytime
+from auucmax.bounds import anytime, kernels
 from auucmax.bounds.anytime import AnytimeBets, WaitingRows, superblock_cuts
+from auucmax.bounds.blocks import block_floor
 from auucmax.bounds.reference import anytime_wealth_slow
 from auucmax.evaluation import auuc_inference
 
@@ -143,6 +144,71 @@ def test_a_much_larger_arm_is_used_in_part():
 
 def test_waiting_rows_add_up_in_order():
     y, scores, treated = drawn(10)
-    rows = WaitingRows(y, scores, treated)
+    rows = WaitingRows.of(y, scores, treated)
     again = rows.part(0, 4) + rows.part(4)
     np.testing.assert_array_equal(again.scores, rows.scores)
+
+
+def test_no_block_has_a_lower_floor_than_those_of_a_few_rows():
+    for shift in (0.0, 0.03, 0.3, 0.5, 0.9):
+        largest = anytime.largest_floor(shift)
+        for size in range(anytime.SMALLEST_BLOCK, 50):
+            for a in range(1, size):
+                assert block_floor(a, size - a, 0.5, (shift, shift)) <= largest + 1e-12
+        for a, b in ((1, 200), (200, 1), (3, 150), (200, 200)):
+            assert block_floor(a, b, 0.5, (shift, shift)) <= largest
+
+
+@given(n_treated=st.integers(12, 2000), n_control=st.integers(12, 2000))
+@settings(max_examples=100, deadline=None)
+def test_no_block_is_smaller_than_the_smallest(n_treated, n_control):
+    if n_treated + n_control < anytime.SUPERBLOCK_ROWS:
+        n_treated += anytime.SUPERBLOCK_ROWS
+    sizes = np.diff(anytime._design(n_treated, n_control), axis=1, prepend=0)
+    assert sizes.min() >= 1
+    assert sizes.sum(axis=0).min() >= anytime.SMALLEST_BLOCK
+
+
+@pytest.mark.usefixtures("small")
+def test_units_are_dealt_whole_and_give_one_row_each():
+    """Of rows of a unit that are the same, it does not matter which is drawn, nor how many."""
+    y, scores, treated = drawn(300, effect=0.3)
+    copies = np.random.default_rng(0).integers(1, 4, 300)
+    first = np.zeros(copies.sum(), bool)
+    first[np.cumsum(copies) - copies] = True
+    bets, many = played(y, scores, treated), AnytimeBets()
+    own = np.repeat(y, copies), np.repeat(scores, copies, axis=1), np.repeat(treated, copies)
+    many.add(*own, LEVEL, first)
+    assert (many.n_superblocks, many.n_blocks) == (bets.n_superblocks, bets.n_blocks)
+    assert many.n_rows > bets.n_rows
+    np.testing.assert_allclose(many.wealth.staked[1], bets.wealth.staked[1], rtol=0.2)
+    assert many.estimates[1] == pytest.approx(bets.estimates[1], abs=0.02)
+    assert many.estimates[0] == pytest.approx(bets.estimates[0], abs=0.01)
+
+
+@pytest.mark.usefixtures("small")
+def test_with_chances_the_wealth_is_that_of_horvitz_and_thompson(monkeypatch):
+    """By the definition: one re-dealing, each block of seven by itself."""
+    monkeypatch.setattr(anytime, "REDEALINGS", 1)
+    y, scores, treated = drawn(14 * 4, effect=0.3)
+    chance = np.random.default_rng(1).choice([0.2, 0.5, 0.8], len(y))
+    bets = AnytimeBets(least=0.2)
+    bets.add(y, scores, treated, LEVEL, None, chance)
+    assert (bets.n_superblocks, bets.n_blocks, len(bets.waiting.y)) == (3, 6, 0)
+    mu_treated, mu_control = bets.known.means
+    m = (1 - chance) * mu_treated + chance * mu_control
+    h = (y - m) / np.where(treated, chance, chance - 1)
+    ws = []
+    for number in range(3):
+        state = np.array([anytime._seed(0, number)], np.uint64)
+        rows, none = np.arange(14 * (number + 1), 14 * (number + 2)), np.empty(0, np.int64)
+        kernels.redeal(rows, 0, 14, none, none, state, rows)
+        for block in (rows[:7], rows[7:]):
+            score = scores[0, block]
+            below = (score[:, None] > score).sum(1) + (score[:, None] == score).sum(1) / 2 - 0.5
+            ws.append((h[block] * (below / 6 - 0.5)).mean())
+    expected = np.log1p(bets._bets(LEVEL)[0, 0] * np.array(ws)[:, None]).sum(axis=0)
+    np.testing.assert_allclose(bets.wealth.credit[0, 0], expected, atol=1e-12)
+    assert bets.estimates[0] == pytest.approx(np.mean(ws))
+    assert bets.estimates[1] == pytest.approx(h[14:].mean())
+    assert np.min(ws) >= -bets.known.floors(0.2)[0]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auucmax.bounds.reference import strata_wealth_slow
-from auucmax.bounds.strata import Stratum, _bets, _log_wealth, strata_bounds
+from auucmax.bounds.strata import GroupsBeyond, Stratum, Units, _bets, _log_wealth, strata_bounds
 
 
 def rows(seed, n=600, effects=(0.0, 0.3), chances=(0.2, 0.8), base=0.3):
@@ -25,15 +25,18 @@ WEIGHTS = [[0.0, 1.0], [-0.5, 0.5], [1.0, 0.0]]
 def test_wealth_is_that_of_its_definition(seed):
     y, treated, code = rows(seed, n=120)
     rng = np.random.default_rng(seed)
-    strata = [Stratum.of(y[code == s], treated[code == s], rng) for s in (0, 1)]
+    units = Units.of(y, treated.astype(int), code, None)
+    strata = [Stratum.of(units.of_stratum(s, np.ones(2, bool)), rng) for s in (0, 1)]
     weights = np.array(WEIGHTS)
-    bets = _bets(strata, weights, 0.05)
+    sums = weights[:, :, None] * [-1.0, 1.0]
+    bets = _bets(strata, sums, 0.05)
     own = np.random.SeedSequence(seed)
-    fast = _log_wealth(strata, weights, bets, own)
+    fast = _log_wealth(strata, sums, bets, own)
     again = np.random.default_rng(own)
     arms = ([], [])
     for stratum in strata:
-        for kept, arm, sizes in zip(arms, stratum[:2], stratum.sizes, strict=True):
+        own_arms = stratum.outcomes[::-1], stratum.sizes[::-1]
+        for kept, arm, sizes in zip(arms, *own_arms, strict=True):
             kept.append(np.split(again.permutation(arm), np.cumsum(sizes)[:-1]))
     slow = [strata_wealth_slow(*arms, w, bet) for w, bet in zip(weights, bets, strict=True)]
     assert fast == pytest.approx(slow)
@@ -85,7 +88,7 @@ def test_a_stratum_without_an_arm_must_not_count():
     treated[code == 0] = False
     options = {"treatment": treated, "stratum": code}
     assert np.isfinite(strata_bounds(y, **options, weights=[0, 1]).lower).all()
-    with pytest.raises(ValueError, match=r"got one arm in \[0\]. Give them weight 0"):
+    with pytest.raises(ValueError, match=r"got none of arm 1 in stratum 0\. Give it weight 0"):
         strata_bounds(y, **options, weights=[1, 1])
 
 
@@ -103,6 +106,8 @@ def test_few_rows_are_never_beyond_what_is_possible():
         ({"delta": 2}, "delta should be"),
         ({"y": [0, 1, 2, 1]}, "y should lie in the range"),
         ({"random_state": -1}, "random_state should be"),
+        ({"weights": [[[1, 1], [0, 0]]]}, "weights of arms should sum to 0 in each stratum"),
+        ({"groups": [1, 1, 2, 3]}, "in one arm and one stratum for a certificate, got 1 groups"),
     ],
 )
 def test_bad_input(change, words):
@@ -125,3 +130,93 @@ def test_bounds_miss_no_more_often_than_they_may(base):
         )
         misses += [found.lower > truth, found.upper < truth]
     assert (misses / n_trials <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_trials)).all()
+
+
+def arms_rows(seed, n=1_500):
+    """Two strata, three arms; arm 2 is best in stratum 1, arm 1 in stratum 0."""
+    rng = np.random.default_rng(seed)
+    stratum = rng.integers(0, 2, n)
+    arm = np.where(rng.random(n) < 0.6, np.take([1, 2], stratum), rng.integers(0, 3, n))
+    rate = np.array([[0.2, 0.4, 0.2], [0.2, 0.25, 0.5]])
+    return (rng.random(n) < rate[stratum, arm]).astype(float), arm, stratum, rate
+
+
+#: Against nobody, against arm 1 for all, and against both arms at random.
+OF_ARMS = np.array(
+    [
+        [[-1, 1, 0], [-1, 0, 1]],
+        [[0, 0, 0], [0, -1, 1]],
+        [[0, 0.5, -0.5], [0, -0.5, 0.5]],
+    ]
+)
+
+
+def test_of_two_arms_coefficients_are_weights():
+    y, treated, code = rows(4)
+    one = strata_bounds(y, treatment=treated, stratum=code, weights=WEIGHTS)
+    sums = np.array(WEIGHTS)[:, :, None] * [-1, 1]
+    other = strata_bounds(y, treatment=treated.astype(int), stratum=code, weights=sums)
+    np.testing.assert_array_equal(one.lower, other.lower)
+    none = np.concatenate([sums, np.zeros((3, 2, 1))], axis=2)  # an arm that nobody got
+    third = strata_bounds(y, treatment=treated.astype(int), stratum=code, weights=none)
+    np.testing.assert_allclose(third.upper, one.upper)
+
+
+@pytest.mark.gate
+def test_bounds_of_several_arms_miss_no_more_often_than_they_may():
+    n_trials, misses = 300, np.zeros((2, 3))
+    for seed in range(n_trials):
+        y, arm, stratum, rate = arms_rows(seed)
+        truth = (OF_ARMS * rate).sum(axis=(1, 2))
+        found = strata_bounds(
+            y, treatment=arm, stratum=stratum, weights=OF_ARMS, n_dealings=2, random_state=seed
+        )
+        misses += [found.lower > truth, found.upper < truth]
+    assert (misses / n_trials <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_trials)).all()
+    assert found.lower[0] > 0.2  # and they tell something
+
+
+def homes(seed, n=500, effect=0.2):
+    """Homes of one to five, whose people mostly do the same; larger ones more often."""
+    rng = np.random.default_rng(seed)
+    size = rng.integers(1, 6, n)
+    stratum, treated = rng.integers(0, 2, n), rng.random(n) < 0.7
+    rate = 0.1 + 0.05 * size + effect * treated * stratum
+    y = (np.repeat(rng.random(n), size) < np.repeat(rate, size)).astype(float)
+    own = [np.repeat(part, size) for part in (treated, stratum, np.arange(n))]
+    return y, *own, size
+
+
+def test_groups_of_one_row_are_rows():
+    y, treated, code = rows(5)
+    one = strata_bounds(y, treatment=treated, stratum=code, weights=WEIGHTS)
+    groups = np.random.default_rng(0).permutation(len(y))
+    other = strata_bounds(y, treatment=treated, stratum=code, weights=WEIGHTS, groups=groups)
+    np.testing.assert_allclose(one.lower, other.lower, atol=0.02)  # groups may be twice as large
+
+
+def test_a_group_far_larger_than_others_is_not_certified():
+    y, treated, stratum, group, _ = homes(0)
+    y, treated, stratum, group = (
+        np.concatenate([own, np.repeat(own[:1], 60)]) for own in (y, treated, stratum, group)
+    )
+    with pytest.raises(GroupsBeyond, match=r"groups should have at most \d+ rows, 2 times as many"):
+        strata_bounds(y, treatment=treated, stratum=stratum, weights=[1, 1], groups=group)
+
+
+@pytest.mark.gate
+def test_bounds_of_groups_miss_no_more_often_than_they_may():
+    """The sum over groups of what treating them brings; as rows they would miss far more often."""
+    n_trials, misses, naive = 300, np.zeros(2), 0
+    for seed in range(n_trials):
+        y, treated, stratum, group, _ = homes(seed)
+        n_homes = len(np.unique(group[stratum == 1]))
+        truth = 0.2 * 3 * n_homes  # three people a home, on average
+        weight = [0, float((stratum == 1).sum())]
+        named = {"treatment": treated, "stratum": stratum, "weights": weight, "n_dealings": 2}
+        found = strata_bounds(y, **named, groups=group, random_state=seed)
+        misses += [found.lower[0] > truth, found.upper[0] < truth]
+        found = strata_bounds(y, **named, random_state=seed)
+        naive += found.lower[0] > truth or found.upper[0] < truth
+    assert (misses / n_trials <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_trials)).all()
+    assert naive / n_trials > misses.max() / n_trials

@@ -234,3 +234,44 @@ def test_rows_that_are_left_out_or_stand_twice_are_told(trial, tmp_path):
     pd.concat([people, people.head(3)]).to_csv(tmp_path / "twice.csv", index=False)
     found = run(f"target {trial}/m.model {tmp_path}/twice.csv --share .3 -o {tmp_path}/list.csv")
     assert "3 rows of the table have the id of another one" in found.stdout
+
+
+@pytest.mark.gate
+def test_a_campaign_of_several_arms_from_assign_to_verify(trial, tmp_path):
+    listed = tmp_path / "list.csv"
+    line = f"assign {trial}/new.csv --id person --model {trial}/m.model -s .5 --explore .4 --key k"
+    shown = run(f"{line} -o {listed}")
+    assert shown.exit_code == 0, shown.output
+    assert "chosen by the model" in shown.stdout
+    people = pd.read_csv(listed)
+    assert {"chance mail", "chance phone", "uplift mail", "chosen"} <= set(people.columns)
+    rng = np.random.default_rng(0)
+    helped = (people["arm"] == people["chosen"]) & (people["arm"] != "none")
+    outcomes = people[["person"]].assign(visit=rng.random(len(people)) < 0.1 + 0.6 * helped)
+    outcomes.to_csv(tmp_path / "outcomes.csv", index=False)
+    line = f"verify {tmp_path}/outcomes.csv --list {listed}"
+    found = numbers(f"{line} -m {trial}/m.model")
+    assert found["comparisons"]["nobody"]["certified_lower"] > 0
+    assert found["comparisons"]["best single"]["lower"] is not None
+    bare = run(f"{line} --id person -y visit --control none")
+    assert bare.exit_code == 0, bare.output
+    assert "against the same arms at random" in bare.stdout
+    wrong = run(f"{line} -m {trial}/m.model --treated mail")
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert "should be verified as a whole, got --treated mail" in wrong.stderr
+
+
+@pytest.mark.gate
+def test_monitor_takes_one_arm_of_several(trial, tmp_path):
+    table = arms_table(2_000, random_state=7)
+    table["person"] = "later " + table["person"].astype(str)
+    table["sent"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(2_000) // 100, "D")
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    line = f"monitor {trial}/m.model {tmp_path}/rows.csv --date sent --state {tmp_path}/s"
+    refused = run(line)
+    assert refused.exit_code == 2
+    assert "--treated should be one of the 2 arms" in refused.stderr
+    assert "--delta 0.025" in refused.stderr
+    found = numbers(f"{line} --treated phone --delta .025 --as-of 2026-06-01")
+    assert found["bounds"]["gain"]["lower"] < found["bounds"]["gain"]["upper"]
+    assert found["n_rows"] < 2_000  # the other arm is left out

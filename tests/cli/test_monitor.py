@@ -1,7 +1,9 @@
 import json
 
+import numpy as np
+import pandas as pd
 import pytest
-from tests.cli.commands import numbers, run
+from tests.cli.commands import FIT, numbers, run
 from tests.trial.trial_days import running
 
 OPTIONS = "-t mail -y visit --id person --date sent --score-column score --window 5d"
@@ -99,3 +101,44 @@ def test_rows_that_do_not_fit_into_memory_give_the_same_bounds(tmp_path, rows):
     whole = numbers(f"{line} --state {tmp_path}/a.state")
     pieces = numbers(f"{line} --state {tmp_path}/b.state --memory 0.0001")
     assert whole["bounds"] == pieces["bounds"]
+
+
+@pytest.mark.gate
+def test_households_and_chances(tmp_path):
+    table = running(3_000)
+    table["home"], table["chance"] = table["person"], 0.5
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    line = f"monitor {tmp_path}/rows.csv {OPTIONS} --as-of 2026-06-01 --state {tmp_path}"
+    plain, homes = numbers(f"{line}/a.state"), numbers(f"{line}/b.state --groups home")
+    assert homes["bounds"].keys() == plain["bounds"].keys()
+    found = numbers(f"{line}/c.state --propensity chance --least-chance .5")
+    assert found["bounds"]["gain"]["estimate"] == pytest.approx(
+        plain["bounds"]["gain"]["estimate"], abs=0.01
+    )
+    alone = run(f"{line}/d.state --propensity chance")
+    assert "Pass --propensity COLUMN and --least-chance 0.1" in alone.stderr
+    assert len(alone.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.gate
+def test_a_model_that_takes_over(tmp_path, files):
+    """Of the model of the trial; a refusal names the option."""
+    people = pd.read_csv(files.new)
+    rng = np.random.default_rng(0)
+    table = people.assign(
+        arm=rng.choice(["mail", "none"], len(people)),
+        visit=rng.integers(0, 2, len(people)),
+        sent=pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(len(people)) // 100, "D"),
+    )
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    state = f"--state {tmp_path}/s --as-of"
+    line = f"monitor {files.model} {tmp_path}/rows.csv"
+    first = run(f"{line} {state} 2026-01-04 --date sent")
+    assert first.exit_code == 0, first.output
+    same = run(f"{line} {state} 2026-02-01 --new-model {files.model}")
+    assert "it has taken over. Pass it as the model, and no --new-model" in same.stderr
+    newer = run(f"fit {files.trial} {FIT} --id person --seed 5 -o {tmp_path}/newer.model")
+    assert newer.exit_code == 0, newer.output
+    found = run(f"{line} {state} 2026-02-01 --new-model {tmp_path}/newer.model")
+    assert found.exit_code == 0, found.output
+    assert "The new model ranks the rows from here on" in " ".join(found.stdout.split())

@@ -78,3 +78,14 @@ def test_bad_input_is_one_line(past, line, told):
 
 def test_json_is_one_document():
     assert json.loads(run(f"plan {ASSUMED} --json").stdout)["power"] == 0.8
+
+
+def test_several_arms_are_compared_with_the_control_together():
+    line = "plan --base-rate .1 --effect .03 --gain .006 --rows 20000"
+    one, three = numbers(line), numbers(f"{line} --arms 3 --treated-share .6")
+    assert three["n_arms"] == 3
+    assert three["treated_share"] == pytest.approx(0.6)
+    assert three["statements"][0]["rows"] > one["statements"][0]["rows"]
+    shown = run(f"{line} --arms 3")
+    assert "in 3 arms" in " ".join(shown.stdout.replace("│", " ").split())
+    assert "--arms should be" in run(f"{line} --arms 0").stderr

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from auucmax import certify
-from auucmax.bounds.anytime import AnytimeBets
-from auucmax.trial.monitoring import RATIO_LEVEL, ratio_path
+from auucmax.bounds.anytime import AnytimeBets, Wealth
+from auucmax.trial.monitoring import RATIO_LEVEL, TILTS, ratio_path, tilt_path
 
 pytestmark = pytest.mark.gate
 DELTA = 0.05
@@ -51,6 +51,76 @@ def test_wealth_at_the_truth_has_mean_one():
     assert (mean[0] >= 1 - 4 * error[0] - 0.02).all()
 
 
+def ever_wrong(paths, truths, level):
+    """Whether any bound was wrong after any superblock; truths (superblocks, targets)."""
+    credit, staked = (np.concatenate(own) for own in zip(*paths, strict=True))
+    sided = truths[:, :, None] * np.array([1.0, -1.0])
+    return bool((Wealth(credit, staked).log_wealth(sided) >= -np.log(level)).any())
+
+
+def test_bounds_on_the_mean_of_models_that_are_changed_on_the_way():
+    """The first score ranks until it looks good, the next one, which knows nothing, until it does
+    so too, and so on: the mean gain over the blocks is what it is."""
+    level, trials, wrong = DELTA / 4, 300, 0
+    for seed in range(trials):
+        y, scores, treated = rows_of(seed, 3_500, effect=0.3)
+        bets, paths, gains, start, use = AnytimeBets(), [], [], 0, 0
+        while (stop := start + 240) <= len(y):
+            own = slice(start, stop)
+            before, n_before = bets.sums[0], bets.n_blocks
+            paths.append(bets.add(y[own], scores[use : use + 1, own], treated[own], level))
+            gains += [0.3 / 12 if use == 0 else 0.0] * (bets.n_blocks - n_before)
+            if bets.n_blocks > n_before:
+                truth = np.mean(gains), 0.15
+                paths[-1] = paths[-1], truth
+            else:
+                paths.pop()
+            assert len(bets.waiting.y) == 0
+            # Peeking at every superblock, also when it is over: the next one has another model.
+            use = use if bets.sums[0] - before < 0.5 else 1 - use
+            start = stop
+        games, truths = zip(*paths, strict=True)
+        wrong += ever_wrong(games, np.array(truths), level)
+    assert wrong / trials <= allowed(DELTA, trials)
+
+
+def test_bounds_of_households_are_ever_wrong_as_rarely_as_promised():
+    """Homes of one to six whose people share the arm, the score and most of the outcome."""
+    level, trials, wrong = DELTA / 4, 300, 0
+    for seed in range(trials):
+        rng = np.random.default_rng([seed, 2])
+        size = rng.integers(1, 7, 1_500)
+        first = np.zeros(size.sum(), bool)
+        first[np.cumsum(size) - size] = True
+        score, treated = (
+            np.repeat(own, size) for own in (rng.random(1500), rng.random(1500) < 0.5)
+        )
+        level_of = np.repeat(rng.random(1500), size)
+        y = (level_of < 0.2 + 0.3 * treated * score).astype(float)
+        path = AnytimeBets().add(y, score[None], treated, level, first)
+        truths = np.tile([0.3 / 12, 0.15], (len(path.credit), 1))
+        wrong += ever_wrong([path], truths, level)
+    assert wrong / trials <= allowed(DELTA, trials)
+
+
+def test_bounds_by_known_chances_are_ever_wrong_as_rarely_as_promised():
+    """Chances that go with the score, and with the base rate: without them all is wrong."""
+    level, trials, wrong, naive = DELTA / 4, 300, 0, 0
+    for seed in range(trials):
+        rng = np.random.default_rng([seed, 3])
+        score = rng.random(4_000)
+        chance = np.where(score > 0.6, 0.8, 0.2)
+        treated = rng.random(4_000) < chance
+        y = (rng.random(4_000) < 0.1 + 0.3 * score + 0.2 * treated).astype(float)
+        path = AnytimeBets(least=0.2).add(y, score[None], treated, level, None, chance)
+        truths = np.tile([0.0, 0.2], (len(path.credit), 1))
+        wrong += ever_wrong([path], truths, level)
+        path = AnytimeBets().add(y, score[None], treated, level)
+        naive += ever_wrong([path], truths[: len(path.credit)], level)
+    assert wrong / trials <= allowed(DELTA, trials)
+    assert naive / trials > 0.5
+
+
 def test_shares_of_arms_give_alarm_as_rarely_as_promised():
     trials = 2000
     alarms = sum(
@@ -58,6 +128,16 @@ def test_shares_of_arms_give_alarm_as_rarely_as_promised():
         >= -np.log(RATIO_LEVEL)
         for seed in range(trials)
     )
+    assert alarms / trials <= allowed(RATIO_LEVEL, trials)
+
+
+def test_arms_by_known_chances_give_alarm_as_rarely_as_promised():
+    trials, alarms = 2000, 0
+    for seed in range(trials):
+        rng = np.random.default_rng(seed)
+        chance = rng.choice([0.1, 0.5, 0.9], 3000)
+        path, _ = tilt_path(rng.random(3000) < chance, chance, np.zeros(len(TILTS)))
+        alarms += path.max() >= -np.log(RATIO_LEVEL)
     assert alarms / trials <= allowed(RATIO_LEVEL, trials)
 
 

@@ -3,7 +3,8 @@ import pandas as pd
 import pytest
 from tests.trial.trial_days import running
 
-from auucmax.trial.arrivals import Settings, last_closed_day, read_arrivals, window_days
+from auucmax.trial.arrivals import last_closed_day, read_arrivals
+from auucmax.trial.settings import Settings, window_days
 
 KEY = bytes(range(16))
 SETTINGS = Settings("mail", "visit", "sent", "1", "0", "score", "person", window=5.0)

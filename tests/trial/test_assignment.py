@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
+from tests.trial.arm_campaigns import KnowingModel, make_people
 from tests.trial_model.trial_table import trial_table
 
 from auucmax.data import read_table
@@ -353,3 +354,52 @@ def test_a_list_of_another_rule_is_refused():
         assign(people.rename(columns={"customer": "arm"}), id="arm", key="k", arms=THREE)
     with pytest.raises(ValueError, match="should have people, got none"):
         arms_of(people[:0])
+
+
+@pytest.mark.gate
+def test_a_model_of_several_arms_explores_them_all():
+    people = make_people(5_000)
+    options = {"id": "p", "key": "k", "model": KnowingModel(), "share": 0.5, "explore": 0.2}
+    found = assign(people, **options)
+    own = found.people
+    assert list(own.columns) == [
+        "p", "arm", "chance mail", "chance call", "uplift mail", "uplift call", "chosen", "rule",
+    ]  # fmt: skip
+    assert found.to_dict()["n_chosen"] == 2_500
+    # Who gains most gets the arm that helps most, with most of the chance.
+    best = np.where(people["age"] > 0.5, "call", "mail")
+    some = own["chosen"] != "no"
+    assert (own["chosen"][some] == best[some]).all()
+    top = np.maximum(people["age"], 1 - people["age"])
+    assert top[some].min() >= top[~some].max()
+    for label in ("no", "mail", "call"):
+        rows = own[own["chosen"] == label]
+        chances = [1 - rows["chance mail"] - rows["chance call"], rows["chance mail"]]
+        chances += [rows["chance call"]]
+        for name, chance in zip(("no", "mail", "call"), chances, strict=True):
+            expected = 0.8 if name == label else 0.1
+            assert chance.to_numpy() == pytest.approx(expected)
+            share, error = (
+                (rows["arm"] == name).mean(),
+                np.sqrt(expected * (1 - expected) / len(rows)),
+            )
+            assert abs(share - expected) < 4 * error
+    assert set(found.balance) == {f"those to get {arm!r}" for arm in ("no", "mail", "call")}
+    assert all(report.ok for report in found.balance.values())
+    # Neither the order of the rows nor the time matters to the arm of a choice.
+    turned = assign(people[::-1], **options).people.set_index("p").loc[people["p"]]
+    assert (turned["chosen"].to_numpy() == own["chosen"].to_numpy()).all()
+    assert (turned["arm"].to_numpy() == own["arm"].to_numpy()).all()
+
+
+def test_households_of_a_model_of_several_arms_stay_together():
+    people = make_people(2_000)
+    people["home"] = np.arange(2_000) // 3
+    options = {"id": "p", "key": "k", "model": KnowingModel(), "share": 0.4, "groups": "home"}
+    first = assign(people[:1_000], **options)
+    for name in ("arm", "chosen", "chance mail"):
+        assert first.people.groupby("home")[name].nunique().max() == 1
+    later = assign(people, **options, before=first.people)
+    whole = pd.concat([first.people, later.people])
+    assert later.n_before == 1_000
+    assert whole.groupby("home")["arm"].nunique().max() == 1

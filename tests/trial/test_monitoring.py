@@ -8,6 +8,7 @@ from tests.trial.trial_days import NAMED, running
 from auucmax import load_hillstrom
 from auucmax._archive import ModelFileError
 from auucmax.trial import Monitor, monitor_trial
+from auucmax.trial.arrivals import read_arrivals
 from auucmax.trial.monitoring import FORMAT, ratio_path
 from auucmax.trial_model import fit_trial_model
 
@@ -116,7 +117,7 @@ def test_days_that_disappear(rows, looked):
 
 def test_arms_that_change(rows, looked):
     changed = rows.assign(mail=rows["mail"].where(rows["person"] != 1003, 1 - rows["mail"]))
-    refuse(looked, changed, "people should stay in their arm, got 1 who")
+    refuse(looked, changed, "everybody should stay in one arm, got 1 who")
 
 
 def test_outcomes_that_change(rows, looked):
@@ -136,7 +137,7 @@ def test_people_who_come_twice_at_one_look(rows, looked):
 
 def test_people_who_come_again_in_the_other_arm(rows, looked):
     again = rows.iloc[[3999]].assign(person=1003, mail=1 - rows["mail"][3])
-    refuse(looked, again, "people should stay in their arm, got 1 who")
+    refuse(looked, again, "everybody should stay in one arm, got 1 who")
 
 
 def test_a_look_before_the_last(rows, looked):
@@ -274,10 +275,167 @@ def test_another_model_is_refused(tmp_path, table, model):
         table[:5000], treatment="mail", outcome="visit", id="person", ignore=["sent"],
         model="tm", random_state=1,
     )  # fmt: skip
-    with pytest.raises(ValueError, match="the model should be that of the first look"):
+    with pytest.raises(ValueError, match="the model should be that of the last look"):
         monitor_trial(new, path, model=other, as_of=END)
-    with pytest.raises(ValueError, match=r"that of the first look, got none"):
+    with pytest.raises(ValueError, match=r"that of the last look, got none"):
         monitor_trial(new, path, as_of=END)
+
+
+def fitted(rows, **options):
+    named = {"treatment": "mail", "outcome": "visit", "id": "person", "ignore": ["sent"]}
+    return fit_trial_model(rows, **named, model="tm", **options)
+
+
+@pytest.mark.gate
+def test_a_new_model_takes_over_from_the_next_superblock_on(tmp_path, table, model):
+    """It has learnt from rows that the first one ranked; the bounds are of their mean."""
+    rows, path = table.assign(sent=np.sort(table["sent"]))[5000:], tmp_path / "s"
+    middle = str(rows["sent"].iloc[4000])
+    newer = fitted(pd.concat([table[:5000], rows[rows["sent"] < middle]]))
+    monitor_trial(rows, path, model=model, date="sent", as_of=middle)
+    before = Monitor.load(path)
+    found = monitor_trial(rows, path, model=model, new_model=newer, as_of=END)
+    after = Monitor.load(path)
+    assert found.taken_over
+    assert found.blocks == (after.starts[1], after.bets.n_blocks - after.starts[1])
+    assert after.starts[1] >= before.bets.n_blocks
+    assert "The mean of the 2 models so far, each counted by its blocks" in str(found)
+    assert "pass it as the model from now on" in str(found)
+    # The superblock that was open is that of the first model; no block has rows of both.
+    later = rows[rows["sent"] >= middle]
+    monitor = Monitor.of(rows, model=model, date="sent")
+    monitor.key, monitor.bets, monitor.last_day = before.key, before.bets, before.last_day
+    own = read_arrivals(rows, monitor.settings, before.key, before.last_day, 10**6, model)[1]
+    stop = before.bets.rows_to_close(own.treated)
+    assert 0 < stop < 240
+    scores = read_arrivals(rows, after.settings, before.key, before.last_day, 10**6, newer)[
+        1
+    ].scores
+    assert len(own.day) == len(later)
+    bets = before.bets
+    for part, ranked in ((slice(stop), own.scores), (slice(stop, None), scores)):
+        bets.add(own.y[part], ranked[:, part], own.treated[part], before.level)
+    np.testing.assert_array_equal(bets.wealth.credit, after.bets.wealth.credit)
+    # From here on it is the model; the first one, or the same again as a new one, is refused.
+    with pytest.raises(ValueError, match="that of the last look, got another"):
+        monitor_trial(rows, path, model=model, as_of=END)
+    with pytest.raises(ValueError, match=r"it has taken over\. Pass it as the model"):
+        monitor_trial(rows, path, model=newer, new_model=newer, as_of=END)
+    assert monitor_trial(rows, path, model=newer, as_of=END).blocks == found.blocks
+
+
+@pytest.mark.gate
+def test_a_new_model_that_has_learnt_from_the_rows_is_refused(tmp_path, table, model):
+    rows, path = table[5000:], tmp_path / "s"
+    monitor_trial(rows, path, model=model, date="sent", as_of="2026-02-01")
+    state = path.read_bytes()
+    with pytest.raises(ValueError, match="new to the model"):
+        monitor_trial(rows, path, model=model, new_model=fitted(table), as_of=END)
+    other = fitted(table[:5000], lower_is_better=True)
+    with pytest.raises(ValueError, match="of the same lower_is_better, False, got True"):
+        monitor_trial(rows, path, model=model, new_model=other, as_of=END)
+    assert path.read_bytes() == state
+
+
+@pytest.mark.gate
+def test_a_new_model_waits_until_the_open_superblock_is_full(table, model):
+    rows = table.assign(sent=np.sort(table["sent"]))[5000:]
+    newer = fitted(table[:5000], random_state=1)
+    monitor = Monitor.of(rows, model=model, date="sent")
+    days = rows["sent"].unique()
+    monitor.look(rows, model=model, as_of=str(days[1]))
+    found = monitor.look(rows, model=model, new_model=newer, as_of=str(days[1]))
+    assert not found.taken_over
+    assert "has not taken over" in str(found)
+    found = monitor.look(rows, model=model, new_model=newer, as_of=END)
+    assert found.taken_over
+    assert found.blocks[0] == 0  # the first superblock is not bet on
+    assert "The ranking is" in found.verdict
+
+
+def households(n_rows=4000, seed=0):
+    """Homes of one to three people, who share an arm, a day and a part of the outcome."""
+    rows, rng = running(n_rows, seed=seed), np.random.default_rng([seed, 1])
+    home = np.repeat(np.arange(n_rows), rng.integers(1, 4, n_rows))[:n_rows]
+    rows["home"] = [f"h{k}" for k in home]
+    first = rows.groupby("home").transform("first")
+    visit = (rng.random(n_rows) < 0.2 + 0.3 * first["mail"] * rows["score"]).astype(int)
+    return rows.assign(mail=first["mail"], sent=first["sent"], visit=visit)
+
+
+def test_households_are_bet_on_as_a_whole(tmp_path):
+    rows, path = households(), tmp_path / "s"
+    named = NAMED | {"groups": "home", "treated_share": 0.5}
+    for number in (20, 30, 60):
+        found = monitor_trial(rows, path, as_of=day(number), **named)
+    monitor, n_homes = Monitor.load(path), rows["home"].nunique()
+    assert sum(monitor.counts) == len(monitor.homes) == n_homes
+    assert monitor.n_rows == found.n_rows == len(rows)
+    whole = Monitor.of(rows, **named).look(rows.sample(frac=1, random_state=0), as_of=END)
+    assert whole.bounds["gain"] == pytest.approx(found.bounds["gain"], abs=1e-9)
+    assert found.bounds["gain"]["lower"] > 0
+    alone = rows.drop_duplicates("home")
+    single = Monitor.of(alone, **NAMED).look(alone, as_of=END)
+    # Members are drawn again and again: narrower than with one row of each.
+    widths = [own.bounds["gain"]["upper"] - own.bounds["gain"]["lower"] for own in (found, single)]
+    assert 0.6 * widths[1] < widths[0] < widths[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"mail": lambda r: r["person"] % 2}, "people of one 'home' should be in one arm, got"),
+        ({"sent": lambda r: r["sent"] + pd.to_timedelta(r["person"] % 2, "D")}, "come on one day"),
+    ],
+)
+def test_households_that_are_not_whole_are_refused(change, match):
+    rows = households()
+    monitor = Monitor.of(rows, **NAMED | {"groups": "home"})
+    with pytest.raises(ValueError, match=match):
+        monitor.look(rows.assign(**change), as_of=END)
+    assert monitor.n_rows == 0
+    monitor.look(rows[:2000], as_of=END)
+    again = rows[:1].assign(person=7, sent=pd.Timestamp("2027-02-01"))
+    with pytest.raises(ValueError, match="people of one 'home' should come once, got 1 that"):
+        monitor.look(again, as_of="2027-06-01")
+
+
+def by_chance(n_rows=6000, seed=0):
+    """Chances of treatment that go with the score, which knows whom treatment helps."""
+    rows, rng = running(n_rows, seed=seed), np.random.default_rng([seed, 1])
+    chance = np.where(rows["score"] > 0.5, 0.7, 0.3)
+    mail = rng.random(n_rows) < chance
+    visit = rng.random(n_rows) < 0.2 + 0.4 * mail * rows["score"]
+    return rows.assign(mail=mail.astype(int), visit=visit.astype(int), chance=chance)
+
+
+CHANCES = {"propensity": "chance", "least_chance": 0.3}
+
+
+def test_known_chances_that_differ(tmp_path):
+    rows, path = by_chance(), tmp_path / "s"
+    for number in (20, 40, 90):
+        found = monitor_trial(rows, path, as_of=day(number), **NAMED | CHANCES)
+    assert found.ratio > 0.05
+    gain, effect = found.bounds["gain"], found.bounds["effect"]
+    assert 0 < gain["lower"] < 0.4 / 12 < gain["upper"]
+    assert 0 < effect["lower"] < 0.2 < effect["upper"]
+    whole = Monitor.of(rows, **NAMED | CHANCES).look(rows, as_of=END)
+    assert whole.bounds["gain"] == pytest.approx(gain, abs=1e-9)
+    # Without them the score looks better than it is.
+    naive = Monitor.of(rows, **NAMED).look(rows, as_of=END).bounds["effect"]
+    assert naive["estimate"] > effect["estimate"] + 0.01
+
+
+def test_chances_beyond_what_was_said_are_refused_and_wrong_ones_are_seen():
+    rows = by_chance()
+    monitor = Monitor.of(rows, **NAMED | CHANCES)
+    with pytest.raises(ValueError, match=r"should lie between 0.3 and 0.7, as least_chance= says"):
+        monitor.look(rows.assign(chance=rows["chance"].where(rows["person"] != 1003, 0.1)))
+    assert monitor.n_rows == 0
+    found = monitor.look(rows.assign(chance=0.4), as_of=END)
+    assert found.ratio < 0.01
+    assert "their chances do not explain so many" in found.verdict
 
 
 def _forged(path, out, change):
@@ -312,6 +470,14 @@ def _forged(path, out, change):
         lambda h, m: h.update(bets=[1, 2]),
         lambda h, m: h.update(last_day=2**60),
         lambda h, m: h.update(more=1),
+        lambda h, m: h.update(starts=[]),
+        lambda h, m: h.update(starts=[0, 10**6]),
+        lambda h, m: h["settings"].update(least_chance=0.1),
+        lambda h, m: h["known"].update(means=[0.1, 0.2]),
+        lambda h, m: m.update({"tilts.npy": np.zeros(3)}),
+        lambda h, m: m.update({"homes.npy": m["people.npy"]}),
+        lambda h, m: m.update({"first.npy": ~m["first.npy"]}),
+        lambda h, m: m.update({"chance.npy": 0 * m["chance.npy"]}),
         lambda h, m: m.update({"more.npy": np.zeros(3)}),
         lambda h, m: m.pop("sums.npy"),
         lambda h, m: m.update({"credit.npy": m["credit.npy"].astype(np.uint8)}),

@@ -208,3 +208,36 @@ def test_promised_and_simulated_power(case):
         print(by, own)
         off = abs(own.promised - own.simulated)
         assert off <= experiment.TOLERANCE + 3 * own.error, (by, own)
+
+
+def test_of_several_arms_each_is_compared_with_the_control():
+    """By hand: the rows of one arm and the control, at a corrected level."""
+    named = {"base_rate": 0.1, "effect": 0.03, "gain": 0.006}
+    three = plan_trial(**named, n_arms=3, treated_share=0.6, share=0.3)
+    alone = plan_trial(
+        **named, treated_share=1 / 3, level=1 - 0.05 / 3, delta=0.05 / 3, share=0.3
+    )  # of .6 of all rows: .4 control and .2 of the arm
+    for ours, theirs in zip(three.table(), alone.table(), strict=True):
+        assert ours["rows"] == pytest.approx(theirs["rows"] / 0.6, rel=1e-4)
+        if ours["by"] == "interval":
+            assert ours["width"] == pytest.approx(theirs["width"], rel=1e-3)
+    assert three.treated_share == pytest.approx(0.6)
+    assert three.statements[0].power(20_000) == pytest.approx(alone.statements[0].power(12_000))
+    assert "Each of the 3 arms" in three.notes[-1]
+    assert three.to_dict()["n_arms"] == 3
+    # As many controls as the root of the number of arms says: Dunnett's rule.
+    best = three.best_share
+    assert 1 - best == pytest.approx(1 / (1 + np.sqrt(3)), abs=0.05)
+    rows = {
+        share: plan_trial(**named, n_arms=3, treated_share=share).rows
+        for share in (best - 0.1, best, best + 0.1)
+    }
+    assert rows[best] == min(rows.values())
+
+
+def test_one_arm_is_as_it_was():
+    named = {"base_rate": 0.1, "effect": 0.03, "gain": 0.006, "treated_share": 0.3}
+    assert plan_trial(**named).table() == plan_trial(**named, n_arms=1).table()
+    assert plan_trial(**named).assumed.treated_share == pytest.approx(0.3)
+    with pytest.raises(ValueError, match="n_arms should be"):
+        plan_trial(**named, n_arms=0)

@@ -140,14 +140,26 @@ def test_money_needs_a_range_for_a_certificate():
     assert 0 < bounded.certified_lower < bounded.estimate
 
 
-def test_groups_widen_the_interval_and_forbid_a_certificate():
+def test_groups_widen_the_interval_and_are_certified_as_a_whole():
     table = plain_rows(n=2_000)
     twice = pd.concat([table, table]).assign(home=[*range(2_000)] * 2)
     rows, homes = verify(twice, **NAMES), verify(twice, **NAMES, groups="home")
     one, other = rows.comparisons["nobody"], homes.comparisons["nobody"]
     assert other.standard_error == pytest.approx(np.sqrt(2) * one.standard_error, rel=0.01)
-    assert other.certified_lower is None
-    assert "rows of a group are not independent" in homes.certificate
+    # Two rows of a home that are the same tell as much as one.
+    once = verify(table, **NAMES).comparisons["nobody"]
+    widths = [c.certified_upper - c.certified_lower for c in (one, other, once)]
+    assert widths[1] == pytest.approx(2 * widths[2], rel=0.2)
+    assert widths[1] > 1.2 * widths[0]
+    assert "if groups, each treated as a whole, are independent" in homes.certificate
+
+
+def test_groups_of_several_arms_are_not_certified_and_it_is_said_why():
+    """People who were treated one by one within homes."""
+    table = plain_rows(n=2_000).assign(home=np.arange(2_000) // 2)
+    found = verify(table, **NAMES, groups="home")
+    assert found.comparisons["nobody"].certified_lower is None
+    assert "Nothing is certified: the rows of a group should be in one arm" in found.certificate
 
 
 def test_the_promise_of_the_model_is_what_target_announced(campaign, model):

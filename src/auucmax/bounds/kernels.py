@@ -184,14 +184,13 @@ def log_wealth(w, ends, theta, bet):
 def mixture_path(w, ends, theta, bets, credit, staked):
     """Fill the entries of ``credit`` and ``staked`` (superblocks + 1, sizes) after the first.
 
-    ``bets`` (superblocks, sizes). ln(wealth) at any value is credit - value * staked.
+    ``bets`` (sizes,). ln(wealth) at any value is credit - value * staked.
     """
     product = np.empty(w.shape[1])
     start = 0
     for number in range(len(ends)):
         end = ends[number]
-        for k in range(bets.shape[1]):
-            bet = bets[number, k]
+        for k, bet in enumerate(bets):
             won = np.log(_step(w, start, end, theta, bet, product))
             stake = bet * (end - start)
             credit[number + 1, k] = credit[number, k] + won + stake * theta

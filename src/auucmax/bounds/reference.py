@@ -8,7 +8,7 @@ import numpy as np
 from auucmax._validation import Bools, Floats
 from auucmax.bounds import anytime
 from auucmax.bounds.betting import AIM, HEDGE
-from auucmax.bounds.blocks import BlockDesign, Indices, block_floor
+from auucmax.bounds.blocks import BlockDesign, Indices
 from auucmax.bounds.fixed_bets import LARGEST_LOSS
 
 
@@ -87,7 +87,7 @@ def anytime_wealth_slow(
             continue
         rows, start = np.arange(start, stop), stop
         if known is None:
-            known = anytime.Known.of(anytime.WaitingRows(y, scores, treated).part(0, stop))
+            known = anytime.Known.of(anytime.WaitingRows.of(y, scores, treated).part(0, stop))
             continue
         seed = np.random.SeedSequence([random_state, len(played)])
         dealt = rows[own], rows[~own]
@@ -124,12 +124,7 @@ def _play_slow(
     one, *others = (block_statistics_slow(score, r, 0.5, *dealt, ends) for score in scores)
     effect = block_statistics_slow(np.zeros(len(y)), 2 * r, 0.0, *dealt, ends)  # all are ties
     w = np.array([one, effect, *(one - other for other in others)]).T
-    floors = [
-        max(block_floor(a, b, 0.5, (known.shift, known.shift)) for a, b in zip(*arms, strict=True))
-        for sizes in [np.diff(ends, axis=1, prepend=0).tolist()]
-        for arms in (sizes, sizes[::-1])
-    ]
-    floor = np.array([floors, [1.0, 1.0], [sum(floors)] * 2])[: w.shape[1]]
+    floor = np.array(known.floors(None))[: w.shape[1], None]
     guess = np.outer([0.0, known.effect, 0.0], [1.0, -1.0])[: w.shape[1]]
     best = np.sqrt(2 * np.log(1 / level) / anytime.HORIZONS)
     best = best / np.array(known.deviations)[:, None, None]

@@ -1,20 +1,23 @@
-"""Certificates for sums of effects in strata, whatever the chance of treatment in each of them.
+"""Certificates for sums of effects in strata, whatever the chance of each arm in each of them.
 
-Rows are in strata s, in each of which everyone had the same chance of treatment; d_s is the average
-effect in stratum s. For weights omega_s that were fixed without the outcomes, bound
+Rows are in strata s, in each of which everyone had the same chance of each arm; mu_sa is the mean
+outcome of arm a in stratum s. For coefficients k_sa that were fixed without the outcomes, and sum
+to 0 over the arms of a stratum, bound
 
-    theta = sum over strata of omega_s d_s.
+    theta = sum over strata and arms of k_sa mu_sa,
 
-A block holds a treated and b control rows of one stratum, chosen by looking at the treatments only;
-w, the difference of its arms' mean outcomes, is an unbiased estimate of d_s, and lies in [-1, 1] if
-outcomes lie in [0, 1]. Bets are of one size in each stratum: with N_s blocks and one number Lambda,
+as the sum over strata of omega_s times the effect in s: k = omega_s for the treated, minus it for
+the control. A block holds rows of each arm of one stratum, chosen by looking at the arms only; w,
+the sum of k_sa / omega_s times its arms' mean outcomes, omega_s the sum of those k_sa that are
+above 0, lies in [-1, 1] if outcomes lie in [0, 1]. Bets are of one size in each stratum: with N_s
+blocks and one number Lambda,
 
-    lambda_s = Lambda |omega_s| / N_s,    W = product over blocks of 1 + lambda_s sign(omega_s) w,
+    lambda_s = Lambda omega_s / N_s,    W = product over blocks of 1 + lambda_s w,
 
     theta >= ( ln W - ln(1/delta) ) / Lambda    with probability 1 - delta.
 
-docs/guarantees.md has the proof. An upper bound is minus the lower bound of the weights turned
-round.
+docs/guarantees.md has the proof. An upper bound is minus the lower bound of the coefficients turned
+round. Rows that belong together, as of a household, are one unit, whose outcome is their sum.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from auucmax._validation import (
     Bools,
     Floats,
     check_column,
+    check_groups,
     check_level,
     check_one_dimensional,
     check_treatment,
@@ -41,7 +45,12 @@ from auucmax.bounds.fixed_bets import LARGEST_LOSS
 
 Codes = NDArray[np.intp]
 PILOT_ROWS = 100  #: of a stratum that are not bet on, but a tenth at most, and 1% of many
+_LARGER = 2.0  # than the largest group of these another may be
 _PRIOR_VARIANCE = 0.1
+
+
+class GroupsBeyond(ValueError):
+    """Groups to bet on are larger than those which size bets let expect."""
 
 
 class StrataBounds(NamedTuple):
@@ -59,6 +68,7 @@ def strata_bounds(
     treatment: ArrayLike,
     stratum: ArrayLike,
     weights: ArrayLike,
+    groups: ArrayLike | None = None,
     delta: float = 0.05,
     outcome_range: tuple[float, float] = (0.0, 1.0),
     n_dealings: int | None = None,
@@ -68,11 +78,14 @@ def strata_bounds(
 
     Parameters
     ----------
-    y, treatment : (n,) outcomes and 0/1.
-    stratum : (n,) whole numbers 0 to S - 1. Everyone of a stratum had the same chance of treatment,
+    y, treatment : (n,) outcomes, and 0/1, or arms 0 to A - 1.
+    stratum : (n,) whole numbers 0 to S - 1. Everyone of a stratum had the same chance of each arm,
         which may differ from stratum to stratum and need not be known.
-    weights : (J, S), or (S,) for J = 1: of the strata in each sum, fixed without the outcomes. A
-        stratum that lacks an arm must have weight 0.
+    weights : (J, S), or (S,) for J = 1: of the effects in the strata in each sum, fixed without the
+        outcomes; or (J, S, A): of the arms' mean outcomes, which sum to 0 over arms. An arm that a
+        stratum lacks must have weight 0.
+    groups : (n,) of rows that belong together, each in one arm and stratum. The effect in a stratum
+        is then that on the sum of a group over the mean size of the groups.
     delta : probability with which each bound may fail.
     outcome_range : lowest and highest possible outcome.
     n_dealings, random_state : rows are dealt into blocks so many times; the seed must be fixed
@@ -90,90 +103,186 @@ def strata_bounds(
     """
     check_level(delta, "delta")
     outcome = check_column(y, "y")
-    treated = check_treatment(treatment, len(outcome))
-    sums = np.atleast_2d(np.asarray(weights, dtype=np.float64))
-    code = _codes(stratum, len(outcome), sums.shape[1])
+    sums = _coefficients(weights)
+    if sums.shape[2] == 2:
+        arm = check_treatment(treatment, len(outcome)).astype(np.intp)
+    else:
+        arm = _codes(treatment, len(outcome), sums.shape[2], "treatment")
+    code = _codes(stratum, len(outcome), sums.shape[1], "stratum")
     low, high = known_range(outcome_range, outcome.min(), outcome.max())
-    outcome = (outcome - low) / (high - low)
+    units = Units.of((outcome - low) / (high - low), arm, code, groups)
+    sums = sums * (units.counts(sums.shape[1]) / np.maximum(np.bincount(
+        code, minlength=sums.shape[1]), 1))[:, None]  # fmt: skip
     dealings = n_dealings_of(len(outcome)) if n_dealings is None else n_dealings
     own_seed = np.random.SeedSequence(check_whole(random_state, "random_state", 0))
     first, *seeds = own_seed.spawn(1 + check_whole(dealings, "n_dealings", 1))
-    used = np.flatnonzero((sums != 0).any(axis=0))
-    own = [(outcome[code == s], treated[code == s]) for s in used]
-    lacking = [int(s) for s, (_, arm) in zip(used, own, strict=True) if arm.all() or not arm.any()]
-    if lacking:
-        raise ValueError(
-            f"strata with a weight should have rows of both arms, got one arm in {lacking}. Give "
-            f"them weight 0: what treatment does there cannot be told."
-        )
+    used = np.flatnonzero((sums != 0).any(axis=(0, 2)))
     rng = np.random.default_rng(first)
-    strata = [Stratum.of(*rows, rng) for rows in own]
+    strata = [
+        Stratum.of(units.of_stratum(int(s), (sums[:, s] != 0).any(axis=0)), rng) for s in used
+    ]
     both = np.concatenate([sums, -sums])[:, used]  # the second half: for upper bounds
     bets = _bets(strata, both, delta)
     wealth = np.array([_log_wealth(strata, both, bets, seed) for seed in seeds])
     total = logsumexp(wealth, axis=0) - np.log(len(wealth))
     # No effect is beyond 1 in size, so no sum is beyond that of the weights.
-    found = np.maximum((total + np.log(delta)) / bets, -np.abs(both).sum(axis=1)) * (high - low)
+    most = np.maximum(both, 0).sum(axis=2) @ np.array([one.largest for one in strata])
+    found = np.maximum((total + np.log(delta)) / bets, -most) * (high - low)
     lower, upper = np.split(found, 2)
     return StrataBounds(lower, -upper, delta, int(np.isin(code, used).sum()))
 
 
-class Stratum(NamedTuple):
-    """Outcomes of the treated and of the control rows that are bet on, and how they are dealt.
+class Units(NamedTuple):
+    """What is dealt: rows, or groups of them with their sums of outcomes in [0, 1], and sizes."""
 
-    ``sizes`` (2, N): treated and control rows of each block; ``variance`` a guess, from rows that
-    are not bet on, at the variance of the mean of all its w.
-    """
-
-    treated: Floats
-    control: Floats
-    sizes: NDArray[np.int64]
-    variance: float
+    total: Floats
+    size: Floats
+    arm: Codes
+    stratum: Codes
+    are_groups: bool
 
     @classmethod
-    def of(cls, y: Floats, treated: Bools, rng: np.random.Generator) -> Stratum:
-        # Sorted first: the order of the rows never matters.
-        arms = [rng.permutation(np.sort(y[arm])) for arm in (treated, ~treated)]
-        share = min(0.1, max(0.01, PILOT_ROWS / len(y)))
-        n_pilot = [int(share * len(arm)) for arm in arms]
-        pilot = np.concatenate([arm[:n] for arm, n in zip(arms, n_pilot, strict=True)])
+    def of(cls, y: Floats, arm: Codes, stratum: Codes, groups: ArrayLike | None) -> Units:
+        if groups is None:
+            return cls(y, np.ones(len(y)), arm, stratum, False)
+        code = check_groups(groups, len(y))
+        first = np.unique(code, return_index=True)[1]
+        apart = (arm != arm[first][code]) | (stratum != stratum[first][code])
+        if n := len(np.unique(code[apart])):
+            raise ValueError(
+                f"the rows of a group should be in one arm and one stratum for a certificate, got "
+                f"{n:,} groups that are not. Leave groups out if each row was randomised by itself "
+                f"and rows are independent."
+            )
+        total, size = (np.bincount(code, own).astype(np.float64) for own in (y, np.ones(len(y))))
+        return cls(total, size, arm[first], stratum[first], True)
+
+    def counts(self, n_strata: int) -> NDArray[np.intp]:
+        """(strata,) units."""
+        return np.bincount(self.stratum, minlength=n_strata)
+
+    def of_stratum(self, s: int, used: Bools) -> list[tuple[Floats, Floats] | None]:
+        """Sums and sizes of the units of each arm, sorted: the order of rows never matters."""
+        found: list[tuple[Floats, Floats] | None] = []
+        for number, is_used in enumerate(used):
+            own = np.flatnonzero((self.stratum == s) & (self.arm == number))
+            if is_used and not len(own):
+                raise ValueError(
+                    f"strata with a weight should have rows of both arms, got none of arm {number} "
+                    f"in stratum {s}. Give it weight 0: what treatment does there cannot be told."
+                )
+            own = own[np.lexsort((self.size[own], self.total[own]))]
+            size = self.size[own] if self.are_groups else np.empty(0)
+            found.append((self.total[own], size) if is_used else None)
+        return found
+
+
+class Stratum(NamedTuple):
+    """Outcomes of the units of each arm that are bet on, and how they are dealt.
+
+    ``sizes`` (A, N): units of each arm in each block; ``variances`` (A,) guesses, from units that
+    are not bet on, at those of the mean over all blocks; both 0 for an arm that is not used, which
+    has no ``outcomes``. No outcome is further from another than ``largest``.
+    """
+
+    outcomes: tuple[Floats, ...]
+    sizes: NDArray[np.int64]
+    variances: Floats
+    largest: float = 1.0
+
+    @classmethod
+    def of(cls, arms: Sequence[tuple[Floats, Floats] | None], rng: np.random.Generator) -> Stratum:
+        n_units = sum(len(own[0]) for own in arms if own is not None)
+        share = min(0.1, max(0.01, PILOT_ROWS / n_units))
+        # The last arm first, which is the treated one of two.
+        orders = [rng.permutation(0 if own is None else len(own[0])) for own in arms[::-1]][::-1]
+        n_pilot = [int(share * len(order)) for order in orders]
+        cut = [
+            (np.empty(0), np.empty(0))
+            if own is None
+            else tuple(part[order] for part in own if len(part))
+            for own, order in zip(arms, orders, strict=True)
+        ]
+        outcomes, largest = _centred(cut, n_pilot)
+        pilot = np.concatenate([own[:n] for own, n in zip(outcomes, n_pilot, strict=True)])
         # A prior of one row keeps the guess sane if there are hardly any.
         guess = (pilot.var() * len(pilot) if len(pilot) else 0.0) + _PRIOR_VARIANCE
         guess /= len(pilot) + 1
-        bet_on = [arm[n:] for arm, n in zip(arms, n_pilot, strict=True)]
-        n_rows = len(bet_on[0]) + len(bet_on[1])
-        n_blocks = max(1, int(min(n_rows / block_size(n_rows), *map(len, bet_on))))
-        ends = np.rint(np.outer([len(arm) for arm in bet_on], np.arange(n_blocks + 1)) / n_blocks)
+        bet_on = [own[n:] for own, n in zip(outcomes, n_pilot, strict=True)]
+        counts = np.array([len(own) for own in bet_on])
+        n_units = int(counts.sum())
+        n_blocks = max(1, int(min(n_units / block_size(n_units), *counts[counts > 0])))
+        ends = np.rint(np.outer(counts, np.arange(n_blocks + 1)) / n_blocks)
         sizes: NDArray[np.int64] = np.diff(ends, axis=1).astype(np.int64)
-        variance = float(guess * (1 / sizes).sum(axis=0).mean()) / n_blocks
-        return cls(bet_on[0], bet_on[1], sizes, variance)
+        inverse = np.divide(1.0, sizes, out=np.zeros(sizes.shape), where=sizes > 0)
+        return cls(tuple(bet_on), sizes, guess * inverse.mean(axis=1) / n_blocks, largest)
 
-    def statistics(self, rng: np.random.Generator) -> Floats:
-        """w of every block of a new dealing, (N,)."""
-        means = []
-        for arm, sizes in zip((self.treated, self.control), self.sizes, strict=True):
-            starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-            means.append(np.add.reduceat(rng.permutation(arm), starts) / sizes)
-        return np.asarray(means[0] - means[1])
+    def means(self, rng: np.random.Generator) -> Floats:
+        """Mean outcomes of the arms in every block of a new dealing, (A, N)."""
+        found = np.zeros(self.sizes.shape)
+        for number in reversed(range(len(found))):
+            own, sizes = self.outcomes[number], self.sizes[number]
+            if len(own):
+                starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+                found[number] = np.add.reduceat(rng.permutation(own), starts) / sizes
+        return found
 
 
-def _codes(stratum: ArrayLike, n_rows: int, n_strata: int) -> Codes:
-    values = check_one_dimensional(stratum, "stratum", n_rows)
-    if values.dtype.kind not in "biu" or values.min() < 0 or values.max() >= n_strata:
-        raise ValueError(
-            f"stratum should be whole numbers from 0 to {n_strata - 1}, a column of weights each; "
-            f"got {values.dtype} from {values.min()} to {values.max()}. Number the strata so."
+def _centred(
+    arms: Sequence[tuple[Floats, ...]], n_pilot: Sequence[int]
+) -> tuple[list[Floats], float]:
+    """Outcomes of units, and how far two of them can be from each other.
+
+    Of groups: sums less their size times the mean outcome of the pilot, which the arms share, so
+    that it takes noise of sizes away and no bias in.
+    """
+    if not any(len(own) > 1 and len(own[1]) for own in arms):
+        return [own[0] for own in arms], 1.0
+    pilot = [np.concatenate(own) for own in zip(*(
+        (total[:n], size[:n]) for (total, size), n in zip(arms, n_pilot, strict=True)
+    ), strict=True)]  # fmt: skip
+    # Not by the groups that are bet on: they must not decide how much is.
+    largest = _LARGER * float(pilot[1].max(initial=0.0))
+    if beyond := int(sum((size > largest).sum() for _, size in arms)):
+        raise GroupsBeyond(
+            f"groups should have at most {largest:g} rows, {_LARGER:g} times as many as the "
+            f"largest of those that size bets, to be certified; got {beyond:,} larger ones. Leave "
+            f"them out, if the rule for that is older than the outcomes."
         )
-    return values.astype(np.intp)
+    mean = float(pilot[0].sum() / pilot[1].sum())
+    return [total - mean * size for total, size in arms], largest
+
+
+def _coefficients(weights: ArrayLike) -> Floats:
+    """(J, S, A)"""
+    found = np.asarray(weights, dtype=np.float64)
+    if found.ndim < 3:
+        found = np.atleast_2d(found)[:, :, None] * np.array([-1.0, 1.0])
+    if np.abs(found.sum(axis=2)).max() > 1e-9 * max(1.0, float(np.abs(found).max())):
+        raise ValueError(
+            "weights of arms should sum to 0 in each stratum, got others. Compare each arm with "
+            "another."
+        )
+    return found
+
+
+def _codes(values: ArrayLike, n_rows: int, n: int, name: str) -> Codes:
+    found = check_one_dimensional(values, name, n_rows)
+    if found.dtype.kind not in "biu" or found.min() < 0 or found.max() >= n:
+        raise ValueError(
+            f"{name} should be whole numbers from 0 to {n - 1}, a column of weights each; "
+            f"got {found.dtype} from {found.min()} to {found.max()}. Number the strata so."
+        )
+    return found.astype(np.intp)
 
 
 def _bets(strata: Sequence[Stratum], weights: Floats, delta: float) -> Floats:
     """Lambda of each sum, (J,): the best one if effects were 0 and variances as guessed."""
-    variance = weights**2 @ np.array([stratum.variance for stratum in strata])
+    variance = np.einsum("jsa,sa->j", weights**2, np.array([one.variances for one in strata]))
     best = np.sqrt(2 * np.log(1 / delta) / np.maximum(variance, 1e-300))
-    n_blocks = np.array([stratum.sizes.shape[1] for stratum in strata])
-    # No block may cost more than so much of the wealth: w is at least -1.
-    largest = (np.abs(weights) / n_blocks).max(axis=1)
+    per_block = np.array([one.largest / one.sizes.shape[1] for one in strata])
+    # No block may cost more than so much of the wealth.
+    largest = (np.maximum(weights, 0).sum(axis=2) * per_block).max(axis=1)
     return np.minimum(best, LARGEST_LOSS / np.maximum(largest, 1e-300))
 
 
@@ -183,8 +292,9 @@ def _log_wealth(
     """ln W of each sum, (J,), after one dealing."""
     rng = np.random.default_rng(seed)
     found = np.zeros(len(weights))
-    for stratum, weight in zip(strata, weights.T, strict=True):
-        w = stratum.statistics(rng)
-        for place in np.flatnonzero(weight):
-            found[place] += np.log1p(bets[place] * weight[place] / len(w) * w).sum()
+    for number, stratum in enumerate(strata):
+        means = stratum.means(rng)
+        for place in np.flatnonzero(weights[:, number].any(axis=1)):
+            own = bets[place] / means.shape[1] * weights[place, number]
+            found[place] += np.log1p(own @ means).sum()
     return found

@@ -91,7 +91,7 @@ def assign(
     later. A list is never overwritten; --add leaves its people where they are. What was known of
     the people is compared between the arms, and printed.
     """
-    from auucmax.cli.trials import Source, of_two_arms, read_model
+    from auucmax.cli.trials import Source, read_model
     from auucmax.data.reading import read_table
     from auucmax.trial import assign as assigned
     from auucmax.trial import assignment_sql
@@ -115,7 +115,7 @@ def assign(
         typer.echo(visible_lines(text) if sys.stdout.isatty() else text, color=True)
         if output is None:
             return
-    fitted = None if model is None else of_two_arms(read_model(model, new_levels), "assign")
+    fitted = None if model is None else read_model(model, new_levels)
     old = None if output is None or not add else read_table(str(output))
     with working("assigning"):
         found = assigned(people, **how, model=fitted, share=share, explore=explore, before=old)
@@ -198,8 +198,8 @@ def _show(found: Assignment, output: Path, old: pd.DataFrame | None) -> None:
     n = len(found.people)
     rows = {arm: f"{count:,} ({count / max(n, 1):.1%})" for arm, count in found.counts.items()}
     if "chosen" in found.people:
-        chosen = found.people["chosen"].to_numpy(dtype=bool)
-        rows["chosen by the model"] = f"{int(chosen.sum()):,} ({chosen.mean():.1%})"
+        n_chosen = found.to_dict()["n_chosen"]
+        rows["chosen by the model"] = f"{n_chosen:,} ({n_chosen / max(n, 1):.1%})"
     if old is not None:
         rows["in the list before"] = f"{len(old):,}, of whom {found.n_before:,} are in the table"
     for name, report in found.balance.items():

@@ -13,6 +13,7 @@ from auucmax.cli.output import print_banner, print_json, print_rows, working
 
 if TYPE_CHECKING:
     from auucmax.trial import Look
+    from auucmax.trial_model import TrialModel
 
 MODEL_AND_DATA = "the model file and the rows so far; or the rows with --score-column"
 
@@ -42,11 +43,34 @@ def monitor(
     rival_column: Annotated[
         str | None, typer.Option("--rival-column", help="Other scores, to compare with.")
     ] = None,
+    new_model: Annotated[
+        Path | None,
+        typer.Option(
+            "--new-model",
+            help="Model that is to take over from MODEL: it ranks the rows from here on, none of "
+            "which it has learnt from.",
+        ),
+    ] = None,
     treatment: options.ModelKnowsTreatment = None,
     outcome: options.ModelKnowsOutcome = None,
     treated: options.Treated = None,
     control: options.Control = None,
     id: options.Id = None,
+    groups: Annotated[
+        str | None,
+        typer.Option("--groups", help="Column of households, each in one arm and of one day."),
+    ] = None,
+    propensity: Annotated[
+        str | None,
+        typer.Option("--propensity", help="Column of known chances of treatment that differ."),
+    ] = None,
+    least_chance: Annotated[
+        float | None,
+        typer.Option(
+            "--least-chance",
+            help="The least chance of treatment, or of none, by design; with --propensity.",
+        ),
+    ] = None,
     lower_is_better: options.LowerIsBetter = False,
     outcome_range: options.OutcomeRange = None,
     treated_share: Annotated[
@@ -74,10 +98,12 @@ def monitor(
     Lower and upper bounds on the gain over random, on the average effect and on the difference of
     two rankings, all of which hold at all looks together. DATA has the rows so far, or those since
     the last look; a row enters when its outcome window has closed. Options are told at the first
-    look, and need not be told again.
+    look, and need not be told again. A --new-model may take over on the way: what is bounded is
+    then the mean gain of the models, each counted by the rows that it ranked. Of several arms, one
+    a state: --treated says which.
     """
     from auucmax._files import check_target
-    from auucmax.cli.trials import Source, of_two_arms, read_model, read_rows
+    from auucmax.cli.trials import Source, read_rows
     from auucmax.trial import monitor_trial
 
     model, data = _model_and_data(files)
@@ -85,20 +111,24 @@ def monitor(
     named: dict[str, Any] = {
         "treatment": treatment, "outcome": outcome, "treated": treated, "control": control,
         "id": id, "date": date, "window": window, "score_column": score_column,
-        "rival_column": rival_column,
+        "rival_column": rival_column, "groups": groups, "propensity": propensity,
+        "least_chance": least_chance,
         "outcome_range": outcome_range, "treated_share": treated_share, "delta": delta,
         "lower_is_better": lower_is_better or None,
     }  # fmt: skip
-    fitted = None if model is None else of_two_arms(read_model(model, new_levels), "monitor")
+    fitted, newer = (
+        None if own is None else _one_arm(own, new_levels, treated) for own in (model, new_model)
+    )
     table = read_rows(Source(data, query, memory, decimal, encoding))
     with working("betting", table):
-        look = monitor_trial(table, state, model=fitted, as_of=as_of, **named)
+        look = monitor_trial(table, state, model=fitted, new_model=newer, as_of=as_of, **named)
     if as_json:
         print_json(look.to_dict() | {"verdict": look.verdict, "file": str(state)})
         return
     print_banner(look.failed)
     rows = {name: text for name, text in _bounds(look).items() if look.failed is None}
     notes = [] if look.failed else [look.verdict]
+    notes += [] if look.handover is None else [look.handover]
     if look.n_beyond:
         notes.append(f"{look.n_beyond:,} outcomes beyond the range are clipped to it.")
     if look.ratio is not None and look.failed is None:
@@ -112,6 +142,25 @@ def _model_and_data(files: list[str]) -> tuple[Path | None, str]:
         names = ", ".join(files)
         raise ValueError(f"monitor should get {MODEL_AND_DATA}; got {names}. Name two at most.")
     return (Path(files[0]) if len(files) == 2 else None), files[-1]
+
+
+def _one_arm(path: Path, new_levels: str, treated: str | None) -> TrialModel:
+    """The model; of one of several arms, that of the arm which is to be monitored."""
+    from auucmax._validation import listed
+    from auucmax.cli.trials import read_model
+    from auucmax.trial_model import TrialModel
+
+    model = read_model(path, new_levels)
+    if isinstance(model, TrialModel):
+        return model
+    if treated in model.models:
+        return model.models[treated]
+    n, got = len(model.labels), "none" if treated is None else repr(treated)
+    raise ValueError(
+        f"--treated should be one of the {n} arms {listed(model.labels)}, got {got}. Monitor each "
+        f"with a state of its own, and --delta {0.05 / n:.3g}, so that all bounds of all arms hold "
+        f"together."
+    )
 
 
 def _title(look: Look) -> str:

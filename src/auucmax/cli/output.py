@@ -28,10 +28,11 @@ PARAMETERS = (
     "treated_share", "score_column", "rival_column", "delta", "state", "chosen", "people",
     "at_most", "at_least", "cost_column", "forbid", "arms", "key", "explore", "power", "base_rate",
     "gain", "effect_sd", "explained", "other_gain", "agreement", "outcome_sd", "effect", "strata",
-    "blocked", "cross_fitted", "campaign",
+    "blocked", "cross_fitted", "campaign", "least_chance", "new_model", "n_arms",
 )  # fmt: skip
 _CALLED = {
-    "n_candidates": "candidates", "n_people": "cohort", "n_jobs": "jobs", "people": "list"
+    "n_candidates": "candidates", "n_people": "cohort", "n_jobs": "jobs", "people": "list",
+    "n_arms": "arms",
 }  # fmt: skip
 _NAMES = "|".join(PARAMETERS)
 _FIRST = re.compile(rf"^((?:auucmax|note): )?({_NAMES})(?: and ({_NAMES}))?(?= should )")

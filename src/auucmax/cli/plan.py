@@ -49,8 +49,13 @@ def plan(
         float | None, typer.Option(help="the share of their variance that the score explains.")
     ] = None,
     treated_share: Annotated[
-        float | None, typer.Option(help="Of the rows; .5 unless MODEL tells another.")
+        float | None,
+        typer.Option(help="Of the rows, in all arms together; .5 unless MODEL tells another."),
     ] = None,
+    n_arms: Annotated[
+        int,
+        typer.Option("--arms", help="Arms beside the control: each is compared with it."),
+    ] = 1,
     rows: Annotated[
         int | None, typer.Option("--rows", "-n", help="Tell the power of a trial of so many.")
     ] = None,
@@ -86,7 +91,8 @@ def plan(
     The ranking is as good as --gain says, or a pilot (--model), or --effect-sd and --explained.
     Base rate and clusters come from rows of the past, or are told. Power is that of a score that
     is fixed before the trial, by its interval and by its certificate; --cross-fitted: of a model
-    that is fitted on the trial itself.
+    that is fitted on the trial itself. --arms 3: of three arms, each against the control, at levels
+    that hold together.
     """
     from auucmax.trial.planning import model_evidence, plan_trial
 
@@ -113,7 +119,8 @@ def plan(
         if name not in found:
             option = f"--{name.replace('_', '-')}"
             raise ValueError(f"{option} should be given, got none. Pass {option}{advice}.")
-    planned = plan_trial(**found, power=power, agreement=agreement, cross_fitted=cross_fitted)
+    found |= {"power": power, "agreement": agreement, "cross_fitted": cross_fitted}
+    planned = plan_trial(**found, n_arms=n_arms)
     if picture is not None:
         with whole_file(picture) as beside:
             kind = picture.suffix.lower().lstrip(".")
@@ -174,8 +181,10 @@ def _show(planned: TrialPlan, picture: Path | None) -> None:
     own = planned.assumed
     rows = {
         "assumed": f"base rate {own.base_rate:.4g}, average effect {own.effect:.4g}, gain "
-        f"{own.gain:.4g}, {own.treated_share:.0%} treated"
+        f"{own.gain:.4g}, {planned.treated_share:.0%} treated"
     }
+    if planned.n_arms > 1:
+        rows["assumed"] += f" in {planned.n_arms} arms"
     if own.design_effect != 1:
         rows["assumed"] += (
             f", variance times {own.design_effect:.2f} (clusters, shape of the score)"

@@ -69,26 +69,51 @@ def verify(
     DATA holds a row for each person of the campaign, chosen or not. Some of the chosen must have
     been left untreated by chance; with some of the rest treated by chance more can be told. Gains
     have intervals and certified ends. With a MODEL: are people, scores, rates and effects still
-    those of its trial, and is it to be kept, recalibrated or fitted again.
+    those of its trial, and is it to be kept, recalibrated or fitted again. With a MODEL, or a list
+    of `assign`, of several arms: against nobody, the best single arm, and the same arms at random.
     """
-    from auucmax.cli.trials import Source, arm_labels, of_two_arms, read_model, read_rows
+    from auucmax.cli.trials import Source, arm_labels, read_model, read_rows
     from auucmax.data.reading import read_table
     from auucmax.trial import verify as verified
+    from auucmax.trial import verify_arms
+    from auucmax.trial_model import ArmsModel
 
-    fitted = None if model is None else of_two_arms(read_model(model, new_levels), "verify")
+    fitted = None if model is None else read_model(model, new_levels)
     table = read_rows(Source(data, query, memory, decimal, encoding))
     chosen_people = None if people is None else read_table(people)
-    labels: dict[str, Any] = {"treated": treated, "control": control}
-    if treatment is not None:
-        labels = arm_labels(table, treatment=treatment, **labels)
+    listed = [] if chosen_people is None else list(map(str, chosen_people.columns))
+    # As `assign` writes the list of several arms.
+    of_arms = "chosen" in listed and sum(name.startswith("chance ") for name in listed) > 1
+    named: dict[str, Any] = {
+        "treatment": treatment, "outcome": outcome, "id": id, "groups": groups,
+        "people": chosen_people, "lower_is_better": lower_is_better,
+        "drop_missing_outcomes": drop_missing_outcomes, "outcome_range": outcome_range,
+    }  # fmt: skip
     with working("verifying", table):
-        found = verified(
-            table, chosen=chosen, propensity=propensity, treatment=treatment, outcome=outcome,
-            id=id, groups=groups, people=chosen_people, model=fitted,
-            lower_is_better=lower_is_better, drop_missing_outcomes=drop_missing_outcomes,
-            outcome_range=outcome_range, **labels,
-        )  # fmt: skip
+        if isinstance(fitted, ArmsModel) or of_arms:
+            _check_no_arm(treated, fitted)
+            found: Any = verify_arms(
+                table, chosen=chosen or "chosen", propensity=propensity or "chance",
+                control=control, model=fitted if isinstance(fitted, ArmsModel) else None, **named,
+            )  # fmt: skip
+        else:
+            labels: dict[str, Any] = {"treated": treated, "control": control}
+            if treatment is not None:
+                labels = arm_labels(table, treatment=treatment, **labels)
+            who: dict[str, Any] = {"chosen": chosen, "propensity": propensity, "model": fitted}
+            found = verified(table, **who, **named, **labels)
     if as_json:
         print_json(found.to_dict())
         return
     print_rows(found.title, found.rows(), found.sentences())
+
+
+def _check_no_arm(treated: str | None, model: Any) -> None:
+    from auucmax.trial_model import TrialModel
+
+    if treated is not None or isinstance(model, TrialModel):
+        got = "a MODEL of two" if isinstance(model, TrialModel) else f"--treated {treated}"
+        raise ValueError(
+            f"a campaign of several arms should be verified as a whole, got {got}. Leave it out, "
+            f"or pass the MODEL of several arms."
+        )

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from auucmax._optional import lazy_names
 
 if TYPE_CHECKING:
+    from auucmax.trial.arm_verification import ArmsVerification, verify_arms
     from auucmax.trial.assignment import Assignment, assign, assignment_sql
     from auucmax.trial.monitoring import Look, Monitor, monitor_trial
     from auucmax.trial.planning import TrialPlan, plan_trial
     from auucmax.trial.verification import Comparison, Promise, Verification, verify
 
 __all__ = [
+    "ArmsVerification",
     "Assignment",
     "Comparison",
     "Look",
@@ -25,9 +27,11 @@ __all__ = [
     "monitor_trial",
     "plan_trial",
     "verify",
+    "verify_arms",
 ]
 
 _HOME = {
+    "ArmsVerification": "arm_verification", "verify_arms": "arm_verification",
     "Assignment": "assignment", "assign": "assignment", "assignment_sql": "assignment",
     "Look": "monitoring", "Monitor": "monitoring", "monitor_trial": "monitoring",
     "TrialPlan": "planning", "plan_trial": "planning",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from auucmax.data.hashing import FINEST, content_hashes, keyed_hashes, row_total
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.encoding.encoder import text_names
 from auucmax.encoding.kinds import arm_text, kind_of, numbers_of, outcome_numbers
+from auucmax.trial.settings import Settings
 from auucmax.trial_model.rows import check_names, id_texts
 
 if TYPE_CHECKING:
@@ -27,52 +27,15 @@ if TYPE_CHECKING:
 
 Hashes = NDArray[np.uint64]
 Days = NDArray[np.int64]
-_WINDOW = re.compile(r"(\d{1,9}(?:\.\d*)?) ?([dwh])?")
-MOST_DAYS = 36500  #: of a window
-_UNITS = {"d": 1.0, "w": 7.0, "h": 1 / 24}
 _ARM = np.uint64(1)  # the last bit of a person's hash
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a monitor is of: the same at every look.
-
-    ``score_column`` and ``rival_column`` have scores; of a score that a model makes it is "model "
-    and a hash of it. ``window``: days after the day of a row until its outcome counts.
-    """
-
-    treatment: str
-    outcome: str
-    date: str
-    treated: str
-    control: str
-    score_column: str
-    id: str | None = None
-    rival_column: str | None = None
-    window: float = 0.0
-    delta: float = 0.05
-    outcome_range: tuple[float, ...] = (0.0, 1.0)
-    treated_share: float | None = None
-    lower_is_better: bool = False
-    random_state: int = 0
-
-    @property
-    def by_model(self) -> bool:
-        return self.score_column.startswith("model ")
-
-    @property
-    def columns(self) -> list[str]:
-        """Columns of the table, besides features of a model."""
-        own = [self.date, self.treatment, self.outcome, self.id, self.rival_column]
-        own.append(None if self.by_model else self.score_column)
-        return [name for name in own if name is not None]
 
 
 class Arrivals(NamedTuple):
     """Rows of both arms whose windows have closed.
 
     ``person`` (n,): keyed hashes of ids, or of places in the table, the last bit is the arm;
-    ``turn`` (n,): the same with another key, by which rows of a day are ordered.
+    ``home`` (n,) the same of groups, or of each person. ``turn`` (2, n): of people and groups with
+    another key, by which rows of a day are ordered. ``chance`` (n,) of treatment, if it is known.
     ``y`` in [0, 1], higher is better; ``scores`` (scores, n), none of rows that are not needed.
     ``beyond`` (n,): outcomes that were clipped. ``n_waiting`` rows have open windows; ``n_given``
     rows were read in all.
@@ -80,8 +43,10 @@ class Arrivals(NamedTuple):
 
     day: Days
     person: Hashes
+    home: Hashes
     turn: Hashes
     y: Floats
+    chance: Floats
     scores: Floats
     beyond: Bools
     n_waiting: int
@@ -91,15 +56,14 @@ class Arrivals(NamedTuple):
     def treated(self) -> Bools:
         return (self.person & _ARM) == _ARM
 
+    @property
+    def first(self) -> Bools:
+        """(n,) whether a row is the first of its group, in the order of arrival."""
+        return np.append(True, self.home[1:] != self.home[:-1])[: len(self.home)]
+
     def take(self, rows: Any) -> Arrivals:
-        return self._replace(
-            day=self.day[rows],
-            person=self.person[rows],
-            turn=self.turn[rows],
-            y=self.y[rows],
-            beyond=self.beyond[rows],
-            scores=self.scores[:, rows],
-        )
+        parts: list[Any] = [*(own[..., rows] for own in self[:-2]), *self[-2:]]
+        return Arrivals(*parts)
 
     def row_hashes(self, key: bytes) -> Hashes:
         """(n,) person, arm and outcome as one hash."""
@@ -133,22 +97,6 @@ def last_closed_day(as_of: Any, window: float) -> int:
     return int(np.floor(days - window + 1e-9)) - 1
 
 
-def window_days(window: Any) -> float:
-    """A window as days: "30d", "4w", "36h", or a number of days.
-
-    >>> window_days("4w"), window_days(0)
-    (28.0, 0.0)
-    """
-    found = _WINDOW.fullmatch(str(window).strip().lower())
-    days = float(found[1]) * _UNITS[found[2] or "d"] if found else np.nan
-    if not 0 <= days < MOST_DAYS:
-        raise ValueError(
-            f"window should be a time such as '30d', '4w' or '36h', got {window!r}. Write how long "
-            f"after its day the outcome of a row is known."
-        )
-    return float(days)
-
-
 def read_arrivals(
     table: pd.DataFrame | PiecedTable,
     settings: Settings,
@@ -176,7 +124,7 @@ def read_arrivals(
     old, new = (_joined(own) for own in zip(*parts, strict=True))
     if learnt and model is not None:
         _check_new_to_model(learnt, model)
-    return old, new.take(np.lexsort((new.turn, new.day)))
+    return old, new.take(np.lexsort((*new.turn, new.day)))
 
 
 def _frames(
@@ -211,11 +159,10 @@ def _closed_rows(
     closed = ours & (days <= day)
     kept = frame.iloc[np.flatnonzero(closed)]
     treated = labels[codes[closed]] == settings.treated
-    person, turn = _people(kept, settings, key, first + np.flatnonzero(closed), treated)
+    people = _people(kept, settings, key, first + np.flatnonzero(closed), treated)
     y, beyond = _outcomes(kept, settings)
-    none = np.empty((0, len(y)))
-    waiting = int((ours & ~closed).sum())
-    return Arrivals(days[closed], person, turn, y, none, beyond, waiting, len(frame)), kept
+    known = days[closed], *people, y, _chances(kept, settings), np.empty((0, len(y))), beyond
+    return Arrivals(*known, int((ours & ~closed).sum()), len(frame)), kept
 
 
 def _days(column: pd.Series, name: str) -> Days:
@@ -235,16 +182,36 @@ def _days(column: pd.Series, name: str) -> Days:
 
 def _people(
     frame: pd.DataFrame, settings: Settings, key: bytes, places: NDArray[np.intp], treated: Bools
-) -> tuple[Hashes, Hashes]:
-    """Hashes of people with their arms, by the secret key; and by that of the seed."""
+) -> tuple[Hashes, Hashes, Hashes]:
+    """Hashes of people and of groups, with their arms, by the key; both by that of the seed."""
     texts = places.astype(str).astype(object)
     if settings.id is not None:
         texts = id_texts(frame[settings.id], f"the id {settings.id!r}")
-    hashes = np.asarray(pd.util.hash_array(texts), dtype=np.uint64)
-    person = keyed_hashes(hashes, key) & ~_ARM
+    people = homes = np.asarray(pd.util.hash_array(texts), dtype=np.uint64)
+    if settings.groups is not None:
+        texts = id_texts(frame[settings.groups], f"the group {settings.groups!r}")
+        homes = np.asarray(pd.util.hash_array(texts), dtype=np.uint64)
+    arm = treated.astype(np.uint64)
     # The same seed, the same order: the same rows give the same bounds.
     seeded = np.random.default_rng([settings.random_state, 1]).bytes(len(key))
-    return person | treated.astype(np.uint64), keyed_hashes(hashes, seeded)
+    person, home = (keyed_hashes(own, key) & ~_ARM | arm for own in (people, homes))
+    return person, home, np.array([keyed_hashes(own, seeded) for own in (people, homes)])
+
+
+def _chances(frame: pd.DataFrame, settings: Settings) -> Floats:
+    """Chances of treatment within what was said of them beforehand; 1/2 if none are known."""
+    if settings.propensity is None or settings.least_chance is None or not len(frame):
+        return np.full(len(frame), 0.5)
+    name, least = f"the chance of treatment {settings.propensity!r}", settings.least_chance
+    chance = check_column(frame[settings.propensity].to_numpy(), name)
+    far = np.minimum(chance, 1 - chance) < least - 1e-9
+    if far.any():
+        raise ValueError(
+            f"{name} should lie between {least:g} and {1 - least:g}, as least_chance= says, got "
+            f"{chance[far][0]:g} and others beyond in {int(far.sum()):,} of {len(far):,} rows. "
+            f"Monitor the other people, or start anew with the least chance of the design."
+        )
+    return chance
 
 
 def _outcomes(frame: pd.DataFrame, settings: Settings) -> tuple[Floats, Bools]:
@@ -323,15 +290,9 @@ def _check_new_to_model(learnt: list[_Learnt], model: TrialModel) -> None:
 
 
 def _joined(parts: tuple[Arrivals, ...]) -> Arrivals:
-    day, person, turn, y, scores, beyond, waiting, given = zip(*parts, strict=True)
+    *columns, scores, beyond, waiting, given = zip(*parts, strict=True)
     known = [own for own in scores if own.shape[0]]
-    return Arrivals(
-        np.concatenate(day),
-        np.concatenate(person),
-        np.concatenate(turn),
-        np.concatenate(y),
-        np.concatenate(known, axis=1) if known else np.empty((0, sum(map(len, y)))),
-        np.concatenate(beyond),
-        sum(waiting),
-        sum(given),
-    )
+    joined: list[Any] = [np.concatenate(own, axis=-1) for own in columns]
+    joined.append(np.concatenate(known, axis=1) if known else np.empty((0, sum(map(len, beyond)))))
+    joined += [np.concatenate(beyond), sum(waiting), sum(given)]
+    return Arrivals(*joined)

@@ -13,7 +13,9 @@ that is not full have each arm with the chance of its share. Who is in the list 
 later wave goes on where the last block ended.
 
 With a model, the top share is treated but for a random part of it, and a random part of the rest
-is: those parts are what the next trial is made of. The chance of treatment is in the list.
+is: those parts are what the next trial is made of. The chance of treatment is in the list. With a
+model of several arms everybody has the arm that it chooses, or the control, but for a random part,
+who get one of the others.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ from auucmax.data import RandomisationReport, Trial, check_randomisation
 from auucmax.data.databases import connect
 from auucmax.encoding.encoder import text_names
 from auucmax.export.sql import Dialect, dialect_named
-from auucmax.trial_model import TrialModel
+from auucmax.targeting.arms import choose_arms
+from auucmax.trial_model import ArmsModel, TrialModel
 from auucmax.trial_model.rows import id_texts
 
 Places = NDArray[np.int64]
@@ -119,7 +122,8 @@ class Assignment:
     ----------
     people : the new people in the order of their table: id, (group), arm, propensity (the chance of
         treatment; with several arms ``chance LABEL`` of each), (stratum), with a model score and
-        chosen (whether it chose the person), and the fingerprint of the rule.
+        chosen (whether it chose the person; of several arms ``uplift LABEL`` of each, and the arm
+        that it chose), and the fingerprint of the rule.
     n_before : how many people of the table were assigned before; they stay where they are.
     balance : by whom it compares, the check of what was known of the people beforehand; empty
         where there is nothing to compare.
@@ -142,7 +146,7 @@ class Assignment:
         found: dict[str, Any] = {"n_people": len(self.people), "n_before": self.n_before}
         found |= {"arms": self.counts, "rule": self.fingerprint}
         if "chosen" in self.people:
-            found["n_chosen"] = int(self.people["chosen"].sum())
+            found["n_chosen"] = int((~self.people["chosen"].isin([False, self.arms[0]])).sum())
         return found | {"balance": {name: own.to_dict() for name, own in self.balance.items()}}
 
 
@@ -155,7 +159,7 @@ def assign(
     groups: str | None = None,
     strata: Sequence[str] = (),
     blocked: bool = False,
-    model: TrialModel | None = None,
+    model: TrialModel | ArmsModel | None = None,
     share: float | None = None,
     explore: float = 0.1,
     before: pd.DataFrame | None = None,
@@ -175,7 +179,9 @@ def assign(
     blocked : shares are exact without strata, too.
     model : in place of arms: treat the top ``share`` by its scores but for ``explore`` of them, and
         ``explore`` of the rest; both at random. Arms are those of the model. A household counts by
-        the mean score of its people.
+        the mean score of its people. A model of several arms chooses an arm for at most ``share``
+        of the people; everybody gets what it chose with the chance 1 - ``explore``, and each other
+        arm, or the control, with an even part of ``explore``.
     before : the list so far. Its people stay where they are, and are not in the result; it must be
         of the same key, arms, groups, strata and explore.
     check : compare the arms in all other columns of the table.
@@ -372,7 +378,7 @@ def _rule(
     groups: str | None,
     strata: tuple[str, ...],
     blocked: bool,
-    model: TrialModel | None,
+    model: TrialModel | ArmsModel | None,
     share: float | None,
     explore: float,
 ) -> Rule:
@@ -403,8 +409,9 @@ def _rule(
             f"explore should be a share above 0, at most .5, got {explore!r}: without it nobody "
             f"can tell later what the treatment did. 0.1 is usual."
         )
-    half = Fraction(1, 2)  # ranges of places are each person's own
-    own = {model.columns.control: half, model.columns.treated: half}
+    treated = model.labels if isinstance(model, ArmsModel) else [model.columns.treated]
+    even = Fraction(1, 1 + len(treated))  # ranges of places are each person's own
+    own = dict.fromkeys([model.columns.control, *treated], even)
     return Rule(key, own, groups, explore=explore)
 
 
@@ -458,14 +465,16 @@ def _arms_of(
     units: Texts,
     before: pd.DataFrame | None,
     id: str,
-    model: TrialModel | None,
+    model: TrialModel | ArmsModel | None,
     share: float | None,
 ) -> dict[str, Any]:
     """The columns of the list for new people, by their units."""
     codes, names = pd.factorize(units)
     names = np.asarray(names, dtype=object)
     places = hash_places(_joined(f"{rule.key}:", names))
-    if model is not None and share is not None:
+    if isinstance(model, ArmsModel) and share is not None:
+        columns = _explored_arms(rule, model.uplift(frame), codes, places, names, share)
+    elif model is not None and not isinstance(model, ArmsModel) and share is not None:
         columns = _explored(rule, model.predict(frame), codes, places, names, share)
     elif rule.blocked:
         columns = _in_blocks(rule, frame, codes, places, names, before, id)
@@ -507,6 +516,31 @@ def _explored(
         "score": score,
         "chosen": chosen[codes],
     }
+
+
+def _explored_arms(
+    rule: Rule, uplift: Floats, codes: Places, places: Places, names: Texts, share: float
+) -> dict[str, Any]:
+    """The best arm for those who gain most, by the mean uplifts of each unit; of equal ones, at
+    random. ``uplift`` (n, K)."""
+    explore, n_arms = float(rule.explore or 0), uplift.shape[1]
+    sizes = np.bincount(codes)
+    sums = np.column_stack([np.bincount(codes, own) for own in uplift.T])
+    # The first of equal ones is taken: whose hash is smallest, whatever the order of the rows.
+    order = np.lexsort((names.astype(str), hash_places(_joined(rule.key + _TIE, names))))
+    cost = np.repeat(sizes[order, None], n_arms, axis=1)
+    found = choose_arms(sums[order], cost=cost, budget=round(share * len(codes)))
+    chosen = np.zeros(len(names), dtype=np.intp)
+    chosen[order] = found.arm + 1
+    chance = np.full((len(names), 1 + n_arms), explore / n_arms)
+    chance[np.arange(len(names)), chosen] = 1 - explore
+    ends = np.rint(np.cumsum(chance, axis=1)[:, :-1] * PLACES)
+    arm = (places[:, None] >= ends).sum(axis=1)
+    labels = _labels(rule)
+    found_columns = {"arm": labels[arm][codes]}
+    found_columns |= {f"chance {name}": chance[codes, k + 1] for k, name in enumerate(labels[1:])}
+    found_columns |= {f"uplift {name}": uplift[:, k] for k, name in enumerate(labels[1:])}
+    return found_columns | {"chosen": labels[chosen][codes]}
 
 
 def _in_blocks(
@@ -598,7 +632,7 @@ def _as_their_households(
     result = {}
     for name, own in columns.items():
         values = np.broadcast_to(np.asarray(own), (len(units),)).copy()
-        if name in known and name != "score":
+        if name in known and name != "score" and not name.startswith("uplift "):
             values[place >= 0] = known[name].to_numpy()[place[place >= 0]]
         result[name] = values
     return result
@@ -610,8 +644,10 @@ def _balance(
     """The check of all people, or with a model of those it chose and of the others."""
     parts: dict[str, Bools] = {"everybody": np.ones(len(found), bool)}
     if "chosen" in found:
-        chosen = found["chosen"].to_numpy(dtype=bool)
-        parts = {"those the model chose": chosen, "the others": ~chosen}
+        chosen = found["chosen"].to_numpy()
+        parts = {"those the model chose": chosen == True, "the others": chosen == False}  # noqa: E712
+        if len(rule.arms) > 2:
+            parts = {f"those to get {name!r}": chosen == name for name in rule.arms}
     known = frame.drop(columns=[id, *([] if rule.groups is None else [rule.groups])])
     reports = {}
     for name, own in parts.items():
@@ -634,5 +670,5 @@ def _expected(rule: Rule, found: pd.DataFrame) -> dict[str, float]:
     """The shares of the arms that were planned for people of one chance."""
     if rule.explore is None:
         return {name: float(share) for name, share in rule.arms.items()}
-    chance = float(found["propensity"].iloc[0])
-    return dict(zip(rule.arms, (1 - chance, chance), strict=True))
+    chances = [float(found[name].iloc[0]) for name in rule.chances]
+    return dict(zip(rule.arms, (1 - sum(chances), *chances), strict=True))

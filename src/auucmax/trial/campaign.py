@@ -111,7 +111,7 @@ def read_campaign(
     notes: tuple[str, ...] = ()
     if people is not None:
         wanted, people = "propensity" if propensity is None else propensity, text_names(people)
-        named, told = _with_groups(people, is_assignment, wanted, named)
+        named, told = with_groups(people, is_assignment, wanted, named)
         frame, notes = _with_list(frame, people, is_assignment, wanted, named)
         notes = told + notes
         propensity = wanted if is_assignment and wanted in frame.columns else propensity
@@ -255,7 +255,7 @@ def _check_parts(
         )
 
 
-def _with_groups(
+def with_groups(
     people: pd.DataFrame, is_assignment: bool, propensity: str, named: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The names with the groups by which ``assign`` wrote the list, if none are known; and notes.
@@ -292,7 +292,7 @@ def _with_list(
     named: dict[str, Any],
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """The rows with what a list of ``target``, or of ``assign``, says of them, by id; and notes."""
-    notes, place = [], _places(frame, people, named["id"])
+    notes, place = [], found_places(frame, people, named["id"])
     if is_assignment and (place < 0).any():
         n_others = int((place < 0).sum())
         notes.append(f"People who are not in the list are left out: {n_others:,}.")
@@ -316,7 +316,7 @@ def _with_list(
     return frame, tuple(notes)
 
 
-def _places(frame: pd.DataFrame, people: pd.DataFrame, id: str) -> Codes:
+def found_places(frame: pd.DataFrame, people: pd.DataFrame, id: str) -> Codes:
     """The place of each row's person in the list, -1 for those who are not in it."""
     for table in (frame, people):
         check_names(table, [id])

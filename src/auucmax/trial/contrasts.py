@@ -60,8 +60,8 @@ class CellMeans:
     """Mean outcomes of the treated and the control rows of each cell.
 
     ``y`` are outcomes in units of the largest one, ``unit``: their fourth powers are numbers.
-    ``place`` (n,): 2 times the row's cell, plus 1 if it was treated; ``groups``: codes of rows that
-    belong together, or None.
+    ``place`` (n,): ``n_arms`` times the row's cell, plus its arm, 0 for the control; ``groups``:
+    codes of rows that belong together, or None.
     """
 
     y: Floats
@@ -69,41 +69,45 @@ class CellMeans:
     n_cells: int
     groups: Codes | None = None
     unit: float = 1.0
+    n_arms: int = 2
 
     @classmethod
     def of(
         cls,
         y: Floats,
-        treated: Bools,
+        arm: Bools | Codes,
         cell: Codes,
         groups: Codes | None = None,
         n_cells: int | None = None,
+        n_arms: int = 2,
     ) -> CellMeans:
+        """``arm`` (n,): whether rows were treated, or numbers 0 to ``n_arms`` - 1."""
         unit = float(np.abs(y).max()) or 1.0
         n_cells = int(cell.max()) + 1 if n_cells is None else n_cells
-        return cls(y / unit, 2 * cell + treated, n_cells, groups, unit)
+        return cls(y / unit, n_arms * cell + arm, n_cells, groups, unit, n_arms)
 
     @cached_property
     def counts(self) -> NDArray[np.intp]:
-        """(cells, 2) rows: control, treated."""
-        return np.bincount(self.place, minlength=2 * self.n_cells).reshape(-1, 2)
+        """(cells, arms) rows, those of the control first."""
+        n = self.n_arms * self.n_cells
+        return np.bincount(self.place, minlength=n).reshape(-1, self.n_arms)
 
     @cached_property
     def means(self) -> Floats:
-        """(cells, 2), in the unit; 0 where there is no row."""
-        sums = np.bincount(self.place, self.y, minlength=2 * self.n_cells).reshape(-1, 2)
-        return sums / np.maximum(self.counts, 1)
+        """(cells, arms), in the unit; 0 where there is no row."""
+        sums = np.bincount(self.place, self.y, minlength=self.n_arms * self.n_cells)
+        return sums.reshape(-1, self.n_arms) / np.maximum(self.counts, 1)
 
     @property
     def is_binary(self) -> bool:
         return bool(np.isin(self.y, (0.0, 1.0)).all())
 
     def effect(self, weights: Floats, level: float = 0.95) -> Estimate:
-        """The sum over cells of ``weights`` (cells,) times the effect in the cell."""
+        """The sum over cells of ``weights`` (cells,) times the effect in the cell, of two arms."""
         return self.contrast(np.outer(weights, [-1.0, 1.0]), level)
 
     def contrast(self, coefficients: Floats, level: float = 0.95) -> Estimate:
-        """The sum of ``coefficients`` (cells, 2) times the means; 0 where there are no rows.
+        """The sum of ``coefficients`` (cells, arms) times the means; 0 where there are no rows.
 
         >>> y, treated = np.array([0, 1, 0, 1, 1, 1.0] * 20), np.arange(120) % 6 > 2
         >>> found = CellMeans.of(y, treated, np.zeros(120, dtype=np.intp))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
-from scipy.special import betaln
+from scipy.special import betaln, logsumexp
 
 from auucmax._archive import ArchiveFormat, check_same_names
 from auucmax._json import read
@@ -25,24 +25,30 @@ from auucmax._validation import Bools, Floats, check_level, check_range, check_w
 from auucmax.bounds.anytime import TARGETS, AnytimeBets, Known, WaitingRows, Wealth
 from auucmax.data.pieces import PiecedTable
 from auucmax.trial.arrivals import (
-    MOST_DAYS,
     Arrivals,
     Days,
     Hashes,
-    Settings,
     last_closed_day,
     other_arm,
     read_arrivals,
-    window_days,
 )
-from auucmax.trial_model.rows import name_columns
+from auucmax.trial.settings import (
+    MOST_DAYS,
+    Settings,
+    check_model,
+    check_settings,
+    model_name,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from auucmax.trial_model import TrialModel
 
-FORMAT = ArchiveFormat("auucmax monitor", 1, "state file")
+FORMAT = ArchiveFormat("auucmax monitor", 2, "state file")
 RATIO_LEVEL = 0.01  #: chance of an alarm, ever, if arms are as they should be
 _RATIO_ROWS = 1000.0  # how many rows the guess of another share is worth
+#: Where chances differ: ln of how many times as large the odds of treatment might be.
+TILTS = np.concatenate([own * np.array([0.02, 0.05, 0.1, 0.2, 0.5]) for own in (-1, 1)])
 #: What the bounds are of.
 WORDS = {
     "gain": "gain over a random order",
@@ -60,7 +66,10 @@ class Look:
     estimate, lower, upper; None before anything is known. ``n_rows`` have entered, of which
     ``n_bet`` were bet on, ``n_new`` at this look; ``n_waiting`` have open windows. ``until`` is the
     last day that entered. ``ratio`` is the smallest anytime p-value of the share of treated rows
-    so far, None if no share was named; ``failed`` says why nothing is told, or is None.
+    so far, None if neither a share nor chances were named; ``failed`` says why nothing is told, or
+    is None. ``blocks``: how many blocks each model ranked, the last one last; the gain is that of
+    their mean, each counted by its blocks. ``taken_over``: whether a new model ranks from here on;
+    None if none was brought.
     """
 
     bounds: dict[str, dict[str, float]] | None
@@ -73,6 +82,8 @@ class Look:
     delta: float
     ratio: float | None
     failed: str | None
+    blocks: tuple[int, ...] = ()
+    taken_over: bool | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -99,9 +110,24 @@ class Look:
                 beside = ", and better than its rival"
             elif rival["upper"] < 0:
                 beside = ", and worse than its rival"
+        who = "The ranking"
+        if (n_models := sum(n > 0 for n in self.blocks)) > 1:
+            who = f"The mean of the {n_models} models so far, each counted by its blocks,"
         return (
-            f"The ranking {found}{beside}. All bounds hold together, at this look and at every "
+            f"{who} {found}{beside}. All bounds hold together, at this look and at every "
             f"other, with probability {1 - self.delta:.4g}: you may act on them whenever you like."
+        )
+
+    @property
+    def handover(self) -> str | None:
+        """What became of a new model; None if none was brought."""
+        if self.taken_over is None:
+            return None
+        if self.taken_over:
+            return "The new model ranks the rows from here on: pass it as the model from now on."
+        return (
+            "The new model has not taken over: the rows so far do not fill the superblock that the "
+            "last one ranks. Pass both again at the next look."
         )
 
     def __str__(self) -> str:
@@ -114,7 +140,7 @@ class Look:
                 f"{WORDS[name]}: {own['estimate']:+.5f}, at least {own['lower']:+.5f}, at most "
                 f"{own['upper']:+.5f}"
             )
-        return "\n".join([*lines, self.verdict])
+        return "\n".join([*lines, self.verdict, *([self.handover] if self.handover else [])])
 
 
 @dataclass(eq=False)
@@ -140,13 +166,16 @@ class Monitor:
     key: bytes = field(repr=False)
     bets: AnytimeBets = field(repr=False)
     last_day: int | None = None
-    counts: tuple[int, int] = (0, 0)  # control and treated rows that entered
+    counts: tuple[int, int] = (0, 0)  # control and treated people, or households, that entered
     log_ratio: float = 0.0  # the largest so far
     n_beyond: int = 0
+    starts: tuple[int, ...] = (0,)  # blocks before each model
     day: Days = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
     day_rows: Days = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
     day_totals: Hashes = field(default_factory=lambda: np.empty(0, np.uint64), repr=False)
     people: Hashes = field(default_factory=lambda: np.empty(0, np.uint64), repr=False)
+    homes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64), repr=False)
+    tilts: Floats = field(default_factory=lambda: np.zeros(len(TILTS)), repr=False)
 
     @classmethod
     def of(
@@ -157,21 +186,22 @@ class Monitor:
         Parameters
         ----------
         model : a fitted model that makes the score from raw features; it must not have learnt from
-            rows of this trial.
+            rows that it is to rank.
         named : treatment, outcome, date: columns; score_column: scores that were fixed without
             rows of this trial, in the place of a model; rival_column: other scores; id: of the
             people; treated, control: labels of the arms; window: "30d" or so, after the day of a
             row, until its outcome counts; delta: chance that any bound ever fails; outcome_range:
-            lowest and highest outcome, if not 0/1; treated_share: as it was designed;
-            lower_is_better; random_state.
+            lowest and highest outcome, if not 0/1; treated_share: as it was designed; groups:
+            column of households, each in one arm and of one day; propensity, least_chance: column
+            of known chances of treatment, and the least of them, or of those of no treatment, by
+            design; lower_is_better; random_state.
         """
         settings = settings_of(table, model, **named)
-        bets = AnytimeBets(1 + (settings.rival_column is not None), settings.random_state)
-        return cls(settings, secrets.token_bytes(16), bets)
+        return cls(settings, secrets.token_bytes(16), fresh_bets(settings))
 
     @property
     def n_rows(self) -> int:
-        return sum(self.counts)
+        return int(self.day_rows.sum())
 
     @property
     def level(self) -> float:
@@ -183,15 +213,18 @@ class Monitor:
         table: pd.DataFrame | PiecedTable,
         *,
         model: TrialModel | None = None,
+        new_model: TrialModel | None = None,
         as_of: Any = None,
     ) -> Look:
         """Take rows whose windows have closed at ``as_of`` (now), and tell what is known.
 
         The table may have all rows so far, those of some last days, or new ones only. What does not
-        agree with earlier looks raises a ValueError, and nothing is taken.
+        agree with earlier looks raises a ValueError, and nothing is taken. ``new_model`` ranks the
+        rows from the next superblock on, none of which it may have learnt from; ``model`` ranks
+        those that fill the open one.
         """
         own = self.settings
-        check_model(own, model)
+        check_model(own, model, new_model)
         day = last_closed_day(as_of, own.window)
         if self.last_day is not None and day < self.last_day:
             raise ValueError(
@@ -199,10 +232,14 @@ class Monitor:
                 f"{_date(day)} after a look at those until {_date(self.last_day)}. Leave it out."
             )
         old, new = read_arrivals(table, own, self.key, self.last_day, day, model)
+        newer = None
+        if new_model is not None:
+            newer = read_arrivals(table, own, self.key, self.last_day, day, new_model)[1].scores
         self._check_people(new)
+        self._check_homes(new)
         self._check_old(old)
-        self._take(new, day)
-        return self._tell(len(new.day), new.n_waiting)
+        taken_over = self._take(new, day, new_model, newer)
+        return self._tell(len(new.day), new.n_waiting, taken_over)
 
     def _check_people(self, new: Arrivals) -> None:
         if self.settings.id is None:
@@ -213,7 +250,7 @@ class Monitor:
         repeated += int(_is_in(new.person, self.people).sum())
         if changed:
             raise ValueError(
-                f"people should stay in their arm, got {changed:,} who were in the other one "
+                f"everybody should stay in one arm, got {changed:,} who were in the other one "
                 f"before. Find out who changed them: the state is as it was."
             )
         if repeated:
@@ -221,6 +258,30 @@ class Monitor:
                 f"each person should come into the trial once, got {repeated:,} rows of people who "
                 f"are in it already. Keep the first row of each: the state is as it was."
             )
+
+    def _check_homes(self, new: Arrivals) -> None:
+        """Households are in one arm, of one day and one chance, and come once."""
+        name = self.settings.groups
+        if name is None or not len(new.day):
+            return
+        _, code = np.unique(new.home & ~np.uint64(1), return_inverse=True)
+        n_apart = [
+            int(np.count_nonzero(_ends(code, own, np.maximum) != _ends(code, own, np.minimum)))
+            for own in (new.treated, new.day, new.chance)
+        ]
+        homes = new.home[new.first]
+        again = int(_is_in(homes, self.homes).sum() + _is_in(other_arm(homes), self.homes).sum())
+        for n, what, todo in (
+            (n_apart[0], "be in one arm", "Leave groups= out if people were randomised one by one"),
+            (n_apart[1], "come on one day", "Write the day on which the first of them came"),
+            (n_apart[2], "have one chance", "Check the column of chances"),
+            (again, "come once", "Monitor one row of each if people come one after the other"),
+        ):
+            if n:
+                raise ValueError(
+                    f"people of one {name!r} should {what}, got {n:,} that do not. {todo}: the "
+                    f"state is as it was."
+                )
 
     def _check_old(self, old: Arrivals) -> None:
         """Rows of days that have entered: all of such a day, as they were, or none."""
@@ -253,7 +314,7 @@ class Monitor:
         there = _is_in(old.person, self.people)
         if changed := int(_is_in(other_arm(old.person[~there]), self.people).sum()):
             raise ValueError(
-                f"people should stay in their arm, got {changed:,} who were in the other one "
+                f"everybody should stay in one arm, got {changed:,} who were in the other one "
                 f"before. Find out who changed them: the state is as it was."
             )
         if not there.all():
@@ -268,40 +329,78 @@ class Monitor:
         np.add.at(totals, code, named.row_hashes(self.key))
         return totals
 
-    def _take(self, new: Arrivals, day: int) -> None:
-        """Everything is checked: from here on nothing fails."""
+    def _take(
+        self, new: Arrivals, day: int, new_model: TrialModel | None, newer: Floats | None
+    ) -> bool | None:
+        """Everything is checked: from here on nothing fails. Whether a new model has taken over."""
         self.last_day = day
+        taken_over = self._bet(new, new_model, newer)
         if not len(new.day):
-            return
-        self.bets.add(new.y, new.scores, new.treated, self.level)
-        if self.settings.treated_share is not None:
-            path = ratio_path(new.treated, self.counts, self.settings.treated_share)
-            self.log_ratio = max(self.log_ratio, float(path.max()))
-        n_treated = int(new.treated.sum())
-        control, treated = self.counts
-        self.counts = control + len(new.day) - n_treated, treated + n_treated
+            return taken_over
+        treated = new.treated[new.first]
+        self._watch(treated, new.chance[new.first])
+        n_treated = int(treated.sum())
+        control, before = self.counts
+        self.counts = control + len(treated) - n_treated, before + n_treated
         self.n_beyond += int(new.beyond.sum())
         if self.settings.id is not None:
             self.people = np.sort(np.concatenate([self.people, new.person]))
+        if self.settings.groups is not None:
+            self.homes = np.sort(np.concatenate([self.homes, new.home[new.first]]))
         days, code, rows = np.unique(new.day, return_inverse=True, return_counts=True)
-        before = len(self.day)
+        n_days = len(self.day)
         self.day = np.concatenate([self.day, days])
         self.day_rows = np.concatenate([self.day_rows, rows])
-        totals = self._totals(new, before + code)
-        totals[:before] = self.day_totals
+        totals = self._totals(new, n_days + code)
+        totals[:n_days] = self.day_totals
         self.day_totals = totals
+        return taken_over
 
-    def _tell(self, n_new: int, n_waiting: int) -> Look:
-        low, high = self.settings.outcome_range
+    def _bet(
+        self, new: Arrivals, new_model: TrialModel | None, newer: Floats | None
+    ) -> bool | None:
+        """Bet on the rows; those after the open superblock are ranked by a new model, if any."""
+        stop: int | None = len(new.day)
+        if new_model is not None:
+            stop = self.bets.rows_to_close(new.treated, new.first)
+        self._add(new.take(slice(stop)))
+        if new_model is None or newer is None or stop is None:
+            return None if new_model is None else False
+        self.settings = replace(self.settings, score_column=model_name(new_model))
+        self.starts += (self.bets.n_blocks,)
+        self._add(new._replace(scores=newer).take(slice(stop, None)))
+        return True
+
+    def _add(self, rows: Arrivals) -> None:
+        if len(rows.day):
+            own = rows.y, rows.scores, rows.treated, self.level, rows.first, rows.chance
+            self.bets.add(*own)
+
+    def _watch(self, treated: Bools, chance: Floats) -> None:
+        """Whether as many are treated as should be."""
+        if self.settings.propensity is not None:
+            path, self.tilts = tilt_path(treated, chance, self.tilts)
+        elif self.settings.treated_share is not None:
+            path = ratio_path(treated, self.counts, self.settings.treated_share)
+        else:
+            return
+        self.log_ratio = max(self.log_ratio, float(path.max()))
+
+    def _tell(self, n_new: int, n_waiting: int, taken_over: bool | None) -> Look:
+        own = self.settings
+        low, high = own.outcome_range
         ratio = failed = None
-        if self.settings.treated_share is not None:
+        if own.treated_share is not None or own.propensity is not None:
             ratio = float(np.exp(-max(self.log_ratio, 0.0)))
             if ratio <= RATIO_LEVEL:
+                should = "their chances do not explain so many"
+                if own.treated_share is not None:
+                    should = f"{own.treated_share:.4g} of them should be"
                 failed = (
-                    f"The arms are not as they should be: {self.counts[1]:,} of {self.n_rows:,} "
-                    f"rows are treated, where {self.settings.treated_share:.4g} of them should be "
-                    f"(p = {ratio:.2g}, however often one looks). So nothing is told of the trial: "
-                    f"find out which rows are missing."
+                    f"The arms are not as they should be: {self.counts[1]:,} of "
+                    f"{sum(self.counts):,} {'rows' if own.groups is None else 'groups'} are "
+                    f"treated, where {should} (p = {ratio:.2g}, however often one looks). So "
+                    f"nothing is told of the trial: find out which rows are missing."
                 )
         bounds = None
         if self.bets.n_blocks and failed is None:
@@ -319,9 +418,11 @@ class Monitor:
             n_waiting=n_waiting,
             n_beyond=self.n_beyond,
             until=_date(self.last_day or 0),
-            delta=self.settings.delta,
+            delta=own.delta,
             ratio=ratio,
             failed=failed,
+            blocks=tuple(np.diff([*self.starts, self.bets.n_blocks]).tolist()),
+            taken_over=taken_over,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -334,15 +435,15 @@ class Monitor:
             "counts": [*self.counts],
             "log_ratio": self.log_ratio,
             "n_beyond": self.n_beyond,
+            "starts": [*self.starts],
             "known": None if bets.known is None else asdict(bets.known),
             "bets": [bets.n_superblocks, bets.n_blocks, bets.n_rows],
         }
         arrays = {
             "day": self.day, "day_rows": self.day_rows, "day_totals": self.day_totals,
             "people": self.people, "credit": bets.wealth.credit, "staked": bets.wealth.staked,
-            "sums": bets.sums, "y": bets.waiting.y, "scores": bets.waiting.scores,
-            "treated": bets.waiting.treated,
-        }  # fmt: skip
+            "sums": bets.sums, "homes": self.homes, "tilts": self.tilts,
+        } | bets.waiting._asdict()  # fmt: skip
         members = {f"{name}.npy": array for name, array in arrays.items()}
         FORMAT.write(path, header, members, private=True)
 
@@ -359,8 +460,7 @@ class Monitor:
         settings = read(Settings, plain["settings"], "settings")
         _check_restored(settings, plain)
         arrays = {name.removesuffix(".npy"): array for name, array in members.items()}
-        n_scores = 1 + (settings.rival_column is not None)
-        fresh = AnytimeBets(n_scores, settings.random_state)
+        fresh = fresh_bets(settings)
         _check_arrays(settings, plain, arrays, fresh)
         n_superblocks, n_blocks, n_rows = plain["bets"]
         bets = replace(
@@ -371,7 +471,7 @@ class Monitor:
             n_rows=n_rows,
             wealth=Wealth(arrays["credit"], arrays["staked"]),
             sums=arrays["sums"],
-            waiting=WaitingRows(arrays["y"], arrays["scores"], arrays["treated"]),
+            waiting=WaitingRows(*(arrays[name] for name in WaitingRows._fields)),
         )
         control, treated = plain["counts"]
         return cls(
@@ -382,7 +482,8 @@ class Monitor:
             (control, treated),
             plain["log_ratio"],
             plain["n_beyond"],
-            *(arrays[name] for name in ("day", "day_rows", "day_totals", "people")),
+            tuple(plain["starts"]),
+            **{name: arrays[name] for name in _OWN_ARRAYS},
         )
 
 
@@ -393,14 +494,23 @@ _HEADER: dict[str, Any] = {
     "counts": [int],
     "log_ratio": float,
     "n_beyond": int,
+    "starts": [int],
     "known": (None, Known),
     "bets": [int],
 }
 _ARRAYS: dict[str, Any] = {
     "day": np.int64, "day_rows": np.int64, "day_totals": np.uint64, "people": np.uint64,
-    "credit": np.float64, "staked": np.float64, "sums": np.float64, "y": np.float64,
-    "scores": np.float64, "treated": np.bool_,
+    "homes": np.uint64, "tilts": np.float64, "credit": np.float64, "staked": np.float64,
+    "sums": np.float64, "y": np.float64, "scores": np.float64, "treated": np.bool_,
+    "first": np.bool_, "chance": np.float64,
 }  # fmt: skip
+_OWN_ARRAYS = ("day", "day_rows", "day_totals", "people", "homes", "tilts")
+
+
+def fresh_bets(settings: Settings) -> AnytimeBets:
+    """Bets before the first row."""
+    n_scores = 1 + (settings.rival_column is not None)
+    return AnytimeBets(n_scores, settings.random_state, settings.least_chance)
 
 
 def _check_restored(settings: Settings, plain: dict[str, Any]) -> None:
@@ -412,13 +522,20 @@ def _check_restored(settings: Settings, plain: dict[str, Any]) -> None:
         raise ValueError(f"window should be days, fewer than {MOST_DAYS}, got {settings.window!r}")
     check_range(settings.outcome_range, "outcome_range")
     check_whole(settings.random_state, "random_state", 0)
+    least = settings.least_chance
     known, counts, bets = plain["known"], plain["counts"], plain["bets"]
+    means = () if known is None else known.means
     right = (
         re.fullmatch("[0-9a-f]{32}", plain["key"]) is not None
         and (len(counts), len(bets)) == (2, 3)
         and min(*counts, *bets, plain["n_beyond"]) >= 0
-        and plain["n_beyond"] <= sum(counts)
-        and bets[2] <= sum(counts)
+        and (least is None) == (settings.propensity is None)
+        and (least is None or 0 < least <= 0.5)
+        and len(means) == (2 if least is not None and known is not None else 0)
+        and all(0 < own < 1 for own in means)
+        and plain["starts"][:1] == [0]
+        and sorted(plain["starts"]) == plain["starts"]
+        and plain["starts"][-1] <= bets[1]
         and bets[0] <= bets[1] <= bets[2]
         and (plain["last_day"] is None or abs(plain["last_day"]) < 2**31)
         and (known is not None or not any(bets))
@@ -433,7 +550,8 @@ def _check_arrays(
     settings: Settings, plain: dict[str, Any], arrays: dict[str, Any], fresh: AnytimeBets
 ) -> None:
     """Raise a ValueError for arrays that no monitor of these settings has."""
-    y, people, day, n_rows = arrays["y"], arrays["people"], arrays["day"], sum(plain["counts"])
+    y, people, day = (arrays[name] for name in ("y", "people", "day"))
+    homes, n_units, n_rows = arrays["homes"], sum(plain["counts"]), int(arrays["day_rows"].sum())
     wealth = [arrays[name] for name in ("credit", "staked", "sums")]
     right = (
         all(arrays[name].dtype == kind for name, kind in _ARRAYS.items())
@@ -443,12 +561,18 @@ def _check_arrays(
         and bool((wealth[1] >= 0).all())
         and (any(plain["bets"]) or not any(array.any() for array in wealth))
         and arrays["scores"].shape == (fresh.n_scores, len(y))
-        and arrays["treated"].shape == y.shape
+        and all(arrays[name].shape == y.shape for name in ("treated", "first", "chance"))
+        and bool(arrays["first"][:1].all())
+        and bool(((arrays["chance"] > 0) & (arrays["chance"] < 1)).all())
+        and arrays["tilts"].shape == TILTS.shape
         and bool(((y >= 0) & (y <= 1)).all())
         and day.shape == arrays["day_rows"].shape == arrays["day_totals"].shape
         and bool((np.diff(day) > 0).all())
         and bool((arrays["day_rows"] > 0).all())
-        and arrays["day_rows"].sum() == n_rows
+        and max(plain["n_beyond"], plain["bets"][2], n_units) <= n_rows
+        and (settings.groups is not None or n_units == n_rows)
+        and len(homes) == (n_units if settings.groups is not None else 0)
+        and bool((homes[1:] >= homes[:-1]).all())
         and len(people) == (n_rows if settings.id is not None else 0)
         and bool((people[1:] >= people[:-1]).all())
         and (plain["known"] is None or len(plain["known"].deviations) == fresh.n_targets)
@@ -462,123 +586,24 @@ def monitor_trial(
     state: str | os.PathLike[str],
     *,
     model: TrialModel | None = None,
+    new_model: TrialModel | None = None,
     as_of: Any = None,
     **named: Any,
 ) -> Look:
     """One look: read the state, if there is one, take new rows, write the state, tell.
 
-    ``named`` as in :meth:`Monitor.of`. What is left out is that of the state; what is given must be
-    the same as before. If anything is wrong the state stays as it was.
+    ``named`` as in :meth:`Monitor.of`, ``new_model`` as in :meth:`Monitor.look`. What is left out
+    is that of the state; what is given must be the same as before. If anything is wrong the state
+    stays as it was.
     """
     if Path(state).exists():
         monitor = Monitor.load(state)
-        check_settings(monitor.settings, model, Path(state).name, named)
+        check_settings(monitor.settings, Path(state).name, named)
     else:
         monitor = Monitor.of(table, model=model, **named)
-    look = monitor.look(table, model=model, as_of=as_of)
+    look = monitor.look(table, model=model, new_model=new_model, as_of=as_of)
     monitor.save(state)
     return look
-
-
-def settings_of(
-    table: pd.DataFrame | PiecedTable,
-    model: TrialModel | None,
-    *,
-    date: str | None = None,
-    score_column: str | None = None,
-    rival_column: str | None = None,
-    window: Any = None,
-    delta: float | None = None,
-    treated_share: float | None = None,
-    random_state: int = 0,
-    **columns: Any,
-) -> Settings:
-    """The settings of a new monitor; what a model knows of its columns need not be told."""
-    given = {name: value for name, value in columns.items() if value is not None}
-    if (score_column is None) == (model is None):
-        got = "both" if score_column is not None else "neither"
-        raise ValueError(
-            f"the ranking should be a column of scores or a model, got {got}. Pass "
-            f"score_column=..., or a model that was fitted on other rows."
-        )
-    if date is None:
-        raise ValueError("date should be the column of the day of each row, got none. Name it.")
-    if model is not None:
-        if model.columns.groups is not None:
-            raise ValueError(
-                "a monitor should be of rows that are independent, got a model with groups of "
-                "rows. Monitor one row of each group, with a column of scores."
-            )
-        own = ("treatment", "outcome", "id", "treated", "control", "lower_is_better")
-        given = {name: getattr(model.columns, name) for name in own} | given
-        if model.columns.outcome_range:
-            given.setdefault("outcome_range", model.columns.outcome_range)
-    features = [*model.columns.features] if model is not None else [score_column]
-    names = name_columns(table, **(given | {"features": features}))
-    delta = 0.05 if delta is None else delta
-    check_level(delta, "delta")
-    if treated_share is not None:
-        check_level(treated_share, "treated_share")
-    return Settings(
-        names.treatment,
-        names.outcome,
-        date,
-        names.treated,
-        names.control,
-        model_name(model) if model is not None else str(score_column),
-        names.id,
-        rival_column,
-        window_days(0 if window is None else window),
-        float(delta),
-        check_range(given.get("outcome_range") or (0, 1), "outcome_range"),
-        treated_share,
-        names.lower_is_better,
-        check_whole(random_state, "random_state", 0),
-    )
-
-
-def model_name(model: TrialModel) -> str:
-    """What tells a model from others: how it was made, and of which rows."""
-    import hashlib
-
-    made = repr((model.recipe, model.summary.get("date"), model.calibration.score))
-    return f"model {hashlib.sha256(made.encode()).hexdigest()[:16]}"
-
-
-def check_model(settings: Settings, model: TrialModel | None) -> None:
-    """Raise a ValueError if scores come from elsewhere than at the first look."""
-    if settings.by_model and (model is None or model_name(model) != settings.score_column):
-        got = "none" if model is None else "another"
-        raise ValueError(
-            f"the model should be that of the first look, got {got}. A ranking that is changed on "
-            f"the way needs a monitor of its own: start one with another state file."
-        )
-    if not settings.by_model and model is not None:
-        raise ValueError(
-            f"the scores should be those of the first look, the column "
-            f"{settings.score_column!r}, got a model. Name another state file to start with it."
-        )
-
-
-def check_settings(
-    settings: Settings, model: TrialModel | None, name: str, named: dict[str, Any]
-) -> None:
-    """Raise a ValueError if a look says something else than the first one did."""
-    if model is not None or named.get("score_column") is not None:
-        check_model(settings, model)
-    for option, given in named.items():
-        known = getattr(settings, option)
-        if given is None:
-            continue
-        if option == "window":
-            given = window_days(given)
-        if option == "outcome_range":
-            given = check_range(given, option)
-        if given != known and str(given) != str(known):
-            raise ValueError(
-                f"{option} should be {known!r}, as in the state file {name}, got {given!r}. It is "
-                f"the state of another score or trial: name another file, or leave {option}= out."
-            )
 
 
 def ratio_path(treated: Bools, before: tuple[int, int], share: float) -> Floats:
@@ -599,6 +624,30 @@ def ratio_path(treated: Bools, before: tuple[int, int], share: float) -> Floats:
     others = before[0] + np.cumsum(~treated)
     expected = k * np.log(share) + others * np.log1p(-share)
     return np.asarray(betaln(a + k, b + others) - betaln(a, b) - expected)
+
+
+def tilt_path(treated: Bools, chance: Floats, before: Floats) -> tuple[Floats, Floats]:
+    """(n,) ln of the mean over tilts b of the likelihood ratios, row by row; and those at the end.
+
+    If odds of treatment were exp(b) times what a chance e says, a row with arm t would be
+    exp(b t) / (1 - e + e exp(b)) times as likely: the mean of it is 1 if chances are as they
+    should be, so the product is a non-negative martingale that starts at 1.
+
+    >>> chance = np.tile([0.2, 0.8], 1000)
+    >>> right, wrong = (np.arange(2000) % 10 < part for part in (5, 6))
+    >>> [bool(tilt_path(own, chance, np.zeros(10))[0].max() > 4.6) for own in (right, wrong)]
+    [False, True]
+    """
+    steps = np.outer(treated, TILTS) - np.log1p(np.outer(chance, np.expm1(TILTS)))
+    path = before + np.cumsum(steps, axis=0)
+    return np.asarray(logsumexp(path, axis=1) - np.log(len(TILTS))), path[-1]
+
+
+def _ends(code: Any, values: Any, end: Any) -> Any:
+    """The largest or smallest value of each code."""
+    order = np.argsort(code, kind="stable")
+    starts = np.flatnonzero(np.diff(code[order], prepend=-1))
+    return end.reduceat(np.asarray(values, np.float64)[order], starts)
 
 
 def _is_in(hashes: Hashes, known: Hashes) -> Bools:

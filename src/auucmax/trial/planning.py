@@ -139,7 +139,8 @@ class Statement:
     that of the estimate behind the interval and of the one that is bet on; the latter is None where
     there is no certificate. ``floors``: how many statistics of a block, and so floors, are bet on.
     ``arm_means``: of control and treated, where limits are score limits, which are not in the
-    middle of the estimate: those of a top share with 0/1 outcomes.
+    middle of the estimate: those of a top share with 0/1 outcomes. ``part``: of the rows that the
+    statement is of, those of one arm and the control among several; all else is of these rows.
     """
 
     name: str
@@ -151,6 +152,7 @@ class Statement:
     delta: float
     floors: int = 1
     arm_means: tuple[float, float] | None = None
+    part: float = 1.0
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -160,6 +162,7 @@ class Statement:
     def power(self, n_rows: float, by: str = "interval") -> float:
         """The chance that the interval, or the certificate, of so many rows is above 0."""
         check_choice(by, "by", self.kinds)
+        n_rows = self.part * n_rows
         if by == "interval":
             error = np.sqrt(self.variance / n_rows)
             found = ndtr(self._limits(n_rows)[0] / error)
@@ -185,7 +188,7 @@ class Statement:
 
     def width(self, n_rows: float) -> float:
         """How wide the interval is to be expected, from end to end."""
-        low, high = self._limits(n_rows)
+        low, high = self._limits(self.part * n_rows)
         return high - low
 
     def _limits(self, n_rows: float) -> tuple[float, float]:
@@ -252,7 +255,8 @@ class TrialPlan:
 
     ``statements``: that the ranking is better than random and, if they were asked for, better than
     another one, and that treating its top share is better than treating nobody. ``n_rows``: the
-    size that was asked for, or None. ``notes``: where what is assumed comes from.
+    size that was asked for, or None. ``notes``: where what is assumed comes from. ``n_arms``: with
+    several, each is compared with the control, and rows are those of the whole trial.
     """
 
     assumed: Assumed
@@ -262,6 +266,7 @@ class TrialPlan:
     delta: float
     n_rows: int | None = None
     notes: tuple[str, ...] = ()
+    n_arms: int = 1
 
     @property
     def rows(self) -> int | None:
@@ -270,9 +275,16 @@ class TrialPlan:
 
     @cached_property
     def best_share(self) -> float:
-        """The treated share with which the gain is known best."""
+        """The treated share, of all arms together, with which the gain of each is known best."""
         control, treated = np.sqrt(self.assumed.rank_variances(centred=False))
+        treated *= np.sqrt(self.n_arms)
         return float(treated / (control + treated))
+
+    @property
+    def treated_share(self) -> float:
+        """Of the rows of the whole trial, in all arms together."""
+        odds = self.n_arms * self.assumed.treated_share / (1 - self.assumed.treated_share)
+        return odds / (1 + odds)
 
     def table(self) -> list[dict[str, Any]]:
         """A line for each statement and verdict: rows, and power and width at ``n_rows``."""
@@ -302,6 +314,8 @@ class TrialPlan:
             "power": self.power,
             "level": self.level,
             "delta": self.delta,
+            "n_arms": self.n_arms,
+            "treated_share": self.treated_share,
             "best_share": self.best_share,
             "statements": self.table(),
             "notes": list(self.notes),
@@ -357,6 +371,7 @@ def plan_trial(
     agreement: float = 0.5,
     share: float | None = None,
     cross_fitted: bool = False,
+    n_arms: int = 1,
     notes: tuple[str, ...] = (),
 ) -> TrialPlan:
     """Plan a trial that is to show what a ranking gains.
@@ -369,7 +384,10 @@ def plan_trial(
         variance that the score explains. The gain is then sqrt(explained) effect_sd / (2 sqrt(pi)).
     base_gain : covariance of the outcome without treatment with the rank of the score, between 0
         and 1, as :func:`past_rows` finds it; 0: the score tells nothing of the outcome itself.
-    treated_share : of the rows.
+    treated_share : of the rows, in all arms together.
+    n_arms : beside the control, of equal shares; effect and gain are those of the arm that matters.
+        Each is compared with the control at 1 - (1 - level) / n_arms and delta / n_arms, so that
+        what is said of all of them holds together; rows are those of the whole trial.
     n_rows : a size to tell power and width of; by default that which is needed.
     power : chance with which the trial is to show it.
     level, delta : of the two-sided interval, and the chance with which a certificate may fail.
@@ -398,12 +416,15 @@ def plan_trial(
     gain = _gain(gain, effect_sd, explained)
     if outcome_range is not None:
         outcome_range = check_range(outcome_range, "outcome_range")
+    check_level(treated_share, "treated_share")
+    check_whole(n_arms, "n_arms", 1)
+    own_rows = 1 - treated_share + treated_share / n_arms  # of an arm and the control
     assumed = Assumed(
         _number(base_rate, "base_rate"),
         _number(effect, "effect"),
         gain,
         _number(base_gain, "base_gain"),
-        treated_share,
+        treated_share / n_arms / own_rows,
         None if outcome_sd is None else check_positive(outcome_sd, "outcome_sd", "It scatters."),
         effect_sd,
         outcome_range,
@@ -416,14 +437,25 @@ def plan_trial(
         check_level(value, name)
     if n_rows is not None:
         n_rows = check_whole(n_rows, "n_rows", 4)
-    statements = [_gain_statement(assumed, level, delta)]
+    each = 1 - (1 - level) / n_arms, delta / n_arms
+    statements = [_gain_statement(assumed, *each)]
     if other_gain is not None:
         other_gain = _number(other_gain, "other_gain")
-        statements.append(_difference_statement(assumed, other_gain, agreement, level, delta))
+        statements.append(_difference_statement(assumed, other_gain, agreement, *each))
     if share is not None:
         check_level(share, "share")
-        statements.append(_share_statement(assumed, share, level, delta))
-    return TrialPlan(assumed, tuple(statements), power, level, delta, n_rows, notes)
+        statements.append(_share_statement(assumed, share, *each))
+    if n_arms > 1:
+        notes = (*notes, _ARMS.format(n_arms, 1 - (1 - level) / n_arms, delta / n_arms))
+    parts = tuple(replace(one, part=own_rows) for one in statements)
+    return TrialPlan(assumed, parts, power, level, delta, n_rows, notes, n_arms)
+
+
+_ARMS = (
+    "Each of the {0} arms is compared with the control, at a level of {1:.4g} and a delta of "
+    "{2:.4g}: what is said of all of them holds together. Power is that of one comparison; rows "
+    "are those of the whole trial."
+)
 
 
 def past_rows(

@@ -43,6 +43,7 @@ from auucmax.trial.drift import (
     expected_effect,
 )
 from auucmax.trial_model import TrialModel
+from auucmax.trial_model.rows import Bounded
 
 #: What treating the chosen is compared with, and how it is said.
 AGAINST = {
@@ -51,6 +52,10 @@ AGAINST = {
     "everybody": "against treating everybody",
     "as_run": "as it was run, against nobody",
 }
+NO_RANGE = (
+    "Nothing is certified, for outcomes are not 0/1, and no range of them is known that holds most "
+    "of them. Pass outcome_range=(0, 500), say."
+)
 
 
 @dataclass(frozen=True)
@@ -317,24 +322,25 @@ def _comparisons(
         )
     told = [name for name, one in found.items() if one.unknown is None]
     bounded = campaign.columns.bounded(campaign.y)
-    if campaign.groups is not None:
-        return found, "Nothing is certified, for rows of a group are not independent."
     if not told:
         return found, "Nothing is certified, for nothing can be told."
     if bounded is None:
-        return found, (
-            "Nothing is certified, for outcomes are not 0/1, and no range of them is known that "
-            "holds most of them. Pass outcome_range=(0, 500), say."
-        )
-    bounds = strata_bounds(
-        np.clip(campaign.y, *bounded.range), treatment=campaign.treated, stratum=campaign.cell,
-        weights=np.stack([weights[name] for name in told]), delta=delta,
-        outcome_range=bounded.range, random_state=random_state,
-    )  # fmt: skip
+        return found, NO_RANGE
+    try:
+        bounds = strata_bounds(
+            np.clip(campaign.y, *bounded.range), treatment=campaign.treated, stratum=campaign.cell,
+            weights=np.stack([weights[name] for name in told]), groups=campaign.groups, delta=delta,
+            outcome_range=bounded.range, random_state=random_state,
+        )  # fmt: skip
+    except ValueError as error:
+        if campaign.groups is None:
+            raise
+        # Groups of several chances or arms, or of far more rows than most.
+        return found, f"Nothing is certified: {error}"
     for name, low, high in zip(told, bounds.lower.tolist(), bounds.upper.tolist(), strict=True):
         numbers = vars(found[name]) | {"certified_lower": low, "certified_upper": high}
         found[name] = Comparison(**numbers)
-    return found, _certificate_words(campaign, bounded.range, bounded.told, delta)
+    return found, certificate_words(campaign.groups is not None, bounded, delta)
 
 
 def _why_unknown(campaign: Campaign, name: str, weights: Floats) -> str | None:
@@ -343,15 +349,17 @@ def _why_unknown(campaign: Campaign, name: str, weights: Floats) -> str | None:
     return campaign.without_an_arm(weights)
 
 
-def _certificate_words(
-    campaign: Campaign, outcome_range: tuple[float, float], beyond: str, delta: float
+def certificate_words(
+    in_groups: bool, bounded: Bounded, delta: float, given: str = "were treated"
 ) -> str:
-    low, high = outcome_range
+    """What certified numbers rest on."""
+    low, high = bounded.range
+    units = "groups, each treated as a whole," if in_groups else "rows"
     return (
         f"Each certified number holds by itself with probability {1 - delta:.4g}, whatever the "
-        f"number of rows, if rows are independent, all of the same recorded chance were treated "
+        f"number of rows, if {units} are independent, all of the same recorded chance {given} "
         f"with the same chance, who was chosen does not depend on these outcomes, and outcomes lie "
-        f"in [{low:g}, {high:g}]. {beyond}"
+        f"in [{low:g}, {high:g}]. {bounded.told}"
     ).rstrip()
 
 
@@ -407,11 +415,12 @@ def _promise(
         difference=off.value,
         lower=off.lower if has_ends else None,
         upper=off.upper if has_ends else None,
-        verdict=_verdict(off, came),
+        verdict=promise_verdict(off, came),
     )
 
 
-def _verdict(difference: Estimate, came: Estimate) -> str:
+def promise_verdict(difference: Estimate, came: Estimate) -> str:
+    """Whether a promise was kept, by what came and its difference to what was promised."""
     if difference.declined is not None:
         return "open"
     if difference.upper < 0:

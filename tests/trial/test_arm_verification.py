@@ -1,0 +1,154 @@
+import numpy as np
+import pandas as pd
+import pytest
+from tests.trial.arm_campaigns import KnowingModel, make_people, run, truth
+
+from auucmax.data.randomisation_report import FailedCheckError
+from auucmax.trial import verify_arms
+
+KNOWN = {"id": "p", "outcome": "visit", "control": "no"}
+
+
+@pytest.fixture(scope="module")
+def campaign():
+    people = make_people()
+    return people, *run(people)
+
+
+def test_gains_against_nobody_random_and_the_best_single_arm(campaign):
+    people, listed, outcomes = campaign
+    found = verify_arms(outcomes, people=listed, **KNOWN)
+    for name, value in truth(people, listed).items():
+        one = found.comparisons[name]
+        assert abs(one.estimate - value) < 4 * one.standard_error
+        assert one.certified_lower < one.lower < value < one.upper < one.certified_upper
+    assert found.comparisons["nobody"].certified_lower > 0
+    assert found.comparisons["best single"].certified_lower > 0
+    text = str(found)
+    assert "gain in visit, against the best single: +" in text
+    assert "against the same arms at random" in text
+    assert found.promise.verdict == "kept"
+    assert found.promise.promised == pytest.approx(truth(people, listed)["nobody"])
+    assert sum(found.chosen.values()) == sum(found.given.values()) == len(people)
+    assert found.to_dict()["told"]["rows"] == found.rows()
+
+
+@pytest.mark.gate
+def test_columns_a_list_and_a_model_say_the_same(campaign):
+    _, listed, outcomes = campaign
+    by_list = verify_arms(outcomes, people=listed, **KNOWN)
+    table = listed.merge(outcomes, on="p")
+    columns = verify_arms(table, treatment="arm", **KNOWN)
+    assert columns.comparisons == by_list.comparisons
+    model = verify_arms(outcomes, people=listed, model=KnowingModel())
+    assert model.comparisons["nobody"].estimate == by_list.comparisons["nobody"].estimate
+    assert "it is not tested whether people or effects have changed" in model.notes[-1]
+    bare = verify_arms(table.drop(columns=["chance mail", "chance call"]), treatment="arm", **KNOWN)
+    assert bare.comparisons["nobody"].estimate == by_list.comparisons["nobody"].estimate
+    more = pd.concat([outcomes, outcomes[:5].assign(p=range(5))])
+    assert verify_arms(more, people=listed, **KNOWN).notes == (
+        "People who are not in the list are left out: 5.",
+    )
+
+
+def test_the_best_single_arm_is_the_hardest_to_beat(campaign):
+    _, listed, outcomes = campaign
+    found = verify_arms(outcomes, people=listed, **KNOWN).comparisons
+    singles = [found["single mail"], found["single call"]]
+    assert found["best single"].lower == min(one.lower for one in singles)
+    assert found["best single"].certified_lower == min(one.certified_lower for one in singles)
+    assert found["best single"].upper >= min(one.upper for one in singles)
+
+
+def test_a_policy_of_one_arm_is_no_better_than_that_arm(campaign):
+    _, listed, outcomes = campaign
+    mailed = listed[listed["chosen"] != "call"]
+    found = verify_arms(outcomes, people=mailed, **KNOWN).comparisons
+    same = found["single mail"]
+    assert (same.estimate, same.lower, same.upper, same.certified_upper) == (0, 0, 0, 0)
+    assert found["best single"].estimate == 0
+    assert found["best single"].certified_lower <= 0
+    assert found["best single"].certified_upper == found["best single"].upper == 0
+
+
+def test_what_nobody_got_cannot_be_told(campaign):
+    _, listed, outcomes = campaign
+    table = listed.merge(outcomes, on="p").drop(columns=["chance mail", "chance call"])
+    kept = ~((table["chosen"] == "mail") & (table["arm"] == "call"))
+    found = verify_arms(table[kept], treatment="arm", **KNOWN)
+    assert found.comparisons["nobody"].certified_lower > 0
+    why = "nobody for whom 'mail' was chosen got 'call'"
+    assert found.comparisons["best single"].unknown == why
+    assert found.comparisons["random"].unknown == why
+    assert why in found.next_time
+
+
+@pytest.mark.gate
+def test_households_are_certified_as_a_whole():
+    people = make_people(4_000)
+    people["home"] = np.arange(4_000) // 2
+    listed, outcomes = run(people, groups="home")
+    found = verify_arms(outcomes, people=listed, **KNOWN)
+    assert (
+        "People of one 'home' are taken together, for the list was assigned by it." in found.notes
+    )
+    assert "if groups, each treated as a whole" in found.certificate
+    assert found.comparisons["nobody"].certified_lower is not None
+    alone = verify_arms(outcomes.assign(home=range(4_000)), people=listed, groups="home", **KNOWN)
+    assert alone.comparisons["nobody"].estimate == found.comparisons["nobody"].estimate
+
+
+@pytest.mark.parametrize(
+    ("change", "named", "match"),
+    [
+        ({}, {"id": None}, "the list should come with the column that names people"),
+        ({}, {"control": None}, "control should be given, got none"),
+        ({}, {"control": "none"}, "the control 'none' should be among the arms"),
+        ({"chosen": "letter"}, {}, "'chosen' should hold arms that people got"),
+        ({"chosen": "no"}, {}, "an arm should have been chosen for somebody"),
+        ({"chance mail": 2.0}, {}, "at most 1 together"),
+        ({}, {"outcome": "vist"}, "vist"),
+        ({}, {"level": 2}, "level should be"),
+    ],
+)
+def test_bad_input(campaign, change, named, match):
+    _, listed, outcomes = campaign
+    with pytest.raises(ValueError, match=match) as caught:
+        verify_arms(outcomes, people=listed.assign(**change), **KNOWN | named)
+    assert "\n" not in str(caught.value)
+
+
+def test_outcomes_that_are_missing(campaign):
+    _, listed, outcomes = campaign
+    lacking = outcomes.assign(visit=outcomes["visit"].where(outcomes.index >= 10))
+    with pytest.raises(ValueError, match=r"got none in 10\. Write 0 where nothing happened"):
+        verify_arms(lacking, people=listed, **KNOWN)
+    found = verify_arms(lacking, people=listed, drop_missing_outcomes=True, **KNOWN)
+    assert "10 rows without an outcome are left out." in found.notes
+
+
+def test_chances_that_the_counts_contradict(campaign):
+    _, listed, outcomes = campaign
+    wrong = listed.assign(**{"chance mail": 0.2, "chance call": 0.2})
+    with pytest.raises(FailedCheckError, match="arms should have been given by chance"):
+        verify_arms(outcomes, people=wrong, **KNOWN)
+
+
+@pytest.mark.gate
+def test_intervals_and_certified_ends_fail_no_more_often_than_they_may():
+    n_trials, names = 60, ("nobody", "random", "best single")
+    misses = {name: np.zeros(4) for name in names}
+    for seed in range(n_trials):
+        people = make_people(1_500, seed)
+        listed, outcomes = run(people, seed=seed)
+        listed = listed.drop(columns=["uplift mail", "uplift call"])  # nothing to compare
+        found = verify_arms(outcomes, people=listed, random_state=seed, **KNOWN).comparisons
+        for name, value in truth(people, listed).items():
+            one = found[name]
+            misses[name] += [
+                one.lower > value, one.upper < value,
+                one.certified_lower > value, one.certified_upper < value,
+            ]  # fmt: skip
+    for own in misses.values():
+        assert own[:2].sum() / n_trials <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_trials)
+        assert (own[2:] / n_trials <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_trials)).all()
