@@ -233,4 +233,4 @@ def test_rows_that_are_left_out_or_stand_twice_are_told(trial, tmp_path):
     people = pd.read_csv(trial / "new.csv")
     pd.concat([people, people.head(3)]).to_csv(tmp_path / "twice.csv", index=False)
     found = run(f"target {trial}/m.model {tmp_path}/twice.csv --share .3 -o {tmp_path}/list.csv")
-    assert "3 rows of the table have the id of another one" in found.stdout
+    assert "3 rows of the table have the id of one before and are left out" in found.stdout

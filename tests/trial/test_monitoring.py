@@ -192,6 +192,8 @@ def test_files_that_are_no_state(tmp_path, rows):
     [
         ({"score_column": None}, "should be a column of scores or a model, got neither"),
         ({"date": None}, "date should be the column of the day"),
+        ({"treatment": None}, "treatment should name a column, got none. Pass treatment="),
+        ({"outcome": None}, "outcome should name a column, got none. Pass outcome="),
         ({"delta": 1.5}, "delta should be a number strictly between"),
         ({"treated_share": 2}, "treated_share should be"),
         ({"outcome_range": (1, 0)}, "outcome_range should be two finite numbers"),

@@ -105,6 +105,7 @@ def read_campaign(
     """The rows of a campaign; parameters as in :func:`auucmax.trial.verify`."""
     # A list of `assign` says who was chosen, the arm that was given and the chance of it.
     is_assignment = people is not None and "chosen" in people.columns
+    _check_targeted(people)
     named = _known_names(model, named, [str(name) for name in table.columns], is_assignment)
     frame = _in_memory(table, chosen, propensity, model, named)
     _check_who(chosen, people, named["id"])
@@ -241,6 +242,16 @@ def _check_who(chosen: str | None, people: pd.DataFrame | None, id: str | None) 
         )
 
 
+def _check_targeted(people: pd.DataFrame | None) -> None:
+    """ValueError for a list of a trial: nobody was chosen, so no targeting can have gained."""
+    if people is not None and "rule" in people.columns and "chosen" not in people.columns:
+        raise ValueError(
+            "the list should be of people whom a model chose, got one of a trial in which arms "
+            "were assigned without a model. What arms and rankings gained is told by fit and "
+            "evaluate."
+        )
+
+
 def _check_parts(
     frame: pd.DataFrame, chosen: str | None, propensity: str | None, named: dict[str, Any]
 ) -> None:
@@ -353,7 +364,8 @@ def _is_chosen(column: pd.Series, name: str, treated: Any) -> Bools:
         arm = "the label of the treated arm" if treated is None else repr(arm_text(treated))
         raise ValueError(
             f"the column {name!r} should be 0/1 or yes and no, or hold {arm} for the chosen; got "
-            f"{listed(sorted(labels))}. Write 1 for the chosen and 0 for the rest."
+            f"{listed(sorted(labels))}. Pass treated=..., or write 1 for the chosen and 0 for the "
+            f"rest."
         )
     return np.asarray(found[codes], dtype=bool)
 

@@ -519,8 +519,8 @@ def _gain(gain: float | None, effect_sd: float | None, explained: float | None) 
         return check_positive(gain, "gain", "It is what the ranking is better by than random.")
     if effect_sd is None or explained is None:
         raise ValueError(
-            "the quality of the ranking should be given, by gain or by effect_sd and explained; "
-            "got neither. Pass gain=0.005, say, or effect_sd=0.03 and explained=0.3."
+            "gain, or effect_sd with explained, should be given, got neither: they say how good "
+            "the ranking is. Pass gain=0.005, say, or effect_sd=0.03 and explained=0.3."
         )
     check_positive(effect_sd, "effect_sd", "It says how much effects differ between people.")
     if not 0 < explained <= 1:
@@ -551,9 +551,9 @@ def _check(assumed: Assumed) -> None:
         most = float(np.min((assumed.means * (1 - assumed.means)) / 2))
         if np.abs(assumed.rank_gains).max() >= most:
             raise ValueError(
-                f"gain and base_gain should be such as outcomes can have, below {most:.4g} in all, "
-                f"got {assumed.gain:g} and {assumed.base_gain:g}. A gain is AUUC minus that of a "
-                f"random order."
+                f"gain should be such as outcomes can have, below {most:.4g} in each arm, got "
+                f"{np.abs(assumed.rank_gains).max():.4g}. A gain is AUUC minus that of a random "
+                f"order."
             )
 
 

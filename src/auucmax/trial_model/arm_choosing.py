@@ -17,7 +17,7 @@ from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arm_evidence import is_judged
 from auucmax.trial_model.arm_fitting import check_arm_costs, check_arm_names
 from auucmax.trial_model.arms import ArmsModel
-from auucmax.trial_model.choosing import Excluded, kept_people, n_repeated, scored_people
+from auucmax.trial_model.choosing import Excluded, kept_people, scored_people
 
 LARGE_SHIFT = 0.1  #: of the people who get an arm: others than in the trial are not like its people
 
@@ -47,7 +47,7 @@ class ArmTargeting:
     failed_check : why the trial of the model is none; None if it passed its check.
     nobody : why nobody is treated, in a sentence; None if somebody is.
     excluded : people who were left out by their ids, or None.
-    repeated : rows with the id of another one, who may get an arm twice.
+    repeated : rows with the id of one before, which are left out.
     """
 
     people: pd.DataFrame
@@ -232,7 +232,7 @@ def target_arms(
     limits = ArmLimits() if limits is None else limits
     _check_policy(model, share, budget, value, limits)
     labels = model.labels
-    names, score, more = scored_people(model, table, limits.columns(labels))
+    names, score, more, repeated = scored_people(model, table, limits.columns(labels))
     kept, excluded = kept_people(exclude, names, model)
     names, score, more = names[kept], score[kept], more[kept]
     uplift, n = model.uplift_of(score), int(kept.sum())
@@ -259,7 +259,7 @@ def target_arms(
         failed_check=known,
         nobody=None if found.n_treated else _nobody(found, share, budget),
         excluded=excluded,
-        repeated=n_repeated(model, names),
+        repeated=repeated,
     )
 
 
