@@ -48,6 +48,8 @@ RESULT = Path(__file__).parent / "results" / "command-fuzz.txt"
 PART = 50  # seeds of a kept line
 NOT_A_NUMBER = re.compile(r"(?<![\w])nan(?![\w])", re.IGNORECASE)
 PARAMETER = re.compile(r"(?<![\w./\\'\"-])[a-z]+_[a-z_]+(?![\w/'\"]|[.]\w)")  # in no quotes
+#: Columns of lists that may look like numbers, and be empty: ids, and blocks without strata.
+NOT_NUMBERS = ["who", "home", "stratum"]
 WIDE = {"COLUMNS": "1000", "TERM": "dumb"}
 
 
@@ -165,7 +167,7 @@ def shown_by(line: list[str], done: Any, folder: Path) -> Iterator[str]:
         yield re.sub(r"<(script|style).*?</\1>", "", page, flags=re.DOTALL)
     for file in folder.glob({"target": "list.*", "assign": "assigned.*"}.get(line[0], "no list")):
         people = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
-        numbers = people.select_dtypes("float").drop(columns=["who", "home"], errors="ignore")
+        numbers = people.select_dtypes("float").drop(columns=NOT_NUMBERS, errors="ignore")
         if numbers.isna().to_numpy().any():
             yield f"nan in {file.name}"
         if line[0] == "target":  # a list of `assign` is added to
