@@ -33,6 +33,8 @@ def test_people_are_added_and_nobody_moves(files, tmp_path):
     run(f"assign {files.new} {HALVES} -o {whole}")
     assert pd.read_parquet(whole)["arm"].tolist() == pd.read_csv(out)["arm"].tolist()
     again = run(f"assign {files.new} {HALVES} -o {whole} --add")
+    assert "Nobody is new" in again.stdout
+    assert "Written to" not in again.stdout
     assert again.exit_code == 0
     assert len(pd.read_parquet(whole)) == len(people)
 

@@ -163,6 +163,14 @@ CASES = {
     "no such command": ("predict {model}", "No such command 'predict'. See: auucmax --help"),
     "no such option": ("fit {trial} {fit} --outputs x", "See: auucmax fit --help"),
     "nothing at all": ("fit", "Missing argument 'DATA'. See: auucmax fit --help"),
+    "a share in per cent": (
+        "target {model} {trial} -s 30% -o {out}.csv", "--share should be a number, got '30%'.",
+    ),
+    "a decimal comma": ("plan --power=0,8", "--power should be a number, got '0,8'. Write 0.3"),
+    "half a row": ("plan --rows 3.5", "--rows should be a whole number, got '3.5'. Write 3"),
+    "a range of words": (
+        "plan --outcome-range 0 x", "--outcome-range should be 2 numbers, got '0 x'. Write 0.3",
+    ),
     "a picture in no folder": ("demo -o {tmp}/no/curve.png", "should exist"),
 }  # fmt: skip
 

@@ -203,7 +203,7 @@ def _show(found: Assignment, output: Path, old: pd.DataFrame | None) -> None:
         rows["in the list before"] = f"{len(old):,}, of whom {found.n_before:,} are in the table"
     for name, report in found.balance.items():
         rows[f"balance of {name}"] = report.verdict
-    notes = [f"Written to {output}."]
+    notes = [f"Written to {output}." if n else f"Nobody is new: {output} is as it was."]
     if any(not report.ok for report in found.balance.values()):
         notes.insert(
             0,

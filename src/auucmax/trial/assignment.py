@@ -220,7 +220,7 @@ def parse_arms(arms: Mapping[str, Any] | str) -> dict[str, Fraction]:
     >>> parse_arms({"a": 1 / 3, "b": 2 / 3})["b"]
     Fraction(2, 3)
     """
-    example = 'Write "control=.5,mail=.5", the control first.'
+    example = 'Write "control=.5,mail=.5", the control first, decimals with a point.'
     pairs: list[tuple[str, Any]] = list(arms.items()) if isinstance(arms, Mapping) else []
     if isinstance(arms, str):
         for part in arms.split(","):
