@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -154,6 +155,13 @@ class ArmLimits:
             if given := getattr(self, name):
                 own = {arm_text(label): check_money(n, name) for label, n in given.items()}
                 found[name] = [own.get(label, none) for label in labels]
+        if len(found) == 2:
+            for label, most, least in zip(labels, *found.values(), strict=True):
+                if least > most:
+                    raise ValueError(
+                        f"at_least should not be above at_most, got {least:g} and {most:g} for "
+                        f"{label!r}. Lower the one, or raise the other."
+                    )
         return found
 
     @property
@@ -174,16 +182,18 @@ def _amounts(column: pd.Series) -> Floats:
 
 
 def _flags(column: pd.Series) -> Bools:
-    n_missing = int(column.isna().sum())
     values = np.full(len(column), np.nan)
-    if not n_missing:
-        values = np.asarray(outcome_numbers(column).to_numpy(), dtype=np.float64)
-    if not np.isin(values, (0, 1)).all():
+    with suppress(ValueError):  # other texts
+        values = outcome_numbers(column).to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = ~np.isin(values, (0, 1))
+    if wrong.any():
+        others = dict.fromkeys(column[wrong].dropna().astype(str))
         raise ValueError(
             f"{column.name!r} should say by 1 or yes who may not get the arm, and by 0 or no who "
-            f"may, in every row; got {n_missing:,} missing, or other values. Fill them in."
+            f"may, in every row; got {listed(others) or 'nothing'} in {int(wrong.sum()):,} rows. "
+            f"Write 1 or 0 there."
         )
-    return values == 1
+    return np.asarray(values == 1)
 
 
 def target_arms(
