@@ -47,7 +47,10 @@ def assign(
     ] = None,
     groups: Annotated[
         str | None,
-        typer.Option("--groups", help="Column of the household or shop that goes into one arm."),
+        typer.Option(
+            "--groups",
+            help="Column of the household or shop that goes into one arm. A MODEL knows it.",
+        ),
     ] = None,
     strata: Annotated[
         list[str] | None,
@@ -201,6 +204,8 @@ def _show(found: Assignment, output: Path, old: pd.DataFrame | None) -> None:
         rows["chosen by the model"] = f"{int(chosen.sum()):,} ({chosen.mean():.1%})"
     if old is not None:
         rows["in the list before"] = f"{len(old):,}, of whom {found.n_before:,} are in the table"
+    if found.groups is not None:
+        rows["in one arm"] = f"all people of one {found.groups!r}"
     for name, report in found.balance.items():
         rows[f"balance of {name}"] = report.verdict
     notes = [f"Written to {output}." if n else f"Nobody is new: {output} is as it was."]

@@ -62,10 +62,10 @@ def _usage(error: Any, words: Sequence[str]) -> str:
         given = [*words[place].partition("=")[2:], *words[place + 1 :]] if words[place:] else []
         got = " ".join([text for text in given if text][:n_values])
         kind, form = (
-            ("number", "0.3, with a point") if found[1] == "number" else ("whole number", "3")
+            ("number", "as 0.3, with a point") if found[1] == "number" else ("whole number", "as 3")
         )
         several = f"{n_values} {kind}s" if n_values > 1 else f"a {kind}"
-        message = f"{names[0]} should be {several}, got {got!r}. Write {form}, and nothing else"
+        message = f"{names[0]} should be {several}, got {got!r}. Write it {form}, without signs"
     return f"{message}. See: auucmax{command} --help"
 
 
