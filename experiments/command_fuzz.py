@@ -47,7 +47,10 @@ MOST_SECONDS = 60
 RESULT = Path(__file__).parent / "results" / "command-fuzz.txt"
 PART = 50  # seeds of a kept line
 NOT_A_NUMBER = re.compile(r"(?<![\w])nan(?![\w])", re.IGNORECASE)
-PARAMETER = re.compile(r"(?<![\w./\\'\"-])[a-z]+_[a-z_]+(?![\w/'\"]|[.]\w)")  # in no quotes
+#: hold_out, or selection='cv', in no quotes.
+PARAMETER = re.compile(
+    r"(?<![\w./\\'\"-])(?:[a-z]+_[a-z_]+(?![\w/'\"]|[.]\w)|[a-z]+=(?:['\[(]|None|True|False))"
+)
 #: Columns of lists that may look like numbers, and be empty: ids, and blocks without strata.
 NOT_NUMBERS = ["who", "home", "stratum"]
 WIDE = {"COLUMNS": "1000", "TERM": "dumb"}

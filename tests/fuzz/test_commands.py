@@ -53,6 +53,8 @@ def test_parameters_in_the_place_of_options_are_seen(tmp_path):
         stderr = "auucmax: hold_out should be below 1."
 
     assert "speaks of hold_out" in wrong_of(["fit"], Done, tmp_path)
+    Done.stderr = "auucmax: use selection='cv' or 'bound'."
+    assert "speaks of selection=" in wrong_of(["fit"], Done, tmp_path)
     Done.stderr = "auucmax: --hold-out of 'a_column' in /tmp/tmp_ab_c/a_file.csv should be below 1."
     assert wrong_of(["fit"], Done, tmp_path) == ""
 
