@@ -165,15 +165,15 @@ def after_a_model(
     top = ["--share", str(rng.choice([0.3, 0.5, 0, 1, 30], p=[0.5, 0.3, 0.05, 0.1, 0.05]))]
     top += ["--explore", str(rng.choice([0.1, 0.3, 0, 1], p=[0.5, 0.4, 0.05, 0.05]))]
     yield ["assign", data, *own, "--id", ids, "--key", "k", *top, "-o", listed, *_json(rng)]
-    who = ["--chosen", "top", "--propensity", "chance"]
+    who, came = ["--chosen", "top", "--propensity", "chance"], data
     if rng.random() < 0.5:
         who = ["--list", listed, "--id", ids]
         bare = new[[name for name in ("who", "bought", "signal") if name in new]]
-        data = str(write_table(bare, folder, "outcomes", rng))
-    yield ["verify", data, *who, *own, "--json"]
+        came = str(write_table(bare, folder, "outcomes", rng))
+    yield ["verify", came, *who, *own, "--json"]
     page = ["report", str(model), "-o", str(folder / "page.html")]
     yield [*page, "--campaign", str(folder / PRINTED), *_json(rng)]
-    yield ["verify", data, *who, *own]
+    yield ["verify", came, *who, *own]
     look = ["--date", "day", "--as-of", "2026-03-01", "--state", state]
     yield ["monitor", str(model), data, *look, *_json(rng)]
     yield ["monitor", str(model), str(write_table(spoilt(new, rng), folder, "next", rng)), *look]

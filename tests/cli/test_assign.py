@@ -132,7 +132,7 @@ def test_a_model_chooses_with_chances_in_the_list(files, tmp_path):
         ("--id person --arms a=.5,b=.5 --key k -o OUT --add", "should be there, got nothing"),
         (
             "--id person --arms a=.5,b=.5 --key k --sql oracle",
-            "should be one of 'duckdb', 'postgres'",
+            "--sql should be one of 'duckdb', 'postgres', got 'oracle'",
         ),
         ("--id person --model MODEL --share .3 --key k --sql duckdb", "--sql should come with"),
         ("--id person --model MODEL --key k -o OUT", "--share should say which part"),

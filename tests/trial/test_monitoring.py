@@ -1,3 +1,6 @@
+from copy import copy
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -266,6 +269,10 @@ def test_rows_that_the_model_learnt_from_are_refused(table, model):
         monitor.look(table[4000:], model=model, as_of=END)
     with pytest.raises(ValueError, match="new to the model"):
         monitor.look(table[:5000], model=model, as_of=END)
+    forgets = copy(model)
+    forgets.seen = replace(model.seen, contents=None, ids=None)
+    with pytest.raises(ValueError, match=r"cannot be told: all 1,000 rows\. The model was"):
+        monitor.look(table[4000:5000], model=forgets, as_of=END)
     assert monitor.n_rows == 0
 
 

@@ -104,7 +104,7 @@ def assign(
         check_table_target(output, data)
         _check_old(output, add)
     if sql is not None:
-        _check_sql(data, table, arms, model)
+        _check_sql(sql, data, table, arms, model)
     source = Source(data, query, None, decimal, encoding)
     with working("reading"):
         people = read_table(source.data, query=query, decimal=decimal, encoding=encoding)
@@ -142,7 +142,12 @@ def _check_old(output: Path, add: bool) -> None:
         )
 
 
-def _check_sql(data: str, table: str | None, arms: str | None, model: Path | None) -> None:
+def _check_sql(
+    sql: str, data: str, table: str | None, arms: str | None, model: Path | None
+) -> None:
+    from auucmax._validation import check_choice
+
+    check_choice(sql, "--sql", ("duckdb", "postgres"))
     if model is not None or arms is None:
         raise ValueError(
             "--sql should come with --arms and without --model, whose scores `auucmax export` "

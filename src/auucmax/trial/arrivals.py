@@ -322,8 +322,9 @@ def _check_new_to_model(learnt: list[_Learnt], model: TrialModel) -> None:
         )
     if not verdict.is_sure:
         raise ValueError(
-            f"the rows should be new to the model, got some of which that cannot be told. "
-            f"{verdict.note} Fit a model with ids, and keep its key beside it."
+            f"the rows should be new to the model, got rows of which it cannot be told: "
+            f"{verdict.note[:1].lower()}{verdict.note[1:]} Fit a model with ids, and keep its key "
+            f"beside it."
         )
 
 
