@@ -21,7 +21,7 @@ from auucmax.encoding.texts import arm_text
 from auucmax.trial.assignment import OWN_COLUMNS
 from auucmax.trial.contrasts import CellMeans
 from auucmax.trial_model import ColumnNames, TrialModel, TrialRows, name_columns, trial_rows
-from auucmax.trial_model.rows import NO_AND_YES, check_names, id_texts
+from auucmax.trial_model.rows import NO_AND_YES, check_named, check_names, id_texts
 
 Codes = NDArray[np.intp]
 MOST_CELLS = 20  #: different chances among the chosen and the rest
@@ -189,12 +189,7 @@ def _known_names(
         named["outcome_range"] = named["outcome_range"] or own.outcome_range or None
     elif is_assignment and named["treatment"] is None:
         named["treatment"] = "arm"
-    for name in ("treatment", "outcome"):
-        if named[name] is None:
-            raise ValueError(
-                f"{name} should name a column, got none. Pass {name}=COLUMN, or the model, which "
-                f"knows it."
-            )
+    check_named(named)
     return named
 
 

@@ -35,7 +35,7 @@ from auucmax.trial.arrivals import (
     read_arrivals,
     window_days,
 )
-from auucmax.trial_model.rows import name_columns
+from auucmax.trial_model.rows import check_named, name_columns
 
 if TYPE_CHECKING:
     from auucmax.trial_model import TrialModel
@@ -513,12 +513,7 @@ def settings_of(
         given = {name: getattr(model.columns, name) for name in own} | given
         if model.columns.outcome_range:
             given.setdefault("outcome_range", model.columns.outcome_range)
-    for name in ("treatment", "outcome"):
-        if name not in given:
-            raise ValueError(
-                f"{name} should name a column, got none. Pass {name}=COLUMN, or the model, which "
-                f"knows it."
-            )
+    check_named(given)
     features = [*model.columns.features] if model is not None else [score_column]
     names = name_columns(table, **(given | {"features": features}))
     delta = 0.05 if delta is None else delta
