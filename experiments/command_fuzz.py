@@ -259,8 +259,8 @@ def told(found: Found) -> str:
             f"{found.reached:,} runs ({found.reached / found.runs:.0%}) with a fitted model; "
             f"{found.fitted:,} of {found.commands['fit']:,} fits gave one",
             f"slowest {found.slowest:.1f} s",
-            f"{len(found.failures)} wrong: tracebacks, hangs over {MOST_SECONDS} s, nan, or "
-            f"parameters for options",
+            f"{len(found.failures)} wrong: tracebacks, hangs over {MOST_SECONDS} s, nan, or, from "
+            f"version 2 on, parameters for options",
             *found.failures[:20],
         ]
     )
