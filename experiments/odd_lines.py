@@ -155,7 +155,7 @@ def after_a_model(
 ) -> Iterator[list[str]]:
     """The next trial, and the campaign, of people whom a model chooses."""
     new = campaign_of(later(table, rng), _arms(table, options), rng)
-    new["day"] = _values(odd_days(rng, len(new)))
+    new["day"] = odd_days(rng, len(new))
     if "who" not in new:
         new["who"] = np.arange(len(new))
     data, own = str(write_table(new, folder, "campaign", rng)), ["--model", str(model)]
@@ -237,7 +237,7 @@ def _arms_line(
     people["price"] = rng.choice([0.5, 1.0, 2.0], len(people))
     people["never"] = rng.choice([0, 1], len(people))
     if rng.random() < 0.1:
-        people["price"] = _values(pd.Series(rng.choice([-1, np.nan, 1e300, 0.0], len(people))))
+        people["price"] = rng.choice([-1, np.nan, 1e300, 0.0], len(people))
     if rng.random() < 0.1:
         people["never"] = rng.choice(["yes", "no", "perhaps"], len(people))
     wishes = (["--budget", _amount(rng), "--cost", _by_arm(rng, labels)], ["--share", ".3"],
@@ -281,7 +281,7 @@ def _amount(rng: np.random.Generator) -> str:
 def of_a_trial(rng: np.random.Generator, folder: Path) -> Iterator[list[str]]:
     """It is planned, assigned, looked at while it runs, and verified."""
     table, options = odd_trial(rng)
-    table["day"] = _values(odd_days(rng, len(table)))
+    table["day"] = odd_days(rng, len(table))
     if "who" not in table:
         table["who"] = rng.permutation(len(table)) + 10
     if rng.random() < 0.05:  # ids that stand twice, or are missing
@@ -413,10 +413,6 @@ def _arms(table: pd.DataFrame, options: list[str]) -> tuple[Any, Any]:
     found = [value for name in named for value in values if str(value) == name]
     control, treated = found if len(found) == 2 else (values[0], values[-1])
     return control, treated
-
-
-def _values(column: Any) -> Any:
-    return column.to_numpy() if isinstance(column, pd.Series) else column
 
 
 def _only(options: list[str], *names: str) -> list[str]:

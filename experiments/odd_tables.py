@@ -226,7 +226,7 @@ def odd_days(rng: np.random.Generator, n: int) -> Any:
         pd.Series([None] * n, dtype=object), days.dt.strftime("%d %B %Y"),
     )  # fmt: skip
     chances = [0.5, 0.15, 0.06, 0.04, 0.04, 0.03, 0.03, 0.03, 0.03, 0.02, 0.02, 0.02, 0.01, 0.02]
-    return kinds[rng.choice(len(kinds), p=chances)]
+    return _column(kinds[rng.choice(len(kinds), p=chances)])
 
 
 def later(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
@@ -236,8 +236,10 @@ def later(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     for name in ("given", "bought"):
         new[name] = new[name].iloc[rng.permutation(len(new))].to_numpy()
     if "who" in new:
-        is_number = pd.api.types.is_numeric_dtype(new["who"])
-        new["who"] = new["who"] + 1_000_000 if is_number else new["who"] + "00000"
+        ids = new["who"]
+        is_number = pd.api.types.is_numeric_dtype(ids)
+        others = ids + 1_000_000 if is_number else ids.astype(str) + "00000"
+        new["who"] = others.where(ids.notna())
     return new
 
 
@@ -288,7 +290,7 @@ def spoilt(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     if kind == 4:
         new = new.drop(columns=str(rng.choice(list(new.columns))))
     if kind == 5:
-        new["day"] = odd_days(rng, len(new)).to_numpy() if "day" in new else 0
+        new["day"] = odd_days(rng, len(new)) if "day" in new else 0
     if kind == 6:
         new = later(new, rng)
     return new
