@@ -1,19 +1,18 @@
 """Whole commands on odd tables that parse: ``python -m experiments.command_fuzz --runs 50000``.
 
-A seed makes a table: odd in types, levels, arms, outcomes, ids, groups, names of columns and the
-form of its file, and a line of options to check and fit it with, `auto` and all other quick models
-among them. What could be fitted is then evaluated, reported, exported, compared, and asked for
-lists of people of other odd tables. (Tables and options are drawn by numpy from the seed: a run is
-a whole command on a whole table, of which a hypothesis strategy would try few.) Each of these
-commands is a run, and a run is right if
+A seed makes odd tables and lines of commands on them (``odd_tables.py``, ``odd_lines.py``). (They
+are drawn by numpy from the seed: a run is a whole command on a whole table, of which a hypothesis
+strategy would try few.) Each command is a run, and a run is right if
 
 * it ends with code 0, 1 or 2, and never by an exception, whatever the table holds;
 * with code 2 it says one line; with code 0 or 1 neither its output, nor a page or a list that it
   writes, tells "nan" for a number;
+* what it says to people names options, and no parameter of a function, such as hold_out;
 * it takes at most 60 seconds of computing.
 
 ``--seed N`` runs the tables of one seed again and shows what was printed. ``--keep`` writes a line
-for every 50 seeds, and the same command goes on after the last line.
+for every 50 seeds, and the same command goes on after the last line. Lines stay when seeds come to
+make other commands: they are runs of the commands of their day, and are told apart.
 """
 
 from __future__ import annotations
@@ -34,30 +33,27 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal
 from functools import cache
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
+
+from experiments.odd_lines import LINES, PRINTED, lines_of
 
 MOST_SECONDS = 60
 RESULT = Path(__file__).parent / "results" / "command-fuzz.txt"
 PART = 50  # seeds of a kept line
 NOT_A_NUMBER = re.compile(r"(?<![\w])nan(?![\w])", re.IGNORECASE)
+#: hold_out, or selection='cv', in no quotes.
+PARAMETER = re.compile(
+    r"(?<![\w./\\'\"-])(?:[a-z]+_[a-z_]+(?![\w/'\"]|[.]\w)|[a-z]+=(?:['\[(]|None|True|False))"
+)
+#: Columns of lists that may look like numbers, and be empty: ids, and blocks without strata.
+NOT_NUMBERS = ["who", "home", "stratum"]
 WIDE = {"COLUMNS": "1000", "TERM": "dumb"}
-#: Texts that have made readers, terminals, spreadsheets or pages stumble somewhere.
-TEXTS = (
-    "a", "b", "", " ", "0", "00123", "1e5", "NA", "null", "-", "=1+1", "@x", "<b>", "'", '"', "é",
-    "\u202e", "日本", "x" * 300, "a,b", "a;b", "a\tb", "True", "12,5", "$ 1,234.00", "31/12/2020",
-)  # fmt: skip
-NAMES = (
-    "age", "x", "a b", "spend", "é", "a,b", 'q"q', "score", "rank", "uplift", "y", "Y", "select",
-    "1", "<i>", "日本", " lead", "trail ", "[b]", "x" * 80, "index", "__row", "decile", "arm",
-)  # fmt: skip
 
 
 class HangError(BaseException):
@@ -73,6 +69,7 @@ class Found:
     reached: int = 0  # runs with a fitted model
     fitted: int = 0  # fits that gave one
     slowest: float = 0.0
+    lines: Counter[int] = field(default_factory=Counter)  # runs by the version of their lines
     seconds: float = 0.0  # of one process
     failures: list[str] = field(default_factory=list)
 
@@ -85,6 +82,7 @@ class Found:
         self.codes.update(other.codes)
         self.reached += other.reached
         self.fitted += other.fitted
+        self.lines.update(other.lines)
         self.slowest = max(self.slowest, other.slowest)
         self.seconds += other.seconds
         self.failures += other.failures
@@ -93,285 +91,10 @@ class Found:
     def read(cls, line: dict[str, Any]) -> Found:
         """From a line of kept results."""
         own = {name: line[name] for name in ("reached", "fitted", "slowest", "seconds", "failures")}
-        codes = Counter({int(code): n for code, n in line["codes"].items()})
-        return cls(Counter(line["commands"]), codes, **own)
-
-
-# Odd tables
-
-
-def odd_table(rng: np.random.Generator, n: int) -> pd.DataFrame:
-    """Features of any kind, some of which say something of the outcome."""
-    names = rng.permutation(NAMES)[: rng.integers(1, 7)]
-    if rng.random() < 0.95:  # which differ in more than capitals
-        names = [name for name in names if name != "Y"]
-    columns = {str(name): odd_column(rng, n) for name in names}
-    return pd.DataFrame({"signal": rng.standard_normal(n).round(3)} | columns)
-
-
-def odd_column(rng: np.random.Generator, n: int) -> Any:
-    """One column of n values, of a kind drawn at random."""
-    kinds = REFUSED if rng.random() < 0.03 else COLUMNS
-    kind = kinds[rng.integers(len(kinds))]
-    values = kind(rng, n)
-    if rng.random() < 0.3:  # missing values, from one to nearly all
-        gone = rng.random(n) < rng.choice([0.01, 0.2, 0.95])
-        values = pd.Series(values).astype(object).where(~gone, None)
-    return values
-
-
-def _levels(rng: np.random.Generator, n: int) -> Any:
-    return rng.choice(rng.permutation(TEXTS)[: rng.integers(1, 8)], n)
-
-
-def _extremes(rng: np.random.Generator, n: int) -> Any:
-    return rng.standard_normal(n) * rng.choice([1e-300, 1e-12, 1e12, 1e90])
-
-
-def _too_large(rng: np.random.Generator, n: int) -> Any:
-    return rng.standard_normal(n) * rng.choice([1e154, 1e300])
-
-
-def _slips(rng: np.random.Generator, n: int) -> Any:
-    """Numbers, but for some texts."""
-    slip = str(rng.choice(["?", "-", "unknown", "#N/A", "see note", "12 kg", "nan"]))
-    texts = np.array([f"{v:.1f}" for v in rng.lognormal(3, 1, n)], dtype=object)
-    texts[rng.random(n) < rng.choice([1 / n, 0.05, 0.3])] = slip
-    return texts
-
-
-def _mixed(rng: np.random.Generator, n: int) -> Any:
-    some = [1, 2.5, "text", True, None, Decimal("1.5"), pd.Timestamp("2020-01-01")]
-    return pd.Series([some[k] for k in rng.integers(len(some), size=n)], dtype=object)
-
-
-def _dates(rng: np.random.Generator, n: int) -> Any:
-    days = pd.Timestamp("1999-12-31") + pd.to_timedelta(rng.integers(0, 9000, n), unit="D")
-    zone = rng.choice([None, "UTC"])
-    return pd.Series(days if zone is None else days.tz_localize(zone))
-
-
-def _written_dates(rng: np.random.Generator, n: int) -> Any:
-    form = str(rng.choice(["%d/%m/%Y", "%Y-%m-%d", "%d.%m.%y", "%Y-%m-%dT%H:%M:%S"]))
-    return _dates(rng, n).dt.strftime(form)
-
-
-def _nested(rng: np.random.Generator, n: int) -> Any:
-    return pd.Series([{"a": int(k)} if k % 2 else {"a": None} for k in range(n)], dtype=object)
-
-
-COLUMNS = (
-    lambda rng, n: rng.standard_normal(n),
-    lambda rng, n: rng.lognormal(3, 2, n).round(2),
-    lambda rng, n: rng.integers(0, 5, n),
-    lambda rng, n: rng.integers(0, 2, n).astype(bool),
-    lambda rng, n: rng.integers(-(2**62), 2**62, n),
-    lambda rng, n: np.arange(n),
-    lambda rng, n: np.full(n, rng.choice([0.0, 7.5])),
-    lambda rng, n: np.where(rng.random(n) < 1 / n, 1.0, 0.0),
-    lambda rng, n: [f"person {k}" for k in range(n)],
-    lambda rng, n: [f"{v:,.2f}" for v in rng.lognormal(6, 2, n)],
-    lambda rng, n: [f"{v:.2f}".replace(".", ",") for v in rng.lognormal(3, 1, n)],
-    lambda rng, n: [f"{k:05d}" for k in rng.integers(0, 30, n)],
-    lambda rng, n: pd.Series([None] * n, dtype=object),
-    lambda rng, n: pd.Categorical(rng.choice(["low", "high"], n), categories=["low", "high", "no"]),
-    lambda rng, n: pd.Series([Decimal(int(k)) / 100 for k in rng.integers(0, 9**9, n)]),
-    lambda rng, n: pd.to_timedelta(rng.integers(0, 9**9, n), unit="s"),
-    lambda rng, n: [f"{v:.1f}%" for v in rng.lognormal(3, 1, n)],
-    _levels, _levels, _extremes, _slips, _slips, _dates, _written_dates,
-)  # fmt: skip
-#: What a fit mostly refuses.
-REFUSED = (
-    lambda rng, n: rng.choice([0.0, -0.0, np.inf, -np.inf, 1.0], n, p=[0.4, 0.2, 0.01, 0.01, 0.38]),
-    _too_large, _mixed, _nested,
-)  # fmt: skip
-
-
-def odd_arms(rng: np.random.Generator, n: int) -> tuple[Any, list[str]]:
-    """A treatment column and the options that name its arms, mostly rightly."""
-    treated = rng.random(n) < rng.choice([0.5, 0.4, 0.6, 0.02], p=[0.5, 0.24, 0.23, 0.03])
-    kinds: tuple[tuple[Any, list[str]], ...] = (
-        (treated.astype(int), []),
-        (treated, []),
-        (treated.astype(float), []),
-        (np.where(treated, "mail", "none"), ["--treated", "mail", "--control", "none"]),
-        (treated.astype(int) + 1, ["--treated", "2", "--control", "1"]),
-        (np.where(treated, rng.choice(["a", "b"], n), "c"), ["--treated", "a", "--control", "c"]),
-        (np.where(treated, "1 ", "0"), []),
-        (np.where(treated, "mail", "none"), []),
-        (pd.Series(treated).where(rng.random(n) > 0.01, None).astype(object), []),
-    )
-    chances = [0.4, 0.1, 0.1, 0.15, 0.13, 0.05, 0.03, 0.02, 0.02]
-    column, options = kinds[rng.choice(len(kinds), p=chances)]
-    return column, options
-
-
-def odd_outcome(rng: np.random.Generator, n: int, signal: Any, arm: Any) -> Any:
-    """Mostly 0 and 1, with an effect that goes with the signal."""
-    treated = pd.factorize(np.asarray(arm, dtype=object).astype(str))[0] > 0
-    chance = 1 / (1 + np.exp(0.5 - np.asarray(signal, dtype=float) * treated))
-    if rng.random() < 0.05:
-        chance = chance * 0.04
-    y = rng.random(n) < chance
-    kinds = (
-        y.astype(int), y.astype(int), y.astype(int), y, y.astype(float), np.where(y, "yes", "no"),
-        y * rng.lognormal(3, 1, n), y * rng.choice([1e249, 1e-249, -5.0]), np.zeros(n),
-        pd.Series(y.astype(int)).where(rng.random(n) > 0.02, None).astype(object),
-    )  # fmt: skip
-    return kinds[
-        rng.choice(len(kinds), p=[0.22, 0.22, 0.2, 0.1, 0.1, 0.04, 0.06, 0.02, 0.01, 0.03])
-    ]
-
-
-def odd_trial(rng: np.random.Generator) -> tuple[pd.DataFrame, list[str]]:
-    """A table, and the options of ``auucmax fit`` that belong to it."""
-    n = int(rng.choice([12, 120, 300, 450, 700], p=[0.02, 0.05, 0.43, 0.3, 0.2]))
-    table = odd_table(rng, n)
-    arm, options = odd_arms(rng, n)
-    table.insert(int(rng.integers(len(table.columns) + 1)), "given", arm)
-    table["bought"] = odd_outcome(rng, n, table["signal"], arm)
-    options = ["-t", "given", "-y", "bought", *options]
-    if rng.random() < 0.5:
-        own = pd.Series(rng.permutation(n) + 10)
-        kinds = (own, own.astype(str), "=" + own.astype(str), own // 2, own.astype(float))
-        table["who"] = kinds[rng.choice(5, p=[0.4, 0.32, 0.14, 0.02, 0.12])]
-        options += ["--id", "who"] if rng.random() < 0.8 else ["--ignore", "who"]
-    if rng.random() < 0.15:
-        table["home"] = odd_groups(rng, n)
-        options += ["--groups", "home"]
-    column = str(rng.choice(list(table.columns)))
-    for line, chance in (
-        (["--hold-out", "0.4"], 0.1 if n > 400 else 0.01), (["--forget-rows"], 0.1),
-        (["--json"], 0.2), (["--features", "signal"], 0.1), (["--ignore", "no such"], 0.01),
-        (["--seed", "7"], 0.1), (["--despite-check"], 0.5), (["--lower-is-better"], 0.15),
-        (["--drop-missing-outcomes"], 0.4), (["--candidates", str(rng.choice([0, 1, 3]))], 0.05),
-        (["--categorical", column], 0.05), (["--numeric", column], 0.05),
-        (["--after", column], 0.1), (["--memory", "0.0001"], 0.02), (["--minutes", "0.01"], 0.02),
-        (["--decimal", str(rng.choice([",", "."]))], 0.02),
-    ):  # fmt: skip
-        options += line if rng.random() < chance else []
-    names = list(MODELS)
-    return table, [*options, "-m", str(rng.choice(names, p=[MODELS[name] for name in names]))]
-
-
-#: How often each model is fitted; those that take longer are drawn less often.
-MODELS = {
-    "tm": 0.58, "cvt": 0.12, "sdr": 0.08, "mom": 0.05, "response": 0.04, "shrunk": 0.03,
-    "auucmax": 0.03, "mml": 0.02, "ddr": 0.02, "auto": 0.01, "svm-dp": 0.01, "nonsense": 0.01,
-}  # fmt: skip
-
-
-def odd_groups(rng: np.random.Generator, n: int) -> Any:
-    """Households of one row, of some or of many: numbers or texts."""
-    size = int(rng.choice([1, 2, 3, 40]))
-    homes = rng.permutation(n) // size
-    return [f"h{home}" for home in homes] if rng.random() < 0.5 else homes
-
-
-def write_table(table: pd.DataFrame, folder: Path, name: str, rng: np.random.Generator) -> Path:
-    """In one of the formats, or dialects of CSV; what a format cannot hold is written as CSV."""
-    kind = rng.choice(
-        ["csv", "parquet", "jsonl", "feather", "xlsx"], p=[0.6, 0.2, 0.12, 0.05, 0.03]
-    )
-    path = folder / f"{name}.{kind}"
-    try:
-        if kind == "parquet":
-            table.to_parquet(path)
-            return path
-        if kind == "jsonl":
-            table.to_json(path, orient="records", lines=True, date_format="iso")
-            return path
-        if kind == "feather":
-            table.reset_index(drop=True).to_feather(path)
-            return path
-        if kind == "xlsx":
-            table.to_excel(path, index=False)
-            return path
-    except Exception:  # mixed columns, numbers beyond 64 bits, whatever a writer refuses
-        path = folder / f"{name}.csv"
-    form = {"sep": str(rng.choice([",", ",", ";", "\t"]))}
-    form["encoding"] = str(rng.choice(["utf-8", "utf-8-sig"]))
-    table.to_csv(path.with_suffix(".csv"), index=False, **form)
-    return path.with_suffix(".csv")
-
-
-def changed(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """People of later: rows of the trial, shuffled, without outcome, sometimes odd in a new way."""
-    new = table.drop(columns=["bought", "given"] if rng.random() < 0.7 else [])
-    new = new.iloc[rng.permutation(len(new))[: rng.integers(1, len(new) + 1)]].copy()
-    if rng.random() < 0.2:
-        name = str(rng.choice(list(new.columns)))
-        new[name] = pd.Series(odd_column(rng, len(new))).to_numpy()
-    if rng.random() < 0.1:
-        new = new.drop(columns=str(rng.choice(list(new.columns))))
-    return new
-
-
-# Runs
-
-
-def lines_of(seed: int, folder: Path) -> Iterator[list[str]]:
-    """The commands of a seed; those after the fit only if it wrote a model."""
-    rng = np.random.default_rng(seed)
-    table, options = odd_trial(rng)
-    data, model = str(write_table(table, folder, "trial", rng)), folder / "m.model"
-    form = [] if "--memory" not in options else ["--memory", "0.0001"]
-    form += options[options.index("--decimal") :][:2] if "--decimal" in options else []
-    if rng.random() < 0.1:
-        of_fit = ("--hold-out", "--seed", "-m", "--candidates", "--minutes")
-        yield ["check", data, *_without(options, *of_fit, flags=FLAGS)]
-    if rng.random() < 0.01:
-        kept = _without(options, "--hold-out", "-m", "--candidates", "--minutes",
-                        flags=("--forget-rows", "--despite-check"))  # fmt: skip
-        yield ["compare", data, *kept, "--models", "tm,cvt", "--splits", "2"]
-    yield ["fit", data, *options, "-o", str(model)]
-    if not model.exists():
-        return
-    yield ["evaluate", str(model), *_json(rng)]
-    yield ["evaluate", str(model), data, *form, *_json(rng)]
-    if rng.random() < 0.1:
-        yield ["compare", data, "--against", str(model), "--models", "tm,cvt", *form, *_json(rng)]
-    # A fit costs as much as ten commands on its model: what it gave is asked more than once.
-    for name in ("new", "other"):
-        yield _target_line(table, model, folder, name, rng)
-    for money in ([], ["--cost", "2", "--value", "10"]):
-        yield ["report", str(model), "-o", str(folder / "page.html"), *money, *_json(rng)]
-    for to in ("sql", "json", "onnx"):
-        dialect = str(rng.choice(["duckdb", "postgres", "bigquery", "snowflake"]))
-        file = ["-o", str(folder / "export")] if to == "onnx" or rng.random() < 0.5 else []
-        yield ["export", str(model), "--to", to, "--dialect", dialect, *file, *_json(rng)]
-
-
-def _target_line(
-    table: pd.DataFrame, model: Path, folder: Path, name: str, rng: np.random.Generator
-) -> list[str]:
-    """A list of people of another table, by one of the ways to say how many."""
-    new = str(write_table(changed(table, rng), folder, name, rng))
-    wishes = ("--share .3", "--share 0", "--share 1", "--share 30", "--budget 50 --cost 1",
-              "--cost 1 --value 9")  # fmt: skip
-    wish = wishes[rng.integers(6)].split()
-    more = ["--new-levels", "other"] if rng.random() < 0.5 else []
-    to = str(folder / f"list.{rng.choice(['csv', 'parquet'])}")
-    return ["target", str(model), new, *wish, *more, "-o", to, *_json(rng)]
-
-
-def _json(rng: np.random.Generator) -> list[str]:
-    return ["--json"] if rng.random() < 0.3 else []
-
-
-#: Options of ``fit`` that have no value, and that ``check`` has not.
-FLAGS = ("--forget-rows", "--despite-check", "--lower-is-better", "--drop-missing-outcomes")
-
-
-def _without(options: list[str], *names: str, flags: tuple[str, ...]) -> list[str]:
-    """Options but some, which have a value each, and some flags."""
-    kept, skip = [], False
-    for option in options:
-        if skip or option in (*names, *flags):
-            skip = not skip and option in names
-            continue
-        kept.append(option)
-    return kept
+        codes, lines = (
+            Counter({int(k): n for k, n in line[of].items()}) for of in ("codes", "lines")
+        )
+        return cls(Counter(line["commands"]), codes, lines=lines, **own)
 
 
 def run_seed(seed: int, *, show: bool = False) -> Found:
@@ -385,6 +108,7 @@ def run_seed(seed: int, *, show: bool = False) -> Found:
             taken = time.process_time() - start
             found.slowest, found.seconds = max(found.slowest, taken), found.seconds + taken
             found.commands[line[0]] += 1
+            found.lines[LINES] += 1
             found.codes[code] += 1
             found.reached += (folder / "m.model").exists()
             found.fitted += line[0] == "fit" and (folder / "m.model").exists()
@@ -406,6 +130,7 @@ def run_line(line: list[str], folder: Path) -> tuple[int, str, str]:
         return -1, "", f"took over {MOST_SECONDS} s"
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         return -1, done.output, "".join(traceback.format_exception(done.exception))
+    (folder / PRINTED).write_text(done.stdout)
     return done.exit_code, done.output, wrong_of(line, done, folder)
 
 
@@ -422,6 +147,8 @@ def wrong_of(line: list[str], done: Any, folder: Path) -> str:
     """What no user should see."""
     if done.exit_code not in (0, 1, 2):
         return f"exit code {done.exit_code}"
+    if hit := PARAMETER.search(done.stderr):
+        return f"speaks of {hit[0]}: {done.stderr[-500:]}"
     if done.exit_code == 2:
         errors = [text for text in done.stderr.splitlines() if text.startswith("auucmax:")]
         return "" if len(errors) == 1 else f"{len(errors)} lines of error: {done.stderr[-500:]}"
@@ -441,14 +168,13 @@ def shown_by(line: list[str], done: Any, folder: Path) -> Iterator[str]:
     if line[0] == "report" and (folder / "page.html").exists():
         page = (folder / "page.html").read_text()
         yield re.sub(r"<(script|style).*?</\1>", "", page, flags=re.DOTALL)
-    if line[0] == "target":
-        for name in ("list.csv", "list.parquet"):
-            if (file := folder / name).exists():
-                people = pd.read_csv(file) if name.endswith("csv") else pd.read_parquet(file)
-                numbers = people.select_dtypes("float").drop(columns="who", errors="ignore")
-                if numbers.isna().to_numpy().any():
-                    yield f"nan in {name}"
-                file.unlink()
+    for file in folder.glob({"target": "list.*", "assign": "assigned.*"}.get(line[0], "no list")):
+        people = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
+        numbers = people.select_dtypes("float").drop(columns=NOT_NUMBERS, errors="ignore")
+        if numbers.isna().to_numpy().any():
+            yield f"nan in {file.name}"
+        if line[0] == "target":  # a list of `assign` is added to
+            file.unlink()
 
 
 @contextmanager
@@ -528,11 +254,13 @@ def told(found: Found) -> str:
             f"Python {platform.python_version()}, {packages}, {found.seconds / 60:.0f} minutes of "
             f"one process",
             f"{found.runs:,} runs ({commands})",
+            "; ".join(f"{n:,} by lines of version {own}" for own, n in sorted(found.lines.items())),
             f"exit codes {codes}",
             f"{found.reached:,} runs ({found.reached / found.runs:.0%}) with a fitted model; "
             f"{found.fitted:,} of {found.commands['fit']:,} fits gave one",
             f"slowest {found.slowest:.1f} s",
-            f"{len(found.failures)} wrong: tracebacks, hangs over {MOST_SECONDS} s, or nan",
+            f"{len(found.failures)} wrong: tracebacks, hangs over {MOST_SECONDS} s, nan, or, from "
+            f"version 2 on, parameters for options",
             *found.failures[:20],
         ]
     )

@@ -94,7 +94,12 @@ def test_a_key_is_replaced_only_by_another_key(tmp_path):
     for same in (key, link):
         with pytest.raises(ValueError, match=r"another file than the key of m\.model"):
             check_target(same)
-    assert check_target(key, is_own=True) == key
+        with pytest.raises(ValueError, match="the key of m"), whole_file(same) as beside:
+            beside.write_text("people")
+    assert key.read_text() == "00" * 16
+    with whole_file(key, private=True) as beside:
+        beside.write_text("11" * 16)
+    assert key.read_text() == "11" * 16
 
 
 @pytest.mark.parametrize(

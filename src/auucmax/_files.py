@@ -98,8 +98,8 @@ def _irreplaceable(target: Path) -> str | None:
 def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[Path]:
     """A path to write to; it takes the place of ``path`` if no error comes.
 
-    While it is written, and later if it is ``private``, only this user can read it. A link stays a
-    link: what it points to is replaced.
+    While it is written, and later if it is ``private``, only this user can read it. Keys and states
+    are, and nothing else replaces them. A link stays a link: what it points to is replaced.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -108,7 +108,7 @@ def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterat
     ...     Path(f"{folder}/list.csv").read_text()
     'id'
     """
-    target = Path(os.path.realpath(check_target(path, is_own=True)))
+    target = Path(os.path.realpath(check_target(path, is_own=private)))
     prefix = f".{target.name}."
     _clear(target.parent, f"{escape(prefix)}{_RANDOM}{_PART}")
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=prefix, suffix=_PART)

@@ -266,8 +266,8 @@ def check_range(value: Any, name: str) -> tuple[float, float]:
         low, high = 1.0, 0.0
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise ValueError(
-            f"{name} should be two finite numbers, lowest and highest, got {value!r}. "
-            f"For a 0/1 outcome it is (0, 1)."
+            f"{name} should be two finite numbers, the lowest and, above it, the highest; got "
+            f"{value!r}. Of a 0/1 outcome they are 0 and 1."
         )
     return low, high
 
@@ -329,7 +329,7 @@ def missing_message(name: str, count: int) -> str:
 
 def listed(values: Iterable[Any], most: int = 6) -> str:
     """Values for a message, the first few of many."""
-    values = [repr(v) for v in values]
+    values = [repr(v.item() if isinstance(v, np.generic) else v) for v in values]
     more = f", ... ({len(values)} in all)" if len(values) > most else ""
     return ", ".join(values[:most]) + more
 

@@ -146,6 +146,16 @@ def test_numbers_of_the_command_are_those_of_the_file(trial, tmp_path):
     json.dumps(found, allow_nan=False)
 
 
+def test_blanks_around_a_label_are_hard_to_see():
+    assert texts_by_arm("call=2,mail =1", ["call ", "mail"], "--cost") == {
+        "call ": "2",
+        "mail": "1",
+    }
+    assert texts_by_arm("a =1,a=2", ["a", "a "], "--cost") == {"a ": "1", "a": "2"}
+    with pytest.raises(ValueError, match="should name each arm once, got 'call ' twice"):
+        texts_by_arm("call=2,call =1", ["call ", "mail"], "--cost")
+
+
 def test_labels_with_commas_and_blanks():
     labels = ["a, b", "c=d"]
     assert texts_by_arm("a, b=1,c=d = 2", labels, "--cost") == {"a, b": "1", "c=d": "2"}
@@ -233,7 +243,7 @@ def test_rows_that_are_left_out_or_stand_twice_are_told(trial, tmp_path):
     people = pd.read_csv(trial / "new.csv")
     pd.concat([people, people.head(3)]).to_csv(tmp_path / "twice.csv", index=False)
     found = run(f"target {trial}/m.model {tmp_path}/twice.csv --share .3 -o {tmp_path}/list.csv")
-    assert "3 rows of the table have the id of another one" in found.stdout
+    assert "3 rows of the table have the id of one before and are left out" in found.stdout
 
 
 @pytest.mark.gate

@@ -33,6 +33,8 @@ def test_people_are_added_and_nobody_moves(files, tmp_path):
     run(f"assign {files.new} {HALVES} -o {whole}")
     assert pd.read_parquet(whole)["arm"].tolist() == pd.read_csv(out)["arm"].tolist()
     again = run(f"assign {files.new} {HALVES} -o {whole} --add")
+    assert "Nobody is new" in again.stdout
+    assert "Written to" not in again.stdout
     assert again.exit_code == 0
     assert len(pd.read_parquet(whole)) == len(people)
 
@@ -130,7 +132,7 @@ def test_a_model_chooses_with_chances_in_the_list(files, tmp_path):
         ("--id person --arms a=.5,b=.5 --key k -o OUT --add", "should be there, got nothing"),
         (
             "--id person --arms a=.5,b=.5 --key k --sql oracle",
-            "should be one of 'duckdb', 'postgres'",
+            "--sql should be one of 'duckdb', 'postgres', got 'oracle'",
         ),
         ("--id person --model MODEL --share .3 --key k --sql duckdb", "--sql should come with"),
         ("--id person --model MODEL --key k -o OUT", "--share should say which part"),

@@ -163,6 +163,14 @@ CASES = {
     "no such command": ("predict {model}", "No such command 'predict'. See: auucmax --help"),
     "no such option": ("fit {trial} {fit} --outputs x", "See: auucmax fit --help"),
     "nothing at all": ("fit", "Missing argument 'DATA'. See: auucmax fit --help"),
+    "a share in per cent": (
+        "target {model} {trial} -s 30% -o {out}.csv", "--share should be a number, got '30%'.",
+    ),
+    "a decimal comma": ("plan --power=0,8", "got '0,8'. Write it as 0.3, with a point"),
+    "half a row": ("plan --rows 3.5", "--rows should be a whole number, got '3.5'. Write it as 3"),
+    "a range of words": (
+        "plan --outcome-range 0 x", "--outcome-range should be 2 numbers, got '0 x'.",
+    ),
     "a picture in no folder": ("demo -o {tmp}/no/curve.png", "should exist"),
 }  # fmt: skip
 

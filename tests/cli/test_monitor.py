@@ -82,6 +82,8 @@ def test_the_first_look_needs_its_options(tmp_path, rows):
     assert "--date should be the column of the day" in result.stderr
     result = run(f"monitor {rows} --state {state} -t mail -y visit --date sent")
     assert "got neither" in result.stderr
+    result = run(f"monitor {rows} --state {state} --score-column score --date sent")
+    assert "--treatment should name a column, got none" in result.stderr
     result = run(f"monitor {rows} --state {rows} {OPTIONS}")
     assert "the output should be another file than the input" in result.stderr
 

@@ -115,6 +115,28 @@ def test_every_option_is_told_as_one():
         assert as_options(f"Pass {name}='a'.") == f"Pass --{name.replace('_', '-')} a."
 
 
+def test_parameters_are_told_as_options_wherever_they_stand():
+    for message, told in (
+        ("cost or cost_column should be given, got both.", "--cost or --cost-column should be"),
+        ("base_rate + effect should lie between", "--base-rate + --effect should lie between"),
+        ("at_least should not be above at_most, got", "--at-least should not be above --at-most,"),
+        ("n_rows should be a whole number", "--rows should be a whole number"),
+        ("Pass outcome_sd, too, if", "Pass --outcome-sd, too, if"),
+        ("Fit it with random_state=3.", "Fit it with --seed 3."),
+    ):
+        assert told in as_options(message)
+        assert told in as_options(f"auucmax: {message}")
+    # So does English.
+    assert as_options("people should stay in one arm.") == "people should stay in one arm."
+    # Names of columns and files stay what they are.
+    for text in (
+        "got the column 'at_most'.",
+        "Written to a/cost_column.csv.",
+        "model_2.csv at_mosts",
+    ):
+        assert as_options(text) == text
+
+
 def test_machines_and_the_page_are_told_options(tmp_path, files):
     rng = np.random.default_rng(0)
     table = pd.read_csv(files.trial).query("arm != 'phone'")

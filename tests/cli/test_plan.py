@@ -60,7 +60,10 @@ def test_a_model_is_a_pilot(files):
     [
         ("--effect .03 --gain .006", "--base-rate should be given, got none. Pass --base-rate or"),
         ("--base-rate .1 --gain .006", "--effect should be given, got none"),
-        ("--base-rate .1 --effect .03", "quality of the ranking should be given"),
+        (
+            "--base-rate .1 --effect .03",
+            "--gain, or --effect-sd with --explained, should be given, got neither",
+        ),
         ("--outcome visit", "should name columns of PAST, got no table"),
         ("PAST", "--outcome should name a column of PAST, got none"),
         ("PAST -y vist --effect .1 --gain .01", "Did you mean 'visit'?"),

@@ -78,15 +78,17 @@ def test_a_header_alone_means_that_nobody_opted_out(files, tmp_path):
     assert "should have the column 'person', the ids of MODEL; got 'name'" in told.stderr
 
 
-def test_people_who_stand_twice_are_told(files, tmp_path):
+def test_people_who_stand_twice_are_listed_once_and_told(files, tmp_path):
     new = pd.read_csv(files.new)
-    pd.concat([new, new.head(3)]).to_csv(tmp_path / "twice.csv", index=False)
-    command = f"target {files.model} {tmp_path}/twice.csv -s .3 -o {tmp_path}/list.csv"
+    again = new.head(3).assign(age=20)  # by other features they would be elsewhere on the list
+    pd.concat([new, again]).to_csv(tmp_path / "twice.csv", index=False)
+    command = f"target {files.model} {tmp_path}/twice.csv -s .3 -o {tmp_path}/twice-list.csv"
     told = run(command)
-    assert "3 rows of the table have the id of another one" in told.stdout
+    assert "3 rows of the table have the id of one before and are left out" in told.stdout
     assert json.loads(run(f"{command} --json").stdout)["repeated"] == 3
     once = run(f"target {files.model} {files.new} -s .3 -o {tmp_path}/list.csv")
-    assert "have the id of another one" not in once.stdout
+    assert "the id of one before" not in once.stdout
+    assert (tmp_path / "twice-list.csv").read_text() == (tmp_path / "list.csv").read_text()
 
 
 def test_ids_to_leave_out_that_cannot_be_used(files, tmp_path):

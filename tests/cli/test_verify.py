@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binomtest
 from tests.cli.commands import numbers, run
 
 
@@ -124,6 +125,26 @@ def test_chances_that_are_contradicted_fail_the_check(files, campaign, tmp_path)
     result = run(f"verify {tmp_path}/wrong.csv --chosen top --propensity chance -m {files.model}")
     assert result.exit_code == 1  # a check that fails is a result, not bad input
     assert "treatment should have been given by chance" in result.stderr
+
+
+def test_chances_that_are_nearly_contradicted_are_told_before_the_numbers(campaign, tmp_path):
+    table = pd.read_csv(campaign)
+    mailed = (table["arm"] == "mail")[table["top"] == "yes"]
+    chances = np.linspace(mailed.mean(), 1, 200, endpoint=False)
+    p_values = [binomtest(int(mailed.sum()), len(mailed), chance).pvalue for chance in chances]
+    table["chance"] = table["chance"].where(
+        table["top"] == "no", chances[np.argmin(np.abs(np.log(p_values) - np.log(0.0005)))]
+    )
+    table.to_csv(tmp_path / "c.csv", index=False)
+    line = f"verify {tmp_path}/c.csv --chosen top --propensity chance -t arm -y visit"
+    line += " --treated mail --control none"
+    result = run(line)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("WARNING. Chance hardly explains that ")
+    assert result.stdout.count("hardly explains") == 1
+    found = numbers(line)
+    assert found["doubts"] == [found["told"]["notes"][0]]
+    assert found["doubts"][0].startswith("Chance hardly explains that ")
 
 
 def test_pieces_tell_what_the_whole_does(files, campaign, by_model):

@@ -260,6 +260,8 @@ def test_the_first_sheet_is_read(tmp_path):
     pd.testing.assert_frame_equal(read_table(path), frame, check_dtype=False)
     chosen = read_table(path, columns=["town", "age"])
     assert list(chosen) == ["town", "age"]
+    frame.rename(columns={"age": " age", "town": "town "}).to_excel(path, index=False)
+    assert list(read_table(path)) == list(frame)  # as of CSV files
 
 
 def test_a_damaged_spreadsheet_is_told_in_one_line(tmp_path):

@@ -280,7 +280,7 @@ def test_names_are_told_apart():
         {"score_name": "vip"},
         {"score_name": "uplift", "calibration": case.calibration},
     ):
-        with pytest.raises(ValueError, match="twice"):
+        with pytest.raises(ValueError, match=r"twice\. Rename the column"):
             to_onnx(case.encoder, case.formula, missing_text="-", **arguments)
     with pytest.raises(ValueError, match="empty one"):
         to_onnx(case.encoder, case.formula, missing_text="-", score_name="")

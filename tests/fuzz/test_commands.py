@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from tests.cli.commands import COMMANDS
 
 pytestmark = pytest.mark.gate
 RUNS = 2_000
@@ -28,9 +29,7 @@ def test_commands_on_odd_tables():
     assert found.runs >= RUNS
     assert found.reached >= found.runs / 2
     assert found.fitted >= found.commands["fit"] / 2
-    assert {"fit", "check", "evaluate", "target", "report", "export", "compare"} == set(
-        found.commands
-    )
+    assert set(found.commands) == set(COMMANDS) - {"demo"}
 
 
 def test_a_page_or_a_list_that_tells_nan_is_seen(tmp_path):
@@ -41,15 +40,37 @@ def test_a_page_or_a_list_that_tells_nan_is_seen(tmp_path):
 
     (tmp_path / "page.html").write_text("<script>NaN</script><p>gain nan</p>")
     assert [text for text in shown_by(["report"], Done, tmp_path) if "nan" in text]
-    (tmp_path / "list.csv").write_text("who,uplift\n1,\n")
-    assert "nan in list.csv" in list(shown_by(["target"], Done, tmp_path))
+    for command, name in (("target", "list.csv"), ("assign", "assigned.csv")):
+        (tmp_path / name).write_text("who,uplift\n1,\n")
+        assert f"nan in {name}" in list(shown_by([command], Done, tmp_path))
+
+
+def test_parameters_in_the_place_of_options_are_seen(tmp_path):
+    from experiments.command_fuzz import wrong_of
+
+    class Done:
+        exit_code, stdout = 2, ""
+        stderr = "auucmax: hold_out should be below 1."
+
+    assert "speaks of hold_out" in wrong_of(["fit"], Done, tmp_path)
+    Done.stderr = "auucmax: use selection='cv' or 'bound'."
+    assert "speaks of selection=" in wrong_of(["fit"], Done, tmp_path)
+    Done.stderr = "auucmax: --hold-out of 'a_column' in /tmp/tmp_ab_c/a_file.csv should be below 1."
+    assert wrong_of(["fit"], Done, tmp_path) == ""
 
 
 def test_a_long_run_is_kept_on_one_page(tmp_path, monkeypatch):
     from experiments import command_fuzz
 
     found = command_fuzz.Found(
-        Counter(fit=2, report=1), Counter({0: 2, 2: 1}), 2, 1, 1.5, 120.0, ["seed 7"]
+        Counter(fit=2, report=1),
+        Counter({0: 2, 2: 1}),
+        2,
+        1,
+        1.5,
+        Counter({2: 3}),
+        120.0,
+        ["seed 7"],
     )
     asked = []
 
@@ -64,7 +85,8 @@ def test_a_long_run_is_kept_on_one_page(tmp_path, monkeypatch):
     assert command_fuzz.main() == 1
     page = (tmp_path / "command-fuzz.txt").read_text()
     for words in ("python -m experiments.command_fuzz --runs 3 --keep", "Python 3", "numpy ",
-                  "3 runs (fit 2, report 1)", "1 wrong", "seed 7"):  # fmt: skip
+                  "3 runs (fit 2, report 1)", "3 by lines of version 2", "1 wrong",
+                  "seed 7"):  # fmt: skip
         assert words in page
     assert len(page.splitlines()) < 50
     monkeypatch.setattr("sys.argv", ["command_fuzz.py", "--runs", "6", "--keep"])

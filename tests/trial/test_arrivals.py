@@ -32,9 +32,26 @@ def test_windows_that_are_none(window):
     assert window_days("36h") == 1.5
 
 
+def test_dates_in_several_forms_are_refused_and_not_guessed():
+    rows = running(10)
+    days = rows["sent"].dt.strftime("%Y-%m-%d")
+    for form in ("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d %B %Y"):
+        other = rows["sent"].dt.strftime(form)
+        mixed = days.where(rows.index != 7, other)
+        got = f"got 1 of 10 rows with another form, such as {other[7]!r}"
+        with pytest.raises(ValueError, match=got):
+            arrived(rows.assign(sent=mixed))
+        with pytest.raises(ValueError, match="got 10 of 10 rows with another form"):
+            arrived(rows.assign(sent=other))
+    noon = days + "T12:00:00+02:00"
+    assert arrived(rows.assign(sent=noon.where(rows.index > 4, days)))[1].day.tolist() == (
+        arrived(rows)[1].day.tolist()
+    )
+
+
 def test_dates_that_are_none():
     table = running(10)
-    with pytest.raises(ValueError, match=r"the date 'other' should hold dates .* got '0\."):
+    with pytest.raises(ValueError, match=r"the date 'other' should hold the day .* such as '0\."):
         arrived(table, Settings("mail", "visit", "other", "1", "0", "score"))
     with pytest.raises(ValueError, match="the date 'sent' should have no missing values, got 1"):
         arrived(table.assign(sent=table["sent"].where(table["person"] != 1003)))

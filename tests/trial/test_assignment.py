@@ -1,6 +1,8 @@
 """Who goes into which arm: the same whoever computes it, and nobody moves later."""
 
 import itertools
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -277,6 +279,17 @@ def test_a_model_chooses_whole_households(model, later):
     then = assign(later, check=False, before=first, **how).people
     both = pd.concat([first, then])
     assert (both.groupby("home")[["arm", "chosen", "propensity"]].nunique() == 1).all(axis=None)
+
+
+def test_people_who_were_treated_together_in_the_trial_of_the_model_stay_together(model, later):
+    knows = copy(model)
+    knows.columns = replace(model.columns, groups="home")
+    how = {"id": "person", "key": "w", "share": 0.25, "check": False}
+    found = assign(later, model=knows, **how)
+    assert found.groups == found.to_dict()["groups"] == "home"
+    told = assign(later, model=model, groups="home", **how).people
+    pd.testing.assert_frame_equal(found.people, told)
+    assert assign(later.drop(columns="home"), model=knows, **how).groups is None
 
 
 def test_one_value_of_a_known_column_in_one_arm_is_no_failure_of_the_check():

@@ -85,6 +85,12 @@ def test_a_list_of_an_assignment_brings_arms_and_chances(table):
     assert (own.means.counts == whole.means.counts).all()
 
 
+def test_a_list_of_a_trial_says_that_nobody_was_chosen(table):
+    arms = assign(table[["person"]], id="person", key="k", arms="none=.5,mail=.5").people
+    with pytest.raises(ValueError, match="the list should be of people whom a model chose"):
+        read(table, people=arms, chosen=None, id="person")
+
+
 def test_people_assigned_by_household_are_taken_by_household(model):
     """Homes of four that answer alike: as single people they would be certified a gain by luck."""
     people, _, rng = make_people(4_000, 5)
@@ -142,7 +148,7 @@ BAD = {
         lambda t: (t.assign(chance=t["chance"].where(t.index > 3)), {}), "no missing values, got 4",
     ),
     "words for the chosen": (
-        lambda t: (t.assign(top="maybe"), {}), "Write 1 for the chosen and 0 for the rest",
+        lambda t: (t.assign(top="maybe"), {}), "write 1 for the chosen and 0 for the rest",
     ),
     "a choice that is missing": (
         lambda t: (t.assign(top=t["top"].where(t.index > 3)), {}), "got nothing in 4 rows",

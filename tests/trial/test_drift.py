@@ -31,7 +31,7 @@ def test_another_base_rate_is_found_alone(model):
     assert advice.action == "recalibrate"
 
 
-@pytest.mark.filterwarnings("ignore:new_score should be distributed")
+@pytest.mark.filterwarnings("ignore:the scores of the cohort should")
 def test_other_people_are_found_by_their_scores_and_features(model):
     tests, advice = found_in(model, shift=0.8)
     assert tests["scores"].is_found

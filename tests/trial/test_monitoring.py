@@ -1,3 +1,6 @@
+from copy import copy
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -193,6 +196,8 @@ def test_files_that_are_no_state(tmp_path, rows):
     [
         ({"score_column": None}, "should be a column of scores or a model, got neither"),
         ({"date": None}, "date should be the column of the day"),
+        ({"treatment": None}, "treatment should name a column, got none. Pass treatment="),
+        ({"outcome": None}, "outcome should name a column, got none. Pass outcome="),
         ({"delta": 1.5}, "delta should be a number strictly between"),
         ({"treated_share": 2}, "treated_share should be"),
         ({"outcome_range": (1, 0)}, "outcome_range should be two finite numbers"),
@@ -265,6 +270,10 @@ def test_rows_that_the_model_learnt_from_are_refused(table, model):
         monitor.look(table[4000:], model=model, as_of=END)
     with pytest.raises(ValueError, match="new to the model"):
         monitor.look(table[:5000], model=model, as_of=END)
+    forgets = copy(model)
+    forgets.seen = replace(model.seen, contents=None, ids=None)
+    with pytest.raises(ValueError, match=r"cannot be told: all 1,000 rows\. The model was"):
+        monitor.look(table[4000:5000], model=forgets, as_of=END)
     assert monitor.n_rows == 0
 
 

@@ -156,14 +156,20 @@ def test_a_model_that_is_no_pilot(model):
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"gain": None}, "quality of the ranking should be given"),
+        ({"gain": None}, "gain, or effect_sd with explained, should be given, got neither"),
         ({"gain": 0.0}, "gain should be a positive number"),
         ({"explained": 0.5}, "got both"),
         ({"gain": None, "effect_sd": 0.1, "explained": 1.5}, "explained should be a share"),
         ({"base_rate": 1.2}, "base_rate should lie between 0 and 1, got 1.2"),
         ({"effect": -0.2}, r"base_rate \+ effect should lie between 0 and 1"),
         ({"effect": "x"}, "effect should be a number"),
-        ({"gain": 0.3}, "gain and base_gain should be such as outcomes can have"),
+        (
+            {"effect": 1e300, "outcome_sd": 1.0},
+            "effect should be from 0 to 1e.50 in size",
+        ),
+        ({"outcome_sd": 1e-300}, "outcome_sd should be from 1e-50 to"),
+        ({"other_gain": 1e300, "outcome_sd": 1.0}, "other_gain should be from 0 to"),
+        ({"gain": 0.3}, "gain should be such as outcomes can have"),
         ({"treated_share": 0}, "treated_share should be a number strictly between"),
         ({"power": 1.0}, "power should be"),
         ({"n_rows": 1}, "n_rows should be"),

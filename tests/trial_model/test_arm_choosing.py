@@ -168,6 +168,14 @@ def test_numbers_for_machines(arms_model, new):
         ({"share": 0.3, "limits": ArmLimits(at_most={"fax": 3})}, "at_most should name arms"),
         ({"share": 0.3, "limits": ArmLimits(forbid={"mail": "x"})}, "'x'"),
         ({"share": 0.3, "limits": ArmLimits(forbid={"mail": "spent"})}, "who may not get"),
+        (
+            {"share": 0.3, "limits": ArmLimits(forbid={"mail": "town"})},
+            "'town' should say by 1 or yes who may not get the arm, .* got 'Oslo', ",
+        ),
+        (
+            {"share": 0.3, "limits": ArmLimits(at_most={"mail": 3}, at_least={"mail": 5})},
+            "at_least should not be above at_most, got 5 and 3 for 'mail'",
+        ),
         ({"budget": 3, "limits": ArmLimits(cost_column={"mail": "age"})}, "none for 'phone'"),
         (
             {"budget": 3, "limits": ArmLimits(cost_column={"mail": "town", "phone": "age"})},

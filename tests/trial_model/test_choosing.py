@@ -211,7 +211,7 @@ def test_the_list(model, new):
     assert new["person"].to_numpy()[unnamed["row"] - 1].tolist() == people["person"].tolist()
 
 
-@pytest.mark.filterwarnings("ignore:new_score should be distributed")
+@pytest.mark.filterwarnings("ignore:the scores of the cohort should")
 def test_people_above_all_scores_of_the_trial_have_an_unknown_gain(model, new):
     expected = model.evidence.expected
     scores = dataclasses.replace(expected.scores, score=expected.scores.score - 10)

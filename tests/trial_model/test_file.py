@@ -375,6 +375,14 @@ def test_a_key_of_something_else_is_not_overwritten(model, tmp_path):
     assert not (tmp_path / "server").exists()
 
 
+def test_the_key_of_another_model_is_not_overwritten(model, tmp_path):
+    save_model(model, tmp_path / "m.model")
+    key = (tmp_path / "m.model.key").read_bytes()
+    with pytest.raises(ValueError, match=r"another file than the key of m\.model"):
+        save_model(model, tmp_path / "m.model.key")
+    assert (tmp_path / "m.model.key").read_bytes() == key
+
+
 def test_the_same_seed_gives_the_same_numbers_and_another_key(model):
     again = fit("auucmax")
     assert again.evidence.to_dict() == model.evidence.to_dict()

@@ -461,7 +461,7 @@ def known_range(outcome_range: Any, lowest: float, highest: float) -> tuple[floa
         raise ValueError(
             f"y should lie in the range that is known beforehand, {low:g} to {high:g}; got "
             f"{lowest:g} to {highest:g}. Pass outcome_range=(lowest, highest) as they are "
-            f"possible, not as they came out, or use method='asymptotic'."
+            f"possible, not as they came out (in Python: or use method='asymptotic')."
         )
     return low, high
 

@@ -255,7 +255,8 @@ def asymptotic_bound(
     if min(levels.support.units) < 2:
         raise ValueError(
             f"each arm should have at least 2 rows (or clusters) for a standard error, got "
-            f"{min(levels.support.units)} in one. Collect more, or use method='betting'."
+            f"{min(levels.support.units)} in one. Collect more (in Python: or use "
+            f"method='betting')."
         )
     result = levels.inference(level)
     low, estimate = result.interval[0], result.estimate

@@ -59,20 +59,27 @@ def texts_by_arm(text: str | None, labels: Sequence[str], option: str) -> dict[s
     for part in (text or "").split(","):
         pending = f"{pending},{part}" if pending else part
         name, equals, value = pending.rpartition("=")
-        if equals and name.strip() in labels:
-            if name.strip() in found:
+        arm = _arm_called(name, labels) if equals else None
+        if arm is not None:
+            if arm in found:
                 raise ValueError(
-                    f"{option} should name each arm once, got {name.strip()!r} twice. Leave one "
-                    f"out."
+                    f"{option} should name each arm once, got {arm!r} twice. Leave one out."
                 )
-            found[name.strip()], pending = value.strip(), ""
+            found[arm], pending = value.strip(), ""
     if pending.strip():
         name = pending.rpartition("=")[0].strip() or pending.strip()
         raise ValueError(
             f'{option} should say something of arms, as in {option} "{labels[0]}=..."; the arms '
-            f"are {listed(labels)}, got {name!r}. Check the spelling."
+            f"are {listed(labels)}, got {name!r}. Check the spelling, and write decimals with a "
+            f"point."
         )
     return found
+
+
+def _arm_called(name: str, labels: Sequence[str]) -> str | None:
+    """The label that is written so; blanks around it are hard to see."""
+    alike = [label for label in labels if label == name or label.strip() == name.strip()]
+    return name if name in labels else alike[0] if len(alike) == 1 else None
 
 
 def numbers_by_arm(text: str | None, labels: Sequence[str], option: str) -> dict[str, float]:

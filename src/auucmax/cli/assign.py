@@ -47,7 +47,10 @@ def assign(
     ] = None,
     groups: Annotated[
         str | None,
-        typer.Option("--groups", help="Column of the household or shop that goes into one arm."),
+        typer.Option(
+            "--groups",
+            help="Column of the household or shop that goes into one arm. A MODEL knows it.",
+        ),
     ] = None,
     strata: Annotated[
         list[str] | None,
@@ -102,7 +105,7 @@ def assign(
         check_table_target(output, data)
         _check_old(output, add)
     if sql is not None:
-        _check_sql(data, table, arms, model)
+        _check_sql(sql, data, table, arms, model)
     source = Source(data, query, None, decimal, encoding)
     with working("reading"):
         people = read_table(source.data, query=query, decimal=decimal, encoding=encoding)
@@ -140,7 +143,12 @@ def _check_old(output: Path, add: bool) -> None:
         )
 
 
-def _check_sql(data: str, table: str | None, arms: str | None, model: Path | None) -> None:
+def _check_sql(
+    sql: str, data: str, table: str | None, arms: str | None, model: Path | None
+) -> None:
+    from auucmax._validation import check_choice
+
+    check_choice(sql, "--sql", ("duckdb", "postgres"))
     if model is not None or arms is None:
         raise ValueError(
             "--sql should come with --arms and without --model, whose scores `auucmax export` "
@@ -202,9 +210,11 @@ def _show(found: Assignment, output: Path, old: pd.DataFrame | None) -> None:
         rows["chosen by the model"] = f"{n_chosen:,} ({n_chosen / max(n, 1):.1%})"
     if old is not None:
         rows["in the list before"] = f"{len(old):,}, of whom {found.n_before:,} are in the table"
+    if found.groups is not None:
+        rows["in one arm"] = f"all people of one {found.groups!r}"
     for name, report in found.balance.items():
         rows[f"balance of {name}"] = report.verdict
-    notes = [f"Written to {output}."]
+    notes = [f"Written to {output}." if n else f"Nobody is new: {output} is as it was."]
     if any(not report.ok for report in found.balance.values()):
         notes.insert(
             0,

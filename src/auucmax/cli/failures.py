@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import signal
 import sys
 import threading
@@ -46,15 +47,25 @@ class OneLineGroup(TyperGroup):
             if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help
                 error.show()
             else:
-                tell(f"auucmax: {_usage(error)}", err=True)
+                tell(f"auucmax: {_usage(error, sys.argv[1:] if args is None else args)}", err=True)
             sys.exit(BAD_INPUT)
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def _usage(error: Any) -> str:
+def _usage(error: Any, words: Sequence[str]) -> str:
     context = error.ctx
     command = f" {context.info_name}" if context is not None and context.parent else ""
     message = " ".join(error.format_message().split()).rstrip(".")
+    if found := re.search("valid (number|integer), unable to parse", message):
+        names, n_values = error.param.opts, error.param.nargs
+        place = next((k for k, word in enumerate(words) if word.split("=")[0] in names), len(words))
+        given = [*words[place].partition("=")[2:], *words[place + 1 :]] if words[place:] else []
+        got = " ".join([text for text in given if text][:n_values])
+        kind, form = (
+            ("number", "as 0.3, with a point") if found[1] == "number" else ("whole number", "as 3")
+        )
+        several = f"{n_values} {kind}s" if n_values > 1 else f"a {kind}"
+        message = f"{names[0]} should be {several}, got {got!r}. Write it {form}, without signs"
     return f"{message}. See: auucmax{command} --help"
 
 

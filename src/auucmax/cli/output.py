@@ -28,14 +28,24 @@ PARAMETERS = (
     "treated_share", "score_column", "rival_column", "delta", "state", "chosen", "people",
     "at_most", "at_least", "cost_column", "forbid", "arms", "key", "explore", "power", "base_rate",
     "gain", "effect_sd", "explained", "other_gain", "agreement", "outcome_sd", "effect", "strata",
-    "blocked", "cross_fitted", "campaign", "least_chance", "new_model", "n_arms",
+    "blocked", "cross_fitted", "campaign", "least_chance", "new_model", "n_arms", "n_rows",
+    "random_state",
 )  # fmt: skip
 _CALLED = {
     "n_candidates": "candidates", "n_people": "cohort", "n_jobs": "jobs", "people": "list",
-    "n_arms": "arms",
+    "n_arms": "arms", "n_rows": "rows", "random_state": "seed",
 }  # fmt: skip
 _NAMES = "|".join(PARAMETERS)
-_FIRST = re.compile(rf"^((?:auucmax|note): )?({_NAMES})(?: and ({_NAMES}))?(?= should )")
+_NAME = re.compile(rf"\b(?:{_NAMES})\b")
+_BETWEEN = r"(?:, | [+] |,? (?:and|or|with) )"
+# "People should" begins a sentence of English.
+_SUBJECTS = "|".join(name for name in PARAMETERS if name != "people")
+_FIRST = re.compile(
+    rf"^(?:(?:auucmax|note): )?(?:{_SUBJECTS})(?:{_BETWEEN}(?:{_SUBJECTS}))*(?=,? should )"
+)
+# No word of English has an underscore; names of columns stand in quotes.
+_UNDERSCORED = "|".join(name for name in PARAMETERS if "_" in name)
+_BARE = re.compile(rf"(?<![-\w./'\"])(?:{_UNDERSCORED})(?![\w'\"/=(-]|[.]\w)")
 _GIVEN = re.compile(
     rf"(?<![-\w.'\"])({_NAMES})="
     r"(\[[^\]]*\]|\([^()]*\)|'[^']*'|\"[^\"]*\"|\.\.\.|[^\s,;.:'\"()]+(?:\.\w+)?)?"
@@ -72,12 +82,12 @@ def as_options(message: str) -> str:
     'Pass --after "sent,opened", or --forget-rows.'
     >>> as_options("Pass outcome_range=(0, 500), say.")
     'Pass --outcome-range 0 500, say.'
+    >>> as_options("share or budget should be given, got both. Lower at_least, not 'at_least'.")
+    "--share or --budget should be given, got both. Lower --at-least, not 'at_least'."
     """
     message = _VARIABLE.sub(lambda found: _VARIABLES[found[1]], _PYTHON.sub("", message))
-    message = _FIRST.sub(lambda found: (found[1] or "") + " and ".join(
-        _option(name) for name in found.groups()[1:] if name
-    ), message)  # fmt: skip
-    return _GIVEN.sub(_given, message)
+    message = _FIRST.sub(lambda first: _NAME.sub(lambda own: _option(own[0]), first[0]), message)
+    return _BARE.sub(lambda own: _option(own[0]), _GIVEN.sub(_given, message))
 
 
 def _option(parameter: str) -> str:

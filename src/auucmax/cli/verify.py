@@ -9,7 +9,7 @@ import typer
 
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.output import print_json, print_rows, working
+from auucmax.cli.output import print_banner, print_json, print_rows, working
 
 
 @tells_failures
@@ -105,6 +105,8 @@ def verify(
     if as_json:
         print_json(found.to_dict())
         return
+    for doubt in found.doubts:
+        print_banner(doubt)
     print_rows(found.title, found.rows(), found.sentences())
 
 

@@ -452,7 +452,9 @@ def _read_excel(file: str, name: str) -> pd.DataFrame:
                 )
             # As the cells are: no text becomes a number, and none is taken for a missing value.
             rows = pd.read_excel(book, dtype=object, keep_default_na=False, na_values=[""])
-            return rows.infer_objects()
+            # Blanks around names are hard to see, here as in the first line of a CSV file.
+            names = [name.strip() if isinstance(name, str) else name for name in rows.columns]
+            return rows.set_axis(names, axis=1).infer_objects()
     except ImportError as error:
         library = _EXCEL.get(Path(file).suffix.lower(), "openpyxl")
         advice = 'Run: pip install "auucmax[excel]"' if library == "openpyxl" else "Install it"

@@ -599,9 +599,10 @@ def _tell_many_new(column: Column, rows: int, present: int, new: Sequence[str]) 
 
 
 def _other_kind(column: Column, kind: str, example: Any) -> ValueError:
+    shown = repr(example) if isinstance(example, str) else str(example)
     return ValueError(
         f"column {column.name!r} should hold {_PLURAL[column.kind]} as in training, got "
-        f"{_PLURAL[kind]} such as {example!r}. Convert the column, or clean these values."
+        f"{_PLURAL[kind]} such as {shown}. Convert the column, or clean these values."
     )
 
 

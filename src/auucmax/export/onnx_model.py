@@ -504,5 +504,6 @@ def _check_names(columns: Iterable[str], outputs: list[str]) -> None:
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(
             f"outputs should have other names than columns and each other, got {repeated[0]!r} "
-            f"twice. Set score_name or uplift_name."
+            f"twice. Rename the column and fit again, or export SQL (in Python: or set score_name "
+            f"or uplift_name)."
         )

@@ -667,6 +667,6 @@ def _check_names(present: Iterable[str], *added: str) -> None:
         if name.casefold() in taken:
             raise ValueError(
                 f"the columns of the result should have different names, got {name!r} twice. "
-                f"Set score_name or uplift_name, or keep fewer columns."
+                f"Keep fewer columns (in Python: or set score_name or uplift_name)."
             )
         taken.add(name.casefold())

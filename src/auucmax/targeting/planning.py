@@ -646,10 +646,10 @@ def _ends(lower: float, upper: float, digits: int) -> str:
 
 def _shift_message(shift: ScoreShift) -> str:
     return (
-        f"new_score should be distributed like the scores of the trial, got a largest difference "
-        f"of {shift.distance:.3f} between the shares of people above a threshold (chance alone "
-        f"stays below {shift.by_chance:.3f}); {shift.above:.1%} of the cohort score higher and "
-        f"{shift.below:.1%} lower than anybody in the trial. The gains are those of the trial's "
-        f"people: check that the cohort was scored by the same model from the same columns, and "
-        f"plan with care."
+        f"the scores of the cohort should be distributed like those of the trial, got a largest "
+        f"difference of {shift.distance:.3f} between the shares of people above a threshold "
+        f"(chance alone stays below {shift.by_chance:.3f}); {shift.above:.1%} of the cohort score "
+        f"higher and {shift.below:.1%} lower than anybody in the trial. The gains are those of "
+        f"the trial's people: check that the cohort was scored by the same model from the same "
+        f"columns, and plan with care."
     )

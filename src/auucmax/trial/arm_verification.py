@@ -28,7 +28,7 @@ from auucmax.data.balance import equal_shares, holm
 from auucmax.data.pieces import PiecedTable
 from auucmax.data.randomisation_report import FailedCheckError
 from auucmax.encoding.encoder import text_names
-from auucmax.encoding.texts import arm_text, outcome_numbers
+from auucmax.encoding.kinds import arm_text, outcome_numbers
 from auucmax.trial.campaign import (
     MOST_CELLS,
     NEXT_TIME,

@@ -168,16 +168,20 @@ def _closed_rows(
 def _days(column: pd.Series, name: str) -> Days:
     if n_missing := int(column.isna().sum()):
         raise ValueError(missing_message(f"the date {name!r}", n_missing))
-    kind = kind_of(column) if len(column) else "date"
-    try:
-        if kind not in ("date", "text", "category"):
-            raise ValueError
-        return np.floor(numbers_of(column, "date")).astype(np.int64)
-    except (ValueError, TypeError, OverflowError) as error:
+    kind, moments = kind_of(column) if len(column) else "date", column
+    if kind in ("text", "category"):
+        # 03/02/2026 is a day in February, or in March: no guess decides which rows have entered.
+        moments = pd.to_datetime(column.astype(str), format="ISO8601", utc=True, errors="coerce")
+        kind = "date"
+    days = numbers_of(moments, kind) if kind == "date" else np.full(len(column), np.nan)
+    wrong = np.flatnonzero(~np.isfinite(days))
+    if len(wrong):
         raise ValueError(
-            f"the date {name!r} should hold dates such as 2026-03-01, got "
-            f"{str(column.iloc[0])!r}. Name the column of the day on which people came into it."
-        ) from error
+            f"the date {name!r} should hold the day on which people came into the trial, written "
+            f"as 2026-03-01, got {len(wrong):,} of {len(column):,} rows with another form, such as "
+            f"{str(column.iloc[wrong[0]])!r}. Write all days so, or name another column."
+        )
+    return np.floor(days).astype(np.int64)
 
 
 def _people(
@@ -284,8 +288,9 @@ def _check_new_to_model(learnt: list[_Learnt], model: TrialModel) -> None:
         )
     if not verdict.is_sure:
         raise ValueError(
-            f"it should be known that the rows are new to the model, got a model that cannot tell. "
-            f"{verdict.note} Fit it with ids, and keep its key beside it."
+            f"the rows should be new to the model, got rows of which it cannot be told: "
+            f"{verdict.note[:1].lower()}{verdict.note[1:]} Fit a model with ids, and keep its key "
+            f"beside it."
         )
 
 

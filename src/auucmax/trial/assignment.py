@@ -127,7 +127,7 @@ class Assignment:
     n_before : how many people of the table were assigned before; they stay where they are.
     balance : by whom it compares, the check of what was known of the people beforehand; empty
         where there is nothing to compare.
-    fingerprint : of key, arms and what else decides.
+    fingerprint : of key, arms and what else decides. groups : column whose people stay together.
     """
 
     people: pd.DataFrame
@@ -135,6 +135,7 @@ class Assignment:
     fingerprint: str
     arms: tuple[str, ...]
     balance: Mapping[str, RandomisationReport] = field(default_factory=dict)
+    groups: str | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -144,7 +145,7 @@ class Assignment:
     def to_dict(self) -> dict[str, Any]:
         """All numbers but the people, as plain JSON."""
         found: dict[str, Any] = {"n_people": len(self.people), "n_before": self.n_before}
-        found |= {"arms": self.counts, "rule": self.fingerprint}
+        found |= {"arms": self.counts, "rule": self.fingerprint, "groups": self.groups}
         if "chosen" in self.people:
             found["n_chosen"] = int((~self.people["chosen"].isin([False, self.arms[0]])).sum())
         return found | {"balance": {name: own.to_dict() for name, own in self.balance.items()}}
@@ -174,7 +175,8 @@ def assign(
     key : any text; keep it as you would a password, and take a new one for each trial.
     arms : shares by name, which add up to 1, the control first: {"control": .5, "mail": .5}, or
         "control=.5,mail=.5", or "control=1/3,mail=1/3,phone=1/3".
-    groups : column of the household or shop whose people go into one arm.
+    groups : column of the household or shop whose people go into one arm; that of the model, if it
+        was fitted with one that the table has.
     strata : columns within whose values shares are exact but for a last block.
     blocked : shares are exact without strata, too.
     model : in place of arms: treat the top ``share`` by its scores but for ``explore`` of them, and
@@ -197,9 +199,10 @@ def assign(
     0       c0  control         0.8  rf8cea25ff89f110
     1       c1     mail         0.8  rf8cea25ff89f110
     """
-    strata = tuple(strata)
+    strata, people = tuple(strata), text_names(people)
+    if groups is None and model is not None and model.columns.groups in {*people.columns} - {id}:
+        groups = model.columns.groups  # who was treated together stays together
     rule = _rule(key, arms, groups, strata, blocked, model, share, explore)
-    people = text_names(people)
     _check_columns(people, id, rule)
     known = id_texts(people[id], f"the id {id!r}")
     _check_once(known, id)
@@ -218,7 +221,7 @@ def assign(
     else:
         found = found.assign(arm=pd.Series(dtype=object))
     balance = _balance(found, frame, rule, id) if check and len(frame) else {}
-    return Assignment(found, int((~new).sum()), rule.fingerprint, tuple(rule.arms), balance)
+    return Assignment(found, int((~new).sum()), rule.fingerprint, tuple(rule.arms), balance, groups)
 
 
 def parse_arms(arms: Mapping[str, Any] | str) -> dict[str, Fraction]:
@@ -229,7 +232,7 @@ def parse_arms(arms: Mapping[str, Any] | str) -> dict[str, Fraction]:
     >>> parse_arms({"a": 1 / 3, "b": 2 / 3})["b"]
     Fraction(2, 3)
     """
-    example = 'Write "control=.5,mail=.5", the control first.'
+    example = 'Write "control=.5,mail=.5", the control first, decimals with a point.'
     pairs: list[tuple[str, Any]] = list(arms.items()) if isinstance(arms, Mapping) else []
     if isinstance(arms, str):
         for part in arms.split(","):

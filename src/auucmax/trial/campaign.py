@@ -21,7 +21,7 @@ from auucmax.encoding.kinds import arm_text
 from auucmax.trial.assignment import OWN_COLUMNS
 from auucmax.trial.contrasts import CellMeans
 from auucmax.trial_model import ColumnNames, TrialModel, TrialRows, name_columns, trial_rows
-from auucmax.trial_model.rows import NO_AND_YES, check_names, id_texts
+from auucmax.trial_model.rows import NO_AND_YES, check_named, check_names, id_texts
 
 Codes = NDArray[np.intp]
 MOST_CELLS = 20  #: different chances among the chosen and the rest
@@ -105,6 +105,7 @@ def read_campaign(
     """The rows of a campaign; parameters as in :func:`auucmax.trial.verify`."""
     # A list of `assign` says who was chosen, the arm that was given and the chance of it.
     is_assignment = people is not None and "chosen" in people.columns
+    _check_targeted(people)
     named = _known_names(model, named, [str(name) for name in table.columns], is_assignment)
     frame = _in_memory(table, chosen, propensity, model, named)
     _check_who(chosen, people, named["id"])
@@ -188,12 +189,7 @@ def _known_names(
         named["outcome_range"] = named["outcome_range"] or own.outcome_range or None
     elif is_assignment and named["treatment"] is None:
         named["treatment"] = "arm"
-    for name in ("treatment", "outcome"):
-        if named[name] is None:
-            raise ValueError(
-                f"{name} should name a column, got none. Pass {name}=COLUMN, or the model, which "
-                f"knows it."
-            )
+    check_named(named)
     return named
 
 
@@ -238,6 +234,16 @@ def _check_who(chosen: str | None, people: pd.DataFrame | None, id: str | None) 
         raise ValueError(
             "the list should come with the column that names people in both tables, got none. "
             "Pass id=COLUMN."
+        )
+
+
+def _check_targeted(people: pd.DataFrame | None) -> None:
+    """ValueError for a list of a trial: nobody was chosen, so no targeting can have gained."""
+    if people is not None and "rule" in people.columns and "chosen" not in people.columns:
+        raise ValueError(
+            "the list should be of people whom a model chose, got one of a trial in which arms "
+            "were assigned without a model. What arms and rankings gained is told by fit and "
+            "evaluate."
         )
 
 
@@ -353,7 +359,8 @@ def _is_chosen(column: pd.Series, name: str, treated: Any) -> Bools:
         arm = "the label of the treated arm" if treated is None else repr(arm_text(treated))
         raise ValueError(
             f"the column {name!r} should be 0/1 or yes and no, or hold {arm} for the chosen; got "
-            f"{listed(sorted(labels))}. Write 1 for the chosen and 0 for the rest."
+            f"{listed(sorted(labels))}. Pass treated=..., or write 1 for the chosen and 0 for the "
+            f"rest."
         )
     return np.asarray(found[codes], dtype=bool)
 

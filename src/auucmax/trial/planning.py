@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 GAIN_OF_SD = 1 / (2 * np.sqrt(np.pi))  #: gain of a score that knows all, in sds of the effects
 SPREAD = 1 / (2 * np.pi * np.sqrt(3))  #: E[z^2 c^2] - 1/12, z the normal quantile of a rank
 MOST_ROWS = 1e11
+_LARGEST = 1e50  # what is assumed of outcomes; squares of it can be computed with
 BY = ("interval", "certificate")
 
 
@@ -441,6 +442,7 @@ def plan_trial(
     statements = [_gain_statement(assumed, *each)]
     if other_gain is not None:
         other_gain = _number(other_gain, "other_gain")
+        _check_size(other_gain, "other_gain")
         statements.append(_difference_statement(assumed, other_gain, agreement, *each))
     if share is not None:
         check_level(share, "share")
@@ -551,8 +553,8 @@ def _gain(gain: float | None, effect_sd: float | None, explained: float | None) 
         return check_positive(gain, "gain", "It is what the ranking is better by than random.")
     if effect_sd is None or explained is None:
         raise ValueError(
-            "the quality of the ranking should be given, by gain or by effect_sd and explained; "
-            "got neither. Pass gain=0.005, say, or effect_sd=0.03 and explained=0.3."
+            "gain, or effect_sd with explained, should be given, got neither: they say how good "
+            "the ranking is. Pass gain=0.005, say, or effect_sd=0.03 and explained=0.3."
         )
     check_positive(effect_sd, "effect_sd", "It says how much effects differ between people.")
     if not 0 < explained <= 1:
@@ -569,8 +571,22 @@ def _number(value: Any, name: str) -> float:
     return float(value)
 
 
+def _check_size(value: float | None, name: str) -> None:
+    """Raise a ValueError for numbers whose squares, or ratios, cannot be computed with."""
+    least = 1 / _LARGEST if name == "outcome_sd" else 0.0
+    if value is not None and not least <= abs(value) <= _LARGEST:
+        raise ValueError(
+            f"{name} should be from {least:g} to {_LARGEST:g} in size, got {value:g}. Use another "
+            f"unit."
+        )
+
+
 def _check(assumed: Assumed) -> None:
     """Raise a ValueError if outcomes cannot be as assumed."""
+    for name in ("base_rate", "effect", "effect_sd", "gain", "base_gain", "outcome_sd"):
+        _check_size(getattr(assumed, name), name)
+    for end in assumed.outcome_range or ():
+        _check_size(end, "outcome_range")
     check_level(assumed.treated_share, "treated_share")
     if assumed.outcome_sd is None:
         for value, name in zip(assumed.means, ("base_rate", "base_rate + effect"), strict=True):
@@ -583,9 +599,9 @@ def _check(assumed: Assumed) -> None:
         most = float(np.min((assumed.means * (1 - assumed.means)) / 2))
         if np.abs(assumed.rank_gains).max() >= most:
             raise ValueError(
-                f"gain and base_gain should be such as outcomes can have, below {most:.4g} in all, "
-                f"got {assumed.gain:g} and {assumed.base_gain:g}. A gain is AUUC minus that of a "
-                f"random order."
+                f"gain should be such as outcomes can have, below {most:.4g} in each arm, got "
+                f"{np.abs(assumed.rank_gains).max():.4g}. A gain is AUUC minus that of a random "
+                f"order."
             )
 
 

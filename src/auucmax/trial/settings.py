@@ -11,7 +11,7 @@ import pandas as pd
 
 from auucmax._validation import check_level, check_range, check_whole
 from auucmax.data.pieces import PiecedTable
-from auucmax.trial_model.rows import check_names, name_columns
+from auucmax.trial_model.rows import check_named, check_names, name_columns
 
 if TYPE_CHECKING:
     from auucmax.trial_model import TrialModel
@@ -108,6 +108,7 @@ def settings_of(
         given = {name: getattr(model.columns, name) for name in own} | given
         if model.columns.outcome_range:
             given.setdefault("outcome_range", model.columns.outcome_range)
+    check_named(given)
     features = [*model.columns.features] if model is not None else [score_column]
     names = name_columns(table, **(given | {"features": features}))
     delta = 0.05 if delta is None else delta

@@ -167,6 +167,11 @@ class Verification:
             f"them and {self.n_treated_rest:,} of the other {rest:,} were treated"
         )
 
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What has to be known before the numbers: tests of the check that are close to failing."""
+        return doubts(self.check)
+
     def rows(self) -> dict[str, str]:
         """Names and values for a printed table."""
         found = {
@@ -186,12 +191,14 @@ class Verification:
 
     def __str__(self) -> str:
         rows = [f"{name}: {value}" for name, value in self.rows().items()]
-        return "\n".join([self.title, *rows, *self.sentences()])
+        return "\n".join([*self.doubts, self.title, *rows, *self.sentences()])
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers and sentences as plain JSON; ``told`` is what is printed."""
         found = dict(vars(self))
-        found["told"] = {"title": self.title, "rows": self.rows(), "notes": self.sentences()}
+        notes = (*self.doubts, *self.sentences())
+        found["told"] = {"title": self.title, "rows": self.rows(), "notes": notes}
+        found["doubts"] = self.doubts
         found["comparisons"] = {name: vars(one) for name, one in self.comparisons.items()}
         found["promise"] = None if self.promise is None else vars(self.promise)
         found["advice"] = None if self.advice is None else self.advice._asdict()
@@ -286,7 +293,7 @@ def verify(
         check=check,
         certificate=certificate,
         next_time=_next_time(found),
-        notes=(*campaign.notes, *doubts(check), *_notes(campaign, model)),
+        notes=(*campaign.notes, *_notes(campaign, model)),
     )
 
 

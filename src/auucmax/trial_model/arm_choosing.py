@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arm_evidence import is_judged
 from auucmax.trial_model.arm_fitting import check_arm_costs, check_arm_names
 from auucmax.trial_model.arms import ArmsModel
-from auucmax.trial_model.choosing import Excluded, kept_people, n_repeated, scored_people
+from auucmax.trial_model.choosing import Excluded, kept_people, scored_people
 
 LARGE_SHIFT = 0.1  #: of the people who get an arm: others than in the trial are not like its people
 
@@ -47,7 +48,7 @@ class ArmTargeting:
     failed_check : why the trial of the model is none; None if it passed its check.
     nobody : why nobody is treated, in a sentence; None if somebody is.
     excluded : people who were left out by their ids, or None.
-    repeated : rows with the id of another one, who may get an arm twice.
+    repeated : rows with the id of one before, which are left out.
     """
 
     people: pd.DataFrame
@@ -166,6 +167,13 @@ class ArmLimits:
             if given := getattr(self, name):
                 own = {arm_text(label): check_money(n, name) for label, n in given.items()}
                 found[name] = [own.get(label, none) for label in labels]
+        if len(found) == 2:
+            for label, most, least in zip(labels, *found.values(), strict=True):
+                if least > most:
+                    raise ValueError(
+                        f"at_least should not be above at_most, got {least:g} and {most:g} for "
+                        f"{label!r}. Lower the one, or raise the other."
+                    )
         return found
 
     @property
@@ -186,16 +194,18 @@ def _amounts(column: pd.Series) -> Floats:
 
 
 def _flags(column: pd.Series) -> Bools:
-    n_missing = int(column.isna().sum())
     values = np.full(len(column), np.nan)
-    if not n_missing:
-        values = np.asarray(outcome_numbers(column).to_numpy(), dtype=np.float64)
-    if not np.isin(values, (0, 1)).all():
+    with suppress(ValueError):  # other texts
+        values = outcome_numbers(column).to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = ~np.isin(values, (0, 1))
+    if wrong.any():
+        others = dict.fromkeys(column[wrong].dropna().astype(str))
         raise ValueError(
             f"{column.name!r} should say by 1 or yes who may not get the arm, and by 0 or no who "
-            f"may, in every row; got {n_missing:,} missing, or other values. Fill them in."
+            f"may, in every row; got {listed(others) or 'nothing'} in {int(wrong.sum()):,} rows. "
+            f"Write 1 or 0 there."
         )
-    return values == 1
+    return np.asarray(values == 1)
 
 
 def target_arms(
@@ -244,7 +254,7 @@ def target_arms(
     limits = ArmLimits() if limits is None else limits
     _check_policy(model, share, budget, value, limits)
     labels = model.labels
-    names, score, more = scored_people(model, table, limits.columns(labels))
+    names, score, more, repeated = scored_people(model, table, limits.columns(labels))
     kept, excluded = kept_people(exclude, names, model)
     names, score, more = names[kept], score[kept], more[kept]
     uplift, n = model.uplift_of(score), int(kept.sum())
@@ -271,7 +281,7 @@ def target_arms(
         failed_check=known,
         nobody=None if found.n_treated else _nobody(found, share, budget),
         excluded=excluded,
-        repeated=n_repeated(model, names),
+        repeated=repeated,
     )
 
 

@@ -201,8 +201,9 @@ def _named(
         )
     if len(labels) < 2:
         raise ValueError(
-            f"{treatment!r} should hold at least two arms beside the control {own!r}, got "
-            f"{listed(labels)}. Pass treated=... to fit one arm."
+            f"{treatment!r} should hold at least two arms of {2 * LEAST} rows beside the control "
+            f"{own!r}, got {listed(labels) or 'none'}. Collect more rows, or pass treated=... to "
+            f"fit one arm."
         )
     named = name_columns(
         table, treatment=treatment, outcome=outcome, treated=labels[0], control=own, **columns

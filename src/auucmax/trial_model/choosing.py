@@ -81,7 +81,8 @@ class Targeting:
         question open; otherwise None.
     certified : :class:`CertifiedGain` at several shares, which hold together; empty if nothing is
         certified, as of people some of whom were left out: the others are not like the trial's.
-    repeated : rows of the table with the id of another one, who may be on the list twice.
+    repeated : rows of the table with the id of one before, which are left out: everybody is on the
+        list once.
     """
 
     people: pd.DataFrame
@@ -229,7 +230,7 @@ def target(
     check_policy(share, budget, cost, value)
     failed = _failed_check(model, share, budget)
     # All numbers come from the evidence: no row of the trial is needed.
-    everybody, scores, _ = scored_people(model, table)
+    everybody, scores, _, repeated = scored_people(model, table)
     kept, excluded = kept_people(exclude, everybody, model)
     names, score, known = everybody[kept], scores[kept], model.evidence.expected.on(EVERY_PERCENT)
     worth, price = 1.0 if value is None else value, 0.0 if cost is None else cost
@@ -268,7 +269,7 @@ def target(
         excluded=excluded,
         proviso=_proviso(model.evidence),
         certified=_certified(model.evidence, len(score), cost, value) if like_trial else (),
-        repeated=n_repeated(model, names),
+        repeated=repeated,
     )
 
 
@@ -349,8 +350,12 @@ def _scaled(row: PlanRow, selection: Selection, *, value: float, cost: float) ->
 
 def scored_people(
     model: TrialModel | ArmsModel, table: pd.DataFrame | PiecedTable, more: Sequence[str] = ()
-) -> tuple[pd.Series, Floats, pd.DataFrame]:
-    """The ids of the people, or their rows from 1 on, their scores, and more columns."""
+) -> tuple[pd.Series, Floats, pd.DataFrame, int]:
+    """The ids of the people, or their rows from 1 on, their scores, and more columns.
+
+    Of the rows of an id the first is taken, unless they were fitted as one group; how many others
+    there are comes last.
+    """
     columns, id = None, model.columns.id
     check_names(text_names(table) if isinstance(table, pd.DataFrame) else table, list(more))
     if isinstance(table, PiecedTable):
@@ -369,7 +374,12 @@ def scored_people(
             f"{table.name} should give the same rows every time it is read, got {first - 1:,} "
             f"after {table.n_rows:,}. Leave the file alone meanwhile."
         )
-    return pd.concat(names), np.concatenate(scores), pd.concat(others)
+    everybody = pd.concat(names)
+    once = np.ones(len(everybody), dtype=bool)
+    if id is not None and everybody.name == id != model.columns.groups:
+        once = ~(everybody.duplicated() & everybody.notna()).to_numpy(dtype=bool)
+    people = everybody[once], np.concatenate(scores)[once], pd.concat(others)[once]
+    return *people, int((~once).sum())
 
 
 def kept_people(
@@ -403,21 +413,15 @@ def kept_people(
 
 
 def repeated_ids(n: int) -> str | None:
-    """That n rows have the id of another one; None if all ids differ."""
+    """That n rows with the id of one before are left out; None if all ids differ."""
     if not n:
         return None
     has = "row of the table has" if n == 1 else "rows of the table have"
+    left = "is" if n == 1 else "are"
     return (
-        f"{n:,} {has} the id of another one: the same person may be chosen, and counted, twice. "
-        f"Keep one row of each id."
+        f"{n:,} {has} the id of one before and {left} left out: everybody is chosen, and counted, "
+        f"once, by their first row."
     )
-
-
-def n_repeated(model: TrialModel | ArmsModel, names: pd.Series) -> int:
-    """Rows with the id of another one, unless several rows of an id were fitted as one group."""
-    if model.columns.id is not None and model.columns.id == model.columns.groups:
-        return 0
-    return int(names.duplicated().sum())
 
 
 def _nobody(n: int, share: float | None, budget: float | None, cost: float | None) -> str:

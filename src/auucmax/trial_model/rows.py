@@ -371,6 +371,16 @@ def arm_counts(table: pd.DataFrame | PiecedTable, treatment: str) -> dict[str, i
     return found
 
 
+def check_named(given: Mapping[str, Any]) -> None:
+    """Raise a ValueError unless there are names for the columns of treatment and outcome."""
+    for name in ("treatment", "outcome"):
+        if given.get(name) is None:
+            raise ValueError(
+                f"{name} should name a column, got none. Pass {name}=COLUMN, or the model, which "
+                f"knows it."
+            )
+
+
 def check_names(frame: pd.DataFrame | PiecedTable, names: list[str]) -> None:
     """Raise a ValueError if columns are not there."""
     if unknown := [name for name in names if name not in frame.columns]:
