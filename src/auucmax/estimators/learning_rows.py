@@ -360,8 +360,8 @@ class InMemory(LearningRows):
         # Solvers in memory do not take turns, so one objective, which is dear to make, is enough.
         if self._made is None or self._made[0] != how:
             X, y, treated, weight = self.rows.columns
-            known = {"levels": self.levels, "extremes": self.column_range()}
-            made = PairObjective(X, y, treatment=treated, sample_weight=weight, **known, **how)
+            own: dict[str, Any] = {"levels": self.levels, "extremes": self.column_range()}
+            made = PairObjective(X, y, treatment=treated, sample_weight=weight, **own, **how)
             self._made = how, made
         return self._made[1]
 
