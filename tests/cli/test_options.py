@@ -1,6 +1,9 @@
 """Options that several commands share: each is described."""
 
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from tests.cli.commands import COMMANDS, GONE, run
@@ -27,3 +30,18 @@ def test_every_model_is_in_the_help():
     (option,) = (option for option in COMMANDS["fit"].params if option.name == "model")
     named = re.sub(r" \(.*?\)", "", option.help.rstrip("."))
     assert set(re.split(r", | or ", named)) == set(MODELS)
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, 1), ({"OPENBLAS_NUM_THREADS": "2"}, 2)])
+def test_a_command_multiplies_matrices_in_one_thread_unless_told_otherwise(given, expected):
+    code = (
+        "from contextlib import suppress\n"
+        "from auucmax.cli import main\n"
+        "with suppress(SystemExit): main()\n"
+        "import numpy, threadpoolctl\n"
+        "print(*(one['num_threads'] for one in threadpoolctl.threadpool_info()))"
+    )
+    own = {name: told for name, told in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    call = [sys.executable, "-c", code, "--version"]
+    done = subprocess.run(call, env=own | given, capture_output=True, text=True, check=True)
+    assert int(done.stdout.split()[-1]) == min(expected, os.cpu_count() or 1)

@@ -349,3 +349,14 @@ def test_copies_of_learnt_rows_say_nothing_of_chance():
     assert found.repeats == 0
     assert found.overlap(kinds_of(own[:300])).is_more
     assert not found.overlap(kinds_of(hashes(10**6, 3_000))).is_more
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=30))
+def test_kinds_count_rows_and_treated_rows(rows):
+    hashes = np.array([kind for kind, _ in rows], dtype=np.uint64)
+    treated = np.array([arm for _, arm in rows], dtype=bool)
+    found = Kinds.of(hashes, treated)
+    expected = np.unique(hashes)
+    assert found.hashes.tolist() == expected.tolist()
+    assert found.counts.tolist() == [int((hashes == kind).sum()) for kind in expected]
+    assert found.treated.tolist() == [int((hashes[treated] == kind).sum()) for kind in expected]

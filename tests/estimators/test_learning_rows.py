@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.batches_in_memory import ListedRows
 
 from auucmax import AUUCMax, load_hillstrom, make_trial
-from auucmax.estimators import ShrunkInteractions
+from auucmax.estimators import ShrunkInteractions, learning_rows
 from auucmax.estimators.learning_rows import LearningRows
 from auucmax.estimators.scaling import SCALES
-from auucmax.pairs import get_surrogate
+from auucmax.pairs import get_surrogate, passes
 from auucmax.rows import ArrayRows, ask, stream_table
 
 
@@ -386,3 +386,16 @@ def test_summaries_of_a_certificate_are_as_small_as_the_source_asks():
     rows.max_bytes = 2**14  # 64 bins
     model = AUUCMax(selection="certificate", grid=[0.5], random_state=0).fit(rows)
     assert model.certificate_.bin_gap > 0
+
+
+def test_a_fit_in_memory_looks_for_the_extremes_of_columns_once(hillstrom, monkeypatch):
+    looks, extremes = [], passes.column_range
+
+    def counted(X):
+        looks.append(len(X))
+        return extremes(X)
+
+    for module in (passes, learning_rows):
+        monkeypatch.setattr(module, "column_range", counted)
+    AUUCMax(selection=None).fit(hillstrom.X, hillstrom.y, treatment=hillstrom.treatment)
+    assert looks == [len(hillstrom.y)]

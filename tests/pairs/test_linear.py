@@ -8,6 +8,7 @@ from auucmax.pairs import (
     PairObjective,
     hinge,
     linear,
+    passes,
     s_log,
     s_poly,
     sigmoid,
@@ -206,3 +207,18 @@ def test_a_rough_hessian_is_that_of_rows_that_stand_for_all(surrogate, monkeypat
             objective.rough_hessian(w), exact, rtol=0.05, atol=0.05 * np.abs(exact).max()
         )
         monkeypatch.undo()
+
+
+def test_at_0_rows_are_summed_once_for_the_gradient_and_never_to_place_them(monkeypatch):
+    monkeypatch.delattr(passes, "moments")
+    X, y, treatment, weight, w = trial(400)
+    objective = PairObjective(X, y, treatment=treatment, surrogate=s_log(), sample_weight=weight)
+    value, gradient = objective.value_and_gradient(0 * w)
+    hessian = objective.hessian(0 * w)
+    exact = pair_sums(0 * y, y, treatment == 1, s_log(), weight)
+    each = np.where(treatment == 1, *objective.multipliers)
+    assert value == pytest.approx(np.dot(objective.multipliers, exact.losses))
+    assert gradient == pytest.approx(X.T @ (each * exact.gradient), abs=1e-7)
+    assert np.isfinite(hessian).all()
+    with pytest.raises(AttributeError, match="moments"):
+        objective.value_and_gradient(w)

@@ -104,3 +104,19 @@ def test_summaries_that_do_not_fit():
 def test_an_outcome_that_is_not_binary(y):
     with pytest.raises(ValueError, match="y should be 0 or 1"):
         code_rows(y, treatment=[1, 1, 0, 0])
+
+
+@quick
+@given(coded_rows(), st.booleans())
+def test_where_all_scores_are_0_no_pass_is_needed(rows, vectors):
+    codes, n_classes = rows.codes, rows.levels.n_classes
+    weight = np.ones(len(codes)) if rows.weight is None else rows.weight
+    x, zero = rows.score[:, None], np.zeros(1)
+    bins = Bins.covering(-1.0, 1.0, WIDTH)
+    read = PairSummary.from_rows(PairRows(x, codes, weight, n_classes), zero, bins, vectors=vectors)
+    sums = np.bincount(codes, weight * rows.score, n_classes)[:, None] if vectors else None
+    found = PairSummary.at_zero(WIDTH, np.bincount(codes, weight, n_classes), sums)
+    assert found.bins == read.bins
+    np.testing.assert_allclose(found.moments, read.moments, atol=1e-12)
+    if vectors:
+        np.testing.assert_allclose(found.vectors, read.vectors, atol=1e-9)

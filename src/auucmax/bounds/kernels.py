@@ -32,8 +32,8 @@ def redeal(units, start, stop, starts, members, state, rows):
     and ``rows`` is ``units``.
     """
     for last in range(stop - 1, start, -1):
-        other = start + _below(state, last - start + 1)
-        units[last], units[other] = units[other], units[last]
+        other = np.uint64(start + _below(state, last - start + 1))
+        units[np.uint64(last)], units[other] = units[other], units[np.uint64(last)]
     if len(members) == 0:
         return
     for place in range(start, stop):
@@ -60,19 +60,21 @@ def block_statistics(
     ``out`` has a third row, for what that took off. Empty: no.
     """
     start_a, start_b = (ends[0, first - 1], ends[1, first - 1]) if first > 0 else (0, 0)
-    local = np.empty(0, np.int32)
+    local, outcomes = np.empty(0, np.int32), np.empty(0)
     for j in range(first, last):
         a, b = ends[0, j] - start_a, ends[1, j] - start_b
         size, w, effect = a + b, 0.0, 0.0
         if size > len(local):
-            local = np.empty(2 * size, np.int32)
+            local, outcomes = np.empty(2 * size, np.int32), np.empty(2 * size)
         for s in range(len(signs)):
             for i in range(a):
-                local[i] = ranks[s, treated[start_a + i]]
+                row = np.uint64(treated[start_a + i])  # a sign would have to be tested
+                local[i], outcomes[i] = ranks[s, row], residual[row]
             for i in range(b):
-                local[a + i] = ranks[s, control[start_b + i]]
+                row = np.uint64(control[start_b + i])
+                local[a + i], outcomes[a + i] = ranks[s, row], residual[row]
             for i in range(size):
-                outcome = residual[treated[start_a + i] if i < a else control[start_b + i - a]]
+                outcome = outcomes[i]
                 if outcome == 0.0:
                     continue
                 own, twice = local[i], 0
@@ -84,8 +86,9 @@ def block_statistics(
             if shift != 0.0:
                 above = 0
                 for i in range(a):
+                    own = local[i]
                     for k in range(a, size):
-                        above += (local[k] < local[i]) + (local[k] <= local[i])
+                        above += (local[k] < own) + (local[k] <= own)
                 sum_v = (a * (a - 1) + above) / (2.0 * (size - 1))  # of treated rows
                 w -= signs[s] * shift * (sum_v / a - (0.5 * size - sum_v) / b)
         if len(mixed) > 0:
@@ -93,12 +96,10 @@ def block_statistics(
             for i in range(size):
                 if not mixed[local[i]]:
                     continue
-                row = treated[start_a + i] if i < a else control[start_b + i - a]
-                own = (residual[row] - shift) / (a if i < a else -b)
+                part = (outcomes[i] - shift) / (a if i < a else -b)
                 for k in range(i + 1, size):
                     if local[k] == local[i]:
-                        other = treated[start_a + k] if k < a else control[start_b + k - a]
-                        lost += abs(own - (residual[other] - shift) / (a if k < a else -b))
+                        lost += abs(part - (outcomes[k] - shift) / (a if k < a else -b))
             out[2, j] = lost / (2.0 * (size - 1))
             w -= out[2, j]
         out[0, j], out[1, j] = w, w - 0.5 * effect

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from typing import Annotated
 
 import typer
@@ -58,6 +59,9 @@ def _options(
 
 def main() -> None:
     """Entry point of the ``auucmax`` command."""
+    # Read when NumPy is imported. Matrices are small: a second thread waits for work, and waiting
+    # takes as much of a processor as working; what is large runs in threads of our own.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Libraries make 150,000 objects when they are imported, none of them garbage.
     gc.set_threshold(50_000)
     app()

@@ -18,7 +18,9 @@ that person was in the trial; arm and outcome are not in it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -113,7 +115,7 @@ class Kinds:
     def of(cls, hashes: Hashes, treated: Bools) -> Self:
         """The kinds of some rows."""
         if len(hashes) > 4 * MOST_KINDS:  # of many rows those with small hashes are often enough
-            low = hashes <= np.uint64(2 * MOST_KINDS / len(hashes) * 2.0**64)
+            low = np.flatnonzero(hashes <= np.uint64(2 * MOST_KINDS / len(hashes) * 2.0**64))
             found = cls._of_all(hashes[low], treated[low])
             if len(found.hashes) > MOST_KINDS:
                 return found._smallest(2**64 - 1)
@@ -121,8 +123,11 @@ class Kinds:
 
     @classmethod
     def _of_all(cls, hashes: Hashes, treated: Bools) -> Self:
-        kinds, code, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-        return cls(kinds, counts, np.bincount(code[treated], minlength=len(kinds)))
+        order = np.argsort(hashes)  # once, where np.unique would also write down all places
+        hashes, so_far = hashes[order], np.append(0, np.cumsum(treated[order]))
+        start = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1])[: len(hashes)])
+        ends = np.append(start, len(hashes))
+        return cls(hashes[start], np.diff(ends), np.diff(so_far[ends]))
 
     def __add__(self, other: Self) -> Self:
         """The kinds of the rows of both."""
@@ -218,7 +223,9 @@ class RowSet:
         """The set of some rows, with features as a model sees them, or a frame of anything."""
         matrix = numbers_for(X)
         contents = content_hashes(matrix)
-        kinds = {grid: Kinds.of(hashes, treated) for grid, hashes in contents.items()}
+        with ThreadPoolExecutor() as pool:  # numpy sorts outside the lock
+            found = pool.map(Kinds.of, contents.values(), repeat(treated))
+            kinds = dict(zip(contents, found, strict=True))
         return cls(len(y), row_total(contents[FINEST], y, treated), kinds)
 
     def __add__(self, other: Self) -> Self:

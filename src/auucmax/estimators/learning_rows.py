@@ -344,6 +344,10 @@ class InMemory(LearningRows):
         return a, b, c, d
 
     def column_range(self) -> tuple[Floats, Floats]:
+        return self._extremes
+
+    @cached_property
+    def _extremes(self) -> tuple[Floats, Floats]:
         return column_range(self.rows.X)
 
     def squares(self) -> Floats:
@@ -356,9 +360,8 @@ class InMemory(LearningRows):
         # Solvers in memory do not take turns, so one objective, which is dear to make, is enough.
         if self._made is None or self._made[0] != how:
             X, y, treated, weight = self.rows.columns
-            made = PairObjective(
-                X, y, treatment=treated, sample_weight=weight, levels=self.levels, **how
-            )
+            own: dict[str, Any] = {"levels": self.levels, "extremes": self.column_range()}
+            made = PairObjective(X, y, treatment=treated, sample_weight=weight, **own, **how)
             self._made = how, made
         return self._made[1]
 

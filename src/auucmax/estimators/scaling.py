@@ -102,8 +102,13 @@ def scaled_radius(X: NDArray[Any], scaling: Scaling) -> float:
     if scaling.kind == "unit-rows":
         return 1.0
     own_shift, own_factor = scaling.shift.astype(X.dtype), scaling.factor.astype(X.dtype)
-    norms = _each_block(X, lambda block: float(_norms((block - own_shift) * own_factor).max()))
-    return max(norms, default=0.0)
+
+    def largest(block: NDArray[Any]) -> float:
+        scaled = block - own_shift
+        scaled *= own_factor
+        return float(np.sqrt(np.einsum("ij,ij->i", scaled, scaled).max()))
+
+    return max(_each_block(X, largest), default=0.0)
 
 
 def warn_of_ranges(low: Floats, high: Floats) -> None:
@@ -136,13 +141,10 @@ def column_squares(X: NDArray[Any], weight: Floats | None) -> Floats:
     return squares
 
 
-def _norms(X: NDArray[Any]) -> Floats:
-    return np.sqrt(np.einsum("ij,ij->i", X, X))
-
-
 def unit_rows(X: NDArray[Any]) -> NDArray[Any]:
     """Rows divided by their norms; a row of zeros stays."""
-    norms = _norms(X.astype(np.float64, copy=False))
+    wide = X.astype(np.float64, copy=False)
+    norms = np.sqrt(np.einsum("ij,ij->i", wide, wide))
     return np.asarray(X / np.where(norms > 0, norms, 1.0)[:, None], dtype=X.dtype)
 
 

@@ -144,12 +144,12 @@ class _Side(NamedTuple):
     """Rows of the winners or the losers of an arm, class by class.
 
     ``distance`` is mu - a of winners, b of losers, of scores a and b; ``edges`` are where classes
-    begin and end among all rows.
+    begin and end among all rows. ``weight``: None if all weigh 1.
     """
 
     edges: NDArray[np.intp]
     distance: Floats
-    weight: Floats
+    weight: Floats | None
 
     @property
     def rows(self) -> slice:
@@ -162,14 +162,28 @@ class _Side(NamedTuple):
 
     def powers(self, degree: int) -> list[Floats]:
         """weight distance^k for k = 0 .. degree."""
-        powers = [self.weight]
+        powers = [np.ones(len(self.distance)) if self.weight is None else self.weight]
         for _ in range(degree):
             powers.append(powers[-1] * self.distance)
         return powers
 
     def sums(self, degree: int) -> Floats:
         """Sums of the powers by class, (degree + 1, classes)."""
-        return np.array([[p[c].sum() for c in self.classes] for p in self.powers(degree)])
+        return np.array([self._sums_of(rows, degree) for rows in self.classes]).T
+
+    def _sums_of(self, rows: slice, degree: int) -> list[float]:
+        # By products with the distances, half of which need no array of their own.
+        distance = self.distance[rows]
+        power = distance
+        sums = [float(len(distance)), float(distance.sum())]
+        if self.weight is not None:
+            weight = self.weight[rows]
+            power = weight * distance
+            sums = [float(weight.sum()), float(power.sum())]
+        for _ in range(2, degree + 1):
+            sums.append(float(power @ distance))
+            power = power * distance if len(sums) <= degree else power
+        return sums[: degree + 1]
 
 
 class PolynomialPairs:
@@ -183,11 +197,10 @@ class PolynomialPairs:
         gaps: Floats = BINARY.gaps,
     ) -> None:
         order = np.argsort(rows.codes, kind="stable")
-        weight = np.ones(len(order)) if rows.weight is None else rows.weight
         self.X = rows.X.take(order, axis=0).astype(np.float64, copy=False)
         # Cancels in every difference, and digits are not lost. As a product it is quicker.
         self.X -= np.full(len(order), 1 / max(len(order), 1)) @ self.X
-        self.weight = weight[order]
+        self.weight = None if rows.weight is None else rows.weight[order]
         self.edges = np.searchsorted(rows.codes[order], np.arange(len(gaps) + 1))
         self.surrogate, self.multipliers, self.gaps = surrogate, multipliers, gaps
 
@@ -206,8 +219,8 @@ class PolynomialPairs:
             ours, theirs = winners.sums(p), losers.sums(p) @ gaps.T
             pairs = sum(comb(p, k) * (ours[p - k] @ theirs[k]) for k in range(p + 1))
             value += multiplier * float(pairs)
-            slopes[winners.rows] -= multiplier * self._derivatives(winners, theirs, 1)
-            slopes[losers.rows] += multiplier * self._derivatives(losers, ours @ gaps, 1)
+            slopes[winners.rows] += self._derivatives(winners, -multiplier * theirs, 1)
+            slopes[losers.rows] += self._derivatives(losers, multiplier * (ours @ gaps), 1)
         return value, np.asarray(slopes @ self.X)
 
     def hessian(self, score: Floats) -> Floats:
@@ -216,8 +229,8 @@ class PolynomialPairs:
         bend, cross, gram = np.zeros(len(score)), np.zeros((d, d)), np.zeros((d, d))
         for winners, losers, gaps, multiplier in self._arms(score):
             ours, theirs = winners.sums(p) @ gaps, losers.sums(p) @ gaps.T
-            bend[winners.rows] += multiplier * self._derivatives(winners, theirs, 2)
-            bend[losers.rows] += multiplier * self._derivatives(losers, ours, 2)
+            bend[winners.rows] += self._derivatives(winners, multiplier * theirs, 2)
+            bend[losers.rows] += self._derivatives(losers, multiplier * ours, 2)
             cross += multiplier * self._cross(winners, losers, gaps)
         for start in range(0, len(bend), _CHUNK):
             x = self.X[start : start + _CHUNK]
@@ -238,8 +251,9 @@ class PolynomialPairs:
             centre = float(score[edges[0]]) if edges[-1] > edges[0] else 0.0
             wins, loses = slice(edges[0], edges[-2]), slice(edges[1], edges[-1])
             away = self.surrogate.mu + centre - score[wins]
-            winners = _Side(edges[:-1], away, self.weight[wins])
-            losers = _Side(edges[1:], score[loses] - centre, self.weight[loses])
+            weights = [None if self.weight is None else self.weight[own] for own in (wins, loses)]
+            winners = _Side(edges[:-1], away, weights[0])
+            losers = _Side(edges[1:], score[loses] - centre, weights[1])
             gaps = self.gaps[first : first + n - 1, first + 1 : first + n]
             arms.append((winners, losers, gaps, multiplier))
         return arms
@@ -247,9 +261,12 @@ class PolynomialPairs:
     def _derivatives(self, own: _Side, met: Floats, order: int) -> Floats:
         """Own weight times the sum, over the other side, of the derivative's absolute value.
 
-        ``met`` (powers, own classes): sums of powers over the other side, times what pairs count.
+        ``met`` (powers, own classes): sums of powers over the other side, times what pairs count,
+        and times what the whole is to be multiplied by.
         """
         p = self.surrogate.p - order
+        # Scaled before rows are met, of which there are more than sums.
+        met = met * (factorial(self.surrogate.p) / factorial(p))
         value = np.empty(len(own.distance))
         for c, rows in enumerate(own.classes):
             found, distance = value[rows], own.distance[rows]
@@ -257,7 +274,8 @@ class PolynomialPairs:
             for k in range(1, p + 1):  # Horner, from the highest own power down
                 found *= distance
                 found += comb(p, k) * met[k, c]
-        value *= own.weight * (factorial(self.surrogate.p) / factorial(p))
+        if own.weight is not None:
+            value *= own.weight
         return value
 
     def _cross(self, winners: _Side, losers: _Side, gaps: Floats) -> Floats:

@@ -149,6 +149,8 @@ class LinearPairs(Pairs):
         return self._field_of((yield from self._summarise(w, bins)))
 
     def _summarise(self, w: Floats, bins: Bins) -> Asking[PairSummary]:
+        if not w.any():  # where solvers begin
+            return PairSummary.at_zero(bins.width, self.totals)
         (summary,) = yield (partial(PairSummary.from_rows, w=w, bins=bins),)
         return summary
 
@@ -189,6 +191,7 @@ class PairObjective(ArrayPairs, LinearPairs):
     surrogate : name or object; "s_poly" is the paper's, mu = 0.1, p = 3.
     weights : "lambda", "absolute", "uniform" or two numbers, see :func:`group_weights`.
     sample_weight : weight of each row; a pair weighs the product.
+    extremes : smallest and largest value of each column, (d,) each, if they are known.
     accuracy : the value's error is at most this times the largest possible value, that of a row's
         slope at most this times the largest slope. Bins are chosen accordingly; s_poly falls back
         on sorting (exact, about ten times slower) when no number of bins will do.
@@ -212,6 +215,7 @@ class PairObjective(ArrayPairs, LinearPairs):
         *,
         treatment: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        extremes: tuple[Floats, Floats] | None = None,
         **options: Any,
     ) -> None:
         matrix = _check_matrix(X, len(np.asarray(y)))
@@ -223,7 +227,7 @@ class PairObjective(ArrayPairs, LinearPairs):
                 y, treatment = np.asarray(y)[kept], np.asarray(treatment)[kept]
         super().__init__(y, treatment=treatment, sample_weight=sample_weight, **options)
         self.rows = PairRows(matrix, self.codes, self.sample_weight, self.levels.n_classes)
-        self.low, self.high = _column_range(matrix)
+        self.low, self.high = _check_finite(extremes or passes.column_range(matrix))
         self._last_scores: tuple[Floats, Floats] | None = None
         self._polynomial: PolynomialPairs | None = None
         if (
@@ -317,8 +321,8 @@ def _check_matrix(X: ArrayLike, n_rows: int) -> NDArray[Any]:
     return matrix
 
 
-def _column_range(X: NDArray[Any]) -> tuple[Floats, Floats]:
-    low, high = passes.column_range(X)
+def _check_finite(extremes: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    low, high = extremes
     bad = np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high))
     if len(bad):
         raise ValueError(

@@ -128,17 +128,11 @@ class StreamedObjective(LinearPairs):
 
     def _summarise(self, w: Floats, bins: Bins) -> Asking[PairSummary]:
         if not w.any():
-            return self._at_zero(bins.width)
+            return PairSummary.at_zero(bins.width, self.sums[:, 0, 0], self.sums[:, 0, 1:])
         n_bytes = 8 * len(self.totals) * bins.size * (DEGREE + 1) * (self.n_features + 1)
         vectors = n_bytes <= self.source.max_bytes
         (summary,) = yield (partial(PairSummary.from_rows, w=w, bins=bins, vectors=vectors),)
         return summary
-
-    def _at_zero(self, width: float) -> PairSummary:
-        """All scores are 0: they lie at the lower end of bin 0, at r = -1/2."""
-        powers = (-0.5) ** np.arange(DEGREE + 1)
-        both = self.sums[:, 0][:, None, None, :] * powers[:, None]
-        return PairSummary(Bins(width, 0, 1), both[..., 0], both[..., 1:])
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,16 @@ class PairSummary:
         both = passes.vector_moments(rows, w, bins)
         return cls(bins, both[..., -1], both[..., :-1]).trimmed()
 
+    @classmethod
+    def at_zero(cls, width: float, totals: Floats, sums: Floats | None = None) -> PairSummary:
+        """Summary of rows whose scores are all 0: no pass, only the weight of each class.
+
+        ``sums`` (classes, d) of weight x, if vector moments are wanted.
+        """
+        powers = (-0.5) ** np.arange(passes.DEGREE + 1)  # 0 is the lower end of bin 0
+        vectors = None if sums is None else sums[:, None, None, :] * powers[:, None]
+        return cls(Bins(width, 0, 1), totals[:, None, None] * powers, vectors)
+
     @property
     def totals(self) -> Floats:
         """Weight of each class, (classes,)."""

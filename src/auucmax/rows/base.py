@@ -313,7 +313,10 @@ class HashedPart:
     seed: int
 
     def __call__(self, batch: Batch) -> Batch:
-        return batch.take(np.isin(part_of(batch.keys, self.n_parts, self.seed), self.members))
+        chosen = np.zeros(self.n_parts, dtype=bool)
+        chosen[list(self.members)] = True
+        part = part_of(batch.keys, self.n_parts, self.seed)
+        return batch.take(np.flatnonzero(chosen[part]))  # by places: quicker than by a mask
 
 
 @dataclass(frozen=True)
