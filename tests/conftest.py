@@ -1,15 +1,18 @@
 import os
 
 import pytest
-from hypothesis import is_hypothesis_test, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 # Two tests run at a time: a second OpenMP thread in each waits more than it works, in small boosted
 # models a hundred times so. Set before anything loads OpenMP.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# The same examples in every run: a failure can be repeated, and a pass means the same everywhere.
-settings.register_profile("fixed", derandomize=True)
+# The same examples in every run: a failure can be repeated, and a pass means the same everywhere,
+# however busy the machine is.
+settings.register_profile(
+    "fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("fixed")
 
 
