@@ -1,4 +1,5 @@
 import os
+import sys
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
@@ -7,6 +8,10 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 # Two tests run at a time: a second OpenMP thread in each waits more than it works, in small boosted
 # models a hundred times so. Set before anything loads OpenMP.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Compiled code is kept, whatever the shell says of it: each worker, and each of some hundred
+# processes, would compile all modules again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # The same examples in every run: a failure can be repeated, and a pass means the same everywhere,
 # however busy the machine is.
@@ -251,40 +256,59 @@ KEPT = (
     "tests/trial_model/test_fitting.py::test_every_model_by_name[tm]",
 )
 #: Folders whose tests share models, a session or compiled code, which one process makes once.
-TOGETHER = ("tests/bounds/", "tests/cli/", "tests/pairs/", "tests/spark/", "tests/trial_model/")
+TOGETHER = (
+    "tests/spark/",
+    "tests/cli/",
+    "tests/trial_model/",
+    "tests/trial/",
+    "tests/report/",
+    "tests/bounds/",
+    "tests/pairs/",
+)
+#: Files whose tests take minutes and share nothing; those of any other file stay together.
+APART = ("tests/fuzz/test_commands.py", "tests/fuzz/test_readers.py")
+#: What takes long is begun first, so that no process is left with it at the end.
+FIRST = (*TOGETHER[:3], "tests/fuzz/", "tests/test_docs_site.py", "tests/statistical/",
+         "tests/experiments/", *TOGETHER[3:])  # fmt: skip
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config, items):
-    """Choose the tier of each test; properties are in both, in the gate with all their examples."""
+    """Choose the tier of each test; properties are in both, in the gate with all their examples.
+
+    Those that have all of them in the inner loop already are not repeated.
+    """
+    items.sort(key=lambda item: [not item.nodeid.startswith(name) for name in FIRST])
     tier = config.option.markexpr
     properties = [item for item in items if is_hypothesis_test(getattr(item, "obj", None))]
+    properties = [item for item in properties if _fewer_examples(item.obj) is not None]
     slow = [i for i in items if i.nodeid.startswith(GATE) and not i.nodeid.startswith(KEPT)]
     for item in slow + (properties if tier == "gate" else []):
         item.add_marker(pytest.mark.gate)
     if tier == "not gate":
         for test in {item.obj for item in properties}:
-            _lower_examples(test)
+            test._hypothesis_internal_use_settings = _fewer_examples(test)
 
 
-def _lower_examples(test):
-    """A third of the examples, but ten of those that have as many."""
+def _fewer_examples(test):
+    """Settings with a fifth of the examples, but ten of those that have more; None if few do."""
     own = test._hypothesis_internal_use_settings  # a second @settings would be refused
-    few = min(own.max_examples, max(10, own.max_examples // 3))
-    test._hypothesis_internal_use_settings = settings(own, max_examples=few)
+    few = max(10, own.max_examples // 5)
+    return settings(own, max_examples=few) if own.max_examples > few else None
 
 
 @pytest.hookimpl(optionalhook=True)  # there is no such hook without xdist
 def pytest_xdist_make_scheduler(config, log):
-    """All tests of a folder of TOGETHER go to one worker.
+    """All tests of a file, and of a folder of TOGETHER, go to one worker, in the order they have.
 
     By their path: from pytest 9.2 on, xdist 3.8 loses the marks that it has for this.
     """
-    from xdist.scheduler import LoadGroupScheduling
+    from xdist.scheduler import LoadScopeScheduling
 
-    class FoldersOnOneWorker(LoadGroupScheduling):
+    class FilesOnOneWorker(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             folder = next((name for name in TOGETHER if nodeid.startswith(name)), None)
-            return folder or super()._split_scope(nodeid)
+            return folder or (nodeid if nodeid.startswith(APART) else nodeid.partition("::")[0])
 
-    return FoldersOnOneWorker(config, log) if config.getvalue("dist") == "loadgroup" else None
+    config.option.loadscopereorder = False  # by the number of tests, which says little
+    return FilesOnOneWorker(config, log) if config.getvalue("dist") == "loadscope" else None
