@@ -147,7 +147,7 @@ def test_intervals_of_households_treated_together():
 )
 def test_bands(effect, tied, ranking):
     """Pointwise at each of five shares; simultaneous over the default grid."""
-    population = Population(effect, 0.7, tied, n=6000)
+    population = Population(effect, 0.7, tied, n=3000)
     rng = np.random.default_rng([8, int(effect * 10), tied])
     grid = np.linspace(0.05, 1, 39)
     truth, some = population.curve(grid), [2, 10, 18, 30, 38]
