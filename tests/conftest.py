@@ -312,6 +312,10 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_sessionfinish():
+    gc.unfreeze()  # libraries look for what was not freed
+
+
 @pytest.hookimpl(optionalhook=True)  # there is no such hook without xdist
 def pytest_xdist_make_scheduler(config, log):
     """All tests of a file, and of a folder of TOGETHER, go to one worker, in the order they have.
