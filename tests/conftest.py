@@ -1,23 +1,34 @@
+import gc
 import os
+import sys
 
 import pytest
-from hypothesis import is_hypothesis_test, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 # Two tests run at a time: a second OpenMP thread in each waits more than it works, in small boosted
 # models a hundred times so. Set before anything loads OpenMP.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Compiled code is kept, whatever the shell says of it: each worker, and each of some hundred
+# processes, would compile all modules again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
-# The same examples in every run: a failure can be repeated, and a pass means the same everywhere.
-settings.register_profile("fixed", derandomize=True)
+# The same examples in every run: a failure can be repeated, and a pass means the same everywhere,
+# however busy the machine is.
+settings.register_profile(
+    "fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("fixed")
 
 
 #: What only the gate runs, beside tests that are marked one by one: simulations, damaged files,
 #: tables and figures of experiments, pages of the site, networks, which wait for torch, whole
-#: commands in processes of their own, and the further cases of tests that take seconds each. The
-#: doctests of the networks, and the tests of all estimators, stay in the inner loop.
+#: commands in processes of their own, examples that fit whole models, and the further cases of
+#: tests that take seconds each. The doctests of the networks, and the tests of all estimators, stay
+#: in the inner loop.
 GATE = (
+    "src/auucmax/trial_model/",
     "tests/benchmarks/test_harness.py::test_certificates_can_be_measured",
     "tests/benchmarks/test_harness.py::test_fits_at_scale_can_be_measured",
     "tests/benchmarks/test_harness.py::test_records_have_the_fields",
@@ -71,6 +82,7 @@ GATE = (
     "tests/cli/test_output.py::test_nothing_from_a_file_steers_the_terminal",
     "tests/cli/test_plan.py::test_the_screen_tells_rows_power_and_width",
     "tests/cli/test_reading.py::test_every_command_takes_them",
+    "tests/cli/test_reading.py::test_later_files_need_no_option",
     "tests/cli/test_reading.py::test_numbers_that_are_texts_in_a_list_of_few_people",
     "tests/cli/test_reading.py::test_the_screen_tells_codes_and_how_to_change_it",
     "tests/cli/test_reading.py::test_what_was_decided_of_a_column_is_told",
@@ -145,6 +157,7 @@ GATE = (
     "tests/export/test_raw_formula.py::test_features_are_those_of_the_encoder",
     "tests/export/test_raw_formula.py::test_the_program_of_the_page_bends_and_branches_as_python_does",
     "tests/export/test_raw_formula.py::test_the_program_of_the_page_scores_as_python_does",
+    "tests/export/test_sql.py::test_a_column_that_is_called_as_the_score_is_not_calibrated",
     "tests/export/test_sql.py::test_a_fitted_ensemble[duckdb]",
     "tests/export/test_sql.py::test_a_table_with_everything[bigquery-True]",
     "tests/export/test_sql.py::test_all_columns_pass[duckdb-True]",
@@ -164,6 +177,7 @@ GATE = (
     "tests/report/test_arms.py::test_hostile_labels_stay_text",
     "tests/report/test_arms.py::test_what_is_not_shown_is_said",
     "tests/statistical/",
+    "tests/targeting/test_planning.py::test_a_plan_that_certifies_its_shares",
     "tests/test_architecture.py::test_examples_of_the_models_page_run",
     "tests/test_architecture.py::test_submodules_are_attributes",
     "tests/test_docs_site.py",
@@ -173,6 +187,7 @@ GATE = (
     "tests/trial/test_assignment.py::test_shares_are_those_of_chance",
     "tests/trial/test_monitoring.py::test_another_model_is_refused",
     "tests/trial_model/test_arm_evidence.py::test_between_any_two_numbers_are_rows_enough_of_each_arm",
+    "tests/trial_model/test_arm_evidence.py::test_numbers_of_two_costs_and_of_arms_alone_tell_of_nobody",
     "tests/trial_model/test_arm_fitting.py::test_a_failed_check_is_said_and_nothing_certified",
     "tests/trial_model/test_arm_fitting.py::test_a_fit_within_some_minutes",
     "tests/trial_model/test_arm_fitting.py::test_arms_of_equal_effect_share",
@@ -188,22 +203,26 @@ GATE = (
     "tests/trial_model/test_file.py::test_round_trip_of_other_ways_to_fit",
     "tests/trial_model/test_file.py::test_trees_of_an_ensemble_are_kept_and_score_the_same",
     "tests/trial_model/test_file.py::test_values_of_an_ensemble_that_no_model_wrote",
+    "tests/trial_model/test_fitting.py::test_a_chance_far_beyond_the_others_leaves_no_certificate",
     "tests/trial_model/test_fitting.py::test_a_hold_out_and_new_rows_by_group",
     "tests/trial_model/test_fitting.py::test_a_range_of_money_makes_a_certificate",
     "tests/trial_model/test_fitting.py::test_a_range_of_money_makes_a_certificate[0.4]",
     "tests/trial_model/test_fitting.py::test_a_rival_has_the_numbers_of_its_own_fit",
     "tests/trial_model/test_fitting.py::test_a_rival_has_the_numbers_of_its_own_fit[0.4]",
+    "tests/trial_model/test_fitting.py::test_a_table_in_pieces_is_judged_by_its_chances",
     "tests/trial_model/test_fitting.py::test_an_outcome_of_yes_and_no",
     "tests/trial_model/test_fitting.py::test_candidates_are_paid_for",
     "tests/trial_model/test_fitting.py::test_every_model_by_name",
-    "tests/trial_model/test_fitting.py::test_lower_is_better_turns_the_outcome_round[spent]",
+    "tests/trial_model/test_fitting.py::test_lower_is_better_turns_the_outcome_round",
     "tests/trial_model/test_fitting.py::test_money_is_fitted_as_it_comes",
     "tests/trial_model/test_fitting.py::test_names_of_columns_are_made_texts",
+    "tests/trial_model/test_fitting.py::test_one_chance_for_all_is_no_news",
     "tests/trial_model/test_fitting.py::test_outcomes_that_are_not_binary",
     "tests/trial_model/test_fitting.py::test_rivals_are_ranked_on_the_same_folds",
     "tests/trial_model/test_fitting.py::test_rivals_of_a_hold_out_are_paired_on_its_rows",
     "tests/trial_model/test_fitting.py::test_rows_that_stand_several_times_are_refused[0.3]",
     "tests/trial_model/test_fitting.py::test_same_seed_same_model_other_seed_other_folds",
+    "tests/trial_model/test_timing.py::test_a_fit_within_minutes_is_saved",
     "tests/trial_model/test_timing.py::test_all_models_learn_from_so_many_rows_and_all_rows_are_judged",
     "tests/trial_model/test_timing.py::test_the_pace_of_small_fits",
     "tests/trial_model/test_timing.py::test_trees_of_many_rows_learn_from_a_part_and_it_is_printed",
@@ -216,7 +235,6 @@ KEPT = (
     "tests/cli/test_bad_input.py::test_an_interrupted_command_leaves_the_old_file[target]",
     "tests/cli/test_evaluate.py::test_nothing_is_certified_where_it_cannot_be_told_which_rows_are_new[]",
     "tests/cli/test_large.py::test_other_commands_tell_the_same_in_pieces[check",
-    "tests/cli/test_large.py::test_other_commands_tell_the_same_in_pieces[evaluate {model} {later}",
     "tests/cli/test_money.py::test_fit_says_what_it_saw_and_speaks_of_100_people",
     "tests/cli/test_output.py::test_nothing_from_a_file_steers_the_terminal[check]",
     "tests/cli/test_reading.py::test_every_command_takes_them[evaluate",
@@ -231,13 +249,13 @@ KEPT = (
     "tests/estimators/networks/test_models.py::test_parameter_counts",
     "tests/estimators/test_auucmax.py::test_all_that_fits_responses_fits_money[{'weights':",
     "tests/estimators/test_learning_rows.py::test_a_norm_is_searched_on_a_part_and_fitted_on_all[bound",
-    "tests/estimators/test_learning_rows.py::test_memory_and_streams_deal_the_same_folds_and_choose_the_same[cv]",
     "tests/estimators/test_learning_rows.py::test_money_is_learnt_from_a_stream_as_in_memory[norm-money]",
     "tests/evaluation/test_risk.py::test_standard_errors_agree_with_the_bootstrap[clustered-0.5]",
     "tests/evaluation/test_risk.py::test_standard_errors_agree_with_the_jackknife[weighted-None",
     "tests/evaluation/test_inference.py::test_standard_errors_agree_with_the_bootstrap[True-joint]",
     "tests/evaluation/test_inference.py::test_standard_errors_agree_with_the_jackknife[both-joint",
     "tests/experiments/test_experiments.py::test_the_pages_that_are_kept",
+    "tests/export/test_sql.py::test_a_column_that_is_called_as_the_score_is_not_calibrated[score-duckdb]",
     "tests/fuzz/test_feeding.py",
     "tests/pairs/test_passes.py::test_kernels_equal_their_numpy_twins[True-binary",
     "tests/trial_model/test_file.py::test_round_trip[auucmax]",
@@ -246,40 +264,68 @@ KEPT = (
     "tests/trial_model/test_fitting.py::test_every_model_by_name[tm]",
 )
 #: Folders whose tests share models, a session or compiled code, which one process makes once.
-TOGETHER = ("tests/bounds/", "tests/cli/", "tests/pairs/", "tests/spark/", "tests/trial_model/")
+TOGETHER = (
+    "tests/spark/",
+    "tests/cli/",
+    "tests/trial_model/",
+    "tests/trial/",
+    "tests/report/",
+    "tests/bounds/",
+    "tests/pairs/",
+)
+#: Files whose tests take minutes and share nothing; those of any other file stay together.
+APART = ("tests/fuzz/test_commands.py", "tests/fuzz/test_readers.py")
+#: What takes long is begun first, so that no process is left with it at the end.
+FIRST = (*TOGETHER[:3], "tests/fuzz/", "tests/test_docs_site.py", "tests/statistical/",
+         "tests/experiments/", *TOGETHER[3:])  # fmt: skip
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config, items):
-    """Choose the tier of each test; properties are in both, in the gate with all their examples."""
+    """Choose the tier of each test; properties are in both, in the gate with all their examples.
+
+    Those that have all of them in the inner loop already are not repeated.
+    """
+    items.sort(key=lambda item: [not item.nodeid.startswith(name) for name in FIRST])
     tier = config.option.markexpr
     properties = [item for item in items if is_hypothesis_test(getattr(item, "obj", None))]
+    properties = [item for item in properties if _fewer_examples(item.obj) is not None]
     slow = [i for i in items if i.nodeid.startswith(GATE) and not i.nodeid.startswith(KEPT)]
     for item in slow + (properties if tier == "gate" else []):
         item.add_marker(pytest.mark.gate)
     if tier == "not gate":
         for test in {item.obj for item in properties}:
-            _lower_examples(test)
+            test._hypothesis_internal_use_settings = _fewer_examples(test)
 
 
-def _lower_examples(test):
-    """A third of the examples, but ten of those that have as many."""
+def _fewer_examples(test):
+    """Settings with a fifth of the examples, but ten of those that have more; None if few do."""
     own = test._hypothesis_internal_use_settings  # a second @settings would be refused
-    few = min(own.max_examples, max(10, own.max_examples // 3))
-    test._hypothesis_internal_use_settings = settings(own, max_examples=few)
+    few = max(10, own.max_examples // 5)
+    return settings(own, max_examples=few) if own.max_examples > few else None
+
+
+def pytest_collection_finish():
+    """What is imported by now stays, so the garbage collector need not look at it again."""
+    gc.freeze()
+
+
+def pytest_sessionfinish():
+    gc.unfreeze()  # libraries look for what was not freed
 
 
 @pytest.hookimpl(optionalhook=True)  # there is no such hook without xdist
 def pytest_xdist_make_scheduler(config, log):
-    """All tests of a folder of TOGETHER go to one worker.
+    """All tests of a file, and of a folder of TOGETHER, go to one worker, in the order they have.
 
     By their path: from pytest 9.2 on, xdist 3.8 loses the marks that it has for this.
     """
-    from xdist.scheduler import LoadGroupScheduling
+    from xdist.scheduler import LoadScopeScheduling
 
-    class FoldersOnOneWorker(LoadGroupScheduling):
+    class FilesOnOneWorker(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             folder = next((name for name in TOGETHER if nodeid.startswith(name)), None)
-            return folder or super()._split_scope(nodeid)
+            return folder or (nodeid if nodeid.startswith(APART) else nodeid.partition("::")[0])
 
-    return FoldersOnOneWorker(config, log) if config.getvalue("dist") == "loadgroup" else None
+    config.option.loadscopereorder = False  # by the number of tests, which says little
+    return FilesOnOneWorker(config, log) if config.getvalue("dist") == "loadscope" else None

@@ -71,7 +71,7 @@ def postgres_server() -> Iterator[str]:
             yield f"{address}/trials"
         finally:
             server.terminate()
-            server.wait(timeout=30)
+            server.wait(timeout=300)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -82,11 +82,11 @@ def _wait(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
 
     import psycopg
 
-    for _ in range(150):
+    for _ in range(1_500):
         if server.poll() is not None:
             pytest.skip(f"postgres ends at once: {log.read_text().strip().splitlines()[-1:]}")
         try:
-            with psycopg.connect(url, autocommit=True, connect_timeout=2) as connection:
+            with psycopg.connect(url, autocommit=True, connect_timeout=60) as connection:
                 connection.execute("CREATE DATABASE trials")
             return
         except psycopg.OperationalError:

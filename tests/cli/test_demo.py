@@ -34,7 +34,7 @@ def test_demo_goes_from_the_check_to_the_page(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
     # No spinner and no colours where the output is no terminal.
     assert "\x1b" not in shown
-    assert re.fullmatch(rb"(fitting auto takes about .*\.\n)?", done.stderr)
+    assert re.fullmatch(rb"((note: )?fitting auto takes about .*\.\n)?", done.stderr)
 
 
 def test_json_has_the_numbers_and_nothing_else_is_printed(tmp_path):

@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-# One warm process: each child writes one of four files, from either of two models in turns, until
-# it is killed; whatever is then on the disk must be one of the two contents.
+# One warm process: each child writes one of four files, from either of two models in turns, and is
+# killed in the midst of a write; whatever is then on the disk must be one of the two contents. The
+# moment is a share of what a write takes, after some that are done: a busy machine changes nothing.
 SCRIPT = """
 import json, os, random, signal, sys, time
 from pathlib import Path
@@ -46,30 +47,39 @@ def content(path):
     return load_model(path).recipe.key if path.suffix == ".model" else path.read_bytes()
 
 
-whole = {}
+whole, takes = {}, {}
 for name, (first, second) in writers.items():
     contents = []
     for write in (second, first):
+        start = time.perf_counter()
         write(folder / name)
+        takes[name] = time.perf_counter() - start
         contents.append(content(folder / name))
     assert contents[0] != contents[1]
     whole[name] = contents
 
 
-def rewrite(name):
+def rewrite(name, done):
     while True:
         for write in reversed(writers[name]):
             write(folder / name)
+            os.write(done, b".")
 
 
 draw = random.Random(0)
 seen = {name: set() for name in whole}
 for number in range(int(sys.argv[2])):
+    name = list(writers)[number % len(writers)]
+    told, done = os.pipe()
     child = os.fork()
     if child == 0:
-        rewrite(list(writers)[number % len(writers)])
-    time.sleep(draw.uniform(0.01, 0.5))
+        rewrite(name, done)
+    for _ in range(number // len(writers) % 3):
+        assert os.read(told, 1) == b"."
+    time.sleep(draw.uniform(0, 1.5) * takes[name])
     os.kill(child, signal.SIGKILL)
+    os.close(told)
+    os.close(done)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     for name, contents in whole.items():
         found = content(folder / name)  # an error if it is half a model
@@ -88,9 +98,8 @@ def test_fifty_kills_leave_whole_files(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    # Both contents were met of most files: the children did write, and were killed at any place. Of
-    # one file chance may show a single content.
-    assert sum(contents == [0, 1] for contents in found["seen"].values()) >= 3, found["seen"]
+    # Both contents were met of every file: the children did write, and were killed at any place.
+    assert all(contents == [0, 1] for contents in found["seen"].values()), found["seen"]
     # What a kill -9 leaves is cleared a minute later; it does not look like an output.
     assert all(name.endswith(".auucmax-part") for name in found["left"])
     assert len(found["left"]) <= 50
@@ -108,9 +117,8 @@ def test_a_request_to_end_leaves_no_rows_behind(tmp_path):
         call, cwd=tmp_path, env={**os.environ, "TMPDIR": str(temporary)},
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    end = time.monotonic() + 60
-    while not list(temporary.glob("auucmax-rows-*/**/big.csv")) and time.monotonic() < end:
+    while not list(temporary.glob("auucmax-rows-*/**/big.csv")) and process.poll() is None:
         time.sleep(0.01)
     process.terminate()
-    assert process.wait(timeout=60) == 143
+    assert process.wait(timeout=1_800) == 143
     assert not list(temporary.glob("auucmax-rows-*"))

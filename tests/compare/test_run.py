@@ -299,13 +299,16 @@ def test_a_killed_run_goes_on(tmp_path, n_jobs):
     path, other = tmp_path / "results.jsonl", tmp_path / "whole.jsonl"
     (tmp_path / "slow_models.py").write_text(
         textwrap.dedent("""
-        import sys, time
+        import os, time
+        from pathlib import Path
         from auucmax import TwoModels, make_trial
         from auucmax.compare import compare
 
         class Slow(TwoModels):
             def _fit(self, *rows):
-                time.sleep(0.3)
+                path = Path(os.environ["WAITS_AT_FOUR_LINES"])
+                while path.name and path.exists() and path.read_bytes().count(b"\\n") >= 4:
+                    time.sleep(0.02)  # to be killed
                 super()._fit(*rows)
 
         def run(path, n_jobs):
@@ -318,21 +321,21 @@ def test_a_killed_run_goes_on(tmp_path, n_jobs):
     code = "import slow_models, sys; slow_models.run(sys.argv[1], int(sys.argv[2]))"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(SRC), str(tmp_path)])}
 
-    def start(to, jobs):
+    def start(to, jobs, waits=""):
         command = [sys.executable, "-c", code, str(to), str(jobs)]
-        return subprocess.Popen(command, env=environment, start_new_session=True)
+        variables = environment | {"WAITS_AT_FOUR_LINES": str(waits)}
+        return subprocess.Popen(command, env=variables, start_new_session=True)
 
-    running = start(path, n_jobs)
-    deadline = time.monotonic() + 180
-    while time.monotonic() < deadline and (not path.exists() or path.read_bytes().count(b"\n") < 4):
+    running = start(path, n_jobs, waits=path)
+    while running.poll() is None and (not path.exists() or path.read_bytes().count(b"\n") < 4):
         time.sleep(0.02)
     os.killpg(running.pid, signal.SIGKILL)  # its workers with it
-    assert running.wait(10) == -signal.SIGKILL
+    assert running.wait(1_800) == -signal.SIGKILL
     before = path.read_bytes()
     done = before.count(b"\n")
     assert 4 <= done < 16
-    assert start(path, n_jobs).wait(180) == 0
-    assert start(other, 3 - n_jobs).wait(180) == 0
+    assert start(path, n_jobs).wait(1_800) == 0
+    assert start(other, 3 - n_jobs).wait(1_800) == 0
     after = path.read_bytes()
     assert after.startswith(before[: before.rindex(b"\n") + 1])
     assert after.count(b"\n") == 16  # each once, none done again

@@ -77,6 +77,7 @@ def read(folder):
     table, path = trial_table(30, random_state=1), folder / "trial.model"
 
     def read(content):
+        path.unlink(missing_ok=True)  # to write over a file waits for the disk
         path.write_bytes(content)
         try:
             model = load_model(path)

@@ -55,6 +55,7 @@ def reader(path, good, query=None):
         if n_read % 100 == 0:  # the database has not been put out of order by a damaged file
             path.write_bytes(good)
             assert len(read_table(path, query=query)) > 0
+        path.unlink(missing_ok=True)  # to write over a file waits for the disk
         path.write_bytes(content)
         frame = read_table(path, query=query)
         assert len(frame) > 0
@@ -157,7 +158,7 @@ def arrow_samples(folder):
     yield sink.getvalue().to_pybytes()
 
 
-def test_arrow(tmp_path):
+def test_arrow(tmp_path, one_database):
     samples = list(arrow_samples(tmp_path))
     read = reader(tmp_path / "t.arrow", samples[0])
     feed("arrow", lambda rng: damaged(rng, samples), read, TableError)

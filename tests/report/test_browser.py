@@ -43,6 +43,7 @@ def open_page(browser, urls):
     def opened(name="plain", **options):
         context = browser.new_context(**options)
         contexts.append(context)
+        context.set_default_timeout(300_000)  # other work may slow the browser
         page = context.new_page()
         page.on("console", lambda message: troubles.append(message.text))
         page.on("pageerror", lambda error: troubles.append(str(error)))
@@ -193,10 +194,11 @@ ATTACK = """async () => {
     add("script", {textContent: "window.hacked = 1"});
     add("iframe", {src: "/frame"});
     add("link", {rel: "stylesheet", href: "/css"});
-    await fetch("/fetch", {signal: AbortSignal.timeout(5000)}).catch(() => 0);
+    await fetch("/fetch").catch(() => 0);
     await new Promise((done) => setTimeout(done, 500));
     return window.hacked;
 }"""
+ATTACKED = {"/img", "/script", "/frame", "/css", "/fetch"}
 
 
 def test_the_policy_forbids_every_request(browser, summary):
@@ -227,12 +229,16 @@ def test_the_policy_forbids_every_request(browser, summary):
             page = context.new_page()
             hits.clear()
             page.goto(f"http://127.0.0.1:{server.server_port}{path}")
-            seen[path] = page.evaluate(ATTACK), set(hits) - {"/favicon.ico", path}
+            hacked, patience = page.evaluate(ATTACK), 600
+            while path == "/without" and not set(hits) >= ATTACKED and patience:
+                page.wait_for_timeout(100)  # a busy machine asks later
+                patience -= 1
+            seen[path] = hacked, set(hits) - {"/favicon.ico", path}
     finally:
         context.close()
         server.shutdown()
         server.server_close()
-    assert seen["/without"] == (1, {"/img", "/script", "/frame", "/css", "/fetch"})
+    assert seen["/without"] == (1, ATTACKED)
     assert seen["/with"] == (None, set())
 
 

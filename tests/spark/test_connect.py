@@ -27,7 +27,7 @@ def test_fit_score_evaluate_and_certify(tmp_path):
         cwd=root,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1_800,  # if it hangs: it takes less than a minute
         check=False,
     )
     python = done.stderr[done.stderr.find("Traceback") :]  # Spark's own lines come afterwards

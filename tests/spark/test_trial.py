@@ -153,28 +153,32 @@ def executors():
     return found
 
 
-def test_a_lost_executor_changes_nothing(even, monkeypatch):
+def test_a_lost_executor_changes_nothing(even, monkeypatch, tmp_path):
     settings = AUUCMax(selection=None, norm=0.5)
     expected = on_spark.fit(even, **COLUMNS, model=settings)
-    victims, readings = [], []
+    victims, readings, started, killed = [], [], tmp_path / "started", tmp_path / "killed"
 
     class Slow:  # in here, so that it travels whole: executors know nothing of tests
         def __init__(self, summary):
             self.summary = summary
 
         def __call__(self, batch):
-            time.sleep(0.5)
+            started.touch()
+            while not killed.exists():
+                time.sleep(0.02)
             return self.summary(batch)
 
     def kill():
-        time.sleep(0.1)  # the job has started
+        while not started.exists():
+            time.sleep(0.02)
         victims.append(executors()[0])
         victims[0].kill()
+        killed.touch()
 
     def total(self, *summaries):
         readings.append(1)
         if len(readings) == 3:
-            threading.Thread(target=kill).start()
+            threading.Thread(target=kill, daemon=True).start()
             return original(self, *(Slow(one) for one in summaries))
         return original(self, *summaries)
 

@@ -56,7 +56,7 @@ def test_real_differences_have_a_slope_near_one(n, shape):
 def test_models_of_noise_do_not_tell_people_apart(n):
     """Rows that models of folds have ranked: what the folds show is correlated."""
     rng, read = np.random.default_rng(n), []
-    for _ in range(400 if n == 2_000 else 150):
+    for _ in range(150 if n == 2_000 else 60):
         y, _, treated, _ = draw(rng, n, 0.0, np.zeros_like)
         X, fold, score = rng.normal(size=(n, 4)), rng.permutation(n) % 5, np.empty(n)
         for k in range(5):
@@ -66,7 +66,7 @@ def test_models_of_noise_do_not_tell_people_apart(n):
         found = calibrate(y, ranks_within(score, fold), treatment=treated)
         uplift = np.sort(found(ranks_within(score, fold)))
         read.append(uplift[-n // 10 :].mean() - found.average_effect)
-    assert np.std(read) / np.sqrt(len(read)) < 0.0007
+    assert np.std(read) / np.sqrt(len(read)) < 0.0012
     assert 0 <= np.mean(read) < 0.005
 
 

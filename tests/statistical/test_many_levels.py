@@ -67,7 +67,7 @@ def test_levels_that_matter_help(model):
 
 @pytest.mark.parametrize(
     ("model", "n_trials", "base"),
-    [("tm", 12, 0.0), ("tm", 12, 0.1), ("shrunk", 8, 0.0), ("shrunk", 8, 0.1), ("auto", 3, 0.0)],
+    [("tm", 8, 0.0), ("tm", 8, 0.1), ("shrunk", 5, 0.0), ("shrunk", 5, 0.1), ("auto", 3, 0.0)],
 )
 def test_levels_that_do_not_move_the_effect_cost_next_to_nothing(model, n_trials, base):
     n = 4_000 if model == "auto" else 8_000
@@ -87,7 +87,7 @@ def halved(deviation, variance, known, clearly=True):
 def test_without_effects_that_vary_there_is_no_wrong_certificate(monkeypatch, trusting):
     if trusting:
         monkeypatch.setattr(columns, "shrunk", halved)
-    n_trials, wrong, gains = 30, 0, []
+    n_trials, wrong, gains = 20, 0, []
     for seed in range(n_trials):
         table = table_of(2_500, 50, seed, varies=0.0, n_columns=3)
         model = fit_trial_model(table, **ROLES, model="tm", random_state=seed)

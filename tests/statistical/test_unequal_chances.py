@@ -62,10 +62,10 @@ def test_estimates_are_unbiased_and_intervals_hold(chances, fixed):
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("chances", [(0.9, 0.1), (0.6, 0.3)])
 def test_certificates_hold(chances, fixed):
-    """300 trials each, delta = .2: at most 20% of the bounds are above the truth, and 3 errors."""
+    """150 trials each, delta = .2: at most 20% of the bounds are above the truth, and 3 errors."""
     rng = np.random.default_rng([int(100 * chances[0]), fixed, 1])
     missed = np.zeros(4)
-    for _ in range(300):
+    for _ in range(150):
         y, x, treated, chance = draw(rng, chances, fixed=fixed)
         one = certify(x, y=y, treatment=treated, propensity=chance, delta=0.2, n_dealings=4)
         parts = np.array_split(np.arange(N_ROWS), 4)
@@ -75,7 +75,7 @@ def test_certificates_hold(chances, fixed):
         )
         bounds = one.lower_bound, one.gain_lower_bound, many.lower_bound, many.gain_lower_bound
         missed += np.array(bounds) > (AUUC, GAIN, AUUC, GAIN)
-    assert (missed / 300 < 0.2 + 3 * np.sqrt(0.16 / 300)).all(), missed / 300
+    assert (missed / 150 < 0.2 + 3 * np.sqrt(0.16 / 150)).all(), missed / 150
 
 
 def test_the_wealth_at_the_truth_has_mean_one():

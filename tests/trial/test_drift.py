@@ -112,7 +112,7 @@ def test_what_fell_is_fitted_again_where_the_order_is_not_shown_to_help(
 @pytest.mark.gate
 def test_false_alarms_are_as_rare_as_they_should_be_and_a_fallen_effect_is_found():
     """Other trials and other campaigns each time: the errors of both count."""
-    n_trials = 40
+    n_trials = 25
     alarms, power = [], []
     for seed in range(n_trials):
         model = make_model(4_000, random_state=1_000 + seed)

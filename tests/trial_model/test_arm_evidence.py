@@ -58,7 +58,7 @@ def few(rows, one, other):
     return False
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(judged_rows())
 def test_between_any_two_numbers_are_rows_enough_of_each_arm(given_rows):
     """Of all policies at all budgets, and of the top shares that each arm's evidence tells."""

@@ -8,7 +8,13 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from tests.trial_model.trial_table import NAMES, households, trial_table, two_strata
+from tests.trial_model.trial_table import (
+    NAMES,
+    households,
+    named_model,
+    trial_table,
+    two_strata,
+)
 
 from auucmax import auuc_inference, certify
 from auucmax.bounds.certify import certify_thresholds
@@ -188,11 +194,8 @@ SLOW = {"auto", "boosted", "pcg", "ndcg", "tarnet", "cfrnet", "ganite"}
     "name",
     [pytest.param(n, marks=[pytest.mark.gate] if n in SLOW else []) for n in MODELS],
 )
-def test_every_model_by_name(name, table):
-    small = table.head(1_500)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # few rows
-        model = fit(small, model=name)
+def test_every_model_by_name(name):
+    model, small = named_model(name), trial_table(1_500)
     scores = model.predict(small)
     assert scores.shape == (len(small),)
     assert np.isfinite(scores).all()
@@ -745,15 +748,15 @@ def test_candidates_are_paid_for(table, model, tmp_path):
 @pytest.mark.filterwarnings("ignore:The check warns")  # one fair trial in a hundred looks so
 def test_households_miss_as_rarely_as_promised():
     """Nothing has an effect; by rows alone, intervals would miss three times as often."""
-    n, missed = 60, {"effect": 0, "gain": 0, "certificate": 0}
+    n, missed = 40, {"effect": 0, "gain": 0, "certificate": 0}
     for seed in range(n):
         facts = fit(households(400, random_state=seed), groups="home").evidence
         missed["effect"] += facts["effect"]["lower"] > 0 or facts["effect"]["upper"] < 0
         missed["gain"] += facts["auuc"]["gain_lower"] > 0
         missed["certificate"] += facts["certificate"]["gain_lower_bound"] > 0
-    assert missed["effect"] <= 8
-    assert missed["gain"] <= 5
-    assert missed["certificate"] <= 3
+    assert missed["effect"] <= 6  # 5% of 40, and three standard errors
+    assert missed["gain"] <= 4
+    assert missed["certificate"] <= 2
 
 
 # Chances of treatment that differ.
@@ -862,7 +865,7 @@ def test_chances_are_a_feature_only_if_named(strata):
 @pytest.mark.gate
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_takes_the_weights(name, strata):
-    assert np.isfinite(fit_strata(strata.head(2_000), model=name).predict(strata)).all()
+    assert np.isfinite(fit_strata(strata.head(1_000), model=name).predict(strata)).all()
 
 
 def test_a_table_in_pieces_is_judged_by_its_chances_but_not_learnt_from(strata, tmp_path):

@@ -1,7 +1,12 @@
 """A raw table of trial rows with all kinds of columns, for the tests of this folder."""
 
+import warnings
+from functools import cache
+
 import numpy as np
 import pandas as pd
+
+from auucmax.trial_model import fit_trial_model
 
 NAMES = {"treatment": "arm", "outcome": "visit", "treated": "mail", "control": "none"}
 
@@ -28,6 +33,14 @@ def trial_table(n=6_000, random_state=0):
             "spent": rng.gamma(2, 30, n),
         }
     )
+
+
+@cache
+def named_model(name):
+    """A model of 1,500 rows, by its name: tests share it, and leave it as it is."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # few rows
+        return fit_trial_model(trial_table(1_500), **NAMES, id="person", model=name)
 
 
 def households(n_homes=1_200, random_state=0):
