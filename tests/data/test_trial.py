@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -360,3 +361,9 @@ def test_standard_errors_are_by_group():
     assert found.p_value == pytest.approx(expected.p_value)
     with pytest.raises(ValueError, match="groups should have no missing values"):
         Trial([[0.0]] * 4, [2, 2, 3, 6], [0, 0, 1, 1], groups=[0, 1, None, 2])
+
+
+def test_sparse_features_are_refused_with_what_to_do():
+    X = scipy.sparse.csr_matrix(np.eye(4))
+    with pytest.raises(TypeError, match=r"got a sparse csr_matrix\. Pass X\.toarray\(\)"):
+        Trial(X, [0, 1, 0, 1], treatment=[0, 1, 1, 0])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from auucmax._shown import Shown, text_as_html
 from auucmax._validation import check_level, listed
 from auucmax.data.balance import holm
 from auucmax.evaluation.inference import interval_around, p_value_of
@@ -23,7 +24,7 @@ _BESIDE: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "color": 
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Comparison:
+class Comparison(Shown):
     """What :func:`compare` found; printing it shows the models, the best first.
 
     Attributes
@@ -162,11 +163,9 @@ class Comparison:
         )
         return f"{head}\n{self._printed().to_string()}\n{self._foot()}"
 
-    __repr__ = __str__
-
     def _repr_html_(self) -> str:
         head, _, _ = str(self).partition("\n")
-        return f"<p>{head}</p>{self._printed().to_html()}<p>{self._foot()}</p>"
+        return f"{text_as_html(head)}{self._printed().to_html()}<p>{self._foot()}</p>"
 
     def _printed(self) -> pd.DataFrame:
         """The summary and the differences from the best, as text."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from auucmax._shown import Shown
 from auucmax._validation import Floats, check_shares
 from auucmax.evaluation.curves import UpliftBand
 from auucmax.evaluation.inference import AUUCInference
@@ -23,8 +25,8 @@ _BLUE, _GREY = "#1f5a99", "#777777"
 _MOST_POINTS = 1000
 
 
-@dataclass
-class UpliftCurveDisplay:
+@dataclass(repr=False)
+class UpliftCurveDisplay(Shown):
     """The uplift curve with its simultaneous band and the line of random targeting.
 
     Build it with :meth:`from_predictions` or :meth:`from_estimator`; ``ax_`` is set by ``plot``.
@@ -98,14 +100,17 @@ class UpliftCurveDisplay:
         ax.legend(loc="best", frameon=False)
         return self
 
+    def __str__(self) -> str:
+        return f"uplift curve: {self._label()}"
+
     def _label(self) -> str:
         low, high = self.inference.interval
         text = f"AUUC {self.inference.estimate:.4f} ({low:.4f} to {high:.4f})"
-        return f"{self.name}: {text}" if self.name else text
+        return _named(self.name, text)
 
 
-@dataclass
-class PolicyRiskDisplay:
+@dataclass(repr=False)
+class PolicyRiskDisplay(Shown):
     """Policy risk against the share of people treated; the lowest point is marked.
 
     The band holds at each share by itself, not at all of them at once, and not at the lowest point.
@@ -159,9 +164,7 @@ class PolicyRiskDisplay:
         ax = self.ax_ = _axes(ax)
         color = color or (_BLUE if not ax.lines else None)
         lowest = int(np.argmin(self.risk))
-        text = f"lowest {self.risk[lowest]:.4f} at {self.share[lowest]:.2f}"
-        label = f"{self.name}: {text}" if self.name else text
-        (line,) = ax.plot(self.share, self.risk, color=color, lw=2, label=label)
+        (line,) = ax.plot(self.share, self.risk, color=color, lw=2, label=self._label())
         if self.inference is not None and np.isfinite(self.inference.interval[0]).any():
             label = f"{self.inference.level:.0%} interval, each share by itself"
             _shade(line, self.share, self.inference.interval, label)
@@ -170,9 +173,15 @@ class PolicyRiskDisplay:
         ax.legend(loc="best", frameon=False)
         return self
 
+    def __str__(self) -> str:
+        return f"policy risk: {self._label()}"
 
-@dataclass
-class DecileDisplay:
+    def _label(self) -> str:
+        return _named(self.name, f"lowest {self.risk.min():.4f} at {self.best_share:.2f}")
+
+
+@dataclass(repr=False)
+class DecileDisplay(Shown):
     """Average effect in each tenth of the people, best tenth first, with intervals.
 
     Examples
@@ -217,7 +226,8 @@ class DecileDisplay:
         ends = table["uplift"] - table["lower"], table["upper"] - table["uplift"]
         # An interval that cannot be said has no bar.
         half = [end.fillna(0) for end in ends]
-        ax.bar(table.index, table["uplift"], color=_BLUE, alpha=0.75, label=self.name or "effect")
+        label = _named(self.name) or "effect"
+        ax.bar(table.index, table["uplift"], color=_BLUE, alpha=0.75, label=label)
         ax.errorbar(table.index, table["uplift"], yerr=half, fmt="none", ecolor="black", capsize=3)
         ax.axhline(self.average, color=_GREY, ls="--", lw=1.2, label="average effect")
         ax.axhline(0, color="black", lw=0.8)
@@ -229,6 +239,19 @@ class DecileDisplay:
         )
         ax.legend(loc="best", frameon=False)
         return self
+
+    def __str__(self) -> str:
+        parts = _named(self.name, f"effect in {len(self.table)} parts of the people")
+        return f"{parts}, average {self.average:.4f}"
+
+
+def _named(name: str | None, text: str = "") -> str:
+    """A label; a long name is folded, or the legend would be wider than the picture.
+
+    >>> _named("boosted trees", "AUUC 0.03")
+    'boosted trees: AUUC 0.03'
+    """
+    return "\n".join(wrap(": ".join(part for part in (name, text) if part), 60))
 
 
 def _shade(line: Any, share: Floats, ends: tuple[Any, Any], label: str) -> None:
