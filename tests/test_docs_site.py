@@ -88,7 +88,14 @@ def check_page(page, folder):
     return names
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+#: Pages that fit many models.
+SLOW = [
+    pytest.param(page, marks=pytest.mark.gate) if page.stem in ("faq", "choosing") else page
+    for page in PAGES
+]
+
+
+@pytest.mark.parametrize("page", SLOW, ids=lambda page: page.stem)
 def test_code_prints_what_the_page_shows(page, tmp_path):
     check_page(page, tmp_path)
 

@@ -114,4 +114,5 @@ def test_a_long_name_leaves_room_for_the_picture(display, results):
         assert shown.ax_.get_legend().get_window_extent().width < 0.9 * axes.width
         assert axes.width > 0.75 * figure.bbox.width
         assert repr(shown) == str(shown)
+        assert shown.figure_ is figure
         plt.close(figure)

@@ -128,10 +128,12 @@ class Comparison(Shown):
         """
         table, gaps = self.summary(), self.differences(level=level)
         best = table["mean_auuc"].iloc[0]
+        names = [wrap(name, 34) for name in table.index]  # also a long word: it leaves no room else
         if ax is None:
             from matplotlib import pyplot as plt
 
-            _, ax = plt.subplots(figsize=(8, 1.3 + 0.45 * len(table)), layout="constrained")
+            height = max(0.45, 0.2 * max(map(len, names)))
+            _, ax = plt.subplots(figsize=(8, 1.3 + height * len(table)), layout="constrained")
             ax.spines[["top", "right"]].set_visible(False)
         for height, (name, mean) in enumerate(table["mean_auuc"].items()):
             ax.plot(self._interval(name, level), [height, height], color=_BLUE, lw=1)
@@ -146,8 +148,7 @@ class Comparison(Shown):
             ax.annotate("best", (1.02, 0), **_BESIDE)
         ax.axvline(self._random(), color=_GREY, ls="--", lw=1.2, zorder=0)
         ax.text(self._random(), -0.6, "random", color=_GREY, va="bottom", ha="center")
-        names = ["\n".join(wrap(name, 34, break_long_words=False)) for name in table.index]
-        ax.set_yticks(range(len(table)), names)
+        ax.set_yticks(range(len(table)), ["\n".join(lines) for lines in names])
         splits = "one split"
         if (n := len(self.seeds)) > 1:
             splits = f"{n} splits (thick: of the difference from the best)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -25,8 +25,40 @@ _BLUE, _GREY = "#1f5a99", "#777777"
 _MOST_POINTS = 1000
 
 
+class Display(Shown):
+    """What all displays share; ``plot`` sets ``ax_`` and ``figure_``."""
+
+    ax_: Axes | None
+    figure_: Any
+
+    @classmethod
+    def from_predictions(
+        cls, y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike, **options: Any
+    ) -> Self:
+        """Compute and draw."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: ArrayLike, *, treatment: ArrayLike, **options: Any
+    ) -> Self:
+        """Score ``X`` with a fitted estimator, then as :meth:`from_predictions`."""
+        options.setdefault("name", type(estimator).__name__)
+        return cls.from_predictions(y, estimator.predict(X), treatment=treatment, **options)
+
+    def _axes(self, ax: Axes | None) -> Axes:
+        """Where to draw: a new figure if None."""
+        if ax is None:
+            from matplotlib import pyplot as plt
+
+            _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+            ax.spines[["top", "right"]].set_visible(False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+
 @dataclass(repr=False)
-class UpliftCurveDisplay(Shown):
+class UpliftCurveDisplay(Display):
     """The uplift curve with its simultaneous band and the line of random targeting.
 
     Build it with :meth:`from_predictions` or :meth:`from_estimator`; ``ax_`` is set by ``plot``.
@@ -61,7 +93,7 @@ class UpliftCurveDisplay(Shown):
         ax: Axes | None = None,
         color: str | None = None,
         **options: Any,
-    ) -> UpliftCurveDisplay:
+    ) -> Self:
         """Compute and draw; ``options`` (weights, groups) are those of :func:`auuc_inference`."""
         asked = {k: options.pop(k) for k in ("level", "ranking") if k in options}
         levels = Levels.of(y, score, treatment=treatment, **options)
@@ -73,17 +105,9 @@ class UpliftCurveDisplay(Shown):
         display = cls(share[kept], uplift[kept], levels.inference(**asked), around, name)
         return display.plot(ax=ax, color=color)
 
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, X: Any, y: ArrayLike, *, treatment: ArrayLike, **options: Any
-    ) -> UpliftCurveDisplay:
-        """Score ``X`` with a fitted estimator, then as :meth:`from_predictions`."""
-        options.setdefault("name", type(estimator).__name__)
-        return cls.from_predictions(y, estimator.predict(X), treatment=treatment, **options)
-
-    def plot(self, ax: Axes | None = None, color: str | None = None) -> UpliftCurveDisplay:
+    def plot(self, ax: Axes | None = None, color: str | None = None) -> Self:
         """Draw on ``ax`` (a new figure if None); several displays may share one."""
-        ax = self.ax_ = _axes(ax)
+        ax = self._axes(ax)
         color = color or (_BLUE if not ax.lines else None)
         (line,) = ax.plot(self.share, self.uplift, color=color, lw=2, label=self._label())
         if self.band is not None:
@@ -110,7 +134,7 @@ class UpliftCurveDisplay(Shown):
 
 
 @dataclass(repr=False)
-class PolicyRiskDisplay(Shown):
+class PolicyRiskDisplay(Display):
     """Policy risk against the share of people treated; the lowest point is marked.
 
     The band holds at each share by itself, not at all of them at once, and not at the lowest point.
@@ -152,16 +176,16 @@ class PolicyRiskDisplay(Shown):
         ax: Axes | None = None,
         color: str | None = None,
         **options: Any,
-    ) -> PolicyRiskDisplay:
+    ) -> Self:
         """Compute on a grid and draw; ``options`` are those of :func:`policy_risk_inference`."""
         grid = check_shares(np.linspace(0, 1, 101) if share is None else share)
         around = policy_risk_inference(y, score, treatment=treatment, share=grid, **options)
         risk = np.asarray(around.estimate)
         return cls(grid, risk, name, around if band else None).plot(ax=ax, color=color)
 
-    def plot(self, ax: Axes | None = None, color: str | None = None) -> PolicyRiskDisplay:
+    def plot(self, ax: Axes | None = None, color: str | None = None) -> Self:
         """Draw on ``ax`` (a new figure if None)."""
-        ax = self.ax_ = _axes(ax)
+        ax = self._axes(ax)
         color = color or (_BLUE if not ax.lines else None)
         lowest = int(np.argmin(self.risk))
         (line,) = ax.plot(self.share, self.risk, color=color, lw=2, label=self._label())
@@ -181,7 +205,7 @@ class PolicyRiskDisplay(Shown):
 
 
 @dataclass(repr=False)
-class DecileDisplay(Shown):
+class DecileDisplay(Display):
     """Average effect in each tenth of the people, best tenth first, with intervals.
 
     Examples
@@ -213,15 +237,15 @@ class DecileDisplay(Shown):
         name: str | None = None,
         ax: Axes | None = None,
         **options: Any,
-    ) -> DecileDisplay:
+    ) -> Self:
         """Compute and draw; ``options`` are those of :func:`uplift_by_decile`."""
         bins = options.pop("bins", 10)
         levels = Levels.of(y, score, treatment=treatment, **options)
         return cls(levels.deciles(bins, level), levels.effect(), level, name).plot(ax=ax)
 
-    def plot(self, ax: Axes | None = None) -> DecileDisplay:
+    def plot(self, ax: Axes | None = None) -> Self:
         """Draw on ``ax`` (a new figure if None)."""
-        ax = self.ax_ = _axes(ax)
+        ax = self._axes(ax)
         table = self.table.dropna(subset=["uplift"])
         ends = table["uplift"] - table["lower"], table["upper"] - table["uplift"]
         # An interval that cannot be said has no bar.
@@ -257,13 +281,3 @@ def _named(name: str | None, text: str = "") -> str:
 def _shade(line: Any, share: Floats, ends: tuple[Any, Any], label: str) -> None:
     """A band in the colour of its line."""
     line.axes.fill_between(share, *ends, color=line.get_color(), alpha=0.15, lw=0, label=label)
-
-
-def _axes(ax: Axes | None) -> Axes:
-    if ax is not None:
-        return ax
-    from matplotlib import pyplot as plt
-
-    _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax
