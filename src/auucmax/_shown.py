@@ -6,6 +6,7 @@ from html import escape
 
 from auucmax._messages import visible, visible_lines
 
+_FOLDED = 'style="white-space: pre-wrap"'  # sentences are lines, and longer than a screen
 _LONG = 120  # characters of a first line, from which on its verdict is what stands before a colon
 
 
@@ -21,7 +22,7 @@ class Shown:
     It works.
     10 rows of <b>
     >>> Found()._repr_html_()
-    '<p><strong>It works.</strong></p><pre>10 rows of &lt;b&gt;</pre>'
+    '<p><strong>It works.</strong></p><pre style="white-space: pre-wrap">10 rows of &lt;b&gt;</pre>'
     """
 
     __slots__ = ()
@@ -41,7 +42,7 @@ def text_as_html(text: str) -> str:
     first, _, rest = text.partition("\n")
     verdict, colon, reasons = first.partition(": ") if len(first) > _LONG else (first, "", "")
     html = f"<p><strong>{_safe(verdict + colon)}</strong>{_safe(reasons)}</p>"
-    return html + (f"<pre>{escape(visible_lines(rest))}</pre>" if rest else "")
+    return html + (f"<pre {_FOLDED}>{escape(visible_lines(rest))}</pre>" if rest else "")
 
 
 def _safe(line: str) -> str:
