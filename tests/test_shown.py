@@ -15,13 +15,14 @@ from auucmax import (
     auuc_inference,
     certify,
     check_randomisation,
+    load_hillstrom,
     make_trial,
 )
 from auucmax._shown import Shown, text_as_html
-from auucmax.evaluation import DecileDisplay, PolicyRiskDisplay, uplift_band
+from auucmax.evaluation import DecileDisplay, PolicyRiskDisplay, budget_curve, uplift_band
 from auucmax.targeting import calibrate, plan, top_share
 from auucmax.trial import assign, plan_trial
-from auucmax.trial_model import fit_trial_model, target
+from auucmax.trial_model import fit_arms_model, fit_trial_model, target, target_arms
 
 EVIL = "<script>alert(1)</script>"
 
@@ -118,3 +119,21 @@ def test_a_long_name_leaves_room_for_the_picture(display, results):
         assert repr(shown) == str(shown)
         assert shown.figure_ is figure
         plt.close(figure)
+
+
+@pytest.mark.gate
+def test_results_of_several_arms():
+    trial = load_hillstrom("all", encoding="raw")
+    table = trial.X.assign(segment=trial.treatment, visit=trial.y).head(12_000)
+    names = {"treatment": "segment", "outcome": "visit", "control": trial.control}
+    model = fit_arms_model(table, **names, model="tm")
+    found = target_arms(model, table.drop(columns=["segment", "visit"]), share=0.3)
+    assert str(found).startswith("Treat 3,600 of 12,000 people (")
+    assert "what that brings is not known.\n" in str(found) or "expected gain" in str(found)
+    assert "Womens E-Mail" in str(model)
+    assert repr(model) in str(model)
+    assert model._repr_html_().startswith("<p><strong>")
+    arm = pd.Categorical(table["segment"], [trial.control, *model.labels]).codes
+    uplift = np.random.default_rng(0).normal(size=(len(table), 2))
+    curve = budget_curve(table["visit"], uplift, treatment=arm)
+    assert repr(curve).startswith("gains at ")

@@ -68,11 +68,12 @@ class ArmTargeting(Shown):
         arms = ", ".join(f"{label} {n:,}" for label, n in counts)
         told = f"Treat {self.choice.n_treated:,} of {len(self.people):,} people ({arms})"
         reason = self.failed_check or self.unknown or self.nobody
-        if self.expected is None or reason:
-            return f"{told}; what that brings is not known.\n{reason or ''}".rstrip()
+        why = "" if reason is None else f"\n{reason}"
+        if self.expected is None or self.failed_check:
+            return f"{told}; what that brings is not known.{why}"
         gain, low, high = self.expected
         ends = f"{low:,.1f} to {high:,.1f}" if np.isfinite(low) else "interval cannot be said"
-        return f"{told}; expected gain {gain:,.1f} ({ends})."
+        return f"{told}; expected gain {gain:,.1f} ({ends}).{why}"
 
     def chosen(self) -> pd.DataFrame:
         """The people who get an arm alone."""
