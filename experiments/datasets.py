@@ -137,26 +137,6 @@ def render(lines: list[Line]) -> str:
     return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
 
 
-def summary(lines: list[Line]) -> str:
-    """One table, and the slip of the paper's; for the first page."""
-    found = {line["trial"]: line for line in lines}
-    header = ["data set", "outcome", "rows", "features", "treated", "rate", "average uplift"]
-    rows = [
-        [
-            _label(line),
-            line["outcome"],
-            f"{line['size']:,}",
-            str(line["features"]),
-            page.share(line["treated_share"]),
-            f"{line['positive']:.4f}",
-            f"{line['uplift']:.4f} ± {line['uplift_error']:.4f}",
-        ]
-        for line in (found[name] for name in LOADERS if name in found)
-    ]
-    slip = _slip(PAPER[MAIN], found[MAIN]).partition(" Its own")[0] if MAIN in found else ""
-    return f"{page.table(header, rows)}\n± one standard error. {slip} {_notes(found)}"
-
-
 def _all(lines: list[Line]) -> str:
     header = [
         "data set", "outcome", "size", "features", "treated share", "positive rate",

@@ -8,7 +8,6 @@ from experiments import (
     bounds_figure,
     coverage,
     cu2_page,
-    datasets,
     hillstrom_linear,
     intervals,
     jobs_page,
@@ -29,19 +28,15 @@ HEAD = """\
 
 Written by `python -m experiments all --render` from the JSON lines in `experiments/results`, and
 not edited by hand; every number comes of a command of this repository, which its page in the
-appendix names. "The paper" is Betlei, Diemert and Amini, arXiv 2012.09897. AUUC is that of test
-rows with joint ranking; a random ranking has half the average effect. Splits of a trial share its
-rows: spreads and intervals over splits describe the splits, and say less about another sample of
-people than their size suggests; a *widened* interval allows for it (Nadeau and Bengio 2003).
+appendix names. The trials are those of [datasets](results/datasets.md). "The paper" is Betlei,
+Diemert and Amini, arXiv 2012.09897; TM is two models, one an arm. AUUC is that of test rows with
+joint ranking; a random ranking has half the average effect. Splits of a trial share its rows:
+spreads and intervals over splits describe the splits, and say less about another sample of people
+than their size suggests; a *widened* interval allows for it (Nadeau and Bengio 2003).
 """
 
 #: Title, and what is made of the lines of which experiment.
 SECTIONS = (
-    ("Data sets", (("datasets", datasets.summary),)),
-    (
-        "Table 1: test AUUC on Hillstrom",
-        (("table-1", table_1_page.summary), ("hillstrom-linear", hillstrom_linear.summary)),
-    ),
     ("Which model ranks best on real trials", (("arena", arena_page.summary),)),
     ("Which outcome to learn from to rank by money", (("money", money.summary),)),
     ("Who gets which of several treatments", (("arms", arms.summary),)),
@@ -55,6 +50,10 @@ SECTIONS = (
             ("monitor", monitor.summary),
             ("power", power.summary),
         ),
+    ),
+    (
+        "Table 1: test AUUC on Hillstrom",
+        (("table-1", table_1_page.summary), ("hillstrom-linear", hillstrom_linear.summary)),
     ),
 )
 #: What each experiment says to a statement of the paper.

@@ -169,8 +169,7 @@ def summary(lines: list[Line]) -> str:
         return ""
     return (
         "### What explains the paper's order\n\n"
-        f"{explanation(scores)}\n{optimiser_table(scores)}\n{optimiser_text(scores)} More: "
-        f"[{NAME}]({page.address(NAME)}).\n"
+        f"{explanation(scores)} More: [{NAME}]({page.address(NAME)}).\n"
     )
 
 

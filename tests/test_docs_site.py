@@ -5,6 +5,7 @@
 
 import contextlib
 import io
+import json
 import os
 import re
 import shlex
@@ -16,7 +17,8 @@ import textwrap
 import zlib
 from html.parser import HTMLParser
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 
@@ -24,6 +26,7 @@ import matplotlib
 import numpy as np
 import pytest
 from experiments.harness import read_lines, run_tasks
+from matplotlib import pyplot
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from typer.main import get_command
@@ -37,11 +40,25 @@ from auucmax.pairs.reference import pair_sums
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+
+
+def script(name):
+    """A script of the docs folder, as a module."""
+    spec = spec_from_file_location(f"docs_{name}", DOCS / f"{name}.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+hooks, notebook, pictures = map(script, ("hooks", "notebook", "pictures"))
 COMMANDS_PAGE = DOCS / "guide" / "command-line.md"
 GUIDE = sorted((DOCS / "guide").glob("*.md"))
 #: That of the loop shows what an example prints: tests/test_examples.py compares it.
-PAGES = [DOCS / "index.md", DOCS / "conventions.md", *(p for p in GUIDE if p.stem != "loop")]
+HELP = [DOCS / f"{name}.md" for name in ("conventions", "reading", "faq", "coming-from")]
+PAGES = [DOCS / "index.md", *HELP, *(p for p in GUIDE if p.stem != "loop")]
 EXTENDING = DOCS / "extending.md"
+#: Of one story: each goes on with the files of the one before.
+TUTORIAL = [DOCS / "tutorial" / f"{name}.md" for name in notebook.CHAPTERS]
 #: Code, and what it prints if a block of text follows.
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 #: Modules whose public names must be in the reference.
@@ -71,9 +88,103 @@ def check_page(page, folder):
     return names
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+#: Pages that fit many models.
+SLOW = [
+    pytest.param(page, marks=pytest.mark.gate) if page.stem in ("faq", "choosing") else page
+    for page in PAGES
+]
+
+
+@pytest.mark.parametrize("page", SLOW, ids=lambda page: page.stem)
 def test_code_prints_what_the_page_shows(page, tmp_path):
     check_page(page, tmp_path)
+
+
+@pytest.mark.gate
+def test_the_tutorial_prints_what_it_shows(tmp_path):
+    for chapter in TUTORIAL:
+        check_page(chapter, tmp_path)
+    assert {"trial.csv", "season.csv", "mail.auucmax"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_the_notebook_is_the_tutorial():
+    """If not: ``python docs/notebook.py``."""
+    assert notebook.NOTEBOOK.read_text() == notebook.notebook()
+    book = json.loads(notebook.notebook())
+    code = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
+    assert len(code) == sum(len(BLOCK.findall(page.read_text())) for page in TUTORIAL)
+    text = "".join(line for cell in book["cells"] for line in cell["source"])
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
+    missing = [link for link in links if not (ROOT / "examples" / link).exists()]
+    assert missing == ["../docs/demo.html"]  # which is made with the site
+
+
+@pytest.mark.gate
+@pytest.mark.filterwarnings("ignore")  # of other libraries
+def test_calls_of_other_libraries_are_theirs():
+    """Names and order of the arguments on the page for newcomers, of the installed versions."""
+    page = (DOCS / "coming-from.md").read_text()
+    calls = re.findall(r"`((?:sklift|causalml|econml)[\w.]+)\(([\w, ]*)\)`", page)
+    assert len(calls) >= 15
+    for library in ("sklift", "causalml", "econml"):
+        pytest.importorskip(library, reason=f"needs {library}")
+    for path, arguments in calls:
+        value, *rest = _found(path)
+        for name in rest:
+            value = getattr(value, name)
+        expected = [name for name in signature(value).parameters if name != "self"]
+        assert arguments.split(", ") == expected[: len(arguments.split(", "))], path
+
+
+def _found(path):
+    """The longest module at the beginning of a dotted path, and the names after it."""
+    names = path.split(".")
+    for end in range(len(names) - 1, 0, -1):
+        with contextlib.suppress(ModuleNotFoundError):
+            return [import_module(".".join(names[:end])), *names[end:]]
+    raise AssertionError(f"{path} is in no module")
+
+
+def test_our_calls_on_that_page_are_ours():
+    page = (DOCS / "coming-from.md").read_text()
+    right = re.findall(r"\| `?.*?\| (.*?) \|$", page, re.MULTILINE)
+    named = set(re.findall(r"`([A-Za-z_]\w+)[.(]", " ".join(right))) - {"model"}
+    rooms = (auucmax, import_module("auucmax.estimators"), import_module("auucmax.evaluation"))
+    assert len(named) > 6
+    assert [name for name in named if not any(hasattr(room, name) for room in rooms)] == []
+
+
+@pytest.mark.parametrize("name", ["curve", "deciles"])
+def test_pictures_are_drawn(name):
+    with matplotlib.rc_context({"backend": "agg"}):
+        figure = pictures.PICTURES[name]()
+    figure.canvas.draw()
+    assert figure.axes[0].get_xlabel()
+    pyplot.close(figure)
+
+
+def test_every_picture_of_a_page_is_there_and_shown():
+    shown = set()
+    for page in DOCS.rglob("*.md"):
+        for address in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text()):
+            assert (page.parent / address).is_file(), (page.name, address)
+            shown.add((page.parent / address).resolve())
+    assert {DOCS / "images" / f"{name}.png" for name in pictures.PICTURES} <= shown
+
+
+def test_no_two_entries_of_the_navigation_have_one_name():
+    text = (ROOT / "mkdocs.yml").read_text()
+    nav = text[text.index("nav:") : text.index("validation:")]
+    names = re.findall(r"- (.+): [\w/-]+\.md$", nav, re.MULTILINE)
+    assert len(names) > 50
+    assert len(names) == len(set(names))
+
+
+def test_formulas_become_mathml():
+    html = hooks.on_page_markdown("a\n\n```math\n\\frac{1}{n}\n```\n\nb")
+    assert "<mfrac>" in html
+    assert "```" not in html
+    assert html.startswith("a\n\n<p><math")
 
 
 @pytest.mark.gate
@@ -146,7 +257,8 @@ def shown_commands(page=COMMANDS_PAGE):
 def test_the_guide_shows_every_command_with_options_that_exist():
     there = get_command(app).commands
     assert {name for name, *_ in shown_commands()} == set(there) - {"demo"}
-    others = [DOCS / "index.md", *(DOCS / "guide" / f"{name}.md" for name in ("money", "arms"))]
+    others = [p for p in [*PAGES, *TUTORIAL] if p != COMMANDS_PAGE and shown_commands(p)]
+    assert len(others) > 8
     for name, *arguments in sum(map(shown_commands, others), shown_commands()):
         known = {option for parameter in there[name].params for option in parameter.opts}
         assert {a for a in arguments if a.startswith("-")} <= known, name
@@ -225,7 +337,7 @@ def test_pages_load_nothing_from_elsewhere(site):
     assert len(pages) > 20
     for page in pages:
         addresses = loaded(page.read_text())
-        assert any(address.endswith(".js") for address in addresses)
+        assert any(address.endswith(".js") for address in addresses) or page.name == "demo.html"
         assert [a for a in addresses if is_elsewhere(a)] == [], page.name
         for address in addresses:
             if page.name != "404.html" and not address.startswith(("#", "data:")):
@@ -278,9 +390,10 @@ def test_search_works_on_files_without_a_network(site):
 
 def write_outputs():
     """Put what the code prints into the pages, long lines folded."""
-    for page in [*PAGES, EXTENDING]:
-        with tempfile.TemporaryDirectory() as folder:
-            found, _ = run_page(page, folder)
+    story = tempfile.TemporaryDirectory()
+    for page in [*PAGES, EXTENDING, *TUTORIAL]:
+        with tempfile.TemporaryDirectory() as own:
+            found, _ = run_page(page, story.name if page in TUTORIAL else own)
         printed = iter([printed for _, printed in found])
 
         def filled(block, printed=printed):

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -536,3 +537,9 @@ def test_a_splitter_shows_and_copies_its_settings():
         folds.split(X, y, treatment=t), again.split(X, y, treatment=t), strict=True
     ):
         np.testing.assert_array_equal(a, b)
+
+
+def test_sparse_features_are_refused_with_what_to_do():
+    X = scipy.sparse.csr_matrix(np.eye(4))
+    with pytest.raises(TypeError, match=r"got a sparse csr_matrix\. Pass X\.toarray\(\)"):
+        Trial(X, [0, 1, 0, 1], treatment=[0, 1, 1, 0])

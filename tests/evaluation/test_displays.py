@@ -60,14 +60,15 @@ def test_several_curves_share_axes_and_one_random_line(rows):
     assert first.ax_.lines[0].get_color() != first.ax_.lines[2].get_color()
 
 
-def test_from_estimator(rows):
+@pytest.mark.parametrize("display", [UpliftCurveDisplay, PolicyRiskDisplay, DecileDisplay])
+def test_from_estimator(display, rows):
     y, score, t = rows
 
     class Model:
         def predict(self, X):
             return X["score"]
 
-    display = UpliftCurveDisplay.from_estimator(Model(), {"score": score}, y, treatment=t)
+    display = display.from_estimator(Model(), {"score": score}, y, treatment=t)
     assert display.name == "Model"
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from auucmax._shown import Shown
 from auucmax._validation import (
     Bools,
     Floats,
@@ -47,8 +48,8 @@ _CANDIDATES = (
 Both = tuple[LowerBound, LowerBound]
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(Shown):
     """Lower bounds on AUUC and on the gain over random targeting, and what they rest on.
 
     ``lower_bound`` (AUUC) and ``gain_lower_bound`` (AUUC - ATE/2), and ``upper_bound`` and

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from auucmax._progress import track
+from auucmax._shown import Shown
 from auucmax._validation import Floats, check_column, check_level, check_whole
 from auucmax.bounds.betting import known_range
 from auucmax.bounds.blocks import block_size, n_dealings_of
@@ -38,8 +39,8 @@ Codes = NDArray[np.intp]
 PolicyChunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]
 
 
-@dataclass(frozen=True)
-class PolicyCertificate:
+@dataclass(frozen=True, repr=False)
+class PolicyCertificate(Shown):
     """Lower bounds on what a policy gains per person, each with probability 1 - ``delta``.
 
     ``gain_lower_bound``: over treating nobody; ``random_lower_bound``: over giving the same arms to
@@ -166,8 +167,8 @@ _REFERENCE = 0.1  # of the rows of a chunk, whose scores cut the shares, and whi
 _FOR_SHARES = 0.1  # of delta, for how many people lie above the cuts
 
 
-@dataclass(frozen=True)
-class ShareCertificate:
+@dataclass(frozen=True, repr=False)
+class ShareCertificate(Shown):
     """What treating the best-ranked people gains at least, at several cuts together.
 
     A cut of share q is the score above which q of some rows lie that are not bet on; of all people

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from auucmax._shown import Shown
 from auucmax._validation import (
     Bools,
     Floats,
@@ -35,8 +36,8 @@ from auucmax.bounds.known_chances import ChancePilot, as_one_arm, randomised
 Chunk = tuple[ArrayLike, ArrayLike | None, ArrayLike]
 
 
-@dataclass(frozen=True)
-class ProgressiveCertificate:
+@dataclass(frozen=True, repr=False)
+class ProgressiveCertificate(Shown):
     """Lower bounds on the mean AUUC and the mean gain of models that learnt from ever more rows.
 
     ``lower_bound`` (AUUC) and ``gain_lower_bound`` (AUUC - ATE/2) hold *each* with probability

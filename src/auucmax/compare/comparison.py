@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from auucmax._shown import Shown, text_as_html
 from auucmax._validation import check_level, listed
 from auucmax.data.balance import holm
 from auucmax.evaluation.inference import interval_around, p_value_of
@@ -23,7 +24,7 @@ _BESIDE: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "color": 
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Comparison:
+class Comparison(Shown):
     """What :func:`compare` found; printing it shows the models, the best first.
 
     Attributes
@@ -127,10 +128,12 @@ class Comparison:
         """
         table, gaps = self.summary(), self.differences(level=level)
         best = table["mean_auuc"].iloc[0]
+        names = [wrap(name, 34) for name in table.index]  # also a long word: it leaves no room else
         if ax is None:
             from matplotlib import pyplot as plt
 
-            _, ax = plt.subplots(figsize=(8, 1.3 + 0.45 * len(table)), layout="constrained")
+            height = max(0.45, 0.2 * max(map(len, names)))
+            _, ax = plt.subplots(figsize=(8, 1.3 + height * len(table)), layout="constrained")
             ax.spines[["top", "right"]].set_visible(False)
         for height, (name, mean) in enumerate(table["mean_auuc"].items()):
             ax.plot(self._interval(name, level), [height, height], color=_BLUE, lw=1)
@@ -145,8 +148,7 @@ class Comparison:
             ax.annotate("best", (1.02, 0), **_BESIDE)
         ax.axvline(self._random(), color=_GREY, ls="--", lw=1.2, zorder=0)
         ax.text(self._random(), -0.6, "random", color=_GREY, va="bottom", ha="center")
-        names = ["\n".join(wrap(name, 34, break_long_words=False)) for name in table.index]
-        ax.set_yticks(range(len(table)), names)
+        ax.set_yticks(range(len(table)), ["\n".join(lines) for lines in names])
         splits = "one split"
         if (n := len(self.seeds)) > 1:
             splits = f"{n} splits (thick: of the difference from the best)"
@@ -162,11 +164,9 @@ class Comparison:
         )
         return f"{head}\n{self._printed().to_string()}\n{self._foot()}"
 
-    __repr__ = __str__
-
     def _repr_html_(self) -> str:
         head, _, _ = str(self).partition("\n")
-        return f"<p>{head}</p>{self._printed().to_html()}<p>{self._foot()}</p>"
+        return f"{text_as_html(head)}{self._printed().to_html()}<p>{self._foot()}</p>"
 
     def _printed(self) -> pd.DataFrame:
         """The summary and the differences from the best, as text."""

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from auucmax._messages import visible
+from auucmax._shown import Shown
 from auucmax.data.balance import SMALL, Suspect
 
 _GROUPS_ASKED = (
@@ -63,7 +64,7 @@ class RandomisationTest:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RandomisationReport:
+class RandomisationReport(Shown):
     """All numbers of a check of the randomisation; printing it gives the verdict first.
 
     Attributes
@@ -250,8 +251,6 @@ class RandomisationReport:
         lines += [f"  suspect: {suspect}" for suspect in self.suspects]
         lines += [f"  not tested: {note}" for note in self.notes]
         return "\n".join(map(visible, lines))
-
-    __repr__ = __str__
 
 
 def _reasons(report: RandomisationReport) -> list[str]:

@@ -17,6 +17,7 @@ from scipy.special import stdtr, stdtrit
 from sklearn.base import BaseEstimator
 
 from auucmax._messages import visible
+from auucmax._shown import Shown
 from auucmax._validation import (
     Floats,
     check_choice,
@@ -62,8 +63,8 @@ class EffectSummary:
     declined: str | None = None
 
 
-@dataclass(frozen=True)
-class TrialSummary:
+@dataclass(frozen=True, repr=False)
+class TrialSummary(Shown):
     """The numbers of a trial; ``str`` renders them, ``to_dict`` hands them on."""
 
     name: str
@@ -154,7 +155,7 @@ PER_ROW = ("y", "treatment", "sample_weight", "id", "effect", "randomised", "gro
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Trial:
+class Trial(Shown):
     """Features, outcome and treatment of the same rows; printing it shows the average effect.
 
     Parameters
@@ -378,7 +379,7 @@ class Trial:
             ),
         )
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return str(self.summary())
 
 
@@ -387,6 +388,11 @@ def _check_features(X: Any, n_rows: int) -> pd.DataFrame:
         # Column by column through numpy: polars' own conversion would need pyarrow.
         X = pd.DataFrame({column.name: column.to_numpy() for column in X.get_columns()})
     elif not isinstance(X, pd.DataFrame):
+        if hasattr(X, "toarray"):
+            raise TypeError(
+                f"X should be a frame or a dense array, got a sparse {type(X).__name__}. Pass "
+                f"X.toarray(), with fewer columns if that does not fit into memory."
+            )
         array = np.asarray(X)
         if array.ndim != 2:
             raise ValueError(

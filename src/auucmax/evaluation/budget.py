@@ -38,6 +38,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from auucmax._shown import Shown
 from auucmax._validation import (
     Bools,
     Floats,
@@ -129,8 +130,8 @@ class ArmRows:
         return bool(np.isin(self.y, (0.0, 1.0)).all())
 
 
-@dataclass(frozen=True)
-class BudgetCurve:
+@dataclass(frozen=True, repr=False)
+class BudgetCurve(Shown):
     """Gain per person of a policy at each budget, with intervals.
 
     Attributes
@@ -157,9 +158,18 @@ class BudgetCurve:
     n_rows: int
     declined: str | None = None
 
+    def __str__(self) -> str:
+        most = int(np.argmax(self.gain))
+        sides = self.simultaneous_lower[most], self.simultaneous_upper[most]
+        ends = interval_words(sides, self.level, self.declined)
+        return (
+            f"gains at {len(self.budget)} budgets, most at {self.budget[most]:.4g} a person: "
+            f"{self.gain[most]:+.5f} ({ends}, all budgets at once), {self.n_rows:,} rows"
+        )
 
-@dataclass(frozen=True)
-class PolicyDifference:
+
+@dataclass(frozen=True, repr=False)
+class PolicyDifference(Shown):
     """Gain of one policy minus that of another at each budget, and averaged over the budgets.
 
     ``difference``, ``standard_error``, ``lower`` and ``upper`` are (J,); ``area`` is the mean

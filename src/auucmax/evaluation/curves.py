@@ -31,6 +31,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
+from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats
 from auucmax.evaluation.inference import ClusterUnits, Support
 from auucmax.evaluation.intervals import ArmMean, Moments, area_limits, score_limits, student
@@ -281,8 +282,8 @@ class Segments:
         return np.asarray((rise - np.interp(left, self.sweep.share, values)) / (right - left))
 
 
-@dataclass(frozen=True)
-class UpliftBand:
+@dataclass(frozen=True, repr=False)
+class UpliftBand(Shown):
     """The uplift curve at ``share`` with intervals that hold at one share, and at all at once.
 
     ``lower`` and ``upper`` are the ends at one share, ``simultaneous_lower`` and ``_upper`` those
@@ -304,6 +305,14 @@ class UpliftBand:
     covariance: Floats
     level: float
     declined: str | None = None
+
+    def __str__(self) -> str:
+        most = int(np.argmax(self.uplift))
+        return (
+            f"uplift curve at {len(self.share)} shares, highest at {self.share[most]:.0%}: "
+            f"{self.uplift[most]:+.5f} per person ({self.level:.0%} band, all shares at once: "
+            f"{self.simultaneous_lower[most]:.5f} to {self.simultaneous_upper[most]:.5f})"
+        )
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from auucmax._shown import Shown
 from auucmax._validation import Floats, check_shares
 from auucmax.evaluation.curves import UpliftBand
 from auucmax.evaluation.inference import AUUCInference
@@ -23,8 +25,40 @@ _BLUE, _GREY = "#1f5a99", "#777777"
 _MOST_POINTS = 1000
 
 
-@dataclass
-class UpliftCurveDisplay:
+class Display(Shown):
+    """What all displays share; ``plot`` sets ``ax_`` and ``figure_``."""
+
+    ax_: Axes | None
+    figure_: Any
+
+    @classmethod
+    def from_predictions(
+        cls, y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike, **options: Any
+    ) -> Self:
+        """Compute and draw."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: ArrayLike, *, treatment: ArrayLike, **options: Any
+    ) -> Self:
+        """Score ``X`` with a fitted estimator, then as :meth:`from_predictions`."""
+        options.setdefault("name", type(estimator).__name__)
+        return cls.from_predictions(y, estimator.predict(X), treatment=treatment, **options)
+
+    def _axes(self, ax: Axes | None) -> Axes:
+        """Where to draw: a new figure if None."""
+        if ax is None:
+            from matplotlib import pyplot as plt
+
+            _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+            ax.spines[["top", "right"]].set_visible(False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+
+@dataclass(repr=False)
+class UpliftCurveDisplay(Display):
     """The uplift curve with its simultaneous band and the line of random targeting.
 
     Build it with :meth:`from_predictions` or :meth:`from_estimator`; ``ax_`` is set by ``plot``.
@@ -59,7 +93,7 @@ class UpliftCurveDisplay:
         ax: Axes | None = None,
         color: str | None = None,
         **options: Any,
-    ) -> UpliftCurveDisplay:
+    ) -> Self:
         """Compute and draw; ``options`` (weights, groups) are those of :func:`auuc_inference`."""
         asked = {k: options.pop(k) for k in ("level", "ranking") if k in options}
         levels = Levels.of(y, score, treatment=treatment, **options)
@@ -71,17 +105,9 @@ class UpliftCurveDisplay:
         display = cls(share[kept], uplift[kept], levels.inference(**asked), around, name)
         return display.plot(ax=ax, color=color)
 
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, X: Any, y: ArrayLike, *, treatment: ArrayLike, **options: Any
-    ) -> UpliftCurveDisplay:
-        """Score ``X`` with a fitted estimator, then as :meth:`from_predictions`."""
-        options.setdefault("name", type(estimator).__name__)
-        return cls.from_predictions(y, estimator.predict(X), treatment=treatment, **options)
-
-    def plot(self, ax: Axes | None = None, color: str | None = None) -> UpliftCurveDisplay:
+    def plot(self, ax: Axes | None = None, color: str | None = None) -> Self:
         """Draw on ``ax`` (a new figure if None); several displays may share one."""
-        ax = self.ax_ = _axes(ax)
+        ax = self._axes(ax)
         color = color or (_BLUE if not ax.lines else None)
         (line,) = ax.plot(self.share, self.uplift, color=color, lw=2, label=self._label())
         if self.band is not None:
@@ -98,14 +124,17 @@ class UpliftCurveDisplay:
         ax.legend(loc="best", frameon=False)
         return self
 
+    def __str__(self) -> str:
+        return f"uplift curve: {self._label()}"
+
     def _label(self) -> str:
         low, high = self.inference.interval
         text = f"AUUC {self.inference.estimate:.4f} ({low:.4f} to {high:.4f})"
-        return f"{self.name}: {text}" if self.name else text
+        return _named(self.name, text)
 
 
-@dataclass
-class PolicyRiskDisplay:
+@dataclass(repr=False)
+class PolicyRiskDisplay(Display):
     """Policy risk against the share of people treated; the lowest point is marked.
 
     The band holds at each share by itself, not at all of them at once, and not at the lowest point.
@@ -147,21 +176,19 @@ class PolicyRiskDisplay:
         ax: Axes | None = None,
         color: str | None = None,
         **options: Any,
-    ) -> PolicyRiskDisplay:
+    ) -> Self:
         """Compute on a grid and draw; ``options`` are those of :func:`policy_risk_inference`."""
         grid = check_shares(np.linspace(0, 1, 101) if share is None else share)
         around = policy_risk_inference(y, score, treatment=treatment, share=grid, **options)
         risk = np.asarray(around.estimate)
         return cls(grid, risk, name, around if band else None).plot(ax=ax, color=color)
 
-    def plot(self, ax: Axes | None = None, color: str | None = None) -> PolicyRiskDisplay:
+    def plot(self, ax: Axes | None = None, color: str | None = None) -> Self:
         """Draw on ``ax`` (a new figure if None)."""
-        ax = self.ax_ = _axes(ax)
+        ax = self._axes(ax)
         color = color or (_BLUE if not ax.lines else None)
         lowest = int(np.argmin(self.risk))
-        text = f"lowest {self.risk[lowest]:.4f} at {self.share[lowest]:.2f}"
-        label = f"{self.name}: {text}" if self.name else text
-        (line,) = ax.plot(self.share, self.risk, color=color, lw=2, label=label)
+        (line,) = ax.plot(self.share, self.risk, color=color, lw=2, label=self._label())
         if self.inference is not None and np.isfinite(self.inference.interval[0]).any():
             label = f"{self.inference.level:.0%} interval, each share by itself"
             _shade(line, self.share, self.inference.interval, label)
@@ -170,9 +197,15 @@ class PolicyRiskDisplay:
         ax.legend(loc="best", frameon=False)
         return self
 
+    def __str__(self) -> str:
+        return f"policy risk: {self._label()}"
 
-@dataclass
-class DecileDisplay:
+    def _label(self) -> str:
+        return _named(self.name, f"lowest {self.risk.min():.4f} at {self.best_share:.2f}")
+
+
+@dataclass(repr=False)
+class DecileDisplay(Display):
     """Average effect in each tenth of the people, best tenth first, with intervals.
 
     Examples
@@ -204,20 +237,21 @@ class DecileDisplay:
         name: str | None = None,
         ax: Axes | None = None,
         **options: Any,
-    ) -> DecileDisplay:
+    ) -> Self:
         """Compute and draw; ``options`` are those of :func:`uplift_by_decile`."""
         bins = options.pop("bins", 10)
         levels = Levels.of(y, score, treatment=treatment, **options)
         return cls(levels.deciles(bins, level), levels.effect(), level, name).plot(ax=ax)
 
-    def plot(self, ax: Axes | None = None) -> DecileDisplay:
+    def plot(self, ax: Axes | None = None) -> Self:
         """Draw on ``ax`` (a new figure if None)."""
-        ax = self.ax_ = _axes(ax)
+        ax = self._axes(ax)
         table = self.table.dropna(subset=["uplift"])
         ends = table["uplift"] - table["lower"], table["upper"] - table["uplift"]
         # An interval that cannot be said has no bar.
         half = [end.fillna(0) for end in ends]
-        ax.bar(table.index, table["uplift"], color=_BLUE, alpha=0.75, label=self.name or "effect")
+        label = _named(self.name) or "effect"
+        ax.bar(table.index, table["uplift"], color=_BLUE, alpha=0.75, label=label)
         ax.errorbar(table.index, table["uplift"], yerr=half, fmt="none", ecolor="black", capsize=3)
         ax.axhline(self.average, color=_GREY, ls="--", lw=1.2, label="average effect")
         ax.axhline(0, color="black", lw=0.8)
@@ -230,17 +264,20 @@ class DecileDisplay:
         ax.legend(loc="best", frameon=False)
         return self
 
+    def __str__(self) -> str:
+        parts = _named(self.name, f"effect in {len(self.table)} parts of the people")
+        return f"{parts}, average {self.average:.4f}"
+
+
+def _named(name: str | None, text: str = "") -> str:
+    """A label; a long name is folded, or the legend would be wider than the picture.
+
+    >>> _named("boosted trees", "AUUC 0.03")
+    'boosted trees: AUUC 0.03'
+    """
+    return "\n".join(wrap(": ".join(part for part in (name, text) if part), 60))
+
 
 def _shade(line: Any, share: Floats, ends: tuple[Any, Any], label: str) -> None:
     """A band in the colour of its line."""
     line.axes.fill_between(share, *ends, color=line.get_color(), alpha=0.15, lw=0, label=label)
-
-
-def _axes(ax: Axes | None) -> Axes:
-    if ax is not None:
-        return ax
-    from matplotlib import pyplot as plt
-
-    _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
+from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, ScoredRows
 from auucmax.evaluation.intervals import ArmMean, Moments, Spread
 from auucmax.evaluation.ranking import RankedRows, arm_sums
@@ -35,8 +36,8 @@ from auucmax.evaluation.ranking import RankedRows, arm_sums
 Clusters = NDArray[np.intp]
 
 
-@dataclass(frozen=True)
-class AUUCInference:
+@dataclass(frozen=True, repr=False)
+class AUUCInference(Shown):
     """AUUC with its standard error, and the gain over random (AUUC - ATE/2) with its own.
 
     Intervals are two-sided and asymptotic, at ``level``; ``p_value`` is two-sided, for no gain
@@ -74,8 +75,8 @@ class AUUCInference:
         )
 
 
-@dataclass(frozen=True)
-class AUUCDifference:
+@dataclass(frozen=True, repr=False)
+class AUUCDifference(Shown):
     """AUUC of score a minus that of score b on the same rows; asymptotic interval and test.
 
     ``declined``: why there is no interval, or None.

@@ -28,14 +28,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
+from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats
 from auucmax.evaluation.curves import ArmSweep, Segments
 from auucmax.evaluation.inference import ClusterUnits, Support, interval_words
 from auucmax.evaluation.intervals import LESS_BOTH, ArmMean, Moments, Spread, area_limits
 
 
-@dataclass(frozen=True)
-class PolicyRiskInference:
+@dataclass(frozen=True, repr=False)
+class PolicyRiskInference(Shown):
     """Policy risk at ``share`` with its standard error: numbers, or arrays for a grid of shares.
 
     The interval (lower, upper) is two-sided and asymptotic, at ``level``; it covers at a share that

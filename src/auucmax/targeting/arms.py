@@ -24,6 +24,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats
 from auucmax.evaluation.arm_steps import (
     Steps,
@@ -53,8 +54,8 @@ class PartStep(NamedTuple):
     paid: float
 
 
-@dataclass(frozen=True)
-class ArmChoice:
+@dataclass(frozen=True, repr=False)
+class ArmChoice(Shown):
     """Who gets which arm.
 
     Attributes

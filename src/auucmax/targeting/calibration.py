@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
 from auucmax._json import read
+from auucmax._shown import Shown
 from auucmax._validation import Floats, check_column, check_groups, check_rows, check_whole
 from auucmax.evaluation.inference import Clusters, ClusterUnits, with_weight
 from auucmax.evaluation.metrics import uplift_by_decile
@@ -52,8 +53,8 @@ LEAST_ROWS = 20  # but not fewer than this
 NOISE = 1.75
 
 
-@dataclass(frozen=True)
-class Calibration:
+@dataclass(frozen=True, repr=False)
+class Calibration(Shown):
     """A non-decreasing map from scores to uplift per person: straight lines between knots.
 
     ``score`` (K,) increases, ``uplift`` (K,) does not decrease; between two knots the map is the
@@ -116,6 +117,10 @@ class Calibration:
             f"value are the least certain; scores below {self.score[0]:.4g} and above "
             f"{self.score[-1]:.4g} take them. It speaks of people like those of the trial."
         )
+
+    def __str__(self) -> str:
+        ends = f"uplift from {self.uplift[0]:.4g} to {self.uplift[-1]:.4g} per person"
+        return f"{ends}, {self.average_effect:.4g} on average\n{self.caveat}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: numbers, and lists of them for ``score`` and ``uplift``."""

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from auucmax._json import plain as plain_json
 from auucmax._json import read
+from auucmax._shown import Shown
 from auucmax._validation import (
     Bools,
     Floats,
@@ -384,8 +385,8 @@ _PLAIN = (
 _PEAKS = ("profit", "profit_lower")  # by which a share is best, and cautious
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Shown):
     """Rows of :class:`PlanRow` over a grid of shares, as the frame ``table``.
 
     ``best`` has the highest expected profit, ``cautious`` the highest lower limit of the profit;

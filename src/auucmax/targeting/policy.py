@@ -16,14 +16,15 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, check_choice, check_column, check_shares
 
 TieRule = Literal["row", "random"]
 TIE_RULES = ("row", "random")
 
 
-@dataclass(frozen=True)
-class Selection:
+@dataclass(frozen=True, repr=False)
+class Selection(Shown):
     """Who is treated: ``treat`` (n,) is True for them.
 
     ``threshold`` is the lowest score among them (infinite if there is nobody). Of the ``n_tied``

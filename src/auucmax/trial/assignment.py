@@ -32,6 +32,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from auucmax._shown import Shown
 from auucmax._validation import (
     Bools,
     Floats,
@@ -114,8 +115,8 @@ class Rule:
         return [int(share * size) for share in self.arms.values()]
 
 
-@dataclass(frozen=True, eq=False)
-class Assignment:
+@dataclass(frozen=True, eq=False, repr=False)
+class Assignment(Shown):
     """Who is in which arm.
 
     Attributes
@@ -141,6 +142,11 @@ class Assignment:
     def counts(self) -> dict[str, int]:
         """People in each arm, the control first."""
         return {arm: int((self.people["arm"] == arm).sum()) for arm in self.arms}
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{arm} {n:,}" for arm, n in self.counts.items())
+        checks = [f"{name}: {check.verdict}" for name, check in self.balance.items()]
+        return "\n".join([f"{len(self.people):,} people assigned: {counts}", *checks])
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers but the people, as plain JSON."""

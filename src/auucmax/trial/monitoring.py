@@ -21,6 +21,7 @@ from scipy.special import betaln, logsumexp
 
 from auucmax._archive import ArchiveFormat, check_same_names
 from auucmax._json import read
+from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, check_level, check_range, check_whole
 from auucmax.bounds.anytime import TARGETS, AnytimeBets, Known, WaitingRows, Wealth
 from auucmax.data.pieces import PiecedTable
@@ -57,8 +58,8 @@ WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class Look:
+@dataclass(frozen=True, repr=False)
+class Look(Shown):
     """What is known at a look; every bound holds at all looks together.
 
     ``bounds``: of each target "gain" (over a random order), "effect" (of treating everybody) and

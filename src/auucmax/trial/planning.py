@@ -38,6 +38,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, owens_t, pdtrc
 
+from auucmax._shown import Shown
 from auucmax._validation import (
     Floats,
     check_choice,
@@ -250,8 +251,8 @@ def certificate_quantile(
     return z + _CURVATURE * (loss * z) ** 2 + _ROOT / np.sqrt(blocks) + _INVERSE / blocks
 
 
-@dataclass(frozen=True)
-class TrialPlan:
+@dataclass(frozen=True, repr=False)
+class TrialPlan(Shown):
     """What trials of any size would show, if all is as assumed.
 
     ``statements``: that the ranking is better than random and, if they were asked for, better than
@@ -306,6 +307,14 @@ class TrialPlan:
                     }
                 )
         return lines
+
+    def __str__(self) -> str:
+        lines = []
+        for line in self.table():
+            rows = "more than can be planned" if line["rows"] is None else f"{line['rows']:,}"
+            shown = f"{line['statement']}, by its {line['by']}"
+            lines.append(f"{shown}: rows for a power of {self.power:.0%}: {rows}")
+        return "\n".join([*lines, *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""

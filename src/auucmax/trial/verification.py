@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from auucmax._json import plain
+from auucmax._shown import Shown
 from auucmax._validation import Floats, check_level
 from auucmax.bounds.strata import strata_bounds
 from auucmax.data.outcomes import MONEY
@@ -58,8 +59,8 @@ NO_RANGE = (
 )
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Shown):
     """What treating all who were chosen brings more than something else, in outcomes of them all.
 
     ``unknown`` says why it cannot be told: all numbers are then None. ``certified_lower`` and
@@ -90,8 +91,8 @@ class Comparison:
         return told
 
 
-@dataclass(frozen=True)
-class Promise:
+@dataclass(frozen=True, repr=False)
+class Promise(Shown):
     """What was promised of the chosen, and what came; in outcomes of them all.
 
     ``verdict``: "kept", if the interval of the difference holds 0 and that of what came does not;
@@ -125,8 +126,8 @@ _VERDICTS = {
 }
 
 
-@dataclass(frozen=True)
-class Verification:
+@dataclass(frozen=True, repr=False)
+class Verification(Shown):
     """What :func:`verify` found; printing it tells all of it, ``to_dict`` gives plain JSON.
 
     Attributes

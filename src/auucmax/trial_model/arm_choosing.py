@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, check_shares, listed
 from auucmax.data.pieces import PiecedTable
 from auucmax.encoding.kinds import arm_text, outcome_numbers
@@ -32,8 +33,8 @@ class ExpectedGain(NamedTuple):
     upper: float
 
 
-@dataclass(frozen=True)
-class ArmTargeting:
+@dataclass(frozen=True, repr=False)
+class ArmTargeting(Shown):
     """People of a table, those who get an arm first, and what that brings.
 
     Attributes
@@ -62,6 +63,18 @@ class ArmTargeting:
     nobody: str | None = None
     excluded: Excluded | None = None
     repeated: int = 0
+
+    def __str__(self) -> str:
+        counts = zip(self.labels, self.choice.counts, strict=True)
+        arms = ", ".join(f"{label} {n:,}" for label, n in counts)
+        told = f"Treat {self.choice.n_treated:,} of {len(self.people):,} people ({arms})"
+        reason = self.failed_check or self.unknown or self.nobody
+        why = "" if reason is None else f"\n{reason}"
+        if self.expected is None or self.failed_check:
+            return f"{told}; what that brings is not known.{why}"
+        gain, low, high = self.expected
+        ends = f"{low:,.1f} to {high:,.1f}" if np.isfinite(low) else "interval cannot be said"
+        return f"{told}; expected gain {gain:,.1f} ({ends}).{why}"
 
     def chosen(self) -> pd.DataFrame:
         """The people who get an arm alone."""

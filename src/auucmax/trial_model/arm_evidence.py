@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._json import plain, read
+from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats
 from auucmax.bounds.policies import certify_policy
 from auucmax.evaluation.arm_policy import Policy
@@ -91,8 +92,8 @@ class JudgedArms(NamedTuple):
         return np.clip(found, self.y.min(), self.y.max())
 
 
-@dataclass(frozen=True, eq=False)
-class ArmsEvidence:
+@dataclass(frozen=True, eq=False, repr=False)
+class ArmsEvidence(Shown):
     """What is known of each arm, and of the policy: numbers and lists of them, no rows.
 
     Attributes
@@ -120,6 +121,13 @@ class ArmsEvidence:
 
     def __getitem__(self, name: str) -> Any:
         return self.facts[name]
+
+    def __str__(self) -> str:
+        arms = "\n".join(f"{label}: {known}" for label, known in self.arms.items())
+        certificate = self["certificate"]
+        if self["failed_check"] is not None:
+            arms = f"The rows cannot be taken for those of a trial: {self['failed_check']}"
+        return arms if certificate is None else f"{certificate['text']}\n{arms}"
 
     @property
     def labels(self) -> list[str]:

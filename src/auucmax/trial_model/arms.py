@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from auucmax._shown import Shown
 from auucmax._validation import Floats, listed
 from auucmax.data.chances import names_of, of_labels
 from auucmax.data.pieces import PiecedTable
@@ -33,8 +34,8 @@ from auucmax.trial_model.rows import ColumnNames, Hashes
 TILT = 1e-4  #: of the outcomes' standard deviation, from the lowest score of an arm to the highest
 
 
-@dataclass(eq=False)
-class ArmsModel:
+@dataclass(eq=False, repr=False)
+class ArmsModel(Shown):
     """What :func:`fit_arms_model` makes: a model for each arm, and the evidence of their policy.
 
     Attributes
@@ -156,6 +157,9 @@ class ArmsModel:
         judged = everybody.judged(self.uplift_of(score))
         new = np.concatenate([np.logical_and.reduce(control), *treated])
         return judged.take(new), tables[0].left_out, everybody.chances_told
+
+    def __str__(self) -> str:
+        return f"{self.evidence}\n{self!r}"
 
     def __repr__(self) -> str:
         return (

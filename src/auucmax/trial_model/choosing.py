@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, check_shares
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.encoding.encoder import text_names
@@ -56,8 +57,8 @@ class CertifiedGain(NamedTuple):
     chance: float
 
 
-@dataclass(frozen=True)
-class Targeting:
+@dataclass(frozen=True, repr=False)
+class Targeting(Shown):
     """People of a table, best first, and the plan that they are part of.
 
     Attributes
@@ -113,6 +114,16 @@ class Targeting:
         """The highest certified profit, whatever the share: they hold together."""
         found = [own for own in self.certified if own.profit is not None]
         return max(found, key=lambda own: own.profit or 0.0, default=None)
+
+    def __str__(self) -> str:
+        row, reason = self.expected, self.failed_check or self.unknown or self.nobody
+        told = f"Treat {self.selection.n_treated:,} of {len(self.people):,} people"
+        if reason is not None:
+            return f"{told}; what that brings is not known.\n{reason}"
+        ends = "interval cannot be said"
+        if np.isfinite(row.gain_lower):
+            ends = f"{row.gain_lower:,.1f} to {row.gain_upper:,.1f}"
+        return f"{told}; expected gain {row.gain:,.1f} ({ends})."
 
     def chosen(self) -> pd.DataFrame:
         """The people to treat alone."""

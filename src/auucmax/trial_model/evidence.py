@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from auucmax._json import plain, read, short
+from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, check_column
 from auucmax.data import RandomisationReport
 from auucmax.data.chances import own_chance
@@ -30,6 +31,7 @@ from auucmax.data.covariates import Covariates, encode
 from auucmax.data.outcomes import BINARY, KINDS, MONEY, outcome_kind, turned
 from auucmax.evaluation import Levels, UpliftBand
 from auucmax.evaluation.curves import largest_draws
+from auucmax.evaluation.inference import interval_words
 from auucmax.targeting.planning import (
     EVERY_PERCENT,
     Expectation,
@@ -180,8 +182,8 @@ class Judged(NamedTuple):
         return not np.isin(arms, (0, 1)).all()
 
 
-@dataclass(frozen=True, eq=False)
-class Evidence:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evidence(Shown):
     """How good a ranking is, and how sure that is: numbers and lists of them, no rows.
 
     Attributes
@@ -208,6 +210,15 @@ class Evidence:
 
     def __getitem__(self, name: str) -> Any:
         return self.facts[name]
+
+    def __str__(self) -> str:
+        if self["failed_check"] is not None:
+            return f"The rows cannot be taken for those of a trial: {self['failed_check']}"
+        auuc, certificate = self["auuc"], self["certificate"]
+        ends = auuc["gain_lower"], auuc["gain_upper"]
+        words = interval_words(ends, self["level"], auuc["gain_declined"])
+        told = f"gain over random {auuc['gain']:+.5f} ({words}), {self['rows']['n_rows']:,} rows"
+        return "\n".join([told, *([] if certificate is None else [certificate["text"]])])
 
     def with_facts(self, **facts: Any) -> Evidence:
         """The evidence with some facts replaced."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats
 from auucmax.bounds import Certificate, certify, certify_shares
 from auucmax.bounds.known_chances import ChancesBeyond, evenly_drawn, most_people
@@ -115,8 +116,8 @@ def certified_shares(
     }
 
 
-@dataclass(eq=False)
-class TrialModel:
+@dataclass(eq=False, repr=False)
+class TrialModel(Shown):
     """What :func:`fit_trial_model` makes: encoder, estimator, calibration and evidence.
 
     Attributes
@@ -271,6 +272,9 @@ class TrialModel:
 
     def _scored(self, rows: TableRows) -> Scored:
         return rows.scored(self.encoder.transform, self.estimator)
+
+    def __str__(self) -> str:
+        return f"{self.evidence}\n{self!r}"
 
     def __repr__(self) -> str:
         return (
