@@ -15,7 +15,7 @@ from auucmax._json import plain, short
 from auucmax._validation import Floats, listed
 from auucmax.data.outcomes import unit_of
 from auucmax.report.sentences import digits_for, interval, rate, short_list
-from auucmax.report.summary import VERSION, Economy, Names, grid_place
+from auucmax.report.summary import VERSION, Economy, Names, grid_place, origin
 from auucmax.targeting.planning import EVERY_PERCENT
 from auucmax.trial_model import ArmsEvidence, ArmsModel, Evidence
 from auucmax.trial_model.arm_evidence import is_judged
@@ -53,7 +53,12 @@ def summarise_arms(
         "version": VERSION,
         "level": facts["level"],
         "names": Names(
-            columns.outcome, columns.treatment, "", facts["control"], model.model_name
+            columns.outcome,
+            columns.treatment,
+            "",
+            facts["control"],
+            model.model_name,
+            **_origin(model),
         ).to_dict()
         | {"gain": short(columns.gain)},
         "failed_check": facts["failed_check"],
@@ -78,6 +83,12 @@ def summarise_arms(
     summary["headline"]["text"] = _headline(summary)
     summary["caveats"] = _caveats(summary)
     return summary
+
+
+def _origin(model: ArmsModel) -> dict[str, str]:
+    """The file is told of all arms, the date of each."""
+    first = next(iter(model.models.values()))
+    return origin(first.summary) | {"file": str(model.summary.get("file") or "")}
 
 
 def _curve_for(
@@ -190,6 +201,7 @@ def _plan(
         "value_per_outcome": economy.value,
         "currency": "" if by_people else short(economy.currency),
         "best_share": best,
+        "error": error / n,
         "digits": {"gain": digits_for(error), "money": 0 if by_people else 2},
     }
 

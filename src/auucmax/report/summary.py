@@ -23,7 +23,7 @@ from auucmax.targeting.planning import EVERY_PERCENT, Expectation
 from auucmax.trial_model import ColumnNames, Evidence, Judged, TrialModel, evidence_of
 from auucmax.trial_model.evidence import describe_drivers
 
-KIND, VERSION = "auucmax report", 5
+KIND, VERSION = "auucmax report", 6
 _RATIO = ("ratio", "ratio_lower", "ratio_upper")
 # What the page has of an expectation.
 _CURVE = ("share", "uplift", "lower", "upper", "reliable", "declined")
@@ -52,14 +52,20 @@ class Economy:
 
 @dataclass(frozen=True)
 class Names:
-    """What things are called on the page: text from anywhere, shown as text."""
+    """What things are called on the page: text from anywhere, shown as text.
+
+    ``trial``: a title of the page, in place of one that names treatment and outcome; ``file``,
+    ``date``: of the rows and of the fit, if they are known.
+    """
 
     outcome: str = "the outcome"
     treatment: str = "treatment"
     treated: str = "the treatment"
     control: str = "no treatment"
     model: str = "this ranking"
-    trial: str = "trial"
+    trial: str = ""
+    file: str = ""
+    date: str = ""
 
     def to_dict(self) -> dict[str, str]:
         return {name: short(text) for name, text in asdict(self).items()}
@@ -98,10 +104,18 @@ def summarise_model(
         treated=_arm(columns, columns.treated),
         control=_arm(columns, columns.control),
         model=model.model_name,
+        **origin(model.summary),
     )
     found = summary_of(evidence or model.evidence, names=names, economy=economy, share=share)
     told = None if campaign is None else _campaign(campaign)
     return found | {"banner": found["banner"] or model.warning, "campaign": told}
+
+
+def origin(summary: Mapping[str, Any]) -> dict[str, str]:
+    """File and date of a fit; empty where its summary does not tell them."""
+    table = summary.get("table")
+    file = table.get("file") if isinstance(table, Mapping) else None
+    return {"file": str(file or ""), "date": str(summary.get("date") or "")[:10]}
 
 
 _NUMBER = (float, None)
@@ -193,9 +207,8 @@ def summarise(
     >>> trial = load_hillstrom()
     >>> found = summarise(trial.y, trial.X["womens"], treatment=trial.treatment)
     >>> print(found["headline"]["text"])
-    Treating the 30% of people with the highest scores gives 49% of the effect of treating everyone
-    (95% interval 45% to 54%, for all shares at once); the same number picked at random would give
-    30%.
+    Treat the 30% with the highest scores, 3,000 of 10,000 people: the outcome changes by +2.21 per
+    100 people (95% interval 1.90 to 2.53, for all shares at once).
     """
     if certificate is not None and not hasattr(certificate, "gain_lower_bound"):
         raise TypeError(
@@ -272,6 +285,7 @@ def summary_of(
         "deciles": facts["deciles"],
         "drivers": facts["drivers"],
         "certificate": facts["certificate"],
+        "certified_shares": facts["certified_shares"],
         "campaign": None,
         "notes": list(facts["notes"]),
     }
@@ -329,8 +343,8 @@ def _describe_plan(found: Plan, economy: Economy, risk: Floats | None) -> dict[s
 
     ``risk`` is the policy risk at the same shares (None unless the outcome is 0/1). ``best_share``
     has the highest expected profit, ``cautious_share`` the highest lower end of it, both of the
-    shares at which there are rows enough, and ``digits`` says with how many decimals the numbers
-    are written.
+    shares at which there are rows enough; ``break_even`` is the largest share with a profit, if
+    larger ones bring a loss. ``digits`` says with how many decimals the numbers are written.
     """
     table = found.table
     names = ["gain", "gain_lower", "gain_upper"]
@@ -350,14 +364,28 @@ def _describe_plan(found: Plan, economy: Economy, risk: Floats | None) -> dict[s
         "currency": short(economy.currency),
         "best_share": found.best.share if economy.has_profit else None,
         "cautious_share": found.cautious.share if economy.has_profit else None,
+        "break_even": break_even(plan["share"], plan["profit"]),
         "population": found.population,
+        "error": error / found.n_people,
         "digits": {"gain": digits_for(error), "money": 0 if price >= 20 else 2},
     }
     return dict(plain(plan))
 
 
+def break_even(share: Sequence[float], profit: Sequence[float] | None) -> float | None:
+    """The largest share with a profit, if there is one and all larger shares bring a loss.
+
+    >>> break_even([0.0, 0.5, 1.0], [0.0, 2.0, -1.0]), break_even([0.0, 1.0], [0.0, 3.0])
+    (0.5, None)
+    """
+    gains = [q for q, own in zip(share, profit or [], strict=False) if own > 0]
+    return gains[-1] if gains and gains[-1] < share[-1] else None
+
+
 def _with_sentences(summary: dict[str, Any]) -> dict[str, Any]:
     summary["headline"]["text"] = sentences.headline_sentence(summary)
+    summary["headline"]["part"] = sentences.part_sentence(summary)
+    summary["verdicts"] = sentences.verdicts_of(summary)
     summary["trial"] = {
         "balance": sentences.trial_sentence(summary),
         "effect": sentences.effect_sentence(summary),
