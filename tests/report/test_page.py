@@ -59,6 +59,7 @@ def page(summary):
 def test_sections_come_in_order(page):
     titles = re.findall(r"<h2 id=\"[\w-]+\">([^<]+)</h2>", page)
     assert titles == [
+        "Who are they?",
         "What these data cannot support",
         "Did the trial work?",
         "How good is the ranking?",
@@ -77,6 +78,25 @@ def test_the_first_screen_speaks_the_words_of_its_reader(page):
     assert "<title>Who should get e-mail? Effect on visit</title>" in page
     assert "profit above zero: shown" in first  # there is no certificate of shares here
     assert "better than random choice: certified" in first
+
+
+def test_segments_and_people_are_told_and_few_people_are_not(summary):
+    effect = {"estimate": 0.0712, "lower": 0.05, "upper": 0.09, "declined": None}
+    segments = [
+        {"rule": ["recency up to 3", "not Phone"], "rows": 900, "share": 0.3, "effect": effect,
+         "certified": 0.02},
+        {"rule": ["recency over 3"], "rows": 900, "share": 0.3, "certified": -0.01,
+         "effect": effect | {"lower": None, "upper": None, "declined": "few"}},
+    ]  # fmt: skip
+    column = {"name": "zip", "bins": ["a", "b"], "top": [None, 1.0], "rest": [0.25, 0.75],
+              "distance": 0.4}  # fmt: skip
+    people = {"share": 0.3, "n_columns": 1, "columns": [column]}
+    text = Page(render(summary | {"segments": segments, "people": people})).text
+    assert "recency up to 3 and not Phone" in text
+    assert "+7.12 visit per 100 treated (5.00 to 9.00), certified at least 2.00" in text
+    assert "no interval: too few rows), not certified to be above zero" in text
+    assert "few 25%" in text
+    assert "100% 75%" in text
 
 
 def test_a_profit_at_no_share_is_said_first(material):

@@ -301,6 +301,19 @@ def bar(value: float | None, largest: float) -> Markup:
     ).format("up" if length >= 0 else "down", min(length, 0.0), abs(length))
 
 
+def pair(top: float | None, rest: float | None) -> Markup:
+    """Two bars, one above the other: parts of the top and of the rest; none where they are few."""
+    rows = [
+        Markup('<rect class="area {}" x="0" y="{}" width="{:.4f}" height="0.42"/>').format(
+            style, y, part or 0.0
+        )
+        for style, y, part in (("a-top", 0.04, top), ("a-rest", 0.54, rest))
+    ]
+    return Markup(
+        '<svg class="bar" viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">{}</svg>'
+    ).format(Markup("").join(rows))
+
+
 def swatch(style: str) -> Markup:
     """The key of a line in the legend."""
     shapes = {

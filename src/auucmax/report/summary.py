@@ -15,6 +15,7 @@ from auucmax._json import plain, read, short
 from auucmax._validation import Floats, check_groups, check_rows, check_shares
 from auucmax.bounds import Certificate
 from auucmax.data import RandomisationReport
+from auucmax.data.binning import binned
 from auucmax.data.outcomes import unit_of
 from auucmax.report import sentences
 from auucmax.report.sentences import caveats_of, digits_for
@@ -22,6 +23,7 @@ from auucmax.targeting import Calibration, Plan
 from auucmax.targeting.planning import EVERY_PERCENT, Expectation
 from auucmax.trial_model import ColumnNames, Evidence, Judged, TrialModel, evidence_of
 from auucmax.trial_model.evidence import describe_drivers
+from auucmax.trial_model.people import describe_people
 
 KIND, VERSION = "auucmax report", 6
 _RATIO = ("ratio", "ratio_lower", "ratio_upper")
@@ -217,7 +219,7 @@ def summarise(
         )
     rows = check_rows(y, score, treatment=treatment, control=control, propensity=propensity)
     codes = None if groups is None else check_groups(groups, len(rows.y))
-    drivers = None
+    drivers = people = None
     if features is not None:
         if len(features) != len(rows.y):
             raise ValueError(
@@ -225,6 +227,7 @@ def summarise(
                 f"Pass the features of the held-out rows."
             )
         drivers = describe_drivers(features, rows.score, share=share) | {"linear": linear}
+        people = describe_people(binned(features), rows.score, share=share)
     evidence = evidence_of(
         Judged(rows.y, rows.score, rows.treated, codes, rows.propensity),
         rivals=rivals,
@@ -237,6 +240,7 @@ def summarise(
         every_percent=True,
         random_state=random_state,
         doubt=doubt,
+        people=people,
         notes=[str(note) for note in notes],
     )
     return summary_of(evidence, names=names, economy=economy, share=share)
@@ -284,6 +288,8 @@ def summary_of(
         "headline": _headline(known, at, facts["ratio"], own, facts["failed_check"] is not None),
         "deciles": facts["deciles"],
         "drivers": facts["drivers"],
+        "people": facts["people"],
+        "segments": facts["segments"],
         "certificate": facts["certificate"],
         "certified_shares": facts["certified_shares"],
         "campaign": None,

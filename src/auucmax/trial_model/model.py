@@ -12,6 +12,7 @@ import pandas as pd
 from auucmax._validation import Bools, Floats
 from auucmax.bounds import Certificate, certify, certify_shares
 from auucmax.bounds.known_chances import ChancesBeyond
+from auucmax.data.binning import binned
 from auucmax.data.hashing import content_hashes
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.data.seen import SeenRows, TrainingRecord
@@ -26,6 +27,7 @@ from auucmax.trial_model.evidence import (
     describe_drivers,
     evidence_of,
 )
+from auucmax.trial_model.people import describe_people
 from auucmax.trial_model.rows import Bounded, ColumnNames, Hashes, id_texts
 
 CHANCES_BEYOND = (
@@ -192,6 +194,7 @@ class TrialModel:
             caveat=self.calibration.caveat,
             drivers=describe_drivers(rows.features, score[rows.sampled], share=0.3)
             | {"linear": self.evidence["drivers"]["linear"]},
+            people=describe_people(binned(rows.features), score[rows.sampled], share=0.3),
             certificate=certificate,
             beyond="" if bounded is None else bounded.told,
             randomisation=rows.check(),
