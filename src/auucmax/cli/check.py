@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import codes_told, print_json, quantities_told, tell
+from auucmax.cli.output import told as as_commands
 
 if TYPE_CHECKING:
     from auucmax.data.trial import TrialSummary
@@ -37,6 +39,10 @@ def check(
     expected_share: float | None = typer.Option(
         None, "--expected-share", help="Planned share of treated rows, such as .5."
     ),
+    page: Annotated[
+        Path | None,
+        typer.Option("--page", help="HTML file to write: arms, balance, columns at a glance."),
+    ] = None,
     query: options.Query = None,
     memory: options.Memory = None,
     decimal: options.Decimal = None,
@@ -49,9 +55,13 @@ def check(
     outcome are counted by arm, tested, and left out. The verdict comes first; exit code 1 if the
     check fails, or if nothing could be tested.
     """
-    from auucmax.cli.trials import Source, read_arms
+    from auucmax._files import check_target
+    from auucmax.cli.trials import Source, file_name, read_arms
+    from auucmax.report import summarise_check, write_report
     from auucmax.trial_model.rows import check_trial_rows, code_columns, quantity_columns
 
+    if page is not None:
+        check_target(page, data)
     source = Source(data, query, memory, decimal, encoding)
     rows, columns = read_arms(
         source, treatment=treatment, outcome=outcome, treated=treated,
@@ -64,6 +74,12 @@ def check(
     trial = _summary(rows, columns)
     smallest, codes = detectable_effect(trial), code_columns(rows, columns)
     quantities = quantity_columns(rows, columns)
+    if page is not None:
+        found = summarise_check(
+            report, trial, rows.frame[list(columns.features)], rows.treated,
+            outcome=columns.kind(rows.y), file=file_name(data),
+        )  # fmt: skip
+        write_report(as_commands(found), page)
     if as_json:
         print_json(
             {"randomisation": report.to_dict(), "trial": trial.to_dict(),
@@ -79,6 +95,8 @@ def check(
             tell(f"  `fit` takes whole numbers for codes: {codes_told(codes)}")
         if quantities:
             tell(f"  `fit` takes whole numbers for quantities: {quantities_told(quantities)}")
+        if page is not None:
+            tell(f"Written to {page}.")
     if report.stops or not report.tests:
         raise typer.Exit(1)
 

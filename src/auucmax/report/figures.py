@@ -291,6 +291,32 @@ def promise_figure(bars: Mapping[str, Sequence[float | None]], *, width: int = W
     return _svg(axes, "promise", label, parts, 1.0)
 
 
+def love_figure(differences: Sequence[Mapping[str, Any]], *, width: int = WIDE) -> Markup:
+    """Standardised differences of the arms: a dot a column or level, lines at a tenth."""
+    values = [one["difference"] for one in differences]
+    most = max(0.15, 1.1 * max(abs(v) for v in values))
+    height = 20 * len(values) + 50
+    left = 150 if width < WIDE else 240
+    axes = Axes(width, height, (-most, most), (0.0, float(len(values))), left=left, top=4)
+    base = axes.height - axes.bottom
+    upright = Markup('<line class="{0}" x1="{1}" x2="{1}" y1="{2}" y2="{3}"/>')
+    parts = [
+        upright.format(style, axes.x(at), axes.top, base)
+        for style, at in (("zero", 0.0), ("random", -0.1), ("random", 0.1))
+    ]
+    parts += [_text(axes.x(at), base + 18, f"{at:g}", "middle") for at in (-0.1, 0.0, 0.1)]
+    parts.append(_text(axes.x(0.0), axes.height - 8, "standard deviations", "middle", "title"))
+    longest = 18 if width < WIDE else 32
+    for row, one in enumerate(differences):
+        y = axes.y(len(values) - row - 0.5)
+        name = str(one["feature"])
+        told = name if len(name) <= longest else f"{name[: longest - 1]}\u2026"
+        parts.append(_text(axes.left - 10, y + 4, told, "end"))
+        dot = Markup('<circle class="actual" cx="{}" cy="{}" r="4.5"/>')
+        parts.append(dot.format(axes.x(one["difference"]), y))
+    return _svg(axes, "love", "Differences of the arms; the largest first.", parts, 1.0)
+
+
 def bar(value: float | None, largest: float) -> Markup:
     """A bar from the middle to the right (positive) or to the left, for a cell of a table."""
     length = 0.0 if value is None or largest <= 0 else max(-1.0, min(1.0, value / largest))

@@ -22,11 +22,13 @@ from markupsafe import Markup
 
 from auucmax._files import whole_file
 from auucmax.report.arms import ARMS_KIND
+from auucmax.report.check import CHECK_KIND
 from auucmax.report.figures import (
     NARROW,
     arms_figure,
     bar,
     decile_figure,
+    love_figure,
     pair,
     policy_figure,
     promise_figure,
@@ -84,9 +86,10 @@ def render(summary: Mapping[str, Any]) -> str:
             f"{kind!r}, version {version!r}. Make it again with this version of auucmax."
         )
     template, values = _PAGES[kind]
-    # Of rows that are no trial there is nothing to choose, so no slider.
-    is_trial = summary["failed_check"] is None
-    return page_of(template, summary, with_script=is_trial, glossary=WORDS, **values(summary))
+    # Of a check, and of rows that are no trial, there is nothing to choose: no slider.
+    chooses = summary["failed_check"] is None and kind != CHECK_KIND
+    words = WORDS if kind != CHECK_KIND else {}
+    return page_of(template, summary, with_script=chooses, glossary=words, **values(summary))
 
 
 def page_of(template: str, summary: Mapping[str, Any], *, with_script: bool, **values: Any) -> str:
@@ -151,7 +154,7 @@ def _of_ranking(summary: Mapping[str, Any]) -> dict[str, Any]:
         "deciles_narrow": decile_figure(summary, width=NARROW),
         "bar": bar,
         "pair": pair,
-        "percent": lambda value: "few" if value is None else f"{value:.0%}",
+        "percent": _percent,
         "per_treated": summary["unit"]["per"].replace("people", "treated"),
         "balance": balance_tag(check),
         "verdicts": VERDICTS,
@@ -183,7 +186,37 @@ def _of_arms(summary: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_PAGES = {KIND: ("page.html.jinja", _of_ranking), ARMS_KIND: ("arms.html.jinja", _of_arms)}
+def _of_check(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page of a check shows beside the summary."""
+    check = summary["randomisation"]
+    drawn = [one for one in check["differences"] if one["difference"] is not None]
+    return {
+        "title": f"Can this trial be trusted? Effect on {summary['names']['outcome']}",
+        "balance": balance_tag(check),
+        "love_wide": drawn and love_figure(drawn),
+        "love_narrow": drawn and love_figure(drawn, width=NARROW),
+        "n_drawn": len(drawn),
+        "pair": pair,
+        "percent": _percent,
+        "p_value": _p_value,
+        "number": lambda value: "unknown" if value is None else _minus(f"{value:,.4g}"),
+    }
+
+
+def _percent(value: float | None) -> str:
+    """A part of some people, whole per cents; of few nothing is told."""
+    return "few" if value is None else f"{value:.0%}"
+
+
+def _p_value(value: float) -> str:
+    return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
+
+
+_PAGES = {
+    KIND: ("page.html.jinja", _of_ranking),
+    ARMS_KIND: ("arms.html.jinja", _of_arms),
+    CHECK_KIND: ("check.html.jinja", _of_check),
+}
 
 
 def balance_tag(check: Mapping[str, Any] | None) -> tuple[str, str]:
@@ -243,7 +276,7 @@ def _formats(summary: Mapping[str, Any]) -> dict[str, Any]:
         "finer": lambda value: rate(value, 1),
         "plainly": lambda value: "unknown" if value is None else _minus(f"{value:,.3g}"),
         "decimals": decimals,
-        "p_value": lambda value: "< 0.0001" if value < 1e-4 else f"{value:.2g}",
+        "p_value": _p_value,
     }
 
 

@@ -43,18 +43,22 @@ def describe_people(columns: Sequence[Binned], score: Floats, *, share: float) -
     >>> [(one["bins"], one["top"].tolist()) for one in found["columns"]]
     [(['up to 100', 'over 100'], [nan, 1.0]), (['yes', 'no'], [0.5, 0.5])]
     """
-    on_top = top_part(score, share)
+    found = compared(columns, top_part(score, share))
+    return {"share": share, "n_columns": len(found), "columns": found[:MOST_COLUMNS]}
+
+
+def compared(columns: Sequence[Binned], weight: Floats) -> list[dict[str, Any]]:
+    """Bins of some people, by the ``weight`` (n,) of each, and of the others; most unlike first."""
     found: list[dict[str, Any]] = []
     for column in columns:
         own = column.with_least(LEAST_ROWS)
         if own is None:
             continue
-        top, rest = _shares(own.counts(on_top)), _shares(own.counts(1 - on_top))
+        top, rest = _shares(own.counts(weight)), _shares(own.counts(1 - weight))
         bins = {"name": own.name, "bins": list(own.names), "top": top, "rest": rest}
         distance = float(np.abs(np.nan_to_num(top) - np.nan_to_num(rest)).sum() / 2)
         found.append(bins | {"distance": distance})
-    found.sort(key=lambda one: -one["distance"])
-    return {"share": share, "n_columns": len(found), "columns": found[:MOST_COLUMNS]}
+    return sorted(found, key=lambda one: -one["distance"])
 
 
 def _shares(counts: Floats) -> Floats:
