@@ -80,7 +80,7 @@ def test_reasons_are_told_in_words():
     assert found[0] == "age low (+)"
     assert found[-1] == "age high (-)"
     level = list(model.encoder.get_feature_names_out()).index("shop=b")
-    model = stand_in(lambda X: X[:, level])
+    model = stand_in(lambda X: 1.0 * X[:, level])
     found = reasons_of(model, people.head(1).assign(shop="b", age=30.0), others_of(model, table()))
     assert found == ["shop = b (+)"]
 
