@@ -1,9 +1,11 @@
 """The page in a real browser: the slider by mouse and keyboard, no request, names stay text."""
 
+import os
 import re
 import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,6 +17,8 @@ from auucmax.trial_model import fit_trial_model, target
 
 pytestmark = pytest.mark.gate
 
+#: axe.min.js of the npm package axe-core, if it is at hand.
+AXE = os.environ.get("AUUCMAX_AXE")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
@@ -427,3 +431,15 @@ def test_the_budget_moves_all_numbers_of_several_arms(open_page, arms_summary, w
     page.locator("#said:not(:empty)").wait_for(state="attached")
     assert "people treated, profit" in page.text_content("#said")
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+@pytest.mark.skipif(AXE is None, reason="AUUCMAX_AXE names no axe.min.js (npm install axe-core)")
+@pytest.mark.parametrize("name", ["plain", "hostile", "arms"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1400])
+def test_axe_finds_nothing(open_page, name, scheme, width):
+    size = {"width": width, "height": 900}
+    page = open_page(name, viewport=size, color_scheme=scheme, bypass_csp=True)
+    page.evaluate(Path(AXE).read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run()")["violations"]
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
