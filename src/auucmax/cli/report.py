@@ -38,8 +38,14 @@ def report(
         "report.html"
     ),
     share: Annotated[
-        float, typer.Option("--share", "-s", help="Share treated in the headline.")
-    ] = 0.3,
+        float | None,
+        typer.Option(
+            "--share",
+            "-s",
+            help="Share treated at first: of the highest expected profit, or .3 without one.",
+            show_default=False,
+        ),
+    ] = None,
     cohort: Annotated[
         int, typer.Option("--cohort", help="Number of people to choose from.")
     ] = 10_000,

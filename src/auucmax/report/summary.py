@@ -26,6 +26,7 @@ from auucmax.trial_model.evidence import describe_drivers
 from auucmax.trial_model.people import describe_people
 
 KIND, VERSION = "auucmax report", 6
+USUAL_SHARE = 0.3  #: of the headline, and of the top that is described
 _RATIO = ("ratio", "ratio_lower", "ratio_upper")
 # What the page has of an expectation.
 _CURVE = ("share", "uplift", "lower", "upper", "reliable", "declined")
@@ -78,7 +79,7 @@ def summarise_model(
     evidence: Evidence | None = None,
     *,
     economy: Economy | None = None,
-    share: float = 0.3,
+    share: float | None = None,
     campaign: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """All numbers of the report of a fitted model, from its own evidence: no data is needed.
@@ -171,7 +172,7 @@ def summarise(
     linear: Sequence[Mapping[str, Any]] | None = None,
     names: Names | None = None,
     economy: Economy | None = None,
-    share: float = 0.3,
+    share: float | None = None,
     level: float = 0.95,
     certificate: Certificate | None = None,
     randomisation: RandomisationReport | None = None,
@@ -193,7 +194,8 @@ def summarise(
     rivals : name to (n,) score of other rankings of the same rows.
     linear : name, coefficient and weight of the terms of a linear score, as dictionaries.
     names : :class:`Names`; economy : :class:`Economy` (cohort, cost, value).
-    share : the share of the headline, a whole per cent.
+    share : the share of the headline, a whole per cent. None: that of the highest expected profit,
+        or .3 if no profit is known, or none is above zero.
     level : of all intervals.
     certificate : from :func:`auucmax.certify`; randomisation : from
         :func:`auucmax.check_randomisation`.
@@ -226,8 +228,9 @@ def summarise(
                 f"features should have as many rows as y, {len(rows.y)}; got {len(features)}. "
                 f"Pass the features of the held-out rows."
             )
-        drivers = describe_drivers(features, rows.score, share=share) | {"linear": linear}
-        people = describe_people(binned(features), rows.score, share=share)
+        drivers = describe_drivers(features, rows.score, share=share or USUAL_SHARE)
+        drivers |= {"linear": linear}
+        people = describe_people(binned(features), rows.score, share=share or USUAL_SHARE)
     evidence = evidence_of(
         Judged(rows.y, rows.score, rows.treated, codes, rows.propensity),
         rivals=rivals,
@@ -251,11 +254,11 @@ def summary_of(
     *,
     names: Names | None = None,
     economy: Economy | None = None,
-    share: float = 0.3,
+    share: float | None = None,
 ) -> dict[str, Any]:
     """The dictionary of the page; parameters as in :func:`summarise`."""
     names, economy = names or Names(), economy or Economy()
-    at, facts = grid_place(share), evidence.facts
+    facts = evidence.facts
     # The slider of the page moves by whole per cents, whatever shares the evidence has kept.
     own, known = evidence.expected.share, evidence.expected.on(EVERY_PERCENT)
     found = known.plan(
@@ -264,6 +267,9 @@ def summary_of(
         cost=0.0 if economy.cost is None else economy.cost,
         only_reliable=True,
     )
+    if share is None:
+        share = (found.best.share if economy.has_profit else 0.0) or USUAL_SHARE
+    at = grid_place(share)
     risk = None if facts["risk"] is None else np.interp(EVERY_PERCENT, own, facts["risk"])
     summary: dict[str, Any] = {
         "kind": KIND,
