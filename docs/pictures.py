@@ -1,6 +1,7 @@
 """The pictures of the guide: ``python docs/pictures.py`` draws all, with names some of them.
 
-Those of results and benchmarks are drawn by ``python -m experiments`` and ``python -m benchmarks``.
+Those of results and benchmarks are drawn by ``python -m experiments`` and ``python -m benchmarks``,
+that of the page by ``python -m experiments.report_picture``.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import matplotlib
@@ -88,22 +88,6 @@ def certificate(n_trials: int = 100) -> Any:
     return figure
 
 
-class Screenshot:
-    """The curve on the page that the demo writes, as Chromium shows it."""
-
-    def savefig(self, path: Path, **_: Any) -> None:
-        from hooks import demo_page
-        from playwright.sync_api import sync_playwright
-
-        with sync_playwright() as play:
-            browser = play.chromium.launch(executable_path=which("chromium"), args=["--no-sandbox"])
-            page = browser.new_page(viewport={"width": 1000, "height": 1100})
-            page.set_content(demo_page())
-            drawn = page.locator("section").filter(has=page.locator("svg")).first
-            drawn.screenshot(path=path)
-            browser.close()
-
-
 PICTURES: dict[str, Callable[[], Any]] = {
     "curve": curve,
     "deciles": deciles,
@@ -111,7 +95,6 @@ PICTURES: dict[str, Callable[[], Any]] = {
     "compare": comparison,
     "power": power,
     "certificate": certificate,
-    "report": Screenshot,
 }
 
 

@@ -51,3 +51,15 @@ def test_exit_code_1_if_the_check_fails(files, tmp_path):
     table["sent"] = (table["arm"] == "mail").astype(int)
     table.to_csv(tmp_path / "sent.csv", index=False)
     assert run(f"check {tmp_path}/sent.csv {ALL_BUT_PERSON}").exit_code == 1
+
+
+def test_a_page_shows_the_check(files, tmp_path):
+    found = run(f"check {files.trial} {ALL_BUT_PERSON} --page {tmp_path}/check.html")
+    assert found.exit_code == 0
+    assert f"Written to {tmp_path}/check.html." in found.stdout
+    page = (tmp_path / "check.html").read_text(encoding="utf-8")
+    assert "Can this trial be trusted?" in page
+    assert files.trial.name in page
+    same = run(f"check {files.trial} {ALL_BUT_PERSON} --page {files.trial}")
+    assert same.exit_code == 2
+    assert "another file than the input" in same.stderr

@@ -80,7 +80,8 @@ def from_the_file_to_the_list(folder, model_option=""):
 
     screen = good(f"report {model} -o {folder}/vote.html --cost .4 --value 10")
     page = (folder / "vote.html").read_text(encoding="utf-8")
-    assert screen.splitlines()[0].startswith("Treating the 30% of people")
+    assert screen.splitlines()[0].startswith("Treat the ")
+    assert "people of a trial, trial.csv, ranked on 20" in page
     assert "What these data cannot support" in page
     assert "Neighbors" in page
     names = {path.name for path in folder.iterdir()}

@@ -50,6 +50,7 @@ def summary(material):
         ),
         names=Names(outcome="visit", treated="e-mail", control="none", model="AUUC-max"),
         economy=Economy(cohort=20_000, cost=0.1, value=4.0, currency="EUR"),
+        share=0.3,
         certificate=certify(m.score, y=m.y, treatment=m.treatment),
         randomisation=check_randomisation(m.trial),
         notes=["A note."],
@@ -70,6 +71,7 @@ def hostile_summary(material):
         rivals={HOSTILE[3]: m.score, HOSTILE[4]: -m.score, "R" * 3000: m.rivals["random"]},
         names=Names(HOSTILE[1], HOSTILE[2], HOSTILE[3], HOSTILE[4], HOSTILE[5], HOSTILE[0]),
         economy=Economy(cost=0.1, value=4.0, currency=HOSTILE[1]),
+        share=0.3,
         linear=linear_weights(np.ones(1), [HOSTILE[4]], np.ones(1)),
         notes=HOSTILE,
     )
@@ -82,4 +84,5 @@ def arms_model():
 
 @pytest.fixture(scope="session")
 def arms_summary(arms_model):
-    return summarise_arms(arms_model, economy=Economy(cohort=5_000, value=9.0, currency="EUR"))
+    economy = Economy(cohort=5_000, value=9.0, currency="EUR")
+    return summarise_arms(arms_model, economy=economy, share=0.3)

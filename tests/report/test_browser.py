@@ -1,17 +1,24 @@
 """The page in a real browser: the slider by mouse and keyboard, no request, names stay text."""
 
+import os
 import re
 import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from tests.report.hostile import HOSTILE
 
-from auucmax.report import render, write_report
+from auucmax.report import Economy, render, sentences, summarise, summarise_model, write_report
+from auucmax.trial_model import fit_trial_model, target
 
 pytestmark = pytest.mark.gate
 
+#: axe.min.js of the npm package axe-core, if it is at hand.
+AXE = os.environ.get("AUUCMAX_AXE")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
@@ -72,10 +79,14 @@ def assert_shows(page, summary, place):
     assert page.text_content("#gain") == written(plan["gain"][place], gain)
     ends = [written(plan[name][place], gain) for name in ("gain_lower", "gain_upper")]
     assert page.text_content("#gain-interval") == " to ".join(ends)
-    assert page.text_content("#risk") == written(plan["risk"][place], 4)
     assert page.text_content("#profit") == written(plan["profit"][place], money) + " EUR"
     ends = [written(plan[f"profit_{end}"][place], money) + " EUR" for end in ("lower", "upper")]
     assert page.text_content("#profit-interval") == " to ".join(ends)
+    headline = page.locator(".headline").inner_text()
+    assert headline.startswith(f"Treat the {place}% with the highest scores, ")
+    low = plan["profit_lower"][place]
+    state = "shown" if low is not None and low > 0 else "not shown"
+    assert page.text_content("#verdict") == f"profit above zero: {state}"
 
 
 def marker_place(page):
@@ -91,9 +102,17 @@ def marker_place(page):
 
 
 def test_the_script_writes_numbers_as_the_page_had_them(open_page, summary):
-    with_script = open_page().locator("dl.numbers").inner_text()
-    without = open_page(java_script_enabled=False)
-    assert without.locator("dl.numbers").inner_text() == with_script
+    page, without = open_page(), open_page(java_script_enabled=False)
+    for part in ("dl.numbers", ".headline", ".chips", ".loss", "svg.uplift.wide"):
+        assert without.locator(part).text_content() == page.locator(part).text_content()
+    for part in ("model", "random", "band", "rival"):
+        ways = [
+            [one.get_attribute("d") for one in own.locator(f"svg.uplift path.{part}").all()]
+            for own in (page, without)
+        ]
+        for here, there in zip(*ways, strict=True):
+            places = [[float(n) for n in re.findall(r"[\d.]+", way)] for way in (here, there)]
+            assert places[0] == pytest.approx(places[1], abs=0.011)
     assert "needs JavaScript" in without.locator("noscript").inner_text()
     assert_shows(open_page(), summary, 30)
 
@@ -132,7 +151,46 @@ def test_everything_can_be_reached_by_keyboard(open_page):
     for _ in range(40):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
-    assert {"share", "budget", "BUTTON", "SUMMARY"} <= set(reached)
+    assert {"share", "budget", "to-best", "cohort", "cost-one", "value", "currency"} <= set(reached)
+    assert {"BUTTON", "SUMMARY"} <= set(reached)
+
+
+def test_words_are_explained_by_pointer_and_by_keyboard(open_page):
+    page = open_page()
+    term = page.get_by_role("button", name="certified").first
+    meaning = page.get_by_role("tooltip").first
+    assert not meaning.is_visible()
+    term.hover()
+    assert meaning.is_visible()
+    page.mouse.move(0, 0)
+    assert not meaning.is_visible()
+    term.focus()
+    assert meaning.is_visible()
+    assert term.get_attribute("aria-describedby") == meaning.get_attribute("id")
+    page.keyboard.press("Escape")
+    assert not meaning.is_visible()
+
+
+def test_pointing_at_the_curve_tells_its_values_and_a_click_goes_there(open_page, summary):
+    for options in ({"viewport": {"width": 1400, "height": 900}},
+                    {"viewport": {"width": 390, "height": 900}, "has_touch": True}):  # fmt: skip
+        page = open_page(**options)
+        svg = page.locator("svg.uplift:visible")
+        svg.scroll_into_view_if_needed()
+        box, view = svg.bounding_box(), 720 if options["viewport"]["width"] == 1400 else 360
+        left, right = (float(svg.get_attribute(f"data-{end}")) for end in ("x0", "x1"))
+        x = box["x"] + (left + 0.62 * (right - left)) * box["width"] / view
+        y = box["y"] + box["height"] / 2
+        if "has_touch" in options:
+            page.touchscreen.tap(x, y)
+        else:
+            page.mouse.move(x, y)
+            profit = written(summary["plan"]["profit"][62], summary["plan"]["digits"]["money"])
+            assert page.text_content("#tip").startswith(f"62%: {profit} EUR (")
+            assert page.input_value("#share") == "30"
+            page.mouse.click(x, y)
+        assert page.input_value("#share") == "62"
+        assert_shows(page, summary, 62)
 
 
 def test_what_a_screen_reader_hears(open_page, summary):
@@ -142,7 +200,7 @@ def test_what_a_screen_reader_hears(open_page, summary):
     page.keyboard.press("ArrowRight")
     assert page.get_attribute("#share", "aria-valuetext") == f"31% of people, {people} people"
     page.locator("#said:not(:empty)").wait_for(state="attached")
-    assert page.text_content("#said").startswith(f"31% treated: {people} people, expected gain ")
+    assert page.text_content("#said").startswith(f"31% treated: {people} people, cost ")
     assert page.get_by_role("slider", name="Share of people treated").count() == 1
     assert page.get_by_role("slider", name="Budget").count() == 1
     assert page.get_by_role("status").count() == 1
@@ -167,8 +225,79 @@ def test_buttons_go_to_the_peaks(open_page, summary):
     page = open_page()
     page.get_by_role("button", name="Highest expected profit").click()
     assert_shows(page, summary, round(100 * summary["plan"]["best_share"]))
-    page.get_by_role("button", name="Highest lower end of profit").click()
+    page.get_by_role("button", name="Safest, highest lower end").click()
     assert_shows(page, summary, round(100 * summary["plan"]["cautious_share"]))
+
+
+def test_inputs_of_the_page_are_those_of_another_summary(open_page, summary, material):
+    """Other people, cost, value and currency: the page is what summarise makes of them."""
+    m = material
+    page = open_page()
+    for cohort, cost, value in ((12_345, 0.25, 3.5), (77, 0.1, 0.05), (500_000, 1.0, 1.5)):
+        economy = Economy(cohort=cohort, cost=cost, value=value, currency="EUR")
+        own = summarise(m.y, m.score, treatment=m.treatment, economy=economy)
+        page.fill("#cohort", str(cohort))
+        page.fill("#cost-one", str(cost))
+        page.fill("#value", str(value))
+        for place in (30, 65, 99):
+            page.fill("#share", str(place))
+            plan = own["plan"]
+            digits = plan["digits"]["money"]
+            assert page.text_content("#people") == written(plan["people"][place], 0)
+            assert page.text_content("#profit") == written(plan["profit"][place], digits) + " EUR"
+            digits = plan["digits"]["gain"]
+            assert page.text_content("#gain") == written(plan["gain"][place], digits)
+        best = f"Highest expected profit: {100 * own['plan']['best_share']:.0f}%"
+        assert page.text_content("#to-best") == best
+        assert page.locator("#to-cautious").is_visible() == (own["plan"]["cautious_share"] > 0)
+        no_profit = page.locator(".loss").is_visible() and page.locator(".loss").inner_text()
+        assert no_profit == (sentences.no_profit(own) or False)
+        marks = page.locator("svg.uplift.wide text.mark").all_text_contents()
+        expected = {"best": own["plan"]["best_share"], "break-even": own["plan"]["break_even"]}
+        assert marks == [f"{name} {at:.0%}" for name, at in expected.items() if at]
+    page.fill("#currency", "USD")
+    assert page.text_content("#profit").endswith(" USD")
+    assert "--cost 1 --value 1.5" in page.text_content("#command")
+    page.fill("#cost-one", "")
+    assert page.locator("#rate").is_visible()
+    assert not page.locator("#profit").is_visible()
+    assert not page.locator("#budget").is_visible()
+    page.fill("#cohort", "")
+    assert page.get_attribute("#cohort", "aria-invalid") == "true"
+    assert page.text_content("#people") == written(0.99 * 500_000, 0)
+
+
+def test_the_page_tells_what_target_tells(browser, tmp_path):
+    """People, gain and profit of the slider are those of ``target`` for the people of the trial."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({c: rng.integers(0, 3, 4_000).astype(str) for c in "abc"})
+    mail = rng.integers(0, 2, 4_000)
+    chance = 0.2 + 0.25 * mail * (frame["a"] == "2") + 0.1 * mail * (frame["b"] == "1")
+    table = frame.assign(mail=mail, visit=(rng.random(4_000) < chance).astype(int))
+    model = fit_trial_model(table, treatment="mail", outcome="visit", model="tm")
+    write_report(summarise_model(model), tmp_path / "r.html")
+    page = browser.new_page()
+    page.goto((tmp_path / "r.html").as_uri())
+    page.fill("#cohort", "4000")
+    page.fill("#cost-one", "0.3")
+    page.fill("#value", "4")
+    digits = page.evaluate("document.querySelector('#profit').textContent").count(".") * 2
+    for place in (20, 30, 55):
+        found = target(model, table, share=place / 100, cost=0.3, value=4)
+        page.fill("#share", str(place))
+        row = found.expected
+        assert page.text_content("#people") == written(row.n_treated, 0)
+        assert page.text_content("#cost") == written(row.cost, digits)
+        assert page.text_content("#profit") == written(row.profit, digits)
+        ends = [written(end, digits) for end in (row.profit_lower, row.profit_upper)]
+        assert page.text_content("#profit-interval") == " to ".join(ends)
+        near = found.certified_near
+        assert page.text_content("#least") == written(near.profit, digits)
+        assert page.text_content("#cut") == f"all above the cut of {near.share:.0%}"
+    best = target(model, table, cost=0.3, value=4)
+    page.click("#to-best")
+    assert page.text_content("#people") == written(best.selection.n_treated, 0)
+    page.close()
 
 
 def test_hostile_names_stay_text(open_page):
@@ -180,7 +309,7 @@ def test_hostile_names_stay_text(open_page):
     text = page.evaluate("document.body.textContent")
     for name in HOSTILE[:5]:
         assert name in text
-    assert page.title() == f"Whom to treat: {HOSTILE[0]}"
+    assert page.title() == HOSTILE[0]
     assert HOSTILE[1] in page.text_content("#cost")
     assert page.locator("img, iframe, object, embed, link").count() == 0
     assert page.locator("script").count() == 2
@@ -242,14 +371,18 @@ def test_the_policy_forbids_every_request(browser, summary):
     assert seen["/with"] == (None, set())
 
 
-@pytest.mark.parametrize("name", ["plain", "hostile"])
-@pytest.mark.parametrize("width", [320, 375, 1000])
+@pytest.mark.parametrize("name", ["plain", "hostile", "arms"])
+@pytest.mark.parametrize("width", [320, 375, 1000, 1400])
 def test_no_page_is_wider_than_its_screen(open_page, name, width):
     page = open_page(name, viewport={"width": width, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     shown = "svg.narrow" if width < 640 else "svg.wide"
     assert page.locator(f"{shown}.uplift").is_visible()
     assert page.locator("svg.uplift:visible").count() == 1
+    if width == 1400:  # slider and curve side by side
+        slider, curve = (page.locator(one).bounding_box() for one in ("#share", "figure.curve"))
+        assert slider["x"] + slider["width"] < curve["x"]
+        assert curve["y"] < slider["y"] < curve["y"] + curve["height"]
 
 
 def test_light_and_dark(open_page):
@@ -270,11 +403,16 @@ def test_prints_with_open_tables_on_white(open_page, tmp_path):
     )
     printed = page.pdf(format="A4", print_background=True)
     assert printed.startswith(b"%PDF")
-    assert page.evaluate("window.opened") == page.locator("details").count()
+    assert page.evaluate("window.opened") == page.locator(".rest details").count()
     assert page.locator("details[open]").count() == 0
     page.emulate_media(media="print")
     assert not page.locator("#share").is_visible()
     assert page.locator("#gain").is_visible()
+    # The decision, the curve and whom it picks fit on one sheet of A4, the rest is behind.
+    page.set_viewport_size({"width": 680, "height": 1009})
+    first = page.locator(".rest").bounding_box()["y"]
+    assert first < 1009
+    assert page.evaluate("getComputedStyle(document.querySelector('.rest')).breakBefore") == "page"
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
@@ -297,5 +435,17 @@ def test_the_budget_moves_all_numbers_of_several_arms(open_page, arms_summary, w
         assert page.text_content("#gain-interval") == " to ".join(ends)
         assert marker_place(page) == pytest.approx(place / 100, abs=0.01)
     page.locator("#said:not(:empty)").wait_for(state="attached")
-    assert "people treated, expected gain" in page.text_content("#said")
+    assert "people treated, profit" in page.text_content("#said")
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+@pytest.mark.skipif(AXE is None, reason="AUUCMAX_AXE names no axe.min.js (npm install axe-core)")
+@pytest.mark.parametrize("name", ["plain", "hostile", "arms"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1400])
+def test_axe_finds_nothing(open_page, name, scheme, width):
+    size = {"width": width, "height": 900}
+    page = open_page(name, viewport=size, color_scheme=scheme, bypass_csp=True)
+    page.evaluate(Path(AXE).read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run()")["violations"]
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []

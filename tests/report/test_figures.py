@@ -38,13 +38,25 @@ def test_pictures_are_xml_with_places_of_the_numbers(summary):
         root = ET.fromstring(uplift_figure(summary, width=width))
         data = {key: float(v) for key, v in root.attrib.items() if key.startswith("data-")}
         dot = next(e for e in root.iter() if e.get("class") == "marker-dot")
-        head = summary["headline"]
-        x = data["data-x0"] + (data["data-x1"] - data["data-x0"]) * head["share"]
-        y = data["data-y0"] + (data["data-y1"] - data["data-y0"]) * head["gain"] * 100
+        x = data["data-x0"] + (data["data-x1"] - data["data-x0"]) * 0.3
+        part = (summary["plan"]["profit"][30] - data["data-low"]) / (
+            data["data-high"] - data["data-low"]
+        )
+        y = data["data-y0"] + (data["data-y1"] - data["data-y0"]) * part
         assert float(dot.get("cx")) == pytest.approx(x, abs=0.02)
         assert float(dot.get("cy")) == pytest.approx(y, abs=0.05)
         model = next(e for e in root.iter() if e.get("class") == "model")
         assert model.get("d").count("L") == 100
+
+
+def test_best_share_and_break_even_are_marked(summary):
+    plan = summary["plan"] | {"best_share": 0.4, "break_even": 0.9}
+    words = [e.text for e in ET.fromstring(uplift_figure(summary | {"plan": plan})).iter()]
+    assert {"best 40%", "break-even 90%", "profit, EUR"} <= set(words)
+    unpaid = dict.fromkeys(("profit", "best_share", "break_even"))
+    root = ET.fromstring(uplift_figure(summary | {"plan": plan | unpaid}))
+    assert "gain per 100 people" in [e.text for e in root.iter()]
+    assert [e for e in root.iter() if e.get("class") == "mark"] == []
 
 
 def test_everything_lies_inside_the_frame(summary):
@@ -98,7 +110,7 @@ def test_arms_lie_on_top_of_each_other_and_lines_inside_the_frame(arms_summary):
     top = paths[-1].get("d").strip("MZ").split("L")[100].split()
     axis = [float(root.get(f"data-{end}")) for end in ("y0", "y1")]
     whole = (float(top[1]) - axis[0]) / (axis[1] - axis[0])
-    assert whole == pytest.approx(100 * shares[:, 100].sum(), abs=0.2)
+    assert whole == pytest.approx(shares[:, 100].sum(), abs=0.002)
     assert 'class="area a1"' in swatch("area a1")
 
 

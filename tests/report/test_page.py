@@ -9,7 +9,7 @@ import pytest
 from tests.report.hostile import HOSTILE
 
 from auucmax import make_trial
-from auucmax.report import render, summarise, summarise_model, write_report
+from auucmax.report import Economy, render, summarise, summarise_model, write_report
 from auucmax.report.page import embedded_json
 from auucmax.trial_model import fit_trial_model
 
@@ -59,16 +59,60 @@ def page(summary):
 def test_sections_come_in_order(page):
     titles = re.findall(r"<h2 id=\"[\w-]+\">([^<]+)</h2>", page)
     assert titles == [
+        "Who are they?",
+        "What these data cannot support",
         "Did the trial work?",
-        "In one sentence",
-        "What treating more people gains",
-        "Choose a share or a budget",
+        "How good is the ranking?",
         "Against other rankings",
         "Tenths of the people: predicted against actual",
         "What drives the score",
-        "The certificate",
-        "What these data cannot support",
+        "What the certificate says and assumes",
+        "Words",
     ]
+
+
+def test_the_first_screen_speaks_the_words_of_its_reader(page):
+    first = Page(page.split("<details>")[0] + "</section></main></body></html>").text
+    for word in ("policy risk", "block betting", "judged on", "AUUC"):
+        assert word not in first.replace("AUUC-max", "")
+    assert "<title>Who should get e-mail? Effect on visit</title>" in page
+    assert "profit above zero: shown" in first  # there is no certificate of shares here
+    assert "better than random choice: certified" in first
+
+
+def test_segments_and_people_are_told_and_few_people_are_not(summary):
+    effect = {"estimate": 0.0712, "lower": 0.05, "upper": 0.09, "declined": None}
+    segments = [
+        {"rule": ["recency up to 3", "not Phone"], "rows": 900, "share": 0.3, "effect": effect,
+         "certified": 0.02},
+        {"rule": ["recency over 3"], "rows": 900, "share": 0.3, "certified": -0.01,
+         "effect": effect | {"lower": None, "upper": None, "declined": "few"}},
+    ]  # fmt: skip
+    column = {"name": "zip", "bins": ["a", "b"], "top": [None, 1.0], "rest": [0.25, 0.75],
+              "distance": 0.4}  # fmt: skip
+    people = {"share": 0.3, "n_columns": 1, "columns": [column]}
+    text = Page(render(summary | {"segments": segments, "people": people})).text
+    assert "recency up to 3 and not Phone" in text
+    assert "+7.12 visit per 100 treated (5.00 to 9.00), certified at least 2.00" in text
+    assert "no interval: too few rows), not certified to be above zero" in text
+    assert "few 25%" in text
+    assert "100% 75%" in text
+
+
+def test_a_profit_at_no_share_is_said_first(material):
+    m = material
+    found = {}
+    for value in (0.01, 0.9, 9.0):
+        money = Economy(cost=0.1, value=value)
+        found[value] = summarise(m.y, m.score, treatment=m.treatment, economy=money)
+    texts = {value: one["headline"]["text"] for value, one in found.items()}
+    assert texts[0.01].startswith("At no share is the profit above zero. Treating the 30%")
+    assert texts[9.0].startswith("Treat the ")
+    shown = {
+        value: re.sub("<[^>]*hidden>.*?</(p|span)>", "", render(s)) for value, s in found.items()
+    }
+    assert "At no share is the profit above zero" in shown[0.01]
+    assert "At no share is the profit above zero" not in shown[9.0]
 
 
 def test_html_matches_ids_are_single_and_references_lead_somewhere(page):
@@ -101,9 +145,9 @@ def test_nothing_is_loaded_and_the_policy_admits_only_the_own_script(page):
 
 
 def test_sizes(page, hostile_summary):
-    assert len(page.encode()) < 500_000
-    assert len(render(hostile_summary).encode()) < 500_000
-    assert len(files("auucmax.report").joinpath("page.js").read_bytes()) < 15_000
+    assert len(page.encode()) < 200_000
+    assert len(render(hostile_summary).encode()) < 200_000
+    assert len(files("auucmax.report").joinpath("page.js").read_bytes()) < 18_000
 
 
 def test_embedded_json_is_the_summary(summary, page):
@@ -119,8 +163,8 @@ def test_numbers_at_the_start_are_those_of_the_dict(summary, page):
     page = re.sub(r' data-(list|form)="[^"]*"', "", page)
     assert f'id="people">{plan["people"][30]:,}<' in page
     assert f'id="gain">{plan["gain"][30]:,.{plan["digits"]["gain"]}f}<' in page
-    assert f'id="risk">{plan["risk"][30]:.4f}<' in page
-    for text in (summary["headline"]["text"], summary["certificate"]["text"]):
+    assert f'id="profit">{plan["profit"][30]:,.0f} EUR<' in page
+    for text in (summary["headline"]["part"], summary["certificate"]["text"]):
         assert text in Page(page).text
 
 
@@ -141,14 +185,14 @@ def test_hostile_names_stay_text(hostile_summary, page):
 def test_pages_without_the_optional_parts(material):
     text = render(summarise(material.y, material.score, treatment=material.treatment))
     parsed = Page(text)
-    assert "Choose a share</h2>" in text
-    assert 'id="budget"' not in text
-    assert 'id="profit"' not in text
+    assert '<div data-when="can spend" hidden>' in text
+    assert '<span data-when="profit" hidden>' in text
     assert "What drives the score" not in text
-    assert "None was computed." in parsed.text
-    assert "not checked" in parsed.text
+    assert "Certificate. None: all intervals are approximations" in parsed.text
+    assert "trial: not checked" in parsed.text
     real = render(summarise(material.y * 3.5, material.score, treatment=material.treatment))
-    assert 'id="risk"' not in real
+    assert "policy risk" in text
+    assert "policy risk" not in real
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # few rows
@@ -169,7 +213,8 @@ def test_a_page_from_the_model_alone(n_rows, hold_out, title, part):
     assert re.search(f">{title}: predicted against actual</h2>", text)
     assert f'<th scope="col">{part}</th>' in text
     assert f">{part} of the people, highest score first<" in text
-    assert "rows, each ranked by a model that was not fitted on it" in text
+    assert f"{model.evidence['rows']['n_rows']:,} people of a trial, ranked on 20" in text
+    assert "Who should get mail = 1? Effect on visit" in text
     assert ("held-out" in text) == (hold_out > 0)  # in the words of the certificate
     assert ("The model that is kept learnt from all of them." in text) == (hold_out == 0)
     assert ("this model has not seen them" in text) == (hold_out > 0)

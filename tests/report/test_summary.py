@@ -87,18 +87,28 @@ def test_plan_is_that_of_targeting(summary, material):
     np.testing.assert_allclose(shown["gain_lower"], 2e4 * np.array(summary["curve"]["lower"]))
 
 
+def test_the_first_share_is_that_of_the_highest_profit(material):
+    m = material
+    for value, share in ((4.0, None), (0.0, 0.3)):
+        money = Economy(cost=0.1, value=value)
+        found = summarise(m.y, m.score, treatment=m.treatment, economy=money)
+        assert found["headline"]["share"] == (share or found["plan"]["best_share"])
+    without = summarise(m.y, m.score, treatment=m.treatment, economy=Economy(cost=0.1))
+    assert without["headline"]["share"] == 0.3
+
+
 def test_headline_gives_the_share_of_the_effect(summary):
     head = summary["headline"]
     assert head["ratio"] == pytest.approx(head["gain"] / summary["effect"]["estimate"])
     assert head["ratio_lower"] < head["ratio"] < head["ratio_upper"]
-    assert f"gives {head['ratio']:.0%} of the effect of treating everyone" in head["text"]
+    assert f"gives {head['ratio']:.0%} of the effect of treating everyone" in head["part"]
 
 
 def test_headline_states_no_ratio_without_an_effect():
     trial = make_trial(2000, ate=0.0, heterogeneity=0.5, random_state=0)
     found = summarise(trial.y, trial.X.iloc[:, 0], treatment=trial.treatment)
     assert found["headline"]["ratio"] is None
-    assert "is not shown to be above zero" in found["headline"]["text"]
+    assert "is not shown to be above zero" in found["headline"]["part"]
     harmful = summarise(
         1 - trial.y * (1 - trial.treatment), trial.effect, treatment=trial.treatment
     )
@@ -106,7 +116,7 @@ def test_headline_states_no_ratio_without_an_effect():
     swapped = summarise(
         1 - trial.y * (1 - trial.treatment), trial.effect, treatment=1 - trial.treatment
     )
-    assert "is below zero" in swapped["headline"]["text"]
+    assert "is below zero" in swapped["headline"]["part"]
 
 
 def test_headline_states_no_ratio_if_the_effect_is_just_above_zero():
@@ -115,7 +125,7 @@ def test_headline_states_no_ratio_if_the_effect_is_just_above_zero():
         trial = make_trial(1500, ate=0.045, random_state=seed)
         found = summarise(trial.y, trial.X.iloc[:, 0], treatment=trial.treatment)
         if found["effect"]["lower"] > 0 and found["headline"]["ratio"] is None:
-            assert "is not far enough above zero" in found["headline"]["text"]
+            assert "is not far enough above zero" in found["headline"]["part"]
             return
     raise AssertionError("no trial has such an effect")
 
@@ -206,7 +216,10 @@ def test_rows_that_are_no_trial_have_a_banner_and_no_headline(material):
     assert found["headline"]["ratio"] is found["headline"]["gain"] is None
     assert found["certificate"] is None
     page = render(found)
-    assert page.index('role="alert">The check fails') < page.index("Did the trial work?")
+    assert page.index(found["banner"]) < page.index("Did the trial work?")
+    assert "h-hero" not in page
+    assert 'id="share"' not in page
+    assert "on average" not in page.split('id="numbers"')[0]
     assert "beats random targeting" not in page.split('id="numbers"')[0]
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import codes_told, print_json, quantities_told, tell
+from auucmax.cli.output import told as as_commands
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from auucmax.data.randomisation_report import RandomisationReport
     from auucmax.data.trial import TrialSummary
     from auucmax.trial_model import ColumnNames, TrialRows
 
@@ -39,6 +42,10 @@ def check(
     expected_share: float | None = typer.Option(
         None, "--expected-share", help="Planned share of treated rows, such as .5."
     ),
+    page: Annotated[
+        Path | None,
+        typer.Option("--page", help="HTML file to write: arms, balance, columns at a glance."),
+    ] = None,
     query: options.Query = None,
     memory: options.Memory = None,
     decimal: options.Decimal = None,
@@ -52,8 +59,11 @@ def check(
     check fails, or if nothing could be tested. With --control alone, every other label of the
     treatment is an arm, which is compared with it.
     """
+    from auucmax._files import check_target
     from auucmax.cli.trials import Source, column_options, enough_rows, read_rows, several_arms
 
+    if page is not None:
+        check_target(page, data)
     table = enough_rows(read_rows(Source(data, query, memory, decimal, encoding)))
     named = column_options(
         table, treatment=treatment, outcome=outcome, treated=treated,
@@ -68,13 +78,17 @@ def check(
             f"--expected-share should come with two arms, got it for {len(arms) + 1}. Name one by "
             f"--treated, or the planned chances of all by --propensity."
         )
+    if arms and page is not None:
+        raise ValueError(
+            f"--page should come with two arms, got it for {len(arms) + 1}. Name one by --treated."
+        )
     found: dict[str, Any] = {}
     failed = []
     for label in arms or [named["treated"]]:
         if arms and not as_json:
             tell(*([""] if found else []), f"{label} against {named['control']}:")
         found[label], failed_one = _check(
-            table, named | {"treated": label}, expected_share, as_json
+            table, named | {"treated": label}, expected_share, as_json, page, data
         )
         failed.append(failed_one)
     if as_json:
@@ -84,7 +98,12 @@ def check(
 
 
 def _check(
-    table: pd.DataFrame, named: dict[str, Any], expected_share: float | None, as_json: bool
+    table: pd.DataFrame,
+    named: dict[str, Any],
+    expected_share: float | None,
+    as_json: bool,
+    page: Path | None,
+    data: str,
 ) -> tuple[dict[str, Any], bool]:
     """All numbers of two arms, told unless as JSON; and whether their check fails."""
     from auucmax.cli.trials import rows_of_arms
@@ -95,6 +114,8 @@ def _check(
     trial = _summary(rows, columns)
     smallest, codes = detectable_effect(trial), code_columns(rows, columns)
     quantities = quantity_columns(rows, columns)
+    if page is not None:
+        _write_page(page, report, trial, rows, columns, data)
     if not as_json:
         tell(*str(report).split("\n"), "", *str(trial).split("\n"))
         tell(f"  {columns.outcome} is {columns.kind(rows.y)}")
@@ -104,12 +125,32 @@ def _check(
             tell(f"  `fit` takes whole numbers for codes: {codes_told(codes)}")
         if quantities:
             tell(f"  `fit` takes whole numbers for quantities: {quantities_told(quantities)}")
+        if page is not None:
+            tell(f"Written to {page}.")
     numbers = {
         "randomisation": report.to_dict(), "trial": trial.to_dict(),
         "detectable_effect": smallest, "power": POWER, "codes": codes,
         "outcome": columns.kind(rows.y), "quantities": quantities,
     }  # fmt: skip
     return numbers, report.stops or not report.tests
+
+
+def _write_page(
+    page: Path,
+    report: RandomisationReport,
+    trial: TrialSummary,
+    rows: TrialRows,
+    columns: ColumnNames,
+    data: str,
+) -> None:
+    from auucmax.cli.trials import file_name
+    from auucmax.report import summarise_check, write_report
+
+    found = summarise_check(
+        report, trial, rows.frame[list(columns.features)], rows.treated,
+        outcome=columns.kind(rows.y), file=file_name(data),
+    )  # fmt: skip
+    write_report(as_commands(found), page)
 
 
 def _summary(rows: TrialRows, columns: ColumnNames) -> TrialSummary:

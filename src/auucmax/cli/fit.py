@@ -146,7 +146,7 @@ def fit(
     """
     from auucmax._files import check_target
     from auucmax._progress import speaking
-    from auucmax.cli.trials import Source, column_options, read_rows, several_arms
+    from auucmax.cli.trials import Source, column_options, file_name, read_rows, several_arms
     from auucmax.trial_model import fit_arms_model, fit_trial_model, save_model
     from auucmax.trial_model.evidence import told
     from auucmax.trial_model.file import key_file
@@ -178,10 +178,12 @@ def fit(
             fitted_arms = fit_arms_model(
                 table, **named, cost=costs_by_arm(cost, labels), budget=budget, **how
             )
+            fitted_arms.summary["file"] = file_name(data)
             _save_arms(fitted_arms, output, key, as_json)
             return
         _check_for_two(cost=cost, budget=budget)
         fitted = fit_trial_model(table, **named, **how, hold_out=hold_out)
+    fitted.summary["table"]["file"] = file_name(data)
     save_model(fitted, output)
     found = fitted.evidence.facts | fitted.summary
     if as_json:

@@ -38,13 +38,22 @@ def report(
         "report.html"
     ),
     share: Annotated[
-        float, typer.Option("--share", "-s", help="Share treated in the headline.")
-    ] = 0.3,
+        float | None,
+        typer.Option(
+            "--share",
+            "-s",
+            help="Share treated at first: of the highest expected profit, or .3 without one.",
+            show_default=False,
+        ),
+    ] = None,
     cohort: Annotated[
         int, typer.Option("--cohort", help="Number of people to choose from.")
     ] = 10_000,
     cost: CostOfArms = None,
     value: options.Value = None,
+    currency: Annotated[
+        str, typer.Option("--currency", help="Of cost and value, such as EUR: a word on the page.")
+    ] = "",
     rivals: Annotated[
         str | None,
         typer.Option(
@@ -72,9 +81,10 @@ def report(
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """One HTML file that shows the trial, the ranking, its limits, and a slider for the share.
+    """One HTML file that shows the decision, its limits, and a slider for the share.
 
-    Of several arms: who gets which at every budget; the share is then that of the largest budget.
+    Cost, value and number of people can be changed on the page, too. Of several arms: who gets
+    which at every budget; the share is then that of the largest budget.
     MODEL alone is enough: it knows what was found when it was fitted. With DATA of new people the
     page is about these. It needs no network. --json prints the same numbers.
     """
@@ -99,7 +109,7 @@ def report(
     table = None
     if data is not None:
         table = trials.read_rows(trials.Source(data, query, memory, decimal, encoding))
-    money = Economy(cohort=cohort, value=value)
+    money = Economy(cohort=cohort, value=value, currency=currency)
     if isinstance(fitted, TrialModel):
         money = replace(money, cost=price_of_one(cost))
         evidence = None if table is None else _evidence(fitted, table, names)

@@ -62,6 +62,13 @@ def target(
     ] = None,
     groups: options.Groups = None,
     new_levels: options.NewLevels = "error",
+    reasons: Annotated[
+        bool,
+        typer.Option(
+            "--reasons",
+            help="Add the columns that move the score of each of the chosen most, in words.",
+        ),
+    ] = False,
     everyone: Annotated[bool, typer.Option("--all", help="List everyone, not the chosen.")] = False,
     query: options.Query = None,
     memory: options.Memory = None,
@@ -87,6 +94,11 @@ def target(
     check_decided(fitted.columns, groups=groups)
     of_arms = {"--cost-column": cost_column, "--at-most": at_most, "--at-least": at_least,
                "--forbid": forbid}  # fmt: skip
+    if reasons and not isinstance(fitted, TrialModel):
+        raise ValueError(
+            "--reasons should come with a MODEL of two arms, got one of several: an arm is chosen "
+            "by comparing scores. Leave it out."
+        )
     if isinstance(fitted, TrialModel):
         price = _check_for_two(cost, of_arms)
         check_policy(share, budget, price, value)
@@ -105,8 +117,9 @@ def target(
         return
     with working("choosing", table):
         found = choose(
-            fitted, table, share=share, budget=budget, cost=price, value=value, exclude=unwanted
-        )
+            fitted, table, share=share, budget=budget, cost=price, value=value, exclude=unwanted,
+            reasons=reasons,
+        )  # fmt: skip
     write_frame(found.people if everyone else found.chosen(), output)
     _tell(found, fitted.columns.gain, output, as_json)
 

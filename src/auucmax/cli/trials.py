@@ -28,6 +28,15 @@ class Source(NamedTuple):
     encoding: str | None = None
 
 
+def file_name(data: str) -> str:
+    """What a page calls DATA: no folder, and nothing of an address, which may hold a password.
+
+    >>> file_name("/home/me/customers.csv"), file_name("postgresql://me:secret@host/shop")
+    ('customers.csv', '')
+    """
+    return "" if "://" in data else Path(data).name
+
+
 def read_rows(source: Source) -> pd.DataFrame | PiecedTable:
     """The table, with a spinner while it is read; in pieces, which is said, if it is too large."""
     from auucmax.data.pieces import PiecedTable, open_table

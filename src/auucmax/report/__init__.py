@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from auucmax.report.arms import summarise_arms
+from auucmax.report.check import summarise_check
 from auucmax.report.page import render, write_report
 from auucmax.report.summary import VERSION, Economy, Names, summarise, summarise_model
 
@@ -13,6 +14,7 @@ __all__ = [
     "render",
     "summarise",
     "summarise_arms",
+    "summarise_check",
     "summarise_model",
     "write_report",
 ]

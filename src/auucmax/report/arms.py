@@ -15,7 +15,7 @@ from auucmax._json import plain, short
 from auucmax._validation import Floats, listed
 from auucmax.data.outcomes import unit_of
 from auucmax.report.sentences import digits_for, interval, rate, short_list
-from auucmax.report.summary import VERSION, Economy, Names, grid_place
+from auucmax.report.summary import USUAL_SHARE, VERSION, Economy, Names, grid_place, origin
 from auucmax.targeting.planning import EVERY_PERCENT
 from auucmax.trial_model import ArmsEvidence, ArmsModel, Evidence
 from auucmax.trial_model.arm_evidence import is_judged
@@ -29,7 +29,7 @@ def summarise_arms(
     *,
     costs: Mapping[str, float] | None = None,
     economy: Economy | None = None,
-    share: float = 0.3,
+    share: float | None = None,
 ) -> dict[str, Any]:
     """All numbers of the report of a model with several arms, from its own evidence.
 
@@ -40,7 +40,8 @@ def summarise_arms(
     costs : of treating one person with each arm, by label; they, or some in the same ratios, must
         be those that the model was fitted with. None: those of the fit.
     economy : :class:`Economy`; its cost is that of ``costs``.
-    share : of the largest budget, a whole per cent, for the headline.
+    share : of the largest budget, a whole per cent, for the headline. None: that of the highest
+        expected profit, or .3 if no profit is known, or none is above zero.
     """
     evidence, economy = evidence or model.evidence, economy or Economy()
     columns, facts = model.columns, evidence.facts
@@ -48,12 +49,19 @@ def summarise_arms(
     by_people = costs is None and set(curve["costs"].values()) == {1.0}
     first = next(iter(evidence.arms.values()))
     grid = EVERY_PERCENT * curve["budget"][-1]
+    plan = _plan(curve, grid, economy, factor, by_people)
+    share = share if share is not None else plan["best_share"] or USUAL_SHARE
     summary: dict[str, Any] = {
         "kind": ARMS_KIND,
         "version": VERSION,
         "level": facts["level"],
         "names": Names(
-            columns.outcome, columns.treatment, "", facts["control"], model.model_name
+            columns.outcome,
+            columns.treatment,
+            "",
+            facts["control"],
+            model.model_name,
+            **_origin(model),
         ).to_dict()
         | {"gain": short(columns.gain)},
         "failed_check": facts["failed_check"],
@@ -67,7 +75,7 @@ def summarise_arms(
         },
         "arms": [_arm(label, own, facts) for label, own in evidence.arms.items()],
         "curve": _curve(curve, grid),
-        "plan": _plan(curve, grid, economy, factor, by_people),
+        "plan": plan,
         "differences": _differences(curve["differences"]),
         "headline": {"share": grid_place(share) / 100},
         "certificate": facts["certificate"],
@@ -78,6 +86,12 @@ def summarise_arms(
     summary["headline"]["text"] = _headline(summary)
     summary["caveats"] = _caveats(summary)
     return summary
+
+
+def _origin(model: ArmsModel) -> dict[str, str]:
+    """The file is told of all arms, the date of each."""
+    first = next(iter(model.models.values()))
+    return origin(first.summary) | {"file": str(model.summary.get("file") or "")}
 
 
 def _curve_for(
@@ -190,6 +204,7 @@ def _plan(
         "value_per_outcome": economy.value,
         "currency": "" if by_people else short(economy.currency),
         "best_share": best,
+        "error": error / n,
         "digits": {"gain": digits_for(error), "money": 0 if by_people else 2},
     }
 

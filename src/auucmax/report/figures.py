@@ -39,7 +39,7 @@ class Axes:
     height: int
     x_range: tuple[float, float]
     y_range: tuple[float, float]
-    left: int = 48
+    left: int = 66
     right: int = 22
     top: int = 12
     bottom: int = 46
@@ -55,32 +55,34 @@ class Axes:
         return round(self.top + inside * (high - value) / (high - low), 2)
 
     def frame(self, x_labels: Iterable[tuple[float, str]], x_title: str, y_title: str) -> Markup:
-        """Grid lines, tick labels and titles."""
+        """Grid lines, tick labels and titles; those along y are one group, for the script."""
         y_ticks = ticks(*self.y_range)
         # As many decimals as the step has: 0.5, 1.0, 1.5, not 0.50 and not 0, 1, 2.
         step = y_ticks[1] - y_ticks[0]
         digits = max(0, -math.floor(math.log10(step) + 1e-9))
         if abs(round(step, digits) - step) > 1e-9 * step:
             digits += 1  # a step of 2.5
-        parts = []
+        along_y = []
         for value in y_ticks:
             style = "zero" if value == 0 else "grid"
             at = self.y(value)
             right = self.width - self.right
-            parts.append(
+            along_y.append(
                 Markup('<line class="{}" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
                     style, self.left, right, at, at
                 )
             )
-            parts.append(_text(self.left - 6, at + 4, f"{value:,.{digits}f}", "end"))
+            label = f"{value:,.{digits}f}".replace("-", "\u2212")
+            along_y.append(_text(self.left - 6, at + 4, label, "end"))
         base = self.height - self.bottom
-        parts += [_text(self.x(place), base + 18, label, "middle") for place, label in x_labels]
+        parts = [_text(self.x(place), base + 18, label, "middle") for place, label in x_labels]
         middle = (self.left + self.width - self.right) / 2
         parts.append(_text(middle, self.height - 8, x_title, "middle", "title"))
-        turned = Markup('<text class="title" text-anchor="middle" transform="{}">{}</text>').format(
-            f"translate(12 {(self.top + base) / 2}) rotate(-90)", y_title
-        )
-        return Markup("").join([*parts, turned])
+        turned = Markup(
+            '<text class="title of-y" text-anchor="middle" transform="{}">{}</text>'
+        ).format(f"translate(12 {(self.top + base) / 2}) rotate(-90)", y_title)
+        group = Markup('<g class="along-y">{}</g>').format(Markup("").join(along_y))
+        return Markup("").join([group, *parts, turned])
 
     def marker(self, x: float, y: float | None) -> Markup:
         """An upright line for the slider, and a dot on the curve, if there is one."""
@@ -91,41 +93,73 @@ class Axes:
 
 
 def uplift_figure(summary: Mapping[str, Any], *, width: int = WIDE) -> Markup:
-    """The uplift curve with its band, the random line, rivals, and a marker for the slider."""
-    curve, scale = summary["curve"], summary["unit"]["scale"]
-    share = list(curve["share"])
-    lines = [curve["uplift"], *(rival["uplift"] for rival in summary["rivals"])]
+    """The curve with its band, the random line, rivals, marks, and a marker for the slider.
+
+    In money for the cohort where cost and value are known, otherwise the gain in the unit of the
+    page. The script draws the same from the same numbers when cost, value or cohort are changed.
+    """
+    curve, plan = summary["curve"], summary["plan"]
+    share, by_money = list(curve["share"]), plan["profit"] is not None
     # Where so few are in the top that nothing can be said, there is no band.
     known = [place for place, low in enumerate(curve["lower"]) if low is not None and place > 0]
-    lower, upper = ([curve[end][place] for place in known] for end in ("lower", "upper"))
     at = [share[place] for place in known]
-    values = [v * scale for line in [*lines, lower, upper] for v in line] + [0.0]
+    lower, upper = (
+        _in_unit(summary, at, [curve[end][place] for place in known]) for end in ("lower", "upper")
+    )
+    lines = [("random", curve["random"])]
+    for number, rival in enumerate(summary["rivals"]):
+        lines.append((f"rival r{min(number, MOST_STYLES - 1)}", rival["uplift"]))
+    lines.append(("model", curve["uplift"]))  # last, so that no rival is drawn over it
+    drawn = [(style, _in_unit(summary, share, gains)) for style, gains in lines]
+    values = [*lower, *upper, *(v for _, line in drawn for v in line), 0.0]
     narrow = width < WIDE
-    axes = Axes(width, 300 if narrow else 380, (0.0, 1.0), _around(values))
+    axes = Axes(width, 300 if narrow else 470, (0.0, 1.0), _around(values), top=30)
     places = (0, 0.5, 1) if narrow else (0, 0.2, 0.4, 0.6, 0.8, 1)
+    unit = summary["unit"]["per"]
+    after = f", {plan['currency']}" if plan["currency"] else ""
     parts = [
         axes.frame(
             [(p, f"{p:.0%}") for p in places],
             "share treated, highest score first",
-            f"gain {summary['unit']['per']}",
+            f"profit{after}" if by_money else f"gain {unit}",
         ),
-        _line(axes, at + at[::-1], lower + upper[::-1], scale, "band", "Z") if known else Markup(),
-        _line(axes, share, curve["random"], scale, "random"),
+        _line(axes, at + at[::-1], lower + upper[::-1], 1.0, "band", "Z"),
     ]
-    for number, rival in enumerate(summary["rivals"]):
-        style = f"rival r{min(number, MOST_STYLES - 1)}"
-        parts.append(_line(axes, share, rival["uplift"], scale, style))
-    # Last, so that no rival is drawn over it.
-    parts.append(_line(axes, share, curve["uplift"], scale, "model"))
+    parts += [_line(axes, share, line, 1.0, style) for style, line in drawn]
+    marks = [("best", plan["best_share"]), ("break-even", plan["break_even"])]
+    parts.append(Markup('<g class="marks">{}</g>').format(_marks(axes, marks)))
     head = summary["headline"]
-    gain = curve["uplift"][round(head["share"] * 100)]
-    parts.append(axes.marker(head["share"], gain * scale))
+    here = drawn[-1][1][round(head["share"] * 100)]
+    parts.append(axes.marker(head["share"], here))
     label = (
-        f"Uplift curve: gain {summary['unit']['per']} of {gain * scale:.3g} at a share of "
-        f"{head['share']:.0%}, {curve['uplift'][-1] * scale:.3g} when everyone is treated. The "
-        f"numbers are in the table below."
+        f"Curve of the {'profit' if by_money else f'gain {unit}'} by share treated: {here:,.3g} at "
+        f"a share of {head['share']:.0%}, {drawn[-1][1][-1]:,.3g} when everyone is treated. The "
+        f"numbers are in a table below."
     )
-    return _svg(axes, "uplift", label, parts, scale)
+    return _svg(axes, "uplift", label, parts, 1.0)
+
+
+def _in_unit(summary: Mapping[str, Any], share: Numbers, gains: Numbers) -> list[float]:
+    """Gains per person as profits of the cohort, or in the unit of the page."""
+    plan = summary["plan"]
+    if plan["profit"] is None:
+        return [gain * summary["unit"]["scale"] for gain in gains]
+    n, value, cost = plan["cohort"], plan["value_per_outcome"], plan["cost_per_person"]
+    return [n * (value * gain - cost * q) for q, gain in zip(share, gains, strict=True)]
+
+
+def _marks(axes: Axes, marks: Sequence[tuple[str, float | None]]) -> Markup:
+    """Upright lines at shares that have a name; names of neighbours are not written on one line."""
+    parts = []
+    for name, share in marks:
+        if not share:
+            continue
+        x, above = axes.x(share), axes.top - (4 if name == "best" else 15)
+        line = Markup('<line class="mark" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>')
+        parts.append(line.format(x, above + 2, axes.height - axes.bottom))
+        anchor = "start" if share < 0.15 else "end" if share > 0.85 else "middle"
+        parts.append(_text(x, above, f"{name} {share:.0%}", anchor, "mark"))
+    return Markup("").join(parts)
 
 
 def policy_figure(summary: Mapping[str, Any], *, width: int = WIDE) -> Markup:
@@ -144,7 +178,7 @@ def policy_figure(summary: Mapping[str, Any], *, width: int = WIDE) -> Markup:
     axes = _budget_axes(width, _around([v * scale for v in there] + [0.0]))
     parts = [
         axes.frame(_budget_labels(summary, axes), "budget", f"gain {summary['unit']['per']}"),
-        _line(axes, at + at[::-1], lower + upper[::-1], scale, "band", "Z") if known else Markup(),
+        _line(axes, at + at[::-1], lower + upper[::-1], scale, "band", "Z"),
     ]
     for style, gains in lines:
         told = [(x, gain) for x, gain in zip(share, gains, strict=True) if gain is not None]
@@ -257,6 +291,32 @@ def promise_figure(bars: Mapping[str, Sequence[float | None]], *, width: int = W
     return _svg(axes, "promise", label, parts, 1.0)
 
 
+def love_figure(differences: Sequence[Mapping[str, Any]], *, width: int = WIDE) -> Markup:
+    """Standardised differences of the arms: a dot a column or level, lines at a tenth."""
+    values = [one["difference"] for one in differences]
+    most = max(0.15, 1.1 * max(abs(v) for v in values))
+    height = 20 * len(values) + 50
+    left = 150 if width < WIDE else 240
+    axes = Axes(width, height, (-most, most), (0.0, float(len(values))), left=left, top=4)
+    base = axes.height - axes.bottom
+    upright = Markup('<line class="{0}" x1="{1}" x2="{1}" y1="{2}" y2="{3}"/>')
+    parts = [
+        upright.format(style, axes.x(at), axes.top, base)
+        for style, at in (("zero", 0.0), ("random", -0.1), ("random", 0.1))
+    ]
+    parts += [_text(axes.x(at), base + 18, f"{at:g}", "middle") for at in (-0.1, 0.0, 0.1)]
+    parts.append(_text(axes.x(0.0), axes.height - 8, "standard deviations", "middle", "title"))
+    longest = 18 if width < WIDE else 32
+    for row, one in enumerate(differences):
+        y = axes.y(len(values) - row - 0.5)
+        name = str(one["feature"])
+        told = name if len(name) <= longest else f"{name[: longest - 1]}\u2026"
+        parts.append(_text(axes.left - 10, y + 4, told, "end"))
+        dot = Markup('<circle class="actual" cx="{}" cy="{}" r="4.5"/>')
+        parts.append(dot.format(axes.x(one["difference"]), y))
+    return _svg(axes, "love", "Differences of the arms; the largest first.", parts, 1.0)
+
+
 def bar(value: float | None, largest: float) -> Markup:
     """A bar from the middle to the right (positive) or to the left, for a cell of a table."""
     length = 0.0 if value is None or largest <= 0 else max(-1.0, min(1.0, value / largest))
@@ -265,6 +325,19 @@ def bar(value: float | None, largest: float) -> Markup:
         '<rect class="{}" x="{:.4f}" y="0.15" width="{:.4f}" height="0.7"/>'
         '<line class="zero" x1="0" x2="0" y1="0" y2="1"/></svg>'
     ).format("up" if length >= 0 else "down", min(length, 0.0), abs(length))
+
+
+def pair(top: float | None, rest: float | None) -> Markup:
+    """Two bars, one above the other: parts of the top and of the rest; none where they are few."""
+    rows = [
+        Markup('<rect class="area {}" x="0" y="{}" width="{:.4f}" height="0.42"/>').format(
+            style, y, part or 0.0
+        )
+        for style, y, part in (("a-top", 0.04, top), ("a-rest", 0.54, rest))
+    ]
+    return Markup(
+        '<svg class="bar" viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">{}</svg>'
+    ).format(Markup("").join(rows))
 
 
 def swatch(style: str) -> Markup:
@@ -292,15 +365,17 @@ def _around(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _svg(axes: Axes, name: str, label: str, parts: Sequence[Markup], scale: float) -> Markup:
-    """The picture; ``data-`` attributes tell the script where 0 and 1 lie."""
+    """The picture; ``data-`` attributes tell the script where its ends lie, and what they mean."""
     size = "narrow" if axes.width < WIDE else "wide"
+    low, high = (round(end / scale, 12) for end in axes.y_range)
     head = Markup(
         '<svg class="figure {name} {size}" viewBox="0 0 {width} {height}" role="img" '
         'aria-label="{label}" data-x0="{x0}" data-x1="{x1}" data-y0="{y0}" data-y1="{y1}" '
-        'data-scale="{scale}">'
+        'data-low="{low}" data-high="{high}">'
     ).format(
-        name=name, size=size, label=label, width=axes.width, height=axes.height, scale=scale,
-        x0=axes.x(axes.x_range[0]), x1=axes.x(axes.x_range[1]), y0=axes.y(0.0), y1=axes.y(1.0),
+        name=name, size=size, label=label, width=axes.width, height=axes.height, low=low, high=high,
+        x0=axes.x(axes.x_range[0]), x1=axes.x(axes.x_range[1]),
+        y0=axes.height - axes.bottom, y1=axes.top,
     )  # fmt: skip
     return head + Markup("").join(parts) + Markup("</svg>")
 
@@ -308,7 +383,8 @@ def _svg(axes: Axes, name: str, label: str, parts: Sequence[Markup], scale: floa
 def _line(axes: Axes, x: Numbers, y: Numbers, scale: float, style: str, end: str = "") -> Markup:
     """A line through the points; with the end "Z" it comes back to the first."""
     points = [f"{axes.x(a)} {axes.y(b * scale)}" for a, b in zip(x, y, strict=True)]
-    return Markup('<path class="{}" d="M{}{}"/>').format(style, "L".join(points), end)
+    way = f"M{'L'.join(points)}{end}" if points else ""
+    return Markup('<path class="{}" d="{}"/>').format(style, way)
 
 
 def _text(x: float, y: float, label: str, anchor: str, style: str = "tick") -> Markup:

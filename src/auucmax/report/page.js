@@ -1,14 +1,96 @@
 "use strict";
-// Looks numbers up on a grid of places and interpolates between two of them; computes no
-// statistics. An element says by data-list which numbers of the plan it shows (two of them are an
-// interval) and by data-form how; data-say is a sentence with such pairs in braces. All that is
-// written is text (textContent, aria-valuetext) or the place of a marker.
+// Computes what a plan costs and brings from the curve in the page, as auucmax target does, and
+// shows it at the place of the slider; computes no statistics. An element says by data-list which
+// numbers of the plan it shows (two of them are an interval) and by data-form how; data-say is a
+// sentence with such pairs in braces; data-when says with which inputs an element is shown. All
+// that is written is text (textContent, aria-valuetext), or lines and labels of the curve.
 (function () {
   const summary = JSON.parse(document.getElementById("numbers").textContent);
-  const plan = summary.plan, curve = summary.curve, last = plan.share.length - 1;
+  const given = summary.plan, curve = summary.curve, unit = summary.unit;
   const share = document.getElementById("share"), budget = document.getElementById("budget");
   const said = document.getElementById("said"), few = document.getElementById("few");
-  let timer = 0;
+  const sure = summary.certified_shares, last = given.share.length - 1;
+  const ofArms = Boolean(curve.singles), ends = ["", "_lower", "_upper"];
+  const places = given.share.map(function (_, j) { return j; });
+  let plan = given, timer = 0;
+
+  // Whole people, halves to even, as Python rounds.
+  function rint(x) {
+    const whole = Math.round(x);
+    return whole - x === 0.5 && whole % 2 ? whole - 1 : whole;
+  }
+  function digitsFor(error) {
+    if (!(error > 0)) return 2;
+    return Math.min(Math.max(1 - Math.floor(Math.log10(error)), 0), 6);
+  }
+  function scaled(list, factor) {
+    const known = factor !== null;
+    return list.map(function (one) { return known && one !== null ? one * factor : null; });
+  }
+  function less(list, costs) {
+    return list.map(function (one, j) {
+      return one === null || costs[j] === null ? null : one - costs[j];
+    });
+  }
+  // The number in a field; what it was before if it holds none, null if it is empty.
+  function number(id, before, least) {
+    const field = document.getElementById(id);
+    if (!field) return before;
+    const value = Number(field.value), wrong = !(value >= least) || field.validity.badInput;
+    const empty = field.value === "" && !field.required && !field.validity.badInput;
+    field.setAttribute("aria-invalid", String(wrong && !empty));
+    return empty ? null : wrong || value === Infinity ? before : value;
+  }
+  function planned() {
+    const currency = document.getElementById("currency");
+    const n = Math.floor(number("cohort", plan.cohort, 1));
+    const value = number("value", plan.value_per_outcome, 0);
+    const cost = number("cost-one", plan.cost_per_person, 0);
+    const found = Object.assign({}, given, { cohort: n, value_per_outcome: value });
+    found.currency = currency ? currency.value.trim() : given.currency;
+    const curves = [curve.uplift, curve.lower, curve.upper];
+    ends.forEach(function (end, k) { found["rate" + end] = scaled(curves[k], unit.scale); });
+    if (ofArms) {
+      const more = n / given.cohort;
+      ["cost", "spent", "treated"].forEach(function (name) {
+        found[name] = scaled(given[name], more);
+      });
+      found.people = given.people.map(function (list) { return scaled(list, more); });
+      ends.forEach(function (end, k) { found["gain" + end] = scaled(curves[k], n); });
+      found.has_profit = value !== null && !given.by_people;
+    } else {
+      found.cost_per_person = cost;
+      found.people = given.share.map(function (q) { return rint(q * n); });
+      ends.forEach(function (end, k) {
+        found["gain" + end] = found.people.map(function (m, j) {
+          if (m === 0) return 0;
+          return curves[k][j] === null ? null : m / given.share[j] * curves[k][j];
+        });
+      });
+      found.cost = scaled(found.people, cost);
+      found.spent = found.cost;
+      found.has_profit = cost !== null && value !== null;
+    }
+    ends.forEach(function (end) {
+      found["profit" + end] = less(scaled(found["gain" + end], value), found.spent);
+    });
+    found.digits = { gain: digitsFor(given.error * n), money: given.digits.money };
+    if (!ofArms) found.digits.money = Math.max(cost, value * given.error * n) >= 20 ? 0 : 2;
+    peaks(found);
+    return found;
+  }
+  // The shares of highest profit, of its highest lower end, and beyond which there is a loss.
+  function peaks(found) {
+    const known = places.filter(function (j) { return j === 0 || curve.reliable[j]; });
+    function highest(list) {
+      return known.reduce(function (best, j) { return list[j] > list[best] ? j : best; }, 0);
+    }
+    const gains = places.filter(function (j) { return found.profit[j] > 0; });
+    const most = gains.length ? gains[gains.length - 1] : last;
+    found.best = found.has_profit ? highest(found.profit) : null;
+    found.cautious = found.has_profit ? highest(found.profit_lower) : null;
+    found.even = found.has_profit && most < last ? most : null;
+  }
 
   function at(list, place) {
     const left = Math.min(Math.floor(place), last - 1), part = place - left;
@@ -24,6 +106,8 @@
   const forms = {
     whole: function (value) { return text(value, 0); },
     gain: function (value) { return text(value, plan.digits.gain); },
+    rate: function (value) { return text(value, unit.digits); },
+    signed: function (value) { return (value > 0 ? "+" : "") + text(value, unit.digits); },
     risk: function (value) { return text(value, 4); },
     money: function (value) {
       return text(value, plan.digits.money) + (plan.currency ? " " + plan.currency : "");
@@ -36,7 +120,8 @@
   function found(names, form, place) {
     const values = names.map(function (name) {
       // A name with a point: the list of one arm.
-      return at(name.split(".").reduce(function (one, part) { return one[part]; }, plan), place);
+      const list = name.split(".").reduce(function (one, part) { return one[part]; }, plan);
+      return Array.isArray(list) ? at(list, place) : list;
     });
     if (values.length === 2) {
       if (values[0] === null) return "interval cannot be said";
@@ -50,6 +135,30 @@
       return found(names, form, place);
     });
   }
+  // What is certified of everybody above the cut that is nearest to the share; null if nothing.
+  function certified(place) {
+    if (!sure || place === 0) return null;
+    const near = sure.share.reduce(function (best, q, k) {
+      return Math.abs(q - place / last) < Math.abs(sure.share[best] - place / last) ? k : best;
+    }, 0);
+    const gain = plan.cohort * sure.gain_lower[near];
+    const cost = plan.cohort * plan.cost_per_person * sure.share_upper[near];
+    return { share: sure.share[near], gain: gain, profit: plan.value_per_outcome * gain - cost };
+  }
+  function judge(place) {
+    const chip = document.getElementById("verdict"), least = document.getElementById("least");
+    if (!chip) return;
+    const what = plan.has_profit ? "profit" : "gain", own = certified(place);
+    const lower = at(plan[what + "_lower"], place);
+    const is = own && own[what] > 0 ? "certified" : lower > 0 ? "shown" : "not shown";
+    chip.className = "chip " + { certified: "ok", shown: "note", "not shown": "caution" }[is];
+    chip.textContent = what + " above zero: " + is;
+    chip.hidden = place === 0;
+    if (!least) return;
+    least.textContent = own ? forms[plan.has_profit ? "money" : "gain"](own[what]) : "nothing";
+    const cut = document.getElementById("cut");
+    cut.textContent = own ? "all above the cut of " + forms.percent(own.share) : "";
+  }
   function show(place) {
     document.querySelectorAll("[data-list]").forEach(function (element) {
       const names = element.dataset.list.split(" ");
@@ -59,28 +168,136 @@
       if (slider) slider.setAttribute("aria-valuetext", spoken(slider.dataset.say, place));
     });
     few.hidden = place === 0 || curve.reliable[Math.floor(place)];
+    judge(place);
     mark(place);
+    command(place);
     // Spoken once the slider rests: a sentence for each step would only be noise.
     clearTimeout(timer);
-    timer = setTimeout(function () { said.textContent = spoken(said.dataset.say, place); }, 400);
+    const words = plan.has_profit ? said.dataset.sayProfit : said.dataset.say;
+    timer = setTimeout(function () { said.textContent = spoken(words, place); }, 400);
+  }
+  function command(place) {
+    const line = document.getElementById("command");
+    if (!line) return;
+    const money = [["cost", plan.cost_per_person], ["value", plan.value_per_outcome]];
+    line.textContent = "auucmax target MODEL NEW.csv --share " + Number((place / last).toFixed(4)) +
+      money.map(function (own) { return own[1] === null ? "" : " --" + own[0] + " " + own[1]; })
+        .join("") + " -o list.csv";
+  }
+
+  // The curve: profit of the cohort, or gain in the unit of the page.
+  function drawn(list) {
+    if (ofArms) return list;
+    if (!plan.has_profit) return scaled(list, unit.scale);
+    return list.map(function (gain, j) {
+      if (gain === null) return null;
+      return plan.cohort * (plan.value_per_outcome * gain -
+        plan.cost_per_person * given.share[j]);
+    });
+  }
+  function ticks(low, high) {
+    const raw = (high - low) / 5, power = Math.pow(10, Math.floor(Math.log10(raw)));
+    const step = power * [1, 2, 2.5, 5, 10].find(function (m) { return m * power >= raw * 0.999999; });
+    const first = Math.ceil(low / step - 1e-9), found = [];
+    for (let k = first; k <= Math.floor(high / step + 1e-9); k += 1) found.push(k * step);
+    let digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+    if (Math.abs(Number(step.toFixed(digits)) - step) > 1e-9 * step) digits += 1;
+    return { values: found, digits: digits };
+  }
+  function element(parent, tag, attributes, words) {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    Object.entries(attributes).forEach(function (own) { made.setAttribute(own[0], own[1]); });
+    if (words) made.textContent = words;
+    parent.append(made);
+  }
+  function x(d, place) { return +d.x0 + (d.x1 - d.x0) * place / last; }
+  function y(d, value) { return +d.y0 + (d.y1 - d.y0) * (value - d.low) / (d.high - d.low); }
+  function path(svg, name, points, end) {
+    const d = points.map(function (p) { return p[0].toFixed(2) + " " + p[1].toFixed(2); });
+    svg.querySelector(name).setAttribute("d", d.length ? "M" + d.join("L") + end : "");
+  }
+  function draw(svg) {
+    const d = svg.dataset, lines = { ".model": drawn(curve.uplift), ".random": drawn(curve.random) };
+    const lower = drawn(curve.lower), upper = drawn(curve.upper);
+    const known = places.filter(function (j) { return j > 0 && curve.lower[j] !== null; });
+    const rivals = summary.rivals.map(function (rival) { return drawn(rival.uplift); });
+    const all = Object.values(lines).concat(rivals, [[0]]).flat().concat(
+      known.map(function (j) { return lower[j]; }), known.map(function (j) { return upper[j]; }));
+    const low = Math.min.apply(null, all), high = Math.max.apply(null, all);
+    const room = 0.04 * (high - low) || 0.5;
+    d.low = low - (low < 0 || low === high ? room : 0);
+    d.high = high + room;
+    const group = svg.querySelector(".along-y"), found = ticks(+d.low, +d.high);
+    group.replaceChildren();
+    found.values.forEach(function (value) {
+      const style = Math.abs(value) < 1e-12 ? "zero" : "grid", at = y(d, value);
+      element(group, "line", { class: style, x1: d.x0, x2: d.x1, y1: at, y2: at });
+      element(group, "text", { class: "tick", x: d.x0 - 6, y: at + 4, "text-anchor": "end" },
+        text(value, found.digits));
+    });
+    svg.querySelector(".of-y").textContent = plan.has_profit ?
+      "profit" + (plan.currency ? ", " + plan.currency : "") : "gain " + unit.per;
+    function points(list, some) {
+      return (some || places).map(function (j) { return [x(d, j), y(d, list[j])]; });
+    }
+    Object.keys(lines).forEach(function (name) { path(svg, name, points(lines[name]), ""); });
+    svg.querySelectorAll("path.rival").forEach(function (one, k) {
+      one.classList.add("n" + k);
+      path(svg, "path.n" + k, points(rivals[k]), "");
+    });
+    path(svg, ".band", points(lower, known).concat(points(upper, known).reverse()), "Z");
+    const marks = svg.querySelector(".marks");
+    marks.replaceChildren();
+    [["best", plan.best, 4], ["break-even", plan.even, 15]].forEach(function (own) {
+      if (!own[1]) return;
+      const left = x(d, own[1]), above = d.y1 - own[2];
+      const anchor = own[1] < 15 ? "start" : own[1] > 85 ? "end" : "middle";
+      element(marks, "line", { class: "mark", x1: left, x2: left, y1: above + 2, y2: d.y0 });
+      element(marks, "text", { class: "mark", x: left, y: above, "text-anchor": anchor },
+        own[0] + " " + own[1] + "%");
+    });
   }
   function mark(place) {
-    const gain = at(curve.uplift, place);
+    const here = at(drawn(curve.uplift), place);
     document.querySelectorAll("svg.figure").forEach(function (svg) {
-      const d = svg.dataset, x = +d.x0 + (d.x1 - d.x0) * place / last;
-      const line = svg.querySelector(".marker"), dot = svg.querySelector(".marker-dot");
+      const d = svg.dataset, line = svg.querySelector(".marker");
+      const dot = svg.querySelector(".marker-dot");
       if (!line) return;
-      line.setAttribute("x1", x);
-      line.setAttribute("x2", x);
-      if (!dot || gain === null) return;
-      dot.setAttribute("cx", x);
-      dot.setAttribute("cy", +d.y0 + (d.y1 - d.y0) * gain * d.scale);
+      line.setAttribute("x1", x(d, place));
+      line.setAttribute("x2", x(d, place));
+      if (!dot || here === null) return;
+      dot.setAttribute("cx", x(d, place));
+      dot.setAttribute("cy", y(d, here));
     });
   }
   function go(place) {
     share.value = place;
     if (budget) budget.value = place * 10;
     show(place);
+  }
+  // Inputs have changed: everything follows.
+  function renew() {
+    plan = planned();
+    const money = plan.has_profit, spends = plan.cost_per_person !== null;
+    const nowhere = money && plan.cautious === 0;
+    const shown = {
+      profit: money, gain: !money, cost: ofArms ? !given.by_people : spends, nowhere: nowhere,
+      never: nowhere && plan.best === 0, "not surely": nowhere && plan.best !== 0,
+      "can spend": spends && plan.cost[last] > 0, cautious: money && plan.cautious > 0,
+      worth: plan.value_per_outcome !== null,
+    };
+    document.querySelectorAll("[data-when]").forEach(function (element) {
+      element.hidden = !shown[element.dataset.when];
+    });
+    [["to-best", plan.best], ["to-cautious", plan.cautious]].forEach(function (own) {
+      const button = document.getElementById(own[0]);
+      if (!button || own[1] === null) return;
+      button.dataset.place = own[1];
+      button.querySelector("b").textContent =
+        ofArms ? forms.money(plan.cost[own[1]]) : own[1] + "%";
+    });
+    if (!ofArms) document.querySelectorAll("svg.uplift").forEach(draw);
+    show(budget ? Number(budget.value) / 10 : Number(share.value));
   }
 
   share.addEventListener("input", function () { go(Number(share.value)); });
@@ -94,16 +311,43 @@
   document.querySelectorAll("button[data-place]").forEach(function (button) {
     button.addEventListener("click", function () { go(Number(button.dataset.place)); });
   });
+  document.querySelectorAll(".inputs input").forEach(function (field) {
+    field.addEventListener("input", renew);
+  });
 
-  // On paper nothing can be opened.
+  // Pointing at the curve tells its values there; a click or a tap moves the slider to it.
+  const tip = document.getElementById("tip");
+  document.querySelectorAll("svg.uplift").forEach(function (svg) {
+    function under(event) {
+      const box = svg.getBoundingClientRect(), d = svg.dataset;
+      const wide = svg.viewBox.baseVal.width, left = (event.clientX - box.left) / box.width * wide;
+      return Math.min(Math.max(Math.round((left - d.x0) / (d.x1 - d.x0) * last), 0), last);
+    }
+    svg.addEventListener("pointermove", function (event) {
+      const place = under(event), part = x(svg.dataset, place) / svg.viewBox.baseVal.width;
+      tip.textContent = spoken(plan.has_profit ? tip.dataset.sayProfit : tip.dataset.say, place);
+      tip.style.left = 100 * part + "%";
+      tip.style.transform = "translateX(" + -100 * part + "%)";
+      tip.hidden = false;
+    });
+    svg.addEventListener("pointerleave", function () { tip.hidden = true; });
+    svg.addEventListener("click", function (event) { go(under(event)); });
+  });
+  document.addEventListener("keydown", function (event) {
+    if (event.key !== "Escape") return;
+    tip.hidden = true;
+    if (document.activeElement.classList.contains("term")) document.activeElement.blur();
+  });
+
+  // On paper nothing can be opened; the first sheet stays short.
   let closed = [];
   window.addEventListener("beforeprint", function () {
-    closed = Array.from(document.querySelectorAll("details:not([open])"));
+    closed = Array.from(document.querySelectorAll(".rest details:not([open])"));
     closed.forEach(function (details) { details.open = true; });
   });
   window.addEventListener("afterprint", function () {
     closed.forEach(function (details) { details.open = false; });
   });
-  go(Number(share.value));
+  renew();
   clearTimeout(timer);
 }());

@@ -13,27 +13,53 @@ import json
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from auucmax._files import whole_file
 from auucmax.report.arms import ARMS_KIND
+from auucmax.report.check import CHECK_KIND
 from auucmax.report.figures import (
     NARROW,
     arms_figure,
     bar,
     decile_figure,
+    love_figure,
+    pair,
     policy_figure,
     promise_figure,
     swatch,
     uplift_figure,
 )
-from auucmax.report.sentences import digits_for
+from auucmax.report.sentences import certificate_sentence, digits_for
 from auucmax.report.summary import KIND, VERSION
+from auucmax.trial_model.evidence import provided
 
+#: How verdicts are coloured.
+STATES = {"certified": "ok", "shown": "note", "not shown": "caution"}
+#: What words of the page mean, told where they stand and at its end.
+WORDS = {
+    "share": "The part of all people who are treated, those with the highest scores first.",
+    "score": (
+        "Who should be treated first: the higher it is, the more the treatment is expected to help."
+    ),
+    "gain": "How much more of the outcome there is than if nobody were treated.",
+    "per 100 people": "Of all people, treated or not.",
+    "at random": "As many people, picked by lot.",
+    "interval": (
+        "Trials like this one find the true value inside it about 19 times in 20. It holds for all "
+        "shares together, so also for one that is chosen by looking."
+    ),
+    "shown": "The whole interval lies above zero. Intervals are approximations for many people.",
+    "certified": (
+        "Proven, without any approximation, up to a small chance of error that is told. A proof "
+        "asks more of the data than an interval: its number is lower."
+    ),
+}
 VERDICTS = {
     "worse": "ranks worse, beyond chance",
     "better": "ranks better, beyond chance",
@@ -60,30 +86,66 @@ def render(summary: Mapping[str, Any]) -> str:
             f"{kind!r}, version {version!r}. Make it again with this version of auucmax."
         )
     template, values = _PAGES[kind]
+    # Of a check, and of rows that are no trial, there is nothing to choose: no slider.
+    chooses = summary["failed_check"] is None and kind != CHECK_KIND
+    words = WORDS if kind != CHECK_KIND else {}
+    return page_of(template, summary, with_script=chooses, glossary=words, **values(summary))
+
+
+def page_of(template: str, summary: Mapping[str, Any], *, with_script: bool, **values: Any) -> str:
+    """A template with the style of all pages, and the script if it has a slider."""
     css, script = _resource("page.css"), _resource("page.js")
-    return _template(template).render(
-        s=summary,
-        policy=(
-            f"default-src 'none'; style-src {_hash(css)}; script-src {_hash(script)}; "
-            f"base-uri 'none'; form-action 'none'"
-        ),
-        css=Markup(css),
-        script=Markup(script),
-        data=embedded_json(summary),
-        swatch=swatch,
-        start=round(summary["headline"]["share"] * 100),
-        tens=range(10, 101, 10),
-        **values(summary),
-        **_formats(summary),
+    may_run = _hash(script) if with_script else "'none'"
+    return (
+        _templates()
+        .get_template(template)
+        .render(
+            s=summary,
+            names=summary["names"],
+            policy=(
+                f"default-src 'none'; style-src {_hash(css)}; script-src {may_run}; "
+                f"base-uri 'none'; form-action 'none'"
+            ),
+            css=Markup(css),
+            script=Markup(script) if with_script else "",
+            data=embedded_json(summary),
+            swatch=swatch,
+            fixed=fixed,
+            whole=lambda value: fixed(value, 0),
+            term=_terms(),
+            **values,
+        )
     )
+
+
+def _terms() -> Callable[[str], Markup]:
+    """A function that writes a word whose meaning appears under the pointer, or with the focus."""
+    numbers = count(1)
+
+    def term(word: str) -> Markup:
+        return Markup(
+            '<span class="term-of"><button type="button" class="term" aria-describedby="term-{n}">'
+            '{word}</button><span role="tooltip" class="meaning" id="term-{n}">{meaning}</span>'
+            "</span>"
+        ).format(n=next(numbers), word=word, meaning=WORDS[word])
+
+    return term
 
 
 def _of_ranking(summary: Mapping[str, Any]) -> dict[str, Any]:
     """What the page of one ranking shows beside the summary."""
     weights = [abs(term["weight"]) for term in summary["drivers"]["linear"] or []]
-    plan, check = summary["plan"], summary["randomisation"]
+    plan, check, names = summary["plan"], summary["randomisation"], summary["names"]
     bars = (summary["campaign"] or {}).get("bars")
-    return {
+    nowhere = plan["profit"] is not None and plan["cautious_share"] == 0
+    return _formats(summary) | {
+        "title": names["trial"]
+        or f"Who should get {names['treated']}? Effect on {names['outcome']}",
+        "states": STATES,
+        "certificate": certificate_sentence(summary),
+        "proviso": provided("", check).removesuffix(": "),
+        "nowhere": nowhere,
+        "never": nowhere and plan["best_share"] == 0,
         "promise_wide": bars and promise_figure(bars),
         "promise_narrow": bars and promise_figure(bars, width=NARROW),
         "uplift_wide": uplift_figure(summary),
@@ -91,25 +153,70 @@ def _of_ranking(summary: Mapping[str, Any]) -> dict[str, Any]:
         "deciles_wide": decile_figure(summary),
         "deciles_narrow": decile_figure(summary, width=NARROW),
         "bar": bar,
+        "pair": pair,
+        "percent": _percent,
+        "per_treated": summary["unit"]["per"].replace("people", "treated"),
         "balance": balance_tag(check),
         "verdicts": VERDICTS,
-        "budget": bool(plan["cost"] and plan["cost"][-1] > 0),
         "largest_weight": max(weights, default=0.0),
     }
 
 
 def _of_arms(summary: Mapping[str, Any]) -> dict[str, Any]:
     """What the page of several arms shows beside the summary."""
-    return {
+    names = summary["names"]
+    balances = [balance_tag(arm["randomisation"]) for arm in summary["arms"]]
+    trials = [(style, f"trial: {word}") for style, word in balances]
+    random = next(one for one in summary["differences"] if one["kind"] == "random")
+    state = "shown" if random["lower"] is not None and random["lower"] > 0 else "not shown"
+    sure = summary["certificate"]
+    if sure is not None and sure.get("random_lower_bound", 0) > 0:
+        state = "certified"
+    return _formats(summary) | {
+        "title": names["trial"] or f"Who should get what? Effect on {names['outcome']}",
         "policy_wide": policy_figure(summary),
         "policy_narrow": policy_figure(summary, width=NARROW),
         "arms_wide": arms_figure(summary),
         "arms_narrow": arms_figure(summary, width=NARROW),
-        "balances": [balance_tag(arm["randomisation"]) for arm in summary["arms"]],
+        "balances": balances,
+        "chips": [(STATES[state], f"better than random choice: {state}"), *dict.fromkeys(trials)],
+        "certificate": "None: all intervals are approximations for many people."
+        if sure is None
+        else f"{sure['text'].partition(', each statement by itself')[0]}.",
     }
 
 
-_PAGES = {KIND: ("page.html.jinja", _of_ranking), ARMS_KIND: ("arms.html.jinja", _of_arms)}
+def _of_check(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page of a check shows beside the summary."""
+    check = summary["randomisation"]
+    drawn = [one for one in check["differences"] if one["difference"] is not None]
+    return {
+        "title": f"Can this trial be trusted? Effect on {summary['names']['outcome']}",
+        "balance": balance_tag(check),
+        "love_wide": drawn and love_figure(drawn),
+        "love_narrow": drawn and love_figure(drawn, width=NARROW),
+        "n_drawn": len(drawn),
+        "pair": pair,
+        "percent": _percent,
+        "p_value": _p_value,
+        "number": lambda value: "unknown" if value is None else _minus(f"{value:,.4g}"),
+    }
+
+
+def _percent(value: float | None) -> str:
+    """A part of some people, whole per cents; of few nothing is told."""
+    return "few" if value is None else f"{value:.0%}"
+
+
+def _p_value(value: float) -> str:
+    return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
+
+
+_PAGES = {
+    KIND: ("page.html.jinja", _of_ranking),
+    ARMS_KIND: ("arms.html.jinja", _of_arms),
+    CHECK_KIND: ("check.html.jinja", _of_check),
+}
 
 
 def balance_tag(check: Mapping[str, Any] | None) -> tuple[str, str]:
@@ -141,7 +248,7 @@ def embedded_json(summary: Mapping[str, Any]) -> Markup:
     return Markup(text)
 
 
-def _formats(summary: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
+def _formats(summary: Mapping[str, Any]) -> dict[str, Any]:
     """How numbers are written; the script writes them in the same way."""
     unit, plan = summary["unit"], summary["plan"]
     digits, currency = plan["digits"], plan["currency"]
@@ -158,16 +265,18 @@ def _formats(summary: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
         return digits_for(max((abs(v) for v in values if v is not None), default=0.0) / 10)
 
     return {
-        "fixed": fixed,
-        "whole": lambda value: fixed(value, 0),
+        "start": round(summary["headline"]["share"] * 100),
+        "tens": range(10, 101, 10),
         "money": money,
         "unit_price": lambda value: f"{value:,.10g}{after}",
         "count": lambda value: fixed(value, digits["gain"]),
         "rate": rate,
+        "signed": lambda value: ("+" if value and value > 0 else "") + rate(value),
+        "plain_number": lambda value: "" if value is None else f"{value:.15g}",
         "finer": lambda value: rate(value, 1),
         "plainly": lambda value: "unknown" if value is None else _minus(f"{value:,.3g}"),
         "decimals": decimals,
-        "p_value": lambda value: "< 0.0001" if value < 1e-4 else f"{value:.2g}",
+        "p_value": _p_value,
     }
 
 
@@ -198,6 +307,10 @@ def _resource(name: str) -> str:
 
 
 @cache
-def _template(name: str) -> Template:
-    made = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
-    return made.from_string(_resource(name))
+def _templates() -> Environment:
+    return Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        loader=FunctionLoader(_resource),
+    )

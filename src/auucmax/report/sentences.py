@@ -170,8 +170,7 @@ def _of_plan(summary: Summary, found: Found) -> None:
         found["note"]["no profit"] = f"No profit is shown: no {' and no '.join(lacking)} was given."
     elif plan["cautious_share"] == 0:
         found["caution"]["profit not shown"] = (
-            "At no share is the profit above zero beyond doubt: the lower end of its interval "
-            "is below zero everywhere."
+            f"{no_profit(summary)} The lower end of its interval is at most zero everywhere."
         )
 
 
@@ -228,13 +227,54 @@ def effect_sentence(summary: Summary) -> str:
 
 
 def headline_sentence(summary: Summary) -> str:
-    """What treating the top share gives, as a share of the whole effect where there is one."""
+    """What to do, for how many people, and what it brings: profit, or gain where that is unknown.
+
+    If no share has a profit, that is said first.
+    """
     if summary["failed_check"] is not None:
         return str(summary["failed_check"])
-    return provided(_headline(summary), summary["randomisation"])
+    loss = no_profit(summary)
+    found = provided(_decision(summary), summary["randomisation"])
+    return f"{loss} {found}" if loss else found
 
 
-def _headline(summary: Summary) -> str:
+def no_profit(summary: Summary) -> str | None:
+    """That at no share a profit is expected, or sure; None if at some share it is."""
+    plan = summary["plan"]
+    if plan["profit"] is None or plan["cautious_share"] != 0:
+        return None
+    if plan["best_share"] == 0:
+        return "At no share is the profit above zero."
+    return "At no share is the profit above zero beyond doubt."
+
+
+def _decision(summary: Summary) -> str:
+    head, plan = summary["headline"], summary["plan"]
+    place = round(head["share"] * 100)
+    start = "Treating" if plan["best_share"] == 0 else "Treat"
+    who = (
+        f"{start} the {head['share']:.0%} with the highest scores, {plan['people'][place]:,} of "
+        f"{plan['cohort']:,} people"
+    )
+    if plan["profit"] is not None:
+        level, after = f"{summary['level']:.0%}", f" {plan['currency']}" if plan["currency"] else ""
+        low, high = plan["profit_lower"][place], plan["profit_upper"][place]
+        ends = f"{level} interval cannot be said: {summary['curve']['declined']}"
+        if low is not None:
+            ends = f"{level} interval {low:,.2f} to {high:,.2f}, {_KIND}"
+        cost = f"cost {plan['cost'][place]:,.2f}{after}"
+        return f"{who}: {cost}, expected profit {plan['profit'][place]:,.2f}{after} ({ends})."
+    ends = interval(summary, head["lower"], head["upper"], summary["curve"]["declined"])
+    return (
+        f"{who}: {summary['names']['gain']} changes by {rate(summary, head['gain'], sign=True)} "
+        f"{summary['unit']['per']} ({ends if head['lower'] is None else f'{ends}, {_KIND}'})."
+    )
+
+
+def part_sentence(summary: Summary) -> str:
+    """Which part of the whole effect the top share has, or why that cannot be said."""
+    if summary["failed_check"] is not None:
+        return ""
     head, effect = summary["headline"], summary["effect"]
     who = f"Treating the {head['share']:.0%} of people with the highest scores"
     if head["ratio"] is not None:
@@ -244,20 +284,51 @@ def _headline(summary: Summary) -> str:
             f"{head['ratio_upper']:.0%}, {_KIND}); the same number picked at random would give "
             f"{head['share']:.0%}."
         )
-    ends = interval(summary, head["lower"], head["upper"], summary["curve"]["declined"])
-    gain = (
-        f"{who} changes {summary['names']['gain']} by {rate(summary, head['gain'], sign=True)} "
-        f"{summary['unit']['per']} of the whole cohort "
-        f"({ends if head['lower'] is None else f'{ends}, {_KIND}'})"
-    )
-    why = "is not shown to be above zero"
-    if effect["lower"] is None or head["lower"] is None:
-        return f"{gain}."
-    if effect["upper"] < 0:
-        why = "is below zero"
-    elif effect["lower"] > 0:
-        why = "is not far enough above zero"
-    return f"{gain}. The average effect of treating everyone {why}, so no share of it is stated."
+    why = "is not known well enough"
+    if effect["lower"] is not None:
+        why = "is not shown to be above zero"
+        if effect["upper"] < 0:
+            why = "is below zero"
+        elif effect["lower"] > 0:
+            why = "is not far enough above zero"
+    return f"The average effect of treating everyone {why}, so no share of it is stated."
+
+
+def verdicts_of(summary: Summary) -> list[dict[str, str]]:
+    """What is certified, shown or not shown: of the decision, then of the ranking.
+
+    ``state`` is "certified", "shown" (by an interval, which is an approximation) or "not shown".
+    Rows that are no trial show nothing.
+    """
+    if summary["failed_check"] is not None:
+        return []
+    return [
+        {"of": "decision", "state": _of_decision(summary)},
+        {"of": "ranking", "state": _of_order(summary)},
+    ]
+
+
+def _of_decision(summary: Summary) -> str:
+    """Whether profit, or gain, is above zero at the share of the headline."""
+    share, plan, known = summary["headline"]["share"], summary["plan"], summary["certified_shares"]
+    place = round(share * 100)
+    value, cost = plan["value_per_outcome"], plan["cost_per_person"]
+    by_money = plan["profit"] is not None
+    if known is not None:
+        near = min(range(len(known["share"])), key=lambda k: abs(known["share"][k] - share))
+        lower = known["gain_lower"][near]
+        if (value * lower - cost * known["share_upper"][near] if by_money else lower) > 0:
+            return "certified"
+    low = plan["profit_lower" if by_money else "gain_lower"][place]
+    return "shown" if low is not None and low > 0 else "not shown"
+
+
+def _of_order(summary: Summary) -> str:
+    """Whether the ranking gains more than a random order."""
+    certificate, lower = summary["certificate"], summary["auuc"]["gain_lower"]
+    if certificate is not None and certificate["gain_lower_bound"] > 0:
+        return "certified"
+    return "shown" if lower is not None and lower > 0 else "not shown"
 
 
 def ranking_sentence(summary: Summary) -> str:
@@ -274,3 +345,24 @@ def ranking_sentence(summary: Summary) -> str:
     if high < 0:
         return f"On these rows the ranking is worse than random targeting ({numbers})."
     return f"On these rows the ranking is not shown to beat random targeting ({numbers})."
+
+
+def certificate_sentence(summary: Summary) -> str:
+    """What is certified of the ranking, in one line; assumptions are in its own text."""
+    found, names = summary["certificate"], summary["names"]
+    if found is None:
+        return "None: all intervals are approximations for many people."
+    if found["gain_lower_bound"] <= 0:
+        return "It does not show that the ranking beats random choice."
+    who = (
+        "rankings learnt like this one, from parts of these people,"
+        if "learnt" in found
+        else ("this ranking")
+    )
+    gains = "gain" if "learnt" in found else "gains"
+    scale, digits = summary["unit"]["scale"], summary["unit"]["digits"] + 1
+    return (
+        f"With probability {1 - found['delta']:.4g}, {who} {gains} at least "
+        f"{found['gain_lower_bound'] * scale:,.{digits}f} {names['gain']} {summary['unit']['per']} "
+        f"more than random choice, averaged over all shares."
+    )

@@ -15,6 +15,7 @@ from auucmax._json import plain, read, short
 from auucmax._validation import Floats, check_groups, check_rows, check_shares
 from auucmax.bounds import Certificate
 from auucmax.data import RandomisationReport
+from auucmax.data.binning import binned
 from auucmax.data.outcomes import unit_of
 from auucmax.report import sentences
 from auucmax.report.sentences import caveats_of, digits_for
@@ -22,8 +23,10 @@ from auucmax.targeting import Calibration, Plan
 from auucmax.targeting.planning import EVERY_PERCENT, Expectation
 from auucmax.trial_model import ColumnNames, Evidence, Judged, TrialModel, evidence_of
 from auucmax.trial_model.evidence import describe_drivers
+from auucmax.trial_model.people import describe_people
 
-KIND, VERSION = "auucmax report", 5
+KIND, VERSION = "auucmax report", 6
+USUAL_SHARE = 0.3  #: of the headline, and of the top that is described
 _RATIO = ("ratio", "ratio_lower", "ratio_upper")
 # What the page has of an expectation.
 _CURVE = ("share", "uplift", "lower", "upper", "reliable", "declined")
@@ -52,14 +55,20 @@ class Economy:
 
 @dataclass(frozen=True)
 class Names:
-    """What things are called on the page: text from anywhere, shown as text."""
+    """What things are called on the page: text from anywhere, shown as text.
+
+    ``trial``: a title of the page, in place of one that names treatment and outcome; ``file``,
+    ``date``: of the rows and of the fit, if they are known.
+    """
 
     outcome: str = "the outcome"
     treatment: str = "treatment"
     treated: str = "the treatment"
     control: str = "no treatment"
     model: str = "this ranking"
-    trial: str = "trial"
+    trial: str = ""
+    file: str = ""
+    date: str = ""
 
     def to_dict(self) -> dict[str, str]:
         return {name: short(text) for name, text in asdict(self).items()}
@@ -70,7 +79,7 @@ def summarise_model(
     evidence: Evidence | None = None,
     *,
     economy: Economy | None = None,
-    share: float = 0.3,
+    share: float | None = None,
     campaign: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """All numbers of the report of a fitted model, from its own evidence: no data is needed.
@@ -98,10 +107,18 @@ def summarise_model(
         treated=_arm(columns, columns.treated),
         control=_arm(columns, columns.control),
         model=model.model_name,
+        **origin(model.summary),
     )
     found = summary_of(evidence or model.evidence, names=names, economy=economy, share=share)
     told = None if campaign is None else _campaign(campaign)
     return found | {"banner": found["banner"] or model.warning, "campaign": told}
+
+
+def origin(summary: Mapping[str, Any]) -> dict[str, str]:
+    """File and date of a fit; empty where its summary does not tell them."""
+    table = summary.get("table")
+    file = table.get("file") if isinstance(table, Mapping) else None
+    return {"file": str(file or ""), "date": str(summary.get("date") or "")[:10]}
 
 
 _NUMBER = (float, None)
@@ -155,7 +172,7 @@ def summarise(
     linear: Sequence[Mapping[str, Any]] | None = None,
     names: Names | None = None,
     economy: Economy | None = None,
-    share: float = 0.3,
+    share: float | None = None,
     level: float = 0.95,
     certificate: Certificate | None = None,
     randomisation: RandomisationReport | None = None,
@@ -177,7 +194,8 @@ def summarise(
     rivals : name to (n,) score of other rankings of the same rows.
     linear : name, coefficient and weight of the terms of a linear score, as dictionaries.
     names : :class:`Names`; economy : :class:`Economy` (cohort, cost, value).
-    share : the share of the headline, a whole per cent.
+    share : the share of the headline, a whole per cent. None: that of the highest expected profit,
+        or .3 if no profit is known, or none is above zero.
     level : of all intervals.
     certificate : from :func:`auucmax.certify`; randomisation : from
         :func:`auucmax.check_randomisation`.
@@ -193,9 +211,8 @@ def summarise(
     >>> trial = load_hillstrom()
     >>> found = summarise(trial.y, trial.X["womens"], treatment=trial.treatment)
     >>> print(found["headline"]["text"])
-    Treating the 30% of people with the highest scores gives 49% of the effect of treating everyone
-    (95% interval 45% to 54%, for all shares at once); the same number picked at random would give
-    30%.
+    Treat the 30% with the highest scores, 3,000 of 10,000 people: the outcome changes by +2.21 per
+    100 people (95% interval 1.90 to 2.53, for all shares at once).
     """
     if certificate is not None and not hasattr(certificate, "gain_lower_bound"):
         raise TypeError(
@@ -204,14 +221,16 @@ def summarise(
         )
     rows = check_rows(y, score, treatment=treatment, control=control, propensity=propensity)
     codes = None if groups is None else check_groups(groups, len(rows.y))
-    drivers = None
+    drivers = people = None
     if features is not None:
         if len(features) != len(rows.y):
             raise ValueError(
                 f"features should have as many rows as y, {len(rows.y)}; got {len(features)}. "
                 f"Pass the features of the held-out rows."
             )
-        drivers = describe_drivers(features, rows.score, share=share) | {"linear": linear}
+        drivers = describe_drivers(features, rows.score, share=share or USUAL_SHARE)
+        drivers |= {"linear": linear}
+        people = describe_people(binned(features), rows.score, share=share or USUAL_SHARE)
     evidence = evidence_of(
         Judged(rows.y, rows.score, rows.treated, codes, rows.propensity),
         rivals=rivals,
@@ -224,6 +243,7 @@ def summarise(
         every_percent=True,
         random_state=random_state,
         doubt=doubt,
+        people=people,
         notes=[str(note) for note in notes],
     )
     return summary_of(evidence, names=names, economy=economy, share=share)
@@ -234,11 +254,11 @@ def summary_of(
     *,
     names: Names | None = None,
     economy: Economy | None = None,
-    share: float = 0.3,
+    share: float | None = None,
 ) -> dict[str, Any]:
     """The dictionary of the page; parameters as in :func:`summarise`."""
     names, economy = names or Names(), economy or Economy()
-    at, facts = grid_place(share), evidence.facts
+    facts = evidence.facts
     # The slider of the page moves by whole per cents, whatever shares the evidence has kept.
     own, known = evidence.expected.share, evidence.expected.on(EVERY_PERCENT)
     found = known.plan(
@@ -247,6 +267,9 @@ def summary_of(
         cost=0.0 if economy.cost is None else economy.cost,
         only_reliable=True,
     )
+    if share is None:
+        share = (found.best.share if economy.has_profit else 0.0) or USUAL_SHARE
+    at = grid_place(share)
     risk = None if facts["risk"] is None else np.interp(EVERY_PERCENT, own, facts["risk"])
     summary: dict[str, Any] = {
         "kind": KIND,
@@ -271,7 +294,10 @@ def summary_of(
         "headline": _headline(known, at, facts["ratio"], own, facts["failed_check"] is not None),
         "deciles": facts["deciles"],
         "drivers": facts["drivers"],
+        "people": facts["people"],
+        "segments": facts["segments"],
         "certificate": facts["certificate"],
+        "certified_shares": facts["certified_shares"],
         "campaign": None,
         "notes": list(facts["notes"]),
     }
@@ -329,8 +355,8 @@ def _describe_plan(found: Plan, economy: Economy, risk: Floats | None) -> dict[s
 
     ``risk`` is the policy risk at the same shares (None unless the outcome is 0/1). ``best_share``
     has the highest expected profit, ``cautious_share`` the highest lower end of it, both of the
-    shares at which there are rows enough, and ``digits`` says with how many decimals the numbers
-    are written.
+    shares at which there are rows enough; ``break_even`` is the largest share with a profit, if
+    larger ones bring a loss. ``digits`` says with how many decimals the numbers are written.
     """
     table = found.table
     names = ["gain", "gain_lower", "gain_upper"]
@@ -350,14 +376,28 @@ def _describe_plan(found: Plan, economy: Economy, risk: Floats | None) -> dict[s
         "currency": short(economy.currency),
         "best_share": found.best.share if economy.has_profit else None,
         "cautious_share": found.cautious.share if economy.has_profit else None,
+        "break_even": break_even(plan["share"], plan["profit"]),
         "population": found.population,
+        "error": error / found.n_people,
         "digits": {"gain": digits_for(error), "money": 0 if price >= 20 else 2},
     }
     return dict(plain(plan))
 
 
+def break_even(share: Sequence[float], profit: Sequence[float] | None) -> float | None:
+    """The largest share with a profit, if there is one and all larger shares bring a loss.
+
+    >>> break_even([0.0, 0.5, 1.0], [0.0, 2.0, -1.0]), break_even([0.0, 1.0], [0.0, 3.0])
+    (0.5, None)
+    """
+    gains = [q for q, own in zip(share, profit or [], strict=False) if own > 0]
+    return gains[-1] if gains and gains[-1] < share[-1] else None
+
+
 def _with_sentences(summary: dict[str, Any]) -> dict[str, Any]:
     summary["headline"]["text"] = sentences.headline_sentence(summary)
+    summary["headline"]["part"] = sentences.part_sentence(summary)
+    summary["verdicts"] = sentences.verdicts_of(summary)
     summary["trial"] = {
         "balance": sentences.trial_sentence(summary),
         "effect": sentences.effect_sentence(summary),

@@ -21,8 +21,10 @@ from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arms import ArmsModel
 from auucmax.trial_model.evidence import Evidence, provided
 from auucmax.trial_model.model import TrialModel
+from auucmax.trial_model.reasons import others_of, reasons_of
 from auucmax.trial_model.rows import check_names, id_texts
 
+_RANKED_ROWS = 20_000  # of the people, of whom some are compared with the chosen
 _PROFITS = ("profit", "profit_lower", "profit_upper")
 _EFFECTS = ("effect", "gain", "gain_lower", "gain_upper", *_PROFITS)
 
@@ -211,6 +213,7 @@ def target(
     cost: float | None = None,
     value: float | None = None,
     exclude: Iterable[Any] | None = None,
+    reasons: bool = False,
 ) -> Targeting:
     """Rank the people of a table and choose whom to treat.
 
@@ -226,6 +229,8 @@ def target(
     exclude : ids of people who may not be treated, such as those who opted out; the table needs
         the column of ids that the model was fitted with. They are not in the list, and shares are
         of all others. Ids that nobody has are counted.
+    reasons : add the two or three columns that move the score of each of the chosen most away from
+        others' scores, in words (:mod:`auucmax.trial_model.reasons`).
 
     Examples
     --------
@@ -266,8 +271,12 @@ def target(
     like_trial = failed is None and not (excluded and excluded.n_people)
     is_own = unknown is None and excluded is None and model.is_own(table)
     gains = (expected.gain, found.at(1).gain) if is_own else None
+    people = _people(model, names, score, selection, gains)
+    if reasons:
+        column = "auucmax_" * (names.name == "reasons") + "reasons"
+        people[column] = _reasons(model, table, kept, score, selection)
     return Targeting(
-        people=_people(model, names, score, selection, gains),
+        people=people,
         selection=selection,
         expected=expected,
         plan=found,
@@ -282,6 +291,29 @@ def target(
         certified=_certified(model.evidence, len(score), cost, value) if like_trial else (),
         repeated=repeated,
     )
+
+
+def _reasons(
+    model: TrialModel,
+    table: pd.DataFrame | PiecedTable,
+    kept: Bools,
+    score: Floats,
+    selection: Selection,
+) -> list[str]:
+    """Why each of the chosen is chosen, best first; nothing of the others."""
+    treat = np.zeros(len(kept), dtype=bool)
+    treat[np.flatnonzero(kept)[selection.treat]] = True
+    columns = [column.name for column in model.encoder.columns_]
+    own, others, first = [], None, 0
+    for piece in pieces_of(table, columns):
+        piece = text_names(piece)
+        if others is None:
+            others = others_of(model, piece.head(_RANKED_ROWS))
+        some = treat[first : (first := first + len(piece))]
+        if some.any():
+            own += reasons_of(model, piece[some], others)
+    order = np.lexsort((np.arange(len(own)), -score[selection.treat]))
+    return [*(own[k] for k in order), *[""] * (len(score) - len(own))]
 
 
 def _certified(

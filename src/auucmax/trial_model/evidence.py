@@ -57,11 +57,7 @@ def describe_drivers(features: pd.DataFrame, score: Floats, *, share: float) -> 
     ('age', 1.0, 45.0, 25.0)
     """
     covariates = encode(features)
-    rank = pd.Series(score).rank().to_numpy()
-    # Rows of a level that the share cuts count in part, as everywhere.
-    level, size = np.unique(rank, return_inverse=True, return_counts=True)[1:]
-    n_above = len(rank) - np.cumsum(size)
-    on_top = np.clip((share * len(rank) - n_above) / size, 0, 1)[level]
+    rank, on_top = pd.Series(score).rank().to_numpy(), top_part(score, share)
     top, rest, deviation = _means(covariates, on_top)
     correlation = _correlations(covariates.ranked(), rank)
     difference = np.divide(
@@ -86,6 +82,17 @@ def describe_drivers(features: pd.DataFrame, score: Floats, *, share: float) -> 
     skipped = [short(text) for text in covariates.skipped[:MOST_DRIVERS]]
     found = {"share": share, "features": rows, "n_features": len(names), "skipped": skipped}
     return dict(plain(found))
+
+
+def top_part(score: Floats, share: float) -> Floats:
+    """(n,) which part of each row is in the top share: rows of a level that it cuts in part.
+
+    >>> top_part(np.array([1.0, 3.0, 2.0, 2.0]), 0.5).tolist()
+    [0.0, 1.0, 0.5, 0.5]
+    """
+    level, size = np.unique(score, return_inverse=True, return_counts=True)[1:]
+    n_above = len(score) - np.cumsum(size)
+    return np.asarray(np.clip((share * len(score) - n_above) / size, 0, 1)[level])
 
 
 def linear_weights(coef: Floats, names: Sequence[str], deviation: Floats) -> list[dict[str, Any]]:
@@ -200,6 +207,8 @@ class Evidence(Shown):
         * ``certificate``, ``randomisation``: as JSON, or None;
         * ``certified_shares``: what treating all above the cut of a share gains at least, and how
           many people these are at most, at some shares together, or None;
+        * ``people``: bins of columns, in the top and in the rest, or None; ``segments``: parts of
+          the people with effects of their own, and what is certified of these;
         * ``failed_check``: why the rows cannot be taken for those of a trial, or None: there is
           then no certificate, and all numbers mean little;
         * ``doubt``: why the rows may not be new to the model after all, or None; ``notes``.
@@ -233,6 +242,8 @@ class Evidence(Shown):
         """Restore what ``to_dict`` wrote, or raise a ValueError for anything else."""
         expected = Expectation.from_dict(values["expected"])
         facts = dict(values["facts"])
+        facts.setdefault("people", None)  # of files of before there were any
+        facts.setdefault("segments", [])
         if "share_upper" not in (facts.get("certified_shares") or {}):
             facts["certified_shares"] = None  # files of before there were any, or proofs of them
         facts = read(_FACTS, facts, "evidence")
@@ -241,6 +252,7 @@ class Evidence(Shown):
         curves += [] if facts["risk"] is None else [facts["risk"]]
         tenths = [column for column in facts["deciles"].values() if isinstance(column, list)]
         arms = (rows["treated"], rows["control"])
+        columns = (facts["people"] or {"columns": []})["columns"]
         right = (
             facts["level"] == expected.level
             and rows["n_rows"] == sum(arms) == expected.n_rows
@@ -254,6 +266,8 @@ class Evidence(Shown):
             and all(len(column) == len(bins) for column in tenths)
             and all(rival["verdict"] in VERDICTS for rival in rivals)
             and all(map(_has_ends_or_reason, (facts["effect"], facts["auuc"])))
+            and all(_has_ends_or_reason(one["effect"]) for one in facts["segments"])
+            and all(len(c["bins"]) == len(c["top"]) == len(c["rest"]) > 1 for c in columns)
             and (facts["certificate"] is None or 0 < facts["certificate"]["delta"] < 1)
             and _are_certified(facts["certified_shares"])
             and all(_has_ends_or_reason(r["auuc"]) for r in rivals)
@@ -301,7 +315,7 @@ def evidence_of(
     every_percent : numbers at every per cent of the rows, however few lie between two; for numbers
         that are shown but not kept in a model file.
     random_state : of the simultaneous band.
-    facts : ``doubt``, ``notes``, ``certified_shares``.
+    facts : ``doubt``, ``notes``, ``certified_shares``, ``people``, ``segments``.
     """
     y, groups, levels = rows.y, rows.groups, rows.levels()  # sorted once, and asked every number
     grid = (
@@ -338,6 +352,8 @@ def evidence_of(
         else asdict(certificate)
         | {"text": f"{provided(str(certificate), check)} {beyond}".rstrip()},
         "certified_shares": None,
+        "people": None,
+        "segments": [],
         "randomisation": check,
         "doubt": None,
         "notes": [],
@@ -436,7 +452,7 @@ def failed_check(report: RandomisationReport | None) -> str | None:
 #: Facts, and entries of a report, that tell how good a ranking is or what it brings.
 JUDGEMENTS = (
     "effect", "auuc", "qini", "ratio", "risk", "deciles", "rivals", "curve", "plan",
-    "certified_shares", "curves",
+    "certified_shares", "curves", "segments",
 )  # fmt: skip
 
 
@@ -623,6 +639,9 @@ _AUUC = (
     | dict.fromkeys(("lower", "upper", "gain_lower", "gain_upper", "p_value"), _MAYBE)
     | dict.fromkeys(("declined", "gain_declined"), _MAYBE_TEXT)
 )
+_EFFECT = dict.fromkeys(("estimate", "standard_error", "detectable"), float) | {
+    "lower": _MAYBE, "upper": _MAYBE, "declined": _MAYBE_TEXT,
+}  # fmt: skip
 _FACTS: dict[str, Any] = {
     "failed_check": _MAYBE_TEXT,
     "level": float,
@@ -632,8 +651,7 @@ _FACTS: dict[str, Any] = {
         **{f"{what}{arm}": kind for arm in ("treated", "control") for what, kind in (
             ("", int), ("mean_", float), ("events_", _MAYBE_COUNT), ("groups_", _MAYBE_COUNT))},
     },
-    "effect": dict.fromkeys(("estimate", "standard_error", "detectable"), float)
-    | {"lower": _MAYBE, "upper": _MAYBE, "declined": _MAYBE_TEXT},
+    "effect": _EFFECT,
     "auuc": _AUUC,
     "qini": float,
     "ratio": [(None, [float])],
@@ -659,6 +677,14 @@ _FACTS: dict[str, Any] = {
         "share": [float], "gain_lower": [float], "share_upper": [float], "delta": float,
         "text": str,
     }),
+    "people": (None, {
+        "share": float, "n_columns": int,
+        "columns": [{"name": str, "bins": [str], "top": [_MAYBE], "rest": [_MAYBE],
+                     "distance": float}],
+    }),
+    "segments": [{
+        "rule": [str], "rows": int, "share": float, "effect": _EFFECT, "certified": _MAYBE,
+    }],
     "randomisation": (None, {
         "ok": bool, "stops": bool, "verdict": str, "advice": [str], "alpha": float,
         "notes": [str], "doubts": [{"feature": str, ...: ...}],

@@ -33,6 +33,7 @@ from auucmax._version import __version__
 from auucmax.bounds.known_chances import ChancesBeyond
 from auucmax.bounds.progressive import ProgressiveCertificate, progressive_certificate
 from auucmax.data import FailedCheckError, RandomisationReport
+from auucmax.data.binning import binned
 from auucmax.data.outcomes import BINARY, range_for, responders, usual_value
 from auucmax.data.pieces import PiecedTable
 from auucmax.data.seen import KEY_BYTES, Kinds, RowSet, SeenRows
@@ -62,6 +63,7 @@ from auucmax.trial_model.evidence import (
     linear_weights,
 )
 from auucmax.trial_model.model import CHANCES_BEYOND, TrialModel, certified, certified_shares
+from auucmax.trial_model.people import describe_people, segments_of
 from auucmax.trial_model.rows import Bounded, ColumnNames, name_columns, quantity_columns
 from auucmax.trial_model.timing import keep_within
 
@@ -520,6 +522,7 @@ def _cross_fitted(
         rivals=ranks,
         notes=notes,
         certified_shares=shares,
+        **_people(rows, passed, apart.fold < recipe.n_folds // 2, bounded, check),
     )
     none = np.zeros(len(rows.y), dtype=bool)
     return _Found(fitted, passed, calibration, evidence, none), apart
@@ -609,6 +612,7 @@ def _hold_out(
         rivals=others,
         notes=notes,
         certified_shares=shares,
+        **_people(rows, passed, ~held_out, bounded, check),
     )
     return _Found(fitted, passed, calibration, evidence, held_out)
 
@@ -680,6 +684,23 @@ def _in_scores(calibration: Calibration, scores: ScoreQuantiles) -> Calibration:
     levels, code = np.unique(np.clip(knots, scores.score[-1], scores.score[0]), return_inverse=True)
     uplift = np.bincount(code, weights=calibration.uplift) / np.bincount(code)
     return replace(calibration, score=tuple(levels.tolist()), uplift=tuple(uplift.tolist()))
+
+
+def _people(
+    rows: TableRows,
+    passed: Scored,
+    learn: Bools,
+    bounded: Bounded | None,
+    check: RandomisationReport,
+) -> dict[str, Any]:
+    """Who the top are, and segments that some rows make and the others judge."""
+    some, columns = rows.sampled, binned(rows.features)
+    found = describe_people(columns, passed.score[some], share=DRIVER_SHARE)
+    if check.stops:
+        return {"people": found}
+    everybody = rows.judged(passed.score)
+    own = Judged(*(None if part is None else part[some] for part in everybody))  # type: ignore[arg-type]
+    return {"people": found, "segments": segments_of(columns, own, learn[some], bounded)}
 
 
 def _drivers(rows: TableRows, fitted: Fitted, passed: Scored) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats
 from auucmax.bounds import Certificate, certify, certify_shares
 from auucmax.bounds.known_chances import ChancesBeyond, evenly_drawn, most_people
+from auucmax.data.binning import binned
 from auucmax.data.hashing import content_hashes
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.data.seen import SeenRows, TrainingRecord
@@ -27,6 +28,7 @@ from auucmax.trial_model.evidence import (
     describe_drivers,
     evidence_of,
 )
+from auucmax.trial_model.people import describe_people
 from auucmax.trial_model.rows import Bounded, ColumnNames, Hashes, id_texts
 
 _SIZES = 0.05  # of the rows tell how unlikely people may be to be in one of two of several arms
@@ -210,6 +212,7 @@ class TrialModel(Shown):
             caveat=self.calibration.caveat,
             drivers=describe_drivers(rows.features, score[rows.sampled], share=0.3)
             | {"linear": self.evidence["drivers"]["linear"]},
+            people=describe_people(binned(rows.features), score[rows.sampled], share=0.3),
             certificate=certificate,
             beyond="" if bounded is None else bounded.told,
             randomisation=rows.check(),

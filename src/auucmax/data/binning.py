@@ -1,0 +1,143 @@
+"""Columns of a table as a few bins with names: for pictures of people, and for rules about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from auucmax._json import short
+from auucmax._validation import Floats
+from auucmax.data.covariates import Covariates, Feature, encode
+from auucmax.encoding.kinds import kind_of, numbers_of
+
+MOST_BINS = 6
+_EPOCH = pd.Timestamp("1970-01-01")
+
+
+@dataclass(frozen=True, eq=False)
+class Binned:
+    """A column of n rows in bins, from low to high if they are ``ordered``.
+
+    ``code`` (n,): the bin of each row, -1 where the value is missing. ``names``: of the bins.
+    ``cuts``: names of the numbers between two bins, if they are ordered.
+    """
+
+    name: str
+    code: NDArray[np.intp]
+    names: tuple[str, ...]
+    cuts: tuple[str, ...] = ()
+
+    @property
+    def ordered(self) -> bool:
+        return bool(self.cuts)
+
+    def counts(self, weight: Floats | None = None) -> Floats:
+        """Rows of each bin, or the sums of their weights."""
+        known = self.code >= 0
+        own = None if weight is None else weight[known]
+        found = np.bincount(self.code[known], weights=own, minlength=len(self.names))
+        return np.asarray(found, dtype=np.float64)
+
+    def merged(self, number: int) -> Binned:
+        """With a bin and the next one as one."""
+        code = np.where(self.code > number, self.code - 1, self.code)
+        if not self.ordered:
+            names = (*self.names[:number], "others", *self.names[number + 2 :])
+            return replace(self, code=code, names=names)
+        cuts = self.cuts[:number] + self.cuts[number + 1 :]
+        return replace(self, code=code, names=_between(cuts), cuts=cuts)
+
+    def with_least(self, least: int) -> Binned | None:
+        """With at least so many rows in each bin; None if that leaves one bin.
+
+        A bin of fewer becomes one with its smaller neighbour; levels are sorted by their rows, so
+        that rare ones become one.
+        """
+        own = self
+        if not own.ordered:
+            order = np.argsort(-own.counts(), kind="stable")
+            place = np.append(np.argsort(order, kind="stable"), -1)
+            own = replace(own, code=place[own.code], names=tuple(own.names[j] for j in order))
+        while len(own.names) > 1:
+            counts = own.counts()
+            if counts.min() >= least:
+                return own
+            worst = int(counts.argmin())
+            after = counts[worst + 1] if worst + 1 < len(counts) else np.inf
+            before = counts[worst - 1] if worst else np.inf
+            own = own.merged(worst if after < before else worst - 1)
+        return None
+
+
+def binned(features: pd.DataFrame, most: int = MOST_BINS) -> list[Binned]:
+    """Every column that tells rows apart, in at most ``most`` bins.
+
+    Numbers and dates are cut at quantiles, rounded; of levels the most frequent are kept.
+
+    >>> frame = pd.DataFrame({"age": [20, 30, 40, 50], "home": ["yes", "no", "no", "no"]})
+    >>> [(one.name, one.names) for one in binned(frame, 2)]
+    [('age', ('up to 30', 'over 30')), ('home', ('no', 'yes'))]
+    """
+    covariates: Covariates = encode(features)
+    found = [_of_feature(feature, features, most) for feature in covariates.features]
+    return [one for one in found if one is not None and len(one.names) > 1]
+
+
+def _of_feature(feature: Feature, features: pd.DataFrame, most: int) -> Binned | None:
+    name = short(feature.name)
+    if feature.levels:
+        code = feature.values.astype(np.intp)
+        names = [short(level, 60) for level in feature.levels]
+        if len(names) > most:  # levels are sorted by how frequent they are
+            code = np.minimum(code, most - 1)
+            names = [*names[: most - 1], "others"]
+        return Binned(name, code, tuple(names))
+    column = next(features[own] for own in features.columns if str(own) == feature.name)
+    kind = kind_of(column)
+    values = feature.numbers(slice(None))
+    if kind == "boolean":
+        return Binned(name, np.where(np.isnan(values), -1, values).astype(np.intp), ("no", "yes"))
+    known = values[np.isfinite(values)]
+    distinct = np.unique(known)
+    if len(distinct) == 2 and kind != "date":
+        code = np.where(np.isfinite(values), values == distinct[1], -1).astype(np.intp)
+        return Binned(name, code, tuple(f"{own:,.6g}" for own in distinct.tolist()))
+    start = float(np.fmin.reduce(numbers_of(column, "date"))) if kind == "date" else None
+    cuts = _cuts(known, most)
+    if not len(cuts):
+        return None
+    code = np.where(np.isfinite(values), np.searchsorted(cuts, values), -1).astype(np.intp)
+    telling = _date_after(start) if start is not None else "{:,.6g}".format
+    texts = tuple(telling(cut) for cut in cuts.tolist())
+    return Binned(name, code, _between(texts), texts)
+
+
+def _cuts(values: Floats, most: int) -> Floats:
+    """The highest number of each bin but the last: quantiles, to two digits of the spread."""
+    distinct = np.unique(values)
+    if len(distinct) <= most:
+        return distinct[:-1]
+    wanted = np.quantile(values, np.linspace(0, 1, most + 1)[1:-1], method="inverted_cdf")
+    spread = float(np.diff(np.quantile(values, (0.05, 0.95)))[0]) or float(np.ptp(values))
+    digits = int(1 - np.floor(np.log10(spread))) if spread > 0 else 0
+    cuts = np.unique(np.round(wanted, digits))
+    return cuts[(cuts >= values.min()) & (cuts < values.max())]
+
+
+def _between(cuts: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of the bins between some cuts."""
+    if not cuts:
+        return ("all",)
+    inner = [f"{low} to {high}" for low, high in pairwise(cuts)]
+    return (f"up to {cuts[0]}", *inner, f"over {cuts[-1]}")
+
+
+def _date_after(start: float) -> Callable[[Any], str]:
+    """How a number of days after the first of a column is told: as its date."""
+    return lambda days: f"{(_EPOCH + pd.Timedelta(days=start + float(days))):%Y-%m-%d}"

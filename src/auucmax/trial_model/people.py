@@ -1,0 +1,261 @@
+"""Who they are: the top of a ranking against the rest, and segments with effects of their own.
+
+Segments are the leaves of a tree of depth 2 over raw columns. It is learnt on some rows, by the
+criterion of honest trees: with tau the difference of the arms' means in a leaf of n rows and v its
+variance, the sum over leaves of
+
+    n (tau^2 - 2 v),
+
+which estimates how much the leaves' effects differ, less what noise adds to that. What is told of a
+leaf, estimate and certificate, comes from other rows. No number is about fewer than 20 people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from auucmax._validation import Bools, Floats
+from auucmax.bounds.strata import strata_bounds
+from auucmax.data.binning import Binned
+from auucmax.trial_model.evidence import LEAST_ROWS, Judged, average_effect, top_part
+from auucmax.trial_model.rows import Bounded
+
+MOST_COLUMNS = 8  #: of the top against the rest that are kept
+SEARCHED = 12  #: columns that pairs of splits are looked for in, at most
+LEAST_PART = 0.05  #: of the rows in a segment
+MOST_ROWS = 100_000  #: that a tree is learnt from
+DELTA = 0.05
+
+
+def describe_people(columns: Sequence[Binned], score: Floats, *, share: float) -> dict[str, Any]:
+    """Of each column, which parts of the top-scored share and of the rest are in which bin.
+
+    The columns that differ most are kept. Bins of fewer than 20 people are not told (None), and
+    the others are parts of those who are told.
+
+    >>> import pandas as pd
+    >>> from auucmax.data.binning import binned
+    >>> frame = pd.DataFrame({"age": np.arange(200), "home": ["yes", "no"] * 100})
+    >>> found = describe_people(binned(frame, 2), np.arange(200.0), share=0.5)
+    >>> [(one["bins"], one["top"].tolist()) for one in found["columns"]]
+    [(['up to 100', 'over 100'], [nan, 1.0]), (['yes', 'no'], [0.5, 0.5])]
+    """
+    found = compared(columns, top_part(score, share))
+    return {"share": share, "n_columns": len(found), "columns": found[:MOST_COLUMNS]}
+
+
+def compared(columns: Sequence[Binned], weight: Floats) -> list[dict[str, Any]]:
+    """Bins of some people, by the ``weight`` (n,) of each, and of the others; most unlike first."""
+    found: list[dict[str, Any]] = []
+    for column in columns:
+        own = column.with_least(LEAST_ROWS)
+        if own is None:
+            continue
+        top, rest = _shares(own.counts(weight)), _shares(own.counts(1 - weight))
+        bins = {"name": own.name, "bins": list(own.names), "top": top, "rest": rest}
+        distance = float(np.abs(np.nan_to_num(top) - np.nan_to_num(rest)).sum() / 2)
+        found.append(bins | {"distance": distance})
+    return sorted(found, key=lambda one: -one["distance"])
+
+
+def _shares(counts: Floats) -> Floats:
+    """Parts of some people in each bin; bins of fewer than 20 are not told, nor counted."""
+    told = np.where(counts >= LEAST_ROWS - 1e-6, counts, np.nan)
+    return np.asarray(told / max(np.nansum(told), 1.0))
+
+
+class Side(NamedTuple):
+    """A condition on a column: the bins that it admits, and its words."""
+
+    column: Binned
+    bins: Bools
+    words: str
+
+    def holds(self) -> Bools:
+        """(n,) whether it holds of each row; missing values count to no bin."""
+        return np.append(self.bins, not self.bins[0])[self.column.code]
+
+
+Rule = tuple[Side, ...]
+
+
+def segments_of(
+    columns: Sequence[Binned],
+    rows: Judged,
+    learn: Bools,
+    bounded: Bounded | None,
+    *,
+    random_state: int = 0,
+) -> list[dict[str, Any]]:
+    """Segments of the people, most effect first, with effects of rows that they are not made from.
+
+    Parameters
+    ----------
+    columns : raw columns of ``rows``, whose score is not looked at.
+    learn : (n,) the rows that the segments are made from.
+    bounded : range of the outcomes, for the certificate; None: nothing is certified.
+
+    Each certified number is a lower bound on the effect in a segment; all hold together with
+    probability .95. Empty if the rows show no segments, or are in groups or unequal chances.
+    """
+    if rows.groups is not None or rows.propensity is not None:
+        return []
+    some = np.flatnonzero(learn)
+    rng = np.random.default_rng(random_state)
+    if len(some) > MOST_ROWS:
+        some = np.sort(rng.choice(some, MOST_ROWS, replace=False))
+    least = max(
+        LEAST_ROWS, int(LEAST_PART * min(rows.treated[some].sum(), (~rows.treated[some]).sum()))
+    )
+    rules = grow(columns, rows.y, rows.treated, some, least)
+    inside = [_inside(rule, len(rows.y)) & ~learn for rule in rules]
+    fewest = min((min(int((own & rows.treated).sum()), int((own & ~rows.treated).sum()))
+                  for own in inside), default=0)  # fmt: skip
+    if len(rules) < 2 or fewest < LEAST_ROWS:
+        return []
+    found = [
+        _told(rule, rows, own, int((~learn).sum())) for rule, own in zip(rules, inside, strict=True)
+    ]
+    for one, lower in zip(found, _certified(rows, inside, bounded), strict=True):
+        one["certified"] = lower
+    return sorted(found, key=lambda one: -one["effect"]["estimate"])
+
+
+def grow(columns: Sequence[Binned], y: Floats, treated: Bools, some: Any, least: int) -> list[Rule]:
+    """The leaves of the best tree of depth 2, each as its conditions; one of none if no split pays.
+
+    All pairs of columns are looked at: the sums of a leaf come from a table of their bins.
+    """
+    y, arm = y[some], treated[some].astype(np.intp)
+    centred = y - y.mean()
+    # Columns that split well by themselves, of these rows alone: others must not have a say.
+    alone = [_best_alone(column, column.code[some] + 1, arm, centred, least) for column in columns]
+    columns = [columns[k] for k in np.argsort(alone, kind="stable")[::-1][:SEARCHED]]
+    codes = [column.code[some] + 1 for column in columns]  # 0: missing
+    sides = [_sides(column) for column in columns]
+    found: list[Rule] = [()]
+    best = _value(_sums([np.zeros(len(y), np.intp)], [1], arm, centred)[:, 0], least)
+    tables: dict[tuple[int, int], Floats] = {}
+    for a, first in enumerate(sides):
+        for yes, no in first:
+            value, rule = 0.0, list[Rule]()
+            for side in (yes, no):
+                own, leaves = _split(a, side, columns, sides, codes, arm, centred, tables, least)
+                value, rule = value + own, rule + leaves
+            if value > best * (1 + 1e-9) + 1e-12:
+                best, found = value, rule
+    return found
+
+
+def _best_alone(column: Binned, code: Any, arm: Any, y: Floats, least: int) -> float:
+    """The value of the best split of all rows by one column."""
+    sums = _sums([code], [len(column.names) + 1], arm, y)
+    found = []
+    for yes, _ in _sides(column):
+        left = sums[:, np.append(not yes.bins[0], yes.bins)].sum(axis=1)
+        found.append(_value(left, least) + _value(sums.sum(axis=1) - left, least))
+    return max(found, default=-np.inf)
+
+
+def _split(
+    a: int, side: Side, columns: Sequence[Binned], sides: Sequence[list[tuple[Side, Side]]],
+    codes: Sequence[Any], arm: Any, y: Floats, tables: dict[tuple[int, int], Floats], least: int,
+) -> tuple[float, list[Rule]]:  # fmt: skip
+    """The best way to split the rows of a side once more, or not at all, and its value."""
+    chosen = np.append(not side.bins[0], side.bins)
+    best, found = -np.inf, list[Rule]()
+    for b, second in enumerate(sides):
+        if (a, b) not in tables:
+            sizes = [len(columns[a].names) + 1, len(columns[b].names) + 1]
+            tables[a, b] = _sums([codes[a], codes[b]], sizes, arm, y).reshape(6, *sizes)
+        own = tables[a, b][:, chosen].sum(axis=1)
+        if best == -np.inf:
+            best, found = _value(own.sum(axis=1), least), [(side,)]
+        if b == a:
+            continue
+        for yes, no in second:
+            left = own[:, np.append(not yes.bins[0], yes.bins)].sum(axis=1)
+            value = _value(left, least) + _value(own.sum(axis=1) - left, least)
+            if value > best:
+                best, found = value, [(side, yes), (side, no)]
+    return best, found
+
+
+def _sums(codes: Sequence[Any], sizes: Sequence[int], arm: Any, y: Floats) -> Floats:
+    """(6, cells): rows, sums and sums of squares of y of the control, then of the treated rows."""
+    cell = arm
+    for code, size in zip(codes, sizes, strict=True):
+        cell = cell * size + code
+    n_cells = 2 * int(np.prod(sizes))
+    found = [np.bincount(cell, weights=w, minlength=n_cells) for w in (None, y, y**2)]
+    return np.stack([own.reshape(2, -1) for own in found], axis=1).reshape(6, -1).astype(np.float64)
+
+
+def _value(sums: Floats, least: int) -> float:
+    """n (tau^2 - 2 v) of a leaf; minus infinite if it has too few rows of an arm."""
+    (n0, s0, q0), (n1, s1, q1) = sums[:3], sums[3:]
+    if min(n0, n1) < least:
+        return -np.inf
+    v = sum(max(q / n - (s / n) ** 2, 0.0) / n for n, s, q in ((n0, s0, q0), (n1, s1, q1)))
+    return float((n0 + n1) * ((s1 / n1 - s0 / n0) ** 2 - 2 * v))
+
+
+def _sides(column: Binned) -> list[tuple[Side, Side]]:
+    """All ways to split a column in two: at a cut, or one level against the others."""
+    n, found = len(column.names), []
+    lacks = " or missing" if (column.code < 0).any() else ""
+    for k in range(n - 1 if column.ordered or n == 2 else n):
+        bins = np.arange(n) <= k if column.ordered else np.arange(n) == k
+        if column.ordered:
+            words = f"up to {column.cuts[k]}", f"over {column.cuts[k]}"
+        else:
+            words = f"= {column.names[k]}", f"not {column.names[k]}"
+            if n == 2:
+                words = f"= {column.names[0]}", f"= {column.names[1]}"
+        # Missing values go with the side that does not hold the first bin.
+        ends = ("", lacks) if bins[0] else (lacks, "")
+        yes, no = (f"{column.name} {word}{end}" for word, end in zip(words, ends, strict=True))
+        found.append((Side(column, bins, yes), Side(column, ~bins, no)))
+    return found
+
+
+def _inside(rule: Rule, n_rows: int) -> Bools:
+    found = np.ones(n_rows, dtype=bool)
+    for side in rule:
+        found &= side.holds()
+    return found
+
+
+def _told(rule: Rule, rows: Judged, inside: Bools, n_rows: int) -> dict[str, Any]:
+    own = Judged(rows.y[inside], np.zeros(int(inside.sum())), rows.treated[inside])
+    return {
+        "rule": [side.words for side in rule],
+        "rows": int(inside.sum()),
+        "share": float(inside.sum() / n_rows),
+        "effect": average_effect(own),
+        "certified": None,
+    }
+
+
+def _certified(
+    rows: Judged, inside: Sequence[Bools], bounded: Bounded | None
+) -> Sequence[float | None]:
+    """A lower bound on the effect in each segment, all of them together."""
+    if bounded is None:
+        return [None] * len(inside)
+    code = np.full(len(rows.y), -1)
+    for number, own in enumerate(inside):
+        code[own] = number
+    kept = code >= 0
+    found = strata_bounds(
+        np.clip(rows.y[kept], *bounded.range),
+        treatment=rows.treated[kept],
+        stratum=code[kept],
+        weights=np.eye(len(inside)),
+        delta=DELTA / len(inside),
+        outcome_range=bounded.range,
+    )
+    return [float(one) for one in found.lower]

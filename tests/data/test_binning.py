@@ -1,0 +1,63 @@
+import numpy as np
+import pandas as pd
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auucmax.data.binning import binned
+
+
+def only(frame, **options):
+    (found,) = binned(frame, **options)
+    return found
+
+
+def test_numbers_are_cut_at_rounded_quantiles():
+    rng = np.random.default_rng(0)
+    values = rng.gamma(2, 50, 10_000)
+    found = only(pd.DataFrame({"money": values}))
+    cuts = [float(cut.replace(",", "")) for cut in found.cuts]
+    assert found.ordered
+    assert 5 <= len(found.names) <= 6
+    np.testing.assert_array_equal(found.code, np.searchsorted(cuts, values))
+    assert all(round(cut, -1) == cut for cut in cuts)  # two digits of the spread
+    assert found.counts().min() > 1000
+    assert found.names[0] == f"up to {found.cuts[0]}"
+
+
+def test_levels_two_values_booleans_dates_and_missing_values():
+    frame = pd.DataFrame(
+        {
+            "shop": list("aaaabbbccd") * 10,
+            "two": [0, 1] * 50,
+            "is": [True, False] * 50,
+            "day": pd.date_range("2026-01-01", periods=100),
+            "age": [np.nan, 1.0, 2.0, 3.0] * 25,
+            "one": [1] * 100,
+            "id": [f"p{k}" for k in range(100)],
+        }
+    )
+    found = {one.name: one for one in binned(frame, 3)}
+    assert set(found) == {"shop", "two", "is", "day", "age"}
+    assert found["shop"].names == ("a", "b", "others")
+    assert found["two"].names == ("0", "1")
+    assert found["is"].names == ("no", "yes")
+    assert found["day"].names[0].startswith("up to 2026-0")
+    assert found["age"].names == ("up to 1", "1 to 2", "over 2")
+    assert (found["age"].code == np.tile([-1, 0, 1, 2], 25)).all()
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(0, 8), min_size=2, max_size=60), st.integers(1, 25), st.booleans())
+def test_bins_of_few_rows_become_one_with_a_neighbour(values, least, ordered):
+    column = pd.Series(values) if ordered else pd.Series([f"l{v}" for v in values])
+    for one in binned(pd.DataFrame({"x": column, "y": range(len(values))}))[:1]:
+        found = one.with_least(least)
+        if found is None:
+            assert len(values) < 2 * least or one.counts().min() < least
+            continue
+        assert found.counts().min() >= least
+        assert found.counts().sum() == one.counts().sum()
+        assert len(found.names) > 1
+        if found.ordered:  # no two rows change places
+            order = np.argsort(one.code, kind="stable")
+            assert (np.diff(found.code[order]) >= 0).all()

@@ -1,0 +1,59 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.report.hostile import HOSTILE
+from tests.report.test_page import Page
+
+from auucmax import Trial, check_randomisation
+from auucmax.report import render, summarise_check
+
+
+def checked(n=2_000, *, broken=False, names=("age", "shop", "income")):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            names[0]: rng.normal(size=n),
+            names[1]: rng.choice(["a", "b", "rare"], n, p=[0.6, 0.398, 0.002]),
+            names[2]: np.where(rng.random(n) < 0.2, np.nan, rng.gamma(2, size=n)),
+        }
+    )
+    treated = rng.random(n) < (0.5 + 0.3 * broken * (frame[names[0]] > 0))
+    trial = Trial(frame, (rng.random(n) < 0.3).astype(float), treated.astype(int))
+    return frame, trial, treated
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_arms_balance_missing_values_and_columns(broken):
+    frame, trial, treated = checked(broken=broken)
+    report = check_randomisation(trial)
+    found = summarise_check(report, trial.summary(), frame, treated, outcome="0/1", file="t.csv")
+    assert json.loads(json.dumps(found)) == found
+    page = render(found)
+    parsed = Page(page)
+    assert parsed.text.count(report.verdict) == 1
+    assert ("The trial fails its check" in parsed.text) == broken
+    assert "t.csv" in parsed.text
+    missing = f"{100 * frame['income'].isna().mean():.1f}%"
+    assert missing in parsed.text
+    assert page.count('class="figure love') == 2
+    assert '<script type="application/json"' in page
+    assert page.count("<script") == 1  # nothing moves, so nothing runs
+    columns = {one["name"]: one for one in found["columns"]}
+    shop = columns["shop"]
+    assert shop["bins"] == ["a", "others"]  # four people have the rare level
+    for side, own in ((shop["top"], treated), (shop["rest"], ~treated)):
+        assert side[0] == pytest.approx((frame["shop"][own] == "a").mean())
+
+
+def test_hostile_names_stay_text():
+    frame, trial, treated = checked(names=HOSTILE[:3])
+    found = summarise_check(
+        check_randomisation(trial), trial.summary(), frame, treated, file=HOSTILE[3]
+    )
+    page = render(found)
+    Page(page)
+    for name in HOSTILE[:4]:
+        assert name not in page
+    assert page.count("<script") == 1

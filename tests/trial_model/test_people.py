@@ -1,0 +1,130 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from auucmax.data.binning import binned
+from auucmax.trial_model.evidence import Judged
+from auucmax.trial_model.people import DELTA, _sides, describe_people, grow, segments_of
+from auucmax.trial_model.rows import Bounded
+
+ZERO_ONE = Bounded((0.0, 1.0), "")
+
+
+def made(n, seed=0, effect=0.2):
+    """People of whom those with ``old`` up to 2 and another shop than c gain by the treatment."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "old": rng.integers(0, 6, n).astype(float),
+            "shop": rng.choice(list("abc"), n),
+            "noise": rng.normal(size=n),
+        }
+    )
+    gains = (frame["old"] <= 2) & (frame["shop"] != "c")
+    treated = rng.random(n) < 0.5
+    y = (rng.random(n) < 0.2 + effect * gains.to_numpy() * treated).astype(float)
+    return frame, Judged(y, np.zeros(n), treated), gains.to_numpy()
+
+
+def test_the_top_and_the_rest_are_counted_and_few_are_not_told():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.choice(["x", "y"], 1000), "b": rng.normal(size=1000)})
+    score = np.where(frame["a"] == "x", 1.0, 0.0) + 0.01 * rng.random(1000)
+    found = describe_people(binned(frame), score, share=0.4)
+    first = found["columns"][0]
+    assert (found["share"], first["name"], found["n_columns"]) == (0.4, "a", 2)
+    top = np.argsort(-score)[:400]
+    inside = np.isin(np.arange(1000), top)
+    for own, side in ((first["top"], inside), (first["rest"], ~inside)):
+        for name, part in zip(first["bins"], own, strict=True):
+            count = int(((frame["a"] == name) & side).sum())
+            assert np.isnan(part) if count < 20 else part == pytest.approx(count / side.sum())
+    # Ten people on top: nothing can be told of a part of them.
+    few = describe_people(binned(frame), score, share=0.01)["columns"]
+    assert all(np.isnan(column["top"]).all() for column in few)
+
+
+def best_tree_slow(columns, y, treated, least):
+    """The value of the best tree of depth 2, from masks of rows."""
+
+    def value(rows):
+        arms = y[rows & treated], y[rows & ~treated]
+        if min(map(len, arms)) < least:
+            return -np.inf
+        tau = arms[0].mean() - arms[1].mean()
+        return rows.sum() * (tau**2 - 2 * sum(a.var() / len(a) for a in arms))
+
+    def best_of(rows, used, deeper):
+        found = value(rows)
+        for column in columns:
+            if column is not used:
+                for yes, no in _sides(column):
+                    parts = [rows & yes.holds(), rows & no.holds()]
+                    own = sum(
+                        max(value(p), best_of(p, column, False)) if deeper else value(p)
+                        for p in parts
+                    )
+                    found = max(found, own)
+        return found
+
+    return best_of(np.ones(len(y), bool), None, True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_tree_is_the_best_of_all(seed):
+    frame, rows, _ = made(600, seed)
+    frame.loc[::7, "old"] = np.nan
+    columns = binned(frame, 3)
+    rules = grow(columns, rows.y, rows.treated, np.arange(600), 20)
+    total, everywhere = 0.0, np.zeros(600, dtype=int)
+    for rule in rules:
+        inside = np.logical_and.reduce([np.ones(600, bool), *(side.holds() for side in rule)])
+        everywhere += inside
+        arms = rows.y[inside & rows.treated], rows.y[inside & ~rows.treated]
+        tau = arms[0].mean() - arms[1].mean()
+        total += inside.sum() * (tau**2 - 2 * sum(a.var() / len(a) for a in arms))
+    assert (everywhere == 1).all()  # leaves share nobody, and leave nobody out
+    assert total == pytest.approx(best_tree_slow(columns, rows.y, rows.treated, 20))
+
+
+def test_segments_are_told_in_words_and_certified_on_other_rows():
+    frame, rows, gains = made(8_000)
+    learn = np.arange(8_000) % 5 < 2
+    found = segments_of(binned(frame), rows, learn, ZERO_ONE)
+    first = found[0]
+    assert set(first["rule"]) == {"old up to 2", "shop not c"}
+    inside = gains & ~learn
+    assert first["rows"] == inside.sum()
+    y, t = rows.y[inside], rows.treated[inside]
+    assert first["effect"]["estimate"] == pytest.approx(y[t].mean() - y[~t].mean())
+    assert 0.1 < first["certified"] < first["effect"]["lower"]
+    assert sum(one["share"] for one in found) == pytest.approx(1.0)
+    changed = rows._replace(y=np.where(learn, rows.y, 1 - rows.y))
+    other = segments_of(binned(frame), changed, learn, ZERO_ONE)
+    assert {tuple(one["rule"]) for one in other} == {tuple(one["rule"]) for one in found}
+    without = segments_of(binned(frame), rows, learn, None)
+    assert [one["certified"] for one in without] == [None] * len(without)
+
+
+def test_nothing_is_told_of_few_rows_of_groups_or_of_unequal_chances():
+    frame, rows, _ = made(120)
+    learn = np.arange(120) % 2 == 0
+    assert segments_of(binned(frame), rows, learn, ZERO_ONE) == []
+    frame, rows, _ = made(4_000)
+    learn = np.arange(4_000) % 2 == 0
+    assert segments_of(binned(frame), rows, learn, ZERO_ONE) != []
+    grouped = rows._replace(groups=np.arange(4_000) // 2)
+    assert segments_of(binned(frame), grouped, learn, ZERO_ONE) == []
+    weighted = rows._replace(propensity=np.full(4_000, 0.5))
+    assert segments_of(binned(frame), weighted, learn, ZERO_ONE) == []
+
+
+@pytest.mark.gate
+def test_certified_numbers_of_segments_hold_together():
+    """Of trials without any effect, at most 5% certify one somewhere, within three errors."""
+    n, wrong = 150, 0
+    for seed in range(n):
+        frame, rows, _ = made(600, seed, effect=0.0)
+        found = segments_of(binned(frame, 3), rows, np.arange(600) % 2 == 0, ZERO_ONE)
+        wrong += any(one["certified"] > 0 for one in found)
+    assert wrong / n <= DELTA + 3 * np.sqrt(DELTA * (1 - DELTA) / n)
