@@ -88,7 +88,8 @@ def test_target_and_report_tell_money(folder):
     assert len(pd.read_csv(folder / "list.csv")) == 500
     page = numbers(f"report {folder}/m.model -o {folder}/r.html --cost 1 --value .5")
     assert page["unit"]["per"] == "per 100 people"
-    assert "gain per 100 people" in (folder / "r.html").read_text()
+    assert "profit" in (folder / "r.html").read_text()
+    assert "per 100 people, of all people" in (folder / "r.html").read_text()
 
 
 def test_scores_of_money_are_exported(folder):

@@ -45,7 +45,7 @@ from auucmax.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from auucmax.trial_model import ArmsModel
+    from auucmax.trial_model import ArmsModel, TrialModel
 
 ModelName = Annotated[
     str, typer.Option("--model", "-m", help="auto (a shrunk logistic model and boosted trees "
@@ -146,8 +146,8 @@ def fit(
     """
     from auucmax._files import check_target
     from auucmax._progress import speaking
-    from auucmax.cli.trials import Source, column_options, file_name, read_rows, several_arms
-    from auucmax.trial_model import fit_arms_model, fit_trial_model, save_model
+    from auucmax.cli.trials import Source, column_options, read_rows, several_arms
+    from auucmax.trial_model import fit_arms_model, fit_trial_model
     from auucmax.trial_model.evidence import told
     from auucmax.trial_model.file import key_file
 
@@ -178,13 +178,11 @@ def fit(
             fitted_arms = fit_arms_model(
                 table, **named, cost=costs_by_arm(cost, labels), budget=budget, **how
             )
-            fitted_arms.summary["file"] = file_name(data)
-            _save_arms(fitted_arms, output, key, as_json)
+            _save_arms(fitted_arms, data, output, key, as_json)
             return
         _check_for_two(cost=cost, budget=budget)
         fitted = fit_trial_model(table, **named, **how, hold_out=hold_out)
-    fitted.summary["table"]["file"] = file_name(data)
-    save_model(fitted, output)
+    _save(fitted, fitted.summary["table"], data, output)
     found = fitted.evidence.facts | fitted.summary
     if as_json:
         print_json(told(found) | {"file": str(output), "key_file": key})
@@ -226,12 +224,20 @@ def _check_for_two(**options: Any) -> None:
             )
 
 
-def _save_arms(fitted: ArmsModel, output: Path, key: str | None, as_json: bool) -> None:
-    from auucmax.cli.arms import as_json as for_machines
-    from auucmax.cli.arms import told_of_arms
+def _save(fitted: TrialModel | ArmsModel, summary: dict[str, Any], data: str, output: Path) -> None:
+    """Write a model; what is known of its rows says from which file they come."""
+    from auucmax.cli.trials import file_name
     from auucmax.trial_model import save_model
 
+    summary["file"] = file_name(data)
     save_model(fitted, output)
+
+
+def _save_arms(fitted: ArmsModel, data: str, output: Path, key: str | None, as_json: bool) -> None:
+    from auucmax.cli.arms import as_json as for_machines
+    from auucmax.cli.arms import told_of_arms
+
+    _save(fitted, fitted.summary, data, output)
     evidence = fitted.evidence
     if as_json:
         summaries = {label: one.summary for label, one in fitted.models.items()}

@@ -39,7 +39,7 @@ class Axes:
     height: int
     x_range: tuple[float, float]
     y_range: tuple[float, float]
-    left: int = 66
+    left: int = 74
     right: int = 22
     top: int = 12
     bottom: int = 46

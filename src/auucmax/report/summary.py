@@ -267,9 +267,7 @@ def summary_of(
         cost=0.0 if economy.cost is None else economy.cost,
         only_reliable=True,
     )
-    if share is None:
-        share = (found.best.share if economy.has_profit else 0.0) or USUAL_SHARE
-    at = grid_place(share)
+    at = grid_place(_first_share(found, economy) if share is None else share)
     risk = None if facts["risk"] is None else np.interp(EVERY_PERCENT, own, facts["risk"])
     summary: dict[str, Any] = {
         "kind": KIND,
@@ -302,6 +300,11 @@ def summary_of(
         "notes": list(facts["notes"]),
     }
     return _with_sentences(dict(plain(summary)))
+
+
+def _first_share(found: Plan, economy: Economy) -> float:
+    """Where the slider stands first, if nobody says where."""
+    return (found.best.share if economy.has_profit else 0.0) or USUAL_SHARE
 
 
 def _gain(names: Names, lower_is_better: bool) -> str:

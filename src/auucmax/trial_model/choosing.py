@@ -1,4 +1,4 @@
-"""Whom to treat of a new table, and what to expect of it."""
+"""Whom to treat of a new table, and what to expect of it: no row of the trial is needed."""
 
 from __future__ import annotations
 
@@ -245,7 +245,6 @@ def target(
     """
     check_policy(share, budget, cost, value)
     failed = _failed_check(model, share, budget)
-    # All numbers come from the evidence: no row of the trial is needed.
     everybody, scores, _, repeated = scored_people(model, table)
     kept, excluded = kept_people(exclude, everybody, model)
     names, score, known = everybody[kept], scores[kept], model.evidence.expected.on(EVERY_PERCENT)
@@ -271,12 +270,9 @@ def target(
     like_trial = failed is None and not (excluded and excluded.n_people)
     is_own = unknown is None and excluded is None and model.is_own(table)
     gains = (expected.gain, found.at(1).gain) if is_own else None
-    people = _people(model, names, score, selection, gains)
-    if reasons:
-        column = "auucmax_" * (names.name == "reasons") + "reasons"
-        people[column] = _reasons(model, table, kept, score, selection)
+    why = _reasons(model, table, kept, score, selection) if reasons else None
     return Targeting(
-        people=people,
+        people=_people(model, names, score, selection, gains, why),
         selection=selection,
         expected=expected,
         plan=found,
@@ -483,8 +479,12 @@ def _people(
     score: Floats,
     selection: Selection,
     gains: tuple[float, float] | None,
+    reasons: list[str] | None,
 ) -> pd.DataFrame:
-    """The list; ``gains`` of the chosen and of everybody, if uplifts are to add up to them."""
+    """The list; ``gains`` of the chosen and of everybody, if uplifts are to add up to them.
+
+    ``reasons``: in the order of the list.
+    """
     n = len(score)
     # Those who are treated come first, whatever rule broke the ties.
     order = np.lexsort((np.arange(n), ~selection.treat, -score))
@@ -496,6 +496,8 @@ def _people(
     columns: dict[str, Any] = {"rank": rank, "score": score, "uplift": uplift}
     columns["decile"] = (rank - 1) * 10 // n + 1
     columns["arm"] = labels[selection.treat[order].astype(int)]
+    if reasons is not None:
+        columns["reasons"] = reasons
     columns = {"auucmax_" * (name == names.name) + name: own for name, own in columns.items()}
     return pd.DataFrame({names.name: names.to_numpy()[order], **columns})
 
