@@ -32,8 +32,8 @@ from auucmax.trial_model import (
     target,
     with_rivals,
 )
+from auucmax.trial_model.by_name import makers
 from auucmax.trial_model.crossfit import TableRows, cross_fit
-from auucmax.trial_model.fitting import makers
 
 
 def fit(frame, **options):

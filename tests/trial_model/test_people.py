@@ -3,9 +3,9 @@ import pandas as pd
 import pytest
 
 from auucmax.data.binning import binned
+from auucmax.trial_model.columns import Bounded
 from auucmax.trial_model.evidence import Judged
 from auucmax.trial_model.people import DELTA, _sides, describe_people, grow, segments_of
-from auucmax.trial_model.rows import Bounded
 
 ZERO_ONE = Bounded((0.0, 1.0), "")
 

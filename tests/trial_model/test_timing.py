@@ -18,9 +18,9 @@ from tests.trial_model.trial_table import trial_table
 from auucmax import make_trial
 from auucmax.estimators import UpliftEnsemble
 from auucmax.trial_model import fit_trial_model, load_model, save_model, timing, with_rivals
+from auucmax.trial_model.by_name import MODELS, make_model
+from auucmax.trial_model.columns import name_columns
 from auucmax.trial_model.crossfit import Recipe, TableRows
-from auucmax.trial_model.fitting import MODELS, make_model
-from auucmax.trial_model.rows import name_columns
 from auucmax.trial_model.timing import LEAST_ROWS, Pace, keep_within
 
 NAMES = {"treatment": "arm", "outcome": "visit", "treated": "mail", "control": "none"}

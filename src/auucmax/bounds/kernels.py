@@ -86,9 +86,8 @@ def block_statistics(
             if shift != 0.0:
                 above = 0
                 for i in range(a):
-                    own = local[i]
                     for k in range(a, size):
-                        above += (local[k] < own) + (local[k] <= own)
+                        above += (local[k] < local[i]) + (local[k] <= local[i])
                 sum_v = (a * (a - 1) + above) / (2.0 * (size - 1))  # of treated rows
                 w -= signs[s] * shift * (sum_v / a - (0.5 * size - sum_v) / b)
         if len(mixed) > 0:

@@ -173,7 +173,7 @@ def _price(n_models: int) -> str:
 def _able(names: list[str], kind: str, outcome: str) -> list[str]:
     """The models to compare: those that were named, if they can learn from the outcome."""
     from auucmax.data.outcomes import BINARY
-    from auucmax.trial_model.fitting import able_models
+    from auucmax.trial_model.by_name import able_models
 
     if not names:
         return ["auucmax", "tm", "cvt"] if kind == BINARY else ["auto", "tm", "response"]

@@ -254,7 +254,7 @@ _CHANCES = "--propensity"
 
 
 def _arms(table: pd.DataFrame | PiecedTable, treatment: str) -> list[str]:
-    from auucmax.trial_model.rows import arm_counts
+    from auucmax.trial_model.columns import arm_counts
 
     return sorted(arm_counts(table, treatment))
 
@@ -285,7 +285,7 @@ def arm_labels(
 ) -> dict[str, str | None]:
     """Labels of the arms as the table spells them: blanks around them are hard to see."""
     from auucmax.encoding.kinds import level_text
-    from auucmax.trial_model.rows import different_values
+    from auucmax.trial_model.columns import different_values
 
     given = {"treated": treated, "control": control}
     if treatment not in table.columns or not any(given.values()):

@@ -47,7 +47,7 @@ from auucmax.trial.verification import (
     promise_verdict,
 )
 from auucmax.trial_model import ArmsModel, ColumnNames, name_columns
-from auucmax.trial_model.rows import check_names
+from auucmax.trial_model.columns import check_names
 
 _STOPS = 1e-4  # corrected p-value, as in check_randomisation
 _FEWEST = 50  # rows of each arm of a cell whose uplifts are compared

@@ -20,7 +20,8 @@ from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.encoding.encoder import text_names
 from auucmax.encoding.kinds import arm_text, kind_of, numbers_of, outcome_numbers
 from auucmax.trial.settings import Settings
-from auucmax.trial_model.rows import check_names, id_texts
+from auucmax.trial_model.columns import check_names
+from auucmax.trial_model.rows import id_texts
 
 if TYPE_CHECKING:
     from auucmax.trial_model import TrialModel

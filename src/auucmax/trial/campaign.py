@@ -21,7 +21,8 @@ from auucmax.encoding.kinds import arm_text
 from auucmax.trial.assignment import OWN_COLUMNS
 from auucmax.trial.contrasts import CellMeans
 from auucmax.trial_model import ColumnNames, TrialModel, TrialRows, name_columns, trial_rows
-from auucmax.trial_model.rows import NO_AND_YES, check_named, check_names, id_texts
+from auucmax.trial_model.columns import NO_AND_YES, check_named, check_names
+from auucmax.trial_model.rows import id_texts
 
 Codes = NDArray[np.intp]
 MOST_CELLS = 20  #: different chances among the chosen and the rest

@@ -11,7 +11,7 @@ import pandas as pd
 
 from auucmax._validation import check_level, check_range, check_whole
 from auucmax.data.pieces import PiecedTable
-from auucmax.trial_model.rows import check_named, check_names, name_columns
+from auucmax.trial_model.columns import check_named, check_names, name_columns
 
 if TYPE_CHECKING:
     from auucmax.trial_model import TrialModel

@@ -44,7 +44,7 @@ from auucmax.trial.drift import (
     expected_effect,
 )
 from auucmax.trial_model import TrialModel
-from auucmax.trial_model.rows import Bounded
+from auucmax.trial_model.columns import Bounded
 
 #: What treating the chosen is compared with, and how it is said.
 AGAINST = {

@@ -8,13 +8,15 @@ from auucmax.trial_model.arm_choosing import ArmLimits, ArmTargeting, target_arm
 from auucmax.trial_model.arm_evidence import ArmsEvidence
 from auucmax.trial_model.arm_fitting import fit_arms_model
 from auucmax.trial_model.arms import ArmsModel
+from auucmax.trial_model.by_name import MODELS
 from auucmax.trial_model.choosing import Targeting, target
+from auucmax.trial_model.columns import ColumnNames, name_columns
 from auucmax.trial_model.crossfit import Recipe
 from auucmax.trial_model.evidence import Evidence, Judged, evidence_of
 from auucmax.trial_model.file import load_model, save_model
-from auucmax.trial_model.fitting import MODELS, fit_trial_model, with_rivals
+from auucmax.trial_model.fitting import fit_trial_model, with_rivals
 from auucmax.trial_model.model import TrialModel
-from auucmax.trial_model.rows import ColumnNames, TrialRows, name_columns, trial_rows
+from auucmax.trial_model.rows import TrialRows, trial_rows
 
 __all__ = [
     "MODELS",

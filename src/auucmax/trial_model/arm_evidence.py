@@ -32,8 +32,8 @@ from auucmax.evaluation.budget import (
     difference_of,
 )
 from auucmax.targeting.arms import choose_arms
+from auucmax.trial_model.columns import Bounded
 from auucmax.trial_model.evidence import LEAST_ROWS, Evidence, provided
-from auucmax.trial_model.rows import Bounded
 
 _STEPS = 50  # that the budgets are cut into, of which those are joined that have too few rows
 _AT_ONCE = 2**22  # parts of rows that are compared at once

@@ -34,6 +34,8 @@ from auucmax.trial_model.arm_evidence import (
     with_provisos,
 )
 from auucmax.trial_model.arms import TILT, AllRows, ArmsModel
+from auucmax.trial_model.by_name import rivals_of
+from auucmax.trial_model.columns import ColumnNames, arm_counts, name_columns
 from auucmax.trial_model.crossfit import (
     LEAST,
     OutOfFold,
@@ -51,10 +53,9 @@ from auucmax.trial_model.fitting import (
     collected,
     fit_checked,
     new_recipe,
-    rivals_of,
 )
 from auucmax.trial_model.model import TrialModel
-from auucmax.trial_model.rows import ColumnNames, Hashes, arm_counts, name_columns
+from auucmax.trial_model.rows import Hashes
 
 
 def fit_arms_model(

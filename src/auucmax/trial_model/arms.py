@@ -27,9 +27,10 @@ from auucmax._validation import Floats, listed
 from auucmax.data.chances import names_of, of_labels
 from auucmax.data.pieces import PiecedTable
 from auucmax.trial_model.arm_evidence import ArmsEvidence, JudgedArms, policy_curve
+from auucmax.trial_model.columns import ColumnNames
 from auucmax.trial_model.crossfit import Fitted, TableRows, every_row
 from auucmax.trial_model.model import TrialModel
-from auucmax.trial_model.rows import ColumnNames, Hashes
+from auucmax.trial_model.rows import Hashes
 
 TILT = 1e-4  #: of the outcomes' standard deviation, from the lowest score of an arm to the highest
 

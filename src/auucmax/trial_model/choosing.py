@@ -19,10 +19,11 @@ from auucmax.targeting.calibration import scaled_to_gain
 from auucmax.targeting.planning import EVERY_PERCENT
 from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arms import ArmsModel
+from auucmax.trial_model.columns import check_names
 from auucmax.trial_model.evidence import Evidence, provided
 from auucmax.trial_model.model import TrialModel
 from auucmax.trial_model.reasons import others_of, reasons_of
-from auucmax.trial_model.rows import check_names, id_texts
+from auucmax.trial_model.rows import id_texts
 
 _RANKED_ROWS = 20_000  # of the people, of whom some are compared with the chosen
 _PROFITS = ("profit", "profit_lower", "profit_upper")

@@ -317,15 +317,13 @@ def evidence_of(
     random_state : of the simultaneous band.
     facts : ``doubt``, ``notes``, ``certified_shares``, ``people``, ``segments``.
     """
-    y, groups, levels = rows.y, rows.groups, rows.levels()  # sorted once, and asked every number
-    grid = (
-        EVERY_PERCENT
-        if every_percent
-        else private_shares(levels.ranked.treated, levels.ranked.rank_weight)
-    )
+    levels = rows.levels()  # sorted once, and asked every number
+    grid = EVERY_PERCENT
+    if not every_percent:
+        grid = private_shares(levels.ranked.treated, levels.ranked.rank_weight)
     folds: dict[str, Any] = {"level": level, "cross_fitted": cross_fitted}
     band = levels.band(grid, random_state=random_state, **folds)
-    kind = outcome_kind(turned(y) if lower_is_better else y)
+    kind = outcome_kind(turned(rows.y) if lower_is_better else rows.y)
     failed, check = failed_check(randomisation), describe_randomisation(randomisation)
     found = {
         "failed_check": failed,
@@ -337,8 +335,8 @@ def evidence_of(
         "ratio": ratio_intervals(band),
         "risk": levels.policy_risk(grid) if kind == BINARY else None,
         "score_levels": len(levels.scores),
-        "deciles": (levels.deciles(10, level).reset_index()[[*_OF_PARTS]].to_dict("list")
-                    if every_percent and groups is None else _parts_of(band, levels))
+        "deciles": (_parts_of(band, levels) if rows.groups is not None or not every_percent
+                    else levels.deciles(10, level).reset_index()[[*_OF_PARTS]].to_dict("list"))
         | _predicted(levels, predicted, grid, every_percent)
         | {"caveat": None if predicted is None else caveat},
         "drivers": drivers or {"share": 0.3, "features": [], "n_features": 0, "skipped": [],

@@ -42,11 +42,11 @@ from auucmax.estimators.trees import TreeScores, trees_of
 from auucmax.targeting import Calibration
 from auucmax.trial_model.arm_evidence import ArmsEvidence
 from auucmax.trial_model.arms import ArmsModel
+from auucmax.trial_model.by_name import MODELS, make_model
+from auucmax.trial_model.columns import ColumnNames
 from auucmax.trial_model.crossfit import Recipe
 from auucmax.trial_model.evidence import Evidence
-from auucmax.trial_model.fitting import MODELS, make_model
 from auucmax.trial_model.model import TrialModel
-from auucmax.trial_model.rows import ColumnNames
 
 FORMAT = ArchiveFormat("auucmax model", 8, "model file")
 _HEADER = {

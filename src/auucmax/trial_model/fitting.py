@@ -8,17 +8,15 @@ from __future__ import annotations
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from auucmax import estimators
 from auucmax._json import plain
 from auucmax._progress import Work, working_on
 from auucmax._validation import (
@@ -34,11 +32,23 @@ from auucmax.bounds.known_chances import ChancesBeyond
 from auucmax.bounds.progressive import ProgressiveCertificate, progressive_certificate
 from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.binning import binned
-from auucmax.data.outcomes import BINARY, range_for, responders, usual_value
+from auucmax.data.outcomes import range_for
 from auucmax.data.pieces import PiecedTable
 from auucmax.data.seen import KEY_BYTES, Kinds, RowSet, SeenRows
 from auucmax.targeting import Calibration, calibrate
 from auucmax.targeting.planning import ScoreQuantiles
+from auucmax.trial_model.by_name import (
+    MODELS,
+    able_with,
+    check_able,
+    check_memory,
+    learnt_of_outcome,
+    make_model,
+    makers,
+    rivals_of,
+    tree_rows,
+)
+from auucmax.trial_model.columns import Bounded, ColumnNames, name_columns
 from auucmax.trial_model.crossfit import (
     Chosen,
     Codes,
@@ -64,7 +74,7 @@ from auucmax.trial_model.evidence import (
 )
 from auucmax.trial_model.model import CHANCES_BEYOND, TrialModel, certified, certified_shares
 from auucmax.trial_model.people import describe_people, segments_of
-from auucmax.trial_model.rows import Bounded, ColumnNames, name_columns, quantity_columns
+from auucmax.trial_model.rows import quantity_columns
 from auucmax.trial_model.timing import keep_within
 
 
@@ -89,11 +99,11 @@ def with_rivals(
     """
     for name in names:
         check_choice(name, "a rival", MODELS)
-        _check_memory(table, name, "a rival")
+        check_memory(table, name, "a rival")
     rows, recipe = model.own_rows(table), model.recipe
-    able = _able(rows)
+    able = able_with(rows)
     for name in names:
-        _check_able(name, rows, able, "a rival")
+        check_able(name, rows, able, "a rival")
     others = [name for name in dict.fromkeys(names) if name != recipe.model]
     makes = makers([recipe.model, *others], recipe)
     apart = np.ones(len(rows.y), dtype=bool)
@@ -113,31 +123,6 @@ def with_rivals(
     )
 
 
-#: Estimators by the name that users give, with their defaults; each takes a seed.
-MODELS: dict[str, Callable[[int], Any]] = {
-    "auto": lambda seed: estimators.UpliftEnsemble(random_state=seed),
-    "shrunk": lambda seed: estimators.ShrunkInteractions(random_state=seed),
-    "boosted": lambda seed: estimators.BoostedEffect(random_state=seed),
-    "auucmax": lambda seed: estimators.AUUCMax(random_state=seed),
-    "tm": lambda seed: estimators.TwoModels(),
-    "cvt": lambda seed: estimators.ClassTransformation(),
-    "ddr": lambda seed: estimators.DependentDataRepresentation(),
-    "sdr": lambda seed: estimators.SharedDataRepresentation(),
-    "svm-dp": lambda seed: estimators.SVMDifferentialPrediction(),
-    "mml": lambda seed: estimators.MinimaxLinear(random_state=seed),
-    "mom": lambda seed: estimators.TransformedOutcome(),
-    "pcg": lambda seed: estimators.UpliftLambdaMART("pcg", random_state=seed),
-    "ndcg": lambda seed: estimators.UpliftLambdaMART("ndcg", random_state=seed),
-    "tarnet": lambda seed: estimators.TARNet(random_state=seed),
-    "cfrnet": lambda seed: estimators.CFRNet(random_state=seed),
-    "ganite": lambda seed: estimators.GANITE(random_state=seed),
-    "response": lambda seed: estimators.ResponseModel(),
-}
-#: Those that learn from rows that are read batch by batch.
-IN_PIECES = ("auto", "shrunk", "boosted", "auucmax", "tm", "response")
-#: What a model is compared with when it is fitted: the one that a user would ask for first, and for
-#: "auto" all that it has to be better than.
-RIVALS = {"auto": ("response", "tm", "auucmax")}
 MOSTLY = 0.5  #: of the rows, with a level that has no feature of its own, is told
 _SIZES_BETS = 0.05  # of the rows that are held out: not bet on, they size the bets on shares
 DRIVER_SHARE = 0.3  #: whom the kept description of the top is about
@@ -337,63 +322,13 @@ def check_options(
         check_level(hold_out, "hold_out")
     if minutes is not None:
         check_positive(minutes, "minutes", "5 is usual.")
-    _check_memory(table, model, "model")
+    check_memory(table, model, "model")
     if propensity is not None and isinstance(table, PiecedTable):
         raise ValueError(
             f"propensity should come with a table that fits into memory, got {table.name}, "
             f"{table.size}: rows that are read in pieces are learnt from without weights. Pass "
             f"fewer rows or columns, or allow more by memory=."
         )
-
-
-def _check_memory(table: pd.DataFrame | PiecedTable, model: str, what: str) -> None:
-    if isinstance(table, PiecedTable) and model not in IN_PIECES:
-        raise ValueError(
-            f"{what} should be one of {', '.join(map(repr, IN_PIECES))} for a table that does not "
-            f"fit into memory, got {model!r} and {table.name}, {table.size}. Pass fewer rows or "
-            f"columns, or allow more by memory=."
-        )
-
-
-def able_models(kind: str) -> set[str]:
-    """Names of the models that can learn from outcomes of a kind: all from 0/1."""
-    return {name for name, make in MODELS.items() if kind == BINARY or not make(0).needs_binary}
-
-
-def _able(rows: TableRows) -> set[str]:
-    """The models that can learn from the outcomes of some rows.
-
-    Of a table in pieces, unless they are 0/1, only those that learn whether somebody responds, and
-    only if that can be told.
-    """
-    kind = rows.columns.kind(rows.y)
-    if rows.in_memory or kind == BINARY:
-        return able_models(kind)
-    return set() if responders(rows.y) is None else {"auto", "shrunk", "boosted"}
-
-
-def rivals_of(model: str, rows: TableRows) -> tuple[str, ...]:
-    """What a model, which should be able to learn from the rows, is compared with."""
-    able = _able(rows)
-    _check_able(model, rows, able, "model")
-    return tuple(name for name in RIVALS.get(model, ("tm",)) if name in able - {model})
-
-
-def _check_able(name: str, rows: TableRows, able: set[str], what: str) -> None:
-    if name in able:
-        return
-    outcome = f"the outcome {rows.columns.outcome!r} ({rows.columns.kind(rows.y)})"
-    if not rows.in_memory:
-        outcome += " of a table that does not fit into memory"
-    if not able:
-        raise ValueError(
-            f"{outcome} should be 0/1, or mostly one value such as 0; got neither. Pass fewer "
-            f"rows, or allow more by memory=."
-        )
-    raise ValueError(
-        f"{what} should be one of {', '.join(map(repr, sorted(able)))} for {outcome}, got "
-        f"{name!r}, which learns from 0/1 only. Name one of these."
-    )
 
 
 def _work(recipe: Recipe, rivals: Sequence[str], n_rows: int) -> float:
@@ -442,8 +377,8 @@ def _summary(rows: TableRows, recipe: Recipe, found: _Found) -> dict[str, Any]:
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "model": recipe.model,
         "about": (type(estimator).__doc__ or "").partition("\n")[0],
-        "tree_rows": _tree_rows(estimator),
-        "learnt": _learnt_of_outcome(estimator, rows),
+        "tree_rows": tree_rows(estimator),
+        "learnt": learnt_of_outcome(estimator, rows),
         "table": {
             "given": rows.n_given,
             "used": len(rows.y),
@@ -721,49 +656,6 @@ def _linear(estimator: Any, names: list[str], deviation: Floats) -> list[dict[st
     if not isinstance(formula, Formula) or not formula.is_linear:
         return None
     return linear_weights(formula.parts[0].weight * formula.parts[0].coef, names, deviation)
-
-
-def makers(names: Iterable[str], recipe: Recipe) -> dict[str, Callable[[], Any]]:
-    """What makes a new estimator of each name."""
-    return {name: partial(make_model, name, recipe) for name in names}
-
-
-def make_model(name: str, recipe: Recipe) -> Any:
-    """A new estimator of this name, with the seed of a recipe."""
-    model = MODELS[name](recipe.seed)
-    if recipe.max_rows and "max_rows" in model.get_params(deep=False):
-        model.set_params(max_rows=recipe.max_rows)
-    return model
-
-
-def _learnt_of_outcome(estimator: Any, rows: TableRows) -> str:
-    """What of the outcome the model learns, in words."""
-    name, kind = rows.columns.outcome, rows.columns.kind(rows.y)
-    usual = usual_value(rows.columns.in_table(rows.y))
-    first = getattr(estimator, "estimators_", [estimator])[0]
-    learnt = getattr(first, "learnt_", None)
-    if kind == BINARY:
-        return f"{name} is 0/1"
-    if learnt == "whether" and usual is not None:
-        sign = -1 if rows.columns.lower_is_better else 1
-        treated, control = (sign * amount for amount in first.amounts_.tolist())
-        much = f"{treated:.4g}"
-        if treated != control:
-            much = f"{treated:.4g} if treated, {control:.4g} if not"
-        return (
-            f"{name} is {kind}, mostly {usual + 0.0:g}: learnt is whether it is not "
-            f"{usual + 0.0:g}, times the mean of what it is then, {much} (the most extreme 1% "
-            f"clipped)"
-        )
-    if learnt == "number":
-        return f"{name} is {kind}, learnt as a number (the lowest and highest 1% clipped)"
-    return f"{name} is {kind}, learnt as a number"
-
-
-def _tree_rows(estimator: Any) -> int | None:
-    """How many rows trees learnt from, if there are trees."""
-    members = getattr(estimator, "estimators_", [estimator])
-    return next((one.n_rows_ for one in members if hasattr(one, "n_rows_")), None)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from auucmax.data.seen import SeenRows, TrainingRecord
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.encoder import text_names
 from auucmax.targeting import Calibration
+from auucmax.trial_model.columns import Bounded, ColumnNames
 from auucmax.trial_model.crossfit import Recipe, Scored, TableRows
 from auucmax.trial_model.evidence import (
     LEAST_ROWS,
@@ -29,7 +30,7 @@ from auucmax.trial_model.evidence import (
     evidence_of,
 )
 from auucmax.trial_model.people import describe_people
-from auucmax.trial_model.rows import Bounded, ColumnNames, Hashes, id_texts
+from auucmax.trial_model.rows import Hashes, id_texts
 
 _SIZES = 0.05  # of the rows tell how unlikely people may be to be in one of two of several arms
 CHANCES_BEYOND = (

@@ -20,8 +20,8 @@ import numpy as np
 from auucmax._validation import Bools, Floats
 from auucmax.bounds.strata import strata_bounds
 from auucmax.data.binning import Binned
+from auucmax.trial_model.columns import Bounded
 from auucmax.trial_model.evidence import LEAST_ROWS, Judged, average_effect, top_part
-from auucmax.trial_model.rows import Bounded
 
 MOST_COLUMNS = 8  #: of the top against the rest that are kept
 SEARCHED = 12  #: columns that pairs of splits are looked for in, at most
