@@ -73,7 +73,7 @@ Propensity = Annotated[
         "--propensity",
         help="Column with the chance of treatment that each row had by design, where it was not "
         "the same for all (strata, waves, exploration). Of several arms a column for each but the "
-        'control, "A=chance_a,B=chance_b"; or chance, for columns "chance LABEL". No feature, '
+        'control, "A=chance A,B=chance B"; or chance, for columns "chance LABEL". No feature, '
         "unless named as one. A MODEL knows it.",
     ),
 ]

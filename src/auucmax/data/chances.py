@@ -86,7 +86,7 @@ def arm_columns(
         got = f"none for {listed(without)}" if without else "one for every arm"
         raise ValueError(
             f"propensity should name a column with the chance of each arm, but of the control, "
-            f'which has the rest; got {got}. Name them by arm, as in "A=chance_a,B=chance_b" (in '
+            f'which has the rest; got {got}. Name them by arm, as in "A=chance A,B=chance B" (in '
             f"Python: a mapping of labels to columns)."
         )
     if missing := [column for column in named.values() if column not in columns]:

@@ -501,9 +501,10 @@ def past_rows(
         found["base_gain"] = float((terms * place).mean())
         terms = y * place - (y * place).mean()
     if groups is not None:
+        terms = terms / (np.abs(terms).max() or 1.0)  # squares of tiny numbers would vanish
         sums = np.bincount(check_groups(groups, len(y)), weights=terms)
         found["cluster_size"] = len(y) / len(sums)
-        found["design_effect"] = max(1.0, float(sums @ sums) / float(terms @ terms))
+        found["design_effect"] = max(1.0, float(sums @ sums) / (float(terms @ terms) or 1.0))
     return found
 
 

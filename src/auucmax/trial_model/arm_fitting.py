@@ -213,7 +213,7 @@ def _named(
         raise ValueError(
             f"propensity should name a column with the chance of each arm, got "
             f"{named.propensity!r} for {listed(labels)}. Name them by arm, as in "
-            f'"A=chance_a,B=chance_b" (in Python: a mapping of labels to columns).'
+            f'"A=chance A,B=chance B" (in Python: a mapping of labels to columns).'
         )
     if named.propensity is not None and few:
         raise ValueError(
