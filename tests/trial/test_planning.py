@@ -247,3 +247,9 @@ def test_one_arm_is_as_it_was():
     assert plan_trial(**named).assumed.treated_share == pytest.approx(0.3)
     with pytest.raises(ValueError, match="n_arms should be"):
         plan_trial(**named, n_arms=0)
+
+
+def test_tiny_outcomes_of_the_past_have_a_design_effect():
+    y, home = np.array([0.0, 0.0, 1.0, 1.0, 0.0, 0.0]), np.repeat([0, 1, 2], 2)
+    usual, tiny = (past_rows(unit * y, home, None)["design_effect"] for unit in (1.0, 1e-200))
+    assert tiny == pytest.approx(usual)
