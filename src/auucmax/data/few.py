@@ -25,8 +25,9 @@ def tellable(counts: Floats, *, of_arms: bool) -> Bools:
     >>> tellable(np.array([[500.0, 300.0, 40.0, 1.0], [500.0, 300.0, 40.0, 0.0]]), of_arms=True)
     array([ True,  True, False, False])
     """
-    told = np.array([_enough(own, of_arms) and own.sum() > 0 for own in counts.T], dtype=bool)
     total = counts.sum(axis=0)
+    told = np.array([_enough(own, of_arms) for own in counts.T], dtype=bool)
+    told &= (total > 0) & (total < total.sum())  # what all have, or nobody, tells nothing
     while told.any() and not _enough(counts[:, ~told].sum(axis=1), of_arms):
         told[np.flatnonzero(told)[total[told].argmin()]] = False
     return told
