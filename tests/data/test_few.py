@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auucmax.data.covariates import encode
-from auucmax.data.few import LEAST_ROWS, rounded, step_of, tellable, tellable_columns, three_digits
+from auucmax.data.few import LEAST_ROWS, rounded, significant, step_of, tellable, tellable_columns
 
 COUNTS = st.lists(st.tuples(*[st.sampled_from([0, 1, 5, 19, 20, 25, 300])] * 2), max_size=6)
 
@@ -69,4 +69,4 @@ def test_numbers_are_rounded_by_their_spread():
     assert step_of(4_000, 0.0) == 0
     assert rounded(np.array([1234.567, np.nan]), 10.0).tolist()[0] == 1230
     assert rounded(np.array([1.2345]), 0.0).tolist() == [1.2345]
-    assert three_digits(np.array([1234.5, np.nan]))[0] == 1230
+    assert significant(np.array([1234.5, np.nan]))[0] == 1230

@@ -397,6 +397,12 @@ def test_linear_weights_do_not_depend_on_the_units():
     assert [t["weight"] for t in first] == pytest.approx([t["weight"] for t in second])
 
 
+def test_a_weight_does_not_tell_how_many_have_a_level():
+    deviation = np.sqrt([p * (1 - p) for p in (0.4, 0.4005)])  # a person more of 2,000
+    first, second = linear_weights(np.ones(2), ["a", "b"], deviation)
+    assert first["weight"] == second["weight"] == 0.49
+
+
 def test_shares_of_weighted_rows_have_rows_enough_between_them():
     rng = np.random.default_rng(0)
     treated, weight = rng.random(2_000) < 0.5, rng.choice([0.2, 5.0], 2_000)

@@ -89,10 +89,10 @@ def rounded(values: Floats, step: Floats | float) -> Floats:
     return np.array(found).reshape(values.shape)
 
 
-def three_digits(values: Floats) -> Floats:
-    """Values to three digits.
+def significant(values: Floats, digits: int = 3) -> Floats:
+    """Values to so many digits.
 
-    >>> three_digits(np.array([0.123456, 98765.0])).tolist()
+    >>> significant(np.array([0.123456, 98765.0])).tolist()
     [0.123, 98800.0]
     """
-    return np.array([float(f"{value:.3g}") for value in np.asarray(values).tolist()])
+    return np.array([float(f"{value:.{digits}g}") for value in np.asarray(values).tolist()])

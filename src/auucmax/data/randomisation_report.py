@@ -12,7 +12,7 @@ import pandas as pd
 from auucmax._messages import visible
 from auucmax._shown import Shown
 from auucmax.data.balance import SMALL, Suspect
-from auucmax.data.few import rounded, three_digits
+from auucmax.data.few import rounded, significant
 
 _GROUPS_ASKED = (
     "Do rows of one {} belong together, as of a household or a shop? Treatment goes by it. Then "
@@ -233,7 +233,7 @@ class RandomisationReport(Shown):
         control, treated = (rounded(own[arm], own["step"]) for arm in ("control", "treated"))
         gap = (own["treated"] - own["control"]).to_numpy()
         per_gap = np.divide(own["difference"], gap, out=np.zeros(len(own)), where=gap != 0)
-        difference = (treated - control) * three_digits(per_gap)
+        difference = (treated - control) * significant(per_gap)
         return replace(
             self,
             tests=tuple(test.for_others(self.alpha) for test in self.tests),

@@ -28,7 +28,7 @@ from auucmax._validation import Bools, Floats, check_column
 from auucmax.data import RandomisationReport
 from auucmax.data.chances import own_chance
 from auucmax.data.covariates import Covariates, encode
-from auucmax.data.few import LEAST_ROWS, rounded, step_of, tellable_columns, three_digits
+from auucmax.data.few import LEAST_ROWS, rounded, significant, step_of, tellable_columns
 from auucmax.data.outcomes import BINARY, KINDS, MONEY, outcome_kind, turned
 from auucmax.evaluation import Levels, UpliftBand
 from auucmax.evaluation.curves import largest_draws
@@ -69,7 +69,7 @@ def describe_drivers(features: pd.DataFrame, score: Floats, *, share: float) -> 
     names = [f.name for f in covariates.features for _ in (f.levels or (None,))]
     scale = np.where([level is None for level in levels], deviation, 1.0)
     step = step_of(parts.sum(axis=1).min(), scale)
-    top, rest, deviation = rounded(top, step), rounded(rest, step), three_digits(deviation)
+    top, rest, deviation = rounded(top, step), rounded(rest, step), significant(deviation)
     difference = np.divide(
         top - rest, deviation, out=np.full(len(top), np.nan), where=deviation > 0
     )
@@ -103,12 +103,13 @@ def top_part(score: Floats, share: float) -> Floats:
 def linear_weights(coef: Floats, names: Sequence[str], deviation: Floats) -> list[dict[str, Any]]:
     """Coefficient times standard deviation of each column of a linear score, the largest first.
 
-    ``names`` and ``deviation`` (p,) are of the columns that ``coef`` (p,) multiplies.
+    ``names`` and ``deviation`` (p,) are of the columns that ``coef`` (p,) multiplies. Deviations
+    count to two digits: that of a level tells how many have it.
 
     >>> linear_weights(np.array([2.0, 0.5]), ["a", "b"], np.array([0.5, 4.0]))
     [{'name': 'b', 'coefficient': 0.5, 'weight': 2.0}, {'name': 'a', 'coefficient': 2.0, ...}]
     """
-    scaled = coef * deviation
+    scaled = coef * significant(deviation, 2)
     order = np.argsort(-np.abs(scaled), kind="stable")[:MOST_DRIVERS]
     return [
         {"name": short(names[j]), "coefficient": float(coef[j]), "weight": float(scaled[j])}
