@@ -28,7 +28,7 @@ def test_moments_equal_pandas_with_missing_values(monkeypatch: pytest.MonkeyPatc
     # One arm and the control may lack a feature altogether.
     never = dataclasses.replace(covariates.features[-1], values=np.full(300, np.nan))
     covariates = dataclasses.replace(covariates, features=(*covariates.features[:-1], never))
-    table = balance.differences(covariates, balance.compute_moments(covariates, arm))
+    table = balance.differences(covariates, balance.compute_moments(covariates, arm), arm)
     table = table.set_index("feature")
     assert np.isnan(table.loc["never", "control"])
     for name in ("a", "b", "spent", "visits"):

@@ -46,6 +46,26 @@ def test_levels_two_values_booleans_dates_and_missing_values():
     assert (found["age"].code == np.tile([-1, 0, 1, 2], 25)).all()
 
 
+def test_a_number_or_date_that_few_have_is_no_cut():
+    rng = np.random.default_rng(0)
+    dose, since = rng.choice([0.0, 1.0, 2.0, 5.0], 3_000), rng.choice([0, 366, 1096], 3_000)
+    dose[7], since[9], born = 3.1416, 806, rng.integers(0, 15_000, 3_000)
+    born[3] = -13_325  # 1913, the first by far: no other date may be told by its distance
+    days = pd.Timestamp("1950-01-01") + pd.to_timedelta(born, "D")
+    frame = pd.DataFrame(
+        {
+            "dose": dose,
+            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(since, "D"),
+            "born": days,
+        }
+    )
+    found = {one.name: one for one in binned(frame)}
+    assert found["dose"].cuts == ("0", "1", "2")
+    assert found["since"].cuts == ("2020-01-01", "2021-01-01")
+    moved = frame.assign(born=days.where(np.arange(3_000) != 3, pd.Timestamp("1913-07-10")))
+    assert {one.name: one for one in binned(moved)}["born"].cuts == found["born"].cuts
+
+
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(0, 8), min_size=2, max_size=60), st.integers(1, 25), st.booleans())
 def test_bins_of_few_rows_become_one_with_a_neighbour(values, least, ordered):

@@ -102,4 +102,33 @@ def test_a_feature_without_values_in_one_arm_has_no_difference():
     report = check_randomisation(Trial(frame, rng.integers(0, 2, 30), treatment))
     assert report.differences["difference"].isna().sum() == 2
     assert "nan" not in str(report)
-    assert report.differences.set_index("feature").loc["word=yes", "rows"] <= 15
+    steps = report.differences.set_index("feature")["step"]
+    assert np.isnan(steps["word=yes"])
+    assert "word=yes" not in set(report.for_others().differences["feature"])
+
+
+def test_what_few_people_lack_is_told_to_others_without_numbers():
+    trial = fair_trial(3, 3_000)
+    for n_missing, fails in ((1, False), (18, True)):
+        frame = trial.X.dropna(axis=1).assign(home=np.where(np.arange(3_000) % 2, 1.0, 2.0))
+        frame.loc[np.flatnonzero(trial.treated)[:n_missing], "home"] = np.nan
+        report = check_randomisation(Trial(frame, trial.y, trial.treatment))
+        others = report.for_others()
+        assert f"home: 0.00% of control, {n_missing / trial.treated.sum():.2%}" in str(report)
+        for text in (str(others), json.dumps(others.to_dict()), *others.advice):
+            assert "% of control" not in text
+        (test,) = (test for test in others.tests if test.few)
+        assert np.isnan(test.statistic)
+        assert test.p_value in (1.0, 1e-5, report.alpha)
+        assert (len(others.failures) > 0) == (len(report.failures) > 0) == fails
+        assert (others.stops, others.ok) == (report.stops, report.ok)
+        assert others.missing.empty
+        assert len(others.differences) > 0
+
+
+def test_outcomes_that_few_lack_are_told_to_others_without_numbers():
+    trial = fair_trial(3, 3_000)
+    lost = {name: (2 * k, 1_500) for k, name in enumerate(trial.arm_names)}
+    report = check_randomisation(trial, missing_outcomes=lost)
+    assert "2 of 1,500 rows" in str(report)
+    assert "2 of 1,500 rows" not in json.dumps(report.for_others().to_dict())

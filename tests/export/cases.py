@@ -201,7 +201,7 @@ def cells(draw, kind, whole_seconds):
 
 def numbered():
     """A category whose levels are numbers, and rows that write them in several ways."""
-    train = {"c": ["1", "2", "1.5", "x", "1", "2", "1.5", "x", "20", None, None]}
+    train = {"c": ["1", "2", "1.5", "x", "1", "2", "1.5", "x", "20", "30", None, None]}
     encoder = fit_encoder({"c": "category"}, train)
     assert encoder.columns_[0].levels == ("1", "1.5", "2", "x")
     return encoder, Formula((Part(1.0, "identity", 0.5, np.array([1.0, 2, 4, 8, 16, 32])),))
@@ -219,7 +219,7 @@ NUMBERED = {
 
 def plans():
     """A column of codes with rare ones and missing ones; the scores are in ``PLANS``."""
-    train = {"p": [1.0, 2.0, 1e15] * 3 + [20.0] + [None, None]}
+    train = {"p": [1.0, 2.0, 1e15] * 3 + [20.0, 21.0] + [None, None]}
     encoder = fit_encoder({"p": "code"}, train)
     assert encoder.columns_[0].levels == ("1", "2", "1000000000000000")
     return encoder, Formula((Part(1.0, "identity", 0.5, np.array([1.0, 2, 4, 8, 16])),))
@@ -310,10 +310,10 @@ def example(bent=False):
     """One fixed table with all of it; ``bent``: hinges, trees and ranks as well."""
     kinds = {'a"ge': "number", "to'wn": "category", "vip": "boolean", "joined": "date"}
     train = {
-        'a"ge': [20.0, 30.0, None, 40.0, 50.0, 60.0],
-        "to'wn": ["Os'lo", "Os'lo", "", "", None, "rare"],
-        "vip": [True, False, None, True, True, False],
-        "joined": [datetime(2020 + k % 2, 1 + k, 3 * k + 1, 3 * k) for k in range(6)],
+        'a"ge': [20.0, 30.0, None, 40.0, 50.0, 60.0, None],
+        "to'wn": ["Os'lo", "Os'lo", "", "", None, "rare", "rarer"],
+        "vip": [True, False, None, True, True, False, None],
+        "joined": [datetime(2020 + k % 2, 1 + k, 3 * k + 1, 3 * k) for k in range(7)],
     }
     new = {
         'a"ge': [25.5, None, math.nan, 1e300, -7.0, 33.0],

@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -44,7 +45,27 @@ def test_arms_balance_missing_values_and_columns(broken):
     shop = columns["shop"]
     assert shop["bins"] == ["a", "others"]  # four people have the rare level
     for side, own in ((shop["top"], treated), (shop["rest"], ~treated)):
-        assert side[0] == pytest.approx((frame["shop"][own] == "a").mean())
+        assert side[0] == pytest.approx((frame["shop"][own] == "a").mean(), abs=0.005)
+
+
+def test_a_page_to_hand_on_tells_nothing_of_one_person():
+    frame, trial, treated = checked()
+    frame = frame.fillna({"income": 0.0}).assign(
+        home=np.where(np.arange(len(frame)) == 9, None, "yes")
+    )
+    frame.loc[frame["shop"] == "rare", "shop"] = "a"
+    frame.loc[5, "shop"] = "Zed"
+    trial = Trial(frame, trial.y, trial.treatment)
+    report = check_randomisation(trial)
+    assert any("home" in test.detail for test in report.tests if test.few)  # on one's own screen
+    found = summarise_check(report, trial.summary(), frame, treated)
+    check = found["randomisation"]
+    assert "home" not in {one["feature"].split("=")[0] for one in check["differences"]}
+    (test,) = (one for one in check["tests"] if one["name"] == "missing values" and one["few"])
+    assert (test["statistic"], test["p_value"]) == (None, 1.0)
+    page = render(found)
+    assert "Zed" not in page
+    assert not re.search(r"home: 0\.\d\d%", page)
 
 
 def test_hostile_names_stay_text():

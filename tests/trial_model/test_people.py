@@ -38,7 +38,9 @@ def test_the_top_and_the_rest_are_counted_and_few_are_not_told():
     for own, side in ((first["top"], inside), (first["rest"], ~inside)):
         for name, part in zip(first["bins"], own, strict=True):
             count = int(((frame["a"] == name) & side).sum())
-            assert np.isnan(part) if count < 20 else part == pytest.approx(count / side.sum())
+            close = pytest.approx(count / side.sum(), abs=0.00501)  # whole per cents
+            assert np.isnan(part) if count < 20 else part == close
+            assert np.isnan(part) or part == round(part, 2)
     # Ten people on top: nothing can be told of a part of them.
     few = describe_people(binned(frame), score, share=0.01)["columns"]
     assert all(np.isnan(column["top"]).all() for column in few)
@@ -117,6 +119,33 @@ def test_nothing_is_told_of_few_rows_of_groups_or_of_unequal_chances():
     assert segments_of(binned(frame), grouped, learn, ZERO_ONE) == []
     weighted = rows._replace(propensity=np.full(4_000, 0.5))
     assert segments_of(binned(frame), weighted, learn, ZERO_ONE) == []
+
+
+def test_people_who_are_not_told_cannot_be_counted_from_the_others():
+    """One hidden person, or twelve: the fractions of those who are told are the same."""
+    found = []
+    for n_hidden in (1, 12):
+        town = np.array(["a"] * 300 + ["b"] * 290 + ["c"] * 400 + ["d"] * 100, dtype=object)
+        score = np.r_[np.ones(590), np.zeros(500)]
+        town[590 - n_hidden : 590] = "c"
+        town[:n_hidden] = None
+        frame = pd.DataFrame({"town": town})
+        found.append(describe_people(binned(frame), score, share=590 / 1090)["columns"][0])
+    assert found[0]["bins"] == found[1]["bins"] == ["c", "a", "b", "d"]
+    for one in found:
+        assert np.isnan(one["top"][[0, 3]]).all()
+        np.testing.assert_array_equal(one["top"], np.round(one["top"], 2))
+        assert one["distance"] == round(one["distance"], 3)
+
+
+@pytest.mark.parametrize(("missing", "told"), [(1, False), (600, True)])
+def test_missing_values_of_few_are_in_no_segment_in_words(missing, told):
+    frame, rows, _ = made(8_000)
+    frame.loc[frame.index[-missing:], "old"] = np.nan
+    found = segments_of(binned(frame), rows, np.arange(8_000) % 5 < 2, ZERO_ONE)
+    words = {word for one in found for word in one["rule"]}
+    assert any(word.startswith("old over") for word in words)
+    assert any("or missing" in word for word in words) == told
 
 
 @pytest.mark.gate

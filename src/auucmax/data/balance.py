@@ -16,6 +16,7 @@ from scipy.special import chdtrc, fdtrc, ndtr, ndtri
 
 from auucmax._validation import Bools, Floats
 from auucmax.data.covariates import Covariates, Feature
+from auucmax.data.few import LEAST_ROWS, step_of, tellable_columns
 
 # Below these rows for each degree of freedom the chi-square law of the likelihood ratio is too
 # short in the tail, and the F law of the linear regression is used.
@@ -73,21 +74,28 @@ def compute_moments(covariates: Covariates, treated: Bools) -> ArmMoments:
     return ArmMoments(count, centre + offset, variance, centre, gram, shifted[1])
 
 
-def differences(covariates: Covariates, moments: ArmMoments) -> pd.DataFrame:
+def differences(covariates: Covariates, moments: ArmMoments, arms: Bools) -> pd.DataFrame:
     """Means by arm and standardised difference of each real column, the largest first.
 
     difference = (mean_T - mean_C) / sqrt((var_T + var_C) / 2)
 
-    ``rows`` is how many rows the column tells from the others.
+    ``step`` is what others see the means rounded to; not a number where they are of few people.
     """
     (control, treated), spread = moments.mean, np.sqrt(moments.variance.mean(axis=0))
     gap = treated - control
     with np.errstate(invalid="ignore", divide="ignore"):
         standardised = np.where(gap == 0, 0.0, gap / spread)
     found = {"feature": covariates.columns, "control": control, "treated": treated}
-    table = pd.DataFrame(found | {"difference": standardised, "rows": covariates.rows_apart()})
+    scale = np.where(_are_levels(covariates), 1.0, spread)
+    step = step_of(moments.known.min(axis=0), scale)
+    told = tellable_columns(covariates, np.stack([~arms, arms]).astype(float), of_arms=True)
+    table = pd.DataFrame(found | {"difference": standardised, "step": np.where(told, step, np.nan)})
     order = np.argsort(-np.abs(np.nan_to_num(standardised, nan=0.0)), kind="stable")
     return table.iloc[order].reset_index(drop=True)
+
+
+def _are_levels(covariates: Covariates) -> list[bool]:
+    return [bool(feature.levels) for feature in covariates.features for _ in feature.columns]
 
 
 def detectable_difference(treated: Bools, alpha: float, power: float = 0.8) -> float:
@@ -242,7 +250,10 @@ def rank_auc(score: Floats, positive: Bools) -> tuple[float, float]:
 
 
 def missing_by_arm(covariates: Covariates, treated: Bools) -> pd.DataFrame:
-    """Share of missing values by arm and a test of equality, for features that have any."""
+    """Share of missing values by arm and a test of equality, for features that have any.
+
+    ``few``: fewer than 20 people of an arm lack the value, or have it.
+    """
     records = []
     n_treated = int(treated.sum())
     n_control = len(treated) - n_treated
@@ -258,8 +269,9 @@ def missing_by_arm(covariates: Covariates, treated: Bools) -> pd.DataFrame:
             ]
         )
         shares = table[1, 0] / n_control, table[0, 0] / n_treated
-        records.append((feature.name, *shares, equal_shares(table)))
-    frame = pd.DataFrame(records, columns=["feature", "control", "treated", "p_value"])
+        few = bool(table.min() < LEAST_ROWS)
+        records.append((feature.name, *shares, equal_shares(table), few))
+    frame = pd.DataFrame(records, columns=["feature", "control", "treated", "p_value", "few"])
     return frame.sort_values("p_value", kind="stable").reset_index(drop=True)
 
 

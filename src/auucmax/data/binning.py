@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 from auucmax._json import short
 from auucmax._validation import Floats
 from auucmax.data.covariates import Covariates, Feature, encode
+from auucmax.data.few import LEAST_ROWS
 from auucmax.encoding.kinds import kind_of, numbers_of
 
 MOST_BINS = 6
@@ -101,6 +100,8 @@ def _of_feature(feature: Feature, features: pd.DataFrame, most: int) -> Binned |
     column = next(features[own] for own in features.columns if str(own) == feature.name)
     kind = kind_of(column)
     values = feature.numbers(slice(None))
+    if kind == "date":  # from one day for all, not from the first, which is somebody's
+        values = values + float(np.fmin.reduce(numbers_of(column, "date")))
     if kind == "boolean":
         return Binned(name, np.where(np.isnan(values), -1, values).astype(np.intp), ("no", "yes"))
     known = values[np.isfinite(values)]
@@ -108,21 +109,23 @@ def _of_feature(feature: Feature, features: pd.DataFrame, most: int) -> Binned |
     if len(distinct) == 2 and kind != "date":
         code = np.where(np.isfinite(values), values == distinct[1], -1).astype(np.intp)
         return Binned(name, code, tuple(f"{own:,.6g}" for own in distinct.tolist()))
-    start = float(np.fmin.reduce(numbers_of(column, "date"))) if kind == "date" else None
     cuts = _cuts(known, most)
     if not len(cuts):
         return None
     code = np.where(np.isfinite(values), np.searchsorted(cuts, values), -1).astype(np.intp)
-    telling = _date_after(start) if start is not None else "{:,.6g}".format
+    telling = _date if kind == "date" else "{:,.6g}".format
     texts = tuple(telling(cut) for cut in cuts.tolist())
     return Binned(name, code, _between(texts), texts)
 
 
 def _cuts(values: Floats, most: int) -> Floats:
-    """The highest number of each bin but the last: quantiles, to two digits of the spread."""
-    distinct = np.unique(values)
+    """The highest number of each bin but the last: quantiles, to two digits of the spread.
+
+    Of few different numbers those that 20 people have: a rarer one must not be named.
+    """
+    distinct, count = np.unique(values, return_counts=True)
     if len(distinct) <= most:
-        return distinct[:-1]
+        return distinct[:-1][count[:-1] >= LEAST_ROWS]
     wanted = np.quantile(values, np.linspace(0, 1, most + 1)[1:-1], method="inverted_cdf")
     spread = float(np.diff(np.quantile(values, (0.05, 0.95)))[0]) or float(np.ptp(values))
     digits = int(1 - np.floor(np.log10(spread))) if spread > 0 else 0
@@ -138,6 +141,6 @@ def _between(cuts: tuple[str, ...]) -> tuple[str, ...]:
     return (f"up to {cuts[0]}", *inner, f"over {cuts[-1]}")
 
 
-def _date_after(start: float) -> Callable[[Any], str]:
-    """How a number of days after the first of a column is told: as its date."""
-    return lambda days: f"{(_EPOCH + pd.Timedelta(days=start + float(days))):%Y-%m-%d}"
+def _date(days: float) -> str:
+    """How a number of days since 1970 is told: as its date."""
+    return f"{(_EPOCH + pd.Timedelta(days=days)):%Y-%m-%d}"

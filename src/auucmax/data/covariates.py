@@ -79,28 +79,6 @@ class Covariates:
         features = tuple(replace(f, values=f.values[rows]) for f in self.features)
         return Covariates(features, self.skipped, len(rows))
 
-    def rows_apart(self) -> list[int]:
-        """How many rows each real column sets apart from the rest.
-
-        For a level: the rows that have it, or those that do not if these are fewer; for a number:
-        the rows whose value is not the most frequent one.
-
-        >>> frame = pd.DataFrame({"home": ["yes", "no", "no"], "age": [20, 30, 40]})
-        >>> encode(frame).rows_apart()
-        [1, 1, 2]
-        """
-        found: list[int] = []
-        for feature in self.features:
-            known = feature.values[~feature.missing]
-            if feature.levels:
-                counts = np.bincount(known, minlength=len(feature.levels)).tolist()
-                found += [min(count, len(known) - count) for count in counts]
-            else:
-                # A value that most rows have is the median; without one, many differ from it.
-                same = np.count_nonzero(known == np.median(known)) if len(known) else 0
-                found.append(len(known) - int(same))
-        return found
-
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Rows in blocks: their slice, and their real columns (m, k) with NaN where missing."""
         for start in range(0, self.n_rows, BLOCK):

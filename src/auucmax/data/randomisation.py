@@ -18,6 +18,7 @@ from auucmax.data import balance
 from auucmax.data.balance import Suspect
 from auucmax.data.chances import chances_told, check_chances, compare_counts, even_rows
 from auucmax.data.covariates import Covariates, encode
+from auucmax.data.few import LEAST_ROWS
 from auucmax.data.randomisation_report import RandomisationReport, RandomisationTest
 from auucmax.data.trial import Trial
 from auucmax.encoding.kinds import kind_of
@@ -309,9 +310,9 @@ def _check_arm(
     detectable = balance.detectable_difference(treated, alpha)
     if not covariates.features:
         note = "balance (no feature can be used)"
-        return _Arm([], _empty("difference"), _empty("p_value"), [note], detectable)
+        return _Arm([], _empty("difference", "step"), _empty("p_value", "few"), [note], detectable)
     moments = balance.compute_moments(covariates, treated)
-    differences = balance.differences(covariates, moments)
+    differences = balance.differences(covariates, moments, treated)
     ratio = balance.likelihood_ratio_test(covariates, treated)
     trees = balance.classifier_test(covariates, treated, rng, MAX_CLASSIFIER_ROWS)
     missing = balance.missing_by_arm(covariates, treated)
@@ -337,12 +338,13 @@ def _check_arm(
             f"{first['treated']:.2%} of treated"
         )
         gap = float(first["treated"] - first["control"])
-        tests.append(RandomisationTest("missing values", arm, gap, p_value, detail))
+        test = RandomisationTest("missing values", arm, gap, p_value, detail)
+        tests.append(replace(test, few=bool(first["few"])))
     return _Arm(tests, differences.assign(arm=arm), missing.assign(arm=arm), notes, detectable)
 
 
-def _empty(last: str) -> pd.DataFrame:
-    return pd.DataFrame(columns=["feature", "control", "treated", last, "arm"], dtype=np.float64)
+def _empty(*last: str) -> pd.DataFrame:
+    return pd.DataFrame(columns=["feature", "control", "treated", *last, "arm"], dtype=np.float64)
 
 
 def _sizes(
@@ -388,7 +390,8 @@ def _attrition(
             for name, share, (lost, n) in zip((arm, names[0]), shares, rows, strict=True)
         )
         gap, of_arm = float(shares[0] - shares[1]), arm if trial.is_multi_arm else ""
-        tests.append(RandomisationTest("missing outcomes", of_arm, gap, p_value, detail))
+        test = RandomisationTest("missing outcomes", of_arm, gap, p_value, detail)
+        tests.append(replace(test, few=bool(rows[:, 0].min() < LEAST_ROWS)))
     return tests
 
 

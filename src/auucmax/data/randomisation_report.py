@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from auucmax._messages import visible
 from auucmax._shown import Shown
 from auucmax.data.balance import SMALL, Suspect
+from auucmax.data.few import rounded, significant
 
 _GROUPS_ASKED = (
     "Do rows of one {} belong together, as of a household or a shop? Treatment goes by it. Then "
@@ -52,7 +54,7 @@ class RandomisationTest:
 
     ``name`` is "sample ratio", "chances", "likelihood ratio", "classifier", "missing values" or
     "missing outcomes"; ``adjusted_p_value`` is corrected by Holm's method over all tests of the
-    report.
+    report. ``few``: what it counts, fewer than 20 people of an arm have.
     """
 
     name: str
@@ -61,6 +63,20 @@ class RandomisationTest:
     p_value: float
     detail: str
     adjusted_p_value: float = 1.0
+    few: bool = False
+
+    def for_others(self, alpha: float) -> RandomisationTest:
+        """Of few people: whether it stops, fails or neither, and no number."""
+        if not self.few:
+            return self
+        p_values = [
+            1.0 if own > alpha else min(alpha, STOP / 10) if own < STOP else alpha
+            for own in (self.p_value, self.adjusted_p_value)
+        ]
+        detail = "of few people of an arm, so that p is told as at most this"
+        return RandomisationTest(
+            self.name, self.arm, float("nan"), p_values[0], detail, p_values[1], few=True
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,9 +92,10 @@ class RandomisationReport(Shown):
     tests : tuple of RandomisationTest
     differences : DataFrame
         arm, feature, means of control and treated, and their standardised difference, the largest
-        first; rows, how many the feature tells from the others (those of a level, say).
+        first; step, what others see the means rounded to, not a number where they are of few.
     missing : DataFrame
-        arm, feature, share missing in control and treated, and p_value, the smallest first.
+        arm, feature, share missing in control and treated, and p_value, the smallest first; few,
+        whether fewer than 20 people of an arm lack the value, or have it.
     suspects : tuple of Suspect
         Features that look like the outcome or the treatment in disguise.
     detectable_difference : float
@@ -209,6 +226,20 @@ class RandomisationReport(Shown):
                 "are not comparable, and no analysis of them can repair it."
             )
         return tuple(advice)
+
+    def for_others(self) -> RandomisationReport:
+        """The report without numbers of fewer than 20 people, for pages and files to hand on."""
+        own = self.differences[self.differences["step"].notna()].reset_index(drop=True)
+        control, treated = (rounded(own[arm], own["step"]) for arm in ("control", "treated"))
+        gap = (own["treated"] - own["control"]).to_numpy()
+        per_gap = np.divide(own["difference"], gap, out=np.zeros(len(own)), where=gap != 0)
+        difference = (treated - control) * significant(per_gap)
+        return replace(
+            self,
+            tests=tuple(test.for_others(self.alpha) for test in self.tests),
+            differences=own.assign(control=control, treated=treated, difference=difference),
+            missing=self.missing[~self.missing["few"].astype(bool)].reset_index(drop=True),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers of the report, and its verdict, as lists and dictionaries, for JSON."""

@@ -62,10 +62,10 @@ class Column:
     """What was learnt of a raw column; its terms follow from it.
 
     A category has ``levels``, sorted; ``has_other`` if training had texts that are no level, with
-    their share among all texts; ``takes_new`` if such texts are no mistake though training had
-    none. A code has levels, too, the texts of whole numbers. Each level has a feature; but if there
-    are many, and outcomes tell of them, they have numbers instead: ``base`` or ``effect``, or both,
-    a number a level and one for all other texts. ``more`` are further levels that may be among
+    their share among all texts; ``takes_new`` if such texts are no mistake though training had few
+    or none. A code has levels, too, the texts of whole numbers. Each level has a feature; but if
+    there are many, and outcomes tell of them, they have numbers instead: ``base`` or ``effect``, or
+    both, a number a level and one for all other texts. ``more`` are levels that may be among
     these; only what is not learnt to the end has them.
 
     Another kind has ``fill``, the median, for missing values (None: all were missing), and
@@ -98,17 +98,23 @@ class Column:
         kind: str = "category",
         takes_new: bool = False,
         more: Iterable[str] = (),
+        least: int = 1,
     ) -> Self:
-        """Levels of so many rows, some of them with other values than the levels, or none."""
+        """Levels of so many rows, some of them with other values than the levels, or none.
+
+        Fewer than ``least`` rows with other values, or with none, get no feature of their own: it
+        would tell of them. They count to no level, and nothing is kept of them.
+        """
+        n_few, n_other = (n_other, 0) if n_other < least else (0, n_other)
         share = n_other / max(n_rows - n_missing, 1)
         return cls(
             name,
             kind,
             tuple(levels),
             has_other=n_other > 0,
-            has_missing=n_missing > 0,
+            has_missing=n_missing >= max(least, 1),
             other_share=share,
-            takes_new=takes_new,
+            takes_new=takes_new or n_few > 0,
             more=tuple(more),
         )
 
@@ -171,7 +177,7 @@ class Column:
     @property
     def flaw(self) -> str:
         """Why it does not tell rows apart, if it has no terms."""
-        if self.has_other:
+        if self.has_other or (self.takes_new and not self.levels):
             return "with rare levels only"
         return "with one value" if self.levels or self.fill is not None else "without values"
 

@@ -80,14 +80,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     * *value*: the number; 0/1 for a boolean; days since 1970-01-01 (UTC, with fractions) for a
       date. A missing value becomes the median of the training rows, to three digits.
-    * *missing*: 1 where the value is missing, if some were in training.
+    * *missing*: 1 where the value is missing, if ``min_level_rows`` were in training.
     * *sine* and *cosine* of the place of a date in the year (the season), in the week and in the
       day (the time), rounded to 6 digits; 0 where it is missing. A cycle has them if the dates of
       training span one at least and do not all fall on the same place of it: dates without times
       have none of the day.
     * *level*: 1 where the text equals the level. All levels have a feature, none is left out.
-    * *other*: 1 where the text is present and no level. It exists if training had rare levels: in
-      fewer than ``min_level_rows`` rows, or beyond the ``max_levels`` most frequent.
+    * *other*: 1 where the text is present and no level. It exists if training had rare levels, in
+      fewer than ``min_level_rows`` rows or beyond the ``max_levels`` most frequent, and these had
+      ``min_level_rows`` rows together: a coefficient tells nothing of fewer.
     * *base* and *effect*: how far the outcome of a level, and the difference of the arms in it, are
       from those of all rows, shrunk as far as chance may explain it; see
       :mod:`auucmax.encoding.columns`. A category has them in the place of *level* and *other* if it
@@ -102,8 +103,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     numbers; ``categorical`` takes any other column of numbers for levels, whatever its values.
 
     Columns are found by name, in any order; further ones are ignored. A missing value in a column
-    that had none in training becomes the median, or zeros in all levels of a category. Columns
-    with one value, or none, are dropped with a warning.
+    that had few or none in training becomes the median, or zeros in all levels of a category.
+    Columns with one value, or none, are dropped with a warning.
 
     In a category the texts that a CSV file has for nothing (the empty one, NA, N/A, NaN, nan,
     NULL, null) are missing, wherever the rows come from. Numbers and booleans stand for texts,
@@ -122,7 +123,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     max_levels : most levels of a category that have a feature each.
-    min_level_rows : fewest rows of a level.
+    min_level_rows : fewest rows of a level, of all other texts, and of missing values.
     new_levels : what to do with a text that is no level in a category without *other*: "error", or
         "other", which makes zeros of it. Numbers that are new are never an error.
     categorical : names of columns whose numbers, or booleans, are levels.
@@ -272,8 +273,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not (base or effect):
             return replace(column, levels=(), has_other=True, other_share=1.0)
         n = total[:-1, :, 0].sum(axis=1)
-        share = float(n[-1] / n.sum())
-        return replace(column, base=base, effect=effect, has_other=share > 0, other_share=share)
+        share = float(n[-1] / n.sum()) if n[-1] >= int(self.min_level_rows) else 0.0
+        # Rows with other texts, if they are few, have 0, as all rows on average.
+        return replace(column, base=base, effect=effect, has_other=share > 0, other_share=share,
+                       takes_new=column.takes_new or n[-1] > 0)  # fmt: skip
 
     def fit_columns(self, columns: Iterable[Column]) -> Self:
         """Learn terms from what is known of each column: for rows that are counted elsewhere."""
@@ -338,7 +341,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return Column(
             name,
             kind,
-            has_missing=len(present) < len(values),
+            has_missing=len(values) - len(present) >= int(self.min_level_rows),
             varies=span > 0,
             fill=float(np.median(present, overwrite_input=True)),
             cycles=cycles,
@@ -361,6 +364,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             n_rows=n_rows,
             takes_new=takes_new,
             more=more,
+            least=int(self.min_level_rows),
         )
 
     def column_of_codes(self, name: str, counts: Mapping[int, int], n_rows: int) -> Column:
@@ -375,6 +379,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             n_rows=n_rows,
             kind="code",
             takes_new=True,
+            least=int(self.min_level_rows),
         )
 
     def _frequent(self, counts: Mapping[Any, int]) -> list[Any]:

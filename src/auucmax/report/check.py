@@ -10,9 +10,10 @@ from auucmax._json import plain, short
 from auucmax._validation import Bools
 from auucmax.data import RandomisationReport
 from auucmax.data.binning import binned
+from auucmax.data.few import LEAST_ROWS
 from auucmax.data.trial import TrialSummary
 from auucmax.report.summary import VERSION
-from auucmax.trial_model.evidence import LEAST_ROWS, describe_randomisation
+from auucmax.trial_model.evidence import describe_randomisation
 from auucmax.trial_model.people import compared
 
 CHECK_KIND = "auucmax check"
@@ -42,7 +43,7 @@ def summarise_check(
     found = {
         "kind": CHECK_KIND,
         "version": VERSION,
-        "failed_check": report.verdict if report.stops else None,
+        "failed_check": report.for_others().verdict if report.stops else None,
         "names": {
             "outcome": short(trial.outcome_name),
             "treatment": short(trial.treatment_name),
@@ -57,7 +58,7 @@ def summarise_check(
         "missing": [
             {"name": short(name), "share": float(features[name].isna().mean())}
             for name in features.columns
-            if features[name].isna().sum() >= LEAST_ROWS
+            if features[name].isna().sum() >= LEAST_ROWS <= features[name].notna().sum()
         ],
     }
     return dict(plain(found))

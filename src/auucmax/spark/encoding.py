@@ -94,7 +94,9 @@ def fit_encoder(
     for k, (name, own) in enumerate(levels.items()):
         counts = found[f"t{k}"].asDict()
         more = texts[name][most:]
-        learnt[name] = Column.of_levels(name, own, n_rows=found.n, more=more, **counts)
+        learnt[name] = Column.of_levels(
+            name, own, n_rows=found.n, more=more, least=int(encoder.min_level_rows), **counts
+        )
     summaries = {name: found[f"x{k}"] for k, name in enumerate(numbers)}
     undecided = [n for n in numbers if kinds[n] == "number" and decided[n] is None]
     learnt |= _numeric_columns(rows, summaries, undecided, encoder, found.n, kinds)
@@ -128,7 +130,7 @@ def _numeric_columns(
         name: Column(
             name,
             kinds[name] if own.n else "number",
-            has_missing=own.n < n_rows,
+            has_missing=n_rows - own.n >= int(encoder.min_level_rows),
             varies=own.low != own.high,
             fill=medians.get(places[name]),
             cycles=_cycles(own) if own.n and kinds[name] == "date" else (),

@@ -22,6 +22,7 @@ from auucmax._json import plain, read
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats
 from auucmax.bounds.policies import certify_policy
+from auucmax.data.few import LEAST_ROWS
 from auucmax.evaluation.arm_policy import Policy
 from auucmax.evaluation.arm_steps import Steps, arm_steps
 from auucmax.evaluation.budget import (
@@ -33,7 +34,7 @@ from auucmax.evaluation.budget import (
 )
 from auucmax.targeting.arms import choose_arms
 from auucmax.trial_model.columns import Bounded
-from auucmax.trial_model.evidence import LEAST_ROWS, Evidence, provided
+from auucmax.trial_model.evidence import Evidence, provided
 
 _STEPS = 50  # that the budgets are cut into, of which those are joined that have too few rows
 _AT_ONCE = 2**22  # parts of rows that are compared at once

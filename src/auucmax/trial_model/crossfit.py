@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import copy
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -398,11 +400,11 @@ def cross_fit(
     score = np.empty((len(makes), len(rows.y)))
     found = [np.full((2, len(table.y)), np.nan) for table in (rows, *also)]
     # The first chunks have the fewest rows: soon they tell how long the rest takes.
-    with unrecorded():
+    with _of_a_part():
         bet_on = _chunk_scores(rows, makes, recipe, work, found, also) if with_chunks else []
     for k in range(recipe.n_folds):
         size = work_of(makes) * recipe.size(1 - 1 / recipe.n_folds, len(rows.y))
-        with work.part(f"fold {k + 1} of {recipe.n_folds}", size), unrecorded():
+        with work.part(f"fold {k + 1} of {recipe.n_folds}", size), _of_a_part():
             inside = fold == k
             if any(recipe.inside(k)(table.keys).any() for table in (rows, *also)):
                 made = {name: make() for name, make in makes.items()}
@@ -422,6 +424,14 @@ def cross_fit(
     chances = [] if rows.propensity is None else [rows.propensity[part] for part in parts]
     people = [] if rows.people is None else [rows.people[part] for part in parts]
     return OutOfFold(ranks, fold, chunks, keys, chances, found, people)
+
+
+@contextmanager
+def _of_a_part() -> Iterator[None]:
+    """Models of part of the rows keep no record; what only these rows lack is no warning."""
+    with unrecorded(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="columns should tell rows apart")
+        yield
 
 
 def _chunks(

@@ -28,6 +28,7 @@ from auucmax._validation import Bools, Floats, check_column
 from auucmax.data import RandomisationReport
 from auucmax.data.chances import own_chance
 from auucmax.data.covariates import Covariates, encode
+from auucmax.data.few import LEAST_ROWS, rounded, significant, step_of, tellable_columns
 from auucmax.data.outcomes import BINARY, KINDS, MONEY, outcome_kind, turned
 from auucmax.evaluation import Levels, UpliftBand
 from auucmax.evaluation.curves import largest_draws
@@ -47,8 +48,8 @@ def describe_drivers(features: pd.DataFrame, score: Floats, *, share: float) -> 
     ``correlation`` is that of the ranks of the score with the feature (ranks of a number, 0/1 of a
     level); ``top`` and ``rest`` are the means of the feature in the top-scored ``share`` and in the
     rest (for a level: the share of people who have it), ``difference`` that of the two in standard
-    deviations. Missing values are left out. At most 25 are kept, and none that tells fewer than 20
-    people from the others.
+    deviations. Missing values are left out. At most 25 are kept, none that tells fewer than 20
+    people from the others, and numbers are rounded (:mod:`auucmax.data.few`).
 
     >>> frame = pd.DataFrame({"age": [20, 30, 40, 50] * 10, "home": ["yes", "no"] * 20})
     >>> found = describe_drivers(frame, np.array([1.0, 2.0, 3.0, 4.0] * 10), share=0.5)
@@ -60,14 +61,18 @@ def describe_drivers(features: pd.DataFrame, score: Floats, *, share: float) -> 
     rank, on_top = pd.Series(score).rank().to_numpy(), top_part(score, share)
     top, rest, deviation = _means(covariates, on_top)
     correlation = _correlations(covariates.ranked(), rank)
+    order = np.argsort(-np.nan_to_num(np.abs(correlation)), kind="stable")
+    parts = np.stack([on_top, 1 - on_top])
+    order = order[tellable_columns(covariates, parts, of_arms=False)[order]][:MOST_DRIVERS]
+    correlation = rounded(correlation, step_of(len(score)))
+    levels = [level for f in covariates.features for level in (f.levels or (None,))]
+    names = [f.name for f in covariates.features for _ in (f.levels or (None,))]
+    scale = np.where([level is None for level in levels], deviation, 1.0)
+    step = step_of(parts.sum(axis=1).min(), scale)
+    top, rest, deviation = rounded(top, step), rounded(rest, step), significant(deviation)
     difference = np.divide(
         top - rest, deviation, out=np.full(len(top), np.nan), where=deviation > 0
     )
-    levels = [level for f in covariates.features for level in (f.levels or (None,))]
-    names = [f.name for f in covariates.features for _ in (f.levels or (None,))]
-    apart = np.array(covariates.rows_apart())
-    order = np.argsort(-np.nan_to_num(np.abs(correlation)), kind="stable")
-    order = order[apart[order] >= LEAST_ROWS][:MOST_DRIVERS]
     rows = [
         {
             "name": short(names[j]),
@@ -98,12 +103,13 @@ def top_part(score: Floats, share: float) -> Floats:
 def linear_weights(coef: Floats, names: Sequence[str], deviation: Floats) -> list[dict[str, Any]]:
     """Coefficient times standard deviation of each column of a linear score, the largest first.
 
-    ``names`` and ``deviation`` (p,) are of the columns that ``coef`` (p,) multiplies.
+    ``names`` and ``deviation`` (p,) are of the columns that ``coef`` (p,) multiplies. Deviations
+    count to two digits: that of a level tells how many have it.
 
     >>> linear_weights(np.array([2.0, 0.5]), ["a", "b"], np.array([0.5, 4.0]))
     [{'name': 'b', 'coefficient': 0.5, 'weight': 2.0}, {'name': 'a', 'coefficient': 2.0, ...}]
     """
-    scaled = coef * deviation
+    scaled = coef * significant(deviation, 2)
     order = np.argsort(-np.abs(scaled), kind="stable")[:MOST_DRIVERS]
     return [
         {"name": short(names[j]), "coefficient": float(coef[j]), "weight": float(scaled[j])}
@@ -153,7 +159,6 @@ def _sums(covariates: Covariates, weights: Floats) -> tuple[Floats, Floats, Floa
 
 #: What is said of a rival.
 VERDICTS = ("worse", "better", "not told apart")
-LEAST_ROWS = 20  #: of each arm between two shares whose numbers are kept
 MOST_DIFFERENCES = 20
 
 
@@ -406,17 +411,10 @@ def describe_randomisation(report: RandomisationReport | None) -> dict[str, Any]
     """The report as JSON, with the largest differences only, and none of a few people."""
     if report is None:
         return None
-    found = report.to_dict()
-    found["n_differences"] = len(found["differences"])
-    n_control, n_treated = list(report.counts.values())[:2]
+    found = report.for_others().to_dict()
+    found["n_differences"] = len(report.differences)
     for name in ("differences", "missing"):
-        kept = [
-            one
-            for one in found[name]
-            if one.get("rows", one["control"] * n_control + one["treated"] * n_treated)
-            >= LEAST_ROWS
-        ]
-        found[name] = kept[:MOST_DIFFERENCES]
+        found[name] = found[name][:MOST_DIFFERENCES]
     return dict(plain(found))
 
 
@@ -442,8 +440,8 @@ def failed_check(report: RandomisationReport | None) -> str | None:
     if report is None or not report.stops:
         return None
     return (
-        f"{report.verdict} So no gain is announced and nothing is certified: what the numbers show "
-        f"may have nothing to do with the treatment."
+        f"{report.for_others().verdict} So no gain is announced and nothing is certified: what the "
+        f"numbers show may have nothing to do with the treatment."
     )
 
 

@@ -32,6 +32,7 @@ from auucmax.bounds.known_chances import ChancesBeyond
 from auucmax.bounds.progressive import ProgressiveCertificate, progressive_certificate
 from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.binning import binned
+from auucmax.data.few import LEAST_ROWS
 from auucmax.data.outcomes import range_for
 from auucmax.data.pieces import PiecedTable
 from auucmax.data.seen import KEY_BYTES, Kinds, RowSet, SeenRows
@@ -65,7 +66,6 @@ from auucmax.trial_model.crossfit import (
     work_of,
 )
 from auucmax.trial_model.evidence import (
-    LEAST_ROWS,
     Evidence,
     Judged,
     describe_drivers,

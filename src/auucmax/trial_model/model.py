@@ -14,6 +14,7 @@ from auucmax._validation import Bools, Floats
 from auucmax.bounds import Certificate, certify, certify_shares
 from auucmax.bounds.known_chances import ChancesBeyond, evenly_drawn, most_people
 from auucmax.data.binning import binned
+from auucmax.data.few import LEAST_ROWS
 from auucmax.data.hashing import content_hashes
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.data.seen import SeenRows, TrainingRecord
@@ -23,7 +24,6 @@ from auucmax.targeting import Calibration
 from auucmax.trial_model.columns import Bounded, ColumnNames
 from auucmax.trial_model.crossfit import Recipe, Scored, TableRows
 from auucmax.trial_model.evidence import (
-    LEAST_ROWS,
     Evidence,
     Judged,
     describe_drivers,

@@ -20,8 +20,9 @@ import numpy as np
 from auucmax._validation import Bools, Floats
 from auucmax.bounds.strata import strata_bounds
 from auucmax.data.binning import Binned
+from auucmax.data.few import LEAST_ROWS, rounded, step_of
 from auucmax.trial_model.columns import Bounded
-from auucmax.trial_model.evidence import LEAST_ROWS, Judged, average_effect, top_part
+from auucmax.trial_model.evidence import Judged, average_effect, top_part
 
 MOST_COLUMNS = 8  #: of the top against the rest that are kept
 SEARCHED = 12  #: columns that pairs of splits are looked for in, at most
@@ -34,7 +35,7 @@ def describe_people(columns: Sequence[Binned], score: Floats, *, share: float) -
     """Of each column, which parts of the top-scored share and of the rest are in which bin.
 
     The columns that differ most are kept. Bins of fewer than 20 people are not told (None), and
-    the others are parts of those who are told.
+    the others are parts of those who are told, rounded (:mod:`auucmax.data.few`).
 
     >>> import pandas as pd
     >>> from auucmax.data.binning import binned
@@ -62,13 +63,20 @@ def compared(columns: Sequence[Binned], weight: Floats) -> list[dict[str, Any]]:
 
 
 def _shares(counts: Floats) -> Floats:
-    """Parts of some people in each bin; bins of fewer than 20 are not told, nor counted."""
+    """Parts of some people in each bin; bins of fewer than 20 are not told, nor counted.
+
+    Fractions of all who are told would tell how many these are, and so the others: hence rounded.
+    """
     told = np.where(counts >= LEAST_ROWS - 1e-6, counts, np.nan)
-    return np.asarray(told / max(np.nansum(told), 1.0))
+    total = max(float(np.nansum(told)), 1.0)
+    return rounded(told / total, step_of(total))
 
 
 class Side(NamedTuple):
-    """A condition on a column: the bins that it admits, and its words."""
+    """A condition on a column: the bins that it admits, and its words.
+
+    Missing values go with the side that does not hold the first bin.
+    """
 
     column: Binned
     bins: Bools
@@ -77,6 +85,12 @@ class Side(NamedTuple):
     def holds(self) -> Bools:
         """(n,) whether it holds of each row; missing values count to no bin."""
         return np.append(self.bins, not self.bins[0])[self.column.code]
+
+    def told(self, treated: Bools) -> str:
+        """Its words, with missing values if 20 people of each arm lack the value."""
+        missing = treated[self.column.code < 0]
+        enough = min(missing.sum(), (~missing).sum()) >= LEAST_ROWS
+        return f"{self.words} or missing" if enough and not self.bins[0] else self.words
 
 
 Rule = tuple[Side, ...]
@@ -206,7 +220,6 @@ def _value(sums: Floats, least: int) -> float:
 def _sides(column: Binned) -> list[tuple[Side, Side]]:
     """All ways to split a column in two: at a cut, or one level against the others."""
     n, found = len(column.names), []
-    lacks = " or missing" if (column.code < 0).any() else ""
     for k in range(n - 1 if column.ordered or n == 2 else n):
         bins = np.arange(n) <= k if column.ordered else np.arange(n) == k
         if column.ordered:
@@ -215,9 +228,7 @@ def _sides(column: Binned) -> list[tuple[Side, Side]]:
             words = f"= {column.names[k]}", f"not {column.names[k]}"
             if n == 2:
                 words = f"= {column.names[0]}", f"= {column.names[1]}"
-        # Missing values go with the side that does not hold the first bin.
-        ends = ("", lacks) if bins[0] else (lacks, "")
-        yes, no = (f"{column.name} {word}{end}" for word, end in zip(words, ends, strict=True))
+        yes, no = (f"{column.name} {word}" for word in words)
         found.append((Side(column, bins, yes), Side(column, ~bins, no)))
     return found
 
@@ -232,7 +243,7 @@ def _inside(rule: Rule, n_rows: int) -> Bools:
 def _told(rule: Rule, rows: Judged, inside: Bools, n_rows: int) -> dict[str, Any]:
     own = Judged(rows.y[inside], np.zeros(int(inside.sum())), rows.treated[inside])
     return {
-        "rule": [side.words for side in rule],
+        "rule": [side.told(rows.treated) for side in rule],
         "rows": int(inside.sum()),
         "share": float(inside.sum() / n_rows),
         "effect": average_effect(own),
