@@ -14,12 +14,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from auucmax._files import KEY_BYTES
 from auucmax._json import plain
 from auucmax._progress import working_on
 from auucmax._validation import Floats, listed
 from auucmax.bounds.known_chances import ChancesBeyond
 from auucmax.data.pieces import PiecedTable
-from auucmax.data.seen import KEY_BYTES, Kinds
+from auucmax.data.seen import Kinds
 from auucmax.encoding.kinds import arm_text
 from auucmax.evaluation.arm_policy import Policy
 from auucmax.targeting.policy import check_money
