@@ -184,13 +184,31 @@ def test_same_seed_same_summary_and_row_order_does_not_matter(material):
         ({"share": [0.1, 0.2]}, "whole per cent"),
         ({"features": pd.DataFrame({"a": [1, 2]})}, "as many rows as y"),
         ({"rivals": {"short": [1.0, 2.0]}}, r"rivals\['short'\] should have as many rows"),
-        ({"economy": Economy(cost=-1.0)}, "cost should be"),
-        ({"economy": Economy(cohort=0)}, "n_people should be"),
     ],
 )
 def test_bad_input_is_refused_in_words(material, change, message):
     with pytest.raises(ValueError, match=message):
         summarise(material.y, material.score, treatment=material.treatment, **change)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"cost": -1.0}, "cost should be"),
+        ({"value": 1e300}, "value should be"),
+        ({"cohort": 0}, "cohort should be"),
+        ({"cohort": 2**53 + 1}, "cohort should be"),
+    ],
+)
+def test_money_and_people_that_nobody_can_count_with(given, message):
+    with pytest.raises(ValueError, match=message):
+        Economy(**given)
+
+
+def test_the_largest_amounts_have_a_page(material):
+    most = Economy(cohort=10**15, cost=1e50, value=1e50)
+    found = summarise(material.y, material.score, treatment=material.treatment, economy=most)
+    assert "Content-Security-Policy" in render(found)
 
 
 def test_certificate_of_another_kind_is_refused(material):
