@@ -31,7 +31,7 @@ USUAL_SHARE = 0.3  #: of the headline, and of the top that is described
 _MOST_PEOPLE = 10**15  # of a cohort: all numbers of it are whole ones, to Python and to a browser
 _RATIO = ("ratio", "ratio_lower", "ratio_upper")
 # What the page has of an expectation.
-_CURVE = ("share", "uplift", "lower", "upper", "reliable", "declined")
+_CURVE = ("share", "uplift", "lower", "upper", "reliable", "declined", "step")
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,9 @@ def summarise(
     doubt : why the score may have been fitted on these rows after all, in a sentence.
 
     The numbers along the share are on a grid of 101 shares; their intervals hold at all of them
-    together. ``version`` says how the dictionary is laid out.
+    together. A page is given to others: between shares at which rows are counted lie at least 20 of
+    each arm, and elsewhere the numbers are on straight lines. ``version`` says how the dictionary
+    is laid out.
 
     Examples
     --------
@@ -248,7 +250,6 @@ def summarise(
         certificate=certificate,
         randomisation=randomisation,
         level=level,
-        every_percent=True,
         random_state=random_state,
         doubt=doubt,
         people=people,

@@ -258,14 +258,10 @@ class _Apart(NamedTuple):
     place: int
     share: Floats
 
-    def top_shares(self, counts: Sequence[int]) -> tuple[Policy, Floats]:
+    def top_shares(self, everybody: AllRows) -> tuple[Policy, Floats]:
         """What the evidence of the arm tells, among the rows of all arms."""
-        treated, before = self.rows.treated, np.cumsum([0, *counts])
-        own = np.empty(len(treated), dtype=np.intp)
-        own[~treated] = np.arange(counts[0])
-        own[treated] = before[self.place + 1] + np.arange(counts[self.place + 1])
-        weight = self.rows.people
-        return top_shares(self.ranks, own, self.place, int(before[-1]), self.share, weight)
+        own, n_people = everybody.places_of(self.rows, self.place), sum(everybody.counts())
+        return top_shares(self.ranks, own, self.place, n_people, self.share, self.rows.people)
 
     def scores(self) -> Floats:
         """(2, n) scores of the rows of all arms, by the models of their folds and chunks."""
@@ -289,7 +285,7 @@ def _policy(
     """
     judged = everybody.judged(np.column_stack([_uplifts(everybody, one, recipe) for one in apart]))
     judged = judged._replace(fold=recipe.folds(everybody.keys))
-    known = [one.top_shares(everybody.counts()) for one in apart]
+    known = [one.top_shares(everybody) for one in apart]
     control = apart[0].rows.columns.control
     return {
         "control": control,
