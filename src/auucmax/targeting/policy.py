@@ -151,7 +151,11 @@ def worth_treating(uplift: ArrayLike, *, value: float, cost: float | ArrayLike =
 
 def check_money(amount: Any, name: str) -> float:
     """An amount that is not negative, and not so large that products with it are no numbers."""
-    if isinstance(amount, Real) and not isinstance(amount, bool) and 0 <= amount <= _MOST_MONEY:
+    if (
+        isinstance(amount, Real)
+        and not isinstance(amount, bool)
+        and 0 <= float(amount) <= _MOST_MONEY
+    ):
         return float(amount)
     raise ValueError(
         f"{name} should be a number, 0 or more, up to {_MOST_MONEY:g}; got {amount!r}. Pass one "

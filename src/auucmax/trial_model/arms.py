@@ -140,9 +140,9 @@ class ArmsModel(Shown):
             )
         everybody = AllRows.of(tables)
         new = [verdict.new[rows.treated] for rows, (_, verdict) in zip(tables, looks, strict=True)]
-        rows, known = self._new_rows(everybody, tables, np.concatenate([control, *new]), arms)
+        judged, known = self._new_rows(everybody, tables, np.concatenate([control, *new]), arms)
         how: dict[str, Any] = {"private": not every_percent, "known": known}
-        curves = [policy_curve(rows, curve["costs"], **how) for curve in self.policy["curves"]]
+        curves = [policy_curve(judged, curve["costs"], **how) for curve in self.policy["curves"]]
         notes = list(dict.fromkeys(note for own in arms.values() for note in own["notes"]))
         notes += [*everybody.chances_told, "Nothing is certified of a policy on new rows."]
         others = {k: n for k, n in tables[0].left_out.items() if k not in self.labels}
@@ -150,7 +150,7 @@ class ArmsModel(Shown):
             each = ", ".join(f"{label} {n:,}" for label, n in others.items())
             notes.append(f"Left out are rows of arms that the model does not know: {each}.")
         names = [self.control, *self.labels]
-        counts = dict(zip(names, np.bincount(rows.arm, minlength=len(names)), strict=True))
+        counts = dict(zip(names, np.bincount(judged.arm, minlength=len(names)), strict=True))
         facts = {"rows": counts, "curves": curves, "certificate": None, "notes": notes}
         return ArmsEvidence.of(arms, self.policy | facts)
 
