@@ -76,6 +76,8 @@ def test_names_from_data_are_text(results):
         assert "<script" not in html
         assert "&lt;script&gt;" in html
         assert "\x1b" not in html
+        assert "\x1b" not in repr(shown)
+        assert "\n" in repr(shown)
 
 
 def test_a_long_first_line_is_bold_up_to_its_colon():

@@ -21,6 +21,7 @@ DATABASES = ("postgresql://", "postgres://")  #: what the address of a database 
 _FOLDER, _MARK = "auucmax-rows-", ".auucmax-temporary"
 _PART = ".auucmax-part"
 _RANDOM = "????????"  # what tempfile puts into a name
+KEY_BYTES = 16  #: of the key of a model, which is kept beside it as hexadecimal digits
 # How the file of a monitor begins, after the head of its archive: nothing but itself replaces it.
 _STATE = b'header.json{"format":"auucmax monitor",'
 _FRESH = 60.0  # seconds, in which a temporary file may not be locked yet
@@ -86,11 +87,20 @@ def check_target(
 def _irreplaceable(target: Path) -> str | None:
     """What a file is that cannot be made again; None if it is another, or cannot be read."""
     real = Path(os.path.realpath(target))
-    if real.suffix == ".key" and real.is_file() and real.with_suffix("").is_file():
-        return f"the key of {real.stem}"
+    if key_at(real) is not None:  # whatever it is called, and wherever its model is
+        return "the key of a model"
     with suppress(OSError), real.open("rb") as file:
         if _STATE in file.read(200):
             return "the state of a monitor"
+    return None
+
+
+def key_at(place: Path) -> bytes | None:
+    """The key of a model that a file holds; None if it holds none."""
+    with suppress(OSError, ValueError):
+        if place.is_file() and place.stat().st_size < 100:
+            key = bytes.fromhex(place.read_text(encoding="ascii"))
+            return key if len(key) == KEY_BYTES else None
     return None
 
 

@@ -28,7 +28,8 @@ class Shown:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return str(self)
+        # A label must not steer the terminal of a prompt.
+        return visible_lines(str(self))
 
     def _repr_html_(self) -> str:
         return text_as_html(str(self))

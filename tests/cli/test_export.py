@@ -58,7 +58,7 @@ def test_no_output_replaces_the_key_of_a_model(files, line):
     line = line.format(m=files.model, other=files.model_without_id, t=files.trial)
     shown = run(f"{line} -o {key}")
     assert shown.exit_code == 2
-    assert "the output should be another file than the key of m.model" in shown.stderr
+    assert "the output should be another file than the key of a model" in shown.stderr
     assert shown.stderr.count("\n") == 1
     assert key.read_bytes() == before
 

@@ -104,9 +104,10 @@ PYTHON_WORDS = re.compile(r"(?<![-\w'\"])(?:[a-z]+_[a-z_]+|groups|ignore|after|s
 
 def test_every_option_is_told_as_one():
     """A parameter that has an option is told as the option, in every command."""
-    not_said = {"data", "files", "new", "output", "help", "as_json", "seed", "jobs", "cohort",
+    not_said = {"data", "files", "new", "output", "help", "as_json", "seed", "jobs",
                 "candidates", "rivals", "models", "against", "score_column", "everyone", "to",
-                "exclude", "table", "people", "rows", "add", "sql", "picture"}  # fmt: skip
+                "exclude", "table", "people", "rows", "add", "sql", "picture", "page",
+                "currency", "reasons", "n_arms"}  # fmt: skip
     own = {option.name for command in COMMANDS.values() for option in command.params}
     for name in own - not_said - set(GONE):
         assert as_options(f"{name} should be 1, got 2.") == (

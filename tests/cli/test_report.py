@@ -16,6 +16,36 @@ def test_json_of_the_report_is_what_the_page_holds(files, tmp_path):
     assert json.loads(embedded) == json.loads(found.stdout)
 
 
+def test_a_page_of_few_new_rows_tells_no_outcome_of_one_of_them(files, tmp_path):
+    rows = pd.read_csv(files.trial)
+    rows = rows[rows["arm"].isin(["mail", "none"])].head(150)
+    rows.assign(person="new " + rows["person"].astype(str), age=rows["age"] + 0.123).to_csv(
+        tmp_path / "few.csv", index=False
+    )
+    found = json.loads(
+        run(f"report {files.model} {tmp_path}/few.csv -o {tmp_path}/r.html --json").stdout
+    )
+    curve = np.array(found["curve"]["uplift"])
+    step = round(100 * found["curve"]["step"])
+    assert step >= 20
+    kept = np.arange(0, 101, step)
+    np.testing.assert_allclose(curve, np.interp(np.arange(101), kept, curve[kept]))
+    shown = json.loads(run(f"evaluate {files.model} {tmp_path}/few.csv --json").stdout)
+    assert len(shown["ratio"]) == 101  # a look at one's own rows
+
+
+def test_amounts_that_nobody_can_count_with_are_refused_in_a_line(files, tmp_path):
+    for given, words in (
+        ("--cohort 9007199254740993 --cost 1 --value 1", "--cohort should be a whole number"),
+        ("--cost 1e300 --value 1", "--cost should be a number, 0 or more, up to 1e+50"),
+        ("--cost 1 --value 1e300", "--value should be a number, 0 or more, up to 1e+50"),
+    ):
+        wrong = run(f"report {files.model} -o {tmp_path}/r.html {given}")
+        assert wrong.exit_code == 2
+        assert words in wrong.stderr
+        assert wrong.stderr.count("\n") == 1
+
+
 def test_the_page_of_several_arms(tmp_path):
     arms_table().to_csv(tmp_path / "t.csv", index=False)
     model = tmp_path / "m.model"

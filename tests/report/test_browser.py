@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from tests.report.hostile import HOSTILE
 
+from auucmax._messages import visible
 from auucmax.report import Economy, render, sentences, summarise, summarise_model, write_report
 from auucmax.trial_model import fit_trial_model, target
 
@@ -308,9 +309,12 @@ def test_hostile_names_stay_text(open_page):
     assert page.evaluate("window.hacked") is None
     text = page.evaluate("document.body.textContent")
     for name in HOSTILE[:5]:
-        assert name in text
+        assert visible(name) in text
     assert page.title() == HOSTILE[0]
     assert HOSTILE[1] in page.text_content("#cost")
+    page.fill("#value", "")  # no profit: the sentence is about the outcome
+    page.locator("#said", has_text="changes by").wait_for(state="attached")
+    assert f"people, {HOSTILE[1]} changes by" in page.text_content("#said")
     assert page.locator("img, iframe, object, embed, link").count() == 0
     assert page.locator("script").count() == 2
 

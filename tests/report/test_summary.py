@@ -15,7 +15,7 @@ from auucmax import (
     make_trial,
     policy_risk,
 )
-from auucmax.evaluation import uplift_band, uplift_by_decile
+from auucmax.evaluation import uplift_band
 from auucmax.report import VERSION, Economy, Names, render, summarise
 from auucmax.targeting import plan
 
@@ -62,8 +62,8 @@ def test_auuc_rivals_risk_and_tenths_are_those_of_the_library(summary, material)
     np.testing.assert_array_equal(
         summary["plan"]["risk"], policy_risk(y, score, treatment=t, share=GRID)
     )
-    tenths = uplift_by_decile(y, score, treatment=t)
-    assert summary["deciles"]["uplift"] == tenths["uplift"].tolist()
+    tenths = np.diff(uplift_band(y, score, treatment=t, shares=GRID).uplift[::10]) / 0.1
+    np.testing.assert_allclose(summary["deciles"]["uplift"], tenths)
     assert len(summary["deciles"]["predicted"]) == 10
 
 
@@ -184,13 +184,46 @@ def test_same_seed_same_summary_and_row_order_does_not_matter(material):
         ({"share": [0.1, 0.2]}, "whole per cent"),
         ({"features": pd.DataFrame({"a": [1, 2]})}, "as many rows as y"),
         ({"rivals": {"short": [1.0, 2.0]}}, r"rivals\['short'\] should have as many rows"),
-        ({"economy": Economy(cost=-1.0)}, "cost should be"),
-        ({"economy": Economy(cohort=0)}, "n_people should be"),
     ],
 )
 def test_bad_input_is_refused_in_words(material, change, message):
     with pytest.raises(ValueError, match=message):
         summarise(material.y, material.score, treatment=material.treatment, **change)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # few rows
+@pytest.mark.parametrize(("n_rows", "step"), [(100, 50), (60, 100)])
+def test_a_page_tells_no_outcome_of_one_person(n_rows, step):
+    rng = np.random.default_rng(0)
+    y, score, t = rng.integers(0, 2, n_rows), rng.normal(size=n_rows), np.arange(n_rows) % 2
+    found = summarise(y, score, treatment=t, rivals={"other": -score})
+    for curve in (found["curve"]["uplift"], found["plan"]["risk"], found["rivals"][0]["uplift"]):
+        np.testing.assert_allclose(curve, np.interp(GRID, GRID[::step], curve[::step]))
+    assert found["deciles"]["rows"] == [n_rows * step // 100] * (100 // step)
+    told = [caveat["text"] for caveat in found["caveats"] if caveat["kind"] == "no curve"]
+    assert len(told) == (step == 100)
+    assert ("too few rows for a curve" in found["headline"]["text"]) == (step == 100)
+    assert "None" not in found["headline"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"cost": -1.0}, "cost should be"),
+        ({"value": 1e300}, "value should be"),
+        ({"cohort": 0}, "cohort should be"),
+        ({"cohort": 2**53 + 1}, "cohort should be"),
+    ],
+)
+def test_money_and_people_that_nobody_can_count_with(given, message):
+    with pytest.raises(ValueError, match=message):
+        Economy(**given)
+
+
+def test_the_largest_amounts_have_a_page(material):
+    most = Economy(cohort=10**15, cost=1e50, value=1e50)
+    found = summarise(material.y, material.score, treatment=material.treatment, economy=most)
+    assert "Content-Security-Policy" in render(found)
 
 
 def test_certificate_of_another_kind_is_refused(material):

@@ -83,6 +83,7 @@ def test_value_against_cost():
         (lambda: within_budget([1, 2], 1, cost=[1, 1, 1]), "as many rows as score"),
         (lambda: worth_treating([np.nan], value=1), "uplift should have no missing values"),
         (lambda: worth_treating([1.0], value=np.inf), "value should be a number"),
+        (lambda: worth_treating([1.0], value=1e300), r"0 or more, up to 1e\+50; got 1e\+300"),
     ],
 )
 def test_messages(call, message):

@@ -140,6 +140,7 @@ def test_facts_come_back_from_a_file_and_nothing_else(arms_model):
             ArmsEvidence.from_dict(evidence.arms, facts)
 
     broken(lambda f: f.pop("curves"))
+    broken(lambda f: f["curves"].clear())
     broken(lambda f: f["curves"][0]["budget"].pop())
     broken(lambda f: f["curves"][0]["policy"]["gain"].append(0.0))
     broken(lambda f: f["curves"][0]["policy"].update(shares=[[0.5]]))
@@ -148,6 +149,18 @@ def test_facts_come_back_from_a_file_and_nothing_else(arms_model):
     broken(lambda f: f["rows"].update(mail="many"))
     broken(lambda f: f["curves"][0]["budget"].reverse())
     broken(lambda f: f["certificate"].pop("text"))
+    for kind in ("random", "single", "everybody"):
+        for end in ("area_lower", "area_upper"):
+            broken(lambda f, k=kind, e=end: f["curves"][0]["differences"][k].update({e: None}))
+    for name in ("lower", "upper", "simultaneous_lower", "simultaneous_upper", "gain"):
+        broken(lambda f, n=name: f["curves"][0]["policy"].update({n: one_changed(f, n)}))
+
+
+def one_changed(facts, name):
+    """A number of the policy taken away where its interval is told."""
+    policy = facts["curves"][0]["policy"]
+    place = next(k for k, low in enumerate(policy["simultaneous_lower"]) if low is not None)
+    return [None if k == place else one for k, one in enumerate(policy[name])]
 
 
 def test_costs_in_the_same_ratios_have_a_curve(arms_model):

@@ -8,6 +8,7 @@ import pytest
 from tests.trial_model.arms_table import NAMES, arms_table
 
 from auucmax.trial_model import fit_trial_model
+from auucmax.trial_model.arm_evidence import policy_curve
 from auucmax.trial_model.arms import AllRows
 from auucmax.trial_model.crossfit import TableRows
 
@@ -56,7 +57,7 @@ def test_own_rows_show_what_was_found_and_new_rows_are_judged(arms_model, table)
     assert own.facts == arms_model.evidence.facts
     assert all(own.arms[label] is one.evidence for label, one in arms_model.models.items())
     new = arms_table(2_000, random_state=5).assign(person=lambda t: "new " + t["person"])
-    found = arms_model.judge(new)
+    found = arms_model.judge(new, every_percent=True)
     # The filters of two models take a few new rows for some that were learnt from.
     for label, n in new["arm"].value_counts().items():
         assert 0.94 * n < found["rows"][label] <= n
@@ -65,6 +66,33 @@ def test_own_rows_show_what_was_found_and_new_rows_are_judged(arms_model, table)
         assert curve["policy"]["gain"][0] == 0
         assert curve["policy"]["gain"][-1] > curve["everybody"]["gain"][-1] > 0
         assert len(curve["budget"]) == 51
+
+
+def test_numbers_of_new_rows_tell_of_nobody_alone(arms_model, monkeypatch):
+    new = arms_table(1_000, random_state=5).assign(person=lambda t: "new " + t["person"])
+    asked = {}
+
+    def noted(rows, costs, **how):
+        asked.update(how, rows=rows)
+        return policy_curve(rows, costs, **how)
+
+    monkeypatch.setattr("auucmax.trial_model.arms.policy_curve", noted)
+    found = arms_model.judge(new)
+    assert asked["private"]
+    rows = asked["rows"]
+    for k, (own, (policy, share)) in enumerate(
+        zip(found.arms.values(), asked["known"], strict=True)
+    ):
+        # All numbers are of the same rows, and those of the arm alone are known to the policy.
+        some = np.flatnonzero(np.isin(rows.arm, (0, k + 1)))
+        assert own["rows"]["n_rows"] == len(some)
+        np.testing.assert_array_equal(share, own.expected.share[1:])
+        part = np.concatenate([block for _, block in policy.parts(share, 2)])[:, k]
+        assert not np.delete(part, some, axis=0).any()
+        np.testing.assert_allclose(part[some].mean(axis=0), share)
+        order = np.argsort(-rows.uplift[some, k])
+        assert (np.diff(part[some][order], axis=0) <= 1e-9).all()
+    assert len(found["curves"][0]["budget"]) < 51
 
 
 def test_rows_that_were_learnt_from_are_left_out(arms_model, table):

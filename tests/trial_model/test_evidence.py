@@ -91,6 +91,17 @@ def test_between_two_shares_lie_twenty_rows_of_each_arm(n, treated_share, seed, 
             assert min(inside.sum(), (~inside).sum()) >= LEAST_ROWS
 
 
+def test_the_curve_of_a_rival_has_rows_enough_between_its_shares_too():
+    rng = np.random.default_rng(0)
+    treated = np.arange(2_000) % 2 == 0
+    rows = Judged(rng.integers(0, 2, 2_000).astype(float), rng.random(2_000), treated)
+    assert len(evidence_of(rows).expected.share) > 10
+    uneven = np.where(treated, 2.0, 1.0) + rng.random(2_000)  # half of it is of one arm
+    found = evidence_of(rows, rivals={"uneven": uneven})
+    assert found.expected.share.tolist() == [0, 1]
+    assert len(found["rivals"][0]["uplift"]) == 2
+
+
 def test_ranks_within_folds():
     rng = np.random.default_rng(0)
     score, fold = rng.integers(0, 20, 300).astype(float), rng.integers(0, 4, 300)

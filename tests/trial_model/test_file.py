@@ -378,7 +378,7 @@ def test_a_key_of_something_else_is_not_overwritten(model, tmp_path):
 def test_the_key_of_another_model_is_not_overwritten(model, tmp_path):
     save_model(model, tmp_path / "m.model")
     key = (tmp_path / "m.model.key").read_bytes()
-    with pytest.raises(ValueError, match=r"another file than the key of m\.model"):
+    with pytest.raises(ValueError, match="another file than the key of a model"):
         save_model(model, tmp_path / "m.model.key")
     assert (tmp_path / "m.model.key").read_bytes() == key
 

@@ -1,5 +1,7 @@
 """A fitted model scores raw rows, and is judged on rows that are new to it."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -76,7 +78,22 @@ def test_new_rows_are_judged_by_the_model_itself(by_id, by_position, new):
             assert found["certificate"]["lower_bound"] == certificate.lower_bound
         assert found["doubt"] is None
         assert "none was recognised as one that the model learnt from" in found["notes"][0]
-        assert len(found.expected.share) == 101
+        assert len(model.judge(new, every_percent=True).expected.share) == 101
+
+
+def test_no_few_people_are_between_two_numbers_of_new_rows(by_position, new):
+    few = new[new["arm"] != "phone"].head(220)
+    found = by_position.judge(few)
+    n, share = found["rows"]["n_rows"], found.expected.share
+    score, treated = by_position.predict(few), (few["arm"] == "mail").to_numpy()
+    assert n == len(few)
+    order = np.argsort(-score, kind="stable")
+    assert 2 < len(share) < 101
+    cuts = np.floor(share * n + 1e-9).astype(int)
+    for start, end in pairwise(cuts):
+        own = treated[order[start:end]]
+        assert min(own.sum(), (~own).sum()) >= 20
+    assert found["deciles"]["bin"] == list(range(1, len(share)))
 
 
 def test_rows_of_the_trial_among_new_ones(table, by_id, by_position, new):

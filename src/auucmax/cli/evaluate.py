@@ -134,7 +134,7 @@ def _by_model(
     named: dict[str, Any],
 ) -> dict[str, Any] | ArmsEvidence:
     from auucmax.cli.trials import Source, check_decided, read_model, read_rows, take_chances
-    from auucmax.trial_model import ArmsModel
+    from auucmax.trial_model import ArmsEvidence
 
     if len(files) not in (1, 2):
         names = ", ".join(files)
@@ -144,13 +144,14 @@ def _by_model(
     if len(files) == 2:
         take_chances(model, named.pop("propensity"))
     check_decided(model.columns, **named)
-    if isinstance(model, ArmsModel):
-        alone = len(files) == 1
-        return model.evidence if alone else model.judge(read_rows(Source(files[1], *form)))
+    evidence = model.evidence
+    if len(files) == 2:
+        # A look at one's own rows; a page, which is given to others, has fewer numbers.
+        evidence = model.judge(read_rows(Source(files[1], *form)), every_percent=True)
+    if isinstance(evidence, ArmsEvidence):
+        return evidence
     told = {} if model.warning is None else {"warning": model.warning}
-    if len(files) == 1:
-        return told | model.evidence.facts
-    return told | model.judge(read_rows(Source(files[1], *form))).facts
+    return told | evidence.facts
 
 
 def _by_column(

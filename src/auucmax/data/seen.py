@@ -584,7 +584,6 @@ class TrainingRecord:
         return self.n_candidates if known else 1
 
 
-KEY_BYTES = 16
 _PLAIN = {
     "n_rows": int, "total": str, "repeats": float, "n_counted": int, "grid": int, "top": str,
     "mark": str,

@@ -17,6 +17,7 @@ from auucmax.data.outcomes import unit_of
 from auucmax.report.sentences import digits_for, interval, rate, short_list
 from auucmax.report.summary import USUAL_SHARE, VERSION, Economy, Names, grid_place, origin
 from auucmax.targeting.planning import EVERY_PERCENT
+from auucmax.targeting.policy import check_money
 from auucmax.trial_model import ArmsEvidence, ArmsModel, Evidence
 from auucmax.trial_model.arm_evidence import is_judged
 
@@ -105,7 +106,8 @@ def _curve_for(
             f"cost should name each arm, {listed(evidence.labels)}; got {listed(list(costs))}. "
             f"Name all of them."
         )
-    found = evidence.curve_for([costs[label] for label in evidence.labels])
+    prices = [check_money(costs[label], f"cost of {label!r}") for label in evidence.labels]
+    found = evidence.curve_for(prices)
     if found is None:
         known = [
             ", ".join(f"{label}={cost:g}" for label, cost in curve["costs"].items())

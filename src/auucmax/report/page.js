@@ -2,7 +2,8 @@
 // Computes what a plan costs and brings from the curve in the page, as auucmax target does, and
 // shows it at the place of the slider; computes no statistics. An element says by data-list which
 // numbers of the plan it shows (two of them are an interval) and by data-form how; data-say is a
-// sentence with such pairs in braces; data-when says with which inputs an element is shown. All
+// sentence with such pairs in braces, or with places of texts, as {names.gain}: no name stands in
+// the sentence itself, where its own braces would be taken for such; data-when says with which inputs an element is shown. All
 // that is written is text (textContent, aria-valuetext), or lines and labels of the curve.
 (function () {
   const summary = JSON.parse(document.getElementById("numbers").textContent);
@@ -117,10 +118,12 @@
       return text(100 * value, whole ? 0 : 1) + "%";
     },
   };
+  function inside(whole, path) {
+    return path.split(".").reduce(function (one, part) { return one[part]; }, whole);
+  }
   function found(names, form, place) {
     const values = names.map(function (name) {
-      // A name with a point: the list of one arm.
-      const list = name.split(".").reduce(function (one, part) { return one[part]; }, plan);
+      const list = inside(plan, name);  // with a point: the list of one arm
       return Array.isArray(list) ? at(list, place) : list;
     });
     if (values.length === 2) {
@@ -132,7 +135,7 @@
   function spoken(sentence, place) {
     return sentence.replace(/\{([^}]*)\}/g, function (_, words) {
       const names = words.split(" "), form = names.pop();
-      return found(names, form, place);
+      return names.length ? found(names, form, place) : inside(summary, form);
     });
   }
   // What is certified of everybody above the cut that is nearest to the share; null if nothing.

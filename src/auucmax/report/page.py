@@ -1,8 +1,8 @@
 """``render``: one self-contained HTML file from the dictionary of ``summarise``.
 
-Everything that comes from data is text: jinja2 escapes it in the page, and the embedded JSON has no
-``<``, ``>`` or ``&`` in it. The Content-Security-Policy admits the one style and the one script of
-the page by their hashes, and no request at all.
+Everything that comes from data is text without control characters: jinja2 escapes it in the page,
+and the embedded JSON has no ``<``, ``>`` or ``&`` in it. The Content-Security-Policy admits the one
+style and the one script of the page by their hashes, and no request at all.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from auucmax._files import whole_file
+from auucmax._messages import visible
 from auucmax.report.arms import ARMS_KIND
 from auucmax.report.check import CHECK_KIND
 from auucmax.report.figures import (
@@ -86,10 +87,20 @@ def render(summary: Mapping[str, Any]) -> str:
             f"{kind!r}, version {version!r}. Make it again with this version of auucmax."
         )
     template, values = _PAGES[kind]
+    summary = _visible(summary)
     # Of a check, and of rows that are no trial, there is nothing to choose: no slider.
     chooses = summary["failed_check"] is None and kind != CHECK_KIND
     words = WORDS if kind != CHECK_KIND else {}
     return page_of(template, summary, with_script=chooses, glossary=words, **values(summary))
+
+
+def _visible(value: Any) -> Any:
+    """Plain JSON whose texts cannot turn the direction of what is read, or hide in it."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, Mapping):
+        return {visible(name): _visible(one) for name, one in value.items()}
+    return [_visible(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def page_of(template: str, summary: Mapping[str, Any], *, with_script: bool, **values: Any) -> str:

@@ -116,6 +116,12 @@ def _of_ranking(summary: Summary, found: Found) -> None:
             "These rows do not show that the ranking beats treating the same number of people at "
             "random."
         )
+    if summary["curve"]["step"] == 1:
+        found["caution"]["no curve"] = (
+            "There are too few rows for a curve: fewer than 20 of an arm are in a half of the "
+            "people. Between nobody and everybody the numbers are on a straight line, as of "
+            "people picked by lot, and tell nothing of the ranking."
+        )
     if effect["lower"] is None or effect["lower"] <= 0 <= effect["upper"]:
         found["caution"]["no average effect"] = (
             "These rows do not show that the treatment has an effect on average."
@@ -259,16 +265,24 @@ def _decision(summary: Summary) -> str:
     if plan["profit"] is not None:
         level, after = f"{summary['level']:.0%}", f" {plan['currency']}" if plan["currency"] else ""
         low, high = plan["profit_lower"][place], plan["profit_upper"][place]
-        ends = f"{level} interval cannot be said: {summary['curve']['declined']}"
+        ends = f"{level} interval cannot be said: {_why_none(summary)}"
         if low is not None:
             ends = f"{level} interval {low:,.2f} to {high:,.2f}, {_KIND}"
         cost = f"cost {plan['cost'][place]:,.2f}{after}"
         return f"{who}: {cost}, expected profit {plan['profit'][place]:,.2f}{after} ({ends})."
-    ends = interval(summary, head["lower"], head["upper"], summary["curve"]["declined"])
+    ends = interval(summary, head["lower"], head["upper"], _why_none(summary))
     return (
         f"{who}: {summary['names']['gain']} changes by {rate(summary, head['gain'], sign=True)} "
         f"{summary['unit']['per']} ({ends if head['lower'] is None else f'{ends}, {_KIND}'})."
     )
+
+
+def _why_none(summary: Summary) -> str:
+    """Why there is no interval at a share; the curve tells it of rows, not of where it was kept."""
+    few = "there are too few rows for so small a share"
+    if summary["curve"]["step"] == 1:
+        few = "there are too few rows for a curve, and this is for people picked by lot"
+    return str(summary["curve"]["declined"] or few)
 
 
 def part_sentence(summary: Summary) -> str:

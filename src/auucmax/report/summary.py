@@ -12,7 +12,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from auucmax._json import plain, read, short
-from auucmax._validation import Floats, check_groups, check_rows, check_shares
+from auucmax._validation import Floats, check_groups, check_rows, check_shares, check_whole
 from auucmax.bounds import Certificate
 from auucmax.data import RandomisationReport
 from auucmax.data.binning import binned
@@ -21,15 +21,17 @@ from auucmax.report import sentences
 from auucmax.report.sentences import caveats_of, digits_for
 from auucmax.targeting import Calibration, Plan
 from auucmax.targeting.planning import EVERY_PERCENT, Expectation
+from auucmax.targeting.policy import check_money
 from auucmax.trial_model import ColumnNames, Evidence, Judged, TrialModel, evidence_of
 from auucmax.trial_model.evidence import describe_drivers
 from auucmax.trial_model.people import describe_people
 
 KIND, VERSION = "auucmax report", 6
 USUAL_SHARE = 0.3  #: of the headline, and of the top that is described
+_MOST_PEOPLE = 10**15  # of a cohort: all numbers of it are whole ones, to Python and to a browser
 _RATIO = ("ratio", "ratio_lower", "ratio_upper")
 # What the page has of an expectation.
-_CURVE = ("share", "uplift", "lower", "upper", "reliable", "declined")
+_CURVE = ("share", "uplift", "lower", "upper", "reliable", "declined", "step")
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,12 @@ class Economy:
     cost: float | None = None
     value: float | None = None
     currency: str = ""
+
+    def __post_init__(self) -> None:
+        check_whole(self.cohort, "cohort", 1, _MOST_PEOPLE)
+        for name in ("cost", "value"):
+            if (amount := getattr(self, name)) is not None:
+                check_money(amount, name)
 
     @property
     def has_profit(self) -> bool:
@@ -203,7 +211,9 @@ def summarise(
     doubt : why the score may have been fitted on these rows after all, in a sentence.
 
     The numbers along the share are on a grid of 101 shares; their intervals hold at all of them
-    together. ``version`` says how the dictionary is laid out.
+    together. A page is given to others: between shares at which rows are counted lie at least 20 of
+    each arm, and elsewhere the numbers are on straight lines. ``version`` says how the dictionary
+    is laid out.
 
     Examples
     --------
@@ -240,7 +250,6 @@ def summarise(
         certificate=certificate,
         randomisation=randomisation,
         level=level,
-        every_percent=True,
         random_state=random_state,
         doubt=doubt,
         people=people,

@@ -21,6 +21,7 @@ from auucmax._validation import Bools, Floats, check_choice, check_column, check
 
 TieRule = Literal["row", "random"]
 TIE_RULES = ("row", "random")
+_MOST_MONEY = 1e50  # for any person or outcome, whatever the currency
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,10 +150,17 @@ def worth_treating(uplift: ArrayLike, *, value: float, cost: float | ArrayLike =
 
 
 def check_money(amount: Any, name: str) -> float:
-    """A finite amount that is not negative."""
-    if isinstance(amount, Real) and not isinstance(amount, bool) and 0 <= float(amount) < np.inf:
+    """An amount that is not negative, and not so large that products with it are no numbers."""
+    if (
+        isinstance(amount, Real)
+        and not isinstance(amount, bool)
+        and 0 <= float(amount) <= _MOST_MONEY
+    ):
         return float(amount)
-    raise ValueError(f"{name} should be a number, 0 or more, got {amount!r}. Pass one amount.")
+    raise ValueError(
+        f"{name} should be a number, 0 or more, up to {_MOST_MONEY:g}; got {amount!r}. Pass one "
+        f"amount."
+    )
 
 
 def rounding_of(money: float) -> float:

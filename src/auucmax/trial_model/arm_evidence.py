@@ -151,6 +151,8 @@ class ArmsEvidence(Shown):
         """Restore ``facts`` from a file, or raise a ValueError for anything else."""
         facts = read(_FACTS, values, "the policy")
         read(dict.fromkeys([facts["control"], *arms], int), facts["rows"], "rows")
+        if not facts["curves"]:
+            raise ValueError("the policy should have a curve, got none.")
         for curve in facts["curves"]:
             n = len(curve["budget"])
             read(dict.fromkeys(arms, float), curve["costs"], "costs")
@@ -163,6 +165,7 @@ class ArmsEvidence(Shown):
                 and all(len(one) == n for one in lists if isinstance(one, list))
                 and all(len(row) == len(arms) for one in own for row in one["shares"])
                 and bool((np.diff([0.0, *curve["budget"]]) >= 0).all())
+                and all(map(_has_both_ends, (*own, *curve["differences"].values())))
             )
             if not right:
                 raise ValueError("the policy should have numbers that belong together, got others.")
@@ -177,6 +180,21 @@ class ArmsEvidence(Shown):
             if factor > 0 and np.allclose(given, factor * own, rtol=1e-9, atol=0):
                 return curve, float(factor)
         return None
+
+
+def _has_both_ends(part: Mapping[str, Any]) -> bool:
+    """Whether each interval has both ends, in order, around a number that is told."""
+    for of in ("", "simultaneous_", "area_"):
+        if f"{of}lower" not in part:
+            continue
+        middle = part["area" if of == "area_" else "gain" if "gain" in part else "difference"]
+        columns = [middle, part[f"{of}lower"], part[f"{of}upper"]]
+        for value, low, high in zip(*columns, strict=True) if of != "area_" else [columns]:
+            if (low is None) != (high is None):
+                return False
+            if low is not None and (value is None or low > high):
+                return False
+    return True
 
 
 FAR = 0.35  #: of the largest budget: budgets so far from each other tell nothing between them

@@ -14,12 +14,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from auucmax._files import KEY_BYTES
 from auucmax._json import plain
 from auucmax._progress import working_on
 from auucmax._validation import Floats, listed
 from auucmax.bounds.known_chances import ChancesBeyond
 from auucmax.data.pieces import PiecedTable
-from auucmax.data.seen import KEY_BYTES, Kinds
+from auucmax.data.seen import Kinds
 from auucmax.encoding.kinds import arm_text
 from auucmax.evaluation.arm_policy import Policy
 from auucmax.targeting.policy import check_money
@@ -257,14 +258,10 @@ class _Apart(NamedTuple):
     place: int
     share: Floats
 
-    def top_shares(self, counts: Sequence[int]) -> tuple[Policy, Floats]:
+    def top_shares(self, everybody: AllRows) -> tuple[Policy, Floats]:
         """What the evidence of the arm tells, among the rows of all arms."""
-        treated, before = self.rows.treated, np.cumsum([0, *counts])
-        own = np.empty(len(treated), dtype=np.intp)
-        own[~treated] = np.arange(counts[0])
-        own[treated] = before[self.place + 1] + np.arange(counts[self.place + 1])
-        weight = self.rows.people
-        return top_shares(self.ranks, own, self.place, int(before[-1]), self.share, weight)
+        own, n_people = everybody.places_of(self.rows, self.place), sum(everybody.counts())
+        return top_shares(self.ranks, own, self.place, n_people, self.share, self.rows.people)
 
     def scores(self) -> Floats:
         """(2, n) scores of the rows of all arms, by the models of their folds and chunks."""
@@ -288,7 +285,7 @@ def _policy(
     """
     judged = everybody.judged(np.column_stack([_uplifts(everybody, one, recipe) for one in apart]))
     judged = judged._replace(fold=recipe.folds(everybody.keys))
-    known = [one.top_shares(everybody.counts()) for one in apart]
+    known = [one.top_shares(everybody) for one in apart]
     control = apart[0].rows.columns.control
     return {
         "control": control,

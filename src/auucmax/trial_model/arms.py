@@ -14,7 +14,7 @@ small to matter otherwise (``TILT``) keeps their order.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,12 +23,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._shown import Shown
-from auucmax._validation import Floats, listed
+from auucmax._validation import Bools, Floats, listed
 from auucmax.data.chances import names_of, of_labels
 from auucmax.data.pieces import PiecedTable
-from auucmax.trial_model.arm_evidence import ArmsEvidence, JudgedArms, policy_curve
+from auucmax.evaluation.arm_policy import Policy
+from auucmax.trial_model.arm_evidence import ArmsEvidence, JudgedArms, policy_curve, top_shares
 from auucmax.trial_model.columns import ColumnNames
 from auucmax.trial_model.crossfit import Fitted, TableRows, every_row
+from auucmax.trial_model.evidence import Evidence
 from auucmax.trial_model.model import TrialModel
 from auucmax.trial_model.rows import Hashes
 
@@ -112,52 +114,65 @@ class ArmsModel(Shown):
             columns.append(model.calibration(own) + slope * (own - centre))
         return np.column_stack(columns)
 
-    def judge(self, table: pd.DataFrame | PiecedTable) -> ArmsEvidence:
+    def judge(
+        self, table: pd.DataFrame | PiecedTable, *, every_percent: bool = False
+    ) -> ArmsEvidence:
         """Judge the arms and their policy on the rows of a table, as :meth:`TrialModel.judge`.
 
         Curves are for the costs of the fit.
         """
-        arms = {label: model.judge(table) for label, model in self.models.items()}
-        if all(arms[label] is model.evidence for label, model in self.models.items()):
+        models = list(self.models.values())
+        tables = [TableRows(table, model.columns, model.recipe.key) for model in models]
+        looks = [model.look_at(rows) for model, rows in zip(models, tables, strict=True)]
+        if all(verdict.is_own for _, verdict in looks):
             return self.evidence
-        rows, left_out, told = self._new_rows(table)
-        curves = [
-            policy_curve(rows, curve["costs"], private=False) for curve in self.policy["curves"]
-        ]
+        # A control row is new if it is so to the models of all arms: numbers of fewer or more
+        # rows than others would tell of those few by which they differ.
+        control = np.logical_and.reduce(
+            [verdict.new[~rows.treated] for rows, (_, verdict) in zip(tables, looks, strict=True)]
+        )
+        arms = {}
+        for model, rows, (score, verdict) in zip(models, tables, looks, strict=True):
+            own = verdict.new.copy()
+            own[~rows.treated] = control
+            arms[model.columns.treated] = model.judge_new(
+                rows, score, verdict._replace(new=own), every_percent=every_percent
+            )
+        everybody = AllRows.of(tables)
+        new = [verdict.new[rows.treated] for rows, (_, verdict) in zip(tables, looks, strict=True)]
+        judged, known = self._new_rows(everybody, tables, np.concatenate([control, *new]), arms)
+        how: dict[str, Any] = {"private": not every_percent, "known": known}
+        curves = [policy_curve(judged, curve["costs"], **how) for curve in self.policy["curves"]]
         notes = list(dict.fromkeys(note for own in arms.values() for note in own["notes"]))
-        notes += [*told, "Nothing is certified of a policy on new rows."]
-        others = {k: n for k, n in left_out.items() if k not in self.labels}
+        notes += [*everybody.chances_told, "Nothing is certified of a policy on new rows."]
+        others = {k: n for k, n in tables[0].left_out.items() if k not in self.labels}
         if others:
             each = ", ".join(f"{label} {n:,}" for label, n in others.items())
             notes.append(f"Left out are rows of arms that the model does not know: {each}.")
         names = [self.control, *self.labels]
-        counts = dict(zip(names, np.bincount(rows.arm, minlength=len(names)), strict=True))
+        counts = dict(zip(names, np.bincount(judged.arm, minlength=len(names)), strict=True))
         facts = {"rows": counts, "curves": curves, "certificate": None, "notes": notes}
         return ArmsEvidence.of(arms, self.policy | facts)
 
     def _new_rows(
-        self, table: pd.DataFrame | PiecedTable
-    ) -> tuple[JudgedArms, dict[str, int], list[str]]:
-        """The rows of all arms that the models have not learnt from, with their uplifts.
-
-        And how many rows there are of each label but the control and the first arm; and a sentence
-        on their chances, if they have such.
-        """
-        tables, kept = [], []
-        for model in self.models.values():
-            rows = TableRows(table, model.columns, model.recipe.key)
-            _, contents, total, _ = model._scored(rows)
-            verdict = model.seen.judge(contents[model.seen.grid], total, rows.names)
-            tables.append(rows)
-            kept.append(verdict.new)
-        everybody = AllRows.of(tables)
-        # A control row is new if it is so to the models of all arms.
-        control = [new[~rows.treated] for rows, new in zip(tables, kept, strict=True)]
-        treated = [new[rows.treated] for rows, new in zip(tables, kept, strict=True)]
+        self,
+        everybody: AllRows,
+        tables: Sequence[TableRows],
+        new: Bools,
+        arms: Mapping[str, Evidence],
+    ) -> tuple[JudgedArms, list[tuple[Policy, Floats]]]:
+        """The rows of all arms that are new to the models, with their uplifts; and what the
+        evidence of each arm by itself tells of them."""
         score = np.column_stack([everybody.scores(model) for model in self.models.values()])
-        judged = everybody.judged(self.uplift_of(score))
-        new = np.concatenate([np.logical_and.reduce(control), *treated])
-        return judged.take(new), tables[0].left_out, everybody.chances_told
+        known, among = [], np.cumsum(new) - 1
+        for k, (rows, own) in enumerate(zip(tables, arms.values(), strict=True)):
+            place = everybody.places_of(rows, k)
+            some = new[place]
+            place, people = place[some], None if rows.people is None else rows.people[some]
+            known.append(
+                top_shares(score[place, k], among[place], k, new.sum(), own.expected.share, people)
+            )
+        return everybody.judged(self.uplift_of(score)).take(new), known
 
     def __str__(self) -> str:
         return f"{self.evidence}\n{self!r}"
@@ -225,6 +240,14 @@ class AllRows(NamedTuple):
         if self.tables[0].columns.groups is not None:
             groups = np.unique(self.keys, return_inverse=True)[1]
         return JudgedArms(self.y, self.arm, uplift, groups, chance=self.chances)
+
+    def places_of(self, rows: TableRows, arm: int) -> NDArray[np.intp]:
+        """(own rows,) where the rows of an arm (0, 1, ...) and of the control are among all."""
+        treated, before = rows.treated, np.cumsum([0, *self.counts()])
+        places = np.empty(len(treated), dtype=np.intp)
+        places[~treated] = np.arange(before[1])
+        places[treated] = np.arange(before[arm + 1], before[arm + 2])
+        return places
 
     def counts(self) -> list[int]:
         return [len(one.y) for one in self.tables]

@@ -325,7 +325,11 @@ def evidence_of(
     levels = rows.levels()  # sorted once, and asked every number
     grid = EVERY_PERCENT
     if not every_percent:
-        grid = private_shares(levels.ranked.treated, levels.ranked.rank_weight)
+        orders = [levels, *(rows.levels(_checked(*one, rows)) for one in (rivals or {}).items())]
+        # The coarsest of all: the curve of a rival is told at the same shares.
+        grid = min(
+            (private_shares(one.ranked.treated, one.ranked.rank_weight) for one in orders), key=len
+        )
     folds: dict[str, Any] = {"level": level, "cross_fitted": cross_fitted}
     band = levels.band(grid, random_state=random_state, **folds)
     kind = outcome_kind(turned(rows.y) if lower_is_better else rows.y)
@@ -520,12 +524,16 @@ def _auuc(levels: Levels, folds: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _checked(name: str, score: Any, rows: Judged) -> Floats:
+    """(n,) scores of a rival."""
+    return check_column(score, f"rivals[{short(name)!r}]", len(rows.y))
+
+
 def _rival(
     levels: Levels, rows: Judged, name: str, score: Any, grid: Floats, folds: dict[str, Any]
 ) -> dict[str, Any]:
     """Curve and AUUC of a rival, and the AUUC of the ranking minus that of the rival."""
-    checked = check_column(score, f"rivals[{short(name)!r}]", len(rows.y))
-    other = rows.levels(checked)
+    other = rows.levels(_checked(name, score, rows))
     found = levels.difference(other, **folds)
     lower, upper = found.interval
     # Without an interval neither end is a number: the two are not told apart.

@@ -22,7 +22,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -31,10 +30,10 @@ import numpy as np
 
 from auucmax import estimators
 from auucmax._archive import ArchiveFormat, check_same_names
-from auucmax._files import whole_file
+from auucmax._files import key_at, whole_file
 from auucmax._json import read
 from auucmax._version import __version__
-from auucmax.data.seen import KEY_BYTES, SeenRows
+from auucmax.data.seen import SeenRows
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.scaling import Scaling
 from auucmax.estimators.targets import LEARNT
@@ -191,21 +190,12 @@ def _written(model: TrialModel) -> tuple[dict[str, Any], dict[str, Any]]:
 def key_file(path: str | os.PathLike[str]) -> Path:
     """Where the key of a model file is kept; raises a ValueError if another file is there."""
     place = Path(f"{os.path.realpath(path)}.key")
-    if place.exists() and _key_at(place) is None:
+    if place.exists() and key_at(place) is None:
         raise ValueError(
             f"{place.name} should be free for the key of the model, got another file. Name another "
             f"model file."
         )
     return place
-
-
-def _key_at(place: Path) -> bytes | None:
-    """The key that a file holds; None if it holds none."""
-    with suppress(OSError, ValueError):
-        if place.is_file() and place.stat().st_size < 100:
-            key = bytes.fromhex(place.read_text())
-            return key if len(key) == KEY_BYTES else None
-    return None
 
 
 def load_model(path: str | os.PathLike[str]) -> TrialModel | ArmsModel:
@@ -217,7 +207,7 @@ def load_model(path: str | os.PathLike[str]) -> TrialModel | ArmsModel:
     version, or made to do harm.
     """
     model = FORMAT.read(path, _restored)
-    key = _key_at(Path(f"{os.path.realpath(path)}.key"))
+    key = key_at(Path(f"{os.path.realpath(path)}.key"))
     for one in model.models.values() if isinstance(model, ArmsModel) else [model]:
         one.seen = one.seen.with_key(key)
     return model

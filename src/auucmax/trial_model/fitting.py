@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from auucmax._files import KEY_BYTES
 from auucmax._json import plain
 from auucmax._progress import Work, working_on
 from auucmax._validation import (
@@ -35,7 +36,7 @@ from auucmax.data.binning import binned
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.outcomes import range_for
 from auucmax.data.pieces import PiecedTable
-from auucmax.data.seen import KEY_BYTES, Kinds, RowSet, SeenRows
+from auucmax.data.seen import Kinds, RowSet, SeenRows
 from auucmax.targeting import Calibration, calibrate
 from auucmax.targeting.planning import ScoreQuantiles
 from auucmax.trial_model.by_name import (

@@ -17,7 +17,7 @@ from auucmax.data.binning import binned
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.hashing import content_hashes
 from auucmax.data.pieces import PiecedTable, pieces_of
-from auucmax.data.seen import SeenRows, TrainingRecord
+from auucmax.data.seen import SeenRows, TrainingRecord, Verdict
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.encoder import text_names
 from auucmax.targeting import Calibration
@@ -183,18 +183,31 @@ class TrialModel(Shown):
         """Estimated uplift per person, (n,): the calibrated score."""
         return np.asarray(self.calibration(self.predict(frame)))
 
-    def judge(self, table: pd.DataFrame | PiecedTable) -> Evidence:
+    def judge(self, table: pd.DataFrame | PiecedTable, *, every_percent: bool = False) -> Evidence:
         """Judge the model on the rows of a table.
 
         The file that it was fitted on shows what was found then. Rows that the model learnt from
         are left out if ids tell them; without ids, or under others, a table with more of them than
         chance explains is refused. ``doubt`` says if that could not be seen.
+
+        ``every_percent``: numbers at every per cent, however few rows lie between two, from which
+        outcomes of single people can be told: to look at, and not to be given to others.
         """
         rows = TableRows(table, self.columns, self.recipe.key)
-        score, contents, total, _ = self._scored(rows)
-        verdict = self.seen.judge(contents[self.seen.grid], total, rows.names)
+        score, verdict = self.look_at(rows)
         if verdict.is_own:
             return self.evidence
+        return self.judge_new(rows, score, verdict, every_percent=every_percent)
+
+    def look_at(self, rows: TableRows) -> tuple[Floats, Verdict]:
+        """(n,) scores of some rows, and which of them are new to the model."""
+        score, contents, total, _ = self._scored(rows)
+        return score, self.seen.judge(contents[self.seen.grid], total, rows.names)
+
+    def judge_new(
+        self, rows: TableRows, score: Floats, verdict: Verdict, *, every_percent: bool
+    ) -> Evidence:
+        """What the rows show of the model that are new to it, from what ``look_at`` told."""
         rows.sample.check_copies(self.columns)
         judged = rows.judged(score[verdict.new], verdict.new)
         if judged.treated.all() or not judged.treated.any():
@@ -218,7 +231,7 @@ class TrialModel(Shown):
             beyond="" if bounded is None else bounded.told,
             randomisation=rows.check(),
             lower_is_better=self.columns.lower_is_better,
-            every_percent=True,
+            every_percent=every_percent,
             doubt=None if verdict.is_sure else verdict.note,
             notes=[*notes, *beyond_note(judged, bounded, certificate)],
         )
