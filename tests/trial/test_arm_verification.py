@@ -71,6 +71,21 @@ def test_a_policy_of_one_arm_is_no_better_than_that_arm(campaign):
     assert found["best single"].certified_upper == found["best single"].upper == 0
 
 
+def test_one_arm_beside_the_control_is_verified():
+    rng = np.random.default_rng(0)
+    chosen, arm = rng.integers(0, 2, (2, 2_000))
+    table = pd.DataFrame({"chosen": chosen, "arm": arm, "p": range(2_000)})
+    table["visit"] = (rng.random(2_000) < 0.2 + 0.3 * arm).astype(int)
+    found = verify_arms(table, treatment="arm", **(KNOWN | {"control": 0}))
+    assert found.comparisons["nobody"].certified_lower > 0
+    best = found.comparisons["best single"]
+    assert (best.estimate, best.certified_lower, best.certified_upper) == (0, 0, 0)
+    # None of the chosen is a control: of what can be told, nothing is a difference.
+    only = table[(table["chosen"] == 0) | (table["arm"] == 1)]
+    found = verify_arms(only, treatment="arm", **(KNOWN | {"control": 0}))
+    assert found.certificate == "Nothing is certified, for nothing can be told."
+
+
 def test_what_nobody_got_cannot_be_told(campaign):
     _, listed, outcomes = campaign
     table = listed.merge(outcomes, on="p").drop(columns=["chance mail", "chance call"])
@@ -92,7 +107,9 @@ def test_households_are_certified_as_a_whole():
     assert (
         "People of one 'home' are taken together, for the list was assigned by it." in found.notes
     )
-    assert "if groups, each treated as a whole" in found.certificate
+    assert "of people in groups of at most 4 holds" in found.certificate
+    declared = verify_arms(outcomes, people=listed, largest_group=2, **KNOWN)
+    assert "of people in groups of at most 2 holds" in declared.certificate
     assert found.comparisons["nobody"].certified_lower is not None
     alone = verify_arms(outcomes.assign(home=range(4_000)), people=listed, groups="home", **KNOWN)
     assert alone.comparisons["nobody"].estimate == found.comparisons["nobody"].estimate

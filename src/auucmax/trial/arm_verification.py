@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from auucmax._json import plain
 from auucmax._validation import Floats, check_column, check_groups, check_level, listed
-from auucmax.bounds.strata import strata_bounds
+from auucmax.bounds.strata import GroupsError, StrataBounds, strata_bounds
 from auucmax.data import Trial, check_randomisation
 from auucmax.data.balance import equal_shares, holm
 from auucmax.data.pieces import PiecedTable
@@ -125,6 +125,7 @@ def verify_arms(
     control: Any = None,
     id: str | None = None,
     groups: str | None = None,
+    largest_group: int | None = None,
     people: pd.DataFrame | None = None,
     model: ArmsModel | None = None,
     lower_is_better: bool = False,
@@ -145,8 +146,8 @@ def verify_arms(
     people : the list that ``assign`` wrote, which has all these; rows are matched by ``id``.
     treatment : column of the arm that each person got; ``arm`` of the list by default.
     model : of several arms, that chose: it knows outcome, control and id.
-    control, outcome, groups, lower_is_better, drop_missing_outcomes, outcome_range, level, delta,
-        random_state : as in :func:`auucmax.trial.verify`.
+    control, outcome, groups, largest_group, lower_is_better, drop_missing_outcomes, outcome_range,
+        level, delta, random_state : as in :func:`auucmax.trial.verify`.
 
     Examples
     --------
@@ -171,7 +172,7 @@ def verify_arms(
     )  # fmt: skip
     check = _check(campaign)
     found = campaign.comparisons(level)
-    found, certificate = _certified(campaign, found, delta, random_state)
+    found, certificate = _certified(campaign, found, delta, largest_group, random_state)
     reasons = list(dict.fromkeys(one.unknown for one in found.values() if one.unknown))
     notes = (*campaign.notes, *doubts(check))
     if model is not None:
@@ -288,44 +289,47 @@ def _best(singles: Sequence[Comparison], uppers: Sequence[float]) -> Comparison:
 
 
 def _certified(
-    campaign: _ArmCampaign, found: dict[str, Comparison], delta: float, random_state: int
+    campaign: _ArmCampaign,
+    found: dict[str, Comparison],
+    delta: float,
+    largest_group: int | None,
+    random_state: int,
 ) -> tuple[dict[str, Comparison], str]:
     """The comparisons with certified ends, and words on them."""
     bounded = campaign.columns.bounded(campaign.y)
-    told = [name for name, one in found.items() if one.unknown is None and name != "best single"]
-    if not told:
+    own = campaign.coefficients()
+    told = [name for name in own if found[name].unknown is None]
+    some = [name for name in told if own[name].any()]
+    if not some:
         return found, "Nothing is certified, for nothing can be told."
     if bounded is None:
         return found, NO_RANGE
-    y, own = np.clip(campaign.y, *bounded.range), campaign.coefficients()
+    y = np.clip(campaign.y, *bounded.range)
     rows: dict[str, Any] = {
         "treatment": campaign.arm, "stratum": campaign.cell, "groups": campaign.groups,
-        "outcome_range": bounded.range, "random_state": random_state,
+        "outcome_range": bounded.range, "largest_group": largest_group,
+        "random_state": random_state,
     }  # fmt: skip
-
-    def ends_of(names: list[str], level: float) -> dict[str, tuple[float, float]]:
-        """Of what is no difference at all, 0."""
-        some = [name for name in names if own[name].any()]
-        bounds = strata_bounds(
-            y, weights=np.stack([own[name] for name in some]), delta=level, **rows
-        )
-        both = zip(bounds.lower.tolist(), bounds.upper.tolist(), strict=True)
-        return dict.fromkeys(names, (0.0, 0.0)) | dict(zip(some, both, strict=True))
-
+    # What is no difference at all is 0. All of them at either level: pilots are the same.
+    rows["weights"] = np.stack([own[name] for name in some])
     try:
-        ends = ends_of(told, delta)
+        bounds = strata_bounds(y, delta=delta, **rows)
+        ends = dict.fromkeys(told, (0.0, 0.0)) | _ends(some, bounds)
         if found["best single"].unknown is None:
             singles = [f"single {label}" for label in campaign.labels[1:]]
-            together = ends_of(singles, delta / len(singles))
+            together = ends | _ends(some, strata_bounds(y, delta=delta / len(singles), **rows))
             lower = min(ends[name][0] for name in singles)
-            ends["best single"] = lower, min(high for _, high in together.values())
-    except ValueError as error:
-        if campaign.groups is None:
-            raise
+            ends["best single"] = lower, min(together[name][1] for name in singles)
+    except GroupsError as error:
         return found, f"Nothing is certified: {error}"
     for name, (low, high) in ends.items():
         found[name] = replace(found[name], certified_lower=low, certified_upper=high)
-    return found, certificate_words(campaign.groups is not None, bounded, delta, "got each arm")
+    return found, certificate_words(bounds.largest_group, bounded, delta, "got each arm")
+
+
+def _ends(names: Sequence[str], bounds: StrataBounds) -> dict[str, tuple[float, float]]:
+    both = zip(bounds.lower.tolist(), bounds.upper.tolist(), strict=True)
+    return dict(zip(names, both, strict=True))
 
 
 def _promise(campaign: _ArmCampaign, level: float) -> Promise | None:
