@@ -144,6 +144,40 @@ def test_outcomes_that_are_missing(campaign):
     assert "10 rows without an outcome are left out." in found.notes
 
 
+def test_outcomes_that_are_missing_in_one_arm_are_told(campaign):
+    """A test by simulation has no p-value small enough to stop anything."""
+    _, listed, outcomes = campaign
+    called = (listed["arm"] == "call").to_numpy()
+    gone = called & (np.random.default_rng(0).random(len(called)) < 0.3)
+    lacking = outcomes.assign(visit=outcomes["visit"].where(~gone))
+    bare = listed.drop(columns=["chance mail", "chance call"])
+    with pytest.raises(
+        FailedCheckError, match=r"outcomes of those for whom '.*' was chosen are mis"
+    ):
+        verify_arms(lacking, people=bare, drop_missing_outcomes=True, **KNOWN)
+
+
+def test_shops_that_are_lost_are_lost_once():
+    shop = np.repeat(np.arange(60), 20)
+    table = pd.DataFrame({"shop": shop, "arm": shop % 3, "chosen": 1, "visit": (shop % 2) * 1.0})
+    table.loc[np.isin(shop, [1, 4, 7, 10, 13]), "visit"] = np.nan
+    named = KNOWN | {"id": None, "control": 0, "treatment": "arm", "drop_missing_outcomes": True}
+    with pytest.raises(FailedCheckError, match="are missing"):
+        verify_arms(table, **named)
+    (test,) = verify_arms(table, groups="shop", **named).check
+    assert test.p_value > 0.05
+
+
+def test_rare_arms_are_counted_exactly():
+    """3 people where .3 are expected: chi-square would stop what happens once in 300."""
+    arm = np.repeat([0, 1, 2], [149, 148, 3])
+    table = pd.DataFrame({"chosen": 1, "arm": arm, "visit": np.arange(300) % 2})
+    table = table.assign(**{"chance 1": 0.4995, "chance 2": 0.001})
+    named = KNOWN | {"id": None, "control": 0, "treatment": "arm"}
+    (test,) = verify_arms(table, **named).check
+    assert test.p_value == pytest.approx(3 * 0.0036, rel=0.05)
+
+
 def test_chances_that_the_counts_contradict(campaign):
     _, listed, outcomes = campaign
     wrong = listed.assign(**{"chance mail": 0.2, "chance call": 0.2})

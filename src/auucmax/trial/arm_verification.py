@@ -35,7 +35,9 @@ from auucmax.trial.campaign import (
     CheckedTest,
     Codes,
     doubts,
+    first_rows,
     found_places,
+    missing_counts,
     with_groups,
 )
 from auucmax.trial.contrasts import CellMeans, Estimate
@@ -219,7 +221,8 @@ class _ArmCampaign:
     columns: ColumnNames
     groups: Codes | None
     uplift: Floats | None  # (n, arms but the control)
-    lost: NDArray[np.intp]  # (cells, arms)
+    lost: NDArray[np.intp]  # (cells, arms) without an outcome, of each group one row
+    told: NDArray[np.intp]  # (cells, arms) with one
     notes: tuple[str, ...]
 
     @property
@@ -425,8 +428,8 @@ def _read(
     )
     cell, keys = _cells(frame, policy, [f"{propensity} {label}" for label in labels[1:]])
     known = _known_outcomes(frame[columns.outcome], drop_missing_outcomes, notes)
-    shape = len(keys), len(labels)
-    lost = np.bincount((cell * shape[1] + arm)[~known], minlength=shape[0] * shape[1])
+    of = None if columns.groups is None else frame[columns.groups].to_numpy()
+    lost, told_of = missing_counts(~known, cell, arm, of, (len(keys), len(labels)))
     kept = frame[known]
     y = outcome_numbers(kept[columns.outcome]).to_numpy()
     y = columns.in_table(check_column(y, f"the outcome {columns.outcome!r}"))
@@ -434,7 +437,7 @@ def _read(
     return _ArmCampaign(
         y, arm[known], policy[known], cell[known], keys[:, 0].astype(np.intp),
         None if keys.shape[1] == 1 else np.column_stack([1 - keys[:, 1:].sum(axis=1), keys[:, 1:]]),
-        labels, columns, groups, _uplifts(kept, labels), lost.reshape(shape), tuple(notes),
+        labels, columns, groups, _uplifts(kept, labels), lost, told_of, tuple(notes),
     )  # fmt: skip
 
 
@@ -522,35 +525,22 @@ def _uplifts(frame: pd.DataFrame, labels: list[str]) -> Floats | None:
 
 def _check(campaign: _ArmCampaign) -> tuple[CheckedTest, ...]:
     """Test in each cell whether arms were given by chance, with the chances that were recorded."""
-    from scipy.stats import chisquare
-
-    found = list[CheckedTest]()
-    first = np.arange(len(campaign.y))
-    if campaign.groups is not None:
-        first = np.unique(campaign.groups, return_index=True)[1]
-    n_arms = len(campaign.labels)
+    found, n_arms = list[CheckedTest](), len(campaign.labels)
+    first = first_rows(campaign.groups, len(campaign.y))
     for number, policy in enumerate(campaign.cell_policy):
         who = f"those for whom {campaign.labels[int(policy)]!r} was chosen"
         units = first[campaign.cell[first] == number]
         counts = np.bincount(campaign.arm[units], minlength=n_arms)
         if campaign.chances is not None and len(units):
-            chance = np.clip(campaign.chances[number], 0, 1)
-            some = chance > 0
-            p_value = float(counts[~some].sum() == 0)
-            if p_value and some.sum() > 1:
-                p_value = float(chisquare(counts[some], chance[some] * len(units)).pvalue)
+            p_value = _counts_p(counts, np.clip(campaign.chances[number], 0, 1))
             shares = ", ".join(
                 f"{n / len(units):.1%} {label!r}"
                 for n, label in zip(counts, campaign.labels, strict=True)
             )
             found.append(CheckedTest("counts", p_value, f"{who} got {shares}"))
-        lost, rows = (
-            campaign.lost[number],
-            np.bincount(campaign.arm[campaign.cell == number], minlength=n_arms),
-        )
-        if lost.sum() and (lost + rows)[lost + rows > 0].size > 1:
-            there = lost + rows > 0
-            p_value = equal_shares(np.column_stack([lost, rows])[there])
+        lost = np.column_stack([campaign.lost[number], campaign.told[number]])
+        if lost[:, 0].any() and (lost.sum(axis=1) > 0).sum() > 1:
+            p_value = _lost_p(lost[lost.sum(axis=1) > 0])
             found.append(CheckedTest("missing outcomes", p_value, f"outcomes of {who} are missing"))
         found += _balance(campaign, number, who)
     adjusted = holm(np.array([test.p_value for test in found]))
@@ -563,6 +553,26 @@ def _check(campaign: _ArmCampaign) -> tuple[CheckedTest, ...]:
             f"what was recorded of it."
         )
     return tests
+
+
+def _counts_p(counts: NDArray[np.intp], chance: Floats) -> float:
+    """The p-value of arms' counts: exact for each arm, whatever the counts, corrected for all."""
+    from scipy.stats import binomtest
+
+    n = int(counts.sum())
+    p_values = [
+        float(binomtest(int(own), n, float(p)).pvalue)
+        for own, p in zip(counts, chance, strict=True)
+        if p > 0 or own
+    ]
+    # Of two arms, one says it all.
+    return float(holm(np.array(p_values[:1] if len(p_values) == 2 else p_values)).min(initial=1.0))
+
+
+def _lost_p(table: NDArray[np.intp]) -> float:
+    """The p-value of equal shares lost (arms, 2): each arm against the first, corrected for all."""
+    p_values = [equal_shares(np.stack([own, table[0]])) for own in table[1:]]
+    return float(holm(np.array(p_values)).min())
 
 
 def _balance(campaign: _ArmCampaign, number: int, who: str) -> list[CheckedTest]:
