@@ -103,7 +103,7 @@ def check_randomisation(
         these included. The rows themselves are not in the trial.
     missing_propensity : mapping, optional
         By the printed name of each arm: the chances of its rows without an outcome, to go with
-        ``propensity``.
+        ``propensity``; of groups, which may be lost as a whole, one row each.
     ignore : names of features, default none
         Features that no model learns from. They are tested as all others; but one in disguise does
         no harm then, and becomes a note.

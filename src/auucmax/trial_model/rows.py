@@ -53,8 +53,9 @@ class TrialRows(NamedTuple):
     ``lost`` counts rows of control and treated without an outcome, which are left out.
     ``groups`` are the names of their households or shops, if there are any. ``propensity`` are
     their chances of treatment, if these differ; ``lost_chances`` those of the rows of control and
-    treated without an outcome. Of two of several arms, ``chances`` (n, K + 1) are those of all,
-    as columns name them, and ``people`` (n,) how many people a row stands for.
+    treated without an outcome, of groups those whose first row (of a piece) has none. Of two of
+    several arms, ``chances`` (n, K + 1) are those of all, as columns name them, and ``people`` (n,)
+    how many people a row stands for.
     """
 
     frame: pd.DataFrame
@@ -313,12 +314,15 @@ def _frames(
 
 
 def _missing_outcomes(lost: NDArray[np.int64], kept: tuple[int, int], columns: ColumnNames) -> str:
-    p_value = equal_shares(np.column_stack([lost, kept])) if all(kept) else 0.0
-    by_chance = "as chance may have it" if p_value > 0.01 else "chance does not explain this"
+    told = ""
+    if columns.groups is None:  # rows of a group are lost together, and are no test
+        p_value = equal_shares(np.column_stack([lost, kept])) if all(kept) else 0.0
+        by_chance = "as chance may have it" if p_value > 0.01 else "chance does not explain this"
+        told = f" (p {'< 0.0001' if p_value < 1e-4 else f'= {p_value:.2g}'}: {by_chance})"
     return (
         f"the outcome {columns.outcome!r} should be known of every row, got none in {lost[1]:,} of "
-        f"{lost[1] + kept[1]:,} treated and {lost[0]:,} of {lost[0] + kept[0]:,} control rows "
-        f"(p {'< 0.0001' if p_value < 1e-4 else f'= {p_value:.2g}'}: {by_chance}). If they were "
+        f"{lost[1] + kept[1]:,} treated and {lost[0]:,} of {lost[0] + kept[0]:,} control rows"
+        f"{told}. If they were "
         f"lost, or their outcome is not known yet, pass drop_missing_outcomes=True: they are left "
         f"out, and it is tested whether the arms differ in it."
     )
@@ -359,7 +363,10 @@ def _rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows,
     chance, of_all, people = two_arms(frame.iloc[both], *own)
     if of_all is not None and people is not None:
         rows = rows._replace(chances=of_all[~missing], people=people[~missing])
-    of_lost = chance[missing & ~in_treated], chance[missing & in_treated]
+    counted = missing
+    if columns.groups is not None:
+        counted = missing & ~frame[columns.groups].iloc[both].duplicated().to_numpy()
+    of_lost = chance[counted & ~in_treated], chance[counted & in_treated]
     return rows._replace(propensity=chance[~missing], lost_chances=of_lost), labels.tolist()
 
 
