@@ -51,6 +51,10 @@ def test_groups_without_outcomes_are_counted_once():
     rows = trial_rows(table, columns)
     assert [len(own) for own in rows.lost_chances] == [3, 9]
     assert rows.lost == (60, 180)
+    # So are shops whose rows are in several pieces.
+    mixed = table.sample(frac=1, random_state=0)
+    pieces = [trial_rows(mixed[k::4], columns) for k in range(4)]
+    assert [len(own) for own in joined(pieces).lost_chances] == [3, 9]
     found = {test.name: test for test in check_trial_rows(rows, columns).tests}
     assert found["missing outcomes"].p_value > 0.05
     with pytest.raises(ValueError, match=r"60 of [\d,]+ control rows\. If they were lost"):

@@ -53,9 +53,9 @@ class TrialRows(NamedTuple):
     ``lost`` counts rows of control and treated without an outcome, which are left out.
     ``groups`` are the names of their households or shops, if there are any. ``propensity`` are
     their chances of treatment, if these differ; ``lost_chances`` those of the rows of control and
-    treated without an outcome, of groups those whose first row (of a piece) has none. Of two of
-    several arms, ``chances`` (n, K + 1) are those of all, as columns name them, and ``people`` (n,)
-    how many people a row stands for.
+    treated without an outcome, of groups one row each; ``lost_groups`` are the names of these.
+    Of two of several arms, ``chances`` (n, K + 1) are those of all, as columns name them, and
+    ``people`` (n,) how many people a row stands for.
     """
 
     frame: pd.DataFrame
@@ -69,6 +69,7 @@ class TrialRows(NamedTuple):
     groups: NDArray[Any] | None = None
     propensity: Floats | None = None
     lost_chances: tuple[Floats, Floats] | None = None
+    lost_groups: tuple[NDArray[Any], NDArray[Any]] | None = None
     chances: Floats | None = None
     people: Floats | None = None
 
@@ -168,16 +169,27 @@ def joined(pieces: list[TrialRows]) -> TrialRows:
         for name in _BY_ROW
         for values in [[getattr(piece, name) for piece in pieces]]
     }
-    of_lost = [piece.lost_chances for piece in pieces if piece.lost_chances is not None]
     return TrialRows(
         frame=pd.concat([piece.frame for piece in pieces]),
         **own,
         left_out={},
         lost=(sum(piece.lost[0] for piece in pieces), sum(piece.lost[1] for piece in pieces)),
-        lost_chances=None
-        if not of_lost
-        else (np.concatenate([of[0] for of in of_lost]), np.concatenate([of[1] for of in of_lost])),
+        lost_chances=_joined_lost(pieces),
     )
+
+
+def _joined_lost(pieces: list[TrialRows]) -> tuple[Floats, Floats] | None:
+    """The chances of rows without an outcome, of groups that are in several pieces one."""
+    if pieces[0].lost_chances is None:
+        return None
+    found = []
+    for arm in (0, 1):
+        own = np.concatenate([(piece.lost_chances or ())[arm] for piece in pieces])
+        if pieces[0].lost_groups is not None:
+            names = np.concatenate([(piece.lost_groups or ())[arm] for piece in pieces])
+            own = own[np.unique(names.astype(str), return_index=True)[1]]
+        found.append(own)
+    return found[0], found[1]
 
 
 def chances_note(columns: ColumnNames, chance: Floats | None) -> list[str]:
@@ -363,11 +375,17 @@ def _rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows,
     chance, of_all, people = two_arms(frame.iloc[both], *own)
     if of_all is not None and people is not None:
         rows = rows._replace(chances=of_all[~missing], people=people[~missing])
+    rows = rows._replace(propensity=chance[~missing])
     counted = missing
     if columns.groups is not None:
-        counted = missing & ~frame[columns.groups].iloc[both].duplicated().to_numpy()
+        names = frame[columns.groups].iloc[both]
+        counted = missing & ~names.duplicated().to_numpy()
+        texts = id_texts(names, f"the group {columns.groups!r}")
+        rows = rows._replace(
+            lost_groups=(texts[counted & ~in_treated], texts[counted & in_treated])
+        )
     of_lost = chance[counted & ~in_treated], chance[counted & in_treated]
-    return rows._replace(propensity=chance[~missing], lost_chances=of_lost), labels.tolist()
+    return rows._replace(lost_chances=of_lost), labels.tolist()
 
 
 def id_texts(column: pd.Series, name: str) -> NDArray[Any]:
