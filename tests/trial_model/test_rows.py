@@ -59,3 +59,25 @@ def test_groups_without_outcomes_are_counted_once():
     assert found["missing outcomes"].p_value > 0.05
     with pytest.raises(ValueError, match=r"60 of [\d,]+ control rows\. If they were lost"):
         trial_rows(table, name_columns(table, **named))
+
+
+@pytest.mark.gate
+def test_lost_groups_of_very_different_sizes_are_no_attrition():
+    """Scaled rows would stop a fifth of such trials."""
+    n_trials, low = 50, 0
+    for seed in range(n_trials):
+        rng = np.random.default_rng(seed)
+        size = np.minimum(np.ceil(5 * rng.pareto(1.2, 200) + 1), 3_000).astype(int)
+        shop = np.repeat(np.arange(200), size)
+        table = pd.DataFrame({"shop": shop, "mail": rng.integers(0, 2, 200)[shop]})
+        table = table.assign(
+            x=rng.normal(size=len(shop)), visit=rng.integers(0, 2, len(shop)) * 1.0
+        )
+        table.loc[(rng.random(200) < 0.3)[shop], "visit"] = np.nan
+        named = {"treatment": "mail", "outcome": "visit", "groups": "shop"}
+        columns = name_columns(table, **named, drop_missing_outcomes=True)
+        rows = trial_rows(table, columns)
+        found = {test.name: test for test in check_trial_rows(rows, columns).tests}
+        low += found["missing outcomes"].p_value < 0.05
+        assert found["missing outcomes"].detail.endswith(" groups)")
+    assert low / n_trials <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_trials)

@@ -174,22 +174,21 @@ def joined(pieces: list[TrialRows]) -> TrialRows:
         **own,
         left_out={},
         lost=(sum(piece.lost[0] for piece in pieces), sum(piece.lost[1] for piece in pieces)),
-        lost_chances=_joined_lost(pieces),
+        **_joined_lost(pieces),
     )
 
 
-def _joined_lost(pieces: list[TrialRows]) -> tuple[Floats, Floats] | None:
-    """The chances of rows without an outcome, of groups that are in several pieces one."""
-    if pieces[0].lost_chances is None:
-        return None
-    found = []
-    for arm in (0, 1):
-        own = np.concatenate([(piece.lost_chances or ())[arm] for piece in pieces])
-        if pieces[0].lost_groups is not None:
-            names = np.concatenate([(piece.lost_groups or ())[arm] for piece in pieces])
-            own = own[np.unique(names.astype(str), return_index=True)[1]]
-        found.append(own)
-    return found[0], found[1]
+def _joined_lost(pieces: list[TrialRows]) -> dict[str, Any]:
+    """Chances and groups of rows without an outcome; of groups that are in several pieces one."""
+    found: dict[str, Any] = {}
+    for name in ("lost_chances", "lost_groups"):
+        parts = [getattr(piece, name) for piece in pieces if getattr(piece, name) is not None]
+        if parts:
+            found[name] = tuple(np.concatenate([part[arm] for part in parts]) for arm in (0, 1))
+    if "lost_groups" in found:
+        once = [~pd.Series(names).duplicated().to_numpy() for names in found["lost_groups"]]
+        found = {k: tuple(own[o] for own, o in zip(v, once, strict=True)) for k, v in found.items()}
+    return found
 
 
 def chances_note(columns: ColumnNames, chance: Floats | None) -> list[str]:
@@ -219,8 +218,15 @@ def check_trial_rows(
     there.
     """
     treated = rows.treated if treated is None else treated
-    kept, labels = (int((~treated).sum()), int(treated.sum())), (columns.control, columns.treated)
-    lost = {arm: (n, n + m) for arm, n, m in zip(labels, rows.lost, kept, strict=True)}
+    kept, n_lost = (int((~treated).sum()), int(treated.sum())), rows.lost
+    labels = columns.control, columns.treated
+    if rows.groups is not None and rows.lost_groups is not None and len(treated) == len(rows.y):
+        # Groups are lost as a whole, and are large or small: each counts once, by its first row.
+        names, gone = pd.Series(rows.groups), np.concatenate(rows.lost_groups)
+        first = treated[~(names.duplicated() | names.isin(gone)).to_numpy()]
+        kept = int((~first).sum()), int(first.sum())
+        n_lost = len(rows.lost_groups[0]), len(rows.lost_groups[1])
+    lost = {arm: (n, n + m) for arm, n, m in zip(labels, n_lost, kept, strict=True)}
     if rows.propensity is not None:
         options["propensity"] = rows.propensity
         options["missing_propensity"] = dict(zip(labels, rows.lost_chances or (), strict=False))
@@ -369,6 +375,13 @@ def _rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows,
     )
     others = {str(labels[k]): int(counts[k]) for k in np.flatnonzero(~ours)}
     rows = TrialRows(kept, y, treated, ids, positions, others, lost=lost, groups=groups)
+    counted = missing
+    if columns.groups is not None and any(lost):
+        names = frame[columns.groups].iloc[both]
+        counted = missing & ~names.duplicated().to_numpy()
+        of = (names[counted & own] for own in (~in_treated, in_treated))
+        control, other = (id_texts(own, f"the group {columns.groups!r}") for own in of)
+        rows = rows._replace(lost_groups=(control, other))
     if columns.propensity is None:
         return rows, labels.tolist()
     own = columns.propensity, columns.treated, columns.control
@@ -376,14 +389,6 @@ def _rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows,
     if of_all is not None and people is not None:
         rows = rows._replace(chances=of_all[~missing], people=people[~missing])
     rows = rows._replace(propensity=chance[~missing])
-    counted = missing
-    if columns.groups is not None:
-        names = frame[columns.groups].iloc[both]
-        counted = missing & ~names.duplicated().to_numpy()
-        texts = id_texts(names, f"the group {columns.groups!r}")
-        rows = rows._replace(
-            lost_groups=(texts[counted & ~in_treated], texts[counted & in_treated])
-        )
     of_lost = chance[counted & ~in_treated], chance[counted & in_treated]
     return rows._replace(lost_chances=of_lost), labels.tolist()
 
