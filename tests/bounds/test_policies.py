@@ -304,6 +304,20 @@ def test_a_policy_is_certified_by_known_chances():
     assert "known chances by design" in str(found)
 
 
+def test_a_chunk_of_one_row_is_left_out():
+    """It has no others who are random people."""
+    rng = np.random.default_rng(5)
+    parts = [unequal(rng, n) for n in (500, 2_000, 1)]
+    chunks = [(y, None if k == 0 else (x < 0.3).astype(int), got)
+              for k, (y, x, got, _) in enumerate(parts)]  # fmt: skip
+    chances = [part[3] for part in parts]
+    found = certify_policy(chunks, n_arms=2, propensity=chances)
+    assert found == certify_policy(chunks[:2], n_arms=2, propensity=chances[:2])
+    assert np.isfinite(found.random_lower_bound)
+    alone = certify_policy([chunks[0], chunks[2]], n_arms=2, propensity=[chances[0], chances[2]])
+    assert alone.random_lower_bound == -np.inf
+
+
 def test_chances_that_are_none_or_beyond_those_of_the_pilot_are_refused():
     rng = np.random.default_rng(4)
     first, (y, x, got, chance) = unequal(rng, 500), unequal(rng, 500)

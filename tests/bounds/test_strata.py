@@ -6,7 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auucmax.bounds.reference import strata_wealth_slow
-from auucmax.bounds.strata import GroupsBeyond, Stratum, Units, _bets, _log_wealth, strata_bounds
+from auucmax.bounds.strata import (
+    GroupsError,
+    Pilot,
+    Stratum,
+    Units,
+    _bets,
+    _log_wealth,
+    strata_bounds,
+)
 
 
 def rows(seed, n=600, effects=(0.0, 0.3), chances=(0.2, 0.8), base=0.3):
@@ -26,7 +34,8 @@ def test_wealth_is_that_of_its_definition(seed):
     y, treated, code = rows(seed, n=120)
     rng = np.random.default_rng(seed)
     units = Units.of(y, treated.astype(int), code, None)
-    strata = [Stratum.of(units.of_stratum(s, np.ones(2, bool)), rng) for s in (0, 1)]
+    drawn = [Pilot.of(units.of_stratum(s, np.ones(2, bool)), rng) for s in (0, 1)]
+    strata = [Stratum.of(one) for one in drawn]
     weights = np.array(WEIGHTS)
     sums = weights[:, :, None] * [-1.0, 1.0]
     bets = _bets(strata, sums, 0.05)
@@ -200,8 +209,50 @@ def test_a_group_far_larger_than_others_is_not_certified():
     y, treated, stratum, group = (
         np.concatenate([own, np.repeat(own[:1], 60)]) for own in (y, treated, stratum, group)
     )
-    with pytest.raises(GroupsBeyond, match=r"groups should have at most \d+ rows, 2 times as many"):
+    with pytest.raises(GroupsError, match=r"groups should have at most \d+ rows, 2 times as many"):
         strata_bounds(y, treatment=treated, stratum=stratum, weights=[1, 1], groups=group)
+
+
+def test_groups_are_certified_up_to_a_size_that_is_said_or_declared():
+    y, treated, stratum, group, _ = homes(0)
+    named = {"treatment": treated, "stratum": stratum, "weights": [1, 1], "groups": group}
+    found, declared = strata_bounds(y, **named), strata_bounds(y, **named, largest_group=5)
+    assert (found.largest_group, declared.largest_group) == (10, 5)
+    assert declared.lower[0] >= found.lower[0]
+    assert (
+        strata_bounds(y, treatment=treated, stratum=stratum, weights=[1, 1]).largest_group is None
+    )
+    with pytest.raises(GroupsError, match=r"at most 4 rows, as was declared, .* of up to 5\."):
+        strata_bounds(y, **named, largest_group=4)
+    with pytest.raises(ValueError, match="largest_group should come with groups"):
+        strata_bounds(y, **(named | {"groups": None}), largest_group=4)
+
+
+@pytest.mark.gate
+def test_bounds_of_groups_hold_of_those_up_to_the_size_that_is_said():
+    """One shop in a thousand is large and harmed: bounds say that they are not about it."""
+    n_trials, misses, certified = 200, np.zeros(2), 0
+    for seed in range(n_trials):
+        rng = np.random.default_rng(seed)
+        size = np.where(rng.random(600) < 1e-3, 600, rng.integers(1, 4, 600))
+        treated = rng.random(600) < 0.5
+        rate = np.where(size < 9, np.where(treated, 0.8, 0.5), np.where(treated, 0.0, 1.0))
+        y, group = rng.random(size.sum()) < np.repeat(rate, size), np.repeat(np.arange(600), size)
+        named = {"treatment": treated[group], "stratum": 0 * group, "weights": [len(y)]}
+        named |= {"groups": group, "n_dealings": 2, "random_state": seed}
+        try:
+            found = strata_bounds(y, **named)
+        except GroupsError:
+            assert size.max() == 600
+            continue
+        certified += 1
+        # Now and then the shop is among those that size bets.
+        truth = {6: 360, 1200: 600 * (0.999 * 0.6 - 0.001 * 600)}[found.largest_group]
+        misses += [found.lower[0] > truth, found.upper[0] < truth]
+        with pytest.raises(GroupsError):
+            strata_bounds(y, **named, largest_group=2)
+    assert certified > 80
+    assert (misses / certified <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / certified)).all()
 
 
 @pytest.mark.gate

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
+from scipy.stats import t as student_t
 
 from auucmax import auuc_inference, make_trial
 from auucmax.evaluation import budget_curve, policy_difference, uplift_band
@@ -180,6 +181,19 @@ def test_an_arm_whose_part_cannot_widen_the_interval_needs_no_rows():
     # The policy without it differs by that part alone: what it adds cannot be told.
     without = np.column_stack([uplift[:, 0], np.zeros(len(y))])
     assert np.isnan(policy_difference(y, uplift, without, **options).lower[1:]).all()
+
+
+@pytest.mark.parametrize("arms", [(400, 80), (80, 80, 80)])
+def test_the_interval_of_the_area_has_the_degrees_of_budgets_with_variance(arms):
+    """At the last budget everybody is treated, as by random choice: no variance, all degrees."""
+    rng = np.random.default_rng(0)
+    arm = np.repeat(np.arange(len(arms)), arms)
+    y, uplift = rng.integers(0, 2, len(arm)), rng.random((len(arm), len(arms) - 1)) + 0.01
+    found = policy_difference(y.astype(float), uplift, treatment=arm)
+    low, high = found.area_interval
+    multiple = (high - low) / 2 / found.area_standard_error
+    assert multiple > student_t.ppf(0.975, sum(arms))
+    assert multiple < student_t.ppf(0.975, min(arms) - 2)
 
 
 def test_an_arm_of_the_middle_budgets_needs_rows_for_the_area():

@@ -73,6 +73,15 @@ def test_a_failed_check_shows_no_number(arms_model):
         assert f'aria-labelledby="{section}"' not in page
 
 
+def test_arms_that_the_rows_chose_are_never_shown_to_be_better(arms_model):
+    found = summarise_arms(arms_model)
+    worse = [one | {"estimate": -0.02, "lower": -0.03, "upper": -0.01}
+             for one in found["differences"]]  # fmt: skip
+    page = render(found | {"differences": worse})
+    assert page.count("chosen arms gain less, beyond chance") == 1
+    assert page.count("(chosen on these rows, in its favour)</th>") == 2
+
+
 def test_what_is_not_shown_is_said():
     table = arms_table(effects=(0.0, 0.0))
     found = summarise_arms(fitted(table))

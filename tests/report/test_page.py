@@ -94,6 +94,10 @@ def test_segments_and_people_are_told_and_few_people_are_not(summary):
     people = {"share": 0.3, "n_columns": 1, "columns": [column]}
     text = Page(render(summary | {"segments": segments, "people": people})).text
     assert "recency up to 3 and not Phone" in text
+    assert "All 2 intervals hold together at 95%, all certified numbers with prob" in text
+    assert "by columns are not told apart" not in text
+    none = Page(render(summary | {"segments": [], "people": people})).text
+    assert "groups by columns are not told apart" in none
     assert "+7.12 visit per 100 treated (5.00 to 9.00), certified at least 2.00" in text
     assert "no interval: too few rows), not certified to be above zero" in text
     assert "few 25%" in text

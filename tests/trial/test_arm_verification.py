@@ -71,6 +71,21 @@ def test_a_policy_of_one_arm_is_no_better_than_that_arm(campaign):
     assert found["best single"].certified_upper == found["best single"].upper == 0
 
 
+def test_one_arm_beside_the_control_is_verified():
+    rng = np.random.default_rng(0)
+    chosen, arm = rng.integers(0, 2, (2, 2_000))
+    table = pd.DataFrame({"chosen": chosen, "arm": arm, "p": range(2_000)})
+    table["visit"] = (rng.random(2_000) < 0.2 + 0.3 * arm).astype(int)
+    found = verify_arms(table, treatment="arm", **(KNOWN | {"control": 0}))
+    assert found.comparisons["nobody"].certified_lower > 0
+    best = found.comparisons["best single"]
+    assert (best.estimate, best.certified_lower, best.certified_upper) == (0, 0, 0)
+    # None of the chosen is a control: of what can be told, nothing is a difference.
+    only = table[(table["chosen"] == 0) | (table["arm"] == 1)]
+    found = verify_arms(only, treatment="arm", **(KNOWN | {"control": 0}))
+    assert found.certificate == "Nothing is certified, for nothing can be told."
+
+
 def test_what_nobody_got_cannot_be_told(campaign):
     _, listed, outcomes = campaign
     table = listed.merge(outcomes, on="p").drop(columns=["chance mail", "chance call"])
@@ -92,7 +107,9 @@ def test_households_are_certified_as_a_whole():
     assert (
         "People of one 'home' are taken together, for the list was assigned by it." in found.notes
     )
-    assert "if groups, each treated as a whole" in found.certificate
+    assert "of people in groups of at most 4 holds" in found.certificate
+    declared = verify_arms(outcomes, people=listed, largest_group=2, **KNOWN)
+    assert "of people in groups of at most 2 holds" in declared.certificate
     assert found.comparisons["nobody"].certified_lower is not None
     alone = verify_arms(outcomes.assign(home=range(4_000)), people=listed, groups="home", **KNOWN)
     assert alone.comparisons["nobody"].estimate == found.comparisons["nobody"].estimate
@@ -125,6 +142,40 @@ def test_outcomes_that_are_missing(campaign):
         verify_arms(lacking, people=listed, **KNOWN)
     found = verify_arms(lacking, people=listed, drop_missing_outcomes=True, **KNOWN)
     assert "10 rows without an outcome are left out." in found.notes
+
+
+def test_outcomes_that_are_missing_in_one_arm_are_told(campaign):
+    """A test by simulation has no p-value small enough to stop anything."""
+    _, listed, outcomes = campaign
+    called = (listed["arm"] == "call").to_numpy()
+    gone = called & (np.random.default_rng(0).random(len(called)) < 0.3)
+    lacking = outcomes.assign(visit=outcomes["visit"].where(~gone))
+    bare = listed.drop(columns=["chance mail", "chance call"])
+    with pytest.raises(
+        FailedCheckError, match=r"outcomes of those for whom '.*' was chosen are mis"
+    ):
+        verify_arms(lacking, people=bare, drop_missing_outcomes=True, **KNOWN)
+
+
+def test_shops_that_are_lost_are_lost_once():
+    shop = np.repeat(np.arange(60), 20)
+    table = pd.DataFrame({"shop": shop, "arm": shop % 3, "chosen": 1, "visit": (shop % 2) * 1.0})
+    table.loc[np.isin(shop, [1, 4, 7, 10, 13]), "visit"] = np.nan
+    named = KNOWN | {"id": None, "control": 0, "treatment": "arm", "drop_missing_outcomes": True}
+    with pytest.raises(FailedCheckError, match="are missing"):
+        verify_arms(table, **named)
+    (test,) = verify_arms(table, groups="shop", **named).check
+    assert test.p_value > 0.05
+
+
+def test_rare_arms_are_counted_exactly():
+    """3 people where .3 are expected: chi-square would stop what happens once in 300."""
+    arm = np.repeat([0, 1, 2], [149, 148, 3])
+    table = pd.DataFrame({"chosen": 1, "arm": arm, "visit": np.arange(300) % 2})
+    table = table.assign(**{"chance 1": 0.4995, "chance 2": 0.001})
+    named = KNOWN | {"id": None, "control": 0, "treatment": "arm"}
+    (test,) = verify_arms(table, **named).check
+    assert test.p_value == pytest.approx(3 * 0.0036, rel=0.05)
 
 
 def test_chances_that_the_counts_contradict(campaign):

@@ -225,6 +225,37 @@ def test_groups_are_counted_whole(table):
     assert blamed[0] / 300 < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300) < blamed[1] / 300
 
 
+def test_few_groups_at_a_small_chance_are_counted_exactly():
+    """None of 50 homes treated at a chance of .05 is no wonder, .08; by a t-test it would be."""
+    home = np.repeat(np.arange(150), 2)
+    table = pd.DataFrame({"home": home, "top": (home < 100).astype(int), "visit": home % 3 == 0})
+    table["chance"] = np.where(table["top"], 0.5, 0.05)
+    table["mail"] = ((home < 50) & (table["top"] == 1)).astype(int)
+    tests = check_campaign(read(table.astype({"visit": int}), groups="home"), None)
+    assert [test.p_value > 0.05 for test in tests] == [True, True]
+    assert "0 of 50 (0.0%) groups of the rest" in tests[1].detail
+    # Nobody can be treated at a chance of 0, not even the second of a home.
+    table.loc[len(table) - 1, "mail"] = 1
+    never = table.assign(chance=np.where(table["top"], 0.5, 0.0)).astype({"visit": int})
+    with pytest.raises(FailedCheckError, match="at a chance of 0 were treated"):
+        check_campaign(read(never, groups="home"), None)
+
+
+def test_a_group_that_is_lost_is_lost_once():
+    """Of 40 homes of 30 people, 5 treated ones and 1 other are lost: chance does that."""
+    home = np.repeat(np.arange(40), 30)
+    table = pd.DataFrame({"home": home, "top": 1, "chance": 0.5, "mail": home % 2, "visit": 0.0})
+    table.loc[np.isin(home, [1, 3, 5, 7, 9, 0]), "visit"] = np.nan
+    found = read(table, groups="home", drop_missing_outcomes=True)
+    assert found.lost.tolist() == [[1, 5]]
+    assert found.told.tolist() == [[19, 15]]
+    tests = {test.what: test for test in check_campaign(found, None)}
+    assert tests["missing outcomes"].p_value > 0.1
+    assert "25.0% of the treated and 5.0% of the untreated" in tests["missing outcomes"].detail
+    with pytest.raises(FailedCheckError, match="have no outcome"):
+        check_campaign(read(table, drop_missing_outcomes=True), None)
+
+
 def test_what_is_near_to_failing_is_told(table):
     found = check_campaign(read(table), None)
     assert doubts(found) == ()

@@ -230,6 +230,7 @@ def test_of_several_arms_each_is_compared_with_the_control():
     assert three.treated_share == pytest.approx(0.6)
     assert three.statements[0].power(20_000) == pytest.approx(alone.statements[0].power(12_000))
     assert "Each of the 3 arms" in three.notes[-1]
+    assert "`fit` certifies each arm by itself, at the whole delta." in three.notes[-1]
     assert three.to_dict()["n_arms"] == 3
     # As many controls as the root of the number of arms says: Dunnett's rule.
     best = three.best_share

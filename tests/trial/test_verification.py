@@ -152,6 +152,13 @@ def test_groups_widen_the_interval_and_are_certified_as_a_whole():
     assert widths[1] == pytest.approx(2 * widths[2], rel=0.2)
     assert widths[1] > 1.2 * widths[0]
     assert "if groups, each treated as a whole, are independent" in homes.certificate
+    about = "Each certified number of people in groups of at most {} holds"
+    assert homes.certificate.startswith(about.format(4))
+    declared = verify(twice, **NAMES, groups="home", largest_group=3)
+    assert declared.certificate.startswith(about.format(3))
+    beyond = verify(twice, **NAMES, groups="home", largest_group=1)
+    assert "Nothing is certified: groups should have at most 1 rows" in beyond.certificate
+    assert beyond.comparisons["nobody"].certified_lower is None
 
 
 def test_groups_of_several_arms_are_not_certified_and_it_is_said_why():

@@ -195,6 +195,14 @@ def unequal_rows(rng, n):
     return JudgedArms(y, arm, np.column_stack([0.3 - 0.3 * x, 0.3 * x]), chance=chance)
 
 
+def test_rivals_that_these_rows_chose_have_no_p_value():
+    found = policy_curve(
+        unequal_rows(np.random.default_rng(0), 1_000), {"a": 1.0, "b": 1.0}, private=False
+    )["differences"]
+    told = {name: bool(np.isfinite(one["p_value"])) for name, one in found.items()}
+    assert told == {"random": True, "single": False, "everybody": False}
+
+
 @pytest.mark.gate
 def test_gains_by_known_chances_are_right_and_so_are_their_errors():
     """Half of the people treated gain .15, all of them .3, and random ones half of it."""

@@ -4,7 +4,7 @@ import pytest
 
 from auucmax.data.binning import binned
 from auucmax.trial_model.columns import Bounded
-from auucmax.trial_model.evidence import Judged
+from auucmax.trial_model.evidence import Judged, average_effect
 from auucmax.trial_model.people import DELTA, _sides, describe_people, grow, segments_of
 
 ZERO_ONE = Bounded((0.0, 1.0), "")
@@ -101,9 +101,13 @@ def test_segments_are_told_in_words_and_certified_on_other_rows():
     assert first["effect"]["estimate"] == pytest.approx(y[t].mean() - y[~t].mean())
     assert 0.1 < first["certified"] < first["effect"]["lower"]
     assert sum(one["share"] for one in found) == pytest.approx(1.0)
+    # Intervals hold together, and the order is that of the rows that segments were made from.
+    alone = average_effect(Judged(y, np.zeros(len(y)), t))
+    assert first["effect"]["lower"] < alone["lower"] < alone["upper"] < first["effect"]["upper"]
     changed = rows._replace(y=np.where(learn, rows.y, 1 - rows.y))
     other = segments_of(binned(frame), changed, learn, ZERO_ONE)
-    assert {tuple(one["rule"]) for one in other} == {tuple(one["rule"]) for one in found}
+    assert [one["rule"] for one in other] == [one["rule"] for one in found]
+    assert other[0]["effect"]["estimate"] < min(one["effect"]["estimate"] for one in other[1:])
     without = segments_of(binned(frame), rows, learn, None)
     assert [one["certified"] for one in without] == [None] * len(without)
 
@@ -146,6 +150,19 @@ def test_missing_values_of_few_are_in_no_segment_in_words(missing, told):
     words = {word for one in found for word in one["rule"]}
     assert any(word.startswith("old over") for word in words)
     assert any("or missing" in word for word in words) == told
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("base", [0.2, 0.03])
+def test_without_different_effects_segments_are_hardly_ever_told(base):
+    """One effect for all: a tree finds leaves all the same, and the other rows do not."""
+    n_trials, told = 200, 0
+    for seed in range(n_trials):
+        frame, rows, _ = made(1_500, seed)
+        y = np.random.default_rng([seed, 1]).random(1_500) < base + 0.05 * rows.treated
+        own = rows._replace(y=y.astype(float))
+        told += bool(segments_of(binned(frame, 3), own, np.arange(1_500) % 2 == 0, None))
+    assert told / n_trials <= DELTA + 3 * np.sqrt(DELTA * (1 - DELTA) / n_trials)
 
 
 @pytest.mark.gate

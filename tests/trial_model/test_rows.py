@@ -1,11 +1,13 @@
 """Which column plays which part, and the rows of the two arms."""
 
 import numpy as np
+import pandas as pd
+import pytest
 from tests.trial_model.trial_table import NAMES, trial_table
 
 from auucmax.data import open_table
 from auucmax.trial_model.columns import name_columns
-from auucmax.trial_model.rows import joined, trial_pieces, trial_rows
+from auucmax.trial_model.rows import check_trial_rows, joined, trial_pieces, trial_rows
 
 
 def test_rows_of_the_two_arms_in_their_order():
@@ -33,3 +35,49 @@ def test_pieces_join_to_the_rows_of_the_table(tmp_path):
     np.testing.assert_array_equal(together.propensity, whole.propensity)
     np.testing.assert_array_equal(whole.propensity, (whole.positions + 1) / 3_001)
     np.testing.assert_array_equal(together.keys("ab" * 8), whole.keys("ab" * 8))
+
+
+def test_groups_without_outcomes_are_counted_once():
+    """Of 100 shops of 20, 12 are lost, 9 of them treated: chance does that to shops, not rows."""
+    rng = np.random.default_rng(0)
+    shop, drawn = np.repeat(np.arange(100), 20), np.arange(100) % 2
+    table = pd.DataFrame({"shop": shop, "mail": drawn[shop], "x": rng.normal(size=2_000)})
+    table["chance"] = np.where(shop < 2, 0.4, 0.5)
+    table["visit"] = (rng.random(2_000) < 0.3).astype(float)
+    gone = [*range(11, 29, 2), 30, 32, 34]
+    table.loc[np.isin(shop, gone), "visit"] = np.nan
+    named = {"treatment": "mail", "outcome": "visit", "groups": "shop", "propensity": "chance"}
+    columns = name_columns(table, **named, drop_missing_outcomes=True)
+    rows = trial_rows(table, columns)
+    assert [len(own) for own in rows.lost_chances] == [3, 9]
+    assert rows.lost == (60, 180)
+    # So are shops whose rows are in several pieces.
+    mixed = table.sample(frac=1, random_state=0)
+    pieces = [trial_rows(mixed[k::4], columns) for k in range(4)]
+    assert [len(own) for own in joined(pieces).lost_chances] == [3, 9]
+    found = {test.name: test for test in check_trial_rows(rows, columns).tests}
+    assert found["missing outcomes"].p_value > 0.05
+    with pytest.raises(ValueError, match=r"60 of [\d,]+ control rows\. If they were lost"):
+        trial_rows(table, name_columns(table, **named))
+
+
+@pytest.mark.gate
+def test_lost_groups_of_very_different_sizes_are_no_attrition():
+    """Scaled rows would stop a fifth of such trials."""
+    n_trials, low = 50, 0
+    for seed in range(n_trials):
+        rng = np.random.default_rng(seed)
+        size = np.minimum(np.ceil(5 * rng.pareto(1.2, 200) + 1), 3_000).astype(int)
+        shop = np.repeat(np.arange(200), size)
+        table = pd.DataFrame({"shop": shop, "mail": rng.integers(0, 2, 200)[shop]})
+        table = table.assign(
+            x=rng.normal(size=len(shop)), visit=rng.integers(0, 2, len(shop)) * 1.0
+        )
+        table.loc[(rng.random(200) < 0.3)[shop], "visit"] = np.nan
+        named = {"treatment": "mail", "outcome": "visit", "groups": "shop"}
+        columns = name_columns(table, **named, drop_missing_outcomes=True)
+        rows = trial_rows(table, columns)
+        found = {test.name: test for test in check_trial_rows(rows, columns).tests}
+        low += found["missing outcomes"].p_value < 0.05
+        assert found["missing outcomes"].detail.endswith(" groups)")
+    assert low / n_trials <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_trials)

@@ -137,7 +137,12 @@ def certify_policy(
     judged = [
         part
         for part in rows[1:]
-        if part.chance is not None or np.bincount(part.got, minlength=n_arms + 1).all()
+        # Random people are the others of a block.
+        if (
+            len(part.y) > 1
+            if part.chance is not None
+            else np.bincount(part.got, minlength=n_arms + 1).all()
+        )
     ]
     n_rows = sum(len(part.y) for part in judged)
     prices = _prices(value, cost, unit, n_arms)

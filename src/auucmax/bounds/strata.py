@@ -49,17 +49,21 @@ _LARGER = 2.0  # than the largest group of these another may be
 _PRIOR_VARIANCE = 0.1
 
 
-class GroupsBeyond(ValueError):
-    """Groups to bet on are larger than those which size bets let expect."""
+class GroupsError(ValueError):
+    """Groups are larger than bounds are about, or not each in one arm and one stratum."""
 
 
 class StrataBounds(NamedTuple):
-    """Bounds (J,) on J sums of effects, each end with probability 1 - ``delta`` by itself."""
+    """Bounds (J,) on J sums of effects, each end with probability 1 - ``delta`` by itself.
+
+    Of groups, they are about groups of at most ``largest_group`` rows; None without groups.
+    """
 
     lower: Floats
     upper: Floats
     delta: float
     n_rows: int
+    largest_group: int | None = None
 
 
 def strata_bounds(
@@ -69,6 +73,7 @@ def strata_bounds(
     stratum: ArrayLike,
     weights: ArrayLike,
     groups: ArrayLike | None = None,
+    largest_group: int | None = None,
     delta: float = 0.05,
     outcome_range: tuple[float, float] = (0.0, 1.0),
     n_dealings: int | None = None,
@@ -86,6 +91,9 @@ def strata_bounds(
         stratum lacks must have weight 0.
     groups : (n,) of rows that belong together, each in one arm and stratum. The effect in a stratum
         is then that on the sum of a group over the mean size of the groups.
+    largest_group : rows that a group of the population has at most, known without these rows.
+        Without it, bounds are about groups of at most twice the rows of the largest of those that
+        are not bet on. Larger ones among the rows are an error.
     delta : probability with which each bound may fail.
     outcome_range : lowest and highest possible outcome.
     n_dealings, random_state : rows are dealt into blocks so many times; the seed must be fixed
@@ -118,9 +126,14 @@ def strata_bounds(
     first, *seeds = own_seed.spawn(1 + check_whole(dealings, "n_dealings", 1))
     used = np.flatnonzero((sums != 0).any(axis=(0, 2)))
     rng = np.random.default_rng(first)
-    strata = [
-        Stratum.of(units.of_stratum(int(s), (sums[:, s] != 0).any(axis=0)), rng) for s in used
-    ]
+    pilots = [Pilot.of(units.of_stratum(int(s), (sums[:, s] != 0).any(axis=0)), rng) for s in used]
+    if largest_group is not None and groups is None:
+        raise ValueError(
+            f"largest_group should come with groups, got {largest_group} without. Pass the groups, "
+            f"or leave it out."
+        )
+    most_rows = None if groups is None else _most_rows(pilots, largest_group)
+    strata = [Stratum.of(pilot, most_rows) for pilot in pilots]
     both = np.concatenate([sums, -sums])[:, used]  # the second half: for upper bounds
     bets = _bets(strata, both, delta)
     wealth = np.array([_log_wealth(strata, both, bets, seed) for seed in seeds])
@@ -129,7 +142,7 @@ def strata_bounds(
     most = np.maximum(both, 0).sum(axis=2) @ np.array([one.largest for one in strata])
     found = np.maximum((total + np.log(delta)) / bets, -most) * (high - low)
     lower, upper = np.split(found, 2)
-    return StrataBounds(lower, -upper, delta, int(np.isin(code, used).sum()))
+    return StrataBounds(lower, -upper, delta, int(np.isin(code, used).sum()), most_rows)
 
 
 class Units(NamedTuple):
@@ -149,7 +162,7 @@ class Units(NamedTuple):
         first = np.unique(code, return_index=True)[1]
         apart = (arm != arm[first][code]) | (stratum != stratum[first][code])
         if n := len(np.unique(code[apart])):
-            raise ValueError(
+            raise GroupsError(
                 f"the rows of a group should be in one arm and one stratum for a certificate, got "
                 f"{n:,} groups that are not. Leave groups out if each row was randomised by itself "
                 f"and rows are independent."
@@ -177,6 +190,53 @@ class Units(NamedTuple):
         return found
 
 
+class Pilot(NamedTuple):
+    """Sums and sizes of the units of each arm in random order; the first ones are not bet on."""
+
+    arms: tuple[tuple[Floats, Floats], ...]
+    n_pilot: tuple[int, ...]
+
+    @classmethod
+    def of(cls, arms: Sequence[tuple[Floats, Floats] | None], rng: np.random.Generator) -> Pilot:
+        n_units = sum(len(own[0]) for own in arms if own is not None)
+        share = min(0.1, max(0.01, PILOT_ROWS / n_units))
+        # The last arm first, which is the treated one of two.
+        orders = [rng.permutation(0 if own is None else len(own[0])) for own in arms[::-1]][::-1]
+        drawn = tuple(
+            (np.empty(0), np.empty(0))
+            if own is None
+            else (own[0][order], own[1][order] if len(own[1]) else own[1])
+            for own, order in zip(arms, orders, strict=True)
+        )
+        return cls(drawn, tuple(int(share * len(order)) for order in orders))
+
+    @property
+    def apart(self) -> tuple[Floats, Floats]:
+        """Sums and sizes of the units that are not bet on."""
+        found = zip(self.arms, self.n_pilot, strict=True)
+        total, size = zip(*((own[0][:n], own[1][:n]) for own, n in found), strict=True)
+        return np.concatenate(total), np.concatenate(size)
+
+
+def _most_rows(pilots: Sequence[Pilot], declared: int | None) -> int:
+    """Rows of a group that bounds are about, at most: one number, which the text can say."""
+    if declared is not None:
+        found, why = check_whole(declared, "largest_group", 1), "as was declared"
+    else:
+        # Not by the groups that are bet on: they must not decide how much is.
+        found = int(_LARGER * max(pilot.apart[1].max(initial=0.0) for pilot in pilots))
+        why = f"{_LARGER:g} times as many as the largest of those that size bets"
+    sizes = [size for pilot in pilots for _, size in pilot.arms]
+    if beyond := int(sum((size > found).sum() for size in sizes)):
+        most = int(max(size.max(initial=0.0) for size in sizes))
+        raise GroupsError(
+            f"groups should have at most {found:,} rows, {why}, to be certified; got {beyond:,} "
+            f"larger ones, of up to {most:,}. Pass largest_group=..., if it is known without these "
+            f"rows how large a group can be, or leave them out by a rule older than the outcomes."
+        )
+    return found
+
+
 class Stratum(NamedTuple):
     """Outcomes of the units of each arm that are bet on, and how they are dealt.
 
@@ -191,19 +251,12 @@ class Stratum(NamedTuple):
     largest: float = 1.0
 
     @classmethod
-    def of(cls, arms: Sequence[tuple[Floats, Floats] | None], rng: np.random.Generator) -> Stratum:
-        n_units = sum(len(own[0]) for own in arms if own is not None)
-        share = min(0.1, max(0.01, PILOT_ROWS / n_units))
-        # The last arm first, which is the treated one of two.
-        orders = [rng.permutation(0 if own is None else len(own[0])) for own in arms[::-1]][::-1]
-        n_pilot = [int(share * len(order)) for order in orders]
-        cut = [
-            (np.empty(0), np.empty(0))
-            if own is None
-            else tuple(part[order] for part in own if len(part))
-            for own, order in zip(arms, orders, strict=True)
-        ]
-        outcomes, largest = _centred(cut, n_pilot)
+    def of(cls, drawn: Pilot, most_rows: int | None = None) -> Stratum:
+        outcomes, n_pilot = (
+            _centred(drawn) if most_rows is not None else [own[0] for own in drawn.arms],
+            drawn.n_pilot,
+        )
+        largest = 1.0 if most_rows is None else float(most_rows)
         pilot = np.concatenate([own[:n] for own, n in zip(outcomes, n_pilot, strict=True)])
         # A prior of one row keeps the guess sane if there are hardly any.
         guess = (pilot.var() * len(pilot) if len(pilot) else 0.0) + _PRIOR_VARIANCE
@@ -228,29 +281,14 @@ class Stratum(NamedTuple):
         return found
 
 
-def _centred(
-    arms: Sequence[tuple[Floats, ...]], n_pilot: Sequence[int]
-) -> tuple[list[Floats], float]:
-    """Outcomes of units, and how far two of them can be from each other.
+def _centred(drawn: Pilot) -> list[Floats]:
+    """Sums of groups less their size times the mean outcome of the pilot.
 
-    Of groups: sums less their size times the mean outcome of the pilot, which the arms share, so
-    that it takes noise of sizes away and no bias in.
+    The arms share it, so that it takes noise of sizes away and no bias in.
     """
-    if not any(len(own) > 1 and len(own[1]) for own in arms):
-        return [own[0] for own in arms], 1.0
-    pilot = [np.concatenate(own) for own in zip(*(
-        (total[:n], size[:n]) for (total, size), n in zip(arms, n_pilot, strict=True)
-    ), strict=True)]  # fmt: skip
-    # Not by the groups that are bet on: they must not decide how much is.
-    largest = _LARGER * float(pilot[1].max(initial=0.0))
-    if beyond := int(sum((size > largest).sum() for _, size in arms)):
-        raise GroupsBeyond(
-            f"groups should have at most {largest:g} rows, {_LARGER:g} times as many as the "
-            f"largest of those that size bets, to be certified; got {beyond:,} larger ones. Leave "
-            f"them out, if the rule for that is older than the outcomes."
-        )
-    mean = float(pilot[0].sum() / pilot[1].sum())
-    return [total - mean * size for total, size in arms], largest
+    totals, sizes = drawn.apart
+    mean = float(totals.sum() / max(sizes.sum(), 1.0))
+    return [total - mean * size for total, size in drawn.arms]
 
 
 def _coefficients(weights: ArrayLike) -> Floats:

@@ -159,7 +159,8 @@ def _policy(curve: Mapping[str, Any], evidence: ArmsEvidence) -> dict[str, str]:
         if found["area"] is None:
             continue
         area = between(found, "area", "area_lower", "area_upper", **unit, sign=True)
-        told[f"policy, against {names[name].format(found['arm'])}"] = f"{area} over all budgets"
+        by = "" if found["arm"] is None else "; chosen on these rows, in its favour"
+        told[f"policy, against {names[name].format(found['arm'])}"] = f"{area} over all budgets{by}"
     return told
 
 

@@ -29,7 +29,7 @@ PARAMETERS = (
     "at_most", "at_least", "cost_column", "forbid", "arms", "key", "explore", "power", "base_rate",
     "gain", "effect_sd", "explained", "other_gain", "agreement", "outcome_sd", "effect", "strata",
     "blocked", "cross_fitted", "campaign", "least_chance", "new_model", "n_arms", "n_rows",
-    "random_state", "cohort",
+    "random_state", "cohort", "largest_group", "currency", "page", "reasons",
 )  # fmt: skip
 _CALLED = {
     "n_candidates": "candidates", "n_people": "cohort", "n_jobs": "jobs", "people": "list",

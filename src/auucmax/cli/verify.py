@@ -54,6 +54,14 @@ def verify(
         str | None, typer.Option("--id", help="Column that names each person; a MODEL knows it.")
     ] = None,
     groups: options.Groups = None,
+    largest_group: Annotated[
+        int | None,
+        typer.Option(
+            "--largest-group",
+            help="People that one of --groups has at most, known without DATA: otherwise what is "
+            "certified is about groups of at most twice the size of some.",
+        ),
+    ] = None,
     lower_is_better: options.LowerIsBetter = False,
     drop_missing_outcomes: options.DropMissing = False,
     outcome_range: options.OutcomeRange = None,
@@ -86,7 +94,7 @@ def verify(
     of_arms = "chosen" in listed and sum(name.startswith("chance ") for name in listed) > 1
     named: dict[str, Any] = {
         "treatment": treatment, "outcome": outcome, "id": id, "groups": groups,
-        "people": chosen_people, "lower_is_better": lower_is_better,
+        "largest_group": largest_group, "people": chosen_people, "lower_is_better": lower_is_better,
         "drop_missing_outcomes": drop_missing_outcomes, "outcome_range": outcome_range,
     }  # fmt: skip
     with working("verifying", table):

@@ -101,10 +101,12 @@ def check_randomisation(
         such that each of them had the same. Two arms only, in place of ``expected_share``.
     missing_outcomes : mapping, optional
         By the printed name of each arm: how many rows have no outcome, and how many were assigned,
-        these included. The rows themselves are not in the trial.
+        these included. The rows themselves are not in the trial. Of groups, count each once, by
+        its first row; counts of rows are taken for so many as there are groups, which is right
+        where these are of one size.
     missing_propensity : mapping, optional
         By the printed name of each arm: the chances of its rows without an outcome, to go with
-        ``propensity``.
+        ``propensity``; of groups, which may be lost as a whole, one row each.
     ignore : names of features, default none
         Features that no model learns from. They are tested as all others; but one in disguise does
         no harm then, and becomes a note.
@@ -147,7 +149,7 @@ def check_randomisation(
     trial, chance = _taken(trial, chance, places)
     counts, shares, tests = _sizes(trial, expected_share)
     if chance is None:
-        tests, evened = tests + _attrition(missing_outcomes, trial, trial.n_rows / n_given), ""
+        tests, evened = tests + _attrition(missing_outcomes, trial, n_given), ""
     else:
         tests = _by_chances(trial, chance, missing_propensity)
         trial, evened = _evened(trial, chance, rng)
@@ -365,11 +367,12 @@ def _sizes(
 
 
 def _attrition(
-    missing: Mapping[str, tuple[int, int]] | None, trial: Trial, scale: float
+    missing: Mapping[str, tuple[int, int]] | None, trial: Trial, n_given: int
 ) -> list[RandomisationTest]:
     """Are outcomes missing as often in each arm as in the control?
 
-    ``scale``: the rows that count as independent, of each row; rows of a cluster may all be lost.
+    ``n_given``: rows, of which those of the trial count as independent; rows of a cluster may all
+    be lost.
     """
     names = trial.arm_names or ()
     if missing is None or not any(lost for lost, _ in missing.values()):
@@ -379,14 +382,17 @@ def _attrition(
             f"missing_outcomes should give the rows without an outcome, and all rows, of each of "
             f"{', '.join(map(repr, names))}; got {missing!r}. Count rows by arm."
         )
-    tests = []
+    tests, told = [], sum(n - lost for lost, n in missing.values())
+    # Of rows: the part that counts. Groups that were counted themselves all do.
+    scale = min(1.0, trial.n_rows / max(min(n_given, told), 1))
+    units = "groups" if told < n_given else "rows"
     for arm in names[1:]:
         rows = np.array([missing[arm], missing[names[0]]])
         table = np.rint(scale * np.column_stack([rows[:, 0], rows[:, 1] - rows[:, 0]]))
         p_value = balance.equal_shares(table.astype(np.int64)) if table.any(axis=0).all() else 1.0
         shares = rows[:, 0] / rows[:, 1]
         detail = ", ".join(
-            f"{name} {share:.2%} ({lost:,} of {n:,} rows)"
+            f"{name} {share:.2%} ({lost:,} of {n:,} {units})"
             for name, share, (lost, n) in zip((arm, names[0]), shares, rows, strict=True)
         )
         gap, of_arm = float(shares[0] - shares[1]), arm if trial.is_multi_arm else ""

@@ -452,7 +452,10 @@ def _difference(
     weights = _mean_over(budget)
     area = float(weights @ beyond)
     of_area = float(np.sqrt(max(float(weights @ covariance @ weights), 0.0)))
-    reach = float(student(multiple, degrees[-1])) * of_area
+    # The fewest of all budgets: where both policies treat everybody alike, there is no variance.
+    some = error > 1e-9 * error.max(initial=0.0)
+    fewest = float(degrees[some].min(initial=1e9))
+    reach = float(student(multiple, fewest)) * of_area
     reasons = [one.unsupported_mean(of_area) for one in both]
     declined = next((why for why in reasons if why is not None), None)
     none = declined is not None
@@ -465,7 +468,7 @@ def _difference(
         area=area,
         area_standard_error=of_area,
         area_interval=(np.nan, np.nan) if none else (area - reach, area + reach),
-        p_value=np.nan if none else p_value_of(area, of_area, float(degrees[-1])),
+        p_value=np.nan if none else p_value_of(area, of_area, fewest),
         level=level,
         n_rows=len(both[0].rows.y),
         declined=declined,

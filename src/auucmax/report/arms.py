@@ -215,8 +215,9 @@ def _differences(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The policy against others, averaged over all budgets, in words that name them."""
     names = {
         "random": "random people, with the same arms in the same numbers",
-        "single": "{} alone, by its own ranking",
-        "everybody": "{} for everybody, or for as many random people as the budget pays for",
+        "single": "{} alone, by its own ranking (chosen on these rows, in its favour)",
+        "everybody": "{} for everybody, or for as many random people as the budget pays for "
+        "(chosen on these rows, in its favour)",
     }
     return [
         {

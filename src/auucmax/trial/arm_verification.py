@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from auucmax._json import plain
 from auucmax._validation import Floats, check_column, check_groups, check_level, listed
-from auucmax.bounds.strata import strata_bounds
+from auucmax.bounds.strata import GroupsError, StrataBounds, strata_bounds
 from auucmax.data import Trial, check_randomisation
 from auucmax.data.balance import equal_shares, holm
 from auucmax.data.pieces import PiecedTable
@@ -35,7 +35,9 @@ from auucmax.trial.campaign import (
     CheckedTest,
     Codes,
     doubts,
+    first_rows,
     found_places,
+    missing_counts,
     with_groups,
 )
 from auucmax.trial.contrasts import CellMeans, Estimate
@@ -125,6 +127,7 @@ def verify_arms(
     control: Any = None,
     id: str | None = None,
     groups: str | None = None,
+    largest_group: int | None = None,
     people: pd.DataFrame | None = None,
     model: ArmsModel | None = None,
     lower_is_better: bool = False,
@@ -145,8 +148,8 @@ def verify_arms(
     people : the list that ``assign`` wrote, which has all these; rows are matched by ``id``.
     treatment : column of the arm that each person got; ``arm`` of the list by default.
     model : of several arms, that chose: it knows outcome, control and id.
-    control, outcome, groups, lower_is_better, drop_missing_outcomes, outcome_range, level, delta,
-        random_state : as in :func:`auucmax.trial.verify`.
+    control, outcome, groups, largest_group, lower_is_better, drop_missing_outcomes, outcome_range,
+        level, delta, random_state : as in :func:`auucmax.trial.verify`.
 
     Examples
     --------
@@ -171,7 +174,7 @@ def verify_arms(
     )  # fmt: skip
     check = _check(campaign)
     found = campaign.comparisons(level)
-    found, certificate = _certified(campaign, found, delta, random_state)
+    found, certificate = _certified(campaign, found, delta, largest_group, random_state)
     reasons = list(dict.fromkeys(one.unknown for one in found.values() if one.unknown))
     notes = (*campaign.notes, *doubts(check))
     if model is not None:
@@ -218,7 +221,8 @@ class _ArmCampaign:
     columns: ColumnNames
     groups: Codes | None
     uplift: Floats | None  # (n, arms but the control)
-    lost: NDArray[np.intp]  # (cells, arms)
+    lost: NDArray[np.intp]  # (cells, arms) without an outcome, of each group one row
+    told: NDArray[np.intp]  # (cells, arms) with one
     notes: tuple[str, ...]
 
     @property
@@ -288,44 +292,47 @@ def _best(singles: Sequence[Comparison], uppers: Sequence[float]) -> Comparison:
 
 
 def _certified(
-    campaign: _ArmCampaign, found: dict[str, Comparison], delta: float, random_state: int
+    campaign: _ArmCampaign,
+    found: dict[str, Comparison],
+    delta: float,
+    largest_group: int | None,
+    random_state: int,
 ) -> tuple[dict[str, Comparison], str]:
     """The comparisons with certified ends, and words on them."""
     bounded = campaign.columns.bounded(campaign.y)
-    told = [name for name, one in found.items() if one.unknown is None and name != "best single"]
-    if not told:
+    own = campaign.coefficients()
+    told = [name for name in own if found[name].unknown is None]
+    some = [name for name in told if own[name].any()]
+    if not some:
         return found, "Nothing is certified, for nothing can be told."
     if bounded is None:
         return found, NO_RANGE
-    y, own = np.clip(campaign.y, *bounded.range), campaign.coefficients()
+    y = np.clip(campaign.y, *bounded.range)
     rows: dict[str, Any] = {
         "treatment": campaign.arm, "stratum": campaign.cell, "groups": campaign.groups,
-        "outcome_range": bounded.range, "random_state": random_state,
+        "outcome_range": bounded.range, "largest_group": largest_group,
+        "random_state": random_state,
     }  # fmt: skip
-
-    def ends_of(names: list[str], level: float) -> dict[str, tuple[float, float]]:
-        """Of what is no difference at all, 0."""
-        some = [name for name in names if own[name].any()]
-        bounds = strata_bounds(
-            y, weights=np.stack([own[name] for name in some]), delta=level, **rows
-        )
-        both = zip(bounds.lower.tolist(), bounds.upper.tolist(), strict=True)
-        return dict.fromkeys(names, (0.0, 0.0)) | dict(zip(some, both, strict=True))
-
+    # What is no difference at all is 0. All of them at either level: pilots are the same.
+    rows["weights"] = np.stack([own[name] for name in some])
     try:
-        ends = ends_of(told, delta)
+        bounds = strata_bounds(y, delta=delta, **rows)
+        ends = dict.fromkeys(told, (0.0, 0.0)) | _ends(some, bounds)
         if found["best single"].unknown is None:
             singles = [f"single {label}" for label in campaign.labels[1:]]
-            together = ends_of(singles, delta / len(singles))
+            together = ends | _ends(some, strata_bounds(y, delta=delta / len(singles), **rows))
             lower = min(ends[name][0] for name in singles)
-            ends["best single"] = lower, min(high for _, high in together.values())
-    except ValueError as error:
-        if campaign.groups is None:
-            raise
+            ends["best single"] = lower, min(together[name][1] for name in singles)
+    except GroupsError as error:
         return found, f"Nothing is certified: {error}"
     for name, (low, high) in ends.items():
         found[name] = replace(found[name], certified_lower=low, certified_upper=high)
-    return found, certificate_words(campaign.groups is not None, bounded, delta, "got each arm")
+    return found, certificate_words(bounds.largest_group, bounded, delta, "got each arm")
+
+
+def _ends(names: Sequence[str], bounds: StrataBounds) -> dict[str, tuple[float, float]]:
+    both = zip(bounds.lower.tolist(), bounds.upper.tolist(), strict=True)
+    return dict(zip(names, both, strict=True))
 
 
 def _promise(campaign: _ArmCampaign, level: float) -> Promise | None:
@@ -421,8 +428,8 @@ def _read(
     )
     cell, keys = _cells(frame, policy, [f"{propensity} {label}" for label in labels[1:]])
     known = _known_outcomes(frame[columns.outcome], drop_missing_outcomes, notes)
-    shape = len(keys), len(labels)
-    lost = np.bincount((cell * shape[1] + arm)[~known], minlength=shape[0] * shape[1])
+    of = None if columns.groups is None else frame[columns.groups].to_numpy()
+    lost, told_of = missing_counts(~known, cell, arm, of, (len(keys), len(labels)))
     kept = frame[known]
     y = outcome_numbers(kept[columns.outcome]).to_numpy()
     y = columns.in_table(check_column(y, f"the outcome {columns.outcome!r}"))
@@ -430,7 +437,7 @@ def _read(
     return _ArmCampaign(
         y, arm[known], policy[known], cell[known], keys[:, 0].astype(np.intp),
         None if keys.shape[1] == 1 else np.column_stack([1 - keys[:, 1:].sum(axis=1), keys[:, 1:]]),
-        labels, columns, groups, _uplifts(kept, labels), lost.reshape(shape), tuple(notes),
+        labels, columns, groups, _uplifts(kept, labels), lost, told_of, tuple(notes),
     )  # fmt: skip
 
 
@@ -518,35 +525,22 @@ def _uplifts(frame: pd.DataFrame, labels: list[str]) -> Floats | None:
 
 def _check(campaign: _ArmCampaign) -> tuple[CheckedTest, ...]:
     """Test in each cell whether arms were given by chance, with the chances that were recorded."""
-    from scipy.stats import chisquare
-
-    found = list[CheckedTest]()
-    first = np.arange(len(campaign.y))
-    if campaign.groups is not None:
-        first = np.unique(campaign.groups, return_index=True)[1]
-    n_arms = len(campaign.labels)
+    found, n_arms = list[CheckedTest](), len(campaign.labels)
+    first = first_rows(campaign.groups, len(campaign.y))
     for number, policy in enumerate(campaign.cell_policy):
         who = f"those for whom {campaign.labels[int(policy)]!r} was chosen"
         units = first[campaign.cell[first] == number]
         counts = np.bincount(campaign.arm[units], minlength=n_arms)
         if campaign.chances is not None and len(units):
-            chance = np.clip(campaign.chances[number], 0, 1)
-            some = chance > 0
-            p_value = float(counts[~some].sum() == 0)
-            if p_value and some.sum() > 1:
-                p_value = float(chisquare(counts[some], chance[some] * len(units)).pvalue)
+            p_value = _counts_p(counts, np.clip(campaign.chances[number], 0, 1))
             shares = ", ".join(
                 f"{n / len(units):.1%} {label!r}"
                 for n, label in zip(counts, campaign.labels, strict=True)
             )
             found.append(CheckedTest("counts", p_value, f"{who} got {shares}"))
-        lost, rows = (
-            campaign.lost[number],
-            np.bincount(campaign.arm[campaign.cell == number], minlength=n_arms),
-        )
-        if lost.sum() and (lost + rows)[lost + rows > 0].size > 1:
-            there = lost + rows > 0
-            p_value = equal_shares(np.column_stack([lost, rows])[there])
+        lost = np.column_stack([campaign.lost[number], campaign.told[number]])
+        if lost[:, 0].any() and (lost.sum(axis=1) > 0).sum() > 1:
+            p_value = _lost_p(lost[lost.sum(axis=1) > 0])
             found.append(CheckedTest("missing outcomes", p_value, f"outcomes of {who} are missing"))
         found += _balance(campaign, number, who)
     adjusted = holm(np.array([test.p_value for test in found]))
@@ -559,6 +553,26 @@ def _check(campaign: _ArmCampaign) -> tuple[CheckedTest, ...]:
             f"what was recorded of it."
         )
     return tests
+
+
+def _counts_p(counts: NDArray[np.intp], chance: Floats) -> float:
+    """The p-value of arms' counts: exact for each arm, whatever the counts, corrected for all."""
+    from scipy.stats import binomtest
+
+    n = int(counts.sum())
+    p_values = [
+        float(binomtest(int(own), n, float(p)).pvalue)
+        for own, p in zip(counts, chance, strict=True)
+        if p > 0 or own
+    ]
+    # Of two arms, one says it all.
+    return float(holm(np.array(p_values[:1] if len(p_values) == 2 else p_values)).min(initial=1.0))
+
+
+def _lost_p(table: NDArray[np.intp]) -> float:
+    """The p-value of equal shares lost (arms, 2): each arm against the first, corrected for all."""
+    p_values = [equal_shares(np.stack([own, table[0]])) for own in table[1:]]
+    return float(holm(np.array(p_values)).min())
 
 
 def _balance(campaign: _ArmCampaign, number: int, who: str) -> list[CheckedTest]:

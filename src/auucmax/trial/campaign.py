@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import stdtr
 
 from auucmax._validation import Bools, Floats, check_column, check_groups, listed
 from auucmax.data import Trial, check_randomisation
@@ -49,7 +48,8 @@ class Campaign:
     """Checked rows with an outcome, n of them, and the cells that they are in.
 
     ``score`` and ``uplift`` (n,) are those of the list, or of the model; None if neither knows.
-    ``lost`` (cells, 2): rows of control and treated without an outcome, which are left out.
+    ``lost`` and ``told`` (cells, 2): rows of control and treated without an outcome, which are left
+    out, and with one; of each group its first row.
     """
 
     frame: pd.DataFrame
@@ -62,6 +62,7 @@ class Campaign:
     score: Floats | None
     uplift: Floats | None
     lost: NDArray[np.intp]
+    told: NDArray[np.intp]
     has_features: bool
     notes: tuple[str, ...] = ()
     means: CellMeans = field(init=False)
@@ -151,11 +152,10 @@ def _campaign(
     if has_features and model is not None:
         score = model.predict(kept)
     codes, labels = _labels(frame[columns.treatment])
+    arm = pd.Index([columns.control, columns.treated]).get_indexer(pd.Index(labels))[codes]
+    groups = None if columns.groups is None else frame[columns.groups].to_numpy()
     missing = frame[columns.outcome].isna().to_numpy(dtype=bool)
-    lost = [
-        np.bincount(cell[missing & (labels == label)[codes]], minlength=len(cells))
-        for label in (columns.control, columns.treated)
-    ]
+    lost, told = missing_counts(missing, cell, arm, groups, (len(cells), 2))
     return Campaign(
         frame=kept,
         y=rows.y,
@@ -166,10 +166,32 @@ def _campaign(
         groups=None if rows.groups is None else check_groups(rows.groups, len(rows.y)),
         score=score,
         uplift=_numbers(kept, "uplift", model),
-        lost=np.column_stack(lost),
+        lost=lost,
+        told=told,
         has_features=has_features,
         notes=notes,
     )
+
+
+def first_rows(groups: NDArray[Any] | None, n_rows: int) -> Codes:
+    """Places of the first row of each group, which was one draw; of all rows without groups."""
+    if groups is None:
+        return np.arange(n_rows)
+    return np.flatnonzero(~pd.Series(groups).duplicated().to_numpy())
+
+
+def missing_counts(
+    missing: Bools, cell: Codes, arm: Codes, groups: NDArray[Any] | None, shape: tuple[int, int]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """(cells, arms) rows without an outcome and with one, of each group one; arm -1 is left out."""
+    ours = np.flatnonzero(arm >= 0)
+    first = ours[first_rows(None if groups is None else groups[ours], len(ours))]
+    place = cell * shape[1] + arm
+    lost, told = (
+        np.bincount(place[first][own], minlength=shape[0] * shape[1]).reshape(shape)
+        for own in (missing[first], ~missing[first])
+    )
+    return lost, told
 
 
 def _known_names(
@@ -463,37 +485,31 @@ def doubts(tests: tuple[CheckedTest, ...]) -> tuple[str, ...]:
 def _count_tests(campaign: Campaign) -> list[CheckedTest]:
     from scipy.stats import binomtest
 
-    found = []
+    found, first = [], first_rows(campaign.groups, len(campaign.y))
+    units = "" if campaign.groups is None else "groups "
     for number, cell in enumerate(campaign.cells):
-        if cell.chance is None:
+        # Where chance has no say, no row is an exception.
+        rows = np.arange(len(campaign.y)) if cell.chance in (0.0, 1.0) else first
+        own = campaign.treated[rows[campaign.cell[rows] == number]]
+        n, n_treated = len(own), int(own.sum())
+        if cell.chance is None or n == 0:
             continue
-        rows = campaign.cell == number
-        n, n_treated = int(rows.sum()), int(campaign.treated[rows].sum())
-        if n == 0:
-            continue
-        if cell.chance in (0.0, 1.0):
-            p_value = float(n_treated == n * cell.chance)
-        elif campaign.groups is None:
-            p_value = float(binomtest(n_treated, n, cell.chance).pvalue)
-        else:
-            off = np.bincount(campaign.groups[rows], campaign.treated[rows] - cell.chance)
-            error, units = float(np.sqrt(off @ off)), len(np.unique(campaign.groups[rows]))
-            p_value = float(2 * stdtr(max(units - 1, 1), -abs(off.sum()) / error)) if error else 1.0
-        detail = f"{n_treated:,} of {n:,} ({n_treated / n:.1%}) of {cell} were treated"
+        p_value = float(binomtest(n_treated, n, cell.chance).pvalue)
+        detail = f"{n_treated:,} of {n:,} ({n_treated / n:.1%}) {units}of {cell} were treated"
         found.append(CheckedTest("counts", p_value, detail))
     return found
 
 
 def _lost_tests(campaign: Campaign) -> list[CheckedTest]:
     found = []
-    for cell, lost, kept in zip(campaign.cells, campaign.lost, campaign.means.counts, strict=True):
-        if lost.sum() and (lost + kept).all():
-            shares = lost / (lost + kept)
+    for cell, lost, told in zip(campaign.cells, campaign.lost, campaign.told, strict=True):
+        if lost.sum() and (lost + told).all():
+            shares = lost / (lost + told)
             detail = (
                 f"{shares[1]:.1%} of the treated and {shares[0]:.1%} of the untreated of {cell} "
                 f"have no outcome"
             )
-            p_value = equal_shares(np.column_stack([lost, kept]))
+            p_value = equal_shares(np.column_stack([lost, told]))
             found.append(CheckedTest("missing outcomes", p_value, detail))
     return found
 

@@ -464,8 +464,8 @@ def plan_trial(
 
 _ARMS = (
     "Each of the {0} arms is compared with the control, at a level of {1:.4g} and a delta of "
-    "{2:.4g}: what is said of all of them holds together. Power is that of one comparison; rows "
-    "are those of the whole trial."
+    "{2:.4g}: what is said of all of them holds together. `fit` certifies each arm by itself, at "
+    "the whole delta. Power is that of one comparison; rows are those of the whole trial."
 )
 
 

@@ -23,7 +23,7 @@ import pandas as pd
 from auucmax._json import plain
 from auucmax._shown import Shown
 from auucmax._validation import Floats, check_level
-from auucmax.bounds.strata import strata_bounds
+from auucmax.bounds.strata import GroupsError, strata_bounds
 from auucmax.data.outcomes import MONEY
 from auucmax.data.pieces import PiecedTable
 from auucmax.trial.campaign import (
@@ -219,6 +219,7 @@ def verify(
     control: Any = None,
     id: str | None = None,
     groups: str | None = None,
+    largest_group: int | None = None,
     people: pd.DataFrame | None = None,
     model: TrialModel | None = None,
     lower_is_better: bool = False,
@@ -240,6 +241,8 @@ def verify(
         has columns ``chosen``, ``propensity`` and ``arm``, which are taken where the table lacks
         them: outcomes and ids are then enough, and people who are not in it are left out. Its
         households are the ``groups``, unless they or the model name others.
+    largest_group : people that a group has at most, known without these rows. Without it, certified
+        numbers are about groups of at most so many people as the certificate says.
     propensity : column with the chance of treatment that everyone had; without it, all who were
         chosen, and all others, are taken to have had one chance.
     treatment, outcome, treated, control, id, groups, lower_is_better, drop_missing_outcomes,
@@ -274,7 +277,7 @@ def verify(
         drop_missing_outcomes=drop_missing_outcomes,
     )  # fmt: skip
     check = check_campaign(campaign, model)
-    found, certificate = _comparisons(campaign, level, delta, random_state)
+    found, certificate = _comparisons(campaign, level, delta, largest_group, random_state)
     share = None if model is None else _share_of_chosen(campaign, model)
     promise = _promise(campaign, model, share, level)
     drift = () if model is None or model.warning else drift_tests(campaign, model, share)
@@ -310,7 +313,7 @@ def _weights(campaign: Campaign) -> dict[str, Floats]:
 
 
 def _comparisons(
-    campaign: Campaign, level: float, delta: float, random_state: int
+    campaign: Campaign, level: float, delta: float, largest_group: int | None, random_state: int
 ) -> tuple[dict[str, Comparison], str]:
     """What the chosen gained against each alternative, and words on the certificate."""
     weights, found = _weights(campaign), dict[str, Comparison]()
@@ -338,17 +341,14 @@ def _comparisons(
         bounds = strata_bounds(
             np.clip(campaign.y, *bounded.range), treatment=campaign.treated, stratum=campaign.cell,
             weights=np.stack([weights[name] for name in told]), groups=campaign.groups, delta=delta,
-            outcome_range=bounded.range, random_state=random_state,
+            outcome_range=bounded.range, largest_group=largest_group, random_state=random_state,
         )  # fmt: skip
-    except ValueError as error:
-        if campaign.groups is None:
-            raise
-        # Groups of several chances or arms, or of far more rows than most.
+    except GroupsError as error:
         return found, f"Nothing is certified: {error}"
     for name, low, high in zip(told, bounds.lower.tolist(), bounds.upper.tolist(), strict=True):
         numbers = vars(found[name]) | {"certified_lower": low, "certified_upper": high}
         found[name] = Comparison(**numbers)
-    return found, certificate_words(campaign.groups is not None, bounded, delta)
+    return found, certificate_words(bounds.largest_group, bounded, delta)
 
 
 def _why_unknown(campaign: Campaign, name: str, weights: Floats) -> str | None:
@@ -358,14 +358,17 @@ def _why_unknown(campaign: Campaign, name: str, weights: Floats) -> str | None:
 
 
 def certificate_words(
-    in_groups: bool, bounded: Bounded, delta: float, given: str = "were treated"
+    largest_group: int | None, bounded: Bounded, delta: float, given: str = "were treated"
 ) -> str:
     """What certified numbers rest on."""
     low, high = bounded.range
-    units = "groups, each treated as a whole," if in_groups else "rows"
+    units, about = "rows", ""
+    if largest_group is not None:
+        units = "groups, each treated as a whole,"
+        about = f" of people in groups of at most {largest_group:,}"
     return (
-        f"Each certified number holds by itself with probability {1 - delta:.4g}, whatever the "
-        f"number of rows, if {units} are independent, all of the same recorded chance {given} "
+        f"Each certified number{about} holds by itself with probability {1 - delta:.4g}, whatever "
+        f"the number of rows, if {units} are independent, all of the same recorded chance {given} "
         f"with the same chance, who was chosen does not depend on these outcomes, and outcomes lie "
         f"in [{low:g}, {high:g}]. {bounded.told}"
     ).rstrip()

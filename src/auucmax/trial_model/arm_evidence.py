@@ -111,8 +111,10 @@ class ArmsEvidence(Shown):
           arm, in the order of the labels), ``declined``. ``differences``: the policy minus
           ``random`` people, minus the best ``single`` arm, minus ``everybody``: ``arm``,
           ``difference``, ``standard_error``, ``lower``, ``upper`` at each budget, and their mean
-          ``area`` with ``area_lower``, ``area_upper``, ``p_value``, ``declined``. With
-          a cost of 1 for each arm a budget is a share of people. None: not told;
+          ``area`` with ``area_lower``, ``area_upper``, ``p_value``, ``declined``. The two arms are
+          chosen on these rows, in their favour: there is no ``p_value``, and an upper end below 0
+          shows nothing. With a cost of 1 for each arm a budget is a share of people. None: not
+          told;
         * ``certificate``: of the policy at a budget that was fixed beforehand, or None;
         * ``failed_check``, ``doubt``, ``notes``: as in :class:`auucmax.trial_model.Evidence`.
     """
@@ -283,7 +285,9 @@ def _difference(
         terms = [PolicyTerms(one.rows, one.policy, one.budget[some]) for one in terms]
     found = difference_of(*terms, **options)
     lower, upper = found.area_interval
-    area = {"area": found.area, "area_lower": lower, "area_upper": upper, "p_value": found.p_value}
+    # An arm that these rows chose as the best looks better on them than it is: no test of that.
+    p_value = found.p_value if arm is None else np.nan
+    area = {"area": found.area, "area_lower": lower, "area_upper": upper, "p_value": p_value}
     if told.sum() < min(2, len(told)):
         area = dict.fromkeys(area, np.nan)
     numbers: dict[str, Any] = {"arm": arm, "declined": found.declined, **area}

@@ -213,7 +213,8 @@ class Evidence(Shown):
         * ``certified_shares``: what treating all above the cut of a share gains at least, and how
           many people these are at most, at some shares together, or None;
         * ``people``: bins of columns, in the top and in the rest, or None; ``segments``: parts of
-          the people with effects of their own, and what is certified of these;
+          the people with effects of their own, and what is certified of these, none if the rows
+          do not tell their effects apart;
         * ``failed_check``: why the rows cannot be taken for those of a trial, or None: there is
           then no certificate, and all numbers mean little;
         * ``doubt``: why the rows may not be new to the model after all, or None; ``notes``.
@@ -487,9 +488,9 @@ def _describe_rows(rows: Judged, lower_is_better: bool, kind: str) -> dict[str, 
     return found
 
 
-def average_effect(rows: Judged) -> dict[str, Any]:
-    """The average effect with its 95% interval, as :attr:`Evidence.facts` has it."""
-    return _effect_of(rows.levels(np.zeros(len(rows.y))).band([1.0]))
+def average_effect(rows: Judged, level: float = 0.95) -> dict[str, Any]:
+    """The average effect with its interval, as :attr:`Evidence.facts` has it."""
+    return _effect_of(rows.levels(np.zeros(len(rows.y))).band([1.0], level=level))
 
 
 def _effect_of(band: UpliftBand) -> dict[str, Any]:

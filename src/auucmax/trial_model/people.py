@@ -7,7 +7,9 @@ variance, the sum over leaves of
     n (tau^2 - 2 v),
 
 which estimates how much the leaves' effects differ, less what noise adds to that. What is told of a
-leaf, estimate and certificate, comes from other rows. No number is about fewer than 20 people.
+leaf, estimate and certificate, comes from other rows, and nothing is told unless these reject that
+all leaves have one effect: a tree finds leaves in any noise. No number is about fewer than 20
+people.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import chdtrc
 
 from auucmax._validation import Bools, Floats
 from auucmax.bounds.strata import strata_bounds
@@ -104,7 +107,9 @@ def segments_of(
     *,
     random_state: int = 0,
 ) -> list[dict[str, Any]]:
-    """Segments of the people, most effect first, with effects of rows that they are not made from.
+    """Segments of the people, with effects of rows that they are not made from.
+
+    The first is that of most effect among the rows that they are made from.
 
     Parameters
     ----------
@@ -113,7 +118,8 @@ def segments_of(
     bounded : range of the outcomes, for the certificate; None: nothing is certified.
 
     Each certified number is a lower bound on the effect in a segment; all hold together with
-    probability .95. Empty if the rows show no segments, or are in groups or unequal chances.
+    probability .95, and so do the intervals. Empty if the other rows do not tell the effects of
+    segments apart (chi-square at 5%), or rows are in groups or unequal chances.
     """
     if rows.groups is not None or rows.propensity is not None:
         return []
@@ -130,12 +136,32 @@ def segments_of(
                   for own in inside), default=0)  # fmt: skip
     if len(rules) < 2 or fewest < LEAST_ROWS:
         return []
-    found = [
-        _told(rule, rows, own, int((~learn).sum())) for rule, own in zip(rules, inside, strict=True)
-    ]
+    level, n_rows = 1 - DELTA / len(rules), int((~learn).sum())
+    found = [_told(rule, rows, own, n_rows, level) for rule, own in zip(rules, inside, strict=True)]
+    if not _told_apart([one["effect"] for one in found]):
+        return []
     for one, lower in zip(found, _certified(rows, inside, bounded), strict=True):
         one["certified"] = lower
-    return sorted(found, key=lambda one: -one["effect"]["estimate"])
+    # Not by the estimates that are told: the largest of several is too large.
+    learnt = np.zeros(len(rows.y), dtype=bool)
+    learnt[some] = True
+    gains = [_difference(rows, _inside(rule, len(rows.y)) & learnt) for rule in rules]
+    return [found[k] for k in np.argsort(gains, kind="stable")[::-1]]
+
+
+def _difference(rows: Judged, own: Bools) -> float:
+    """The mean outcome of the treated minus that of the others, of some rows."""
+    return float(rows.y[own & rows.treated].mean() - rows.y[own & ~rows.treated].mean())
+
+
+def _told_apart(effects: Sequence[dict[str, Any]]) -> bool:
+    """Whether effects of other people each differ by more than their noise: Wald's test at 5%."""
+    if any(one["declined"] is not None or not one["standard_error"] > 0 for one in effects):
+        return False
+    value = np.array([one["estimate"] for one in effects])
+    weight = np.array([one["standard_error"] for one in effects]) ** -2.0
+    distance = weight @ (value - weight @ value / weight.sum()) ** 2
+    return bool(chdtrc(len(value) - 1, distance) < DELTA)
 
 
 def grow(columns: Sequence[Binned], y: Floats, treated: Bools, some: Any, least: int) -> list[Rule]:
@@ -240,13 +266,13 @@ def _inside(rule: Rule, n_rows: int) -> Bools:
     return found
 
 
-def _told(rule: Rule, rows: Judged, inside: Bools, n_rows: int) -> dict[str, Any]:
+def _told(rule: Rule, rows: Judged, inside: Bools, n_rows: int, level: float) -> dict[str, Any]:
     own = Judged(rows.y[inside], np.zeros(int(inside.sum())), rows.treated[inside])
     return {
         "rule": [side.told(rows.treated) for side in rule],
         "rows": int(inside.sum()),
         "share": float(inside.sum() / n_rows),
-        "effect": average_effect(own),
+        "effect": average_effect(own, level),
         "certified": None,
     }
 

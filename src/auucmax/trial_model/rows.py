@@ -53,8 +53,9 @@ class TrialRows(NamedTuple):
     ``lost`` counts rows of control and treated without an outcome, which are left out.
     ``groups`` are the names of their households or shops, if there are any. ``propensity`` are
     their chances of treatment, if these differ; ``lost_chances`` those of the rows of control and
-    treated without an outcome. Of two of several arms, ``chances`` (n, K + 1) are those of all,
-    as columns name them, and ``people`` (n,) how many people a row stands for.
+    treated without an outcome, of groups one row each; ``lost_groups`` are the names of these.
+    Of two of several arms, ``chances`` (n, K + 1) are those of all, as columns name them, and
+    ``people`` (n,) how many people a row stands for.
     """
 
     frame: pd.DataFrame
@@ -68,6 +69,7 @@ class TrialRows(NamedTuple):
     groups: NDArray[Any] | None = None
     propensity: Floats | None = None
     lost_chances: tuple[Floats, Floats] | None = None
+    lost_groups: tuple[NDArray[Any], NDArray[Any]] | None = None
     chances: Floats | None = None
     people: Floats | None = None
 
@@ -167,16 +169,26 @@ def joined(pieces: list[TrialRows]) -> TrialRows:
         for name in _BY_ROW
         for values in [[getattr(piece, name) for piece in pieces]]
     }
-    of_lost = [piece.lost_chances for piece in pieces if piece.lost_chances is not None]
     return TrialRows(
         frame=pd.concat([piece.frame for piece in pieces]),
         **own,
         left_out={},
         lost=(sum(piece.lost[0] for piece in pieces), sum(piece.lost[1] for piece in pieces)),
-        lost_chances=None
-        if not of_lost
-        else (np.concatenate([of[0] for of in of_lost]), np.concatenate([of[1] for of in of_lost])),
+        **_joined_lost(pieces),
     )
+
+
+def _joined_lost(pieces: list[TrialRows]) -> dict[str, Any]:
+    """Chances and groups of rows without an outcome; of groups that are in several pieces one."""
+    found: dict[str, Any] = {}
+    for name in ("lost_chances", "lost_groups"):
+        parts = [getattr(piece, name) for piece in pieces if getattr(piece, name) is not None]
+        if parts:
+            found[name] = tuple(np.concatenate([part[arm] for part in parts]) for arm in (0, 1))
+    if "lost_groups" in found:
+        once = [~pd.Series(names).duplicated().to_numpy() for names in found["lost_groups"]]
+        found = {k: tuple(own[o] for own, o in zip(v, once, strict=True)) for k, v in found.items()}
+    return found
 
 
 def chances_note(columns: ColumnNames, chance: Floats | None) -> list[str]:
@@ -206,8 +218,15 @@ def check_trial_rows(
     there.
     """
     treated = rows.treated if treated is None else treated
-    kept, labels = (int((~treated).sum()), int(treated.sum())), (columns.control, columns.treated)
-    lost = {arm: (n, n + m) for arm, n, m in zip(labels, rows.lost, kept, strict=True)}
+    kept, n_lost = (int((~treated).sum()), int(treated.sum())), rows.lost
+    labels = columns.control, columns.treated
+    if rows.groups is not None and rows.lost_groups is not None and len(treated) == len(rows.y):
+        # Groups are lost as a whole, and are large or small: each counts once, by its first row.
+        names, gone = pd.Series(rows.groups), np.concatenate(rows.lost_groups)
+        first = treated[~(names.duplicated() | names.isin(gone)).to_numpy()]
+        kept = int((~first).sum()), int(first.sum())
+        n_lost = len(rows.lost_groups[0]), len(rows.lost_groups[1])
+    lost = {arm: (n, n + m) for arm, n, m in zip(labels, n_lost, kept, strict=True)}
     if rows.propensity is not None:
         options["propensity"] = rows.propensity
         options["missing_propensity"] = dict(zip(labels, rows.lost_chances or (), strict=False))
@@ -313,12 +332,15 @@ def _frames(
 
 
 def _missing_outcomes(lost: NDArray[np.int64], kept: tuple[int, int], columns: ColumnNames) -> str:
-    p_value = equal_shares(np.column_stack([lost, kept])) if all(kept) else 0.0
-    by_chance = "as chance may have it" if p_value > 0.01 else "chance does not explain this"
+    told = ""
+    if columns.groups is None:  # rows of a group are lost together, and are no test
+        p_value = equal_shares(np.column_stack([lost, kept])) if all(kept) else 0.0
+        by_chance = "as chance may have it" if p_value > 0.01 else "chance does not explain this"
+        told = f" (p {'< 0.0001' if p_value < 1e-4 else f'= {p_value:.2g}'}: {by_chance})"
     return (
         f"the outcome {columns.outcome!r} should be known of every row, got none in {lost[1]:,} of "
-        f"{lost[1] + kept[1]:,} treated and {lost[0]:,} of {lost[0] + kept[0]:,} control rows "
-        f"(p {'< 0.0001' if p_value < 1e-4 else f'= {p_value:.2g}'}: {by_chance}). If they were "
+        f"{lost[1] + kept[1]:,} treated and {lost[0]:,} of {lost[0] + kept[0]:,} control rows"
+        f"{told}. If they were "
         f"lost, or their outcome is not known yet, pass drop_missing_outcomes=True: they are left "
         f"out, and it is tested whether the arms differ in it."
     )
@@ -353,14 +375,22 @@ def _rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows,
     )
     others = {str(labels[k]): int(counts[k]) for k in np.flatnonzero(~ours)}
     rows = TrialRows(kept, y, treated, ids, positions, others, lost=lost, groups=groups)
+    counted = missing
+    if columns.groups is not None and any(lost):
+        names = frame[columns.groups].iloc[both]
+        counted = missing & ~names.duplicated().to_numpy()
+        of = (names[counted & own] for own in (~in_treated, in_treated))
+        control, other = (id_texts(own, f"the group {columns.groups!r}") for own in of)
+        rows = rows._replace(lost_groups=(control, other))
     if columns.propensity is None:
         return rows, labels.tolist()
     own = columns.propensity, columns.treated, columns.control
     chance, of_all, people = two_arms(frame.iloc[both], *own)
     if of_all is not None and people is not None:
         rows = rows._replace(chances=of_all[~missing], people=people[~missing])
-    of_lost = chance[missing & ~in_treated], chance[missing & in_treated]
-    return rows._replace(propensity=chance[~missing], lost_chances=of_lost), labels.tolist()
+    rows = rows._replace(propensity=chance[~missing])
+    of_lost = chance[counted & ~in_treated], chance[counted & in_treated]
+    return rows._replace(lost_chances=of_lost), labels.tolist()
 
 
 def id_texts(column: pd.Series, name: str) -> NDArray[Any]:
