@@ -133,6 +133,7 @@ def test_nothing_is_certified_where_it_cannot_be_told_which_rows_are_new(tmp_pat
     assert caveat["severity"] == "problem"
     page = (tmp_path / "r.html").read_text()
     assert "The people may not be new to the model." in page
+    assert words in page
 
 
 def test_a_model_that_forgets_its_rows_does_not_know_its_file(files, tmp_path):

@@ -17,7 +17,7 @@ from auucmax.trial_model.evidence import linear_weights
 class Material:
     """Rows, scores and everything that a summary takes."""
 
-    def __init__(self, n_rows: int = 8000, outcome: str = "binary") -> None:
+    def __init__(self, n_rows: int = 7000, outcome: str = "binary") -> None:
         self.trial = make_trial(
             n_rows, n_features=4, ate=0.08, heterogeneity=0.9, outcome=outcome, random_state=3
         )

@@ -94,6 +94,9 @@ def test_no_few_people_are_between_two_numbers_of_new_rows(by_position, new):
         own = treated[order[start:end]]
         assert min(own.sum(), (~own).sum()) >= 20
     assert found["deciles"]["bin"] == list(range(1, len(share)))
+    with pytest.raises(ValueError, match="at least 20 of each arm"):
+        by_position.judge(few.head(30))
+    assert by_position.judge(few.head(30), every_percent=True)["rows"]["n_rows"] == 30
 
 
 def test_rows_of_the_trial_among_new_ones(table, by_id, by_position, new):

@@ -216,6 +216,14 @@ class TrialModel(Shown):
                 f"{int(judged.treated.sum())} treated of {len(judged.y)} rows that are new to it, "
                 f"of {len(rows.y)} in the table. Pass new rows of both arms."
             )
+        n_treated, n_control = int(judged.treated.sum()), int((~judged.treated).sum())
+        if not every_percent and min(n_treated, n_control) < LEAST_ROWS:
+            raise ValueError(
+                f"new rows should be at least {LEAST_ROWS} of each arm, or numbers that are kept "
+                f"would tell of single people; got {n_treated} treated and {n_control} control. "
+                f"Pass more rows, or look at these by auucmax evaluate (in Python: "
+                f"every_percent=True)."
+            )
         # A certificate from rows that may have been learnt from would be none.
         bounded = self.columns.bounded(judged.y) if verdict.is_sure else None
         certificate = certified(judged, bounded, self._n_compared)
