@@ -290,6 +290,14 @@ def test_what_few_people_have_is_in_no_file_and_on_no_page(tmp_path):
     assert {"rare_word", "town", "age"} <= set(shown)
     assert not {"rare_boolean", "rare_number"} & set(shown)
     assert "rare_gap" not in [row["feature"] for row in facts["randomisation"]["missing"]]
+    # Nor by what others leave: of an arm, of the top or in the encoding.
+    header = json.loads(members((tmp_path / "m").read_bytes())["header.json"])
+    kept = {column["name"]: column for column in header["encoder"]["columns"]}
+    assert "other_share" not in kept["rare_word"]
+    counts = facts["randomisation"]["counts"]
+    for arm, n_arm in zip(("control", "treated"), counts.values(), strict=True):
+        told = [r[arm] for r in facts["randomisation"]["differences"] if "word=" in r["feature"]]
+        assert not told or (1 - sum(told)) * n_arm > 15
 
 
 def test_between_two_numbers_lie_twenty_rows_of_each_arm(model):

@@ -50,7 +50,7 @@ def tellable_columns(covariates: Covariates, parts: Floats, *, of_arms: bool) ->
         values, own = feature.values[known], parts[:, known]
         if feature.levels:
             size = len(feature.levels)
-            counts = np.stack([np.bincount(values, part, size) for part in own])
+            counts = np.stack([np.bincount(values, part, size) for part in own], dtype=np.float64)
             found += tellable(counts, of_arms=of_arms).tolist()
         else:
             # A value that most people have is the median; without one, many differ from it.
