@@ -82,8 +82,11 @@ def verify(
     table = read_rows(Source(data, query, memory, decimal, encoding))
     chosen_people = None if people is None else read_table(people)
     listed = [] if chosen_people is None else list(map(str, chosen_people.columns))
-    # As `assign` writes the list of several arms.
-    of_arms = "chosen" in listed and sum(name.startswith("chance ") for name in listed) > 1
+    # As `assign` and `target` write the list of several arms.
+    of_arms = any(
+        own in listed and sum(name.startswith(word) for name in listed) > 1
+        for own, word in (("chosen", "chance "), ("arm", "uplift "))
+    )
     named: dict[str, Any] = {
         "treatment": treatment, "outcome": outcome, "id": id, "groups": groups,
         "people": chosen_people, "lower_is_better": lower_is_better,
