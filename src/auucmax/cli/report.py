@@ -84,7 +84,7 @@ def report(
     """One HTML file that shows the decision, its limits, and a slider for the share.
 
     Cost, value and number of people can be changed on the page, too. Of several arms: who gets
-    which at every budget; the share is then that of the largest budget.
+    which at every budget; the one at first treats --share of the people.
     MODEL alone is enough: it knows what was found when it was fitted. With DATA of new people the
     page is about these. It needs no network. --json prints the same numbers.
     """
