@@ -106,6 +106,8 @@ def test_target_keeps_to_limits(trial, tmp_path):
         ("target {m} {n} --share .3 --at-most mail", "the arms are 'mail', 'phone', got 'mail'"),
         ("target {m} {n} --share .3 --at-most mail=few", "--at-most should be a number"),
         ("target {m} {n} --share .3 --forbid mail=nowhere", "'nowhere'"),
+        ("target {m} {n} --share .3 --at-least mail=5000", "together, got 5,000 for 1,000 people."),
+        ("target {m} {n} --share .3 --at-least mail=9,phone=5000", "got 9 + 5,000 for 1,000"),
         ("target {m} {n}", "Pass --share 0.3"),
         ("fit {t} -t arm -y visit --control none -m tm --hold-out .3", "--hold-out should be left"),
         ("fit {t} -t arm -y visit --control none -m tm --cost a=1", "the arms are 'mail', 'phone'"),

@@ -26,7 +26,8 @@ def verify(
         str | None,
         typer.Option(
             "--list",
-            help="List that `target` or `assign` wrote, in the place of --chosen; matched by --id.",
+            help="List that `target` or `assign` wrote, of two arms or several, in the place of "
+            "--chosen; matched by --id.",
         ),
     ] = None,
     propensity: Annotated[
