@@ -96,6 +96,7 @@ def test_arms_that_are_not_as_designed_come_first(tmp_path, rows):
     result = run(line)
     assert result.stdout.startswith("WARNING. The arms are not as they should be")
     assert "at least" not in result.stdout
+    assert "Not tested" not in result.stdout
     found = json.loads(run(f"{line} --json").stdout)
     assert found["bounds"] is None
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Hashes = NDArray[np.uint64]
 Days = NDArray[np.int64]
-_FEWEST = 50  # rows of an arm, below which features are not compared
+FEWEST = 50  #: rows of an arm, below which features are not compared
 _ARM = np.uint64(1)  # the last bit of a person's hash
 
 
@@ -149,7 +149,7 @@ def check_arrivals(
         table = table.sample(table.sample_rows, [*columns.all, own.date, *ignored])
     kept = _closed_rows(text_names(table), own, key, 0, day)[1]
     sizes = kept[own.treatment].map(arm_text).value_counts().reindex([own.control, own.treated])
-    if not sizes.min() >= _FEWEST:
+    if not sizes.min() >= FEWEST:
         return None
     report = check_trial_rows(trial_rows(kept, columns), columns)
     if report.stops:

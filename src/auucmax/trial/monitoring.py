@@ -26,6 +26,7 @@ from auucmax._validation import Bools, Floats, check_level, check_range, check_w
 from auucmax.bounds.anytime import TARGETS, AnytimeBets, Known, WaitingRows, Wealth
 from auucmax.data.pieces import PiecedTable
 from auucmax.trial.arrivals import (
+    FEWEST,
     Arrivals,
     Days,
     Hashes,
@@ -125,11 +126,15 @@ class Look(Shown):
 
     @property
     def checked(self) -> str:
-        """In a sentence, what was tested of that treatment was given by chance, and what not."""
+        """What was tested of treatment being given by chance, and what not; "" if that failed."""
+        if self.failed is not None:
+            return ""
         told = [] if self.balance is None else [self.balance]
         lacking = []
         if self.balance is None:
-            lacking.append("whether the arms are alike (a model knows the columns to compare)")
+            lacking.append(
+                f"whether the arms are alike (it takes a model and {FEWEST} rows of each)"
+            )
         if self.ratio is None:
             lacking.append("whether the arms have the sizes of the design (pass treated_share=...)")
         if lacking:
