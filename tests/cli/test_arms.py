@@ -106,6 +106,8 @@ def test_target_keeps_to_limits(trial, tmp_path):
         ("target {m} {n} --share .3 --at-most mail", "the arms are 'mail', 'phone', got 'mail'"),
         ("target {m} {n} --share .3 --at-most mail=few", "--at-most should be a number"),
         ("target {m} {n} --share .3 --forbid mail=nowhere", "'nowhere'"),
+        ("target {m} {n} --share .3 --at-least mail=5000", "together, got 5,000 for 1,000 people."),
+        ("target {m} {n} --share .3 --at-least mail=9,phone=5000", "got 9 + 5,000 for 1,000"),
         ("target {m} {n}", "Pass --share 0.3"),
         ("fit {t} -t arm -y visit --control none -m tm --hold-out .3", "--hold-out should be left"),
         ("fit {t} -t arm -y visit --control none -m tm --cost a=1", "the arms are 'mail', 'phone'"),
@@ -266,9 +268,35 @@ def test_a_campaign_of_several_arms_from_assign_to_verify(trial, tmp_path):
     bare = run(f"{line} --id person -y visit --control none")
     assert bare.exit_code == 0, bare.output
     assert "against the same arms at random" in bare.stdout
+    with_model = run(f"{line} -m {trial}/m.model")
+    assert with_model.exit_code == 0, with_model.output
+    assert "│ gain in visit, against treating nobody" in with_model.stdout
     wrong = run(f"{line} -m {trial}/m.model --treated mail")
     assert (wrong.exit_code, wrong.stdout) == (2, "")
     assert "should be verified as a whole, got --treated mail" in wrong.stderr
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("everyone", ["", "--all"])
+def test_verify_takes_the_list_that_target_wrote_for_several_arms(trial, tmp_path, everyone):
+    listed = tmp_path / "list.csv"
+    run(f"target {trial}/m.model {trial}/new.csv -s .5 -o {listed} {everyone}")
+    picked = pd.read_csv(listed).set_index("person")["arm"]
+    people = pd.read_csv(trial / "new.csv")
+    chosen = people["person"].map(picked).fillna("none")
+    rng = np.random.default_rng(0)
+    given = rng.choice(["none", "mail", "phone"], len(people))
+    people["arm"] = np.where(rng.random(len(people)) < 0.4, given, chosen)
+    helped = (people["arm"] == chosen) & (chosen != "none")
+    people["visit"] = rng.random(len(people)) < 0.1 + 0.6 * helped
+    people.to_csv(tmp_path / "c.csv", index=False)
+    people.assign(chosen=chosen).to_csv(tmp_path / "known.csv", index=False)
+    by_list = numbers(f"verify {tmp_path}/c.csv --list {listed} -m {trial}/m.model")
+    by_column = numbers(f"verify {tmp_path}/known.csv --chosen chosen -m {trial}/m.model")
+    assert by_list["comparisons"] == by_column["comparisons"]
+    assert by_list["promise"]["verdict"] == "exceeded"
+    bare = f"verify {tmp_path}/c.csv --list {listed} --id person -t arm -y visit --control none"
+    assert numbers(bare)["comparisons"]["nobody"] == by_list["comparisons"]["nobody"]
 
 
 @pytest.mark.gate

@@ -119,6 +119,21 @@ def test_a_model_chooses_with_chances_in_the_list(files, tmp_path):
     assert set(found["arm"]) == {"mail", "none"}
 
 
+def test_exploration_and_a_share_that_is_missed_are_told(files, tmp_path):
+    line = f"--id person --model {files.model} --share .3 --key w1"
+    shown = run(f"assign {files.new} {line} -o {tmp_path}/a.csv").stdout
+    people = pd.read_csv(tmp_path / "a.csv")
+    out = ((people["arm"] == "none") & people["chosen"]).sum()
+    more = ((people["arm"] == "mail") & ~people["chosen"]).sum()
+    assert f"{out} of the 300 chosen are left out, and {more} of the 700 others treated" in shown
+    assert "was to choose" not in shown
+    new = pd.read_csv(files.new)
+    new.assign(shop=new.index % 2).to_csv(tmp_path / "shops.csv", index=False)
+    missed = run(f"assign {tmp_path}/shops.csv {line} --groups shop -o {tmp_path}/b.csv")
+    words = "The model was to choose 30% of the people and chose 50%: 2 groups of 'shop'"
+    assert words in missed.stdout
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [

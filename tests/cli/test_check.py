@@ -63,3 +63,10 @@ def test_a_page_shows_the_check(files, tmp_path):
     same = run(f"check {files.trial} {ALL_BUT_PERSON} --page {files.trial}")
     assert same.exit_code == 2
     assert "another file than the input" in same.stderr
+
+
+def test_a_share_in_per_cent_is_told_without_words_of_python(files):
+    result = run(f"check {files.trial} {ALL_BUT_PERSON} --expected-share 50")
+    assert result.exit_code == 2
+    assert "Pass the share of the treated rows, such as 0.5." in result.stderr
+    assert "mapping" not in result.stderr

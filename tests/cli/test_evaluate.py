@@ -164,3 +164,12 @@ def test_rows_that_are_new_are_all_used_and_have_no_rivals(files, tmp_path):
     assert report["rivals"] == []
     assert report["rows"]["n_rows"] == found["rows"]["n_rows"]
     assert report["auuc"]["estimate"] == found["auuc"]["estimate"]
+
+
+@pytest.mark.parametrize("column", ["arm", "visit"])
+def test_scores_are_neither_outcome_nor_treatment(files, column):
+    line = f"evaluate {files.trial} -t arm -y visit --treated mail --control none"
+    result = run(f"{line} --score-column {column}")
+    assert result.exit_code == 2
+    words = f"--score-column should be another column than --treatment and --outcome, got '{column}"
+    assert words in result.stderr

@@ -24,6 +24,8 @@ def test_a_look_after_another(tmp_path, rows):
         "1,000 rows until 2026-01-10 (1,000 new, 3,000 waiting for their outcome)" in first.stdout
     )
     assert "Do not share it." in " ".join(first.stdout.split())
+    assert "Not tested: whether the arms are alike" in first.stdout
+    assert "sizes of the design (pass --treated-share ...)" in first.stdout
     second = run(f"monitor {rows} --state {state} --as-of 2026-06-01")
     assert "4,000 rows" in second.stdout
     assert "gain over a random order" in second.stdout
@@ -94,6 +96,7 @@ def test_arms_that_are_not_as_designed_come_first(tmp_path, rows):
     result = run(line)
     assert result.stdout.startswith("WARNING. The arms are not as they should be")
     assert "at least" not in result.stdout
+    assert "Not tested" not in result.stdout
     found = json.loads(run(f"{line} --json").stdout)
     assert found["bounds"] is None
 
@@ -137,6 +140,15 @@ def test_a_model_that_takes_over(tmp_path, files):
     line = f"monitor {files.model} {tmp_path}/rows.csv"
     first = run(f"{line} {state} 2026-01-04 --date sent")
     assert first.exit_code == 0, first.output
+    assert "No evidence against randomisation" in first.stdout
+    some = (table["arm"] == "mail") | (table["age"] > 60) | (table.index % 8 == 0)
+    table[some].to_csv(tmp_path / "biased.csv", index=False)
+    refused = run(f"monitor {files.model} {tmp_path}/biased.csv --date sent --state {tmp_path}/h")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert (
+        "treatment should be given by chance, the same for all. The check fails" in refused.stderr
+    )
+    assert not (tmp_path / "h").exists()
     same = run(f"{line} {state} 2026-02-01 --new-model {files.model}")
     assert "it has taken over. Pass it as the model, and no --new-model" in same.stderr
     newer = run(f"fit {files.trial} {FIT} --id person --seed 5 -o {tmp_path}/newer.model")

@@ -43,6 +43,36 @@ def test_rows_of_the_past_tell_base_rate_and_clusters(past):
     assert then == pytest.approx(2 * first, rel=0.01)
 
 
+def test_the_base_rate_is_that_of_the_control_rows(past, tmp_path):
+    assumed = "--effect .03 --gain .006"
+    both = pd.read_csv(past).assign(sent=lambda rows: np.where(rows.index % 3 == 0, "Yes", "No"))
+    both.to_csv(tmp_path / "both.csv", index=False)
+    line = f"plan {tmp_path}/both.csv -y visit {assumed}"
+    alone = run(line).stdout
+    assert "Base rate: the mean of all 600 rows of PAST, as if none had been treated" in alone
+    untreated = both.query("sent == 'No'")["visit"].mean()
+    assert untreated != both["visit"].mean()
+    for control in ("", "--control No"):
+        found = numbers(f"{line} -t sent {control}")
+        assert found["assumed"]["base_rate"] == pytest.approx(untreated)
+    assert found["origin"] == ["Base rate: the mean of the 400 control rows of PAST."]
+    wrong = run(f"{line} -t sent --control none")
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert "one of 'No', 'Yes', got 'none'" in wrong.stderr
+
+
+def test_what_interval_and_certificate_are_is_told(past):
+    both = run(f"plan {ASSUMED}").stdout
+    assert "Interval: two-sided, at a level of 0.95" in both
+    assert "a lower bound alone, which fails with probability 0.05 at most" in both
+    rng = np.random.default_rng(0)
+    money = pd.read_csv(past).assign(visit=rng.gamma(2, 30, 600).round(2))
+    money.to_csv(past, index=False)
+    alone = run(f"plan {past} -y visit --effect 2 --gain 1").stdout
+    assert "(certificate)" not in alone
+    assert "No certificate: outcomes are not 0/1" in alone
+
+
 def test_a_model_is_a_pilot(files):
     evidence = numbers(f"evaluate {files.model}")
     found = numbers(f"plan --model {files.model}")

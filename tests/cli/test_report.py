@@ -73,6 +73,14 @@ def test_the_page_of_several_arms(tmp_path):
     assert "should get a MODEL of two arms" in wrong.output
 
 
+def test_half_of_a_profit_is_told_of(files, tmp_path):
+    line = f"report {files.model} -o {tmp_path}/r.html"
+    for one, other in (("cost", "value"), ("value", "cost")):
+        told = run(f"{line} --{one} 2").stderr
+        assert f"no profit is told: --{one} is there, and --{other} is not. Pass both" in told
+    assert run(f"{line} --cost 1 --value 2").stderr == run(line).stderr == ""
+
+
 def test_what_was_promised_and_what_came(files, tmp_path):
     people = pd.read_csv(files.new)
     chosen = np.arange(len(people)) < len(people) * 0.3
@@ -100,3 +108,4 @@ def test_what_was_promised_and_what_came(files, tmp_path):
         wrong = run(line)
         assert wrong.exit_code == 2
         assert "campaign" in wrong.output
+        assert "Error" not in wrong.output

@@ -119,6 +119,7 @@ def test_a_fit_despite_the_check_is_said_first_everywhere(tables, despite, tmp_p
         for number in ("gain over", "AUUC", "expected gain", "profit", "effect of"):
             assert number not in text
     assert "none, for the check of the trial fails" in told["evaluate"]
+    assert "ntervals" not in told["target"]  # there are none
     report = run(f"report {model} -o {tmp_path}/page.html")
     assert report.stdout.startswith("The check fails: ")
     page = (tmp_path / "page.html").read_text()

@@ -458,7 +458,7 @@ def test_texts_that_are_numbers_or_dates_are_read_as_such_in_every_format(suffix
     path = tmp_path / f"rows.{suffix}"
     frame.to_feather(path) if suffix == "feather" else write(frame, path)
     with (
-        pytest.warns(UserWarning, match="'n', 'k' of .* is read as numbers or dates, which its"),
+        pytest.warns(UserWarning, match="'n', 'k' of .* are read as numbers or dates, which its"),
         pytest.warns(UserWarning, match="'day' of .* is read as dates with the day first"),
     ):
         found = read_table(path)

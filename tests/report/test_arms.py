@@ -123,3 +123,11 @@ def test_hostile_labels_stay_text():
     page = render(summarise_arms(fitted(table, control=HOSTILE[2])))
     for text in HOSTILE[:3]:
         assert text not in page
+
+
+def test_the_share_at_first_is_of_people(arms_model):
+    found = summarise_arms(arms_model, share=0.5)
+    place = round(found["headline"]["share"] * 100)
+    treated = np.array(found["plan"]["treated"], dtype=float) / found["plan"]["cohort"]
+    assert abs(treated[place] - 0.5) == np.nanmin(np.abs(treated - 0.5))
+    assert abs(treated[50] - 0.5) > abs(treated[place] - 0.5)  # half of the largest budget

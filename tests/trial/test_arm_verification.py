@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -5,6 +7,7 @@ from tests.trial.arm_campaigns import KnowingModel, make_people, run, truth
 
 from auucmax.data.randomisation_report import FailedCheckError
 from auucmax.trial import verify_arms
+from auucmax.trial.campaign import CheckedTest
 
 KNOWN = {"id": "p", "outcome": "visit", "control": "no"}
 
@@ -49,6 +52,21 @@ def test_columns_a_list_and_a_model_say_the_same(campaign):
     assert verify_arms(more, people=listed, **KNOWN).notes == (
         "People who are not in the list are left out: 5.",
     )
+
+
+def test_a_check_that_nearly_fails_is_told_first(campaign):
+    _, listed, outcomes = campaign
+    found = verify_arms(outcomes, people=listed, **KNOWN)
+    assert found.doubts == ()
+    near = replace(found, check=(CheckedTest("counts", 0.001, "too many got mail"),))
+    assert str(near).startswith("Chance hardly explains that too many got mail")
+    assert near.to_dict()["told"]["notes"][0] == near.doubts[0]
+
+
+def test_a_list_without_arms_is_told_of(campaign):
+    _, listed, outcomes = campaign
+    with pytest.raises(ValueError, match="one that `assign --model` or `target` wrote"):
+        verify_arms(outcomes.assign(arm="no"), people=listed[["p"]], treatment="arm", **KNOWN)
 
 
 def test_the_best_single_arm_is_the_hardest_to_beat(campaign):

@@ -47,6 +47,35 @@ def test_an_effect_that_is_gone_is_found(model):
     assert advice.action == "refit"
 
 
+def test_a_loss_of_the_whole_effect_that_would_not_be_seen_is_no_reason_to_keep(model):
+    table, _, _ = run_campaign(model, 400, 3, explore=(0.2, 0.2))
+    found = verify(table, **OPTIONS, model=model)
+    (effect,) = (test for test in found.drift if test.what == "average effect")
+    assert effect.detectable > abs(effect.trial)
+    assert found.promise.verdict == "open"
+    assert found.advice.action == "cannot tell"
+    assert "had it gone altogether, that might not have been seen" in found.advice.reason
+
+
+def test_a_treatment_that_harms_is_stopped(model):
+    _, advice = found_in(model, effect=-0.12)
+    assert str(advice).startswith("stop: the chosen lost ")
+    assert "Send nothing until it is known why." in advice.reason
+
+
+def test_where_only_the_average_is_below_0_the_chosen_decide(model):
+    """The chosen gain by it: whom to treat is what the model is for."""
+    table, _, _ = run_campaign(model, 10_000, 3)
+    rest = (table["top"] == 0) & (table["mail"] == 1)
+    harmed = table.assign(visit=table["visit"].where(~rest, 0))
+    advice = verify(harmed, **OPTIONS, model=model).advice
+    assert advice.action != "stop"
+    chosen = (table["top"] == 1) & (table["mail"] == 1)
+    nothing = harmed.assign(visit=harmed["visit"].where(~chosen, table["visit"].sample(
+        frac=1, random_state=0).to_numpy() & (table["age"] > 9)))  # fmt: skip
+    assert verify(nothing, **OPTIONS, model=model).advice.action == "stop"
+
+
 def test_an_effect_that_doubled_is_no_reason_to_throw_the_order_away(model):
     tests, advice = found_in(model, effect=2 * EFFECT)
     assert tests["average effect"].is_found
@@ -69,10 +98,14 @@ def moved(what, p_value=0.001, trial=0.05, campaign=0.02):
 @pytest.mark.parametrize(
     ("tests", "promise", "action"),
     [
-        ([], None, "not told"),
-        ([], "open", "not told"),
+        ([], None, "cannot tell"),
+        ([], "open", "cannot tell"),
         ([], "kept", "keep"),
-        ([moved("scores", 0.5)], None, "keep"),
+        ([moved("scores", 0.5)], None, "cannot tell"),
+        ([moved("scores", 0.5)], "kept", "keep"),
+        ([moved("average effect", 0.5)], "open", "keep"),
+        ([moved("average effect", 0.5, trial=0.005)], "open", "cannot tell"),
+        ([moved("average effect", 0.5, trial=0.005)], "kept", "keep"),
         ([moved("ranking")], "kept", "refit"),
         ([moved("ranking", campaign=0.09)], "kept", "recalibrate"),
         ([moved("scores")], "kept", "recalibrate"),

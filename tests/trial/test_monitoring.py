@@ -10,6 +10,7 @@ from tests.trial.trial_days import NAMED, running
 
 from auucmax import load_hillstrom
 from auucmax._archive import ModelFileError
+from auucmax.data.randomisation_report import FailedCheckError
 from auucmax.trial import Monitor, monitor_trial
 from auucmax.trial.arrivals import read_arrivals
 from auucmax.trial.monitoring import FORMAT, ratio_path
@@ -262,6 +263,37 @@ def test_scores_are_those_of_the_model(table, model):
     )  # fmt: skip
     scored = new.assign(score=model.predict(new))
     assert column.look(scored, as_of=END).bounds == found.bounds
+
+
+def test_treatment_that_goes_by_a_feature_is_refused_and_nothing_is_taken(table, model):
+    new = table[5000:]
+    rng = np.random.default_rng(0)
+    older = new[model.columns.features[0]].rank(pct=True) > 0.5
+    kept = new[(new["mail"] == 1) | older | (rng.random(len(new)) < 0.5)]
+    monitor = Monitor.of(kept, model=model, date="sent")
+    with pytest.raises(FailedCheckError, match=r"the same for all\. The check fails"):
+        monitor.look(kept, model=model, as_of=END)
+    assert (monitor.n_rows, monitor.last_day) == (0, None)
+    found = monitor.look(new, model=model, as_of=END)
+    assert found.balance is not None
+    assert "Not tested: whether the arms have the sizes of the design" in str(found)
+    assert "if treatment was given by chance, the same for all" in found.verdict
+
+
+def test_of_few_rows_arms_are_not_compared(table, model):
+    few = table[5000:5080]
+    found = Monitor.of(few, model=model, date="sent").look(few, model=model, as_of=END)
+    assert found.balance is None
+    assert "Not tested: whether the arms are alike" in found.checked
+
+
+def test_rows_of_groups_that_the_model_learnt_from_are_known_by_the_groups(table):
+    own = table.assign(home=table["person"])
+    by_group = fitted(own[:5000], groups="home")
+    monitor = Monitor.of(own, model=by_group, date="sent")
+    with pytest.raises(ValueError, match="3,000 rows that it learnt from"):
+        monitor.look(own[:3000], model=by_group, as_of=END)
+    assert len(own[5000:]) == monitor.look(own[5000:], model=by_group, as_of=END).n_rows
 
 
 def test_rows_that_the_model_learnt_from_are_refused(table, model):

@@ -1,6 +1,7 @@
 """Who of a table gets which arm: money, limits, lists, what to expect."""
 
 import json
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -68,12 +69,25 @@ def test_a_share_is_of_people_whatever_they_cost(arms_model, new):
     found = target_arms(arms_model, new, share=0.3, limits=PRICED)
     assert found.choice.n_treated == 300
     assert found.expected is None
-    assert "the trial has judged the policy at other costs" in found.unknown
+    assert "the trial has judged the policy by money" in found.unknown
+    assert "at other costs" not in found.unknown
     assert found.choice.cost == found.choice.counts[0] + 2 * found.choice.counts[1]
-    without = target_arms(arms_model, new, budget=300)
-    arms = [one.people.set_index("person")["arm"].sort_index() for one in (without, found)]
-    assert arms[0].equals(arms[1])
-    assert not without.has_cost
+    assert found.assumed is None
+
+
+def test_a_budget_is_spent_at_the_costs_of_the_fit(arms_model, new):
+    found = target_arms(arms_model, new, budget=300)
+    priced = target_arms(arms_model, new, budget=300, limits=PRICED)
+    assert found.people.equals(priced.people)
+    assert found.expected == priced.expected
+    assert found.has_cost
+    assert found.assumed == "Costs are those that the model was fitted with: mail 1, phone 2."
+    without = copy(arms_model)
+    curve = arms_model.policy["curves"][0] | {"costs": dict.fromkeys(arms_model.labels, 1.0)}
+    without.policy = arms_model.policy | {"curves": [curve]}
+    with pytest.raises(ValueError, match="a budget should come with the cost of each arm"):
+        target_arms(without, new, budget=300)
+    assert target_arms(without, new, budget=300, limits=PRICED).people.equals(priced.people)
 
 
 def test_budgets_of_nothing_and_of_everything(arms_model, new):

@@ -225,7 +225,7 @@ def tell_choice(found: ArmTargeting, gain: str, output: Path, as_json: bool) -> 
     left_out = None if found.excluded is None else str(found.excluded)
     unknown = None if found.failed_check else found.unknown
     twice = repeated_ids(found.repeated)
-    told = (left_out, twice, found.nobody, unknown, found.caution)
+    told = (found.assumed, left_out, twice, found.nobody, unknown, found.caution)
     notes = [note for note in told if note]
     print_rows(f"{len(found.people):,} people", rows, (*notes, f"Written to {output}."))
 

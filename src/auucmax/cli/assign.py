@@ -124,10 +124,12 @@ def assign(
         found = assigned(people, **how, model=fitted, share=share, explore=explore, before=old)
     assert output is not None
     _write(found, output, old)
+    caution = _caution(found, share)
     if as_json:
-        print_json(found.to_dict() | {"file": str(output)})
+        more = {"caution": caution, "exploration": _exploration(found), "file": str(output)}
+        print_json(found.to_dict() | more)
     else:
-        _show(found, output, old)
+        _show(found, output, old, caution)
 
 
 def _check_old(output: Path, add: bool) -> None:
@@ -202,12 +204,48 @@ def _ending(before: bytes, people: pd.DataFrame, name: str) -> str:
     )
 
 
-def _show(found: Assignment, output: Path, old: pd.DataFrame | None) -> None:
+def _exploration(found: Assignment) -> str | None:
+    """How many get something else than the model chose for them; None without a model."""
+    if "chosen" not in found.people:
+        return None
+    control, *treated = found.arms
+    arm, chosen = found.people["arm"], found.people["chosen"]
+    if len(treated) > 1:
+        return f"{int((arm != chosen).sum()):,} get another arm than was chosen, by chance"
+    sent, picked = (arm != control).to_numpy(), chosen.to_numpy(dtype=bool)
+    return (
+        f"{int((picked & ~sent).sum()):,} of the {int(picked.sum()):,} chosen are left out, and "
+        f"{int((~picked & sent).sum()):,} of the {int((~picked).sum()):,} others treated, by chance"
+    )
+
+
+_FAR = 0.05  # of people: a share that is missed by more is told of
+
+
+def _caution(found: Assignment, share: float | None) -> str | None:
+    """Whether groups are too few, or too unequal, for the share that was asked for."""
+    # Of several arms a model may choose fewer: none of them helps the others.
+    if share is None or len(found.arms) > 2 or "chosen" not in found.people:
+        return None
+    chosen = float(found.people["chosen"].mean())
+    if abs(chosen - share) <= _FAR:
+        return None
+    n_units = found.people[found.groups or found.people.columns[0]].nunique()
+    units = "people" if found.groups is None else f"groups of {found.groups!r}"
+    return (
+        f"The model was to choose {share:.0%} of the people and chose {chosen:.0%}: {n_units:,} "
+        f"{units}, each chosen as a whole or not, are too few or too unequal for that share. Pass "
+        f"a --share that they can have, or more people."
+    )
+
+
+def _show(found: Assignment, output: Path, old: pd.DataFrame | None, caution: str | None) -> None:
     n = len(found.people)
     rows = {arm: f"{count:,} ({count / max(n, 1):.1%})" for arm, count in found.counts.items()}
     if "chosen" in found.people:
         n_chosen = found.to_dict()["n_chosen"]
         rows["chosen by the model"] = f"{n_chosen:,} ({n_chosen / max(n, 1):.1%})"
+        rows["exploration"] = str(_exploration(found))
     if old is not None:
         rows["in the list before"] = f"{len(old):,}, of whom {found.n_before:,} are in the table"
     if found.groups is not None:
@@ -215,6 +253,8 @@ def _show(found: Assignment, output: Path, old: pd.DataFrame | None) -> None:
     for name, report in found.balance.items():
         rows[f"balance of {name}"] = report.verdict
     notes = [f"Written to {output}." if n else f"Nobody is new: {output} is as it was."]
+    if caution is not None:
+        notes.insert(0, caution)
     if any(not report.ok for report in found.balance.values()):
         notes.insert(
             0,

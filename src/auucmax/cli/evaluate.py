@@ -165,6 +165,11 @@ def _by_column(
             "evaluate with --score-column should get one DATA, --treatment and --outcome; got "
             "something else. A MODEL makes its own scores."
         )
+    if column in (named["treatment"], named["outcome"]):
+        raise ValueError(
+            f"--score-column should be another column than --treatment and --outcome, got "
+            f"{column!r}. Name the column of scores."
+        )
     from auucmax._validation import check_column, check_groups
     from auucmax.cli.trials import Source, column_options, enough_rows, read_rows
     from auucmax.trial_model import Judged, evidence_of, name_columns, trial_rows

@@ -128,7 +128,7 @@ def monitor(
     print_banner(look.failed)
     rows = {name: text for name, text in _bounds(look).items() if look.failed is None}
     notes = [] if look.failed else [look.verdict]
-    notes += [] if look.handover is None else [look.handover]
+    notes += [note for note in (look.handover, look.checked) if note]
     if look.n_beyond:
         notes.append(f"{look.n_beyond:,} outcomes beyond the range are clipped to it.")
     if look.ratio is not None and look.failed is None:

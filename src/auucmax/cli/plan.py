@@ -13,6 +13,8 @@ from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import note, print_json, print_rows
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from auucmax.trial import TrialPlan
 
 
@@ -20,11 +22,18 @@ if TYPE_CHECKING:
 def plan(
     data: Annotated[
         str | None,
-        typer.Argument(metavar="PAST", help="Untreated rows of the past: a table as for fit."),
+        typer.Argument(metavar="PAST", help="Rows of the past: a table as for fit."),
     ] = None,
     outcome: Annotated[
         str | None, typer.Option("--outcome", "-y", help="Column of PAST with the outcome.")
     ] = None,
+    treatment: Annotated[
+        str | None,
+        typer.Option(
+            "--treatment", "-t", help="Column of PAST with the arm: its control rows alone count."
+        ),
+    ] = None,
+    control: options.Control = None,
     groups: Annotated[
         str | None,
         typer.Option("--groups", help="Column of PAST of the household or shop, treated as one."),
@@ -96,7 +105,8 @@ def plan(
     """
     from auucmax.trial.planning import model_evidence, plan_trial
 
-    _check_given(data, outcome, groups, picture)
+    _check_given(data, {"outcome": outcome, "treatment": treatment, "groups": groups}, picture)
+    origin: list[str] = []
     fitted = None
     found: dict[str, Any] = {}
     if model is not None:
@@ -106,7 +116,9 @@ def plan(
         found = model_evidence(fitted)
     if data is not None:
         form = {"query": query, "decimal": decimal, "encoding": encoding}
-        found |= _past(data, str(outcome), groups, fitted, form)
+        frame, told = _untreated(data, str(outcome), groups, treatment, control, form)
+        found |= _past(frame, str(outcome), groups, fitted)
+        origin += [] if base_rate is not None else [told]
     given = {
         "base_rate": base_rate, "effect": effect, "gain": gain, "effect_sd": effect_sd,
         "explained": explained, "treated_share": treated_share, "outcome_sd": outcome_sd,
@@ -126,17 +138,18 @@ def plan(
             kind = picture.suffix.lower().lstrip(".")
             planned.draw().savefig(beside, dpi=150, format=kind)
     if as_json:
-        print_json(planned.to_dict() | {"picture": None if picture is None else str(picture)})
+        more = {"origin": origin, "picture": None if picture is None else str(picture)}
+        print_json(planned.to_dict() | more)
     else:
-        _show(planned, picture)
+        _show(planned, picture, origin)
 
 
-def _check_given(
-    data: str | None, outcome: str | None, groups: str | None, picture: Path | None
-) -> None:
-    if data is None and (outcome is not None or groups is not None):
-        raise ValueError("--outcome and --groups should name columns of PAST, got no table.")
-    if data is not None and outcome is None:
+def _check_given(data: str | None, columns: dict[str, str | None], picture: Path | None) -> None:
+    if data is None and any(name is not None for name in columns.values()):
+        raise ValueError(
+            "--outcome, --treatment and --groups should name columns of PAST, got no table."
+        )
+    if data is not None and columns["outcome"] is None:
         raise ValueError("--outcome should name a column of PAST, got none. Pass --outcome visit.")
     if picture is not None:
         check_target(picture)
@@ -146,25 +159,55 @@ def _check_given(
             )
 
 
-def _past(
-    data: str, outcome: str, groups: str | None, fitted: Any, form: dict[str, Any]
-) -> dict[str, Any]:
-    """What the rows of the past tell; with the model's scores, if they have its columns."""
-    from auucmax._validation import unknown_columns_message
+def _untreated(
+    data: str,
+    outcome: str,
+    groups: str | None,
+    treatment: str | None,
+    control: str | None,
+    form: dict[str, Any],
+) -> tuple[pd.DataFrame, str]:
+    """The control rows of the past, or all if no treatment is named; and which they are."""
+    from auucmax._validation import listed, unknown_columns_message
     from auucmax.data.reading import read_table
     from auucmax.encoding.encoder import text_names
-    from auucmax.encoding.kinds import outcome_numbers
-    from auucmax.trial.planning import past_rows
-    from auucmax.trial_model.rows import id_texts
+    from auucmax.encoding.kinds import arm_text
+    from auucmax.trial_model.columns import NO_AND_YES
 
     frame = text_names(read_table(data, **form))
-    wanted = [outcome, *([] if groups is None else [groups])]
+    wanted = [name for name in (outcome, groups, treatment) if name is not None]
     if unknown := [name for name in wanted if name not in frame.columns]:
         raise ValueError(unknown_columns_message("PAST", unknown, list(frame.columns)))
     known = frame[outcome].notna().to_numpy(dtype=bool)
     if lost := int((~known).sum()):
         note(f"{lost:,} rows of PAST without an outcome are left out.")
     frame = frame[known]
+    if treatment is None:
+        return frame, (
+            f"Base rate: the mean of all {len(frame):,} rows of PAST, as if none had been treated. "
+            f"Pass --treatment if some were."
+        )
+    arms = frame[treatment].map(arm_text, na_action="ignore")
+    labels = sorted(arms.dropna().unique())
+    lower = {label.lower() for label in labels}
+    no = next((pair[0] for pair in NO_AND_YES if lower <= set(pair)), None)
+    wanted_arm = arm_text(control).lower() if control is not None else no
+    kept = arms.str.lower() == wanted_arm
+    if not kept.any():
+        got = "none" if control is None else repr(control)
+        raise ValueError(
+            f"--control should be the label of untreated rows in {treatment!r}, one of "
+            f"{listed(labels)}, got {got}. Name it."
+        )
+    return frame[kept], f"Base rate: the mean of the {int(kept.sum()):,} control rows of PAST."
+
+
+def _past(frame: pd.DataFrame, outcome: str, groups: str | None, fitted: Any) -> dict[str, Any]:
+    """What the rows of the past tell; with the model's scores, if they have its columns."""
+    from auucmax.encoding.kinds import outcome_numbers
+    from auucmax.trial.planning import past_rows
+    from auucmax.trial_model.rows import id_texts
+
     codes = None if groups is None else id_texts(frame[groups], f"the group {groups!r}")
     score = None
     if fitted is not None and all(c.name in frame for c in fitted.encoder.columns_):
@@ -177,7 +220,7 @@ def _past(
     return past_rows(y, codes, score)
 
 
-def _show(planned: TrialPlan, picture: Path | None) -> None:
+def _show(planned: TrialPlan, picture: Path | None, origin: list[str]) -> None:
     own = planned.assumed
     rows = {
         "assumed": f"base rate {own.base_rate:.4g}, average effect {own.effect:.4g}, gain "
@@ -198,12 +241,19 @@ def _show(planned: TrialPlan, picture: Path | None) -> None:
             text += f"; interval {line['width']:.4g} wide"
         rows[f"{line['statement']} ({line['by']})"] = text
     rows["best treated share"] = f"{planned.best_share:.0%}"
-    notes = [*planned.notes, _APPROXIMATE]
+    notes = [*planned.notes, *origin, _how(planned)]
     notes += [] if picture is None else [f"Drawn in {picture}."]
     print_rows("Plan of a trial", rows, tuple(notes))
 
 
-_APPROXIMATE = (
-    "Interval: closed form. Certificate: what it costs beyond the normal quantile was measured on "
-    "simulated trials."
-)
+def _how(planned: TrialPlan) -> str:
+    """What both verdicts are, and where their power comes from."""
+    first = planned.statements[0]
+    told = f"Interval: two-sided, at a level of {first.level:.4g}; its power is a closed form."
+    if not any(line["by"] == "certificate" for line in planned.table()):
+        return f"{told} No certificate: outcomes are not 0/1, and no --outcome-range is known."
+    return (
+        f"{told} Certificate: a lower bound alone, which fails with probability "
+        f"{first.delta:.4g} at most, so it may need fewer rows; what it costs beyond the normal "
+        f"quantile was measured on simulated trials."
+    )

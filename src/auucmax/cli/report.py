@@ -13,7 +13,7 @@ from auucmax.cli import options
 from auucmax.cli.arms import CostOfArms, costs_by_arm, price_of_one
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import names_in
-from auucmax.cli.output import print_json, tell, working
+from auucmax.cli.output import note, print_json, tell, working
 from auucmax.cli.output import told as as_commands
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def report(
     """One HTML file that shows the decision, its limits, and a slider for the share.
 
     Cost, value and number of people can be changed on the page, too. Of several arms: who gets
-    which at every budget; the share is then that of the largest budget.
+    which at every budget; the one at first treats --share of the people.
     MODEL alone is enough: it knows what was found when it was fitted. With DATA of new people the
     page is about these. It needs no network. --json prints the same numbers.
     """
@@ -110,6 +110,9 @@ def report(
     if data is not None:
         table = trials.read_rows(trials.Source(data, query, memory, decimal, encoding))
     money = Economy(cohort=cohort, value=value, currency=currency)
+    if (cost is None) != (value is None) and isinstance(fitted, TrialModel):
+        one, other = ("--cost", "--value") if value is None else ("--value", "--cost")
+        note(f"no profit is told: {one} is there, and {other} is not. Pass both for it.")
     if isinstance(fitted, TrialModel):
         money = replace(money, cost=price_of_one(cost))
         evidence = None if table is None else _evidence(fitted, table, names)
@@ -119,6 +122,8 @@ def report(
         costs = costs_by_arm(cost, fitted.labels)
         judged = None if table is None else _judged(fitted, table)
         summary = summarise_arms(fitted, judged, costs=costs, economy=money, share=share)
+        if value is not None and summary["plan"]["by_people"]:  # nor did the fit have costs
+            note("no profit is told: --value is there, and --cost is not. Pass both for it.")
     summary = as_commands(summary)
     write_report(summary, output)
     if as_json:
@@ -134,10 +139,11 @@ def _read_campaign(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
+        why = error.strerror if isinstance(error, OSError) else "its text is no JSON"
         raise ValueError(
             f"--campaign should be a file that `auucmax verify --json` printed, got {path}, which "
-            f"cannot be read as one ({type(error).__name__}). Write it again: auucmax verify ... "
-            f"--json > campaign.json."
+            f"cannot be read as one: {why}. Write it again: auucmax verify ... --json > "
+            f"campaign.json."
         ) from None
     return found if isinstance(found, dict) else {"told": found}
 

@@ -149,11 +149,9 @@ def _tell(found: Targeting, gain: str, output: Path, as_json: bool) -> None:
         rows["highest expected profit"] = _peak(found, found.plan.best)
         rows["highest lower limit of it"] = _peak(found, found.plan.cautious)
     notes += _add_certified(rows, found)
-    print_rows(
-        f"{len(found.people):,} people",
-        rows,
-        (*notes, found.plan.population, f"Written to {output}."),
-    )
+    if not found.failed_check:  # it is on numbers of the trial, none of which is told then
+        notes.append(found.plan.population)
+    print_rows(f"{len(found.people):,} people", rows, (*notes, f"Written to {output}."))
 
 
 def _add_certified(rows: dict[str, str], found: Targeting) -> list[str]:

@@ -26,7 +26,8 @@ def verify(
         str | None,
         typer.Option(
             "--list",
-            help="List that `target` or `assign` wrote, in the place of --chosen; matched by --id.",
+            help="List that `target` or `assign` wrote, of two arms or several, in the place of "
+            "--chosen; matched by --id.",
         ),
     ] = None,
     propensity: Annotated[
@@ -90,8 +91,11 @@ def verify(
     table = read_rows(Source(data, query, memory, decimal, encoding))
     chosen_people = None if people is None else read_table(people)
     listed = [] if chosen_people is None else list(map(str, chosen_people.columns))
-    # As `assign` writes the list of several arms.
-    of_arms = "chosen" in listed and sum(name.startswith("chance ") for name in listed) > 1
+    # As `assign` and `target` write the list of several arms.
+    of_arms = any(
+        own in listed and sum(name.startswith(word) for name in listed) > 1
+        for own, word in (("chosen", "chance "), ("arm", "uplift "))
+    )
     named: dict[str, Any] = {
         "treatment": treatment, "outcome": outcome, "id": id, "groups": groups,
         "largest_group": largest_group, "people": chosen_people, "lower_is_better": lower_is_better,

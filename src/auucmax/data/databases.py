@@ -339,7 +339,8 @@ def _tell_slips(table: str, cells: Any, columns: Sequence[str], decimal: str | N
 
 def _tell_typed(table: str, columns: Sequence[str]) -> None:
     if columns:
-        _warn(f"{listed(columns)} of {table} is read as numbers or dates, which its texts are.")
+        verb = "is" if len(columns) == 1 else "are"
+        _warn(f"{listed(columns)} of {table} {verb} read as numbers or dates, which its texts are.")
 
 
 def _warn(text: str) -> None:
@@ -355,7 +356,9 @@ def _tell_written(
         if text := _told_of(types[column], own, decimal):
             told.setdefault(text, []).append(column)
     for text, columns in told.items():
-        warnings.warn(f"{listed(columns)} of {table} is read as {text}", UserWarning, stacklevel=6)
+        verb = "is" if len(columns) == 1 else "are"
+        told = f"{listed(columns)} of {table} {verb} read as {text}"
+        warnings.warn(told, UserWarning, stacklevel=6)
 
 
 def _told_of(type_: str, kinds: int, decimal: str | None) -> str | None:

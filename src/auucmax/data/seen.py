@@ -427,7 +427,7 @@ class SeenRows:
         if known.all():
             raise ValueError(
                 f"the table should hold rows that are new to the model, got {n:,} rows that it "
-                f"learnt from. What they show was found when it was fitted: leave the table out."
+                f"learnt from. What they show was found when it was fitted: pass new rows, or none."
             )
         self._check_contents(contents[new], has_ids=ids is not None)
         is_sure = self.can_tell(by_ids=self.ids is not None and ids is not None)

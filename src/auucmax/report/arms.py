@@ -41,8 +41,9 @@ def summarise_arms(
     costs : of treating one person with each arm, by label; they, or some in the same ratios, must
         be those that the model was fitted with. None: those of the fit.
     economy : :class:`Economy`; its cost is that of ``costs``.
-    share : of the largest budget, a whole per cent, for the headline. None: that of the highest
-        expected profit, or .3 if no profit is known, or none is above zero.
+    share : of people treated, for the headline: the budget at which so many are, to a per cent of
+        the largest. None: the budget of the highest expected profit, or that of .3 if no profit is
+        known, or none is above zero.
     """
     evidence, economy = evidence or model.evidence, economy or Economy()
     columns, facts = model.columns, evidence.facts
@@ -51,7 +52,10 @@ def summarise_arms(
     first = next(iter(evidence.arms.values()))
     grid = EVERY_PERCENT * curve["budget"][-1]
     plan = _plan(curve, grid, economy, factor, by_people)
-    share = share if share is not None else plan["best_share"] or USUAL_SHARE
+    if share is not None or not plan["best_share"]:
+        part = _budget_of(USUAL_SHARE if share is None else share, curve, grid)
+    else:
+        part = plan["best_share"]
     summary: dict[str, Any] = {
         "kind": ARMS_KIND,
         "version": VERSION,
@@ -78,7 +82,7 @@ def summarise_arms(
         "curve": _curve(curve, grid),
         "plan": plan,
         "differences": _differences(curve["differences"]),
-        "headline": {"share": grid_place(share) / 100},
+        "headline": {"share": part},
         "certificate": facts["certificate"],
         "notes": list(facts["notes"]),
     }
@@ -87,6 +91,13 @@ def summarise_arms(
     summary["headline"]["text"] = _headline(summary)
     summary["caveats"] = _caveats(summary)
     return summary
+
+
+def _budget_of(share: float, curve: Mapping[str, Any], grid: Floats) -> float:
+    """The part of the largest budget that treats a share of people, as nearly as any does."""
+    own, shares = grid_place(share) / 100, np.sum(curve["policy"]["shares"], axis=1)
+    treated = np.interp(grid, curve["budget"], shares)
+    return float(EVERY_PERCENT[int(np.argmin(np.abs(treated - own)))])
 
 
 def _origin(model: ArmsModel) -> dict[str, str]:

@@ -341,8 +341,8 @@ def _within_limits(offers: _Offers, limits: Limits) -> NDArray[np.intp]:
     if (over > 1e-6 * (1 + limits.least.max())).any():
         raise ValueError(
             f"at_least should be numbers that people, budget and at_most allow together, got "
-            f"{limits.least.tolist()} for {len(offers.worth):,} people. Lower at_least, or raise "
-            f"the budget or at_most."
+            f"{' + '.join(f'{n:,.0f}' for n in limits.least if n)} for {len(offers.worth):,} "
+            f"people. Lower at_least, or raise the budget or at_most."
         )
     return _rounded(parts, offers, limits)
 

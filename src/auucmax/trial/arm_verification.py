@@ -86,6 +86,11 @@ class ArmsVerification:
         told = ", ".join(f"{arm} for {self.chosen[arm]:,}" for arm in arms)
         return f"{sum(self.chosen.values()):,} people: chosen were {told}, and {control} for others"
 
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What has to be known before the numbers: tests of the check that are close to failing."""
+        return doubts(self.check)
+
     def rows(self) -> dict[str, str]:
         """Names and values for a printed table."""
         words = {"nobody": "against treating nobody", "random": "against the same arms at random"}
@@ -105,12 +110,14 @@ class ArmsVerification:
 
     def __str__(self) -> str:
         rows = [f"{name}: {value}" for name, value in self.rows().items()]
-        return "\n".join([self.title, *rows, *self.sentences()])
+        return "\n".join([*self.doubts, self.title, *rows, *self.sentences()])
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers and sentences as plain JSON; ``told`` is what is printed."""
         found = dict(vars(self))
-        found["told"] = {"title": self.title, "rows": self.rows(), "notes": self.sentences()}
+        notes = (*self.doubts, *self.sentences())
+        found["told"] = {"title": self.title, "rows": self.rows(), "notes": notes}
+        found["doubts"] = self.doubts
         found["comparisons"] = {name: vars(one) for name, one in self.comparisons.items()}
         found["promise"] = None if self.promise is None else vars(self.promise)
         found["check"] = [test._asdict() for test in self.check]
@@ -145,7 +152,8 @@ def verify_arms(
     chosen : column with the arm that was chosen for each, the control for those who were to get
         none. propensity : chances of the arms are in columns of this name and their labels, as
         "chance Mens E-Mail"; without them all for whom the same was chosen had the same.
-    people : the list that ``assign`` wrote, which has all these; rows are matched by ``id``.
+    people : the list that ``assign`` wrote, which has all these; rows are matched by ``id``. Or
+        that of ``target``, whose ``arm`` is the one that was chosen, the control for all others.
     treatment : column of the arm that each person got; ``arm`` of the list by default.
     model : of several arms, that chose: it knows outcome, control and id.
     control, outcome, groups, largest_group, lower_is_better, drop_missing_outcomes, outcome_range,
@@ -176,7 +184,7 @@ def verify_arms(
     found = campaign.comparisons(level)
     found, certificate = _certified(campaign, found, delta, largest_group, random_state)
     reasons = list(dict.fromkeys(one.unknown for one in found.values() if one.unknown))
-    notes = (*campaign.notes, *doubts(check))
+    notes = campaign.notes
     if model is not None:
         notes += ("Of several arms it is not tested whether people or effects have changed.",)
     names = campaign.labels
@@ -365,7 +373,7 @@ def _known_names(
 ) -> dict[str, Any]:
     named = {"treatment": treatment, "outcome": outcome, "control": control, "id": id}
     named |= {"groups": groups, "lower_is_better": lower_is_better}
-    if treatment is None and people is not None:
+    if treatment is None and people is not None and "chosen" in people.columns:
         named["treatment"] = "arm"
     if model is not None:
         own = model.columns
@@ -408,8 +416,11 @@ def _read(
     if people is not None:
         people = text_names(people)
         others = [name for name in people.columns if name.startswith(("chance ", "uplift "))]
-        named, told = with_groups(people.drop(columns=others), True, propensity, named)
-        notes += told
+        if "chosen" in people.columns:
+            named, told = with_groups(people.drop(columns=others), True, propensity, named)
+            notes += told
+        else:  # of `target`: who is not in it was to get nothing
+            people = _of_everybody(frame, people, named)
         frame = _with_list(frame, people, chosen, named, notes)
     parts = [named[name] for name in ("treatment", "outcome", "id", "groups")] + [chosen]
     check_names(frame, [name for name in parts if name is not None])
@@ -439,6 +450,19 @@ def _read(
         None if keys.shape[1] == 1 else np.column_stack([1 - keys[:, 1:].sum(axis=1), keys[:, 1:]]),
         labels, columns, groups, _uplifts(kept, labels), lost, told_of, tuple(notes),
     )  # fmt: skip
+
+
+def _of_everybody(frame: pd.DataFrame, people: pd.DataFrame, named: dict[str, Any]) -> pd.DataFrame:
+    """A list of ``target`` as one of everybody: its arm was chosen, the control for all others."""
+    if "arm" not in people.columns:
+        raise ValueError(
+            f"the list should be one that `assign --model` or `target` wrote for several arms, "
+            f"with a column 'chosen' or 'arm', got {listed(people.columns)}. Pass such a list."
+        )
+    id = named["id"]
+    others = frame[id][found_places(frame, people, id) < 0]
+    rest = pd.DataFrame({id: others, "chosen": named["control"]})
+    return pd.concat([people.rename(columns={"arm": "chosen"}), rest], ignore_index=True)
 
 
 def _with_list(
@@ -579,7 +603,9 @@ def _balance(campaign: _ArmCampaign, number: int, who: str) -> list[CheckedTest]
     """Uplifts, as the list has them, of the arms of a cell that has many rows of each."""
     rows = campaign.cell == number
     counts = np.bincount(campaign.arm[rows], minlength=len(campaign.labels))
-    if campaign.uplift is None or counts.min() < _FEWEST:
+    # A list of `target` has no uplifts of those who are not in it.
+    known = campaign.uplift is not None and bool(np.isfinite(campaign.uplift[rows]).all())
+    if campaign.uplift is None or not known or counts.min() < _FEWEST:
         return []
     names = np.array(campaign.labels, dtype=object)
     trial = Trial(

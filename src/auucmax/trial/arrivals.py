@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,17 +18,19 @@ from numpy.typing import NDArray
 from auucmax._validation import Bools, Floats, check_column, listed, missing_message
 from auucmax.data.hashing import FINEST, content_hashes, keyed_hashes, row_total
 from auucmax.data.pieces import PiecedTable, pieces_of
+from auucmax.data.randomisation_report import FailedCheckError
 from auucmax.encoding.encoder import text_names
 from auucmax.encoding.kinds import arm_text, kind_of, numbers_of, outcome_numbers
 from auucmax.trial.settings import Settings
 from auucmax.trial_model.columns import check_names
-from auucmax.trial_model.rows import id_texts
+from auucmax.trial_model.rows import check_trial_rows, id_texts, trial_rows
 
 if TYPE_CHECKING:
     from auucmax.trial_model import TrialModel
 
 Hashes = NDArray[np.uint64]
 Days = NDArray[np.int64]
+FEWEST = 50  #: rows of an arm, below which features are not compared
 _ARM = np.uint64(1)  # the last bit of a person's hash
 
 
@@ -128,12 +131,43 @@ def read_arrivals(
     return old, new.take(np.lexsort((*new.turn, new.day)))
 
 
+def check_arrivals(
+    table: pd.DataFrame | PiecedTable, settings: Settings, key: bytes, day: int, model: TrialModel
+) -> str | None:
+    """What a check of the rows with closed windows found, as of any trial; None of too few.
+
+    Rows that are not those of a randomised trial raise a FailedCheckError. Of a table in pieces a
+    sample of the rows is compared.
+    """
+    own = settings
+    columns = replace(
+        model.columns, treatment=own.treatment, outcome=own.outcome, treated=own.treated,
+        control=own.control, id=own.id, groups=own.groups, propensity=own.propensity,
+    )  # fmt: skip
+    if isinstance(table, PiecedTable):
+        ignored = [name for name in columns.ignored if name in table.columns]
+        table = table.sample(table.sample_rows, [*columns.all, own.date, *ignored])
+    kept = _closed_rows(text_names(table), own, key, 0, day)[1]
+    sizes = kept[own.treatment].map(arm_text).value_counts().reindex([own.control, own.treated])
+    if not sizes.min() >= FEWEST:
+        return None
+    report = check_trial_rows(trial_rows(kept, columns), columns)
+    if report.stops:
+        raise FailedCheckError(
+            f"treatment should be given by chance, the same for all. {report.verdict} So nothing "
+            f"is told of the trial, and the state is as it was. {' '.join(report.advice)}".rstrip(),
+            report,
+        )
+    return report.verdict
+
+
 def _frames(
     table: pd.DataFrame | PiecedTable, settings: Settings, model: TrialModel | None
 ) -> Iterator[pd.DataFrame]:
     wanted = settings.columns
     if model is not None:
         wanted += [column.name for column in model.encoder.columns_]
+        wanted += [name for name in [_names_of(model)] if name in table.columns]
     if not isinstance(table, PiecedTable):
         table = text_names(table)
     check_names(table, wanted)
@@ -254,6 +288,11 @@ def _scores(frame: pd.DataFrame, settings: Settings, model: TrialModel | None) -
     )
 
 
+def _names_of(model: TrialModel) -> str | None:
+    """The column by which a model knows the rows that it learnt from: of its groups, or ids."""
+    return model.columns.groups or model.columns.id
+
+
 class _Learnt(NamedTuple):
     """What is asked of a model: whether it learnt from rows with these hashes."""
 
@@ -266,9 +305,9 @@ class _Learnt(NamedTuple):
         cls, frame: pd.DataFrame, rows: Arrivals, settings: Settings, model: TrialModel
     ) -> _Learnt:
         contents = content_hashes(np.asarray(model.encoder.transform(frame)))
-        ids, named = None, model.columns.id
+        ids, named = None, _names_of(model)
         if named is not None and named in frame.columns:
-            texts = id_texts(frame[named], f"the id {named!r}")
+            texts = id_texts(frame[named], f"the column {named!r}")
             ids = np.asarray(pd.util.hash_array(texts, hash_key=model.recipe.key))
         low, high = settings.outcome_range
         total = row_total(contents[FINEST], low + (high - low) * rows.y, rows.treated)

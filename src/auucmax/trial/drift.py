@@ -60,7 +60,7 @@ class DriftTest(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """What to do: "keep", "recalibrate", "refit" or "not told", and why in a sentence."""
+    """What to do: "keep", "recalibrate", "refit", "stop" or "cannot tell", and why."""
 
     action: str
     reason: str
@@ -95,12 +95,16 @@ def drift_tests(
 
 
 def advise(
-    tests: Sequence[DriftTest], promise: str | None = None, *, is_better: bool | None = None
+    tests: Sequence[DriftTest],
+    promise: str | None = None,
+    *,
+    is_better: bool | None = None,
+    harm: str | None = None,
 ) -> Advice:
     """What to do with the model; ``promise``: the verdict on what it had promised, if there is one.
 
     ``is_better``: whether the chosen are shown to gain more than random people; None if that cannot
-    be told.
+    be told. ``harm``: who is shown to lose by the treatment, in words; None if nobody is.
 
     >>> moved = DriftTest("average effect", 0.05, 0.02, 0.001, 0.01)
     >>> print(advise([moved]))
@@ -109,8 +113,12 @@ def advise(
     >>> advise([moved], is_better=False).action
     'refit'
     >>> advise([]).action, advise([moved._replace(p_value=0.9)], "kept").action
-    ('not told', 'keep')
+    ('cannot tell', 'keep')
+    >>> print(advise([], harm="the chosen lose 12 visit by it"))
+    stop: the chosen lose 12 visit by it, beyond chance. Send nothing until it is known why.
     """
+    if harm is not None:
+        return Advice("stop", f"{harm}, beyond chance. Send nothing until it is known why.")
     found = {test.what.split(":")[0].split(" ")[0]: test for test in tests if test.is_found}
     ranking, effect = found.get("ranking"), found.get("average")
     told = "; ".join(_told(test) for test in found.values())
@@ -135,8 +143,25 @@ def advise(
             order = "the amounts are those of other people"
         return Advice("recalibrate", f"{why}; {order}.")
     if not tests and promise in (None, "open"):
-        return Advice("not told", "nothing of the campaign could be compared with the trial.")
-    return Advice("keep", _nothing_found(tests))
+        return Advice("cannot tell", "nothing of the campaign could be compared with the trial.")
+    # A promise that is kept shows an effect; otherwise its loss must be one that would be seen.
+    whole = next((test for test in tests if test.what == "average effect"), None)
+    found_nothing = _nothing_found(tests)
+    if whole is None or whole.detectable >= abs(whole.trial):
+        if promise != "kept":
+            return Advice("cannot tell", _too_few(whole, found_nothing))
+        found_nothing += " The chosen gained, as was promised."
+    return Advice("keep", found_nothing)
+
+
+def _too_few(effect: DriftTest | None, found: str) -> str:
+    """Why nothing follows from no change being found."""
+    if effect is None:
+        return f"{found} Whether the treatment still works could not be tested."
+    return (
+        f"{found} In the trial the average effect was {effect.trial:.2g}: had it gone altogether, "
+        f"that might not have been seen. More rows, or more exploration, tell more."
+    )
 
 
 def _nothing_found(tests: Sequence[DriftTest]) -> str:

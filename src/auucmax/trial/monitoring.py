@@ -26,9 +26,11 @@ from auucmax._validation import Bools, Floats, check_level, check_range, check_w
 from auucmax.bounds.anytime import TARGETS, AnytimeBets, Known, WaitingRows, Wealth
 from auucmax.data.pieces import PiecedTable
 from auucmax.trial.arrivals import (
+    FEWEST,
     Arrivals,
     Days,
     Hashes,
+    check_arrivals,
     last_closed_day,
     other_arm,
     read_arrivals,
@@ -70,7 +72,8 @@ class Look(Shown):
     so far, None if neither a share nor chances were named; ``failed`` says why nothing is told, or
     is None. ``blocks``: how many blocks each model ranked, the last one last; the gain is that of
     their mean, each counted by its blocks. ``taken_over``: whether a new model ranks from here on;
-    None if none was brought.
+    None if none was brought. ``balance``: what the check of the rows found, as of any trial; None
+    if they were not compared.
     """
 
     bounds: dict[str, dict[str, float]] | None
@@ -85,6 +88,7 @@ class Look(Shown):
     failed: str | None
     blocks: tuple[int, ...] = ()
     taken_over: bool | None = None
+    balance: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -116,8 +120,26 @@ class Look(Shown):
             who = f"The mean of the {n_models} models so far, each counted by its blocks,"
         return (
             f"{who} {found}{beside}. All bounds hold together, at this look and at every "
-            f"other, with probability {1 - self.delta:.4g}: you may act on them whenever you like."
+            f"other, with probability {1 - self.delta:.4g}, if treatment was given by chance, the "
+            f"same for all: you may then act on them whenever you like."
         )
+
+    @property
+    def checked(self) -> str:
+        """What was tested of treatment being given by chance, and what not; "" if that failed."""
+        if self.failed is not None:
+            return ""
+        told = [] if self.balance is None else [self.balance]
+        lacking = []
+        if self.balance is None:
+            lacking.append(
+                f"whether the arms are alike (it takes a model and {FEWEST} rows of each)"
+            )
+        if self.ratio is None:
+            lacking.append("whether the arms have the sizes of the design (pass treated_share=...)")
+        if lacking:
+            told.append(f"Not tested: {', '.join(lacking)}.")
+        return " ".join(told)
 
     @property
     def handover(self) -> str | None:
@@ -141,7 +163,8 @@ class Look(Shown):
                 f"{WORDS[name]}: {own['estimate']:+.5f}, at least {own['lower']:+.5f}, at most "
                 f"{own['upper']:+.5f}"
             )
-        return "\n".join([*lines, self.verdict, *([self.handover] if self.handover else [])])
+        notes = [note for note in (self.handover, self.checked) if note]
+        return "\n".join([*lines, self.verdict, *notes])
 
 
 @dataclass(eq=False)
@@ -220,9 +243,10 @@ class Monitor:
         """Take rows whose windows have closed at ``as_of`` (now), and tell what is known.
 
         The table may have all rows so far, those of some last days, or new ones only. What does not
-        agree with earlier looks raises a ValueError, and nothing is taken. ``new_model`` ranks the
-        rows from the next superblock on, none of which it may have learnt from; ``model`` ranks
-        those that fill the open one.
+        agree with earlier looks raises a ValueError, and nothing is taken; so do, with a model,
+        rows of the table that are not those of a randomised trial. ``new_model`` ranks the rows
+        from the next superblock on, none of which it may have learnt from; ``model`` ranks those
+        that fill the open one.
         """
         own = self.settings
         check_model(own, model, new_model)
@@ -239,8 +263,10 @@ class Monitor:
         self._check_people(new)
         self._check_homes(new)
         self._check_old(old)
+        balance = None if model is None else check_arrivals(table, own, self.key, day, model)
         taken_over = self._take(new, day, new_model, newer)
-        return self._tell(len(new.day), new.n_waiting, taken_over)
+        found = self._tell(len(new.day), new.n_waiting, taken_over)
+        return replace(found, balance=balance)
 
     def _check_people(self, new: Arrivals) -> None:
         if self.settings.id is None:

@@ -293,7 +293,7 @@ def verify(
         comparisons=found,
         promise=promise,
         drift=drift,
-        advice=_advice(model, drift, promise, found["random"]),
+        advice=_advice(model, drift, promise, found["random"], _harm(campaign, level)),
         check=check,
         certificate=certificate,
         next_time=_next_time(found),
@@ -446,13 +446,34 @@ def _advice(
     drift: tuple[DriftTest, ...],
     promise: Promise | None,
     over_random: Comparison,
+    harm: str | None,
 ) -> Advice | None:
     if model is None:
         return None
     if model.warning:
         return Advice("refit", model.warning)
     is_better = None if over_random.lower is None else over_random.lower > 0
-    return advise(drift, None if promise is None else promise.verdict, is_better=is_better)
+    kept = None if promise is None else promise.verdict
+    return advise(drift, kept, is_better=is_better, harm=harm)
+
+
+def _harm(campaign: Campaign, level: float) -> str | None:
+    """Who is shown to lose by the treatment: the chosen, or all people where these do not gain."""
+    gain, n = campaign.columns.gain, len(campaign.y)
+    chosen = _weights(campaign)["nobody"]
+    own = None if campaign.without_an_arm(chosen) else campaign.means.effect(chosen, level)
+    if own is not None and own.declined is None:
+        if own.upper < 0:
+            return f"the chosen lost {-own.value:,.1f} {gain} by the treatment"
+        if own.lower > 0:
+            return None
+    everybody = campaign.sizes.astype(np.float64)
+    if campaign.without_an_arm(everybody):
+        return None
+    whole = campaign.means.effect(everybody / n, level)
+    if whole.declined is None and whole.upper < 0:
+        return f"the average effect on {gain} is {whole.value:.3g}"
+    return None
 
 
 def _next_time(found: dict[str, Comparison]) -> str | None:

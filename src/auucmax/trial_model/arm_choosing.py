@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +50,7 @@ class ArmTargeting(Shown):
     nobody : why nobody is treated, in a sentence; None if somebody is.
     excluded : people who were left out by their ids, or None.
     repeated : rows with the id of one before, which are left out.
+    assumed : a sentence on costs that were not given, and taken from the fit; or None.
     """
 
     people: pd.DataFrame
@@ -63,6 +64,7 @@ class ArmTargeting(Shown):
     nobody: str | None = None
     excluded: Excluded | None = None
     repeated: int = 0
+    assumed: str | None = None
 
     def __str__(self) -> str:
         counts = zip(self.labels, self.choice.counts, strict=True)
@@ -117,6 +119,7 @@ class ArmTargeting(Shown):
             "nobody": self.nobody,
             "excluded": None if self.excluded is None else self.excluded._asdict(),
             "repeated": self.repeated,
+            "assumed": self.assumed,
         }
 
 
@@ -241,8 +244,8 @@ def target_arms(
     model : fitted by :func:`fit_arms_model`.
     table : a row for each person, with the feature columns of the trial.
     share : treat this part of the people, whatever arms cost; or
-    budget : money to spend. Without costs it is a number of people. Or neither, with ``value`` and
-        costs: everybody whose uplift is worth more than it costs.
+    budget : money to spend, at the costs of the fit unless others are given. Or neither, with
+        ``value`` and costs: everybody whose uplift is worth more than it costs.
     value : of one unit of the outcome. With it nobody gets an arm that costs more than its worth.
     limits : :class:`ArmLimits`: costs, how many people an arm may have, who may not get it.
     exclude : ids of people who may not be treated, as in :func:`target`.
@@ -261,10 +264,10 @@ def target_arms(
     >>> model = fit_arms_model(
     ...     table, treatment="segment", outcome="visit", control="No E-Mail", model="tm"
     ... )
-    >>> target_arms(model, trial.X.head(1000), budget=300).choice.n_treated
+    >>> target_arms(model, trial.X.head(1000), share=0.3).choice.n_treated
     300
     """
-    limits = ArmLimits() if limits is None else limits
+    limits, assumed = _with_costs(model, ArmLimits() if limits is None else limits, budget)
     _check_policy(model, share, budget, value, limits)
     labels = model.labels
     names, score, more, repeated = scored_people(model, table, limits.columns(labels))
@@ -295,7 +298,24 @@ def target_arms(
         nobody=None if found.n_treated else _nobody(found, share, budget),
         excluded=excluded,
         repeated=repeated,
+        assumed=assumed,
     )
+
+
+def _with_costs(
+    model: ArmsModel, limits: ArmLimits, budget: float | None
+) -> tuple[ArmLimits, str | None]:
+    """The limits with the costs of the fit, if a budget comes without any; and a note of it."""
+    if budget is None or limits.cost is not None or limits.cost_column is not None:
+        return limits, None
+    costs = model.policy["curves"][-1]["costs"]
+    if set(costs.values()) == {1.0}:  # none were named
+        raise ValueError(
+            "a budget should come with the cost of each arm, got none, and the model was fitted "
+            "without. Pass cost=..., or a share of the people."
+        )
+    told = ", ".join(f"{label} {cost:g}" for label, cost in costs.items())
+    return replace(limits, cost=costs), f"Costs are those that the model was fitted with: {told}."
 
 
 def _check_policy(
@@ -340,6 +360,12 @@ def _expected(
     # What costs nothing is a matter of people.
     by_people = share is not None or not cost.any()
     known = model.evidence.curve_for([1.0] * len(model.labels) if by_people else cost.tolist())
+    if known is None and by_people:
+        return (
+            "What this brings has no interval: the trial has judged the policy by money, at the "
+            "costs of the fit, and a share of people is another policy. Pass budget=..., or fit "
+            "the model without cost=..., to judge shares."
+        )
     if known is None:
         return (
             "What this brings has no interval: the trial has judged the policy at other costs. Fit "
