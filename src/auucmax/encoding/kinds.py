@@ -32,7 +32,10 @@ BOOLEAN_TEXTS = (("false", "False", "FALSE"), ("true", "True", "TRUE"))
 #: The levels of a boolean column that comes as texts: at odd places the true ones.
 TRUTHS = ("false", "true", "0", "1")
 _MISSING = frozenset(MISSING_TEXTS)
-_BOOLEAN = frozenset(text for spellings in BOOLEAN_TEXTS for text in spellings)
+# How databases write booleans where a file has words: those of PostgreSQL in a file among them.
+_TRUTH_TEXTS = tuple((*texts, letter) for texts, letter in zip(BOOLEAN_TEXTS, "ft", strict=True))
+_TRUTH_WORDS = ({"no", "yes"}, {"n", "y"}, {"f", "t"})  # in this order, false and true
+_BOOLEAN = frozenset(text for spellings in _TRUTH_TEXTS for text in spellings)
 _LONGEST_DECIMAL = 60  # digits; beyond, a decimal is a text as it prints
 # What an outcome in words may be, the word for 1 first.
 _ANSWERS = (("yes", "no"), ("y", "n"), ("true", "false"), ("t", "f"))
@@ -91,13 +94,24 @@ def counted_as(text: str, levels: Collection[str]) -> str | None:
 def other_spellings(levels: Collection[str]) -> dict[str, str]:
     """Texts of booleans that are no levels, and the level that each counts as.
 
-    A word that is a level in two spellings is told apart by them, and has no others.
+    A word that is a level in two spellings is told apart by them, and has no others. Where the
+    levels are no and yes, n and y, or f and t, booleans are these: a database may have read so.
 
     >>> other_spellings(["True", "no"])
     {'true': 'True', 'TRUE': 'True'}
     >>> other_spellings(["True", "TRUE"])
     {}
+    >>> other_spellings(["No", "Yes"])["true"]
+    'Yes'
     """
+    if len(levels) == 2 and {level.lower() for level in levels} in _TRUTH_WORDS:
+        no, yes = sorted(levels, key=str.lower)
+        return {
+            text: level
+            for level, texts in zip((no, yes), _TRUTH_TEXTS, strict=True)
+            for text in texts
+            if text not in levels
+        }
     found: dict[str, str] = {}
     for spellings in BOOLEAN_TEXTS:
         own = [text for text in spellings if text in levels]
