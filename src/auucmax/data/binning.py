@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from auucmax._json import short
 from auucmax._validation import Floats
 from auucmax.data.covariates import Covariates, Feature, encode
-from auucmax.encoding.kinds import kind_of, numbers_of
+from auucmax.encoding.kinds import kind_of
 
 MOST_BINS = 6
 _EPOCH = pd.Timestamp("1970-01-01")
@@ -108,12 +108,11 @@ def _of_feature(feature: Feature, features: pd.DataFrame, most: int) -> Binned |
     if len(distinct) == 2 and kind != "date":
         code = np.where(np.isfinite(values), values == distinct[1], -1).astype(np.intp)
         return Binned(name, code, tuple(f"{own:,.6g}" for own in distinct.tolist()))
-    start = float(np.fmin.reduce(numbers_of(column, "date"))) if kind == "date" else None
     cuts = _cuts(known, most)
     if not len(cuts):
         return None
     code = np.where(np.isfinite(values), np.searchsorted(cuts, values), -1).astype(np.intp)
-    telling = _date_after(start) if start is not None else "{:,.6g}".format
+    telling = "{:,.6g}".format if feature.start is None else _date_after(feature.start)
     texts = tuple(telling(cut) for cut in cuts.tolist())
     return Binned(name, code, _between(texts), texts)
 

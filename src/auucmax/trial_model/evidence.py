@@ -47,7 +47,8 @@ def describe_drivers(features: pd.DataFrame, score: Floats, *, share: float) -> 
     ``correlation`` is that of the ranks of the score with the feature (ranks of a number, 0/1 of a
     level); ``top`` and ``rest`` are the means of the feature in the top-scored ``share`` and in the
     rest (for a level: the share of people who have it), ``difference`` that of the two in standard
-    deviations. Missing values are left out. At most 25 are kept, and none that tells fewer than 20
+    deviations. Means of dates are days after ``start`` (in days since 1970; None of others).
+    Missing values are left out. At most 25 are kept, and none that tells fewer than 20
     people from the others.
 
     >>> frame = pd.DataFrame({"age": [20, 30, 40, 50] * 10, "home": ["yes", "no"] * 20})
@@ -65,6 +66,7 @@ def describe_drivers(features: pd.DataFrame, score: Floats, *, share: float) -> 
     )
     levels = [level for f in covariates.features for level in (f.levels or (None,))]
     names = [f.name for f in covariates.features for _ in (f.levels or (None,))]
+    starts = [f.start for f in covariates.features for _ in (f.levels or (None,))]
     apart = np.array(covariates.rows_apart())
     order = np.argsort(-np.nan_to_num(np.abs(correlation)), kind="stable")
     order = order[apart[order] >= LEAST_ROWS][:MOST_DRIVERS]
@@ -76,6 +78,7 @@ def describe_drivers(features: pd.DataFrame, score: Floats, *, share: float) -> 
             "top": top[j],
             "rest": rest[j],
             "difference": difference[j],
+            "start": starts[j],
         }
         for j in order
     ]
@@ -632,6 +635,10 @@ def _ratio_multiple(band: UpliftBand) -> float:
 
 # What a file may hold, as :func:`auucmax._json.read` takes it.
 _MAYBE, _MAYBE_COUNT, _MAYBE_TEXT = (float, None), (int, None), (str, None)
+_DRIVER = {
+    "name": str, "level": _MAYBE_TEXT, "correlation": _MAYBE, "top": _MAYBE, "rest": _MAYBE,
+    "difference": _MAYBE,
+}  # fmt: skip
 _AUUC = (
     dict.fromkeys(("estimate", "gain"), float)
     | dict.fromkeys(("lower", "upper", "gain_lower", "gain_upper", "p_value"), _MAYBE)
@@ -661,8 +668,8 @@ _FACTS: dict[str, Any] = {
     },
     "drivers": {
         "share": float, "n_features": int, "skipped": [str],
-        "features": [{"name": str, "level": _MAYBE_TEXT, "correlation": _MAYBE, "top": _MAYBE,
-                      "rest": _MAYBE, "difference": _MAYBE}],
+        # Evidence of older files does not tell where dates start.
+        "features": [(_DRIVER | {"start": _MAYBE}, _DRIVER)],
         "linear": (None, [{"name": str, "coefficient": float, "weight": float}]),
     },
     "rivals": [{
