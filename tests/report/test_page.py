@@ -148,7 +148,11 @@ def test_dates_are_told_as_dates(material):
     (row,) = found["drivers"]["features"]
     assert row["start"] == 18262
     told = np.datetime64("2020-01-01") + np.timedelta64(round(row["top"]), "D")
-    assert f"<td>{told}</td>" in render(found)
+    page = render(found)
+    assert f"<td>{told}</td>" in page
+    (first, *_) = found["people"]["columns"][0]["bins"]
+    unbroken = first.replace("-", "\u2011")
+    assert f'<span title="{first}">{unbroken}</span>' in page
 
 
 def test_a_treatment_of_yes_and_no_is_called_by_its_column():

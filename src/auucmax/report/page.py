@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
@@ -114,6 +115,7 @@ def page_of(template: str, summary: Mapping[str, Any], *, with_script: bool, **v
             fixed=fixed,
             whole=lambda value: fixed(value, 0),
             term=_terms(),
+            unbroken=_unbroken,
             **values,
         )
     )
@@ -223,6 +225,11 @@ def _of_check(summary: Mapping[str, Any]) -> dict[str, Any]:
         "p_value": _p_value,
         "number": lambda value: "unknown" if value is None else _minus(f"{value:,.4g}"),
     }
+
+
+def _unbroken(text: str) -> str:
+    """A text whose dates stay on one line: with hyphens that are no place for a line to end."""
+    return re.sub(r"(\d{4})-(\d\d)-(\d\d)", "\\1\u2011\\2\u2011\\3", text)
 
 
 def _percent(value: float | None) -> str:
