@@ -31,6 +31,22 @@ def test_json_has_the_text_if_there_is_no_file(files):
     assert found["has_uplift"] is True
 
 
+def test_a_query_begins_with_the_types_of_its_columns(files):
+    text = run(f"export {files.model} --to sql").stdout
+    first, *lines = text[: text.index("SELECT")].splitlines()
+    assert first == "-- Columns that the scores are made of, and what they hold:"
+    assert all(line.startswith("--   ") for line in lines)
+    assert [json.loads(line[5:].split(": ")[0]) for line in lines] == list(COLUMNS)
+
+
+def test_a_name_of_several_lines_stays_in_the_comment(tmp_path):
+    table = trial_table(1_500).rename(columns={"age": "a\nSELECT 1"})
+    save_model(fit_trial_model(table, **NAMES, id="person", model="tm"), tmp_path / "m")
+    with duckdb.connect() as db:
+        db.register("people", table)
+        assert len(db.execute(run(f"export {tmp_path}/m --to sql").stdout).fetchall()) == 1_500
+
+
 @pytest.mark.parametrize("to", ["sql", "json", "onnx"])
 def test_json_names_the_file_that_was_written(files, tmp_path, to):
     path = tmp_path / "score"

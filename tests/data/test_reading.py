@@ -618,6 +618,51 @@ def test_a_column_that_cannot_be_decided_names_the_option(tmp_path):
     assert dates.startswith("'b' of rows.csv is read as texts: dates as 1/2/2024")
 
 
+THOUSANDS = ("332", "1.696", "908", "12.216")
+
+
+def read_points(tmp_path, other, **options):
+    """What a column of 1.696 is read as beside another column, and the notes."""
+    path = tmp_path / "rows.csv"
+    rows = [f"{own};{more}" for own, more in zip(THOUSANDS, other, strict=True)]
+    path.write_text("history;b\n" + "\n".join(rows) + "\n")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = read_table(path, **options)["history"].tolist()
+    return found, [str(w.message) for w in told if "history" in str(w.message)]
+
+
+@pytest.mark.parametrize("columns", [None, ["history"]])
+def test_points_are_between_thousands_where_commas_are_before_decimals(columns, tmp_path):
+    found, (note,) = read_points(tmp_path, ["0,0", "92,62", "1,5", "7"], columns=columns)
+    assert found == [332, 1696, 908, 12216]
+    assert note.startswith("'history' of rows.csv is read as numbers with points between thousands")
+    assert "decimal='.'" in note
+
+
+@pytest.mark.parametrize("other", [("x", "y", "z", "x"), ("0.0", "92.62", "1.5", "7")])
+def test_points_that_nobody_can_tell_are_told(other, tmp_path):
+    found, (note,) = read_points(tmp_path, other)
+    assert found == [332, 1.696, 908, 12.216]
+    assert note.startswith("'history' of rows.csv is read as numbers with decimal points")
+    assert "decimal=','" in note
+    assert read_points(tmp_path, other, decimal=".") == ([332, 1.696, 908, 12.216], [])
+    assert read_points(tmp_path, other, decimal=",") == ([332, 1696, 908, 12216], [])
+
+
+def test_two_points_are_between_thousands(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a;b\n1.696;x\n1.234.567;y\n12;z\n")
+    with pytest.warns(UserWarning, match="'a' of rows.csv is read as numbers with points between"):
+        assert read_table(path)["a"].tolist() == [1696, 1234567, 12]
+
+
+def test_decimal_points_are_plain_beside_others(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b\n1.696,0.5\n2.216,1.25\n")
+    assert read_table(path)["a"].tolist() == [1.696, 2.216]
+
+
 @pytest.mark.parametrize(("decimal", "texts"), [(",", ["1.5", "2.5"]), (".", ["1,5", "2,5"])])
 def test_numbers_of_another_decimal_sign_are_told(decimal, texts, tmp_path):
     path = tmp_path / "rows.csv"

@@ -290,6 +290,35 @@ def test_booleans_and_their_spellings_stand_for_a_category(words, dialect):
         assert formula(encoder.transform(frame)).tolist() == scores
 
 
+@pytest.mark.parametrize("dialect", ["duckdb", *TRANSLATED])
+@pytest.mark.parametrize("words", [("yes", "no"), ("Yes", "No"), ("Y", "N"), ("t", "f")])
+def test_booleans_stand_for_yes_and_no(words, dialect):
+    encoder, formula, scores = truth(words)
+    query = to_sql(encoder, formula, table="t", dialect=dialect)
+    for values in ((True, False, None), ("true", "false", "NA"), ("t", "f", None), (*words, "")):
+        own = pa.bool_() if values[0] is True else pa.string()
+        assert scores_of(query, list(values), own, dialect) == scores
+        frame = pd.DataFrame({"b": list(values)})
+        assert formula(encoder.transform(frame)).tolist() == scores
+
+
+def test_dates_that_are_texts():
+    train = {"d": pd.to_datetime(["2020-01-01", "2020-01-02", "2020-01-03"])}
+    encoder = TableEncoder(min_level_rows=1).fit(pd.DataFrame(train))
+    formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0])),))
+    query = to_sql(encoder, formula, table="t")
+    texts = ["2024-03-31", "2024-03-31 12:00:00", "2024-03-31T12:00Z", "2024-03-31 12:00:00+12:00"]
+    with duckdb.connect() as db:
+        for zone in ("UTC", "Asia/Kolkata"):
+            db.execute(f"SET TimeZone = '{zone}'")
+            db.register("t", pa.table({"d": texts}))
+            found = [score for (score,) in db.execute(query).fetchall()]
+            assert found == [19813.0, 19813.5, 19813.5, 19813.0]
+        db.register("t", pa.table({"d": ["05.02.2020"]}))
+        with pytest.raises(duckdb.ConversionException, match=r"not an ISO date: 05\.02\.2020"):
+            db.execute(query)
+
+
 def test_other_texts_for_a_boolean_stop_the_query():
     encoder, formula, _ = truth()
     query = to_sql(encoder, formula, table="t")

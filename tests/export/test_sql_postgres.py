@@ -239,6 +239,32 @@ def test_booleans_and_their_spellings_stand_for_a_category(connection, words):
         assert scores_of(connection, (encoder, formula), "b", own, BOOLEANS[kind]) == scores
 
 
+def test_booleans_stand_for_yes_and_no(connection):
+    encoder, formula, scores = truth(("yes", "no"))
+    for own, values in (("boolean", [True, False, None]), ("text", ["t", "f", "NA"])):
+        assert scores_of(connection, (encoder, formula), "b", own, values) == scores
+
+
+def test_dates_of_any_type_and_texts_of_them(connection):
+    train = {"d": pd.to_datetime(["2020-01-01", "2020-01-02", "2020-01-03"])}
+    encoder = TableEncoder(min_level_rows=1).fit(pd.DataFrame(train))
+    model = encoder, Formula((Part(1.0, "identity", 0.0, np.array([1.0])),))
+    texts = ["2024-03-31 00:00:00", "2024-03-31 12:00:00", "2024-03-31T12:00Z"]
+    connection.execute("SET TimeZone = 'Asia/Kolkata'")
+    for own, days in (
+        ("text", [19813.0, 19813.5, 19813.5]), ("timestamp", [19813.0, 19813.5, 19813.5]),
+        ("date", [19813.0, 19813.0, 19813.0]),
+    ):  # fmt: skip
+        assert scores_of(connection, model, "d", own, texts) == days
+    zoned = [f"{text}+05:30" for text in texts[:2]]
+    assert scores_of(connection, model, "d", "timestamptz", zoned) == pytest.approx(
+        [19813 - 5.5 / 24, 19813.5 - 5.5 / 24]
+    )
+    with pytest.raises(Exception, match=r"not an ISO date: 05\.02\.2020"):
+        scores_of(connection, model, "d", "text", ["05.02.2020"])
+    connection.execute("RESET TimeZone")
+
+
 def test_minus_zero_is_zero(connection):
     for own in ("real", "double precision", "text"):
         assert scores_of(connection, zero(), "c", own, [0.0, -0.0, 1.0]) == [1, 1, 2]

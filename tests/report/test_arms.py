@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -131,3 +132,24 @@ def test_the_share_at_first_is_of_people(arms_model):
     treated = np.array(found["plan"]["treated"], dtype=float) / found["plan"]["cohort"]
     assert abs(treated[place] - 0.5) == np.nanmin(np.abs(treated - 0.5))
     assert abs(treated[50] - 0.5) > abs(treated[place] - 0.5)  # half of the largest budget
+
+
+def headline_of(summary):
+    """What a reader sees of the first lines of the page."""
+    page = re.sub("<[^>]*hidden>.*?</(p|span)>", "", render(summary))
+    return re.sub("<[^>]*>", "", re.search(r'<p class="headline">(.*?)</p>', page).group(1))
+
+
+def test_what_is_not_shown_is_no_advice(arms_summary):
+    plan, n = arms_summary["plan"], 101
+    sure = {"profit": [1.0] * n, "profit_lower": [0.5] * n, "profit_upper": [2.0] * n}
+    unsure = sure | {"profit_lower": [-0.5] * n}
+    better = [one | {"lower": 0.1, "upper": 0.2} for one in arms_summary["differences"]]
+    worse = [one | {"lower": -0.1, "upper": 0.2} for one in arms_summary["differences"]]
+    for money, differences, word in (
+        (sure, better, "Spend"), (unsure, better, "If you spend"), (sure, worse, "If you spend"),
+    ):  # fmt: skip
+        found = arms_summary | {"plan": plan | money, "differences": differences}
+        text = headline_of(found | {"certificate": None})
+        assert text.startswith(f"{word} up to ")
+        assert "each with the arm that is chosen for them" in text

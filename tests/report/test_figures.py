@@ -115,9 +115,17 @@ def test_arms_lie_on_top_of_each_other_and_lines_inside_the_frame(arms_summary):
 
 
 def test_what_was_promised_and_came_is_drawn_in_its_place():
-    bars = {"promised": [50.0, 20.0, 80.0], "came": [-10.0, None, None]}
+    bars = {"promised": [50.0, 20.0, 80.0], "came": [-10.0, -30.0, 5.0]}
     for width in (720, NARROW):
         root = ET.fromstring(promise_figure(bars, width=width))
         dots = [float(e.get("cx")) for e in root.iter() if e.get("class") == "actual"]
-        (whisker,) = [e for e in root.iter() if e.get("class") == "whisker"]
-        assert dots[1] < float(whisker.get("x1")) < dots[0] < float(whisker.get("x2")) < width
+        first, second = [e for e in root.iter() if e.get("class") == "whisker"]
+        assert dots[1] < float(first.get("x1")) < dots[0] < float(first.get("x2")) < width
+        assert float(second.get("x1")) < dots[1] < float(second.get("x2"))
+
+
+def test_what_is_not_known_to_have_come_is_told_and_has_no_dot():
+    bars = {"promised": [50.0, None, None], "came": [None, None, None]}
+    root = ET.fromstring(promise_figure(bars))
+    assert len([e for e in root.iter() if e.get("class") == "actual"]) == 1
+    assert "cannot be told: too few rows" in "".join(root.itertext())

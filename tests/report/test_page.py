@@ -1,10 +1,13 @@
 import base64
 import hashlib
+import html
 import json
 import re
 from html.parser import HTMLParser
 from importlib.resources import files
 
+import numpy as np
+import pandas as pd
 import pytest
 from tests.report.hostile import HOSTILE
 
@@ -12,6 +15,7 @@ from auucmax import make_trial
 from auucmax._messages import visible
 from auucmax.report import Economy, render, summarise, summarise_model, write_report
 from auucmax.report.page import embedded_json
+from auucmax.report.sentences import headline_sentence, verdicts_of
 from auucmax.trial_model import fit_trial_model
 
 VOID = {"meta", "input", "br", "link", "img", "hr"}
@@ -60,7 +64,7 @@ def page(summary):
 def test_sections_come_in_order(page):
     titles = re.findall(r"<h2 id=\"[\w-]+\">([^<]+)</h2>", page)
     assert titles == [
-        "Who are they?",
+        "Who are the top 30%?",
         "What these data cannot support",
         "Did the trial work?",
         "How good is the ranking?",
@@ -111,13 +115,58 @@ def test_a_profit_at_no_share_is_said_first(material):
         money = Economy(cost=0.1, value=value)
         found[value] = summarise(m.y, m.score, treatment=m.treatment, economy=money)
     texts = {value: one["headline"]["text"] for value, one in found.items()}
-    assert texts[0.01].startswith("At no share is the profit above zero. Treating the 30%")
+    assert texts[0.01].startswith("At no share is the profit above zero. If you treat the 30%")
     assert texts[9.0].startswith("Treat the ")
     shown = {
         value: re.sub("<[^>]*hidden>.*?</(p|span)>", "", render(s)) for value, s in found.items()
     }
     assert "At no share is the profit above zero" in shown[0.01]
     assert "At no share is the profit above zero" not in shown[9.0]
+    for value, words in ((0.01, "If you treat"), (9.0, "Treat")):
+        headline = re.search(r'<p class="headline">(.*?)</p>', shown[value]).group(1)
+        assert re.sub("<[^>]*>", "", headline).startswith(f"{words} the ")
+
+
+def test_what_pays_perhaps_is_no_advice(summary):
+    """Some share has a profit, but none beyond doubt."""
+    plan = summary["plan"] | {"cautious_share": 0.0}
+    text = headline_sentence(summary | {"plan": plan})
+    assert text.startswith(
+        "At no share is the profit above zero beyond doubt. If you treat the 30%"
+    )
+
+
+def test_the_chip_and_the_certificate_agree(summary):
+    certificate = summary["certificate"] | {"gain_lower_bound": -0.1}
+    found = summary | {"certificate": certificate}
+    found["verdicts"] = verdicts_of(found)
+    page = html.unescape(re.sub("<[^>]*>", "", render(found)))
+    assert "better than random choice: shown by the 95% interval" in page
+    assert "Certificate. None yet: the interval shows that the ranking beats random choice" in page
+    assert "does not show that the ranking" not in page
+
+
+def test_dates_are_told_as_dates(material):
+    m = material
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(m.score.argsort().argsort() % 600, "D")
+    found = summarise(m.y, m.score, treatment=m.treatment, features=pd.DataFrame({"since": days}))
+    (row,) = found["drivers"]["features"]
+    assert row["is_date"]
+    told = np.datetime64("1970-01-01") + np.timedelta64(round(row["top"]), "D")
+    page = render(found)
+    assert f"<td>{told}</td>" in page
+    (first, *_) = found["people"]["columns"][0]["bins"]
+    unbroken = first.replace("-", "\u2011")
+    assert f'<span title="{first}">{unbroken}</span>' in page
+
+
+def test_a_treatment_of_yes_and_no_is_called_by_its_column():
+    trial = make_trial(1_500, base_rate=0.4, random_state=0)
+    table = trial.X.assign(visit=trial.y, letter=np.where(trial.treatment, "yes", "no"))
+    model = fit_trial_model(table, treatment="letter", outcome="visit", model="tm")
+    page = render(summarise_model(model))
+    assert "<title>Who should get letter? Effect on visit</title>" in page
+    assert "letter = yes against letter = no" in page
 
 
 def test_html_matches_ids_are_single_and_references_lead_somewhere(page):
@@ -225,7 +274,7 @@ def test_a_page_from_the_model_alone(n_rows, hold_out, title, part):
     assert f'<th scope="col">{part}</th>' in text
     assert f">{part} of the people, highest score first<" in text
     assert f"{model.evidence['rows']['n_rows']:,} people of a trial, ranked on 20" in text
-    assert "Who should get mail = 1? Effect on visit" in text
+    assert "Who should get mail? Effect on visit" in text
     assert ("held-out" in text) == (hold_out > 0)  # in the words of the certificate
     assert ("The model that is kept learnt from all of them." in text) == (hold_out == 0)
     assert ("this model has not seen them" in text) == (hold_out > 0)

@@ -17,6 +17,7 @@ from auucmax import (
 )
 from auucmax.evaluation import uplift_band
 from auucmax.report import VERSION, Economy, Names, render, summarise
+from auucmax.report.summary import _campaign
 from auucmax.targeting import plan
 
 GRID = np.linspace(0, 1, 101)
@@ -266,3 +267,26 @@ def test_a_check_that_warns_is_a_caution(material):
     severity = {caveat["kind"]: caveat["severity"] for caveat in found["caveats"]}
     assert severity["not randomised"] == "caution"
     assert "check warns" in render(found)
+
+
+@pytest.mark.parametrize(
+    ("interval", "certified", "came", "words"),
+    [
+        ((1.0, 9.0), (None, None), [5.0, 1.0, 9.0], "Lines are intervals"),
+        ((None, None), (-3.0, 12.0), [5.0, -3.0, 12.0], "the certified range of what came"),
+        ((None, None), (None, None), [None, None, None], "What came has no interval"),
+    ],
+)
+def test_what_came_has_its_interval_or_its_certified_range(interval, certified, came, words):
+    ends = dict(zip(("lower", "upper"), interval, strict=True))
+    ends |= dict(zip(("certified_lower", "certified_upper"), certified, strict=True))
+    promise = {"promised": 6.0, "promised_lower": None, "promised_upper": None, "came": 5.0}
+    found = _campaign(
+        {
+            "told": {"title": "T", "rows": {}, "notes": []},
+            "promise": promise | {"verdict": "open"},
+            "comparisons": {"nobody": ends},
+        }
+    )
+    assert found["bars"]["came"] == came
+    assert words in found["range"]

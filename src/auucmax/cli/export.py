@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -61,6 +62,8 @@ def export(
         note(fitted.warning)
     worth = _worth(fitted, cost, value)
     content = _content(fitted, to, table, dialect, keep, worth)
+    if to == "sql":
+        content = _types_told(fitted).encode() + content
     if output is not None:
         with whole_file(output) as beside:
             beside.write_bytes(content)
@@ -147,6 +150,26 @@ def _arm_scores(fitted: ArmsModel, worth: _Worth) -> list[ArmScore]:
             fitted.models.items(), fitted.slopes(), worth.costs, strict=True
         )
     ]
+
+
+# What columns of each kind may be in a database.
+_TYPES = {
+    "number": "a number",
+    "code": "a whole number",
+    "category": "text (no and yes, true and false: or boolean)",
+    "boolean": "boolean, or 0 and 1",
+    "date": "date or timestamp, or text as 2024-01-31",
+}
+
+
+def _types_told(fitted: TrialModel | ArmsModel) -> str:
+    """A comment that names the columns of the query and their types."""
+    # As JSON: a line break in a name would end the comment.
+    lines = [
+        f"--   {json.dumps(column['name'])}: {_TYPES[column['kind']]}\n"
+        for column in _needs(fitted)["columns"]
+    ]
+    return "-- Columns that the scores are made of, and what they hold:\n" + "".join(lines)
 
 
 def _needs(fitted: TrialModel | ArmsModel) -> dict[str, Any]:

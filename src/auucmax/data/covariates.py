@@ -19,11 +19,15 @@ MOST_LEVELS = 30
 
 @dataclass(frozen=True, eq=False)
 class Feature:
-    """One column of X: numbers (NaN where missing), or codes of ``levels`` (-1 where missing)."""
+    """One column of X: numbers (NaN where missing), or codes of ``levels`` (-1 where missing).
+
+    Of dates, numbers are days after ``start``, which is the first of them, in days since 1970.
+    """
 
     name: str
     values: NDArray[Any]
     levels: tuple[str, ...] = ()
+    start: float | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -131,13 +135,17 @@ def _encode_column(name: str, column: pd.Series) -> Feature | str:
             column = column / pd.Timedelta(days=1)
         kind = kind_of(column)
         if kind not in ("category", "mixed"):
-            numbers = _numbers(column, kind)
+            numbers, start = _numbers(column, kind), None
+            if kind == "date":
+                # fmin leaves NaN out, and has nothing to say where all are.
+                start = float(np.fmin.reduce(numbers, initial=np.inf))
+                numbers = numbers - start
             known = numbers[np.isfinite(numbers)]
             if known.size == 0:
                 return f"{name!r} has no values"
             if known.min() == known.max() and known.size == len(numbers):
                 return f"{name!r} has one value only"
-            return Feature(name, numbers)
+            return Feature(name, numbers, start=start)
         codes, texts = texts_of(column, kind)
     except (OverflowError, ValueError):
         # Values of no kind, such as lists; or numbers that float64 cannot hold, or tell apart.
@@ -146,15 +154,13 @@ def _encode_column(name: str, column: pd.Series) -> Feature | str:
 
 
 def _numbers(column: pd.Series, kind: str) -> NDArray[Any]:
-    """A numeric array, a view of the column where possible; dates count from the first."""
+    """A numeric array, a view of the column where possible."""
     if kind == "empty":
         return np.empty(0)
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
         array = column.to_numpy()
         return array.view(np.int8) if array.dtype == bool else array
-    numbers = numbers_of(column, kind, finite=False)
-    # fmin leaves NaN out, and has nothing to say where all are.
-    return numbers - np.fmin.reduce(numbers, initial=np.inf) if kind == "date" else numbers
+    return numbers_of(column, kind, finite=False)
 
 
 def _of_texts(name: str, codes: NDArray[np.intp], texts: list[str]) -> Feature | str:

@@ -29,12 +29,14 @@ from auucmax.encoding.kinds import (
     WRITTEN_WORDS,
     ZONE_TYPE,
     TextKinds,
+    are_some_points,
     has_another_decimal,
     has_dates,
     is_unclear,
     kind_of_cell,
     kinds_of_columns,
     level_text,
+    points_of,
     type_of_texts,
     without_blanks,
 )
@@ -222,6 +224,7 @@ class Reading(NamedTuple):
             cells = relation.project(", ".join(map(quoted, untyped)))
             kinds = text_kinds(cells, decimal)
             types |= {c: type_of_texts(kinds[c].decided, texts[c]) for c in untyped}
+            types |= _points_settled(relation, kinds, texts, name)
             unsure = [c for c in untyped if c in typed and (
                 types[c] == "VARCHAR" or not kinds[c].decided & ~PLAIN_DIGITS
             )]  # fmt: skip
@@ -292,6 +295,32 @@ def text_kinds(cells: Any, decimal: str | None = None) -> dict[str, TextKinds]:
     return dict.fromkeys(cells.columns, TextKinds()) | {
         column: TextKinds(*own) for column, *own in found
     }
+
+
+def _points_settled(
+    relation: Any, kinds: Mapping[str, TextKinds], texts: Mapping[str, int], table: str
+) -> dict[str, str]:
+    """The type of columns of 1.696, where other columns of the file show that it is a thousand."""
+    free = [c for c, allowed in texts.items() if allowed == ANY_KIND]
+    some = [c for c in kinds if c in free]
+    known = {c: kinds[c].decided for c in some}
+    if not any(map(are_some_points, known.values())):
+        return {}
+    if others := [c for c in free if c not in kinds]:  # columns that are not read tell, too
+        found = text_kinds(relation.project(", ".join(map(quoted, others))))
+        known |= {c: own.decided for c, own in found.items()}
+    thousands, unsure = points_of(known, some)
+    if thousands:
+        _warn(
+            f"{listed(thousands)} of {table} is read as numbers with points between thousands, for "
+            f"other columns have decimal commas. If they are decimals, say so: decimal='.'."
+        )
+    if unsure:
+        _warn(
+            f"{listed(unsure)} of {table} is read as numbers with decimal points, 1.234 as less "
+            f"than two. If the points are between thousands, say so: decimal=','."
+        )
+    return dict.fromkeys(thousands, "POINTS BETWEEN THOUSANDS")
 
 
 def _to_look_at(relation: Any, columns: list[str], typed: Collection[str]) -> list[str]:
@@ -368,10 +397,12 @@ def _told_of(type_: str, kinds: int, decimal: str | None) -> str | None:
             f"texts: not all are numbers with the decimal sign that was named, {decimal!r}. Check "
             f"it."
         )
-    if not is_unclear(kinds) or (decimal is not None and not has_dates(kinds)):
+    if decimal is not None and not has_dates(kinds):
         return None
-    if type_ in WRITTEN_WORDS:
+    if type_ in WRITTEN_WORDS and not are_some_points(kinds):
         return f"{WRITTEN_WORDS[type_]}."
+    if not is_unclear(kinds):
+        return None
     if has_dates(kinds):
         return (
             "texts: dates as 1/2/2024 can mean two things. Write 2024-02-01 to have them read as "

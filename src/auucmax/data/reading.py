@@ -118,6 +118,8 @@ def read_table(
         * decimal commas, commas between thousands, currencies, per cents and dates such as
           ``31/1/2024`` or ``31/1/24`` are read as such if the column shows which of two meanings
           they have, or ``decimal`` does; otherwise (``1,234``, ``1/2/2024`` alone) they are texts;
+        * points before three digits, as in ``1.696``, are between thousands where other columns
+          have decimal commas, and none decimal points; where nobody can tell they are decimals;
         * ``?``, ``-``, ``unknown``, ``#N/A`` and the like are missing values among numbers or
           dates, if they are fewer; other texts among these are named;
         * texts of other formats are looked at in the same way; of digits alone, as of a code, 30

@@ -32,7 +32,10 @@ BOOLEAN_TEXTS = (("false", "False", "FALSE"), ("true", "True", "TRUE"))
 #: The levels of a boolean column that comes as texts: at odd places the true ones.
 TRUTHS = ("false", "true", "0", "1")
 _MISSING = frozenset(MISSING_TEXTS)
-_BOOLEAN = frozenset(text for spellings in BOOLEAN_TEXTS for text in spellings)
+# How databases write booleans where a file has words: those of PostgreSQL in a file among them.
+_TRUTH_TEXTS = tuple((*texts, letter) for texts, letter in zip(BOOLEAN_TEXTS, "ft", strict=True))
+_TRUTH_WORDS = ({"no", "yes"}, {"n", "y"}, {"f", "t"})  # in this order, false and true
+_BOOLEAN = frozenset(text for spellings in _TRUTH_TEXTS for text in spellings)
 _LONGEST_DECIMAL = 60  # digits; beyond, a decimal is a text as it prints
 # What an outcome in words may be, the word for 1 first.
 _ANSWERS = (("yes", "no"), ("y", "n"), ("true", "false"), ("t", "f"))
@@ -91,13 +94,24 @@ def counted_as(text: str, levels: Collection[str]) -> str | None:
 def other_spellings(levels: Collection[str]) -> dict[str, str]:
     """Texts of booleans that are no levels, and the level that each counts as.
 
-    A word that is a level in two spellings is told apart by them, and has no others.
+    A word that is a level in two spellings is told apart by them, and has no others. Where the
+    levels are no and yes, n and y, or f and t, booleans are these: a database may have read so.
 
     >>> other_spellings(["True", "no"])
     {'true': 'True', 'TRUE': 'True'}
     >>> other_spellings(["True", "TRUE"])
     {}
+    >>> other_spellings(["No", "Yes"])["true"]
+    'Yes'
     """
+    if len(levels) == 2 and {level.lower() for level in levels} in _TRUTH_WORDS:
+        no, yes = sorted(levels, key=str.lower)
+        return {
+            text: level
+            for level, texts in zip((no, yes), _TRUTH_TEXTS, strict=True)
+            for text in texts
+            if text not in levels
+        }
     found: dict[str, str] = {}
     for spellings in BOOLEAN_TEXTS:
         own = [text for text in spellings if text in levels]
@@ -368,15 +382,18 @@ _INTEGER, _LONG, _NUMBER, _DATE, _MOMENT, _ZONED, _OTHER = (1 << bit for bit in 
 # which nobody can tell, 1,234 and 1/2/2024.
 _COMMA, _GROUPED, _SOME_COMMA, _DAY_FIRST, _MONTH_FIRST, _SLASHES = (1 << b for b in range(7, 13))
 _BLANK = 1 << 13
+# Points before three digits: 1.696 may be a decimal or a thousand, 1.234.567 is a million.
+_SOME_POINT, _POINTS = 1 << 14, 1 << 15
 #: What people write where they have no number and no date, in letters of any case.
 BLANKS = (
     "?", "-", "--", ".", "na", "n/a", "nan", "null", "none", "unknown", "missing", "#n/a", "#na",
     "#value!", "#ref!", "#div/0!", "#name?", "#num!", "#null!",
 )  # fmt: skip
 _IS_BLANK = "lower(trim({})) IN (" + ", ".join(f"'{text}'" for text in BLANKS) + ")"
-_NUMBERS, _DATES = _INTEGER | _LONG | _NUMBER, _DATE | _MOMENT | _ZONED
+_NUMBERS, _DATES = _INTEGER | _LONG | _NUMBER | _SOME_POINT, _DATE | _MOMENT | _ZONED
 _WRITTEN = {
-    "DECIMAL COMMA": (_COMMA, _INTEGER | _SOME_COMMA),
+    "DECIMAL COMMA": (_COMMA, _INTEGER | _SOME_COMMA | _SOME_POINT | _POINTS),
+    "POINTS BETWEEN THOUSANDS": (_POINTS, _INTEGER | _SOME_POINT),
     "GROUPED NUMBER": (_GROUPED, _NUMBERS | _SOME_COMMA),
     "DAY FIRST": (_DAY_FIRST, _SLASHES),
     "MONTH FIRST": (_MONTH_FIRST, _SLASHES),
@@ -387,6 +404,7 @@ _BEFORE, _AFTER = "-?[$€£¥]? ?-?", f" ?{_CURRENCY}?"
 WRITTEN_AS = {
     "DECIMAL COMMA": f"CAST(replace(regexp_replace({{}}, '{_CURRENCY}|[ .]', '', 'g'), ',', '.') "
     f"AS DOUBLE)",
+    "POINTS BETWEEN THOUSANDS": "CAST(replace({}, '.', '') AS DOUBLE)",
     "GROUPED NUMBER": f"CAST(regexp_replace({{}}, '{_CURRENCY}|[ ,]', '', 'g') AS DOUBLE)",
     "DAY FIRST": "CAST(strptime(regexp_replace({}, '[.-]', '/', 'g'), "
     "['%d/%m/%y', '%d/%m/%Y']) AS DATE)",
@@ -396,11 +414,12 @@ WRITTEN_AS = {
 #: What is said of a column that is read so.
 WRITTEN_WORDS = {
     "DECIMAL COMMA": "numbers with decimal commas",
+    "POINTS BETWEEN THOUSANDS": "numbers with points between thousands",
     "GROUPED NUMBER": "numbers with commas between thousands, or with a currency or %",
     "DAY FIRST": "dates with the day first",
     "MONTH FIRST": "dates with the month first",
 }
-ANY_KIND = _NUMBERS | _DATES | (_SLASHES * 2 - _COMMA)
+ANY_KIND = _NUMBERS | _DATES | (_SLASHES * 2 - _COMMA) | _POINTS
 #: What texts of a file may be whose decimal sign is known, or not.
 KINDS_BY_DECIMAL = {
     None: ANY_KIND,
@@ -434,7 +453,8 @@ _DAY, _CLOCK = r"\d{4}-\d{2}-\d{2}", r"[ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
 # Numbers where the decimal sign is known: 1.234 and 1,234 mean one thing then.
 _WHOLE_PART = r"0|[1-9]\d*|[1-9]\d{0,2}([ %s]\d{3})+"
 _NUMBER_BY_DECIMAL = {
-    None: "",
+    None: rf"""WHEN regexp_full_match(value, ' *-?[1-9]\d{{0,2}}[.]\d{{3}} *') THEN {_SOME_POINT}
+    WHEN regexp_full_match(value, ' *-?[1-9]\d{{0,2}}([.]\d{{3}}){{2,}} *') THEN {_POINTS}""",
     ",": rf"""WHEN regexp_full_match(value,
         ' *{_BEFORE}(({_WHOLE_PART % "."})(,\d*)?|,\d+)([eE][+-]?\d{{1,2}})?{_AFTER} *')
         THEN {_COMMA}""",
@@ -519,11 +539,38 @@ def without_blanks(column: str) -> str:
 _FEW_OTHERS = 0.1  # of the texts of a column: as many may be slips
 OTHER_KINDS = _BLANK | _OTHER  #: of texts that are neither numbers nor dates
 PLAIN_DIGITS = _INTEGER | _LONG
+_DECIMALS = _NUMBER | _SOME_POINT
 
 
 def is_unclear(kinds: int) -> bool:
     """Whether all texts are numbers or dates that can be read in two ways, such as 1,234."""
-    return bool(kinds) and not kinds & _OTHER and kinds >= _COMMA
+    return bool(kinds) and not kinds & _OTHER and (kinds & ~(_SOME_POINT | _POINTS)) >= _COMMA
+
+
+def are_some_points(kinds: int) -> bool:
+    """Whether all texts are numbers, and those with a point can be read in two ways, as 1.696."""
+    return bool(kinds & _SOME_POINT) and not kinds & ~(_INTEGER | _LONG | _SOME_POINT)
+
+
+def points_of(kinds: Mapping[str, int], columns: Collection[str]) -> tuple[list[str], list[str]]:
+    """Columns in which 1.696 is a thousand, and those of which nobody can tell.
+
+    ``kinds`` are those of all columns of a file, ``columns`` the ones that are read. All points of
+    such a column are before three digits. Where the file has decimal commas, and no decimal points,
+    they are between thousands. Where it has decimal points, they are decimals, unless whole
+    numbers are beside them.
+
+    >>> points_of({"a": _SOME_POINT, "b": _COMMA}, ["a"])
+    (['a'], [])
+    >>> points_of({"a": _SOME_POINT | _INTEGER, "b": _NUMBER}, ["a"])
+    ([], ['a'])
+    """
+    own = [c for c in columns if are_some_points(kinds[c])]
+    has_point = any(not found & ~_NUMBERS and found & _NUMBER for found in kinds.values())
+    has_comma = any(type_of_texts(found, ANY_KIND) == "DECIMAL COMMA" for found in kinds.values())
+    if has_comma and not has_point:
+        return own, []
+    return [], [c for c in own if not has_point or kinds[c] & _INTEGER]
 
 
 def has_dates(kinds: int) -> bool:
@@ -549,7 +596,7 @@ def type_of_texts(kinds: int, allowed: int) -> str:
     for name, (sure, more) in _WRITTEN.items():
         if kinds & sure and not kinds & ~(sure | more) and not kinds & ~allowed:
             return name
-    if not kinds or kinds & ~allowed or (kinds & _LONG and not kinds & _NUMBER):
+    if not kinds or kinds & ~allowed or (kinds & _LONG and not kinds & _DECIMALS):
         return "VARCHAR"
     # The narrowest type that takes them all.
     types = {"BIGINT": _INTEGER, "DOUBLE": _NUMBERS, "DATE": _DATE, "TIMESTAMP": _DATE | _MOMENT}

@@ -135,6 +135,23 @@ def _escaped(text: str, quote: str) -> str:
     )
 
 
+def _moment(varchar: str) -> str:
+    """SQL of the moment that a date, a timestamp with or without a zone, or an ISO text is.
+
+    By its text, which every type has; without a zone it is UTC, whatever that of the session.
+    Other texts are errors when the query runs: 05.02.2020 may be in May or in February.
+    """
+    text, absent = f"CAST({{x}} AS {varchar})", ", ".join(f"'{t}'" for t in MISSING_TEXTS)
+    clock = f"{text} LIKE '____-__-__%:%"
+    return (
+        f"CAST(CASE WHEN {text} IN ({absent}) THEN NULL "
+        f"WHEN {text} LIKE '____-__-__' THEN {text} || ' 00:00:00+00' "
+        f"WHEN NOT {clock}' THEN 'not an ISO date: ' || {text} "
+        f"WHEN {clock}+%' OR {clock}-%' OR {clock}Z' THEN {text} "
+        f"ELSE {text} || '+00' END AS TIMESTAMP WITH TIME ZONE)"
+    )
+
+
 _NAN = "NULLIF(CAST({x} AS DOUBLE), CAST('NaN' AS DOUBLE))"  # NaN equals itself in these databases
 
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(
@@ -146,7 +163,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 double="DOUBLE",
                 varchar="VARCHAR",
                 real=_NAN,
-                days=f"CAST(EPOCH_US({{x}}) AS DOUBLE) / {_DAY}e6",
+                days=f"CAST(EPOCH_US({_moment('VARCHAR')}) AS DOUBLE) / {_DAY}e6",
                 folds_case=True,
             ),
             Dialect(
@@ -154,7 +171,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 double="DOUBLE PRECISION",
                 varchar="TEXT",
                 real=_NAN.replace("DOUBLE", "DOUBLE PRECISION"),
-                days=f"CAST(EXTRACT(EPOCH FROM {{x}}) * 1000000 AS DOUBLE PRECISION) / {_DAY}e6",
+                days=f"CAST(EXTRACT(EPOCH FROM {_moment('TEXT')}) * 1000000 AS DOUBLE PRECISION) "
+                f"/ {_DAY}e6",
                 backslash="marked",
                 but="",
                 fence="\nOFFSET 0",

@@ -262,7 +262,7 @@ def decile_figure(summary: Mapping[str, Any], *, width: int = WIDE) -> Markup:
 
 
 def promise_figure(bars: Mapping[str, Sequence[float | None]], *, width: int = WIDE) -> Markup:
-    """What was promised and what came: a dot each, with its interval."""
+    """What was promised and what came: a dot each, with its interval; words if it is unknown."""
     values = [v for bar in bars.values() for v in bar if v is not None]
     low, high = _around([*values, 0.0])
     axes = Axes(width, 130, (low, high), (0.0, 1.0), left=80, top=8, bottom=34)
@@ -287,6 +287,8 @@ def promise_figure(bars: Mapping[str, Sequence[float | None]], *, width: int = W
         if value is not None:
             dot = Markup('<circle class="actual" cx="{}" cy="{}" r="5"/>')
             parts.append(dot.format(axes.x(value), y))
+        else:
+            parts.append(_text(axes.left, y + 4, "cannot be told: too few rows", "start"))
     label = "What was promised and what came, with intervals; the numbers are in the table below."
     return _svg(axes, "promise", label, parts, 1.0)
 

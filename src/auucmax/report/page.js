@@ -285,7 +285,7 @@
     const nowhere = money && plan.cautious === 0;
     const shown = {
       profit: money, gain: !money, cost: ofArms ? !given.by_people : spends, nowhere: nowhere,
-      never: nowhere && plan.best === 0, "not surely": nowhere && plan.best !== 0,
+      surely: !nowhere, never: nowhere && plan.best === 0, "not surely": nowhere && plan.best !== 0,
       "can spend": spends && plan.cost[last] > 0, cautious: money && plan.cautious > 0,
       worth: plan.value_per_outcome !== null,
     };

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
@@ -17,6 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -124,6 +126,7 @@ def page_of(template: str, summary: Mapping[str, Any], *, with_script: bool, **v
             fixed=fixed,
             whole=lambda value: fixed(value, 0),
             term=_terms(),
+            unbroken=_unbroken,
             **values,
         )
     )
@@ -150,8 +153,7 @@ def _of_ranking(summary: Mapping[str, Any]) -> dict[str, Any]:
     bars = (summary["campaign"] or {}).get("bars")
     nowhere = plan["profit"] is not None and plan["cautious_share"] == 0
     return _formats(summary) | {
-        "title": names["trial"]
-        or f"Who should get {names['treated']}? Effect on {names['outcome']}",
+        "title": names["trial"] or f"Who should get {_given(names)}? Effect on {names['outcome']}",
         "states": STATES,
         "certificate": certificate_sentence(summary),
         "proviso": provided("", check).removesuffix(": "),
@@ -166,11 +168,23 @@ def _of_ranking(summary: Mapping[str, Any]) -> dict[str, Any]:
         "bar": bar,
         "pair": pair,
         "percent": _percent,
+        "day": _day,
         "per_treated": summary["unit"]["per"].replace("people", "treated"),
         "balance": balance_tag(check),
         "verdicts": VERDICTS,
         "largest_weight": max(weights, default=0.0),
     }
+
+
+def _given(names: Mapping[str, str]) -> str:
+    """What people get: the name of the treated arm, or of its column where that says yes or 1."""
+    treatment = names["treatment"]
+    return treatment if names["treated"].startswith(f"{treatment} = ") else names["treated"]
+
+
+def _day(days: float) -> str:
+    """The date of a number of days since 1970."""
+    return str(np.datetime64(0, "D") + np.timedelta64(round(days), "D"))
 
 
 def _of_arms(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,9 +194,13 @@ def _of_arms(summary: Mapping[str, Any]) -> dict[str, Any]:
     trials = [(style, f"trial: {word}") for style, word in balances]
     random = next(one for one in summary["differences"] if one["kind"] == "random")
     state = "shown" if random["lower"] is not None and random["lower"] > 0 else "not shown"
+    how = f" by the {summary['level']:.0%} interval" if state == "shown" else ""
     sure = summary["certificate"]
     if sure is not None and sure.get("random_lower_bound", 0) > 0:
-        state = "certified"
+        state, how = "certified", ""
+    plan = summary["plan"]
+    lowest = [low for low in plan["profit_lower"] or [] if low is not None]
+    nowhere = plan["profit"] is not None and max(lowest, default=0.0) <= 0
     return _formats(summary) | {
         "title": names["trial"] or f"Who should get what? Effect on {names['outcome']}",
         "policy_wide": policy_figure(summary),
@@ -190,7 +208,13 @@ def _of_arms(summary: Mapping[str, Any]) -> dict[str, Any]:
         "arms_wide": arms_figure(summary),
         "arms_narrow": arms_figure(summary, width=NARROW),
         "balances": balances,
-        "chips": [(STATES[state], f"better than random choice: {state}"), *dict.fromkeys(trials)],
+        "chips": [
+            (STATES[state], f"better than random choice: {state}{how}"),
+            *dict.fromkeys(trials),
+        ],
+        "is_better": state != "not shown",
+        "nowhere": nowhere,
+        "never": nowhere and plan["best_share"] in (0, None),
         "certificate": "None: all intervals are approximations for many people."
         if sure is None
         else f"{sure['text'].partition(', each statement by itself')[0]}.",
@@ -212,6 +236,11 @@ def _of_check(summary: Mapping[str, Any]) -> dict[str, Any]:
         "p_value": _p_value,
         "number": lambda value: "unknown" if value is None else _minus(f"{value:,.4g}"),
     }
+
+
+def _unbroken(text: str) -> str:
+    """A text whose dates stay on one line: with hyphens that are no place for a line to end."""
+    return re.sub(r"(\d{4})-(\d\d)-(\d\d)", "\\1\u2011\\2\u2011\\3", text)
 
 
 def _percent(value: float | None) -> str:

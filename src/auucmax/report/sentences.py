@@ -188,7 +188,7 @@ def _of_certificate(summary: Summary, found: Found) -> None:
         )
     elif certificate["gain_lower_bound"] <= 0:
         found["caution"]["not certified"] = (
-            "The certificate does not show that the ranking beats random targeting. It asks for "
+            "It is not certified that the ranking beats random targeting. A certificate asks for "
             "more rows than the intervals do, for it needs no approximation."
         )
 
@@ -257,7 +257,8 @@ def no_profit(summary: Summary) -> str | None:
 def _decision(summary: Summary) -> str:
     head, plan = summary["headline"], summary["plan"]
     place = round(head["share"] * 100)
-    start = "Treating" if plan["best_share"] == 0 else "Treat"
+    # What is not sure to pay is no advice.
+    start = "If you treat" if no_profit(summary) else "Treat"
     who = (
         f"{start} the {head['share']:.0%} with the highest scores, {plan['people'][place]:,} of "
         f"{plan['cohort']:,} people"
@@ -367,7 +368,12 @@ def certificate_sentence(summary: Summary) -> str:
     if found is None:
         return "None: all intervals are approximations for many people."
     if found["gain_lower_bound"] <= 0:
-        return "It does not show that the ranking beats random choice."
+        if _of_order(summary) == "shown":
+            return (
+                "None yet: the interval shows that the ranking beats random choice, but the proof "
+                "of it asks for more rows."
+            )
+        return "None: it is not certified that the ranking beats random choice."
     who = (
         "rankings learnt like this one, from parts of these people,"
         if "learnt" in found

@@ -23,6 +23,7 @@ from auucmax.targeting import Calibration, Plan
 from auucmax.targeting.planning import EVERY_PERCENT, Expectation
 from auucmax.targeting.policy import check_money
 from auucmax.trial_model import ColumnNames, Evidence, Judged, TrialModel, evidence_of
+from auucmax.trial_model.columns import NO_AND_YES
 from auucmax.trial_model.evidence import describe_drivers
 from auucmax.trial_model.people import describe_people
 
@@ -136,7 +137,10 @@ _CAMPAIGN: dict[Any, Any] = {
         "promised": float, "promised_lower": _NUMBER, "promised_upper": _NUMBER, "came": float,
         "verdict": str, ...: ...,
     }),
-    "comparisons": {"nobody": {"lower": _NUMBER, "upper": _NUMBER, ...: ...}, ...: ...},
+    "comparisons": {"nobody": {
+        "lower": _NUMBER, "upper": _NUMBER, "certified_lower": _NUMBER,
+        "certified_upper": _NUMBER, ...: ...,
+    }, ...: ...},
     ...: ...,
 }  # fmt: skip
 
@@ -146,25 +150,33 @@ def _campaign(values: Mapping[str, Any]) -> dict[str, Any]:
     found = read(_CAMPAIGN, dict(values), "campaign")
     rows = read(dict.fromkeys(found["told"]["rows"], str), found["told"]["rows"], "rows")
     promise, came = found["promise"], found["comparisons"]["nobody"]
-    bars = None
+    bars, told_range = None, "Lines are intervals."
     if promise is not None:
         ends = [promise[f"promised_{end}"] for end in ("lower", "upper")]
-        bars = {
-            "promised": [promise["promised"], *ends],
-            "came": [promise["came"], came["lower"], came["upper"]],
-        }
+        known = [came["lower"], came["upper"]]
+        if None in known:
+            known = [came["certified_lower"], came["certified_upper"]]
+            told_range = "The line is the certified range of what came: it has no interval."
+        # A number that may be anything is not drawn.
+        value = None if None in known else promise["came"]
+        if value is None:
+            told_range = "What came has no interval: too few rows."
+        bars = {"promised": [promise["promised"], *ends], "came": [value, *known]}
     told = found["told"]
     return {
         "title": short(told["title"], 300),
         "rows": {short(name, 300): short(text, 1000) for name, text in rows.items()},
         "notes": [short(note, 1000) for note in told["notes"]],
         "bars": bars,
+        "range": told_range,
     }
 
 
 def _arm(columns: ColumnNames, label: str) -> str:
     """A label that says something by itself, or with the name of its column."""
-    return f"{columns.treatment} = {label}" if label in ("0", "1", "true", "false") else label
+    is_answer = (columns.control.lower(), columns.treated.lower()) in NO_AND_YES
+    is_number = label in ("0", "1", "true", "false")
+    return f"{columns.treatment} = {label}" if is_answer or is_number else label
 
 
 def summarise(

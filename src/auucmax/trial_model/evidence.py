@@ -48,8 +48,9 @@ def describe_drivers(features: pd.DataFrame, score: Floats, *, share: float) -> 
     ``correlation`` is that of the ranks of the score with the feature (ranks of a number, 0/1 of a
     level); ``top`` and ``rest`` are the means of the feature in the top-scored ``share`` and in the
     rest (for a level: the share of people who have it), ``difference`` that of the two in standard
-    deviations. Missing values are left out. At most 25 are kept, none that tells fewer than 20
-    people from the others, and numbers are rounded (:mod:`auucmax.data.few`).
+    deviations. Means of dates are days since 1970 (``is_date``). Missing values are left out. At
+    most 25 are kept, none that tells fewer than 20 people from the others, and numbers are rounded
+    (:mod:`auucmax.data.few`).
 
     >>> frame = pd.DataFrame({"age": [20, 30, 40, 50] * 10, "home": ["yes", "no"] * 20})
     >>> found = describe_drivers(frame, np.array([1.0, 2.0, 3.0, 4.0] * 10), share=0.5)
@@ -69,7 +70,11 @@ def describe_drivers(features: pd.DataFrame, score: Floats, *, share: float) -> 
     names = [f.name for f in covariates.features for _ in (f.levels or (None,))]
     scale = np.where([level is None for level in levels], deviation, 1.0)
     step = step_of(parts.sum(axis=1).min(), scale)
-    top, rest, deviation = rounded(top, step), rounded(rest, step), significant(deviation)
+    # Dates count from 1970: the first of the column, from which they come, is somebody's.
+    starts = [f.start for f in covariates.features for _ in (f.levels or (None,))]
+    since = np.array([start or 0.0 for start in starts])
+    top, rest = rounded(top + since, step), rounded(rest + since, step)
+    deviation = significant(deviation)
     difference = np.divide(
         top - rest, deviation, out=np.full(len(top), np.nan), where=deviation > 0
     )
@@ -81,6 +86,7 @@ def describe_drivers(features: pd.DataFrame, score: Floats, *, share: float) -> 
             "top": top[j],
             "rest": rest[j],
             "difference": difference[j],
+            "is_date": starts[j] is not None,
         }
         for j in order
     ]
@@ -639,6 +645,10 @@ def _ratio_multiple(band: UpliftBand) -> float:
 
 # What a file may hold, as :func:`auucmax._json.read` takes it.
 _MAYBE, _MAYBE_COUNT, _MAYBE_TEXT = (float, None), (int, None), (str, None)
+_DRIVER = {
+    "name": str, "level": _MAYBE_TEXT, "correlation": _MAYBE, "top": _MAYBE, "rest": _MAYBE,
+    "difference": _MAYBE,
+}  # fmt: skip
 _AUUC = (
     dict.fromkeys(("estimate", "gain"), float)
     | dict.fromkeys(("lower", "upper", "gain_lower", "gain_upper", "p_value"), _MAYBE)
@@ -668,8 +678,8 @@ _FACTS: dict[str, Any] = {
     },
     "drivers": {
         "share": float, "n_features": int, "skipped": [str],
-        "features": [{"name": str, "level": _MAYBE_TEXT, "correlation": _MAYBE, "top": _MAYBE,
-                      "rest": _MAYBE, "difference": _MAYBE}],
+        # Evidence of older files does not tell where dates start.
+        "features": [(_DRIVER | {"is_date": bool}, _DRIVER)],
         "linear": (None, [{"name": str, "coefficient": float, "weight": float}]),
     },
     "rivals": [{
