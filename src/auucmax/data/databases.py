@@ -386,8 +386,8 @@ def _tell_written(
             told.setdefault(text, []).append(column)
     for text, columns in told.items():
         verb = "is" if len(columns) == 1 else "are"
-        told = f"{listed(columns)} of {table} {verb} read as {text}"
-        warnings.warn(told, UserWarning, stacklevel=6)
+        message = f"{listed(columns)} of {table} {verb} read as {text}"
+        warnings.warn(message, UserWarning, stacklevel=6)
 
 
 def _told_of(type_: str, kinds: int, decimal: str | None) -> str | None:

@@ -167,7 +167,8 @@ def _frames(
     wanted = settings.columns
     if model is not None:
         wanted += [column.name for column in model.encoder.columns_]
-        wanted += [name for name in [_names_of(model)] if name in table.columns]
+        named = _names_of(model)
+        wanted += [] if named is None or named not in table.columns else [named]
     if not isinstance(table, PiecedTable):
         table = text_names(table)
     check_names(table, wanted)
