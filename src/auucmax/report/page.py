@@ -42,6 +42,7 @@ from auucmax.report.sentences import certificate_sentence, digits_for
 from auucmax.report.summary import KIND, VERSION
 from auucmax.trial_model.evidence import provided
 
+_LAST_DAY = 2_900_000  # some days before the year 10,000
 #: How verdicts are coloured.
 STATES = {"certified": "ok", "shown": "note", "not shown": "caution"}
 #: What words of the page mean, told where they stand and at its end.
@@ -183,7 +184,13 @@ def _given(names: Mapping[str, str]) -> str:
 
 
 def _day(days: float) -> str:
-    """The date of a number of days since 1970."""
+    """The date of a number of days since 1970; a file may hold one that no calendar has.
+
+    >>> _day(18262.4), _day(1e30)
+    ('2020-01-01', 'unknown')
+    """
+    if not abs(days) < _LAST_DAY:
+        return "unknown"
     return str(np.datetime64(0, "D") + np.timedelta64(round(days), "D"))
 
 

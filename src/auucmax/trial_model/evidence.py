@@ -678,7 +678,7 @@ _FACTS: dict[str, Any] = {
     },
     "drivers": {
         "share": float, "n_features": int, "skipped": [str],
-        # Evidence of older files does not tell where dates start.
+        # Evidence of older files does not tell which are dates.
         "features": [(_DRIVER | {"is_date": bool}, _DRIVER)],
         "linear": (None, [{"name": str, "coefficient": float, "weight": float}]),
     },
