@@ -110,10 +110,8 @@ def report(
     if data is not None:
         table = trials.read_rows(trials.Source(data, query, memory, decimal, encoding))
     money = Economy(cohort=cohort, value=value, currency=currency)
-    if (cost is None) != (value is None) and isinstance(fitted, TrialModel):
-        one, other = ("--cost", "--value") if value is None else ("--value", "--cost")
-        note(f"no profit is told: {one} is there, and {other} is not. Pass both for it.")
     if isinstance(fitted, TrialModel):
+        _tell_half(cost is not None, value is not None)
         money = replace(money, cost=price_of_one(cost))
         evidence = None if table is None else _evidence(fitted, table, names)
         came = None if campaign is None else _read_campaign(campaign)
@@ -122,8 +120,8 @@ def report(
         costs = costs_by_arm(cost, fitted.labels)
         judged = None if table is None else _judged(fitted, table)
         summary = summarise_arms(fitted, judged, costs=costs, economy=money, share=share)
-        if value is not None and summary["plan"]["by_people"]:  # nor did the fit have costs
-            note("no profit is told: --value is there, and --cost is not. Pass both for it.")
+        if summary["plan"]["by_people"]:  # nor did the fit have costs
+            _tell_half(False, value is not None)
     summary = as_commands(summary)
     write_report(summary, output)
     if as_json:
@@ -133,6 +131,13 @@ def report(
         return
     lines = dict.fromkeys(filter(None, [summary["banner"], summary["headline"]["text"]]))
     tell(*lines, f"Written to {output}.")
+
+
+def _tell_half(has_cost: bool, has_value: bool) -> None:
+    """A note, if only one of cost and value is known."""
+    if has_cost != has_value:
+        one, other = ("--cost", "--value") if has_cost else ("--value", "--cost")
+        note(f"no profit is told: {one} is there, and {other} is not. Pass both for it.")
 
 
 def _read_campaign(path: Path) -> dict[str, Any]:

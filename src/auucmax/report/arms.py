@@ -52,10 +52,8 @@ def summarise_arms(
     first = next(iter(evidence.arms.values()))
     grid = EVERY_PERCENT * curve["budget"][-1]
     plan = _plan(curve, grid, economy, factor, by_people)
-    if share is not None or not plan["best_share"]:
-        part = _budget_of(USUAL_SHARE if share is None else share, curve, grid)
-    else:
-        part = plan["best_share"]
+    best = plan["best_share"] if share is None else None
+    part = best or _budget_of(USUAL_SHARE if share is None else share, curve, grid)
     summary: dict[str, Any] = {
         "kind": ARMS_KIND,
         "version": VERSION,
