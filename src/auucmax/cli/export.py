@@ -63,7 +63,7 @@ def export(
     worth = _worth(fitted, cost, value)
     content = _content(fitted, to, table, dialect, keep, worth)
     if to == "sql":
-        content = _types_told(fitted).encode() + content
+        content = _types_told(fitted, dialect).encode() + content
     if output is not None:
         with whole_file(output) as beside:
             beside.write_bytes(content)
@@ -158,15 +158,18 @@ _TYPES = {
     "code": "a whole number",
     "category": "text (no and yes, true and false: or boolean)",
     "boolean": "boolean, or 0 and 1",
-    "date": "date or timestamp, or text as 2024-01-31",
+    "date": "date or timestamp",
 }
 
 
-def _types_told(fitted: TrialModel | ArmsModel) -> str:
+def _types_told(fitted: TrialModel | ArmsModel, dialect: str) -> str:
     """A comment that names the columns of the query and their types."""
+    types = dict(_TYPES)
+    if dialect != "snowflake":  # whose query takes no text for a date
+        types["date"] += ", or text as 2024-01-31"
     # As JSON: a line break in a name would end the comment.
     lines = [
-        f"--   {json.dumps(column['name'])}: {_TYPES[column['kind']]}\n"
+        f"--   {json.dumps(column['name'])}: {types[column['kind']]}\n"
         for column in _needs(fitted)["columns"]
     ]
     return "-- Columns that the scores are made of, and what they hold:\n" + "".join(lines)
