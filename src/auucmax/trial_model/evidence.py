@@ -330,13 +330,7 @@ def evidence_of(
     facts : ``doubt``, ``notes``, ``certified_shares``, ``people``, ``segments``.
     """
     levels = rows.levels()  # sorted once, and asked every number
-    grid = EVERY_PERCENT
-    if not every_percent:
-        orders = [levels, *(rows.levels(_checked(*one, rows)) for one in (rivals or {}).items())]
-        # The coarsest of all: the curve of a rival is told at the same shares.
-        grid = min(
-            (private_shares(one.ranked.treated, one.ranked.rank_weight) for one in orders), key=len
-        )
+    grid = EVERY_PERCENT if every_percent else _told_shares(rows, levels, rivals or {})
     folds: dict[str, Any] = {"level": level, "cross_fitted": cross_fitted}
     band = levels.band(grid, random_state=random_state, **folds)
     kind = outcome_kind(turned(rows.y) if lower_is_better else rows.y)
@@ -377,6 +371,13 @@ def evidence_of(
         step = float(np.diff(grid).max())
         expected = replace(expected, scores=expected.scores.smoothed(LEAST_ROWS), step=step)
     return Evidence(expected, dict(plain(found | facts)))
+
+
+def _told_shares(rows: Judged, levels: Levels, rivals: Mapping[str, Any]) -> Floats:
+    """The shares that a ranking and its rivals are told at: those of the coarsest of them."""
+    orders = [levels, *(rows.levels(_checked(*one, rows)) for one in rivals.items())]
+    grids = (private_shares(one.ranked.treated, one.ranked.rank_weight) for one in orders)
+    return min(grids, key=len)
 
 
 def ranks_within(score: Floats, fold: NDArray[np.integer[Any]]) -> Floats:
