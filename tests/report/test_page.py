@@ -154,7 +154,7 @@ def test_dates_are_told_as_dates(material):
     assert row["is_date"]
     told = np.datetime64("1970-01-01") + np.timedelta64(round(row["top"]), "D")
     page = render(found)
-    assert f'<td class="range">{told}</td>' in page
+    assert f'<td class="day">{told}</td>' in page
     (first, *_) = found["people"]["columns"][0]["bins"]
     unbroken = first.replace("-", "\u2011")
     assert f'<span title="{first}">{unbroken}</span>' in page
