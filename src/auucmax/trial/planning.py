@@ -482,7 +482,7 @@ def past_rows(
     Examples
     --------
     >>> past_rows([1, 1, 0, 0, 0, 0], groups=["a", "a", "b", "b", "c", "c"])
-    {'base_rate': 0.3333..., 'outcome_sd': None, 'cluster_size': 2.0, 'design_effect': 1.9999...}
+    {'base_rate': 0.3333..., 'outcome_sd': None, 'cluster_size': 2.0, 'design_effect': 2.0}
     """
     y = check_column(y, "y")
     if (y == y[0]).all():
