@@ -114,7 +114,7 @@ def use(read):
 
 def evaluate(model, table):
     """New rows, and what is printed of them and of the saved evidence."""
-    for facts in (model.evidence.facts, model.judge(table).facts):
+    for facts in (model.evidence.facts, model.judge(table, every_percent=True).facts):
         between(facts["auuc"], "estimate", "lower", "upper", 5)
         assert f"{facts['qini']:.5f}"
         assert (facts["certificate"] or {"text": "none"})["text"] != ""
