@@ -648,7 +648,7 @@ def _ratio_multiple(band: UpliftBand) -> float:
 _MAYBE, _MAYBE_COUNT, _MAYBE_TEXT = (float, None), (int, None), (str, None)
 _DRIVER = {
     "name": str, "level": _MAYBE_TEXT, "correlation": _MAYBE, "top": _MAYBE, "rest": _MAYBE,
-    "difference": _MAYBE,
+    "difference": _MAYBE, "is_date": bool,
 }  # fmt: skip
 _AUUC = (
     dict.fromkeys(("estimate", "gain"), float)
@@ -679,8 +679,7 @@ _FACTS: dict[str, Any] = {
     },
     "drivers": {
         "share": float, "n_features": int, "skipped": [str],
-        # Evidence of older files does not tell which are dates.
-        "features": [(_DRIVER | {"is_date": bool}, _DRIVER)],
+        "features": [_DRIVER],
         "linear": (None, [{"name": str, "coefficient": float, "weight": float}]),
     },
     "rivals": [{
