@@ -36,6 +36,7 @@ NAMES = (
     "scale",
     "house",
     "commands",
+    "arms",
 )
 PACKAGES = (
     "auucmax",
