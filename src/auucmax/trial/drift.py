@@ -29,7 +29,7 @@ from auucmax.data.balance import holm
 from auucmax.trial.campaign import Campaign
 from auucmax.trial.contrasts import Estimate
 from auucmax.trial_model import Evidence, TrialModel
-from auucmax.trial_model.evidence import describe_drivers
+from auucmax.trial_model.judging import describe_drivers
 
 TOLERANCE = {"scores": 0.05, "people": 0.1}  #: shares of people, and standard deviations
 LEVEL = 0.05

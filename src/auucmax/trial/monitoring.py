@@ -537,7 +537,7 @@ _OWN_ARRAYS = ("day", "day_rows", "day_totals", "people", "homes", "tilts")
 def fresh_bets(settings: Settings) -> AnytimeBets:
     """Bets before the first row."""
     n_scores = 1 + (settings.rival_column is not None)
-    return AnytimeBets(n_scores, settings.random_state, settings.least_chance)
+    return AnytimeBets.fresh(n_scores, settings.random_state, settings.least_chance)
 
 
 def _check_restored(settings: Settings, plain: dict[str, Any]) -> None:
