@@ -26,7 +26,7 @@ from scipy.special import kolmogi, kolmogorov, ndtr, ndtri
 
 from auucmax._validation import Floats
 from auucmax.data.balance import holm
-from auucmax.trial.campaign import Campaign
+from auucmax.trial.campaign import Campaign, effects_of
 from auucmax.trial.contrasts import Estimate
 from auucmax.trial_model import Evidence, TrialModel
 from auucmax.trial_model.judging import describe_drivers
@@ -195,9 +195,10 @@ def _test(what: str, trial: tuple[float, float], own: tuple[float, float]) -> li
 
 
 def _score_tests(campaign: Campaign, evidence: Evidence) -> list[DriftTest]:
-    score, scores = campaign.score, evidence.expected.scores
-    if score is None or not np.isfinite(score).all():
+    scores = evidence.expected.scores
+    if campaign.score is None or not np.isfinite(campaign.score).all():
         return []
+    score = campaign.score[:, 0]
     n_units = len(score)
     if campaign.groups is not None:  # cautious: as if people of a group had one score
         n_units = len(np.unique(campaign.groups))
@@ -218,7 +219,7 @@ def _people_tests(campaign: Campaign, evidence: Evidence, model: TrialModel) -> 
         return []
     known = evidence["drivers"]
     features = campaign.frame[list(model.columns.features)]
-    own = describe_drivers(features, campaign.score, share=known["share"])
+    own = describe_drivers(features, campaign.score[:, 0], share=known["share"])
     new = {(one["name"], one["level"]): one for one in own["features"]}
     found = []
     for old in known["features"]:
@@ -270,7 +271,7 @@ def _rate_tests(campaign: Campaign, evidence: Evidence) -> list[DriftTest]:
 
 def _effect_tests(campaign: Campaign, evidence: Evidence, share: float | None) -> list[DriftTest]:
     sizes, n = campaign.sizes.astype(np.float64), len(campaign.y)
-    if campaign.without_an_arm(sizes) or campaign.means.counts.min() < _LEAST_ROWS:
+    if campaign.why_unknown(effects_of(sizes)) or campaign.means.counts.min() < _LEAST_ROWS:
         return []
     effect = evidence["effect"]
     whole = effect["estimate"], effect["standard_error"]
