@@ -35,17 +35,25 @@ from auucmax.trial.campaign import (
     missing_counts,
     with_groups,
 )
+from auucmax.trial.drift import DriftTest, drift_tests
 from auucmax.trial.verification import (
     BEST_SINGLE,
     Comparison,
     Verification,
+    advice_on,
     certified,
     compared,
+    harm_of_chosen,
     promised,
     shared_facts,
 )
 from auucmax.trial_model import ArmsModel, name_columns
 from auucmax.trial_model.columns import check_names
+
+_NO_FEATURES = (
+    "The features of the model are not among the columns: whether the people and their scores are "
+    "still those of its trial cannot be told."
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +68,8 @@ class ArmsVerification(Verification):
     comparisons : by what the policy is compared with: "nobody", "random" (the same arms in the same
         numbers for random people), "single LABEL" (one arm for all who got any) and "best single"
         (the best of these, whichever that is).
-    promise : the sum of the uplifts of the list against what came; None if there are none.
+    promise : the sum of the uplifts of the list, or of the model, against what came; None if there
+        are none.
     """
 
     against: ClassVar[Mapping[str, str]] = {
@@ -111,7 +120,8 @@ def verify_arms(
     people : the list that ``assign`` wrote, which has all these; rows are matched by ``id``. Or
         that of ``target``, whose ``arm`` is the one that was chosen, the control for all others.
     treatment : column of the arm that each person got; ``arm`` of the list by default.
-    model : of several arms, that chose: it knows outcome, control and id.
+    model : of several arms, that chose: it knows outcome, control and id. Rates and effects, and
+        with its features people and scores, are compared with those of its trial.
     control, outcome, groups, largest_group, lower_is_better, drop_missing_outcomes, outcome_range,
         level, delta, random_state : as in :func:`auucmax.trial.verify`.
 
@@ -134,7 +144,7 @@ def verify_arms(
         table, people, chosen, propensity, named,
         outcome_range=outcome_range or (None if model is None else model.columns.outcome_range),
         drop_missing_outcomes=drop_missing_outcomes,
-        order=None if model is None else model.labels,
+        model=model,
     )  # fmt: skip
     check = check_campaign(campaign, model)
     own = _coefficients(campaign)
@@ -145,28 +155,31 @@ def verify_arms(
         campaign, found, own, delta, largest_group, random_state, singles
     )
     reasons = dict.fromkeys(one.unknown for one in found.values() if one.unknown)
-    notes = campaign.notes
-    if model is not None:
-        notes += ("Of several arms it is not tested whether people or effects have changed.",)
-    chosen, given = (
-        dict(zip(campaign.labels, counts.tolist(), strict=True))
-        for counts in (
-            np.bincount(arms, minlength=len(campaign.labels))
-            for arms in (campaign.policy, campaign.arm)
-        )
-    )
+    promise = promised(campaign, own["nobody"], level)
+    # Sums of uplifts have an error that nobody knows: to miss one is no reason to change a model.
+    kept = promise if promise is not None and promise.verdict == "kept" else None
+    drift, harm = tuple[DriftTest, ...](), None
+    if model is not None and not model.warning:
+        drift = drift_tests(campaign, model)
+    if not campaign.why_unknown(own["nobody"]):
+        harm = harm_of_chosen(campaign, campaign.means.contrast(own["nobody"], level))
     return ArmsVerification(
         comparisons=found,
-        promise=promised(campaign, own["nobody"], level),
-        drift=(),
-        advice=None,
+        promise=promise,
+        drift=drift,
+        advice=advice_on(model, drift, kept, found["random"], harm),
         certificate=certificate,
         next_time=_next_time(list(reasons)),
-        notes=notes,
-        chosen=chosen,
-        given=given,
+        notes=campaign.notes,
+        chosen=_people_by_arm(campaign, campaign.policy),
+        given=_people_by_arm(campaign, campaign.arm),
         **shared_facts(campaign, level, delta, check),
     )
+
+
+def _people_by_arm(campaign: Campaign, arm: Codes) -> dict[str, int]:
+    counts = np.bincount(arm, minlength=len(campaign.labels))
+    return dict(zip(campaign.labels, counts.tolist(), strict=True))
 
 
 def _next_time(reasons: Sequence[str]) -> str | None:
@@ -262,7 +275,7 @@ def _read(
     *,
     outcome_range: Any,
     drop_missing_outcomes: bool,
-    order: list[str] | None,
+    model: ArmsModel | None,
 ) -> Campaign:
     if isinstance(table, PiecedTable):
         table = pd.concat(list(table.pieces(list(table.columns))), ignore_index=True)
@@ -282,7 +295,7 @@ def _read(
         np.array([arm_text(own) for own in frame[name]], dtype=object)
         for name in (named["treatment"], chosen)
     )
-    labels = _labels(arms, chosen_arms, named["control"], chosen, order)
+    labels = _labels(arms, chosen_arms, named["control"], chosen, model)
     columns = name_columns(
         frame, treatment=named["treatment"], outcome=named["outcome"], id=named["id"],
         groups=named["groups"], treated=labels[1], control=labels[0], features=[chosen],
@@ -299,9 +312,12 @@ def _read(
     y = outcome_numbers(kept[columns.outcome]).to_numpy()
     y = columns.in_table(check_column(y, f"the outcome {columns.outcome!r}"))
     groups = None if columns.groups is None else check_groups(kept[columns.groups], len(kept))
+    score, uplift = _by_model(kept, labels, model)
+    if model is not None and score is None:
+        notes.append(_NO_FEATURES)
     return Campaign(
-        kept, y, arm[known], cell[known], cells, tuple(labels), columns, groups, None,
-        _uplifts(kept, labels), lost, told, has_features=False, notes=tuple(notes),
+        kept, y, arm[known], cell[known], cells, tuple(labels), columns, groups, score, uplift,
+        lost, told, score is not None, tuple(notes),
     )  # fmt: skip
 
 
@@ -340,7 +356,7 @@ def _with_list(
 
 
 def _labels(
-    arms: NDArray[Any], chosen_arms: NDArray[Any], control: str, chosen: str, order: Any
+    arms: NDArray[Any], chosen_arms: NDArray[Any], control: str, chosen: str, model: Any
 ) -> list[str]:
     given, picked = set(arms.tolist()), set(chosen_arms.tolist())
     if control not in given:
@@ -355,7 +371,8 @@ def _labels(
         )
     if picked <= {control}:
         raise ValueError("an arm should have been chosen for somebody, got none. Check the column.")
-    others = [label for label in order or sorted(given) if label in given and label != control]
+    known = sorted(given) if model is None else model.labels
+    others = [label for label in known if label in given and label != control]
     return [control, *others, *sorted(given - {control, *others})]
 
 
@@ -383,6 +400,25 @@ def _known_outcomes(column: pd.Series, drop: bool, notes: list[str]) -> NDArray[
             )
         notes.append(f"{n:,} rows without an outcome are left out.")
     return known
+
+
+def _by_model(
+    frame: pd.DataFrame, labels: list[str], model: ArmsModel | None
+) -> tuple[Floats | None, Floats | None]:
+    """(n, A - 1) scores of the model, if its features are there; uplifts of the list, or its."""
+    uplift = _uplifts(frame, labels)
+    if model is None or not set(model.columns.features) <= set(frame.columns):
+        return None, uplift
+    score = model.predict(frame)
+    if uplift is None:
+        uplift = _by_labels(model.uplift_of(score), model, labels)
+    return _by_labels(score, model, labels), uplift
+
+
+def _by_labels(values: Floats, model: ArmsModel, labels: list[str]) -> Floats:
+    """(n, A - 1) numbers of a model in the order of labels, NaN of arms that it does not know."""
+    known = pd.Index(model.labels).get_indexer(pd.Index(labels[1:]))
+    return np.where(known >= 0, values[:, known], np.nan)
 
 
 def _uplifts(frame: pd.DataFrame, labels: list[str]) -> Floats | None:

@@ -45,7 +45,7 @@ from auucmax.trial.drift import (
     drift_tests,
     expected_effect,
 )
-from auucmax.trial_model import TrialModel
+from auucmax.trial_model import ArmsModel, TrialModel
 from auucmax.trial_model.columns import Bounded
 
 #: What treating the chosen is compared with, and how it is said.
@@ -58,6 +58,10 @@ AGAINST = {
 _NO_RANGE = (
     "Nothing is certified, for outcomes are not 0/1, and no range of them is known that holds most "
     "of them. Pass outcome_range=(0, 500), say."
+)
+NO_SCORES = (
+    "Scores are not known, for neither the features of the model nor a column 'score' are there: "
+    "neither the promise of the trial nor a drift of the scores can be told."
 )
 _NEEDS_OTHERS = ("random", "everybody")  # people who were not chosen
 BEST_SINGLE = "best single"
@@ -301,7 +305,7 @@ def verify(
         comparisons=found,
         promise=promise,
         drift=drift,
-        advice=_advice(model, drift, promise, found["random"], _harm(campaign, level)),
+        advice=advice_on(model, drift, promise, found["random"], _harm(campaign, own, level)),
         certificate=certificate,
         next_time=_next_time(found),
         notes=(*campaign.notes, *_notes(campaign, model)),
@@ -490,13 +494,14 @@ def _promise_verdict(difference: Estimate, came: Estimate) -> str:
     return "kept" if came.lower > 0 or came.upper < 0 else "open"
 
 
-def _advice(
-    model: TrialModel | None,
+def advice_on(
+    model: TrialModel | ArmsModel | None,
     drift: tuple[DriftTest, ...],
     promise: Promise | None,
     over_random: Comparison,
     harm: str | None,
 ) -> Advice | None:
+    """What to do with the model; None if there is none."""
     if model is None:
         return None
     if model.warning:
@@ -506,22 +511,26 @@ def _advice(
     return advise(drift, kept, is_better=is_better, harm=harm)
 
 
-def _harm(campaign: Campaign, level: float) -> str | None:
+def harm_of_chosen(campaign: Campaign, came: Estimate) -> str | None:
+    """That the chosen are shown to lose by what was chosen for them; None if they are not."""
+    if came.declined is not None or came.upper >= 0:
+        return None
+    return f"the chosen lost {-came.value:,.1f} {campaign.columns.gain} by the treatment"
+
+
+def _harm(campaign: Campaign, own: Mapping[str, Floats], level: float) -> str | None:
     """Who is shown to lose by the treatment: the chosen, or all people where these do not gain."""
-    gain, n = campaign.columns.gain, len(campaign.y)
-    chosen = _coefficients(campaign)["nobody"]
-    own = None if campaign.why_unknown(chosen) else campaign.means.contrast(chosen, level)
-    if own is not None and own.declined is None:
-        if own.upper < 0:
-            return f"the chosen lost {-own.value:,.1f} {gain} by the treatment"
-        if own.lower > 0:
-            return None
-    everybody = effects_of(campaign.sizes / n)
+    if not campaign.why_unknown(own["nobody"]):
+        came = campaign.means.contrast(own["nobody"], level)
+        harm = harm_of_chosen(campaign, came)
+        if harm is not None or (came.declined is None and came.lower > 0):
+            return harm
+    everybody = effects_of(campaign.sizes / len(campaign.y))
     if campaign.why_unknown(everybody):
         return None
     whole = campaign.means.contrast(everybody, level)
     if whole.declined is None and whole.upper < 0:
-        return f"the average effect on {gain} is {whole.value:.3g}"
+        return f"the average effect on {campaign.columns.gain} is {whole.value:.3g}"
     return None
 
 
@@ -544,10 +553,7 @@ def _notes(campaign: Campaign, model: TrialModel | None) -> tuple[str, ...]:
             "had the same chance of treatment, which the counts cannot contradict."
         )
     if model is not None and campaign.score is None:
-        found.append(
-            "Scores are not known, for neither the features of the model nor a column 'score' are "
-            "there: neither the promise of the trial nor a drift of the scores can be told."
-        )
+        found.append(NO_SCORES)
     if campaign.columns.kind(campaign.y) == MONEY:
         found.append("Gains are sums of money over all who were chosen.")
     return tuple(found)
