@@ -7,10 +7,12 @@ import pytest
 from experiments import power as experiment
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.trial_model.arms_table import COSTS, arms_table, fitted
 from tests.trial_model.trial_table import NAMES, trial_table
 
 from auucmax import make_trial
-from auucmax.trial import plan_trial
+from auucmax.evaluation import policy_difference
+from auucmax.trial import plan_arms, plan_trial
 from auucmax.trial.planning import model_evidence, past_rows
 from auucmax.trial_model import fit_trial_model
 
@@ -182,3 +184,80 @@ def test_tiny_outcomes_of_the_past_have_a_design_effect():
     y, home = np.array([0.0, 0.0, 1.0, 1.0, 0.0, 0.0]), np.repeat([0, 1, 2], 2)
     usual, tiny = (past_rows(unit * y, home, None)["design_effect"] for unit in (1.0, 1e-200))
     assert tiny == pytest.approx(usual)
+
+
+@pytest.fixture(scope="module")
+def arms_model():
+    return fitted(arms_table(6_000), cost=COSTS, budget=0.5)
+
+
+@pytest.mark.gate
+def test_a_model_of_several_arms_is_a_pilot(arms_model):
+    plan = plan_arms(arms_model, n_rows=5_000, share=0.3)
+    names = [one.name for one in plan.statements]
+    assert names[:4] == [
+        "mail: better than random", "mail: treating the top 30% is better than nobody",
+        "phone: better than random", "phone: treating the top 30% is better than nobody",
+    ]  # fmt: skip
+    assert names[4] == "the policy better than phone alone by its ranking, at a budget of 0.42"
+    assert names[5] == "the policy better than phone for random people, at a budget of 0.42"
+    assert "at a budget of 0.42, the nearest to 0.5 that the model tells, on" in plan.notes[2]
+    # Each arm is as its own model says, of its part of the rows, at a level that is divided.
+    counts = arms_model.policy["rows"]
+    known = model_evidence(arms_model.models["mail"])
+    alone = plan_trial(**known, level=0.975, delta=0.025).statements[0]
+    part = (counts["mail"] + counts["none"]) / sum(counts.values())
+    assert plan.statements[0].power(4_000) == pytest.approx(alone.power(4_000 * part))
+    assert plan.treated_share == pytest.approx(1 - counts["none"] / sum(counts.values()))
+    assert plan.best_share is None
+    assert plan.to_dict()["arms"]["phone"]["gain"] == plan.arms["phone"].gain
+    twice = plan_arms(arms_model, cross_fitted=True).statements[-1]
+    assert twice.variance == pytest.approx(2 * plan.statements[-1].variance)
+    with pytest.raises(ValueError, match="budget should be at most"):
+        plan_arms(arms_model, budget=50.0)
+    unsound = replace(arms_model, policy=arms_model.policy | {"failed_check": "no trial"})
+    with pytest.raises(ValueError, match="the model should be of a sound trial"):
+        plan_arms(unsound)
+    without = replace(arms_model, policy=arms_model.policy | {"certificate": None})
+    assert len(plan_arms(without).statements) == 2
+    assert "Pass a budget per person" in " ".join(plan_arms(without).notes)
+
+
+@pytest.mark.gate
+def test_an_arm_that_gains_nothing_is_told_and_left_out(arms_model):
+    model = arms_model.models["mail"]
+    flat = model.evidence.with_facts(auuc=model.evidence["auuc"] | {"gain": -0.01})
+    models = arms_model.models | {"mail": replace(model, evidence=flat)}
+    plan = plan_arms(replace(arms_model, models=models))
+    assert list(plan.arms) == ["phone"]
+    assert "mail: its ranking gained nothing over a random order (-0.01000)" in plan.notes[0]
+    with pytest.raises(ValueError, match="an arm should gain over a random order, got none"):
+        plan_arms(replace(arms_model, models={"mail": models["mail"]}))
+
+
+@pytest.mark.gate
+def test_the_power_of_the_policy_is_that_of_simulated_trials(arms_model):
+    """New trials that the model of before ranks: errors, and how often the difference is shown."""
+    (single,) = (one for one in plan_arms(arms_model).statements if "alone" in one.name)
+    arm = arms_model.labels.index(single.name.split()[4])
+    budget = float(single.name.split()[-1])
+    n, trials, found = 1_200, 150, []
+    cost = np.array(list(COSTS.values()))
+    for seed in range(trials):
+        table = arms_table(n, 10_000 + seed)
+        uplift = arms_model.uplift(table)
+        alone = np.full(uplift.shape, -1.0)
+        alone[:, arm] = uplift[:, arm]
+        one = policy_difference(
+            table["visit"], uplift, alone, treatment=table["arm"], control="none",
+            arms=arms_model.labels, cost=np.tile(cost, (n, 1)), budget=[budget],
+        )  # fmt: skip
+        found.append((one.difference[0], one.lower[0] > 0))
+    values, shown = np.array(found).T
+    error = np.sqrt(single.variance / (single.part * n))
+    # Known to 1 / sqrt(2 trials) by the simulation, and to some per cent by the model's own rows.
+    assert values.std() == pytest.approx(error, rel=0.1 + 3 / np.sqrt(2 * trials))
+    power = replace(single, value=values.mean()).power(n)
+    print(power, shown.mean(), error, values.std(), single.value, values.mean())
+    assert abs(shown.mean() - power) <= 0.05 + 3 * np.sqrt(power * (1 - power) / trials)
+    assert abs(single.value - values.mean()) <= 4 * error * np.sqrt(n / 6_000)

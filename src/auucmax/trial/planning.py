@@ -6,7 +6,8 @@ power, rows and widths follow from it in :mod:`auucmax.trial.power`.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ from auucmax.trial.power import (
     gain_statement,
     share_statement,
 )
-from auucmax.trial_model import TrialModel
+from auucmax.trial_model import ArmsModel, TrialModel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +51,8 @@ class TrialPlan(Shown):
     ``statements``: that the ranking is better than random and, if they were asked for, better than
     another one, and that treating its top share is better than treating nobody. ``n_rows``: the
     size that was asked for, or None. ``notes``: where what is assumed comes from. ``n_arms``: with
-    several, each is compared with the control, and rows are those of the whole trial.
+    several, each is compared with the control, and rows are those of the whole trial. ``arms``:
+    what is assumed of each, if they differ; ``assumed`` is then that of the first.
     """
 
     assumed: Assumed
@@ -61,6 +63,7 @@ class TrialPlan(Shown):
     n_rows: int | None = None
     notes: tuple[str, ...] = ()
     n_arms: int = 1
+    arms: Mapping[str, Assumed] = field(default_factory=dict)
 
     @property
     def rows(self) -> int | None:
@@ -68,8 +71,13 @@ class TrialPlan(Shown):
         return self.statements[0].rows(self.power)
 
     @cached_property
-    def best_share(self) -> float:
-        """The treated share, of all arms together, with which the gain of each is known best."""
+    def best_share(self) -> float | None:
+        """The treated share, of all arms together, with which the gain of each is known best.
+
+        None where arms differ: each has another.
+        """
+        if self.arms:
+            return None
         control, treated = np.sqrt(self.assumed.rank_variances(centred=False))
         treated *= np.sqrt(self.n_arms)
         return float(treated / (control + treated))
@@ -77,8 +85,7 @@ class TrialPlan(Shown):
     @property
     def treated_share(self) -> float:
         """Of the rows of the whole trial, in all arms together."""
-        odds = self.n_arms * self.assumed.treated_share / (1 - self.assumed.treated_share)
-        return odds / (1 + odds)
+        return 1 - self.statements[0].part * (1 - self.statements[0].assumed.treated_share)
 
     def table(self) -> list[dict[str, Any]]:
         """A line for each statement and verdict: rows, and power and width at ``n_rows``."""
@@ -112,6 +119,7 @@ class TrialPlan(Shown):
         """Plain JSON."""
         return {
             "assumed": asdict(self.assumed),
+            "arms": {label: asdict(own) for label, own in self.arms.items()},
             "n_rows": self.n_rows,
             "power": self.power,
             "level": self.level,
@@ -342,6 +350,110 @@ def model_evidence(model: TrialModel) -> dict[str, Any]:
         f"uncertain as such{at_least}.",
     )
     return found
+
+
+def plan_arms(
+    model: ArmsModel,
+    *,
+    budget: float | None = None,
+    share: float | None = None,
+    n_rows: int | None = None,
+    power: float = 0.8,
+    level: float = 0.95,
+    delta: float = 0.05,
+    outcome_range: tuple[float, float] | None = None,
+    cross_fitted: bool = False,
+) -> TrialPlan:
+    """Plan a trial with the arms of a model, in the shares of its own trial.
+
+    Of each arm: that its ranking is better than random, at 1 - (1 - level) / K and delta / K, so
+    that what is said of all of them holds together. Of the policy at a ``budget`` per person, at
+    the costs of the fit: that it is better than the best arm alone by its ranking, and than the
+    best arm for random people, as many as the budget pays, at the nearest budget that the model's
+    evidence tells. By default the budget is that of the model's certificate, if it has one.
+    Other parameters as in :func:`plan_trial`.
+
+    The variance of a difference of policies is that of the model's own rows, where it counts twice,
+    for models of several folds are judged there; the policy of a model that is there before the
+    trial is one.
+    """
+    facts = model.evidence
+    if facts["failed_check"] is not None:
+        raise ValueError(f"the model should be of a sound trial. {facts['failed_check']}")
+    counts, control = facts["rows"], facts["control"]
+    n_total, n_arms = sum(counts.values()), len(model.labels)
+    more: dict[str, Any] = {
+        "n_rows": n_rows, "power": power, "share": share, "outcome_range": outcome_range,
+        "level": 1 - (1 - level) / n_arms, "delta": delta / n_arms, "cross_fitted": cross_fitted,
+    }  # fmt: skip
+    statements, arms, notes = list[Statement](), dict[str, Assumed](), list[str]()
+    for label, own in model.models.items():
+        if (gain := own.evidence["auuc"]["gain"]) <= 0:
+            notes.append(
+                f"{label}: its ranking gained nothing over a random order ({gain:+.5f}) in the "
+                f"model's own trial, so that no number of rows is known to show that it does."
+            )
+            continue
+        plan = plan_trial(**model_evidence(own), **more)
+        part = (counts[label] + counts[control]) / n_total
+        arms[label] = plan.assumed
+        named = (replace(one, name=f"{label}: {one.name}", part=part) for one in plan.statements)
+        statements += named
+        notes += [f"{label}: {note}" for note in plan.notes]
+    if not arms:
+        raise ValueError(f"an arm should gain over a random order, got none. {' '.join(notes)}")
+    found, told = _policy_statements(model, budget, arms, level, delta)
+    notes += [*told, _ARMS.format(n_arms, more["level"], more["delta"])]
+    folds = 2 if cross_fitted else 1
+    statements += [replace(one, variance=folds * one.variance) for one in found]
+    first = next(iter(arms.values()))
+    return TrialPlan(
+        first, tuple(statements), power, level, delta, n_rows, tuple(notes), n_arms, arms
+    )
+
+
+def _policy_statements(
+    model: ArmsModel, budget: float | None, arms: Mapping[str, Assumed], level: float, delta: float
+) -> tuple[list[Statement], list[str]]:
+    """The policy against the best arm alone and for everybody, by rows that were judged once."""
+    facts, (curve, *_) = model.evidence, model.evidence["curves"]
+    if budget is None and facts["certificate"] is not None:
+        budget = facts["certificate"]["budget"]
+    if budget is None:
+        return [], ["Pass a budget per person to plan for the policy against the best arm alone."]
+    grid = np.array(curve["budget"], dtype=np.float64)
+    if not 0 < check_positive(budget, "budget", "It is money per person.") <= grid[-1]:
+        raise ValueError(
+            f"budget should be at most {grid[-1]:g} per person, which the policy spends if money "
+            f"is no object, got {budget:g}. Pass a smaller one."
+        )
+    found, notes, n_total = list[Statement](), list[str](), sum(facts["rows"].values())
+    for kind, words in (("single", "alone by its ranking"), ("everybody", "for random people")):
+        own = curve["differences"][kind]
+        told = [
+            (at, value, error)
+            for at, value, error in zip(
+                grid.tolist(), own["difference"], own["standard_error"], strict=True
+            )
+            if at > 0 and value is not None and error
+        ]
+        if not told:
+            notes.append(f"The policy against {own['arm']} {words} was told at no budget.")
+            continue
+        at, value, error = min(told, key=lambda one: abs(one[0] - budget))
+        name = f"the policy better than {own['arm']} {words}, at a budget of {at:g}"
+        label = own["arm"] if own["arm"] in arms else next(iter(arms))
+        part = (facts["rows"][label] + facts["rows"][facts["control"]]) / n_total
+        # Of the rows of one arm and the control, as all else; judged by folds, it counted twice.
+        variance = error**2 / 2 * n_total * part
+        found.append(Statement(name, value, variance, None, arms[label], level, delta, part=part))
+        nearest = "" if at == budget else f", the nearest to {budget:g} that the model tells,"
+        notes.append(
+            f"The policy gained {value:.5f} more than {own['arm']} {words} at a budget of {at:g}"
+            f"{nearest} on {n_total:,} rows of the model's own trial (standard error {error:.5f}), "
+            f"which is uncertain as such."
+        )
+    return found, notes
 
 
 def _gain(gain: float | None, effect_sd: float | None, explained: float | None) -> float:
