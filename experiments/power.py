@@ -22,7 +22,7 @@ from auucmax import make_trial
 from auucmax.bounds import betting_bound, betting_difference_bound
 from auucmax.evaluation import Levels
 from auucmax.trial import plan_trial
-from auucmax.trial.planning import Statement
+from auucmax.trial.power import Statement
 from experiments import page
 from experiments.harness import Line, Task
 from experiments.models import rounded, start_line
@@ -215,7 +215,7 @@ def _judged(case: Case, trial: Any, score: Floats, other: Floats) -> tuple[float
 
 def _certified_limit(statement: Statement, n_rows: int) -> float:
     """From how many standard errors on a certificate is expected."""
-    from auucmax.trial.planning import certificate_quantile
+    from auucmax.trial.power import certificate_quantile
 
     if statement.certified_variance is None:
         return np.inf

@@ -48,6 +48,8 @@ class ArchiveFormat:
         The one version that is read and written. Every change of what a file holds raises it.
     noun : str
         What messages call such a file, as ``"model file"``.
+    again : str
+        What to do where an older version wrote it.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class ArchiveFormat:
     name: str
     version: int
     noun: str
+    again: str = "fit the model again"
 
     def write(
         self,
@@ -120,7 +123,7 @@ class ArchiveFormat:
         remedy = (
             "A newer auucmax wrote it: upgrade auucmax."
             if version > self.version
-            else "An older auucmax wrote it: fit the model again."
+            else f"An older auucmax wrote it: {self.again}."
         )
         raise ModelFileError(
             f"{name} should be a {self.noun} of version {self.version}, got version {version}. "

@@ -25,7 +25,7 @@ def drawn(n, seed=0, *, share=0.5, rate=0.2, effect=0.0, n_scores=1):
 
 def played(y, scores, treated, cuts=()):
     """Bets on all rows, in one call or several."""
-    bets, ends = AnytimeBets(len(scores)), [0, *sorted(cuts), len(y)]
+    bets, ends = AnytimeBets.fresh(len(scores)), [0, *sorted(cuts), len(y)]
     for start, stop in pairwise(ends):
         bets.add(y[start:stop], scores[:, start:stop], treated[start:stop], LEVEL)
     return bets
@@ -93,7 +93,7 @@ def test_the_limit_is_where_wealth_is_one_over_the_level():
     bets = played(*drawn(3000, effect=0.2, n_scores=2))
     limits = bets.wealth.limits(LEVEL) * np.array([1, -1])
     np.testing.assert_allclose(bets.wealth.log_wealth(limits), -np.log(LEVEL), atol=1e-6)
-    nothing = AnytimeBets().wealth.limits(LEVEL)
+    nothing = AnytimeBets.fresh().wealth.limits(LEVEL)
     np.testing.assert_allclose(nothing, [[-0.25, 0.25], [-1, 1]])
 
 
@@ -176,7 +176,7 @@ def test_units_are_dealt_whole_and_give_one_row_each():
     copies = np.random.default_rng(0).integers(1, 4, 300)
     first = np.zeros(copies.sum(), bool)
     first[np.cumsum(copies) - copies] = True
-    bets, many = played(y, scores, treated), AnytimeBets()
+    bets, many = played(y, scores, treated), AnytimeBets.fresh()
     own = np.repeat(y, copies), np.repeat(scores, copies, axis=1), np.repeat(treated, copies)
     many.add(*own, LEVEL, first)
     assert (many.n_superblocks, many.n_blocks) == (bets.n_superblocks, bets.n_blocks)
@@ -192,7 +192,7 @@ def test_with_chances_the_wealth_is_that_of_horvitz_and_thompson(monkeypatch):
     monkeypatch.setattr(anytime, "REDEALINGS", 1)
     y, scores, treated = drawn(14 * 4, effect=0.3)
     chance = np.random.default_rng(1).choice([0.2, 0.5, 0.8], len(y))
-    bets = AnytimeBets(least=0.2)
+    bets = AnytimeBets.fresh(least=0.2)
     bets.add(y, scores, treated, LEVEL, None, chance)
     assert (bets.n_superblocks, bets.n_blocks, len(bets.waiting.y)) == (3, 6, 0)
     mu_treated, mu_control = bets.known.means

@@ -300,16 +300,24 @@ def test_verify_takes_the_list_that_target_wrote_for_several_arms(trial, tmp_pat
 
 
 @pytest.mark.gate
-def test_monitor_takes_one_arm_of_several(trial, tmp_path):
+def test_monitor_takes_one_arm_of_several_or_all_of_them(trial, tmp_path):
     table = arms_table(2_000, random_state=7)
     table["person"] = "later " + table["person"].astype(str)
     table["sent"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(2_000) // 100, "D")
     table.to_csv(tmp_path / "rows.csv", index=False)
     line = f"monitor {trial}/m.model {tmp_path}/rows.csv --date sent --state {tmp_path}/s"
-    refused = run(line)
+    refused = run(f"{line} --treated fax")
     assert refused.exit_code == 2
-    assert "--treated should be one of the 2 arms" in refused.stderr
-    assert "--delta 0.025" in refused.stderr
+    assert "--treated should be one of the 2 arms 'mail', 'phone', got 'fax'" in refused.stderr
     found = numbers(f"{line} --treated phone --delta .025 --as-of 2026-06-01")
     assert found["bounds"]["gain"]["lower"] < found["bounds"]["gain"]["upper"]
     assert found["n_rows"] < 2_000  # the other arm is left out
+    both = f"{line}2 --as-of 2026-06-01 --treated-share mail=.333,phone=.333"
+    together = numbers(both)
+    assert together["arms"]["phone"]["bounds"] == found["bounds"]
+    assert together["ratio"] > 0.01
+    shown = " ".join(run(both).stdout.split())
+    assert "mail: gain over a random order" in shown
+    assert "All bounds of all arms hold together" in shown
+    bad = run(f"{line}3 --treated-share mail=x,phone=.3")
+    assert "--treated-share should be a share, as .5, or one of each arm" in bad.stderr

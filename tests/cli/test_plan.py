@@ -6,6 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import numbers, run
+from tests.trial_model.arms_table import COSTS, arms_table, fitted
+
+from auucmax.trial_model import save_model
 
 ASSUMED = "--base-rate .1 --effect .03 --gain .006"
 
@@ -122,3 +125,24 @@ def test_several_arms_are_compared_with_the_control_together():
     shown = run(f"{line} --arms 3")
     assert "in 3 arms" in " ".join(shown.stdout.replace("│", " ").split())
     assert "--arms should be" in run(f"{line} --arms 0").stderr
+
+
+@pytest.mark.gate
+def test_a_model_of_several_arms_plans_its_arms_and_its_policy(tmp_path):
+    path = tmp_path / "arms.auucmax"
+    save_model(fitted(arms_table(4_000), cost=COSTS, budget=0.5), path)
+    found = numbers(f"plan --model {path} -n 9000")
+    names = [line["statement"] for line in found["statements"]]
+    assert "mail: better than random" in names
+    assert any(name.startswith("the policy better than ") for name in names)
+    assert set(found["arms"]) == {"mail", "phone"}
+    text = " ".join(run(f"plan --model {path} -n 9000").stdout.split())
+    assert "assumed of phone" in text
+    assert "each in its share of the model's own trial" in text
+    for name in names:
+        assert name in text
+    refused = run(f"plan --model {path} --gain .01")
+    assert refused.exit_code == 1
+    assert "--gain should be left out with a MODEL of several arms" in refused.stderr
+    alone = run(f"plan {ASSUMED} --budget 3")
+    assert "--budget should come with a MODEL of several arms" in alone.stderr

@@ -11,7 +11,7 @@ from tests.trial_model.arms_table import COSTS, arms_table, fitted
 from auucmax import certify, check_randomisation, make_trial
 from auucmax.report import Economy, Names, summarise, summarise_arms
 from auucmax.targeting import calibrate
-from auucmax.trial_model.evidence import linear_weights
+from auucmax.trial_model.judging import linear_weights
 
 
 class Material:

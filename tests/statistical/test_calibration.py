@@ -5,7 +5,7 @@ import pytest
 
 from auucmax.estimators import TwoModels
 from auucmax.targeting import calibrate
-from auucmax.trial_model.evidence import ranks_within
+from auucmax.trial_model.judging import ranks_within
 
 pytestmark = pytest.mark.gate
 

@@ -31,7 +31,7 @@ def test_bounds_are_ever_wrong_as_rarely_as_promised(share, rate, effect):
     level, trials, wrong = DELTA / 6, 400, 0
     truth = np.array([effect / 12, effect / 2, effect / 12])[:, None] * np.array([1.0, -1.0])
     for seed in range(trials):
-        path = AnytimeBets(2).add(*rows_of(seed, 6_000, share, rate, effect), level)
+        path = AnytimeBets.fresh(2).add(*rows_of(seed, 6_000, share, rate, effect), level)
         wealth = path.log_wealth(np.broadcast_to(truth, path.credit.shape[:-1]))
         wrong += bool((wealth >= -np.log(level)).any())
     assert wrong / trials <= allowed(DELTA, trials)
@@ -43,7 +43,7 @@ def test_wealth_at_the_truth_has_mean_one():
     found = np.array(
         [
             np.exp(path.log_wealth(np.zeros(path.credit.shape[:-1]))[[0, 2]])
-            for path in (AnytimeBets(2).add(*rows_of(s, 1100), DELTA) for s in range(trials))
+            for path in (AnytimeBets.fresh(2).add(*rows_of(s, 1100), DELTA) for s in range(trials))
         ]
     )
     mean, error = found.mean(axis=0), found.std(axis=0) / np.sqrt(trials)
@@ -64,7 +64,7 @@ def test_bounds_on_the_mean_of_models_that_are_changed_on_the_way():
     level, trials, wrong = DELTA / 4, 300, 0
     for seed in range(trials):
         y, scores, treated = rows_of(seed, 3_500, effect=0.3)
-        bets, paths, gains, start, use = AnytimeBets(), [], [], 0, 0
+        bets, paths, gains, start, use = AnytimeBets.fresh(), [], [], 0, 0
         while (stop := start + 240) <= len(y):
             own = slice(start, stop)
             before, n_before = bets.sums[0], bets.n_blocks
@@ -97,7 +97,7 @@ def test_bounds_of_households_are_ever_wrong_as_rarely_as_promised():
         )
         level_of = np.repeat(rng.random(1500), size)
         y = (level_of < 0.2 + 0.3 * treated * score).astype(float)
-        path = AnytimeBets().add(y, score[None], treated, level, first)
+        path = AnytimeBets.fresh().add(y, score[None], treated, level, first)
         truths = np.tile([0.3 / 12, 0.15], (len(path.credit), 1))
         wrong += ever_wrong([path], truths, level)
     assert wrong / trials <= allowed(DELTA, trials)
@@ -112,10 +112,10 @@ def test_bounds_by_known_chances_are_ever_wrong_as_rarely_as_promised():
         chance = np.where(score > 0.6, 0.8, 0.2)
         treated = rng.random(4_000) < chance
         y = (rng.random(4_000) < 0.1 + 0.3 * score + 0.2 * treated).astype(float)
-        path = AnytimeBets(least=0.2).add(y, score[None], treated, level, None, chance)
+        path = AnytimeBets.fresh(least=0.2).add(y, score[None], treated, level, None, chance)
         truths = np.tile([0.0, 0.2], (len(path.credit), 1))
         wrong += ever_wrong([path], truths, level)
-        path = AnytimeBets().add(y, score[None], treated, level)
+        path = AnytimeBets.fresh().add(y, score[None], treated, level)
         naive += ever_wrong([path], truths[: len(path.credit)], level)
     assert wrong / trials <= allowed(DELTA, trials)
     assert naive / trials > 0.5

@@ -27,7 +27,7 @@ def table(campaign):
 
 def test_cells_are_the_chosen_and_the_rest_by_their_chances(table):
     found = read(table)
-    assert [(cell.chosen, cell.chance) for cell in found.cells] == [(True, 0.9), (False, 0.1)]
+    assert [(cell.policy, cell.chances[1]) for cell in found.cells] == [(1, 0.9), (0, 0.1)]
     assert found.sizes.tolist() == [1_800, 4_200]
     assert (found.chosen == (table["top"] == 1)).all()
     assert [str(cell) for cell in read(table, propensity=None).cells] == ["the chosen", "the rest"]
@@ -55,7 +55,7 @@ def test_a_list_is_matched_by_id_and_brings_its_uplifts(table, campaign):
     found = read(bare, chosen=None, people=chosen, id="person")
     assert found.chosen.sum() == len(chosen)
     own = chosen.set_index("person")["uplift"].loc[bare.loc[found.chosen, "person"]]
-    assert (found.uplift[found.chosen] == own.to_numpy()).all()
+    assert (found.uplift[found.chosen, 0] == own.to_numpy()).all()
     # The whole list has the arm to give.
     everyone = read(bare, chosen=None, people=campaign[1].people, id="person", treated="1")
     assert (everyone.cell == found.cell).all()
@@ -218,7 +218,7 @@ def test_groups_are_counted_whole(table):
         treated = (rng.random(n) < 0.5)[home]
         for k, found in enumerate((homes, rows)):
             try:
-                tests = check_campaign(replace(found, treated=treated), None)
+                tests = check_campaign(replace(found, arm=treated.astype(int)), None)
                 blamed[k] += min(test.p_value for test in tests) < 0.05
             except FailedCheckError:
                 blamed[k] += 1

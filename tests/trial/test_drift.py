@@ -1,12 +1,15 @@
 import numpy as np
+import pandas as pd
 import pytest
-from tests.trial.campaigns import BASE, EFFECT, make_model, run_campaign
+from tests.trial.campaigns import BASE, EFFECT, make_model, make_people, run_campaign, treat
 from tests.trial.test_campaign import NAMES
+from tests.trial_model.arms_table import arms_table, fitted
 
-from auucmax.trial import verify
+from auucmax.trial import verify, verify_arms
 from auucmax.trial.campaign import read_campaign
-from auucmax.trial.drift import DriftTest, advise, drift_tests, expected_effect
+from auucmax.trial.drift import DriftTest, _mean_of, advise, drift_tests, expected_effect
 from auucmax.trial.verification import _share_of_chosen
+from auucmax.trial_model import fit_trial_model
 
 OPTIONS = {"chosen": "top", "propensity": "chance"}
 
@@ -158,3 +161,122 @@ def test_false_alarms_are_as_rare_as_they_should_be_and_a_fallen_effect_is_found
             found.append(any(test.is_found for test in tests))
     assert np.mean(alarms) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_trials)
     assert np.mean(power) >= 0.8
+
+
+def test_means_are_those_of_the_model_whatever_else_is_in_the_column():
+    """A date is counted from 1970, not from the first one of the campaign; one value is a mean."""
+    day = {"level": None, "is_date": True}
+    for dates in (["2026-03-01"] * 3, ["2026-02-28", "2026-03-02", None]):
+        assert _mean_of(pd.to_datetime(pd.Series(dates)), day) == 20513
+    number = {"level": None, "is_date": False}
+    assert _mean_of(pd.Series([2.0, 2.0, np.nan]), number) == 2
+    assert np.isnan(_mean_of(pd.Series(["a", "b"]), number))
+    assert np.isnan(_mean_of(pd.Series(["a", "b"]), day))
+    level = {"level": "Rome", "is_date": False}
+    assert _mean_of(pd.Series(["Rome", "Oslo", None, "Oslo"]), level) == pytest.approx(1 / 3)
+    assert _mean_of(pd.Series(["Oslo", "Oslo"]), level) == 0
+    assert np.isnan(_mean_of(pd.Series(["Rome"]), {"level": "(12 others)", "is_date": False}))
+
+
+def with_dates(people, year):
+    days = pd.Timestamp(f"{year}-01-01") + pd.to_timedelta(100 + 30 * people["age"].round(), "D")
+    return people.drop(columns="age").assign(joined=days)
+
+
+@pytest.mark.gate
+def test_people_of_another_year_are_found_by_the_date():
+    people, part, rng = make_people(4_000, 0)
+    treated = rng.random(4_000) < 0.5
+    table = treat(with_dates(people, 2025), BASE + EFFECT * part * treated, treated, rng)
+    model = fit_trial_model(
+        table, treatment="mail", outcome="visit", id="person", model="tm", random_state=0
+    )
+    for year, is_found in ((2025, False), (2026, True)):
+        people, part, rng = make_people(3_000, 1)
+        chosen = part > 0.7
+        chance = np.where(chosen, 0.7, 0.3)
+        treated = rng.random(3_000) < chance
+        rows = treat(with_dates(people, year), BASE + EFFECT * part * treated, treated, rng)
+        rows = rows.assign(top=chosen.astype(int), chance=chance)
+        found = verify(rows, **OPTIONS, model=model)
+        (test,) = (test for test in found.drift if test.what == "people: joined")
+        assert test.is_found == is_found
+        assert test.campaign - test.trial == pytest.approx(365 * is_found, abs=3)
+        if is_found:
+            assert "the mean of joined is 2026-04-1" in found.advice.reason
+
+
+def arms_campaign(n, seed, *, effects=(0.3, 0.3), base=0.0, older=0.0):
+    """Mail was chosen for the young, the phone for the old; all got any arm with some chance."""
+    table = arms_table(n, seed, effects).assign(person=[f"c{seed}-{k}" for k in range(n)])
+    rng = np.random.default_rng([seed, 3])
+    chosen = np.where(table["age"] < 45, "mail", "phone")
+    arm = np.where(rng.random(n) < 0.4, chosen, table["arm"])
+    age = table["age"]
+    effect = np.where(arm == "mail", effects[0] * (age < 45), effects[1] * (age >= 45))
+    rate = 0.2 + base + np.where(arm == "none", 0, effect)
+    visit = (rng.random(n) < rate).astype(int)
+    return table.assign(arm=arm, chosen=chosen, visit=visit, age=age + older)
+
+
+@pytest.fixture(scope="module")
+def arms_model():
+    return fitted(arms_table(6_000))
+
+
+def found_of_arms(model, **change):
+    found = verify_arms(arms_campaign(6_000, 5, **change), model=model)
+    return {test.what for test in found.drift if test.is_found}, found
+
+
+@pytest.mark.gate
+def test_nothing_is_found_of_several_arms_where_nothing_changed(arms_model):
+    moved, found = found_of_arms(arms_model)
+    names = [test.what.split(":")[0] for test in found.drift]
+    assert names == [
+        "scores of mail", "scores of phone", "people", "base rate", "average effect of mail",
+        "average effect of phone",
+    ]  # fmt: skip
+    assert moved == set()
+    assert found.advice.action == "keep"
+    assert "the average effect of mail by" in found.advice.reason
+    assert found.rows()["what to do with the model"] == str(found.advice)
+    assert found.promise.verdict in ("kept", "exceeded")  # uplifts are shrunk
+    assert {test["what"] for test in found.to_dict()["drift"]} == {t.what for t in found.drift}
+
+
+@pytest.mark.gate
+def test_what_has_changed_of_several_arms_is_found_by_its_name(arms_model):
+    moved, found = found_of_arms(arms_model, effects=(0.3, 0.0))
+    assert moved == {"average effect of phone"}
+    assert found.advice.action in ("recalibrate", "refit")
+    assert "the average effect of phone is" in found.advice.reason
+    moved, found = found_of_arms(arms_model, base=0.08)
+    assert moved == {"base rate"}
+    moved, found = found_of_arms(arms_model, effects=(-0.2, -0.2))
+    assert found.advice.action == "stop"
+    table = arms_campaign(6_000, 5)
+    bare = verify_arms(table.drop(columns=["age", "town", "spent"]), model=arms_model)
+    assert [test.what for test in bare.drift] == [
+        "base rate", "average effect of mail", "average effect of phone"
+    ]  # fmt: skip
+    assert "people and their scores are still those of its trial cannot be told" in bare.notes[-1]
+
+
+@pytest.mark.gate
+@pytest.mark.filterwarnings("ignore:the scores of the cohort should")
+def test_older_people_are_found_of_several_arms(arms_model):
+    moved, found = found_of_arms(arms_model, older=15.0)
+    assert "people: age" in moved
+    assert found.advice.action in ("recalibrate", "refit")
+
+
+@pytest.mark.gate
+def test_false_alarms_of_several_arms_are_as_rare_as_they_should_be():
+    """Other trials and other campaigns each time: the errors of both count."""
+    n_trials, alarms = 10, 0
+    for seed in range(n_trials):
+        model = fitted(arms_table(2_500, 500 + seed))
+        found = verify_arms(arms_campaign(2_500, 900 + seed), model=model)
+        alarms += any(test.is_found for test in found.drift)
+    assert alarms / n_trials <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_trials)

@@ -1,5 +1,6 @@
 from copy import copy
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -9,14 +10,15 @@ from hypothesis import strategies as st
 from tests.trial.trial_days import NAMED, running
 
 from auucmax import load_hillstrom
-from auucmax._archive import ModelFileError
+from auucmax._archive import ArchiveFormat, ModelFileError
 from auucmax.data.randomisation_report import FailedCheckError
-from auucmax.trial import Monitor, monitor_trial
+from auucmax.trial import Monitor, arrivals, monitor_trial
 from auucmax.trial.arrivals import read_arrivals
-from auucmax.trial.monitoring import FORMAT, ratio_path
+from auucmax.trial.monitor_state import FORMAT
+from auucmax.trial.monitoring import ratio_path
 from auucmax.trial_model import fit_trial_model
 
-END = "2027-01-01"
+END = "2026-06-01"
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ def test_any_number_of_looks_is_one_look(data):
     days = sorted(data.draw(st.lists(st.integers(0, 40), max_size=4)))
     first = data.draw(st.sampled_from(["all", "new"]))
     one = Monitor.of(table, **NAMED | {"rival_column": "other"})
-    many = Monitor(one.settings, one.key, type(one.bets)(2))
+    many = Monitor(one.settings, one.key, type(one.bets).fresh(2))
     for number in days:
         start = 0 if first == "all" or many.last_day is None else many.n_rows
         many.look(table[start:], as_of=day(number))
@@ -211,16 +213,16 @@ def test_options_that_are_none(rows, named, match):
 
 def test_arms_that_are_not_as_designed(rows):
     monitor = Monitor.of(rows, **NAMED | {"treated_share": 0.5})
-    assert monitor.look(rows[:1000], as_of=END).ratio > 0.05
+    assert monitor.look(rows[:1000], as_of="2026-02-01").ratio > 0.05
     # Every fifth control row of all later days is lost.
-    later = rows[1000:].assign(sent=rows["sent"] + pd.Timedelta(400, "D"))
+    later = rows[1000:].assign(sent=rows["sent"] + pd.Timedelta(60, "D"))
     lost = (later["mail"] == 0) & (later["person"] % 5 == 0)
-    found = monitor.look(later[~lost], as_of="2028-06-01")
+    found = monitor.look(later[~lost], as_of=END)
     assert found.ratio < 0.01
     assert found.bounds is None
     assert "The arms are not as they should be" in found.verdict
-    even = rows[:2].assign(mail=[0, 1], sent=pd.Timestamp("2028-06-02"), person=[1, 2])
-    assert monitor.look(even, as_of="2028-08-01").failed is not None  # it is not forgotten
+    even = rows[:2].assign(mail=[0, 1], sent=pd.Timestamp("2026-06-02"), person=[1, 2])
+    assert monitor.look(even, as_of="2026-08-01").failed is not None  # it is not forgotten
 
 
 def test_the_ratio_is_a_mixture_over_shares():
@@ -436,9 +438,9 @@ def test_households_that_are_not_whole_are_refused(change, match):
         monitor.look(rows.assign(**change), as_of=END)
     assert monitor.n_rows == 0
     monitor.look(rows[:2000], as_of=END)
-    again = rows[:1].assign(person=7, sent=pd.Timestamp("2027-02-01"))
+    again = rows[:1].assign(person=7, sent=pd.Timestamp("2026-07-01"))
     with pytest.raises(ValueError, match="people of one 'home' should come once, got 1 that"):
-        monitor.look(again, as_of="2027-06-01")
+        monitor.look(again, as_of="2026-10-01")
 
 
 def by_chance(n_rows=6000, seed=0):
@@ -487,8 +489,10 @@ def _forged(path, out, change):
         kept.update(header=header, members=members)
 
     FORMAT.read(path, restore)
-    change(kept["header"], kept["members"])
-    FORMAT.write(out, kept["header"], kept["members"])
+    (state,) = kept["header"]["states"]
+    members = {name.removeprefix("0."): array for name, array in kept["members"].items()}
+    change(state, members)
+    FORMAT.write(out, kept["header"], {f"0.{name}": array for name, array in members.items()})
     return out
 
 
@@ -511,6 +515,9 @@ def _forged(path, out, change):
         lambda h, m: h.update(bets=[1, 2]),
         lambda h, m: h.update(last_day=2**60),
         lambda h, m: h.update(more=1),
+        lambda h, m: h.update(n_together=2),
+        lambda h, m: h.update(n_checks=1),
+        lambda h, m: h.update(checked_rows=10**6),
         lambda h, m: h.update(starts=[]),
         lambda h, m: h.update(starts=[0, 10**6]),
         lambda h, m: h["settings"].update(least_chance=0.1),
@@ -537,3 +544,84 @@ def test_a_state_that_no_monitor_wrote_is_refused(tmp_path, rows, looked, change
     with pytest.raises(ModelFileError, match="should be a whole state file") as error:
         Monitor.load(_forged(tmp_path / "s", tmp_path / "forged", change))
     assert "\n" not in str(error.value)
+
+
+def test_the_state_of_an_older_version_is_refused_in_a_clear_line(tmp_path, rows, looked):
+    ArchiveFormat("auucmax monitor", 2, "state file").write(tmp_path / "s", {}, {})
+    with pytest.raises(ModelFileError, match=r"version 3, got version 2. An older auucmax wrote"):
+        monitor_trial(rows, tmp_path / "s", as_of=END)
+    with pytest.raises(ModelFileError, match="end this trial with it, or begin a new state file"):
+        Monitor.load(tmp_path / "s")
+
+
+def test_a_look_in_the_future_is_refused_unless_the_rows_reach_it(rows, looked):
+    tomorrow = pd.Timestamp.now("UTC").normalize().tz_localize(None) + pd.Timedelta(1, "D")
+    far = str((tomorrow + pd.Timedelta(30, "D")).date())
+    refuse(
+        looked,
+        rows,
+        "as_of should not be after today.*got 2062-02-01. Check the year",
+        "2062-02-01",
+    )
+    other = Monitor.of(rows, **NAMED)
+    with pytest.raises(ValueError, match="as_of should not be after today"):
+        other.look(rows, as_of=far)
+    assert other.last_day is None
+    # Rows that are dated so, a simulation say, are looked at when their windows close.
+    shift = tomorrow - rows["sent"].min() + pd.Timedelta(5, "D")
+    later = rows.assign(sent=rows["sent"] + shift)
+    last = later["sent"].max() + pd.Timedelta(6, "D")
+    assert other.look(later, as_of=str(last.date())).n_rows == len(rows)
+
+
+def test_checks_of_the_balance_share_what_chance_may_blame(table, model, monkeypatch):
+    """The m-th gets a level of .0001 / m^2; rows must grow by a quarter before the next."""
+    levels = []
+
+    def check(table, settings, key, day, model, level):
+        levels.append(level)
+        return "nothing found."
+
+    monkeypatch.setattr("auucmax.trial.monitoring.check_arrivals", check)
+    rows = table.assign(sent=np.sort(table["sent"]))[5000:]
+    monitor = Monitor.of(rows, model=model, date="sent")
+    days = pd.date_range(rows["sent"].min(), rows["sent"].max() + pd.Timedelta(2, "D"))
+    sizes = []
+    for day in days[1:]:
+        before = monitor.checked_rows
+        found = monitor.look(rows[rows["sent"] < day], model=model, as_of=str(day.date()))
+        sizes += [] if monitor.checked_rows == before else [monitor.checked_rows]
+    assert len(days) > 3 * len(levels)
+    np.testing.assert_allclose(levels, 1e-4 / np.arange(1, len(levels) + 1) ** 2)
+    assert all(later >= 1.25 * before for before, later in pairwise(sizes))
+    assert sum(levels) < 1e-4 * np.pi**2 / 6 < 2e-4
+    assert found.balance == f"At {sizes[-1]:,} rows: nothing found."
+
+
+@pytest.mark.parametrize(("p_value", "is_stopped"), [(1e-5, True), (5e-5, False), (0.5, False)])
+def test_what_chance_does_at_one_of_many_looks_stops_nothing(
+    table, model, p_value, is_stopped, monkeypatch
+):
+    own = arrivals.check_trial_rows
+
+    def check(*given, **named):
+        report = own(*given, **named)
+        return replace(
+            report, tests=tuple(replace(t, adjusted_p_value=p_value) for t in report.tests)
+        )
+
+    monkeypatch.setattr(arrivals, "check_trial_rows", check)
+    monitor = Monitor.of(
+        table[5000:],
+        model=model,
+        date="sent",
+    )
+    monitor.n_checks = 1
+    if is_stopped:
+        with pytest.raises(FailedCheckError):
+            monitor.look(table[5000:], model=model, as_of=END)
+        assert (monitor.n_checks, monitor.n_rows) == (1, 0)
+        return
+    found = monitor.look(table[5000:], model=model, as_of=END)
+    assert ("one look in 20,000" in found.balance) == (p_value < 1e-4)
+    assert monitor.n_checks == 2

@@ -1,4 +1,4 @@
-"""Power, rows and widths: against Levels, against each other, and against simulated trials."""
+"""Plans: what is assumed, by whom, and what follows of rows."""
 
 from dataclasses import replace
 
@@ -7,33 +7,16 @@ import pytest
 from experiments import power as experiment
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.trial_model.arms_table import COSTS, arms_table, fitted
 from tests.trial_model.trial_table import NAMES, trial_table
 
 from auucmax import make_trial
-from auucmax.evaluation import Levels
-from auucmax.trial import plan_trial
-from auucmax.trial.planning import certificate_quantile, model_evidence, past_rows
+from auucmax.evaluation import policy_difference
+from auucmax.trial import plan_arms, plan_trial
+from auucmax.trial.planning import model_evidence, past_rows
 from auucmax.trial_model import fit_trial_model
 
 GIVEN = {"base_rate": 0.1, "effect": 0.03, "gain": 0.006}
-
-
-@pytest.mark.parametrize("number", [0, 4, 11, 15, 17, 19])
-def test_variances_are_those_of_levels(number):
-    """Of a trial of many rows, whose standard errors are known to a few per mille."""
-    case = experiment.CASES[number]
-    statement, rng = experiment.promised(case), np.random.default_rng(1)
-    trial = make_trial(200_000, **case.population, random_state=rng)
-    score, other = experiment.scores(case, trial, rng)
-    levels = Levels.of(trial.y, score, treatment=trial.treatment)
-    if case.shows == "gain":
-        error = levels.inference().gain_standard_error
-    elif case.shows == "difference":
-        against = Levels.of(trial.y, other, treatment=trial.treatment)
-        error = levels.difference(against).standard_error
-    else:
-        error = float(levels.band([experiment.SHARE]).standard_error[0])
-    assert np.sqrt(statement.variance / 200_000) == pytest.approx(error, rel=0.015)
 
 
 def test_the_gain_of_a_score_that_explains_a_share_of_the_effects():
@@ -59,16 +42,6 @@ def test_no_treated_share_is_better_than_the_best(base, ratio, part, treated):
     assert at_best.variance <= other.variance * (1 + 1e-9)
 
 
-@settings(max_examples=25, deadline=None)
-@given(power=st.floats(0.1, 0.99), by=st.sampled_from(["interval", "certificate"]))
-def test_rows_have_the_power_that_they_are_for(power, by):
-    statement = plan_trial(**GIVEN).statements[0]
-    rows = statement.rows(power, by)
-    assert statement.power(rows, by) >= power - 1e-6
-    assert statement.power(0.98 * rows, by) < power
-    assert statement.width(4 * rows) == pytest.approx(statement.width(rows) / 2)
-
-
 def test_what_makes_a_trial_larger():
     rows = plan_trial(**GIVEN).rows
     for more in (
@@ -87,26 +60,6 @@ def test_what_makes_a_trial_larger():
     worse = plan_trial(**GIVEN, other_gain=0.007)
     assert worse.statements[1].rows(0.8) is None
     assert plan_trial(**GIVEN, cross_fitted=True).statements[0].kinds == ("interval",)
-
-
-def test_money_has_a_certificate_only_with_a_range():
-    money = {"base_rate": 2.0, "effect": 0.5, "gain": 0.3, "outcome_sd": 10.0}
-    assert plan_trial(**money).statements[0].kinds == ("interval",)
-    bounded = plan_trial(**money, outcome_range=(0, 100)).statements[0]
-    wide = plan_trial(**money, outcome_range=(0, 1000)).statements[0]
-    assert bounded.rows(0.8) < bounded.rows(0.8, "certificate") < wide.rows(0.8, "certificate")
-
-
-def test_the_quantile_of_a_certificate_falls_to_somewhat_above_that_of_the_hedge():
-    statement = plan_trial(**GIVEN).statements[0]
-    found = [
-        certificate_quantile(
-            statement.assumed, n, float(np.sqrt(statement.certified_variance / n)), 0.05
-        )
-        for n in (1e3, 1e4, 1e5, 1e6, 1e8)
-    ]
-    assert found == sorted(found, reverse=True)
-    assert found[-1] == pytest.approx(1.78 + 0.2, abs=0.03)  # it is not promised to vanish
 
 
 def test_what_rows_of_the_past_tell():
@@ -193,29 +146,6 @@ def test_the_picture_has_a_line_for_each_verdict():
         assert (np.diff(line.get_ydata()) >= -0.05).all()
 
 
-#: No formula was chosen by looking at these: the grid of the experiment is no such test.
-FRESH = (
-    experiment.Case(1_800, base_rate=0.15, ate=0.04, noise=0.8, treated=0.4, certified=True),
-    experiment.Case(4_000, base_rate=0.05, ate=0.02, heterogeneity=0.7, pilot=True, certified=True),
-    experiment.Case(2_500, base_rate=0.08, ate=0.015, treated=0.7, shows="share"),
-    experiment.Case(5_000, base_rate=0.03, ate=0.008, treated=0.4, shows="share"),
-    experiment.Case(2_200, base_rate=0.2, heterogeneity=0.8, noise=0.4, shows="difference"),
-)
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("case", FRESH, ids=lambda case: case.name)
-def test_promised_and_simulated_power(case):
-    """Within 3 points, and 3 standard errors of so few trials."""
-    assert case not in experiment.CASES
-    found = experiment.simulate(case, split=77, trials=600, certificates=80)
-    line = found | {"parameters": {"trials": 600, "certificates": 80}}
-    for by, own in experiment.compared([line]).items():
-        print(by, own)
-        off = abs(own.promised - own.simulated)
-        assert off <= experiment.TOLERANCE + 3 * own.error, (by, own)
-
-
 def test_of_several_arms_each_is_compared_with_the_control():
     """By hand: the rows of one arm and the control, at a corrected level."""
     named = {"base_rate": 0.1, "effect": 0.03, "gain": 0.006}
@@ -254,3 +184,80 @@ def test_tiny_outcomes_of_the_past_have_a_design_effect():
     y, home = np.array([0.0, 0.0, 1.0, 1.0, 0.0, 0.0]), np.repeat([0, 1, 2], 2)
     usual, tiny = (past_rows(unit * y, home, None)["design_effect"] for unit in (1.0, 1e-200))
     assert tiny == pytest.approx(usual)
+
+
+@pytest.fixture(scope="module")
+def arms_model():
+    return fitted(arms_table(6_000), cost=COSTS, budget=0.5)
+
+
+@pytest.mark.gate
+def test_a_model_of_several_arms_is_a_pilot(arms_model):
+    plan = plan_arms(arms_model, n_rows=5_000, share=0.3)
+    names = [one.name for one in plan.statements]
+    assert names[:4] == [
+        "mail: better than random", "mail: treating the top 30% is better than nobody",
+        "phone: better than random", "phone: treating the top 30% is better than nobody",
+    ]  # fmt: skip
+    assert names[4] == "the policy better than phone alone by its ranking, at a budget of 0.42"
+    assert names[5] == "the policy better than phone for random people, at a budget of 0.42"
+    assert "at a budget of 0.42, the nearest to 0.5 that the model tells, on" in plan.notes[2]
+    # Each arm is as its own model says, of its part of the rows, at a level that is divided.
+    counts = arms_model.policy["rows"]
+    known = model_evidence(arms_model.models["mail"])
+    alone = plan_trial(**known, level=0.975, delta=0.025).statements[0]
+    part = (counts["mail"] + counts["none"]) / sum(counts.values())
+    assert plan.statements[0].power(4_000) == pytest.approx(alone.power(4_000 * part))
+    assert plan.treated_share == pytest.approx(1 - counts["none"] / sum(counts.values()))
+    assert plan.best_share is None
+    assert plan.to_dict()["arms"]["phone"]["gain"] == plan.arms["phone"].gain
+    twice = plan_arms(arms_model, cross_fitted=True).statements[-1]
+    assert twice.variance == pytest.approx(2 * plan.statements[-1].variance)
+    with pytest.raises(ValueError, match="budget should be at most"):
+        plan_arms(arms_model, budget=50.0)
+    unsound = replace(arms_model, policy=arms_model.policy | {"failed_check": "no trial"})
+    with pytest.raises(ValueError, match="the model should be of a sound trial"):
+        plan_arms(unsound)
+    without = replace(arms_model, policy=arms_model.policy | {"certificate": None})
+    assert len(plan_arms(without).statements) == 2
+    assert "Pass a budget per person" in " ".join(plan_arms(without).notes)
+
+
+@pytest.mark.gate
+def test_an_arm_that_gains_nothing_is_told_and_left_out(arms_model):
+    model = arms_model.models["mail"]
+    flat = model.evidence.with_facts(auuc=model.evidence["auuc"] | {"gain": -0.01})
+    models = arms_model.models | {"mail": replace(model, evidence=flat)}
+    plan = plan_arms(replace(arms_model, models=models))
+    assert list(plan.arms) == ["phone"]
+    assert "mail: its ranking gained nothing over a random order (-0.01000)" in plan.notes[0]
+    with pytest.raises(ValueError, match="an arm should gain over a random order, got none"):
+        plan_arms(replace(arms_model, models={"mail": models["mail"]}))
+
+
+@pytest.mark.gate
+def test_the_power_of_the_policy_is_that_of_simulated_trials(arms_model):
+    """New trials that the model of before ranks: errors, and how often the difference is shown."""
+    (single,) = (one for one in plan_arms(arms_model).statements if "alone" in one.name)
+    arm = arms_model.labels.index(single.name.split()[4])
+    budget = float(single.name.split()[-1])
+    n, trials, found = 1_200, 150, []
+    cost = np.array(list(COSTS.values()))
+    for seed in range(trials):
+        table = arms_table(n, 10_000 + seed)
+        uplift = arms_model.uplift(table)
+        alone = np.full(uplift.shape, -1.0)
+        alone[:, arm] = uplift[:, arm]
+        one = policy_difference(
+            table["visit"], uplift, alone, treatment=table["arm"], control="none",
+            arms=arms_model.labels, cost=np.tile(cost, (n, 1)), budget=[budget],
+        )  # fmt: skip
+        found.append((one.difference[0], one.lower[0] > 0))
+    values, shown = np.array(found).T
+    error = np.sqrt(single.variance / (single.part * n))
+    # Known to 1 / sqrt(2 trials) by the simulation, and to some per cent by the model's own rows.
+    assert values.std() == pytest.approx(error, rel=0.1 + 3 / np.sqrt(2 * trials))
+    power = replace(single, value=values.mean()).power(n)
+    print(power, shown.mean(), error, values.std(), single.value, values.mean())
+    assert abs(shown.mean() - power) <= 0.05 + 3 * np.sqrt(power * (1 - power) / trials)
+    assert abs(single.value - values.mean()) <= 4 * error * np.sqrt(n / 6_000)

@@ -15,7 +15,7 @@ from auucmax.trial_model.arm_fitting import _ranks_among
 from auucmax.trial_model.arms import AllRows
 from auucmax.trial_model.by_name import makers
 from auucmax.trial_model.crossfit import Recipe, TableRows, cross_fit
-from auucmax.trial_model.evidence import ranks_within
+from auucmax.trial_model.judging import ranks_within
 
 
 def test_further_rows_are_scored_by_the_models_of_their_folds_and_chunks(arms_model):

@@ -18,7 +18,7 @@ from auucmax.trial_model.crossfit import (
     first_chunk,
     number_of_folds,
 )
-from auucmax.trial_model.evidence import ranks_within
+from auucmax.trial_model.judging import ranks_within
 
 KEY = "0123456789abcdef"
 

@@ -4,7 +4,7 @@ import pytest
 
 from auucmax.data.binning import binned
 from auucmax.trial_model.columns import Bounded
-from auucmax.trial_model.evidence import Judged, average_effect
+from auucmax.trial_model.judging import Judged, average_effect
 from auucmax.trial_model.people import DELTA, _sides, describe_people, grow, segments_of
 
 ZERO_ONE = Bounded((0.0, 1.0), "")

@@ -22,10 +22,10 @@ and w is the sum after Horvitz and Thompson of ``known_chances.py``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +91,7 @@ class WaitingRows(NamedTuple):
         parts: Any = (own[..., start:stop] for own in self)
         return WaitingRows(*parts)
 
-    def __add__(self, later: WaitingRows) -> WaitingRows:  # type: ignore[override]
+    def then(self, later: WaitingRows) -> WaitingRows:
         both = zip(self, later, strict=True)
         return WaitingRows(*(np.concatenate(own, axis=-1) for own in both))
 
@@ -176,24 +176,24 @@ class AnytimeBets:
     ``sums`` (targets,) of the statistics of all ``n_blocks`` blocks, which have ``n_rows``.
     """
 
-    n_scores: int = 1
-    random_state: int = 0
-    least: float | None = None
+    n_scores: int
+    random_state: int
+    least: float | None
+    wealth: Wealth
+    sums: Floats
+    waiting: WaitingRows
     known: Known | None = None
     n_superblocks: int = 0
     n_blocks: int = 0
     n_rows: int = 0
-    wealth: Wealth = None  # type: ignore[assignment]
-    sums: Floats = None  # type: ignore[assignment]
-    waiting: WaitingRows = field(default=None)  # type: ignore[assignment]
 
-    def __post_init__(self) -> None:
-        if self.wealth is None:
-            shape = self.n_targets, 2, len(HORIZONS)
-            self.wealth = Wealth(np.zeros(shape), np.zeros(shape))
-            self.sums = np.zeros(self.n_targets)
-            none = np.empty(0, bool)
-            self.waiting = WaitingRows.of(np.empty(0), np.empty((self.n_scores, 0)), none)
+    @classmethod
+    def fresh(cls, n_scores: int = 1, random_state: int = 0, least: float | None = None) -> Self:
+        """Bets before the first row."""
+        shape = 1 + n_scores, 2, len(HORIZONS)
+        wealth = Wealth(np.zeros(shape), np.zeros(shape))
+        none = WaitingRows.of(np.empty(0), np.empty((n_scores, 0)), np.empty(0, bool))
+        return cls(n_scores, random_state, least, wealth, np.zeros(1 + n_scores), none)
 
     @property
     def n_targets(self) -> int:
@@ -222,7 +222,7 @@ class AnytimeBets:
         steps = np.arange(0, max(len(y), 1) + _AT_ONCE, _AT_ONCE)
         ends = starts[np.minimum(np.searchsorted(starts, steps), len(starts) - 1)]
         for start, stop in pairwise(ends.tolist()):
-            rows = self.waiting + new.part(start, stop)
+            rows = self.waiting.then(new.part(start, stop))
             cuts = self._cuts(rows)
             if self.known is None and len(cuts) > 1:
                 own = rows.part(0, int(cuts[1]))
@@ -235,9 +235,8 @@ class AnytimeBets:
     def rows_to_close(self, treated: Bools, first: Bools | None = None) -> int | None:
         """How many of these next rows fill the open superblock; None if all do not."""
         n = len(treated)
-        rows = self.waiting + WaitingRows.of(
-            np.zeros(n), np.zeros((self.n_scores, n)), treated, first
-        )
+        more = WaitingRows.of(np.zeros(n), np.zeros((self.n_scores, n)), treated, first)
+        rows = self.waiting.then(more)
         cuts, n_waiting = self._cuts(rows), len(self.waiting.y)
         if n_waiting == 0:
             return 0
@@ -316,7 +315,7 @@ class AnytimeBets:
 
 def _dealt(arm: Bools, cuts: Indices) -> tuple[list[Indices], Indices, Indices]:
     """Units of both arms by place, how many of each the blocks up to each one hold, superblocks."""
-    places = [[], []]  # type: list[list[Indices]]
+    places: list[list[Indices]] = [[], []]
     designs = []
     for start, stop in pairwise(cuts.tolist()):
         inside = arm[start:stop]

@@ -158,7 +158,7 @@ def _summary(rows: TrialRows, columns: ColumnNames) -> TrialSummary:
     import numpy as np
 
     from auucmax._validation import check_groups
-    from auucmax.trial_model.evidence import Judged, average_effect
+    from auucmax.trial_model.judging import Judged, average_effect
 
     found = rows.trial(columns).summary()
     groups = None if rows.groups is None else check_groups(rows.groups, len(rows.y))

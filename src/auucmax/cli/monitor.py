@@ -12,8 +12,7 @@ from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import print_banner, print_json, print_rows, working
 
 if TYPE_CHECKING:
-    from auucmax.trial import Look
-    from auucmax.trial_model import TrialModel
+    from auucmax.trial_model import ArmsModel, TrialModel
 
 MODEL_AND_DATA = "the model file and the rows so far; or the rows with --score-column"
 
@@ -74,9 +73,11 @@ def monitor(
     lower_is_better: options.LowerIsBetter = False,
     outcome_range: options.OutcomeRange = None,
     treated_share: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            "--treated-share", help="Share of rows that should be treated, by design: watched, too."
+            "--treated-share",
+            help="Share of rows that should be treated, by design: watched, too. Of several arms "
+            'that of all together, in equal parts, or of each: "A=.3,B=.2".',
         ),
     ] = None,
     delta: Annotated[
@@ -99,8 +100,8 @@ def monitor(
     two rankings, all of which hold at all looks together. DATA has the rows so far, or those since
     the last look; a row enters when its outcome window has closed. Options are told at the first
     look, and need not be told again. A --new-model may take over on the way: what is bounded is
-    then the mean gain of the models, each counted by the rows that it ranked. Of several arms, one
-    a state: --treated says which.
+    then the mean gain of the models, each counted by the rows that it ranked. Of several arms (a
+    MODEL of them, or --control alone) each is compared with the control, all in one state.
     """
     from auucmax._files import check_target
     from auucmax.cli.trials import Source, read_rows
@@ -113,11 +114,11 @@ def monitor(
         "id": id, "date": date, "window": window, "score_column": score_column,
         "rival_column": rival_column, "groups": groups, "propensity": propensity,
         "least_chance": least_chance,
-        "outcome_range": outcome_range, "treated_share": treated_share, "delta": delta,
+        "outcome_range": outcome_range, "treated_share": _share(treated_share), "delta": delta,
         "lower_is_better": lower_is_better or None,
     }  # fmt: skip
     fitted, newer = (
-        None if own is None else _one_arm(own, new_levels, treated) for own in (model, new_model)
+        None if own is None else _of_arm(own, new_levels, treated) for own in (model, new_model)
     )
     table = read_rows(Source(data, query, memory, decimal, encoding))
     with working("betting", table):
@@ -126,15 +127,14 @@ def monitor(
         print_json(look.to_dict() | {"verdict": look.verdict, "file": str(state)})
         return
     print_banner(look.failed)
-    rows = {name: text for name, text in _bounds(look).items() if look.failed is None}
-    notes = [] if look.failed else [look.verdict]
-    notes += [note for note in (look.handover, look.checked) if note]
+    rows = look.rows()
+    notes = [] if look.failed else [look.verdict, *look.notes]
     if look.n_beyond:
         notes.append(f"{look.n_beyond:,} outcomes beyond the range are clipped to it.")
     if look.ratio is not None and look.failed is None:
         rows["share treated"] = f"as designed, as far as rows tell (anytime p = {look.ratio:.2g})"
     kept = f"State in {state}: it holds rows, and arms with the key to ids. Do not share it."
-    print_rows(_title(look), rows, (*notes, kept))
+    print_rows(look.title, rows, (*notes, kept))
 
 
 def _model_and_data(files: list[str]) -> tuple[Path | None, str]:
@@ -144,37 +144,37 @@ def _model_and_data(files: list[str]) -> tuple[Path | None, str]:
     return (Path(files[0]) if len(files) == 2 else None), files[-1]
 
 
-def _one_arm(path: Path, new_levels: str, treated: str | None) -> TrialModel:
-    """The model; of one of several arms, that of the arm which is to be monitored."""
+def _of_arm(path: Path, new_levels: str, treated: str | None) -> TrialModel | ArmsModel:
+    """The model; of one of several arms, that of --treated, if it is told."""
     from auucmax._validation import listed
     from auucmax.cli.trials import read_model
     from auucmax.trial_model import TrialModel
 
     model = read_model(path, new_levels)
-    if isinstance(model, TrialModel):
+    if isinstance(model, TrialModel) or treated is None:
         return model
     if treated in model.models:
         return model.models[treated]
-    n, got = len(model.labels), "none" if treated is None else repr(treated)
     raise ValueError(
-        f"--treated should be one of the {n} arms {listed(model.labels)}, got {got}. Monitor each "
-        f"with a state of its own, and --delta {0.05 / n:.3g}, so that all bounds of all arms hold "
-        f"together."
+        f"--treated should be one of the {len(model.labels)} arms {listed(model.labels)}, got "
+        f"{treated!r}. Leave it out to monitor all of them in one state."
     )
 
 
-def _title(look: Look) -> str:
-    return (
-        f"{look.n_rows:,} rows until {look.until} ({look.n_new:,} new, {look.n_waiting:,} waiting "
-        f"for their outcome)"
-    )
+def _share(text: str | None) -> float | dict[str, float] | None:
+    """A share, or that of each arm."""
+    from auucmax.cli.arms import texts_by_arm
 
-
-def _bounds(look: Look) -> dict[str, str]:
-    from auucmax.trial.monitoring import WORDS
-
-    return {
-        WORDS[name]: f"{own['estimate']:+.5f}, at least {own['lower']:+.5f}, at most "
-        f"{own['upper']:+.5f}"
-        for name, own in (look.bounds or {}).items()
-    }
+    if text is None:
+        return None
+    try:
+        if "=" not in text:
+            return float(text)
+        labels = [part.rpartition("=")[0].strip() for part in text.split(",")]
+        found = texts_by_arm(text, labels, "--treated-share")
+        return {label: float(share) for label, share in found.items()}
+    except ValueError as error:
+        raise ValueError(
+            f"--treated-share should be a share, as .5, or one of each arm, as A=.3,B=.2, got "
+            f"{text!r}. Write decimals with a point."
+        ) from error

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from auucmax.trial import TrialPlan
+    from auucmax.trial.power import Assumed
 
 
 @tells_failures
@@ -65,6 +66,13 @@ def plan(
         int,
         typer.Option("--arms", help="Arms beside the control: each is compared with it."),
     ] = 1,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            help="Of a MODEL of several arms: money per person at which its policy is compared "
+            "with the best arm alone; that of its certificate unless told."
+        ),
+    ] = None,
     rows: Annotated[
         int | None, typer.Option("--rows", "-n", help="Tell the power of a trial of so many.")
     ] = None,
@@ -101,29 +109,38 @@ def plan(
     Base rate and clusters come from rows of the past, or are told. Power is that of a score that
     is fixed before the trial, by its interval and by its certificate; --cross-fitted: of a model
     that is fitted on the trial itself. --arms 3: of three arms, each against the control, at levels
-    that hold together.
+    that hold together. With a MODEL of several arms: its arms, and its policy at a --budget.
     """
-    from auucmax.trial.planning import model_evidence, plan_trial
+    from auucmax.trial.planning import model_evidence, plan_arms, plan_trial
+    from auucmax.trial_model import ArmsModel
 
     _check_given(data, {"outcome": outcome, "treatment": treatment, "groups": groups}, picture)
     origin: list[str] = []
     fitted = None
     found: dict[str, Any] = {}
     if model is not None:
-        from auucmax.cli.trials import of_two_arms, read_model
+        from auucmax.cli.trials import read_model
 
-        fitted = of_two_arms(read_model(model, "other"), "plan")
+        fitted = read_model(model, "other")
+    given = {
+        "base_rate": base_rate, "effect": effect, "gain": gain, "effect_sd": effect_sd,
+        "explained": explained, "treated_share": treated_share, "outcome_sd": outcome_sd,
+        "other_gain": other_gain,
+    }  # fmt: skip
+    more: dict[str, Any] = {
+        "outcome_range": outcome_range, "share": share, "n_rows": rows, "power": power,
+        "cross_fitted": cross_fitted,
+    }  # fmt: skip
+    _check_arms(fitted, budget, given | {"PAST": data, "arms": None if n_arms == 1 else n_arms})
+    if isinstance(fitted, ArmsModel):
+        return _tell(plan_arms(fitted, budget=budget, **more), picture, origin, as_json=as_json)
+    if fitted is not None:
         found = model_evidence(fitted)
     if data is not None:
         form = {"query": query, "decimal": decimal, "encoding": encoding}
         frame, told = _untreated(data, str(outcome), groups, treatment, control, form)
         found |= _past(frame, str(outcome), groups, fitted)
         origin += [] if base_rate is not None else [told]
-    given = {
-        "base_rate": base_rate, "effect": effect, "gain": gain, "effect_sd": effect_sd,
-        "explained": explained, "treated_share": treated_share, "outcome_sd": outcome_sd,
-        "outcome_range": outcome_range, "other_gain": other_gain, "share": share, "n_rows": rows,
-    }  # fmt: skip
     if gain is not None or explained is not None:  # another quality than that of the model
         found = {name: own for name, own in found.items() if name not in ("gain", "notes")}
     found |= {name: own for name, own in given.items() if own is not None}
@@ -131,8 +148,12 @@ def plan(
         if name not in found:
             option = f"--{name.replace('_', '-')}"
             raise ValueError(f"{option} should be given, got none. Pass {option}{advice}.")
-    found |= {"power": power, "agreement": agreement, "cross_fitted": cross_fitted}
-    planned = plan_trial(**found, n_arms=n_arms)
+    found |= {name: own for name, own in more.items() if own is not None}
+    planned = plan_trial(**found, agreement=agreement, n_arms=n_arms)
+    _tell(planned, picture, origin, as_json=as_json)
+
+
+def _tell(planned: TrialPlan, picture: Path | None, origin: list[str], *, as_json: bool) -> None:
     if picture is not None:
         with whole_file(picture) as beside:
             kind = picture.suffix.lower().lstrip(".")
@@ -142,6 +163,25 @@ def plan(
         print_json(planned.to_dict() | more)
     else:
         _show(planned, picture, origin)
+
+
+def _check_arms(fitted: Any, budget: float | None, given: dict[str, Any]) -> None:
+    """Raise a ValueError for what a model of several arms says itself, or alone can say."""
+    from auucmax.trial_model import ArmsModel
+
+    several = isinstance(fitted, ArmsModel)
+    if budget is not None and not several:
+        raise ValueError(
+            f"--budget should come with a MODEL of several arms, got {budget:g} without. Leave it "
+            f"out."
+        )
+    for name, value in given.items() if several else ():
+        if value is not None:
+            option = name if name == "PAST" else f"--{name.replace('_', '-')}"
+            raise ValueError(
+                f"{option} should be left out with a MODEL of several arms, which tells it of each "
+                f"arm, got {value!r}. Leave it out, or plan one arm with --arms and no MODEL."
+            )
 
 
 def _check_given(data: str | None, columns: dict[str, str | None], picture: Path | None) -> None:
@@ -221,17 +261,14 @@ def _past(frame: pd.DataFrame, outcome: str, groups: str | None, fitted: Any) ->
 
 
 def _show(planned: TrialPlan, picture: Path | None, origin: list[str]) -> None:
-    own = planned.assumed
-    rows = {
-        "assumed": f"base rate {own.base_rate:.4g}, average effect {own.effect:.4g}, gain "
-        f"{own.gain:.4g}, {planned.treated_share:.0%} treated"
-    }
+    treated = f"{planned.treated_share:.0%} treated"
     if planned.n_arms > 1:
-        rows["assumed"] += f" in {planned.n_arms} arms"
-    if own.design_effect != 1:
-        rows["assumed"] += (
-            f", variance times {own.design_effect:.2f} (clusters, shape of the score)"
-        )
+        treated += f" in {planned.n_arms} arms"
+    rows = {f"assumed of {label}": _assumed(own) for label, own in planned.arms.items()}
+    if planned.arms:
+        rows["arms"] = f"{treated}, each in its share of the model's own trial"
+    else:
+        rows["assumed"] = _assumed(planned.assumed, treated)
     for line in planned.table():
         needed = "more rows than anybody has" if line["rows"] is None else f"{line['rows']:,} rows"
         text = f"{needed} for a power of {planned.power:.0%}"
@@ -240,10 +277,19 @@ def _show(planned: TrialPlan, picture: Path | None, origin: list[str]) -> None:
         if line["width"] is not None:
             text += f"; interval {line['width']:.4g} wide"
         rows[f"{line['statement']} ({line['by']})"] = text
-    rows["best treated share"] = f"{planned.best_share:.0%}"
+    if planned.best_share is not None:
+        rows["best treated share"] = f"{planned.best_share:.0%}"
     notes = [*planned.notes, *origin, _how(planned)]
     notes += [] if picture is None else [f"Drawn in {picture}."]
     print_rows("Plan of a trial", rows, tuple(notes))
+
+
+def _assumed(own: Assumed, *more: str) -> str:
+    told = [f"base rate {own.base_rate:.4g}", f"average effect {own.effect:.4g}"]
+    told += [f"gain {own.gain:.4g}", *more]
+    if own.design_effect != 1:
+        told.append(f"variance times {own.design_effect:.2f} (clusters, shape of the score)")
+    return ", ".join(told)
 
 
 def _how(planned: TrialPlan) -> str:

@@ -24,7 +24,7 @@ from auucmax.targeting.planning import EVERY_PERCENT, Expectation
 from auucmax.targeting.policy import check_money
 from auucmax.trial_model import ColumnNames, Evidence, Judged, TrialModel, evidence_of
 from auucmax.trial_model.columns import NO_AND_YES
-from auucmax.trial_model.evidence import describe_drivers
+from auucmax.trial_model.judging import describe_drivers
 from auucmax.trial_model.people import describe_people
 
 KIND, VERSION = "auucmax report", 6

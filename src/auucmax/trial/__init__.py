@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 from auucmax._optional import lazy_names
 
 if TYPE_CHECKING:
+    from auucmax.trial.arm_monitoring import ArmsLook, ArmsMonitor, monitor_trial
     from auucmax.trial.arm_verification import ArmsVerification, verify_arms
     from auucmax.trial.assignment import Assignment, assign, assignment_sql
-    from auucmax.trial.monitoring import Look, Monitor, monitor_trial
-    from auucmax.trial.planning import TrialPlan, plan_trial
+    from auucmax.trial.monitoring import Look, Monitor
+    from auucmax.trial.planning import TrialPlan, plan_arms, plan_trial
     from auucmax.trial.verification import Comparison, Promise, Verification, verify
 
 __all__ = [
+    "ArmsLook",
+    "ArmsMonitor",
     "ArmsVerification",
     "Assignment",
     "Comparison",
@@ -25,6 +28,7 @@ __all__ = [
     "assign",
     "assignment_sql",
     "monitor_trial",
+    "plan_arms",
     "plan_trial",
     "verify",
     "verify_arms",
@@ -33,8 +37,9 @@ __all__ = [
 _HOME = {
     "ArmsVerification": "arm_verification", "verify_arms": "arm_verification",
     "Assignment": "assignment", "assign": "assignment", "assignment_sql": "assignment",
-    "Look": "monitoring", "Monitor": "monitoring", "monitor_trial": "monitoring",
-    "TrialPlan": "planning", "plan_trial": "planning",
+    "ArmsLook": "arm_monitoring", "ArmsMonitor": "arm_monitoring",
+    "monitor_trial": "arm_monitoring", "Look": "monitoring", "Monitor": "monitoring",
+    "TrialPlan": "planning", "plan_arms": "planning", "plan_trial": "planning",
     "Comparison": "verification", "Promise": "verification", "Verification": "verification",
     "verify": "verification",
 }  # fmt: skip

@@ -132,12 +132,17 @@ def read_arrivals(
 
 
 def check_arrivals(
-    table: pd.DataFrame | PiecedTable, settings: Settings, key: bytes, day: int, model: TrialModel
+    table: pd.DataFrame | PiecedTable,
+    settings: Settings,
+    key: bytes,
+    day: int,
+    model: TrialModel,
+    level: float,
 ) -> str | None:
     """What a check of the rows with closed windows found, as of any trial; None of too few.
 
-    Rows that are not those of a randomised trial raise a FailedCheckError. Of a table in pieces a
-    sample of the rows is compared.
+    Rows that are not those of a randomised trial, by tests at a ``level``, raise a
+    FailedCheckError. Of a table in pieces a sample of the rows is compared.
     """
     own = settings
     columns = replace(
@@ -152,13 +157,45 @@ def check_arrivals(
     if not sizes.min() >= FEWEST:
         return None
     report = check_trial_rows(trial_rows(kept, columns), columns)
-    if report.stops:
+    smallest = min((test.adjusted_p_value for test in report.tests), default=1.0)
+    if report.suspects or smallest < level:
         raise FailedCheckError(
             f"treatment should be given by chance, the same for all. {report.verdict} So nothing "
             f"is told of the trial, and the state is as it was. {' '.join(report.advice)}".rstrip(),
             report,
         )
+    if report.stops:
+        return (
+            f"chance makes arms differ so at one look in {1 / smallest:,.0f} (corrected p), which "
+            f"one of many looks may well be. Watch them."
+        )
     return report.verdict
+
+
+def check_not_ahead(as_of: Any, table: pd.DataFrame | PiecedTable, settings: Settings) -> None:
+    """Raise a ValueError for a look in the future, beyond the windows of all rows of the table.
+
+    Its days would count as entered: rows that come until then would be late.
+    """
+    today = last_closed_day(None, 0.0) + 1
+    if as_of is None or (asked := last_closed_day(as_of, 0.0) + 1) <= today + 1:  # of any zone
+        return
+    if settings.date not in table.columns:
+        return  # told when the rows are read
+    frames = pieces_of(table, [settings.date])
+    days = [_days(piece[settings.date], settings.date) for piece in frames]
+    last = max((int(own.max()) for own in days if len(own)), default=today)
+    if asked > last + settings.window + 1:
+        raise ValueError(
+            f"as_of should not be after today, {date_of(today)}, or the windows of the rows, whose "
+            f"last date is {date_of(last)}, got {date_of(asked)}. Check the year: rows that come "
+            f"until then would be taken for late."
+        )
+
+
+def date_of(day: int) -> str:
+    """A day since 1970 as it is written."""
+    return str(np.datetime64(day, "D"))
 
 
 def _frames(

@@ -1,9 +1,16 @@
-"""The rows of a campaign that was targeted: who was chosen, with which chance, treated or not."""
+"""The rows of a campaign that was targeted: what was chosen for whom, by which chance, and given.
+
+An *arm* is a number: 0 is the control, and of one treatment 1 is the treated arm. The *policy* of a
+row is the arm that was chosen for it. A *cell* holds the rows for which the same arm was chosen,
+with the same chances. :func:`read_campaign` reads a campaign of one treatment,
+:mod:`auucmax.trial.arm_verification` one of several.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +26,14 @@ from auucmax.encoding.encoder import text_names
 from auucmax.encoding.kinds import arm_text
 from auucmax.trial.assignment import OWN_COLUMNS
 from auucmax.trial.contrasts import CellMeans
-from auucmax.trial_model import ColumnNames, TrialModel, TrialRows, name_columns, trial_rows
+from auucmax.trial_model import (
+    ArmsModel,
+    ColumnNames,
+    TrialModel,
+    TrialRows,
+    name_columns,
+    trial_rows,
+)
 from auucmax.trial_model.columns import NO_AND_YES, check_named, check_names
 from auucmax.trial_model.rows import id_texts
 
@@ -33,30 +47,34 @@ _CHOSEN = "auucmax_chosen"
 
 
 class Cell(NamedTuple):
-    """Rows that had the same chance of treatment; ``chance`` is None if none was recorded."""
+    """Rows for which the same arm was chosen, with the same chances.
 
-    chosen: bool
-    chance: float | None
+    ``chances`` of the arms, the control first; None if none were recorded. ``who``: in words.
+    """
+
+    policy: int
+    chances: tuple[float, ...] | None
+    who: str
 
     def __str__(self) -> str:
-        who = "the chosen" if self.chosen else "the rest"
-        return who if self.chance is None else f"{who} at a chance of {self.chance:g}"
+        return self.who
 
 
 @dataclass(frozen=True, eq=False)
 class Campaign:
-    """Checked rows with an outcome, n of them, and the cells that they are in.
+    """Checked rows with an outcome, n of them, of A arms, and the cells that they are in.
 
-    ``score`` and ``uplift`` (n,) are those of the list, or of the model; None if neither knows.
-    ``lost`` and ``told`` (cells, 2): rows of control and treated without an outcome, which are left
-    out, and with one; of each group its first row.
+    ``score`` and ``uplift`` (n, A - 1) are those of the list, or of the model; None if neither
+    knows. ``lost`` and ``told`` (cells, A): rows without an outcome, which are left out, and with
+    one; of each group its first row.
     """
 
     frame: pd.DataFrame
     y: Floats
-    treated: Bools
+    arm: Codes
     cell: Codes
     cells: tuple[Cell, ...]
+    labels: tuple[str, ...]
     columns: ColumnNames
     groups: Codes | None
     score: Floats | None
@@ -65,34 +83,59 @@ class Campaign:
     told: NDArray[np.intp]
     has_features: bool
     notes: tuple[str, ...] = ()
-    means: CellMeans = field(init=False)
 
-    def __post_init__(self) -> None:
-        found = CellMeans.of(self.y, self.treated, self.cell, self.groups, len(self.cells))
-        object.__setattr__(self, "means", found)
+    @cached_property
+    def means(self) -> CellMeans:
+        return CellMeans.of(
+            self.y, self.arm, self.cell, self.groups, len(self.cells), len(self.labels)
+        )
+
+    @property
+    def of_arms(self) -> bool:
+        """Whether there are several beside the control."""
+        return len(self.labels) > 2
+
+    @property
+    def cell_policy(self) -> Codes:
+        """(cells,)"""
+        return np.array([cell.policy for cell in self.cells], dtype=np.intp)
+
+    @property
+    def policy(self) -> Codes:
+        """(n,)"""
+        return self.cell_policy[self.cell]
 
     @property
     def is_chosen(self) -> Bools:
-        """(cells,)"""
-        return np.array([cell.chosen for cell in self.cells])
+        """(cells,) whether an arm was chosen."""
+        return self.cell_policy > 0
 
     @property
     def chosen(self) -> Bools:
         """(n,)"""
-        return self.is_chosen[self.cell]
+        return self.policy > 0
 
     @property
     def sizes(self) -> NDArray[np.intp]:
         """(cells,) rows."""
         return self.means.counts.sum(axis=1)
 
-    def without_an_arm(self, weights: Floats) -> str | None:
-        """Why a sum of effects with these weights (cells,) cannot be told; None if it can."""
-        for cell, weight, counts in zip(self.cells, weights, self.means.counts, strict=True):
-            if weight and not counts.all():
-                left = "left untreated" if counts[1] else "treated"
-                return f"nobody of {cell} was {left}"
+    def why_unknown(self, coefficients: Floats) -> str | None:
+        """Why a sum of means with these (cells, A) cannot be told; None if it can."""
+        for cell, lacking in zip(
+            self.cells, (coefficients != 0) & (self.means.counts == 0), strict=True
+        ):
+            for arm in np.flatnonzero(lacking).tolist():
+                got = f"got {self.labels[arm]!r}"
+                if not self.of_arms:
+                    got = "was treated" if arm else "was left untreated"
+                return f"nobody of {cell} {got}"
         return None
+
+
+def effects_of(weights: Floats) -> Floats:
+    """(cells, 2) coefficients of the means, from those of the effects in the cells."""
+    return np.outer(weights, [-1.0, 1.0])
 
 
 def read_campaign(
@@ -148,9 +191,12 @@ def _campaign(
 ) -> Campaign:
     kept = rows.frame
     has_features = model is not None and set(model.columns.features) <= set(kept.columns)
-    score = _numbers(kept, "score", model)
+    score, uplift = (_numbers(kept, name, model) for name in ("score", "uplift"))
     if has_features and model is not None:
         score = model.predict(kept)
+    if uplift is None and score is not None and model is not None:
+        uplift, known = np.full(len(score), np.nan), np.isfinite(score)
+        uplift[known] = model.calibration(score[known])
     codes, labels = _labels(frame[columns.treatment])
     arm = pd.Index([columns.control, columns.treated]).get_indexer(pd.Index(labels))[codes]
     groups = None if columns.groups is None else frame[columns.groups].to_numpy()
@@ -159,13 +205,14 @@ def _campaign(
     return Campaign(
         frame=kept,
         y=rows.y,
-        treated=rows.treated,
+        arm=rows.treated.astype(np.intp),
         cell=cell[rows.positions],
         cells=cells,
+        labels=(columns.control, columns.treated),
         columns=columns,
         groups=None if rows.groups is None else check_groups(rows.groups, len(rows.y)),
-        score=score,
-        uplift=_numbers(kept, "uplift", model),
+        score=None if score is None else score[:, None],
+        uplift=None if uplift is None else uplift[:, None],
         lost=lost,
         told=told,
         has_features=has_features,
@@ -410,28 +457,46 @@ def _check_both_arms(frame: pd.DataFrame, treatment: str) -> None:
 
 def _cells(frame: pd.DataFrame, propensity: str | None) -> tuple[Codes, tuple[Cell, ...]]:
     """The cell of each row, and the cells: the chosen first, then by their chances."""
-    chosen = frame[_CHOSEN].to_numpy(dtype=bool)
-    if propensity is None:
-        flags = [flag for flag in (True, False) if (chosen == flag).any()]
-        return np.where(chosen, 0, len(flags) - 1), tuple(Cell(flag, None) for flag in flags)
-    name = f"the chance of treatment {propensity!r}"
-    chance = np.round(check_column(frame[propensity].to_numpy(), name), _DIGITS)
-    if chance.min() < 0 or chance.max() > 1:
+    rest = (~frame[_CHOSEN].to_numpy(dtype=bool)).astype(np.intp)
+    names = [] if propensity is None else [propensity]
+    cell, keys = cells_by(rest, frame, names)
+    cells = []
+    for is_rest, *chance in keys:
+        who = "the rest" if is_rest else "the chosen"
+        told = f"{who} at a chance of {chance[0]:g}" if chance else who
+        cells.append(Cell(int(1 - is_rest), (1 - chance[0], chance[0]) if chance else None, told))
+    return cell, tuple(cells)
+
+
+def cells_by(
+    first: Codes, frame: pd.DataFrame, names: Sequence[str]
+) -> tuple[Codes, list[tuple[float, ...]]]:
+    """The cell of each row, and of each cell its key: ``first``, and chances in columns, in order.
+
+    Chances of the arms but the control, which has the rest.
+    """
+    told = f"the chance{'s' if len(names) > 1 else ''} of treatment {listed(names)}"
+    columns = [check_column(frame[name].to_numpy(), f"the chance {name!r}") for name in names]
+    chances = np.round(columns, _DIGITS)
+    total = chances.sum(axis=0)
+    if names and (chances.min() < 0 or total.max() > 1 + 1e-6):
+        together = " together" if len(names) > 1 else ""
         raise ValueError(
-            f"{name} should lie between 0 and 1, got {chance.min():g} to {chance.max():g}. Write "
-            f".9 for 90 per cent."
+            f"{told} should lie between 0 and 1{together}, got {chances.min():g} to "
+            f"{total.max():g}{together}. Write .9 for 90 per cent."
         )
-    values, code = np.unique(chance, return_inverse=True)
-    keys, cell = np.unique(code + len(values) * ~chosen, return_inverse=True)
+    keys, cell = [(value,) for value in np.unique(first)], np.unique(first, return_inverse=True)[1]
+    for own in chances:
+        values, code = np.unique(own, return_inverse=True)
+        found, cell = np.unique(cell * len(values) + code, return_inverse=True)
+        places = (divmod(int(one), len(values)) for one in found)
+        keys = [(*keys[before], float(values[place])) for before, place in places]
     if len(keys) > MOST_CELLS:
         raise ValueError(
-            f"{name} should have few values, one for each stratum of the assignment, got "
-            f"{len(keys):,} among the chosen and the rest. Pass those that `auucmax assign` wrote."
+            f"{told} should have few values, one for each stratum of the assignment, got "
+            f"{len(keys):,} among what was chosen. Pass those that `auucmax assign` wrote."
         )
-    cells = tuple(
-        Cell(bool(key < len(values)), float(values[key % len(values)])) for key in keys.tolist()
-    )
-    return np.asarray(cell, dtype=np.intp), cells
+    return np.asarray(cell, dtype=np.intp), keys
 
 
 def _numbers(frame: pd.DataFrame, name: str, model: TrialModel | None) -> Floats | None:
@@ -453,10 +518,12 @@ class CheckedTest(NamedTuple):
     detail: str
 
 
-def check_campaign(campaign: Campaign, model: TrialModel | None) -> tuple[CheckedTest, ...]:
-    """Test in each cell whether treatment was given with the chance that was recorded, by chance.
+def check_campaign(
+    campaign: Campaign, model: TrialModel | ArmsModel | None
+) -> tuple[CheckedTest, ...]:
+    """Test in each cell whether arms were given with the chances that were recorded, by chance.
 
-    Counts against chances, features (or scores) of treated and untreated, and outcomes that are
+    Counts against chances, features (or scores, or uplifts) of the arms, and outcomes that are
     missing; FailedCheckError where chance does not explain it.
     """
     found = [*_count_tests(campaign), *_lost_tests(campaign), *_balance_tests(campaign, model)]
@@ -464,8 +531,9 @@ def check_campaign(campaign: Campaign, model: TrialModel | None) -> tuple[Checke
     tests = tuple(test._replace(p_value=float(p)) for test, p in zip(found, adjusted, strict=True))
     if failed := [test for test in tests if test.p_value < _STOPS]:
         worst = min(failed, key=lambda test: test.p_value)
+        within = "those of each arm" if campaign.of_arms else "the chosen"
         raise FailedCheckError(
-            f"treatment should have been given by chance within the chosen and the rest, and was "
+            f"treatment should have been given by chance within {within} and the rest, and was "
             f"not: {worst.detail} (corrected p {_p(worst.p_value)}). Nothing is told of the "
             f"targeting: find out how people were assigned, and what was recorded of it."
         )
@@ -483,57 +551,86 @@ def doubts(tests: tuple[CheckedTest, ...]) -> tuple[str, ...]:
 
 
 def _count_tests(campaign: Campaign) -> list[CheckedTest]:
-    from scipy.stats import binomtest
-
     found, first = [], first_rows(campaign.groups, len(campaign.y))
     units = "" if campaign.groups is None else "groups "
     for number, cell in enumerate(campaign.cells):
-        # Where chance has no say, no row is an exception.
-        rows = np.arange(len(campaign.y)) if cell.chance in (0.0, 1.0) else first
-        own = campaign.treated[rows[campaign.cell[rows] == number]]
-        n, n_treated = len(own), int(own.sum())
-        if cell.chance is None or n == 0:
+        if cell.chances is None:
             continue
-        p_value = float(binomtest(n_treated, n, cell.chance).pvalue)
-        detail = f"{n_treated:,} of {n:,} ({n_treated / n:.1%}) {units}of {cell} were treated"
-        found.append(CheckedTest("counts", p_value, detail))
+        # Where chance has no say, no row is an exception.
+        rows = np.arange(len(campaign.y)) if 1.0 in cell.chances else first
+        arms = campaign.arm[rows[campaign.cell[rows] == number]]
+        n, counts = len(arms), np.bincount(arms, minlength=len(campaign.labels))
+        if n == 0:
+            continue
+        detail = f"{counts[-1]:,} of {n:,} ({counts[-1] / n:.1%}) {units}of {cell} were treated"
+        if campaign.of_arms:
+            detail = f"{cell} got {_shares(counts / n, campaign.labels)}"
+        found.append(CheckedTest("counts", _counts_p(counts, np.array(cell.chances)), detail))
     return found
+
+
+def _shares(share: Floats, labels: Sequence[str]) -> str:
+    return ", ".join(f"{part:.1%} {label!r}" for part, label in zip(share, labels, strict=True))
+
+
+def _counts_p(counts: Codes, chance: Floats) -> float:
+    """The p-value of arms' counts: exact for each arm, whatever the counts, corrected for all."""
+    from scipy.stats import binomtest
+
+    n = int(counts.sum())
+    p_values = [
+        float(binomtest(int(own), n, float(p)).pvalue)
+        for own, p in zip(counts, np.clip(chance, 0, 1), strict=True)
+        if p > 0 or own
+    ]
+    # Of two arms, one says it all.
+    return float(holm(np.array(p_values[-1:] if len(p_values) == 2 else p_values)).min(initial=1.0))
 
 
 def _lost_tests(campaign: Campaign) -> list[CheckedTest]:
+    """Each arm against the first, corrected for all."""
     found = []
     for cell, lost, told in zip(campaign.cells, campaign.lost, campaign.told, strict=True):
-        if lost.sum() and (lost + told).all():
-            shares = lost / (lost + told)
-            detail = (
-                f"{shares[1]:.1%} of the treated and {shares[0]:.1%} of the untreated of {cell} "
-                f"have no outcome"
-            )
-            p_value = equal_shares(np.column_stack([lost, told]))
-            found.append(CheckedTest("missing outcomes", p_value, detail))
+        there = np.flatnonzero(lost + told)
+        if not lost.any() or len(there) < 2:
+            continue
+        table = np.column_stack([lost, told])[there]
+        p_values = [equal_shares(np.stack([table[0], own])) for own in table[1:]]
+        share = lost[there] / table.sum(axis=1)
+        detail = f"{share[-1]:.1%} of the treated and {share[0]:.1%} of the untreated"
+        if campaign.of_arms:
+            detail = _shares(share, [campaign.labels[arm] for arm in there])
+        detail = f"{detail} of {cell} have no outcome"
+        p_value = float(holm(np.array(p_values)).min())
+        found.append(CheckedTest("missing outcomes", p_value, detail))
     return found
 
 
-def _balance_tests(campaign: Campaign, model: TrialModel | None) -> list[CheckedTest]:
-    """Features, or scores, of the treated and the untreated of each cell that has many of both."""
-    features = None
+def _balance_tests(campaign: Campaign, model: TrialModel | ArmsModel | None) -> list[CheckedTest]:
+    """Features, scores or uplifts of the arms of each cell that has many rows of each."""
+    known = campaign.uplift if campaign.score is None else campaign.score
     if campaign.has_features and model is not None:
         features = campaign.frame[list(model.columns.features)].reset_index(drop=True)
-    elif campaign.score is not None and np.isfinite(campaign.score).all():
-        features = pd.DataFrame({"score": campaign.score})
-    found = []
+    elif known is None:
+        return []
+    else:
+        features = pd.DataFrame(known).rename(columns=str)
+    found, names = [], np.array(campaign.labels, dtype=object)
+    arms = "arms" if campaign.of_arms else "treated and the untreated"
     for number, cell in enumerate(campaign.cells):
-        if features is None or campaign.means.counts[number].min() < _FEWEST:
-            continue
         rows = campaign.cell == number
+        # A list of `target` knows nothing of those who are not in it.
+        is_known = campaign.has_features or (known is not None and np.isfinite(known[rows]).all())
+        if not is_known or campaign.means.counts[number].min() < _FEWEST:
+            continue
         own = None if campaign.groups is None else campaign.groups[rows]
         trial = Trial(
-            features[rows], campaign.y[rows], campaign.treated[rows].astype(np.int8), groups=own
-        )
-        report = check_randomisation(trial)
-        p_values = [test.adjusted_p_value for test in report.tests]
+            features[rows], campaign.y[rows], names[campaign.arm[rows]],
+            control=campaign.labels[0], groups=own,
+        )  # fmt: skip
+        p_values = [test.adjusted_p_value for test in check_randomisation(trial).tests]
         if p_values:
-            detail = f"the treated and the untreated of {cell} differ before treatment"
+            detail = f"the {arms} of {cell} differ before treatment"
             found.append(CheckedTest("balance", float(min(p_values)), detail))
     return found
 

@@ -9,7 +9,6 @@ days are not needed again.
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -19,45 +18,47 @@ import numpy as np
 import pandas as pd
 from scipy.special import betaln, logsumexp
 
-from auucmax._archive import ArchiveFormat, check_same_names
-from auucmax._json import read
 from auucmax._shown import Shown
-from auucmax._validation import Bools, Floats, check_level, check_range, check_whole
-from auucmax.bounds.anytime import TARGETS, AnytimeBets, Known, WaitingRows, Wealth
+from auucmax._validation import Bools, Floats
+from auucmax.bounds.anytime import TARGETS, AnytimeBets
 from auucmax.data.pieces import PiecedTable
+from auucmax.data.randomisation_report import STOP
 from auucmax.trial.arrivals import (
     FEWEST,
     Arrivals,
     Days,
     Hashes,
     check_arrivals,
+    check_not_ahead,
+    date_of,
     last_closed_day,
     other_arm,
     read_arrivals,
 )
-from auucmax.trial.settings import (
-    MOST_DAYS,
-    Settings,
-    check_model,
-    check_settings,
-    model_name,
-    settings_of,
-)
+from auucmax.trial.monitor_state import TILTS, fresh_bets, read_states, write_states
+from auucmax.trial.settings import Settings, check_model, model_name, settings_of
 
 if TYPE_CHECKING:
     from auucmax.trial_model import TrialModel
 
-FORMAT = ArchiveFormat("auucmax monitor", 2, "state file")
 RATIO_LEVEL = 0.01  #: chance of an alarm, ever, if arms are as they should be
-_RATIO_ROWS = 1000.0  # how many rows the guess of another share is worth
-#: Where chances differ: ln of how many times as large the odds of treatment might be.
-TILTS = np.concatenate([own * np.array([0.02, 0.05, 0.1, 0.2, 0.5]) for own in (-1, 1)])
+RATIO_ROWS = 1000.0  #: how many rows the guess of another share is worth
+GROWN = 1.25  #: how many times as many rows there are at the next check of the balance, at least
 #: What the bounds are of.
 WORDS = {
     "gain": "gain over a random order",
     "effect": "average effect",
     "difference": "AUUC beyond the rival's",
 }
+
+
+def guarantee(delta: float, of: str = "") -> str:
+    """How sure all bounds are."""
+    return (
+        f"All bounds{of} hold together, at this look and at every other, with probability "
+        f"{1 - delta:.4g}, if treatment was given by chance, the same for all: you may then act on "
+        f"them whenever you like."
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,8 +73,8 @@ class Look(Shown):
     so far, None if neither a share nor chances were named; ``failed`` says why nothing is told, or
     is None. ``blocks``: how many blocks each model ranked, the last one last; the gain is that of
     their mean, each counted by its blocks. ``taken_over``: whether a new model ranks from here on;
-    None if none was brought. ``balance``: what the check of the rows found, as of any trial; None
-    if they were not compared.
+    None if none was brought. ``balance``: what the last check of the rows found, as of any trial;
+    None if they were not compared.
     """
 
     bounds: dict[str, dict[str, float]] | None
@@ -97,6 +98,13 @@ class Look(Shown):
     @property
     def verdict(self) -> str:
         """In a sentence, what may be acted on."""
+        if self.failed is not None or self.bounds is None:
+            return self.found
+        return f"{self.found} {guarantee(self.delta)}"
+
+    @property
+    def found(self) -> str:
+        """What the bounds say, without the words on how sure that is."""
         if self.failed is not None:
             return self.failed
         if self.bounds is None:
@@ -118,11 +126,7 @@ class Look(Shown):
         who = "The ranking"
         if (n_models := sum(n > 0 for n in self.blocks)) > 1:
             who = f"The mean of the {n_models} models so far, each counted by its blocks,"
-        return (
-            f"{who} {found}{beside}. All bounds hold together, at this look and at every "
-            f"other, with probability {1 - self.delta:.4g}, if treatment was given by chance, the "
-            f"same for all: you may then act on them whenever you like."
-        )
+        return f"{who} {found}{beside}."
 
     @property
     def checked(self) -> str:
@@ -153,18 +157,34 @@ class Look(Shown):
             "last one ranks. Pass both again at the next look."
         )
 
+    @property
+    def title(self) -> str:
+        """How many rows there are, and until when."""
+        return (
+            f"{self.n_rows:,} rows until {self.until} ({self.n_new:,} new, {self.n_waiting:,} "
+            f"waiting for their outcome)"
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What became of a new model, and what was tested."""
+        return tuple(note for note in (self.handover, self.checked) if note)
+
+    def rows(self) -> dict[str, str]:
+        """Names and bounds for a printed table."""
+        return {
+            WORDS[name]: f"{own['estimate']:+.5f}, at least {own['lower']:+.5f}, at most "
+            f"{own['upper']:+.5f}"
+            for name, own in ({} if self.failed else self.bounds or {}).items()
+        }
+
     def __str__(self) -> str:
         lines = [
             f"{self.n_rows:,} rows until {self.until}, {self.n_new:,} new, {self.n_waiting:,} "
             f"waiting for their outcome."
         ]
-        for name, own in ({} if self.failed else self.bounds or {}).items():
-            lines.append(
-                f"{WORDS[name]}: {own['estimate']:+.5f}, at least {own['lower']:+.5f}, at most "
-                f"{own['upper']:+.5f}"
-            )
-        notes = [note for note in (self.handover, self.checked) if note]
-        return "\n".join([*lines, self.verdict, *notes])
+        lines += [f"{name}: {text}" for name, text in self.rows().items()]
+        return "\n".join([*lines, self.verdict, *self.notes])
 
 
 @dataclass(eq=False)
@@ -200,6 +220,10 @@ class Monitor:
     people: Hashes = field(default_factory=lambda: np.empty(0, np.uint64), repr=False)
     homes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64), repr=False)
     tilts: Floats = field(default_factory=lambda: np.zeros(len(TILTS)), repr=False)
+    n_together: int = 1  # arms in the state, whose checks share what may be blamed by chance
+    n_checks: int = 0  # of the balance of the arms
+    checked_rows: int = 0  # at the last of them
+    balance: str | None = None
 
     @classmethod
     def of(
@@ -250,11 +274,13 @@ class Monitor:
         """
         own = self.settings
         check_model(own, model, new_model)
+        check_not_ahead(as_of, table, own)
         day = last_closed_day(as_of, own.window)
         if self.last_day is not None and day < self.last_day:
             raise ValueError(
                 f"as_of should not be before the last look, got windows that closed until "
-                f"{_date(day)} after a look at those until {_date(self.last_day)}. Leave it out."
+                f"{date_of(day)} after a look at those until {date_of(self.last_day)}. Leave it "
+                f"out."
             )
         old, new = read_arrivals(table, own, self.key, self.last_day, day, model)
         newer = None
@@ -263,10 +289,26 @@ class Monitor:
         self._check_people(new)
         self._check_homes(new)
         self._check_old(old)
-        balance = None if model is None else check_arrivals(table, own, self.key, day, model)
+        if model is not None:
+            self._check_balance(table, day, model, self.n_rows + len(new.day))
         taken_over = self._take(new, day, new_model, newer)
-        found = self._tell(len(new.day), new.n_waiting, taken_over)
-        return replace(found, balance=balance)
+        return self._tell(len(new.day), new.n_waiting, taken_over)
+
+    def _check_balance(
+        self, table: pd.DataFrame | PiecedTable, day: int, model: TrialModel, n_rows: int
+    ) -> None:
+        """Compare the arms, if there are a quarter more rows than at the last time.
+
+        The m-th of these checks may blame what chance does once in m^2 / STOP times, so that all
+        of them together blame a good trial with a probability below STOP pi^2 / 6.
+        """
+        if n_rows < GROWN * self.checked_rows:
+            return
+        level = STOP / (self.n_checks + 1) ** 2 / self.n_together
+        found = check_arrivals(table, self.settings, self.key, day, model, level)
+        if found is not None:
+            self.n_checks += 1
+            self.checked_rows, self.balance = n_rows, f"At {n_rows:,} rows: {found}"
 
     def _check_people(self, new: Arrivals) -> None:
         if self.settings.id is None:
@@ -327,7 +369,7 @@ class Monitor:
         if gone := int((self.day_rows - rows)[due].sum()):
             raise ValueError(
                 f"rows should stay in the table, or whole days of them go, the oldest first; got "
-                f"{gone:,} rows fewer of the days since {_date(int(old.day.min()))} than before. "
+                f"{gone:,} rows fewer of the days since {date_of(int(old.day.min()))} than before. "
                 f"Find out where they are: the state is as it was."
             )
         if (self._totals(old, code) != self.day_totals)[due].any():
@@ -444,193 +486,29 @@ class Monitor:
             n_bet=self.bets.n_rows,
             n_waiting=n_waiting,
             n_beyond=self.n_beyond,
-            until=_date(self.last_day or 0),
+            until=date_of(self.last_day or 0),
             delta=own.delta,
             ratio=ratio,
             failed=failed,
             blocks=tuple(np.diff([*self.starts, self.bets.n_blocks]).tolist()),
             taken_over=taken_over,
+            balance=self.balance,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state, whole or not at all; nobody else can read it."""
-        bets = self.bets
-        header = {
-            "settings": asdict(self.settings) | {"outcome_range": [*self.settings.outcome_range]},
-            "key": self.key.hex(),
-            "last_day": self.last_day,
-            "counts": [*self.counts],
-            "log_ratio": self.log_ratio,
-            "n_beyond": self.n_beyond,
-            "starts": [*self.starts],
-            "known": None if bets.known is None else asdict(bets.known),
-            "bets": [bets.n_superblocks, bets.n_blocks, bets.n_rows],
-        }
-        arrays = {
-            "day": self.day, "day_rows": self.day_rows, "day_totals": self.day_totals,
-            "people": self.people, "credit": bets.wealth.credit, "staked": bets.wealth.staked,
-            "sums": bets.sums, "homes": self.homes, "tilts": self.tilts,
-        } | bets.waiting._asdict()  # fmt: skip
-        members = {f"{name}.npy": array for name, array in arrays.items()}
-        FORMAT.write(path, header, members, private=True)
+        write_states(path, [self])
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The monitor whose state is in a file; what is none raises a ValueError."""
-        return FORMAT.read(path, cls._restored)
-
-    @classmethod
-    def _restored(cls, header: dict[str, Any], members: dict[str, Any]) -> Self:
-        plain = read(_HEADER, header, "the state")
-        check_same_names("fields", set(header), set(_HEADER))
-        check_same_names("members", set(members), {f"{name}.npy" for name in _ARRAYS})
-        settings = read(Settings, plain["settings"], "settings")
-        _check_restored(settings, plain)
-        arrays = {name.removesuffix(".npy"): array for name, array in members.items()}
-        fresh = fresh_bets(settings)
-        _check_arrays(settings, plain, arrays, fresh)
-        n_superblocks, n_blocks, n_rows = plain["bets"]
-        bets = replace(
-            fresh,
-            known=plain["known"],
-            n_superblocks=n_superblocks,
-            n_blocks=n_blocks,
-            n_rows=n_rows,
-            wealth=Wealth(arrays["credit"], arrays["staked"]),
-            sums=arrays["sums"],
-            waiting=WaitingRows(*(arrays[name] for name in WaitingRows._fields)),
-        )
-        control, treated = plain["counts"]
-        return cls(
-            settings,
-            bytes.fromhex(plain["key"]),
-            bets,
-            plain["last_day"],
-            (control, treated),
-            plain["log_ratio"],
-            plain["n_beyond"],
-            tuple(plain["starts"]),
-            **{name: arrays[name] for name in _OWN_ARRAYS},
-        )
-
-
-_HEADER: dict[str, Any] = {
-    "settings": {...: ...},
-    "key": str,
-    "last_day": (int, None),
-    "counts": [int],
-    "log_ratio": float,
-    "n_beyond": int,
-    "starts": [int],
-    "known": (None, Known),
-    "bets": [int],
-}
-_ARRAYS: dict[str, Any] = {
-    "day": np.int64, "day_rows": np.int64, "day_totals": np.uint64, "people": np.uint64,
-    "homes": np.uint64, "tilts": np.float64, "credit": np.float64, "staked": np.float64,
-    "sums": np.float64, "y": np.float64, "scores": np.float64, "treated": np.bool_,
-    "first": np.bool_, "chance": np.float64,
-}  # fmt: skip
-_OWN_ARRAYS = ("day", "day_rows", "day_totals", "people", "homes", "tilts")
-
-
-def fresh_bets(settings: Settings) -> AnytimeBets:
-    """Bets before the first row."""
-    n_scores = 1 + (settings.rival_column is not None)
-    return AnytimeBets(n_scores, settings.random_state, settings.least_chance)
-
-
-def _check_restored(settings: Settings, plain: dict[str, Any]) -> None:
-    """Raise a ValueError for numbers that no monitor has: a file may come from anywhere."""
-    check_level(settings.delta, "delta")
-    if settings.treated_share is not None:
-        check_level(settings.treated_share, "treated_share")
-    if not 0 <= settings.window < MOST_DAYS:
-        raise ValueError(f"window should be days, fewer than {MOST_DAYS}, got {settings.window!r}")
-    check_range(settings.outcome_range, "outcome_range")
-    check_whole(settings.random_state, "random_state", 0)
-    least = settings.least_chance
-    known, counts, bets = plain["known"], plain["counts"], plain["bets"]
-    means = () if known is None else known.means
-    right = (
-        re.fullmatch("[0-9a-f]{32}", plain["key"]) is not None
-        and (len(counts), len(bets)) == (2, 3)
-        and min(*counts, *bets, plain["n_beyond"]) >= 0
-        and (least is None) == (settings.propensity is None)
-        and (least is None or 0 < least <= 0.5)
-        and len(means) == (2 if least is not None and known is not None else 0)
-        and all(0 < own < 1 for own in means)
-        and plain["starts"][:1] == [0]
-        and sorted(plain["starts"]) == plain["starts"]
-        and plain["starts"][-1] <= bets[1]
-        and bets[0] <= bets[1] <= bets[2]
-        and (plain["last_day"] is None or abs(plain["last_day"]) < 2**31)
-        and (known is not None or not any(bets))
-        and (known is None or (0 <= known.shift <= 1 and abs(known.effect) <= 0.5))
-        and (known is None or min(known.deviations, default=0.0) > 0)
-    )
-    if not right:
-        raise ValueError("its numbers do not belong together")
-
-
-def _check_arrays(
-    settings: Settings, plain: dict[str, Any], arrays: dict[str, Any], fresh: AnytimeBets
-) -> None:
-    """Raise a ValueError for arrays that no monitor of these settings has."""
-    y, people, day = (arrays[name] for name in ("y", "people", "day"))
-    homes, n_units, n_rows = arrays["homes"], sum(plain["counts"]), int(arrays["day_rows"].sum())
-    wealth = [arrays[name] for name in ("credit", "staked", "sums")]
-    right = (
-        all(arrays[name].dtype == kind for name, kind in _ARRAYS.items())
-        and y.ndim == people.ndim == day.ndim == 1
-        and wealth[0].shape == wealth[1].shape == fresh.wealth.credit.shape
-        and wealth[2].shape == fresh.sums.shape
-        and bool((wealth[1] >= 0).all())
-        and (any(plain["bets"]) or not any(array.any() for array in wealth))
-        and arrays["scores"].shape == (fresh.n_scores, len(y))
-        and all(arrays[name].shape == y.shape for name in ("treated", "first", "chance"))
-        and bool(arrays["first"][:1].all())
-        and bool(((arrays["chance"] > 0) & (arrays["chance"] < 1)).all())
-        and arrays["tilts"].shape == TILTS.shape
-        and bool(((y >= 0) & (y <= 1)).all())
-        and day.shape == arrays["day_rows"].shape == arrays["day_totals"].shape
-        and bool((np.diff(day) > 0).all())
-        and bool((arrays["day_rows"] > 0).all())
-        and max(plain["n_beyond"], plain["bets"][2], n_units) <= n_rows
-        and (settings.groups is not None or n_units == n_rows)
-        and len(homes) == (n_units if settings.groups is not None else 0)
-        and bool((homes[1:] >= homes[:-1]).all())
-        and len(people) == (n_rows if settings.id is not None else 0)
-        and bool((people[1:] >= people[:-1]).all())
-        and (plain["known"] is None or len(plain["known"].deviations) == fresh.n_targets)
-    )
-    if not right:
-        raise ValueError("its numbers do not belong together")
-
-
-def monitor_trial(
-    table: pd.DataFrame | PiecedTable,
-    state: str | os.PathLike[str],
-    *,
-    model: TrialModel | None = None,
-    new_model: TrialModel | None = None,
-    as_of: Any = None,
-    **named: Any,
-) -> Look:
-    """One look: read the state, if there is one, take new rows, write the state, tell.
-
-    ``named`` as in :meth:`Monitor.of`, ``new_model`` as in :meth:`Monitor.look`. What is left out
-    is that of the state; what is given must be the same as before. If anything is wrong the state
-    stays as it was.
-    """
-    if Path(state).exists():
-        monitor = Monitor.load(state)
-        check_settings(monitor.settings, Path(state).name, named)
-    else:
-        monitor = Monitor.of(table, model=model, **named)
-    look = monitor.look(table, model=model, new_model=new_model, as_of=as_of)
-    monitor.save(state)
-    return look
+        states, shared = read_states(path)
+        if shared is not None:
+            raise ValueError(
+                f"{Path(path).name} should be the state of one arm, got one of {len(states)}. "
+                f"Name another file."
+            )
+        return cls(**states[0])
 
 
 def ratio_path(treated: Bools, before: tuple[int, int], share: float) -> Floats:
@@ -646,7 +524,7 @@ def ratio_path(treated: Bools, before: tuple[int, int], share: float) -> Floats:
     >>> [round(float(np.exp(-ratio_path(arms, (0, 0), 0.5).max())), 3) for arms in (even, odd)]
     [1.0, 0.0]
     """
-    a, b = _RATIO_ROWS * share, _RATIO_ROWS * (1 - share)
+    a, b = RATIO_ROWS * share, RATIO_ROWS * (1 - share)
     k = before[1] + np.cumsum(treated)
     others = before[0] + np.cumsum(~treated)
     expected = k * np.log(share) + others * np.log1p(-share)
@@ -686,10 +564,6 @@ def _is_in(hashes: Hashes, known: Hashes) -> Bools:
 def _late(n: int, day: int | None) -> str:
     return (
         f"rows should come in the order of their dates, got {n:,} of days until "
-        f"{_date(day or 0)}, which have entered without them. A longer window= from the start "
+        f"{date_of(day or 0)}, which have entered without them. A longer window= from the start "
         f"gives them time: the state is as it was."
     )
-
-
-def _date(day: int) -> str:
-    return str(np.datetime64(day, "D"))

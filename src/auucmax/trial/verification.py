@@ -14,8 +14,9 @@ are free of bias whatever the chances.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ import pandas as pd
 from auucmax._json import plain
 from auucmax._shown import Shown
 from auucmax._validation import Floats, check_level
-from auucmax.bounds.strata import GroupsError, strata_bounds
+from auucmax.bounds.strata import GroupsError, StrataBounds, strata_bounds
 from auucmax.data.outcomes import MONEY
 from auucmax.data.pieces import PiecedTable
 from auucmax.trial.campaign import (
@@ -32,6 +33,7 @@ from auucmax.trial.campaign import (
     CheckedTest,
     check_campaign,
     doubts,
+    effects_of,
     read_campaign,
 )
 from auucmax.trial.contrasts import Estimate
@@ -43,7 +45,7 @@ from auucmax.trial.drift import (
     drift_tests,
     expected_effect,
 )
-from auucmax.trial_model import TrialModel
+from auucmax.trial_model import ArmsModel, TrialModel
 from auucmax.trial_model.columns import Bounded
 
 #: What treating the chosen is compared with, and how it is said.
@@ -53,10 +55,17 @@ AGAINST = {
     "everybody": "against treating everybody",
     "as_run": "as it was run, against nobody",
 }
-NO_RANGE = (
+_NO_RANGE = (
     "Nothing is certified, for outcomes are not 0/1, and no range of them is known that holds most "
     "of them. Pass outcome_range=(0, 500), say."
 )
+NO_SCORES = (
+    "Scores are not known, for neither the features of the model nor a column 'score' are there: "
+    "neither the promise of the trial nor a drift of the scores can be told."
+)
+_NEEDS_OTHERS = ("random", "everybody")  # people who were not chosen
+BEST_SINGLE = "best single"
+_BY_UPLIFTS = "the sum of the uplifts"
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,8 +141,8 @@ class Verification(Shown):
 
     Attributes
     ----------
-    n_people, n_chosen, n_treated, n_treated_rest : people with an outcome, those who were chosen,
-        and how many of the chosen and of the rest were treated.
+    n_people, n_chosen, n_treated, n_treated_rest : people with an outcome, those for whom an arm
+        was chosen, and how many of the chosen and of the rest were treated.
     comparisons : by what the chosen are compared with: "nobody", "random", "everybody", and
         "as_run": what the campaign as it was run, with its exploration, brought over nobody.
     promise : None if nothing is known to have been promised. drift : tests against the trial of the
@@ -142,6 +151,8 @@ class Verification(Shown):
     certificate : a sentence on what certified numbers rest on, or why there are none.
     next_time : what to change so that more can be told; None if all is.
     """
+
+    against: ClassVar[Mapping[str, str]] = AGAINST
 
     outcome: str
     n_people: int
@@ -177,7 +188,7 @@ class Verification(Shown):
         """Names and values for a printed table."""
         found = {
             f"gain in {self.outcome}, {words}": str(self.comparisons[name])
-            for name, words in AGAINST.items()
+            for name, words in self.against.items()
         }
         if self.promise is not None:
             found[f"what was promised ({self.promise.source})"] = str(self.promise)
@@ -277,88 +288,123 @@ def verify(
         drop_missing_outcomes=drop_missing_outcomes,
     )  # fmt: skip
     check = check_campaign(campaign, model)
-    found, certificate = _comparisons(campaign, level, delta, largest_group, random_state)
-    share = None if model is None else _share_of_chosen(campaign, model)
-    promise = _promise(campaign, model, share, level)
-    drift = () if model is None or model.warning else drift_tests(campaign, model, share)
-    counts = campaign.means.counts
+    own = _coefficients(campaign)
+    of_all = "everybody was chosen" if campaign.chosen.all() else None
+    found = {
+        name: compared(campaign, name, one, level, of_all if name in _NEEDS_OTHERS else None)
+        for name, one in own.items()
+    }
+    found, certificate = certified(campaign, found, own, delta, largest_group, random_state)
+    share, promise, drift = None, None, tuple[DriftTest, ...]()
+    if model is None or not model.warning:
+        share = None if model is None else _share_of_chosen(campaign, model)
+        promise = promised(campaign, own["nobody"], level, _by_trial(campaign, model, share))
+    if model is not None and not model.warning:
+        drift = drift_tests(campaign, model, share)
     return Verification(
-        outcome=campaign.columns.gain,
-        n_people=len(campaign.y),
-        n_chosen=int(campaign.chosen.sum()),
-        n_treated=int(counts[campaign.is_chosen, 1].sum()),
-        n_treated_rest=int(counts[~campaign.is_chosen, 1].sum()),
-        level=level,
-        delta=delta,
         comparisons=found,
         promise=promise,
         drift=drift,
-        advice=_advice(model, drift, promise, found["random"], _harm(campaign, level)),
-        check=check,
+        advice=advice_on(model, drift, promise, found["random"], _harm(campaign, own, level)),
         certificate=certificate,
         next_time=_next_time(found),
         notes=(*campaign.notes, *_notes(campaign, model)),
+        **shared_facts(campaign, level, delta, check),
     )
 
 
-def _weights(campaign: Campaign) -> dict[str, Floats]:
-    """(cells,) of each comparison: how often the effect of a cell counts."""
-    sizes, is_chosen = campaign.sizes.astype(np.float64), campaign.is_chosen
+def shared_facts(
+    campaign: Campaign, level: float, delta: float, check: tuple[CheckedTest, ...]
+) -> dict[str, Any]:
+    """Fields of a :class:`Verification` that are what the rows say, whatever the arms."""
+    n_treated, n_treated_rest = (
+        int(campaign.means.counts[own, 1:].sum())
+        for own in (campaign.is_chosen, ~campaign.is_chosen)
+    )
     return {
+        "outcome": campaign.columns.gain, "n_people": len(campaign.y),
+        "n_chosen": int(campaign.chosen.sum()), "n_treated": n_treated,
+        "n_treated_rest": n_treated_rest, "level": level, "delta": delta, "check": check,
+    }  # fmt: skip
+
+
+def _coefficients(campaign: Campaign) -> dict[str, Floats]:
+    """(cells, 2) of each comparison."""
+    sizes, is_chosen = campaign.sizes.astype(np.float64), campaign.is_chosen
+    weights = {
         "nobody": sizes * is_chosen,
         "random": beyond_random(campaign),
         "everybody": -sizes * ~is_chosen,
         "as_run": campaign.means.counts[:, 1].astype(np.float64),
     }
+    return {name: effects_of(own) for name, own in weights.items()}
 
 
-def _comparisons(
-    campaign: Campaign, level: float, delta: float, largest_group: int | None, random_state: int
+def compared(
+    campaign: Campaign, name: str, coefficients: Floats, level: float, unknown: str | None = None
+) -> Comparison:
+    """A sum of the cells' means with its interval; ``unknown``: a reason not to tell it."""
+    why = unknown or campaign.why_unknown(coefficients)
+    if why is not None:
+        return Comparison(name, unknown=why)
+    if not coefficients.any():  # the same for all: there is no difference
+        return Comparison(name, 0.0, 0.0, 0.0, 0.0)
+    value, error, lower, upper, declined = campaign.means.contrast(coefficients, level)
+    low, high = (None, None) if declined else (lower, upper)
+    return Comparison(name, value, error, low, high, declined)
+
+
+def certified(
+    campaign: Campaign,
+    found: dict[str, Comparison],
+    coefficients: Mapping[str, Floats],
+    delta: float,
+    largest_group: int | None,
+    random_state: int,
+    singles: Sequence[str] = (),
 ) -> tuple[dict[str, Comparison], str]:
-    """What the chosen gained against each alternative, and words on the certificate."""
-    weights, found = _weights(campaign), dict[str, Comparison]()
-    for name, own in weights.items():
-        why = _why_unknown(campaign, name, own)
-        if why is not None:
-            found[name] = Comparison(name, unknown=why)
-            continue
-        value, error, lower, upper, declined = campaign.means.effect(own, level)
-        found[name] = Comparison(
-            name,
-            estimate=value,
-            standard_error=error,
-            lower=None if declined else lower,
-            upper=None if declined else upper,
-            declined=declined,
-        )
-    told = [name for name, one in found.items() if one.unknown is None]
+    """The comparisons with certified ends, and words on them.
+
+    ``singles``: those of which "best single" is the least, whichever that is.
+    """
+    told = [name for name in coefficients if found[name].unknown is None]
+    some = [name for name in told if coefficients[name].any()]
     bounded = campaign.columns.bounded(campaign.y)
-    if not told:
+    if not some:
         return found, "Nothing is certified, for nothing can be told."
     if bounded is None:
-        return found, NO_RANGE
+        return found, _NO_RANGE
+    y = np.clip(campaign.y, *bounded.range)
+    rows: dict[str, Any] = {
+        "treatment": campaign.arm, "stratum": campaign.cell, "groups": campaign.groups,
+        "outcome_range": bounded.range, "largest_group": largest_group,
+        "random_state": random_state,
+    }  # fmt: skip
+    # What is no difference at all is 0. All of them at either level: pilots are the same.
+    rows["weights"] = np.stack([coefficients[name] for name in some])
     try:
-        bounds = strata_bounds(
-            np.clip(campaign.y, *bounded.range), treatment=campaign.treated, stratum=campaign.cell,
-            weights=np.stack([weights[name] for name in told]), groups=campaign.groups, delta=delta,
-            outcome_range=bounded.range, largest_group=largest_group, random_state=random_state,
-        )  # fmt: skip
+        bounds = strata_bounds(y, delta=delta, **rows)
+        ends = dict.fromkeys(told, (0.0, 0.0)) | _ends(some, bounds)
+        if singles and found[BEST_SINGLE].unknown is None:
+            # The least of the lower ends is one of the best; upper ends must hold together.
+            together = ends | _ends(some, strata_bounds(y, delta=delta / len(singles), **rows))
+            lower = min(ends[name][0] for name in singles)
+            ends[BEST_SINGLE] = lower, min(together[name][1] for name in singles)
     except GroupsError as error:
         return found, f"Nothing is certified: {error}"
-    for name, low, high in zip(told, bounds.lower.tolist(), bounds.upper.tolist(), strict=True):
-        numbers = vars(found[name]) | {"certified_lower": low, "certified_upper": high}
-        found[name] = Comparison(**numbers)
-    return found, certificate_words(bounds.largest_group, bounded, delta)
+    for name, (low, high) in ends.items():
+        found[name] = replace(found[name], certified_lower=low, certified_upper=high)
+    given = "got each arm" if campaign.of_arms else "were treated"
+    return found, _certificate_words(bounds.largest_group, bounded, delta, given)
 
 
-def _why_unknown(campaign: Campaign, name: str, weights: Floats) -> str | None:
-    if name != "nobody" and campaign.chosen.all():
-        return "everybody was chosen" if name != "as_run" else campaign.without_an_arm(weights)
-    return campaign.without_an_arm(weights)
+def _ends(names: Sequence[str], bounds: StrataBounds) -> dict[str, tuple[float, float]]:
+    both = zip(bounds.lower.tolist(), bounds.upper.tolist(), strict=True)
+    return dict(zip(names, both, strict=True))
 
 
-def certificate_words(
-    largest_group: int | None, bounded: Bounded, delta: float, given: str = "were treated"
+def _certificate_words(
+    largest_group: int | None, bounded: Bounded, delta: float, given: str
 ) -> str:
     """What certified numbers rest on."""
     low, high = bounded.range
@@ -379,9 +425,10 @@ def _share_of_chosen(campaign: Campaign, model: TrialModel) -> float | None:
 
     They are if nobody else has a higher score than the lowest of them.
     """
-    score, chosen = campaign.score, campaign.chosen
-    if score is None or not chosen.any():
+    chosen = campaign.chosen
+    if campaign.score is None or not chosen.any():
         return None
+    score = campaign.score[:, 0]
     lowest = float(score[chosen].min())
     known = np.isfinite(score)
     if chosen.all():
@@ -394,43 +441,49 @@ def _share_of_chosen(campaign: Campaign, model: TrialModel) -> float | None:
     return share if share > 0 else None
 
 
-def _promise(
-    campaign: Campaign, model: TrialModel | None, share: float | None, level: float
-) -> Promise | None:
-    """What was expected of the chosen against what came; None if either is not known."""
-    weights = _weights(campaign)["nobody"]
-    if campaign.without_an_arm(weights) or (model is not None and model.warning):
+def _by_trial(campaign: Campaign, model: TrialModel | None, share: float | None) -> Estimate | None:
+    """What the trial's people of such scores gained, if the chosen are a top share of them."""
+    if model is None or share is None:
         return None
-    n_chosen, came = int(campaign.chosen.sum()), campaign.means.effect(weights, level)
-    promised: Estimate | None = None
-    source = "the trial's people of such scores"
-    if model is not None and share is not None:
-        promised = expected_effect(model.evidence, share).scaled(n_chosen)
-    if promised is None or promised.declined:
-        uplift = None if campaign.uplift is None else campaign.uplift[campaign.chosen]
-        if uplift is None and model is not None and campaign.score is not None:
-            uplift = np.asarray(model.calibration(campaign.score[campaign.chosen]))
-        if uplift is None:
+    found = expected_effect(model.evidence, share).scaled(int(campaign.chosen.sum()))
+    return None if found.declined else found
+
+
+def promised(
+    campaign: Campaign, nobody: Floats, level: float, by_trial: Estimate | None = None
+) -> Promise | None:
+    """What was promised of what was chosen against what came; None if either is not known.
+
+    ``nobody``: coefficients of the gain over treating nobody. Without a promise ``by_trial``, it is
+    the sum of the uplifts, which has no error of its own.
+    """
+    if campaign.why_unknown(nobody) is not None:
+        return None
+    expected, source = by_trial, "the trial's people of such scores"
+    if expected is None:
+        if campaign.uplift is None:
             return None
-        total = float(uplift.sum())
-        promised, source = Estimate(total, 0.0, total, total), "the sum of the uplifts"
-    off = came.minus(promised)
-    has_ends = off.declined is None
-    is_number = source != "the sum of the uplifts"
+        chosen = campaign.chosen
+        total = float(campaign.uplift[chosen, campaign.policy[chosen] - 1].sum())
+        if not np.isfinite(total):
+            return None
+        expected, source = Estimate(total, 0.0, total, total), _BY_UPLIFTS
+    came = campaign.means.contrast(nobody, level)
+    off = came.minus(expected)
     return Promise(
         source=source,
-        promised=promised.value,
-        promised_lower=promised.lower if is_number else None,
-        promised_upper=promised.upper if is_number else None,
+        promised=expected.value,
+        promised_lower=None if by_trial is None else expected.lower,
+        promised_upper=None if by_trial is None else expected.upper,
         came=came.value,
         difference=off.value,
-        lower=off.lower if has_ends else None,
-        upper=off.upper if has_ends else None,
-        verdict=promise_verdict(off, came),
+        lower=None if off.declined else off.lower,
+        upper=None if off.declined else off.upper,
+        verdict=_promise_verdict(off, came),
     )
 
 
-def promise_verdict(difference: Estimate, came: Estimate) -> str:
+def _promise_verdict(difference: Estimate, came: Estimate) -> str:
     """Whether a promise was kept, by what came and its difference to what was promised."""
     if difference.declined is not None:
         return "open"
@@ -441,13 +494,14 @@ def promise_verdict(difference: Estimate, came: Estimate) -> str:
     return "kept" if came.lower > 0 or came.upper < 0 else "open"
 
 
-def _advice(
-    model: TrialModel | None,
+def advice_on(
+    model: TrialModel | ArmsModel | None,
     drift: tuple[DriftTest, ...],
     promise: Promise | None,
     over_random: Comparison,
     harm: str | None,
 ) -> Advice | None:
+    """What to do with the model; None if there is none."""
     if model is None:
         return None
     if model.warning:
@@ -457,22 +511,26 @@ def _advice(
     return advise(drift, kept, is_better=is_better, harm=harm)
 
 
-def _harm(campaign: Campaign, level: float) -> str | None:
-    """Who is shown to lose by the treatment: the chosen, or all people where these do not gain."""
-    gain, n = campaign.columns.gain, len(campaign.y)
-    chosen = _weights(campaign)["nobody"]
-    own = None if campaign.without_an_arm(chosen) else campaign.means.effect(chosen, level)
-    if own is not None and own.declined is None:
-        if own.upper < 0:
-            return f"the chosen lost {-own.value:,.1f} {gain} by the treatment"
-        if own.lower > 0:
-            return None
-    everybody = campaign.sizes.astype(np.float64)
-    if campaign.without_an_arm(everybody):
+def harm_of_chosen(campaign: Campaign, came: Estimate) -> str | None:
+    """That the chosen are shown to lose by what was chosen for them; None if they are not."""
+    if came.declined is not None or came.upper >= 0:
         return None
-    whole = campaign.means.effect(everybody / n, level)
+    return f"the chosen lost {-came.value:,.1f} {campaign.columns.gain} by the treatment"
+
+
+def _harm(campaign: Campaign, own: Mapping[str, Floats], level: float) -> str | None:
+    """Who is shown to lose by the treatment: the chosen, or all people where these do not gain."""
+    if not campaign.why_unknown(own["nobody"]):
+        came = campaign.means.contrast(own["nobody"], level)
+        harm = harm_of_chosen(campaign, came)
+        if harm is not None or (came.declined is None and came.lower > 0):
+            return harm
+    everybody = effects_of(campaign.sizes / len(campaign.y))
+    if campaign.why_unknown(everybody):
+        return None
+    whole = campaign.means.contrast(everybody, level)
     if whole.declined is None and whole.upper < 0:
-        return f"the average effect on {gain} is {whole.value:.3g}"
+        return f"the average effect on {campaign.columns.gain} is {whole.value:.3g}"
     return None
 
 
@@ -489,16 +547,13 @@ def _next_time(found: dict[str, Comparison]) -> str | None:
 
 def _notes(campaign: Campaign, model: TrialModel | None) -> tuple[str, ...]:
     found = []
-    if campaign.cells[0].chance is None:
+    if campaign.cells[0].chances is None:
         found.append(
             "No chances were given: everyone among the chosen, and everyone else, is taken to have "
             "had the same chance of treatment, which the counts cannot contradict."
         )
     if model is not None and campaign.score is None:
-        found.append(
-            "Scores are not known, for neither the features of the model nor a column 'score' are "
-            "there: neither the promise of the trial nor a drift of the scores can be told."
-        )
+        found.append(NO_SCORES)
     if campaign.columns.kind(campaign.y) == MONEY:
         found.append("Gains are sums of money over all who were chosen.")
     return tuple(found)

@@ -12,9 +12,10 @@ from auucmax.trial_model.by_name import MODELS
 from auucmax.trial_model.choosing import Targeting, target
 from auucmax.trial_model.columns import ColumnNames, name_columns
 from auucmax.trial_model.crossfit import Recipe
-from auucmax.trial_model.evidence import Evidence, Judged, evidence_of
+from auucmax.trial_model.evidence import Evidence
 from auucmax.trial_model.file import load_model, save_model
 from auucmax.trial_model.fitting import fit_trial_model, with_rivals
+from auucmax.trial_model.judging import Judged, evidence_of
 from auucmax.trial_model.model import TrialModel
 from auucmax.trial_model.rows import TrialRows, trial_rows
 

@@ -45,7 +45,6 @@ from auucmax.trial_model.crossfit import (
     accepting,
     number_of_folds,
 )
-from auucmax.trial_model.evidence import ranks_within
 from auucmax.trial_model.fitting import (
     FitPlan,
     calibrated,
@@ -55,6 +54,7 @@ from auucmax.trial_model.fitting import (
     fit_checked,
     new_recipe,
 )
+from auucmax.trial_model.judging import ranks_within
 from auucmax.trial_model.model import TrialModel
 from auucmax.trial_model.rows import Hashes
 

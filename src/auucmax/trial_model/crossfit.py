@@ -32,7 +32,7 @@ from auucmax.encoding import TableEncoder
 from auucmax.estimators.base import unrecorded
 from auucmax.rows import ArrayRows, Batch, Rows
 from auucmax.trial_model.columns import ColumnNames
-from auucmax.trial_model.evidence import Judged, ranks_within
+from auucmax.trial_model.judging import Judged, ranks_within
 from auucmax.trial_model.rows import Hashes, chances_note, check_trial_rows, joined, trial_pieces
 
 LEAST = 20  #: rows with the outcome, and without it, of each arm, that a model is fitted on

@@ -66,13 +66,8 @@ from auucmax.trial_model.crossfit import (
     number_of_folds,
     work_of,
 )
-from auucmax.trial_model.evidence import (
-    Evidence,
-    Judged,
-    describe_drivers,
-    evidence_of,
-    linear_weights,
-)
+from auucmax.trial_model.evidence import Evidence
+from auucmax.trial_model.judging import Judged, describe_drivers, evidence_of, linear_weights
 from auucmax.trial_model.model import CHANCES_BEYOND, TrialModel, certified, certified_shares
 from auucmax.trial_model.people import describe_people, segments_of
 from auucmax.trial_model.rows import quantity_columns

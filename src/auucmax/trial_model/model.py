@@ -23,12 +23,8 @@ from auucmax.encoding.encoder import text_names
 from auucmax.targeting import Calibration
 from auucmax.trial_model.columns import Bounded, ColumnNames
 from auucmax.trial_model.crossfit import Recipe, Scored, TableRows
-from auucmax.trial_model.evidence import (
-    Evidence,
-    Judged,
-    describe_drivers,
-    evidence_of,
-)
+from auucmax.trial_model.evidence import Evidence
+from auucmax.trial_model.judging import Judged, describe_drivers, evidence_of
 from auucmax.trial_model.people import describe_people
 from auucmax.trial_model.rows import Hashes, id_texts
 

@@ -25,7 +25,7 @@ from auucmax.bounds.strata import strata_bounds
 from auucmax.data.binning import Binned
 from auucmax.data.few import LEAST_ROWS, rounded, step_of
 from auucmax.trial_model.columns import Bounded
-from auucmax.trial_model.evidence import Judged, average_effect, top_part
+from auucmax.trial_model.judging import Judged, average_effect, top_part
 
 MOST_COLUMNS = 8  #: of the top against the rest that are kept
 SEARCHED = 12  #: columns that pairs of splits are looked for in, at most

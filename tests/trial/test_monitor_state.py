@@ -1,0 +1,77 @@
+"""The state file: one arm or several, and what belongs together."""
+
+import numpy as np
+import pytest
+from tests.trial.trial_days import NAMED, running
+
+from auucmax._archive import ModelFileError
+from auucmax.trial import ArmsMonitor, Monitor
+from auucmax.trial.arm_monitoring import load_monitor
+from auucmax.trial.monitor_state import FORMAT, read_states
+
+
+def three_arms(n_rows=3_000):
+    rows = running(n_rows)
+    other = np.random.default_rng(5).random(n_rows) < 0.5
+    rows["mail"] = np.where(rows["mail"] == 0, "none", np.where(other, "mail", "call"))
+    return rows
+
+
+@pytest.fixture
+def states(tmp_path):
+    """Files of one arm and of two, with what was written."""
+    rows = three_arms()
+    one = Monitor.of(rows, **NAMED, treated="mail", control="none")
+    several = ArmsMonitor.of(rows, **NAMED, control="none", treated_share=0.5)
+    for monitor, name in ((one, "one"), (several, "several")):
+        monitor.look(rows, as_of="2026-01-20")
+        monitor.save(tmp_path / name)
+    return tmp_path, one, several
+
+
+def same(one, other):
+    assert one.settings == other.settings
+    assert one.key == other.key
+    assert one.counts == other.counts
+    np.testing.assert_array_equal(one.bets.wealth.credit, other.bets.wealth.credit)
+    np.testing.assert_array_equal(one.people, other.people)
+
+
+def test_what_is_written_is_read(states):
+    folder, one, several = states
+    same(Monitor.load(folder / "one"), one)
+    assert isinstance(load_monitor(folder / "one"), Monitor)
+    again = load_monitor(folder / "several")
+    assert list(again.monitors) == ["call", "mail"]
+    for label, own in several.monitors.items():
+        same(again.monitors[label], own)
+    assert (again.delta, again.shares) == (several.delta, several.shares)
+    assert again.log_ratio == several.log_ratio
+    assert (folder / "several").stat().st_mode & 0o77 == 0
+    with pytest.raises(ValueError, match="should be the state of one arm, got one of 2"):
+        Monitor.load(folder / "several")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda h: h.update(shared=None),
+        lambda h: h["states"].pop(),
+        lambda h: h["shared"].update(delta=0.2),
+        lambda h: h["shared"].update(shares=[0.5, 0.5]),
+        lambda h: h["shared"].update(shares=[0.5, 0.6, -0.1]),
+        lambda h: h["shared"].update(more=1),
+        lambda h: h["states"][0]["settings"].update(treated="mail"),
+        lambda h: h["states"][0]["settings"].update(control="call"),
+        lambda h: h["states"][0].update(key="0" * 32),
+        lambda h: h["states"][0].update(last_day=5),
+        lambda h: h["states"][0].update(n_together=1),
+    ],
+)
+def test_arms_that_do_not_belong_together_are_refused(states, change):
+    folder, kept = states[0], {}
+    FORMAT.read(folder / "several", lambda h, m: kept.update(header=h, members=m))
+    change(kept["header"])
+    FORMAT.write(folder / "forged", kept["header"], kept["members"])
+    with pytest.raises(ModelFileError, match="should be a whole state file"):
+        read_states(folder / "forged")
