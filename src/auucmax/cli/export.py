@@ -150,10 +150,9 @@ def _card(fitted: TrialModel | ArmsModel) -> str:
     from auucmax.report import model_card, summarise_arms, summarise_model
     from auucmax.trial_model import TrialModel
 
-    is_one = isinstance(fitted, TrialModel)
-    return model_card(
-        fitted, as_commands(summarise_model(fitted) if is_one else summarise_arms(fitted))
-    )
+    if isinstance(fitted, TrialModel):
+        return model_card(fitted, as_commands(summarise_model(fitted)))
+    return model_card(fitted, as_commands(summarise_arms(fitted)))
 
 
 def _arm_scores(fitted: ArmsModel, worth: _Worth) -> list[ArmScore]:

@@ -210,10 +210,9 @@ def number_of_value(column: Mapping[str, Any], known: Mapping[str, int], value: 
     if kind == "category":
         if isinstance(value, (float, np.floating)) and abs(float(value)) >= exact_below(value):
             raise unfit(column, f"{value!r}, in which several whole numbers fall together")
-        place = known.get(text)
-        if place is None:
-            place = np.nan if text in MISSING else known.get(without_end_zeros(text), len(known))
-        return place
+        if text in known:
+            return known[text]
+        return np.nan if text in MISSING else known.get(without_end_zeros(text), len(known))
     if text.strip() in MISSING:
         return np.nan
     if kind == "boolean" and without_end_zeros(text) in BOOLEANS:
