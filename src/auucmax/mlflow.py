@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -145,7 +146,7 @@ def log_model(
     return mlflow.models.Model.log(
         artifact_path=None,  # the former word for the name
         name=name,
-        flavor=import_optional("auucmax.mlflow", extra="mlflow"),
+        flavor=sys.modules[__name__],
         registered_model_name=registered_model_name,
         params=None if params is None else dict(params),
         tags=None if tags is None else dict(tags),

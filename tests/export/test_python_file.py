@@ -115,11 +115,6 @@ def test_what_is_kept_is_not_what_is_added():
         to_python(encoder, "a model")
 
 
-def run(path, *arguments):
-    line = [sys.executable, path.name, *map(str, arguments)]
-    return subprocess.run(line, cwd=path.parent, capture_output=True, text=True, check=False)
-
-
 IMPORTED = """
 import json, sys, time
 import numpy, csv, concurrent.futures.thread, decimal
@@ -150,27 +145,42 @@ def strangers_of_every_start(folder):
     return {name.partition(".")[0] for name in found.split()}
 
 
-def test_a_csv_file_is_scored(tmp_path):
+def test_a_csv_file_is_scored(tmp_path, capsys):
     frame, encoder, model, expected = fitted_ensemble()
-    path = tmp_path / "scores.py"
-    path.write_text(to_python(encoder, model, keep=["id", "town", "not there"]))
+    text = to_python(encoder, model, keep=["id", "town", "not there"])
+    (tmp_path / "scores.py").write_text(text)
     people = frame.assign(id=[f"p{k}" for k in range(len(frame))])
+    printed = []
     for separator in (",", ";", "\t"):
         people.to_csv(tmp_path / "people.csv", index=False, sep=separator)
-        shown = run(path, "people.csv")
-        assert (shown.returncode, shown.stderr) == (0, "")
-        names, *rows = csv.reader(io.StringIO(shown.stdout))
-        assert names == ["id", "town", "score"]
-        assert [row[0] for row in rows] == people["id"].tolist()
-        scores = [float(row[-1]) for row in rows]
-        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-9)
+        assert names_of(text)["main"]([str(tmp_path / "people.csv")]) == 0
+        printed.append(capsys.readouterr().out)
+    line = [sys.executable, "scores.py", "people.csv"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert set(printed) == {done.stdout}
+    names, *rows = csv.reader(io.StringIO(done.stdout))
+    assert names == ["id", "town", "score"]
+    assert [row[0] for row in rows] == people["id"].tolist()
+    np.testing.assert_allclose([float(row[-1]) for row in rows], expected, rtol=0, atol=1e-9)
 
 
-def test_a_csv_file_that_cannot_be_scored(tmp_path):
+def test_rows_of_a_csv_file_are_read_some_at_a_time(tmp_path, capsys):
     encoder, formula = hostile("town", "Oslo")
-    path, people = tmp_path / "scores.py", tmp_path / "people.csv"
-    path.write_text(to_python(encoder, formula))
-    assert "usage" in run(path).stderr
+    names = names_of(to_python(encoder, formula, keep=["id"]))
+    names["BATCH"] = 2
+    (tmp_path / "people.csv").write_text("id,town\n1,Oslo\n2,Rome\n3,Oslo\n")
+    assert names["main"]([str(tmp_path / "people.csv")]) == 0
+    assert capsys.readouterr().out == "id,score\n1,1.0\n2,0.0\n3,1.0\n"
+
+
+def test_a_csv_file_that_cannot_be_scored(tmp_path, capsys):
+    encoder, formula = hostile("town", "Oslo")
+    main, people = names_of(to_python(encoder, formula))["main"], tmp_path / "people.csv"
+
+    def shown(*arguments):
+        code = main(arguments or [str(people)])
+        return (code, *capsys.readouterr())
+
     for text, message in (
         ("a,b\n1,2\n", "got none named 'town'"),
         ("town,town\nx,y\n", "different names"),
@@ -178,15 +188,15 @@ def test_a_csv_file_that_cannot_be_scored(tmp_path):
         ("", "got none named 'town'"),
     ):
         people.write_text(text)
-        shown = run(path, "people.csv")
-        assert (shown.returncode, shown.stderr.count("\n")) == (2, 1)
-        assert message in shown.stderr
-    assert "No such file" in run(path, "nobody.csv").stderr
+        code, _, errors = shown()
+        assert (code, errors.count("\n")) == (2, 1)
+        assert message in errors
+    assert "No such file" in shown("nobody.csv")[2]
+    assert "usage" in shown("one.csv", "two.csv")[2]
     people.write_text("\ufefftown\n")
-    shown = run(path, "people.csv")
-    assert (shown.returncode, shown.stdout) == (0, "score\n")
+    assert shown() == (0, "score\n", "")
     people.write_text("town,b\n\nOslo,1\n")
-    assert run(path, "people.csv").stdout == "score\n1.0\n"
+    assert shown() == (0, "score\n1.0\n", "")
 
 
 @pytest.mark.gate

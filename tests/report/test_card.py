@@ -72,9 +72,7 @@ def test_it_tells_the_trial_and_the_evidence(model, card):
 
 
 def test_it_has_no_row_of_the_trial(card):
-    assert not [
-        person for person in trial_table(1_500)["person"] if re.search(rf"\b{person}\b", card)
-    ]
+    assert not set(re.findall(r"\w+", card)) & set(trial_table(1_500)["person"])
 
 
 def test_a_failed_check_comes_first():
@@ -107,6 +105,15 @@ def test_several_arms(arms_model):
     assert escaped(found["certificate"]["text"]) in card
     assert card.count(escaped(found["certificate"]["text"])) == 1
     assert "\n\n\n" not in card
+
+
+def test_a_failed_check_of_several_arms(arms_model):
+    failed = {"failed_check": "It is no trial.", "banner": "It is no trial."}
+    card = model_card(arms_model, summarise_arms(arms_model) | failed)
+    assert card.index("**The trial fails its check.** It is no trial.") < card.index(SECTIONS[0])
+    results = card[card.index(SECTIONS[3]) : card.index(SECTIONS[4])]
+    assert "|" not in results
+    assert "Certificate" not in results
 
 
 @pytest.mark.gate
