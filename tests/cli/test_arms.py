@@ -191,7 +191,7 @@ def test_export_gives_every_uplift_and_the_arm(trial, dialect):
         assert len(set(expected)) > 1
 
 
-def test_onnx_and_json_give_the_same(trial, tmp_path):
+def test_onnx_python_and_json_give_the_same(trial, tmp_path):
     model, people = load_model(trial / "m.model"), pd.read_csv(trial / "new.csv")
     uplift = model.uplift(people)
     line = f"export {trial}/m.model {COST} --value 8"
@@ -207,6 +207,11 @@ def test_onnx_and_json_give_the_same(trial, tmp_path):
     net = 8 * uplift - [1, 2]
     expected = np.where(net.max(axis=1) > 0, net.argmax(axis=1) + 1, 0)
     assert (arm == np.array(["none", "mail", "phone"])[expected]).all()
+    names = {"__name__": "scores"}
+    exec(run(f"{line} --to python").stdout, names)
+    *found, arms = names["scores"](people).values()
+    np.testing.assert_allclose(np.column_stack(found), uplift, rtol=0, atol=1e-9)
+    assert (arms == arm).all()
     text = json.loads(run(f"{line} --to json").stdout)
     assert [one["label"] for one in text["arms"]] == ["mail", "phone"]
     assert [one["cost"] for one in text["arms"]] == [1.0, 2.0]

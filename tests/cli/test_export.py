@@ -1,13 +1,19 @@
 """``auucmax export``: what is written, and what --json tells of it."""
 
+import io
 import json
+import subprocess
+import sys
+import warnings
 
 import duckdb
 import numpy as np
+import pandas as pd
 import pytest
 from tests.cli.commands import run
 from tests.trial_model.trial_table import NAMES, trial_table
 
+from auucmax.data import read_table
 from auucmax.trial_model import fit_trial_model, load_model, save_model
 
 COLUMNS = {
@@ -49,7 +55,7 @@ def test_a_name_of_several_lines_stays_in_the_comment(tmp_path):
         assert len(db.execute(run(f"export {tmp_path}/m --to sql").stdout).fetchall()) == 1_500
 
 
-@pytest.mark.parametrize("to", ["sql", "json", "onnx"])
+@pytest.mark.parametrize("to", ["sql", "json", "onnx", "python", "card"])
 def test_json_names_the_file_that_was_written(files, tmp_path, to):
     path = tmp_path / "score"
     found = told(f"export {files.model} --to {to} -o {path} --json")
@@ -99,7 +105,7 @@ def test_what_is_fitted_by_default_is_exported(tmp_path):
     table = trial_table(1_500)
     model = fit_trial_model(table, **NAMES, model="auto")
     save_model(model, tmp_path / "m")
-    for to in ("sql", "json", "onnx"):
+    for to in ("sql", "json", "onnx", "python"):
         found = told(f"export {tmp_path / 'm'} --to {to} -o {tmp_path / to} --json")
         assert found["model"] == "auto"
     with duckdb.connect() as db:
@@ -108,6 +114,58 @@ def test_what_is_fitted_by_default_is_exported(tmp_path):
         found = db.sql("SELECT score, uplift FROM scored").df()
     np.testing.assert_allclose(found["score"], model.predict(table), rtol=0, atol=1e-9)
     np.testing.assert_allclose(found["uplift"], model.uplift(table), rtol=0, atol=1e-8)
+    found = scores_of_file(tmp_path / "python", table)
+    np.testing.assert_allclose(found["score"], model.predict(table), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found["uplift"], model.uplift(table), rtol=0, atol=1e-9)
+
+
+def scores_of_file(path, table):
+    names = {"__name__": "scores"}
+    exec(compile(path.read_text(), path, "exec"), names)
+    return names["scores"](table)
+
+
+@pytest.mark.parametrize("name", ["auucmax", "tm"])
+@pytest.mark.gate
+@pytest.mark.filterwarnings("ignore:column .* should mostly hold levels")
+def test_a_python_file_gives_the_scores_of_the_model(tmp_path, name):
+    """Linear and logistic models; dates, booleans, texts, missing values, codes."""
+    table = trial_table(1_500)
+    rng = np.random.default_rng(0)
+    table["plan"] = rng.choice([1, 2, 3, 10], 1_500)
+    table["rare"] = rng.choice(
+        ["a", "b", *(f"r{k}" for k in range(20))], 1_500, p=[0.4, 0.4, *[0.01] * 20]
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # few rows
+        model = fit_trial_model(table, **NAMES, id="person", model=name)
+    save_model(model, tmp_path / "m")
+    assert run(f"export {tmp_path}/m --to python -o {tmp_path}/scores.py").exit_code == 0
+    assert set(model.inputs.values()) == {"number", "category", "boolean", "date", "code"}
+    new = table.assign(age=None, town="Rome", rare="new", plan=7)[:50]
+    for rows in (table, new):
+        found = scores_of_file(tmp_path / "scores.py", rows)
+        np.testing.assert_allclose(found["score"], model.predict(rows), rtol=0, atol=1e-9)
+        np.testing.assert_allclose(found["uplift"], model.uplift(rows), rtol=0, atol=1e-9)
+
+
+def test_a_python_file_scores_the_csv_file_that_commands_read(files, tmp_path):
+    run(f"export {files.model} --to python -o {tmp_path}/scores.py")
+    line = [sys.executable, "scores.py", str(files.new)]
+    shown = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True)
+    found = pd.read_csv(io.StringIO(shown.stdout))
+    people, model = read_table(files.new), load_model(files.model)
+    assert list(found) == ["person", "score", "uplift"]
+    assert found["person"].tolist() == people["person"].tolist()
+    np.testing.assert_allclose(found["score"], model.predict(people), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found["uplift"], model.uplift(people), rtol=0, atol=1e-9)
+
+
+def test_a_card_speaks_of_options(files):
+    shown = run(f"export {files.model} --to card").stdout
+    assert shown.startswith("---\nlibrary_name: auucmax\n")
+    assert "pass --groups" in shown
+    assert "groups=" not in shown
 
 
 def test_a_pipe_gets_what_a_file_would(tmp_path):

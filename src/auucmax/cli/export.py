@@ -1,4 +1,4 @@
-"""``auucmax export``: the model as SQL, ONNX or JSON."""
+"""``auucmax export``: the model as SQL, ONNX, a Python file, JSON or a card."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from auucmax.cli.arms import CostOfArms, costs_by_arm
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import listed_columns
 from auucmax.cli.output import note, print_json, tell
+from auucmax.cli.output import told as as_commands
 
 if TYPE_CHECKING:
     from auucmax.export import ArmScore
     from auucmax.trial_model import ArmsModel, TrialModel
 
-FORMATS = ("sql", "onnx", "json")
+FORMATS = ("sql", "onnx", "python", "json", "card")
 
 
 @tells_failures
 def export(
     model: options.Model,
-    to: Annotated[str, typer.Option("--to", help="sql, onnx or json.")],
+    to: Annotated[str, typer.Option("--to", help="sql, onnx, python, json or card.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File; else to the screen (not onnx).")
     ] = None,
@@ -42,11 +43,13 @@ def export(
     value: options.Value = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write the scores as a query, a graph or coefficients that need no Python.
+    """Write the scores as a query, a graph, coefficients or numpy; or the card of the model.
 
-    SQL and JSON are for all models but networks and DDR; ONNX takes networks as well. --json tells
+    Scores of all models but networks and DDR; ONNX takes networks as well. --json tells
     what was written and which columns it needs; without a file it has the text, too. Of several
     arms it gives the uplift of each, and the arm of the highest --value times uplift minus --cost.
+    A Python file scores CSV files: python scores.py people.csv > scores.csv. A card, Markdown,
+    says what the model is, on what trial, and how sure that is.
     """
     from auucmax._files import check_target, whole_file
     from auucmax._validation import check_choice
@@ -119,26 +122,37 @@ def _content(
     keep: list[str] | None,
     worth: _Worth,
 ) -> bytes:
-    from auucmax.export import arms_to_json, arms_to_onnx, arms_to_sql, to_json, to_onnx, to_sql
+    from auucmax import export
     from auucmax.trial_model import TrialModel
 
+    if to == "card":
+        return _card(fitted).encode()
     own = [] if fitted.columns.id is None else [fitted.columns.id]
     known = [*fitted.columns.features, *own]
     kept = own if not keep else "all" if keep == ["all"] else listed_columns(keep, known) or []
-    query: dict[str, Any] = {"table": table, "dialect": dialect, "keep": kept}
-    if not isinstance(fitted, TrialModel):
+    if kept == "all" and to == "python":
+        kept = [*own, *fitted.columns.features]
+    how: dict[str, Any] = {
+        "sql": {"table": table, "dialect": dialect, "keep": kept}, "python": {"keep": kept}
+    }.get(to, {})  # fmt: skip
+    if isinstance(fitted, TrialModel):
+        write = getattr(export, f"to_{to}")
+        found = write(fitted.encoder, fitted.estimator, calibration=fitted.calibration, **how)
+    else:
+        write = getattr(export, f"arms_to_{to}")
         arms = _arm_scores(fitted, worth)
-        options: dict[str, Any] = {"control": fitted.control, "value": worth.value}
-        if to == "onnx":
-            return arms_to_onnx(arms, **options)
-        text = arms_to_json(arms, **options) if to == "json" else ""
-        return f"{text or arms_to_sql(arms, **options, **query)}\n".encode()
-    parts, calibration = (fitted.encoder, fitted.estimator), fitted.calibration
-    if to == "onnx":
-        return to_onnx(*parts, calibration=calibration)
-    if to == "json":
-        return (to_json(*parts, calibration=calibration) + "\n").encode()
-    return f"{to_sql(*parts, calibration=calibration, **query)}\n".encode()
+        found = write(arms, control=fitted.control, value=worth.value, **how)
+    # A file of Python ends its last line itself.
+    return found if isinstance(found, bytes) else f"{found.rstrip()}\n".encode()
+
+
+def _card(fitted: TrialModel | ArmsModel) -> str:
+    from auucmax.report import model_card, summarise_arms, summarise_model
+    from auucmax.trial_model import TrialModel
+
+    if isinstance(fitted, TrialModel):
+        return model_card(fitted, as_commands(summarise_model(fitted)))
+    return model_card(fitted, as_commands(summarise_arms(fitted)))
 
 
 def _arm_scores(fitted: ArmsModel, worth: _Worth) -> list[ArmScore]:
@@ -180,15 +194,11 @@ def _needs(fitted: TrialModel | ArmsModel) -> dict[str, Any]:
     from auucmax.trial_model import TrialModel
 
     models = [fitted] if isinstance(fitted, TrialModel) else list(fitted.models.values())
-    columns: dict[str, str] = {}
-    for one in models:
-        used = {term.column for term in one.encoder.terms_}
-        columns |= {c.name: c.kind for c in one.encoder.columns_ if c.name in used}
     sizes = [getattr(one.estimator, "n_parameters_", None) for one in models]
     return {
         "model": fitted.model_name,
         "n_parameters": None if None in sizes else sum(size or 0 for size in sizes),
-        "columns": [{"name": name, "kind": kind} for name, kind in columns.items()],
+        "columns": [{"name": name, "kind": kind} for name, kind in fitted.inputs.items()],
         "has_uplift": True,
         "arms": None if isinstance(fitted, TrialModel) else fitted.labels,
     }

@@ -1,8 +1,9 @@
-"""Scores where the rows are: a fitted model as SQL, as an ONNX graph, as plain JSON."""
+"""Scores where the rows are: a fitted model as SQL, an ONNX graph, a Python file, plain JSON."""
 
 from __future__ import annotations
 
 from auucmax.export.onnx_model import arms_to_onnx, to_onnx
+from auucmax.export.python_file import arms_to_python, to_python
 from auucmax.export.raw_formula import ArmScore, arms_to_json, to_json
 from auucmax.export.sql import DIALECTS, arms_to_sql, to_sql
 
@@ -11,8 +12,10 @@ __all__ = [
     "ArmScore",
     "arms_to_json",
     "arms_to_onnx",
+    "arms_to_python",
     "arms_to_sql",
     "to_json",
     "to_onnx",
+    "to_python",
     "to_sql",
 ]

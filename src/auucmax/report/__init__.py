@@ -1,8 +1,9 @@
-"""The page to show: one dictionary of all numbers, and one HTML file made from it."""
+"""The page to show: one dictionary of all numbers, and one HTML file, or card, made from it."""
 
 from __future__ import annotations
 
 from auucmax.report.arms import summarise_arms
+from auucmax.report.card import model_card
 from auucmax.report.check import summarise_check
 from auucmax.report.page import render, write_report
 from auucmax.report.summary import VERSION, Economy, Names, summarise, summarise_model
@@ -11,6 +12,7 @@ __all__ = [
     "VERSION",
     "Economy",
     "Names",
+    "model_card",
     "render",
     "summarise",
     "summarise_arms",

@@ -150,13 +150,13 @@ def _terms() -> Callable[[str], Markup]:
 def _of_ranking(summary: Mapping[str, Any]) -> dict[str, Any]:
     """What the page of one ranking shows beside the summary."""
     weights = [abs(term["weight"]) for term in summary["drivers"]["linear"] or []]
-    plan, check, names = summary["plan"], summary["randomisation"], summary["names"]
+    plan, check = summary["plan"], summary["randomisation"]
     bars = (summary["campaign"] or {}).get("bars")
     nowhere = plan["profit"] is not None and plan["cautious_share"] == 0
     return _formats(summary) | {
-        "title": names["trial"] or f"Who should get {_given(names)}? Effect on {names['outcome']}",
+        "title": title_of(summary),
         "states": STATES,
-        "certificate": certificate_sentence(summary),
+        "certificate": certificate_of(summary),
         "proviso": provided("", check).removesuffix(": "),
         "nowhere": nowhere,
         "never": nowhere and plan["best_share"] == 0,
@@ -175,6 +175,20 @@ def _of_ranking(summary: Mapping[str, Any]) -> dict[str, Any]:
         "verdicts": VERDICTS,
         "largest_weight": max(weights, default=0.0),
     }
+
+
+def title_of(summary: Mapping[str, Any]) -> str:
+    """The question of a page: that of its names, or what treatment and outcome make of it."""
+    names = summary["names"]
+    what = "what" if summary["kind"] == ARMS_KIND else _given(names)
+    return str(names["trial"] or f"Who should get {what}? Effect on {names['outcome']}")
+
+
+def certificate_of(summary: Mapping[str, Any]) -> str:
+    """What is certified of a ranking, or of the arms that are chosen, in one line."""
+    if summary["kind"] != ARMS_KIND or summary["certificate"] is None:
+        return certificate_sentence(summary)
+    return f"{summary['certificate']['text'].partition(', each statement by itself')[0]}."
 
 
 def _given(names: Mapping[str, str]) -> str:
@@ -196,7 +210,6 @@ def _day(days: float) -> str:
 
 def _of_arms(summary: Mapping[str, Any]) -> dict[str, Any]:
     """What the page of several arms shows beside the summary."""
-    names = summary["names"]
     balances = [balance_tag(arm["randomisation"]) for arm in summary["arms"]]
     trials = [(style, f"trial: {word}") for style, word in balances]
     random = next(one for one in summary["differences"] if one["kind"] == "random")
@@ -209,7 +222,7 @@ def _of_arms(summary: Mapping[str, Any]) -> dict[str, Any]:
     lowest = [low for low in plan["profit_lower"] or [] if low is not None]
     nowhere = plan["profit"] is not None and max(lowest, default=0.0) <= 0
     return _formats(summary) | {
-        "title": names["trial"] or f"Who should get what? Effect on {names['outcome']}",
+        "title": title_of(summary),
         "policy_wide": policy_figure(summary),
         "policy_narrow": policy_figure(summary, width=NARROW),
         "arms_wide": arms_figure(summary),
@@ -222,9 +235,7 @@ def _of_arms(summary: Mapping[str, Any]) -> dict[str, Any]:
         "is_better": state != "not shown",
         "nowhere": nowhere,
         "never": nowhere and plan["best_share"] in (0, None),
-        "certificate": "None: all intervals are approximations for many people."
-        if sure is None
-        else f"{sure['text'].partition(', each statement by itself')[0]}.",
+        "certificate": certificate_of(summary),
     }
 
 

@@ -76,6 +76,11 @@ class ArmsModel(Shown):
         return self.first.model_name
 
     @property
+    def inputs(self) -> dict[str, str]:
+        """The raw columns that scores of some arm are made of, and their kinds."""
+        return {name: kind for own in self.models.values() for name, kind in own.inputs.items()}
+
+    @property
     def evidence(self) -> ArmsEvidence:
         """All that is known of the arms and of the policy."""
         return ArmsEvidence(

@@ -146,6 +146,12 @@ class TrialModel(Shown):
         return self.recipe.model
 
     @property
+    def inputs(self) -> dict[str, str]:
+        """The raw columns that scores are made of, and their kinds."""
+        used = {term.column for term in self.encoder.terms_}
+        return {c.name: c.kind for c in self.encoder.columns_ if c.name in used}
+
+    @property
     def warning(self) -> str | None:
         """Words to say first if the model was fitted despite a failed check, or None."""
         if self.evidence["failed_check"] is None:

@@ -1,0 +1,223 @@
+"""Models in MLflow: saved, logged and loaded as a flavour of their own, and served as a pyfunc.
+
+The only module that imports mlflow. What is stored is the model file of
+:func:`auucmax.trial_model.save_model`, which holds no row and runs no code, without its key; beside
+it are the evidence: the page (``report.html``), the numbers (``evidence.json``) and the card
+(``README.md``). Nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from auucmax import trial_model
+from auucmax._optional import import_optional
+from auucmax._version import __version__
+from auucmax.report import model_card, summarise_arms, summarise_model, write_report
+from auucmax.trial_model import ArmsModel, TrialModel
+
+FLAVOR_NAME = "auucmax"
+_FILE, _PAGE, _EVIDENCE, _CARD = "model.auucmax", "report.html", "evidence.json", "README.md"
+# Types of MLflow by kind of column. Texts stand for the numbers and booleans of a category, too.
+_TYPES = {
+    "number": "double", "code": "double", "boolean": "boolean", "category": "string",
+    "date": "datetime",
+}  # fmt: skip
+
+
+def get_default_pip_requirements() -> list[str]:
+    """What a place needs that loads the model."""
+    return [f"auucmax=={__version__}"]
+
+
+def save_model(
+    model: TrialModel | ArmsModel,
+    path: str | Path,
+    *,
+    mlflow_model: Any = None,
+    signature: Any = None,
+    metadata: Mapping[str, Any] | None = None,
+    pip_requirements: Sequence[str] | str | None = None,
+    extra_pip_requirements: Sequence[str] | str | None = None,
+) -> None:
+    """Save a model as a new folder ``path`` in the form of MLflow.
+
+    Parameters
+    ----------
+    model : what ``fit_trial_model``, ``fit_arms_model`` or ``auucmax.trial_model.load_model`` gave.
+    path : a folder that is not there, or empty.
+    mlflow_model : ``mlflow.models.Model`` that the flavour is added to; None: a new one.
+    signature : ``ModelSignature``; None: that of :func:`signature_of`.
+    metadata : what else MLflow keeps of the model.
+    pip_requirements, extra_pip_requirements : in place of, or beside, this version of auucmax.
+    """
+    mlflow = import_optional("mlflow", extra="mlflow")
+    pyfunc = import_optional("mlflow.pyfunc", extra="mlflow")
+    folder = Path(path).resolve()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(
+            f"the folder {folder.name} should not be there, or be empty, got one with files. Name "
+            f"another one."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_model(model, folder)
+    described = mlflow.models.Model() if mlflow_model is None else mlflow_model
+    described.signature = signature_of(model) if signature is None else signature
+    if metadata is not None:
+        described.metadata = dict(metadata)
+    pyfunc.add_to_model(
+        described,
+        loader_module="auucmax.mlflow",
+        data=_FILE,
+        conda_env="conda.yaml",
+        python_env="python_env.yaml",
+    )
+    described.add_flavor(
+        FLAVOR_NAME,
+        auucmax_version=__version__,
+        data=_FILE,
+        model=model.model_name,
+        arms=model.labels if isinstance(model, ArmsModel) else None,
+    )
+    described.model_size_bytes = sum(file.stat().st_size for file in folder.iterdir())
+    described.save(str(folder / "MLmodel"))
+    _write_environment(folder, pip_requirements, extra_pip_requirements)
+
+
+def _write_model(model: TrialModel | ArmsModel, folder: Path) -> None:
+    """The model file, without its key, and the evidence."""
+    with tempfile.TemporaryDirectory() as private:
+        # The key is written beside the file, and stays behind with this folder: it is for nobody
+        # who has the model.
+        trial_model.save_model(model, Path(private) / _FILE)
+        shutil.copyfile(Path(private) / _FILE, folder / _FILE)
+    summary = summarise_model(model) if isinstance(model, TrialModel) else summarise_arms(model)
+    write_report(summary, folder / _PAGE)
+    (folder / _CARD).write_text(model_card(model, summary), encoding="utf-8")
+    facts: dict[str, Any]
+    if isinstance(model, TrialModel):
+        facts = model.evidence.to_dict()
+    else:
+        arms = {label: own.evidence.to_dict() for label, own in model.models.items()}
+        facts = {"arms": arms, "policy": model.policy}
+    text = json.dumps(facts, allow_nan=False, indent=1)
+    (folder / _EVIDENCE).write_text(text, encoding="utf-8")
+
+
+def _write_environment(
+    folder: Path, own: Sequence[str] | str | None, extra: Sequence[str] | str | None
+) -> None:
+    """The files by which MLflow makes an environment for the model."""
+    environment = import_optional("mlflow.utils.environment", extra="mlflow")
+    yaml = import_optional("yaml", extra="mlflow")
+    usual = None if own is not None else get_default_pip_requirements()
+    conda, requirements, constraints = environment._process_pip_requirements(usual, own, extra)
+    (folder / "conda.yaml").write_text(yaml.safe_dump(conda, default_flow_style=False))
+    (folder / "requirements.txt").write_text("\n".join(requirements))
+    if constraints:
+        (folder / "constraints.txt").write_text("\n".join(constraints))
+    environment._PythonEnv.current().to_yaml(str(folder / "python_env.yaml"))
+
+
+def log_model(
+    model: TrialModel | ArmsModel,
+    name: str = "model",
+    *,
+    registered_model_name: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    tags: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Log a model to the current run, or a new one; returns the ``ModelInfo`` of MLflow.
+
+    Its page, card and evidence are artifacts of it. ``options`` are those of :func:`save_model`;
+    the others are those of ``log_model`` of any flavour.
+    """
+    mlflow = import_optional("mlflow", extra="mlflow")
+    return mlflow.models.Model.log(
+        artifact_path=None,  # the former word for the name
+        name=name,
+        flavor=sys.modules[__name__],
+        registered_model_name=registered_model_name,
+        params=None if params is None else dict(params),
+        tags=None if tags is None else dict(tags),
+        model=model,
+        **options,
+    )
+
+
+def load_model(model_uri: str | Path) -> TrialModel | ArmsModel:
+    """The model itself, with its evidence, from a folder or an address of MLflow.
+
+    ``mlflow.pyfunc.load_model`` gives what every tool of MLflow can call.
+    """
+    mlflow = import_optional("mlflow", extra="mlflow")
+    folder = mlflow.artifacts.download_artifacts(artifact_uri=str(model_uri))
+    flavors = mlflow.models.Model.load(folder).flavors
+    if FLAVOR_NAME not in flavors:
+        raise ValueError(
+            f"the model should have the flavour {FLAVOR_NAME}, got {', '.join(flavors)}. Load it "
+            f"by the library that saved it."
+        )
+    return trial_model.load_model(Path(folder) / _FILE)
+
+
+def signature_of(model: TrialModel | ArmsModel) -> Any:
+    """The ``ModelSignature``: columns that the model reads, and those that it gives.
+
+    Numbers are doubles, into which MLflow turns no 64-bit integers: convert these, or pass another
+    signature.
+    """
+    models = import_optional("mlflow.models", extra="mlflow")
+    schema = import_optional("mlflow.types.schema", extra="mlflow")
+    inputs = [schema.ColSpec(_TYPES[kind], name) for name, kind in model.inputs.items()]
+    outputs = [schema.ColSpec("double", name) for name in _uplift_names(model)]
+    if isinstance(model, ArmsModel):
+        outputs.append(schema.ColSpec("string", "arm"))
+    return models.ModelSignature(schema.Schema(inputs), schema.Schema(outputs))
+
+
+def _uplift_names(model: TrialModel | ArmsModel) -> list[str]:
+    if isinstance(model, TrialModel):
+        return ["score", "uplift"]
+    return [f"uplift {label}" for label in model.labels]
+
+
+def _load_pyfunc(path: str) -> _Scores:
+    """What MLflow calls to load a model as a pyfunc."""
+    return _Scores(trial_model.load_model(path))
+
+
+class _Scores:
+    """A model as MLflow calls it: a frame in, a frame of scores out."""
+
+    def __init__(self, model: TrialModel | ArmsModel) -> None:
+        self._model = model
+
+    def get_raw_model(self) -> TrialModel | ArmsModel:
+        """The model itself, as MLflow asks for it."""
+        return self._model
+
+    def predict(self, model_input: pd.DataFrame, params: Any = None) -> pd.DataFrame:
+        """Score and uplift; of several arms the uplift of each, and the arm of the highest.
+
+        That is the control if no uplift is above 0: costs are for ``auucmax target``.
+        """
+        names, model = _uplift_names(self._model), self._model
+        if isinstance(model, TrialModel):
+            score = model.predict(model_input)
+            found = np.column_stack([score, model.calibration(score)])
+            return pd.DataFrame(found, columns=names)
+        uplift = model.uplift(model_input)
+        labels = np.array([model.control, *model.labels], dtype=object)
+        best = np.where(uplift.max(axis=1) > 0, 1 + uplift.argmax(axis=1), 0)
+        return pd.DataFrame(uplift, columns=names).assign(arm=labels[best])

@@ -1,0 +1,214 @@
+"""Python files: the program of all models, and a model in it that cannot become code."""
+
+import ast
+import csv
+import inspect
+import io
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.export.cases import (
+    HOSTILE_LEVELS,
+    HOSTILE_NAMES,
+    check_arms,
+    example,
+    fit_encoder,
+    fitted_ensemble,
+    two_arms,
+)
+from tests.export.test_numpy_scorer import check, names_of
+
+from auucmax.estimators.formula import Formula, FormulaError, Part
+from auucmax.export import arms_to_python, numpy_scorer, to_python
+
+
+@pytest.mark.parametrize("bent", [False, True])
+def test_a_table_with_everything(bent):
+    check(example(bent))
+
+
+def columns_of(frame):
+    """Columns as lists of plain values."""
+    plain = frame.astype(object).where(frame.notna(), None)
+    return {name: plain[name].tolist() for name in frame}
+
+
+def test_a_fitted_ensemble():
+    frame, encoder, model, expected = fitted_ensemble()
+    scores = names_of(to_python(encoder, model))["scores"]
+    for table in (columns_of(frame), frame):
+        found = scores(table)
+        assert list(found) == ["score"]
+        np.testing.assert_allclose(found["score"], expected, rtol=0, atol=1e-9)
+
+
+def test_arms_of_ensembles():
+    frame, encoder, model, score = fitted_ensemble()
+    arms, uplift = two_arms(encoder, model, score)
+    found = names_of(arms_to_python(arms, control="none"))["scores"](frame)
+    assert list(found) == ["uplift it's", "uplift b", "arm"]
+    check_arms(zip(range(len(score)), *found.values(), strict=True), uplift)
+
+
+def is_program(text):
+    """Whether a file is the program with nothing but one text in it, which is JSON."""
+    assert text.isascii()
+    own, program = ast.parse(text), ast.parse(inspect.getsource(numpy_scorer))
+    (place,) = [k for k, step in enumerate(program.body) if "MODEL" in ast.unparse(step)[:5]]
+    (literal,) = own.body[place].value.args
+    assert isinstance(literal, ast.Constant)
+    json.loads(literal.value)
+    own.body[place].value.args = program.body[place].value.args
+    return ast.dump(own) == ast.dump(program)
+
+
+def hostile(name, level):
+    encoder = fit_encoder({name: "category"}, {name: [level, "other"] * 2})
+    return encoder, Formula((Part(1.0, "identity", 0.0, np.array([1.0, 1.0])),))
+
+
+CODE = (
+    '"""\nimport os\n"""', "'''", "\\", "\\'", "')\nraise SystemExit #", "{}", 'json.loads("{}")',
+    "\0", "\r", "\u2028", "\x0c", "# -*- coding: utf-7 -*-", "😀", "%s", "{0}", "\\N{DIGIT ONE}",
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    name=st.sampled_from(HOSTILE_NAMES + CODE) | st.text(min_size=1, max_size=8),
+    level=st.sampled_from(HOSTILE_LEVELS + CODE) | st.text(max_size=8),
+)
+def test_texts_of_a_trial_stay_texts(name, level):
+    if level == "other":
+        level = "another"
+    encoder, formula = hostile(name, level)
+    terms = [term.level for term in encoder.terms_]
+    formula = Formula((Part(1.0, "identity", 0.0, np.arange(1.0, 1 + len(terms))),))
+    text = to_python(encoder, formula, keep=[name, *CODE])
+    assert is_program(text)
+    if level in terms:  # none of those that stand for no value
+        found = names_of(text)["scores"]({name: [level]})
+        assert found["score"].tolist() == [1.0 + terms.index(level)]
+
+
+def test_labels_of_arms_stay_texts():
+    frame, encoder, model, score = fitted_ensemble()
+    arms, _ = two_arms(encoder, model, score)
+    bad = [arm._replace(label=f"{text}{arm.label}") for arm, text in zip(arms, CODE, strict=False)]
+    text = arms_to_python(bad, control=CODE[4])
+    assert is_program(text)
+    found = names_of(text)["scores"](frame[:50])
+    assert set(found["arm"]) <= {CODE[4], *(arm.label for arm in bad)}
+
+
+def test_what_is_kept_is_not_what_is_added():
+    encoder, formula = hostile("town", "Oslo")
+    with pytest.raises(ValueError, match="different names, got 'score' twice"):
+        to_python(encoder, formula, keep=["score"])
+    with pytest.raises(FormulaError, match="got str"):
+        to_python(encoder, "a model")
+
+
+IMPORTED = """
+import json, sys, time
+import numpy, csv, concurrent.futures.thread, decimal
+before = time.process_time()
+import scores
+print(json.dumps([time.process_time() - before, sorted(sys.modules)]))
+"""
+
+
+def test_it_imports_numpy_alone_and_at_once(tmp_path):
+    _, encoder, model, _ = fitted_ensemble()
+    (tmp_path / "scores.py").write_text(to_python(encoder, model))
+    line = [sys.executable, "-c", IMPORTED]
+    shown = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True)
+    seconds, modules = json.loads(shown.stdout)
+    print(f"importing the file takes {seconds:.3f} s of computing, numpy's own left out")
+    assert seconds < 0.3
+    tops = {name.partition(".")[0] for name in modules}
+    strangers = {name for name in tops if not name.startswith("_")} - sys.stdlib_module_names
+    # What a virtual environment itself imports at every start begins with two underscores.
+    assert strangers <= {"numpy", "scores"} | strangers_of_every_start(tmp_path)
+
+
+def strangers_of_every_start(folder):
+    """Modules that Python imports by itself here, as editable installations make it do."""
+    line = [sys.executable, "-c", "import sys; print(*sys.modules)"]
+    found = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=True).stdout
+    return {name.partition(".")[0] for name in found.split()}
+
+
+def test_a_csv_file_is_scored(tmp_path, capsys):
+    frame, encoder, model, expected = fitted_ensemble()
+    text = to_python(encoder, model, keep=["id", "town", "not there"])
+    (tmp_path / "scores.py").write_text(text)
+    people = frame.assign(id=[f"p{k}" for k in range(len(frame))])
+    printed = []
+    for separator in (",", ";", "\t"):
+        people.to_csv(tmp_path / "people.csv", index=False, sep=separator)
+        assert names_of(text)["main"]([str(tmp_path / "people.csv")]) == 0
+        printed.append(capsys.readouterr().out)
+    line = [sys.executable, "scores.py", "people.csv"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert set(printed) == {done.stdout}
+    names, *rows = csv.reader(io.StringIO(done.stdout))
+    assert names == ["id", "town", "score"]
+    assert [row[0] for row in rows] == people["id"].tolist()
+    np.testing.assert_allclose([float(row[-1]) for row in rows], expected, rtol=0, atol=1e-9)
+
+
+def test_rows_of_a_csv_file_are_read_some_at_a_time(tmp_path, capsys):
+    encoder, formula = hostile("town", "Oslo")
+    names = names_of(to_python(encoder, formula, keep=["id"]))
+    names["BATCH"] = 2
+    (tmp_path / "people.csv").write_text("id,town\n1,Oslo\n2,Rome\n3,Oslo\n")
+    assert names["main"]([str(tmp_path / "people.csv")]) == 0
+    assert capsys.readouterr().out == "id,score\n1,1.0\n2,0.0\n3,1.0\n"
+
+
+def test_a_csv_file_that_cannot_be_scored(tmp_path, capsys):
+    encoder, formula = hostile("town", "Oslo")
+    main, people = names_of(to_python(encoder, formula))["main"], tmp_path / "people.csv"
+
+    def shown(*arguments):
+        code = main(arguments or [str(people)])
+        return (code, *capsys.readouterr())
+
+    for text, message in (
+        ("a,b\n1,2\n", "got none named 'town'"),
+        ("town,town\nx,y\n", "different names"),
+        ("town,b\nOslo,1\nRome\n", "as many fields as the header"),
+        ("", "got none named 'town'"),
+    ):
+        people.write_text(text)
+        code, _, errors = shown()
+        assert (code, errors.count("\n")) == (2, 1)
+        assert message in errors
+    assert "No such file" in shown("nobody.csv")[2]
+    assert "usage" in shown("one.csv", "two.csv")[2]
+    people.write_text("\ufefftown\n")
+    assert shown() == (0, "score\n", "")
+    people.write_text("town,b\n\nOslo,1\n")
+    assert shown() == (0, "score\n1.0\n", "")
+
+
+@pytest.mark.gate
+def test_many_rows_take_little():
+    """Computing time of 200,000 rows; a fifth of a million's."""
+    frame, encoder, model, expected = fitted_ensemble()
+    scores = names_of(to_python(encoder, model))["scores"]
+    times = -(-200_000 // len(frame))
+    table = {name: own * times for name, own in columns_of(frame).items()}
+    before = time.process_time()
+    found = scores(table)["score"]
+    seconds = time.process_time() - before
+    print(f"{len(found):,} rows take {seconds:.2f} s of computing")
+    np.testing.assert_allclose(found, np.tile(expected, times), rtol=0, atol=1e-9)
+    assert seconds < 10

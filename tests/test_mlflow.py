@@ -1,0 +1,179 @@
+"""The flavour of MLflow: what is stored, and that it scores as the model itself does."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.trial_model.arms_table import arms_table, fitted
+from tests.trial_model.trial_table import named_model, trial_table
+
+pytestmark = [
+    pytest.mark.gate,
+    # Of MLflow and its libraries, on what they will change.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::PendingDeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType"),
+]
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # read when it is imported: no test calls home
+mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed (extra mlflow)")
+
+from auucmax import mlflow as flavour  # noqa: E402
+from auucmax.trial_model import save_model  # noqa: E402
+
+FILES = {
+    "MLmodel", "README.md", "conda.yaml", "evidence.json", "model.auucmax", "python_env.yaml",
+    "report.html", "requirements.txt",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model():
+    return named_model("tm")
+
+
+@pytest.fixture(scope="module")
+def folder(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "visits"
+    flavour.save_model(model, path, metadata={"season": "spring"})
+    return path
+
+
+@pytest.fixture(scope="module")
+def people():
+    return trial_table(200, random_state=4)[["age", "town", "member", "joined", "spent"]]
+
+
+def check(model, people, found):
+    assert list(found) == ["score", "uplift"]
+    np.testing.assert_allclose(found["score"], model.predict(people), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found["uplift"], model.uplift(people), rtol=0, atol=1e-12)
+
+
+def test_what_is_stored(model, folder):
+    assert {path.name for path in folder.iterdir()} == FILES  # the key is not among them
+    assert model.seen.key.hex().encode() not in b"".join(p.read_bytes() for p in folder.iterdir())
+    assert json.loads((folder / "evidence.json").read_text()) == model.evidence.to_dict()
+    assert (folder / "README.md").read_text().startswith("---\nlibrary_name: auucmax\n")
+    assert "</html>" in (folder / "report.html").read_text()
+    described = mlflow.models.Model.load(str(folder))
+    assert described.flavors["python_function"]["loader_module"] == "auucmax.mlflow"
+    assert described.flavors["auucmax"]["data"] == "model.auucmax"
+    assert described.metadata == {"season": "spring"}
+    assert not [p for p in folder.rglob("*") if p.suffix in (".pkl", ".pickle", ".joblib")]
+    assert "auucmax==" in (folder / "requirements.txt").read_text()
+
+
+def test_the_signature_has_the_columns_and_their_types(model, folder):
+    signature = mlflow.models.Model.load(str(folder)).signature
+    types = {c.name: str(c.type).rpartition(".")[2] for c in signature.inputs.inputs}
+    assert types == {
+        "age": "double", "town": "string", "member": "boolean", "joined": "datetime",
+        "spent": "double",
+    }  # fmt: skip
+    assert signature.outputs.input_names() == ["score", "uplift"]
+
+
+def test_it_scores_as_the_model_does(model, folder, people):
+    loaded = mlflow.pyfunc.load_model(str(folder))
+    check(model, people, loaded.predict(people))
+    gaps = people.assign(
+        town=[None, *people["town"][1:]], member=[None, *people["member"][1:]], joined=pd.NaT
+    )
+    check(model, gaps, loaded.predict(gaps))
+    with pytest.raises(mlflow.MlflowException, match="spent"):
+        loaded.predict(people.drop(columns="spent"))
+    whole = people.assign(spent=people["spent"].astype(int))
+    with pytest.raises(mlflow.MlflowException, match=r"spent\. Can not safely convert int64"):
+        loaded.predict(whole)
+    check(model, whole, loaded.predict(whole.astype({"spent": float})))
+    own = loaded.get_raw_model()
+    assert (own.predict(people) == model.predict(people)).all()
+
+
+def test_the_model_itself_comes_back_with_its_evidence(model, folder, people):
+    again = flavour.load_model(folder)
+    assert again.evidence.to_dict() == model.evidence.to_dict()
+    assert (again.predict(people) == model.predict(people)).all()
+
+
+def test_several_arms(tmp_path):
+    model, people = fitted(arms_table(1_500)), arms_table(100, random_state=3)
+    flavour.save_model(model, tmp_path / "arms")
+    facts = json.loads((tmp_path / "arms" / "evidence.json").read_text())
+    assert (list(facts["arms"]), facts["policy"]) == (["mail", "phone"], model.policy)
+    found = mlflow.pyfunc.load_model(str(tmp_path / "arms")).predict(people)
+    uplift = model.uplift(people)
+    assert list(found) == ["uplift mail", "uplift phone", "arm"]
+    np.testing.assert_allclose(found.iloc[:, :2], uplift, rtol=0, atol=1e-12)
+    best = np.where(uplift.max(axis=1) > 0, 1 + uplift.argmax(axis=1), 0)
+    assert found["arm"].tolist() == np.array(["none", "mail", "phone"])[best].tolist()
+
+
+def test_it_is_logged_to_a_run(model, people, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri((tmp_path / "store").as_uri())
+    try:
+        with mlflow.start_run():
+            info = flavour.log_model(model, "visits", tags={"season": "spring"})
+        check(model, people, mlflow.pyfunc.load_model(info.model_uri).predict(people))
+        assert flavour.load_model(info.model_uri).evidence.to_dict() == model.evidence.to_dict()
+        local = mlflow.artifacts.download_artifacts(artifact_uri=info.model_uri)
+        assert {path.name for path in Path(local).iterdir()} >= FILES
+    finally:
+        mlflow.set_tracking_uri(None)
+
+
+def test_another_folder_is_refused(model, folder, tmp_path):
+    with pytest.raises(ValueError, match="should not be there, or be empty"):
+        flavour.save_model(model, folder)
+    other = mlflow.models.Model(flavors={"python_function": {"loader_module": "elsewhere"}})
+    other.save(str(tmp_path / "MLmodel"))
+    save_model(model, tmp_path / "model.auucmax")
+    with pytest.raises(ValueError, match="flavour auucmax, got python_function"):
+        flavour.load_model(tmp_path)
+
+
+def test_it_is_served(model, folder, people, tmp_path):
+    """A server of its own process on this machine answers with the scores of the model."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    line = [sys.executable, "-m", "mlflow", "models", "serve", "-m", str(folder), "-h", "127.0.0.1",
+            "-p", str(port), "--env-manager", "local"]  # fmt: skip
+    log = (tmp_path / "log").open("w")
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    server = subprocess.Popen(line, stdout=log, stderr=log, env=environment, start_new_session=True)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        while server.poll() is None and not answers(f"{url}/ping"):
+            time.sleep(0.2)
+        assert server.poll() is None, (tmp_path / "log").read_text()
+        rows = people.assign(joined=people["joined"].astype(str))
+        body = {"dataframe_split": json.loads(rows.to_json(orient="split", index=False))}
+        request = urllib.request.Request(
+            f"{url}/invocations", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request) as answer:
+            found = pd.DataFrame(json.load(answer)["predictions"])
+        check(model, people, found)
+    finally:
+        os.killpg(server.pid, 15)
+        server.wait()
+        log.close()
+
+
+def answers(url):
+    try:
+        with urllib.request.urlopen(url) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
