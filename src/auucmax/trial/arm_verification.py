@@ -27,7 +27,7 @@ from auucmax.data import Trial, check_randomisation
 from auucmax.data.balance import equal_shares, holm
 from auucmax.data.pieces import PiecedTable
 from auucmax.data.randomisation_report import FailedCheckError
-from auucmax.encoding.encoder import text_names
+from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import arm_text, outcome_numbers
 from auucmax.trial.campaign import (
     MOST_CELLS,
@@ -125,7 +125,7 @@ class ArmsVerification:
 
 
 def verify_arms(
-    table: pd.DataFrame | PiecedTable,
+    table: Any,
     *,
     chosen: str = "chosen",
     propensity: str = "chance",
@@ -135,7 +135,7 @@ def verify_arms(
     id: str | None = None,
     groups: str | None = None,
     largest_group: int | None = None,
-    people: pd.DataFrame | None = None,
+    people: Any = None,
     model: ArmsModel | None = None,
     lower_is_better: bool = False,
     drop_missing_outcomes: bool = False,
@@ -173,6 +173,7 @@ def verify_arms(
     """
     check_level(level)
     check_level(delta, "delta")
+    people = None if people is None else frame_of(people)
     named = _known_names(model, treatment, outcome, control, id, groups, lower_is_better, people)
     campaign = _read(
         table, people, chosen, propensity, named,
@@ -400,7 +401,7 @@ def _known_names(
 
 
 def _read(
-    table: pd.DataFrame | PiecedTable,
+    table: Any,
     people: pd.DataFrame | None,
     chosen: str,
     propensity: str,
@@ -412,9 +413,8 @@ def _read(
 ) -> _ArmCampaign:
     if isinstance(table, PiecedTable):
         table = pd.concat(list(table.pieces(list(table.columns))), ignore_index=True)
-    frame, notes = text_names(table).copy(deep=False), list[str]()
+    frame, notes = frame_of(table).copy(deep=False), list[str]()
     if people is not None:
-        people = text_names(people)
         others = [name for name in people.columns if name.startswith(("chance ", "uplift "))]
         if "chosen" in people.columns:
             named, told = with_groups(people.drop(columns=others), True, propensity, named)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import pandas as pd
 from scipy.special import betaln, logsumexp
 
 from auucmax._archive import ArchiveFormat, check_same_names
@@ -24,7 +23,7 @@ from auucmax._json import read
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, check_level, check_range, check_whole
 from auucmax.bounds.anytime import TARGETS, AnytimeBets, Known, WaitingRows, Wealth
-from auucmax.data.pieces import PiecedTable
+from auucmax.data.pieces import table_of
 from auucmax.trial.arrivals import (
     FEWEST,
     Arrivals,
@@ -202,9 +201,7 @@ class Monitor:
     tilts: Floats = field(default_factory=lambda: np.zeros(len(TILTS)), repr=False)
 
     @classmethod
-    def of(
-        cls, table: pd.DataFrame | PiecedTable, *, model: TrialModel | None = None, **named: Any
-    ) -> Self:
+    def of(cls, table: Any, *, model: TrialModel | None = None, **named: Any) -> Self:
         """A monitor that has seen nothing; ``table`` only shows the labels of the arms.
 
         Parameters
@@ -220,7 +217,7 @@ class Monitor:
             of known chances of treatment, and the least of them, or of those of no treatment, by
             design; lower_is_better; random_state.
         """
-        settings = settings_of(table, model, **named)
+        settings = settings_of(table_of(table), model, **named)
         return cls(settings, secrets.token_bytes(16), fresh_bets(settings))
 
     @property
@@ -234,7 +231,7 @@ class Monitor:
 
     def look(
         self,
-        table: pd.DataFrame | PiecedTable,
+        table: Any,
         *,
         model: TrialModel | None = None,
         new_model: TrialModel | None = None,
@@ -248,7 +245,7 @@ class Monitor:
         from the next superblock on, none of which it may have learnt from; ``model`` ranks those
         that fill the open one.
         """
-        own = self.settings
+        own, table = self.settings, table_of(table)
         check_model(own, model, new_model)
         day = last_closed_day(as_of, own.window)
         if self.last_day is not None and day < self.last_day:
@@ -609,7 +606,7 @@ def _check_arrays(
 
 
 def monitor_trial(
-    table: pd.DataFrame | PiecedTable,
+    table: Any,
     state: str | os.PathLike[str],
     *,
     model: TrialModel | None = None,
@@ -623,6 +620,7 @@ def monitor_trial(
     is that of the state; what is given must be the same as before. If anything is wrong the state
     stays as it was.
     """
+    table = table_of(table)
     if Path(state).exists():
         monitor = Monitor.load(state)
         check_settings(monitor.settings, Path(state).name, named)
