@@ -26,6 +26,7 @@ OTHERS = {
     "export/test_sql_postgres.py": "sql.py, in a server",
     "report/test_browser.py": "the whole page, in a browser",
     "spark/test_connect.py": "the whole folder, through Spark Connect",
+    "trial/test_frames.py": "every call that takes a table, on frames of every library",
 }
 #: Modules without a test file of their own, and where they are tested.
 ELSEWHERE = {

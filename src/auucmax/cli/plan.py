@@ -210,11 +210,11 @@ def _untreated(
     """The control rows of the past, or all if no treatment is named; and which they are."""
     from auucmax._validation import listed, unknown_columns_message
     from auucmax.data.reading import read_table
-    from auucmax.encoding.encoder import text_names
+    from auucmax.encoding.frames import frame_of
     from auucmax.encoding.kinds import arm_text
     from auucmax.trial_model.columns import NO_AND_YES
 
-    frame = text_names(read_table(data, **form))
+    frame = frame_of(read_table(data, **form))
     wanted = [name for name in (outcome, groups, treatment) if name is not None]
     if unknown := [name for name in wanted if name not in frame.columns]:
         raise ValueError(unknown_columns_message("PAST", unknown, list(frame.columns)))

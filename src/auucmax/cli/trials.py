@@ -63,14 +63,14 @@ def read_ids(data: str, id: str | None) -> list[Any]:
     from auucmax._validation import listed
     from auucmax.data.reading import read_table
     from auucmax.data.table_errors import NoRowsError
-    from auucmax.encoding.encoder import text_names
+    from auucmax.encoding.frames import frame_of
 
     if id is None:
         raise ValueError(
             "--exclude needs ids, and the MODEL knows none. Fit it with --id, the column of ids."
         )
     try:
-        table = text_names(read_table(data))
+        table = frame_of(read_table(data))
     except NoRowsError as error:  # a header alone: nobody
         table = pd.DataFrame(columns=list(error.columns))
     if id not in table.columns:

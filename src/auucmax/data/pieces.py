@@ -34,6 +34,7 @@ from auucmax.data.reading import (
     utf8_files,
 )
 from auucmax.data.table_errors import check_columns
+from auucmax.encoding.frames import frame_of, is_frame
 
 PIECE_ROWS = 2**17
 #: Bytes that the rows of a fit take at their peak, for a byte of the frame of them: in a frame of
@@ -112,6 +113,16 @@ def sampled(places: NDArray[Any], n_most: int, n_rows: int) -> NDArray[np.bool_]
     return np.asarray(mix_bits(places.astype(np.uint64)) / 2.0**64 < n_most / n_rows)
 
 
+def table_of(
+    table: Any, columns: Sequence[str] | None = None, also: Sequence[str] = ()
+) -> pd.DataFrame | PiecedTable:
+    """The one door for tables: a frame of any library as :func:`frame_of` reads it.
+
+    A table that is read in pieces stays as it is.
+    """
+    return table if isinstance(table, PiecedTable) else frame_of(table, columns, also)
+
+
 def pieces_of(
     table: pd.DataFrame | PiecedTable, columns: Sequence[str] | None = None
 ) -> Iterator[pd.DataFrame]:
@@ -130,7 +141,7 @@ class _Copies:
 
 
 def open_table(
-    source: str | Path,
+    source: Any,
     *,
     query: str | None = None,
     memory: float | None = None,
@@ -161,7 +172,7 @@ def open_table(
     """
     form = TextForm.checked(decimal, encoding)
     limit = max(free_memory(), _ALWAYS) if memory is None else memory
-    if not str(source).startswith(DATABASES):
+    if not is_frame(source) and not str(source).startswith(DATABASES):
         files, kind, name = locate_files(str(source), query)
         form.check_kind(kind, name)
         if kind in WORDS and not _surely_fits(files, kind, limit):

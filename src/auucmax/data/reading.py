@@ -46,6 +46,7 @@ from auucmax.data.table_errors import (
     check_different,
     one_line,
 )
+from auucmax.encoding.frames import frame_of, is_frame
 from auucmax.encoding.kinds import ANY_KIND, JSON_KINDS, KINDS_BY_DECIMAL, MISSING_TEXTS
 
 _KINDS = {
@@ -85,7 +86,7 @@ _SAMPLE_BYTES = 1 << 18
 
 
 def read_table(
-    source: str | Path,
+    source: Any,
     *,
     query: str | None = None,
     columns: Sequence[str] | None = None,
@@ -99,7 +100,8 @@ def read_table(
     source : a CSV (comma, tab or whatever it shows itself to be; UTF-8, with a header), Parquet,
         JSON-lines, Arrow, Feather or Excel file; a pattern such as ``"rows/*.parquet"``, or a
         folder with files of one kind, read in the order of their names; a DuckDB database
-        (``.duckdb``, ``.db``); or a URL ``postgresql://user@host/database``.
+        (``.duckdb``, ``.db``); or a URL ``postgresql://user@host/database``. A frame of pandas or
+        polars, an Arrow table and a DuckDB relation are taken as they are, whatever their texts.
     query : of a database: a SELECT, or the name of a table.
     columns : only these.
     decimal : "." or ",", the sign before decimals in a CSV file, where its numbers do not show it:
@@ -141,7 +143,10 @@ def read_table(
     Did you mean 'age'?
     >>> folder.cleanup()
     """
-    address, form = str(source), TextForm.checked(decimal, encoding)
+    form = TextForm.checked(decimal, encoding)
+    if is_frame(source):
+        return _taken(source, query, columns, form)
+    address = str(source)
     if address.startswith(DATABASES):
         name = address_name(address)
         form.check_kind("database", name)
@@ -164,6 +169,19 @@ def read_table(
         rows = rows[list(columns)]
     check_has_rows(len(rows), name, [str(c) for c in rows.columns])
     return as_kinds(rows)
+
+
+def _taken(
+    table: Any, query: str | None, columns: Sequence[str] | None, form: TextForm
+) -> pd.DataFrame:
+    """A frame of any library, or its columns that are named."""
+    form.check_kind("frame", "a frame")
+    if query is not None:
+        raise TableError("query should come with a database, got one with a frame. Leave it out.")
+    rows = frame_of(table, columns)
+    rows = rows if columns is None else rows[list(columns)]
+    check_has_rows(len(rows), "the table", list(rows.columns))
+    return rows
 
 
 def locate_files(address: str, query: str | None) -> tuple[list[str], str, str]:

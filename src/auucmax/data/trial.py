@@ -32,6 +32,7 @@ from auucmax._validation import (
     check_whole,
     listed,
 )
+from auucmax.encoding.frames import frame_of, is_frame
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ class Trial(Shown):
     ----------
     X : DataFrame of shape (n, d)
         Features known before treatment. A 2-D array becomes a frame with columns x0, x1, ...; a
-        polars frame becomes a pandas frame.
+        polars frame, an Arrow table or a DuckDB relation becomes a pandas frame.
     y : array of shape (n,)
         Outcome, any real numbers; higher is better.
     treatment : array of shape (n,)
@@ -384,9 +385,8 @@ class Trial(Shown):
 
 
 def _check_features(X: Any, n_rows: int) -> pd.DataFrame:
-    if type(X).__module__.split(".")[0] == "polars" and hasattr(X, "get_columns"):
-        # Column by column through numpy: polars' own conversion would need pyarrow.
-        X = pd.DataFrame({column.name: column.to_numpy() for column in X.get_columns()})
+    if not isinstance(X, pd.DataFrame) and is_frame(X):
+        X = frame_of(X)
     elif not isinstance(X, pd.DataFrame):
         if hasattr(X, "toarray"):
             raise TypeError(

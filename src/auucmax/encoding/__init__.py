@@ -1,8 +1,9 @@
 """A raw table as numbers: the kinds of its columns, the texts of its levels, the terms of a model.
 
-``kinds`` says what a column holds, reads its values and gives equal values one text whatever the
-file, ``columns`` is what is learnt of a column, and what outcomes tell of its levels, ``encoder``
-learns features from a table and makes them of another.
+``frames`` takes tables of any library and gives results back in it, ``kinds`` says what a column
+holds, reads its values and gives equal values one text whatever the file, ``columns`` is what is
+learnt of a column, and what outcomes tell of its levels, ``encoder`` learns features from a table
+and makes them of another.
 """
 
 from __future__ import annotations

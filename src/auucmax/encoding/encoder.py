@@ -38,6 +38,7 @@ from auucmax.encoding.columns import (
     sums_of,
     write_features,
 )
+from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import (
     MISSING_TEXTS,
     are_number_texts,
@@ -180,7 +181,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        frame : the rows, columns with names.
+        frame : the rows, columns with names: a frame of pandas or polars, an Arrow table or a
+            DuckDB relation, here and in ``transform``.
         y, treatment : (n,) outcome, and 0/1 or boolean, for the terms that are learnt from them;
             without both there are none. Rows that were learnt from are to be encoded by
             ``fit_transform`` then, others by ``transform``.
@@ -199,14 +201,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         row's own outcome is in its features: a model is to learn from these. For it the rows that
         ``transform`` makes are others, and :func:`auucmax.certify` does not tell them.
         """
-        return self._features(_table(frame), *self._fit(frame, y, treatment, keys))
+        table = frame_of(frame)
+        return self._features(table, *self._fit(table, y, treatment, keys))
 
     def _fit(
         self, frame: Any, y: Any, treatment: Any, keys: ArrayLike | None
     ) -> tuple[dict[str, Floats], NDArray[Any]]:
         """Learn; what outcomes tell of levels outside of each fold, and the rows' keys."""
         self._check_parameters()
-        table = _table(frame)
+        table = frame_of(frame)
         if not len(table):
             raise ValueError("the table should have rows, got none. Check where it comes from.")
         self._learn([self._column(table[name]) for name in table.columns])
@@ -241,7 +244,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         weight: Floats | None = None,
     ) -> LevelSums:
         """What is learnt from of rows, for columns of many levels; sums of batches add up."""
-        table, found = _table(frame), {}
+        table, found = frame_of(frame), {}
         for column in self._many:
             places = np.empty(0, dtype=np.intp)
             if len(table):
@@ -433,15 +436,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def transform(self, frame: Any) -> Floats:
         """(n, p) features of the rows of a table that has the columns of training."""
         check_is_fitted(self, "terms_")
-        return self._features(_table(frame), {}, np.empty(0))
+        table = frame_of(frame, [column.name for column in self.columns_])
+        return self._features(table, {}, np.empty(0))
 
     def _features(
         self, table: pd.DataFrame, apart: Mapping[str, Floats], keys: NDArray[Any]
     ) -> Floats:
         """``apart``: numbers of levels by fold, and then ``keys`` deal the rows into the folds."""
-        wanted = [column.name for column in self.columns_]
-        if unknown := [name for name in wanted if name not in table.columns]:
-            raise ValueError(unknown_columns_message("the table", unknown, list(table.columns)))
         fold = fold_of(keys) if apart else None
         parts, first = [], 0
         for column in self.columns_:
@@ -466,7 +467,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         For rows that were kept from ``fit`` though they were there: a text that is so rare that
         only they have it is no mistake. No feature of any other row changes.
         """
-        table = _table(frame)
+        table = frame_of(frame)
         columns = []
         for column in self.columns_:
             if column.kind == "category" and not (column.has_other or column.takes_new):
@@ -575,7 +576,7 @@ class TrainingEncoder:
     def __call__(self, batch: Any) -> Any:
         if not len(batch.y):
             return batch
-        table = _table(batch.X)
+        table = frame_of(batch.X, [column.name for column in self.encoder.columns_])
         return batch._replace(X=self.encoder._features(table, self.apart, batch.keys))
 
 
@@ -614,36 +615,6 @@ def _other_kind(column: Column, kind: str, example: Any) -> ValueError:
 def listed_kinds(kinds: Iterable[str]) -> str:
     """Kinds of columns in words."""
     return ", ".join(dict.fromkeys(_PLURAL[kind] for kind in kinds if kind != "empty"))
-
-
-def _table(frame: Any) -> pd.DataFrame:
-    """A pandas frame whose columns have different names, all texts; the rows are not copied."""
-    if not isinstance(frame, pd.DataFrame):
-        if not hasattr(frame, "to_pandas"):
-            raise ValueError(
-                f"the table should be a frame with named columns, got {type(frame).__name__}. "
-                f"Pass a pandas or polars frame."
-            )
-        frame = frame.to_pandas()
-    return text_names(frame)
-
-
-def text_names(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with columns that are named by texts, all different.
-
-    >>> text_names(pd.DataFrame({1: [2.0], "a": [3.0]})).columns.tolist()
-    ['1', 'a']
-    """
-    names = [str(name) for name in frame.columns]
-    if len(set(names)) < len(names):
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(
-            f"the table should have columns of different names, got {listed(repeated)} more than "
-            f"once. Rename or drop them."
-        )
-    if all(isinstance(name, str) for name in frame.columns):
-        return frame
-    return frame.set_axis(names, axis=1)
 
 
 def _reasons(dropped: Mapping[str, str]) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pandas as pd
-
 from auucmax._json import plain, short
 from auucmax._validation import Bools
 from auucmax.data import RandomisationReport
 from auucmax.data.binning import binned
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.trial import TrialSummary
+from auucmax.encoding.frames import frame_of
 from auucmax.report.summary import VERSION
 from auucmax.trial_model.evidence import describe_randomisation
 from auucmax.trial_model.people import compared
@@ -23,7 +22,7 @@ MOST_COLUMNS = 24  #: at a glance
 def summarise_check(
     report: RandomisationReport,
     trial: TrialSummary,
-    features: pd.DataFrame,
+    features: Any,
     treated: Bools,
     *,
     outcome: str = "",
@@ -39,6 +38,7 @@ def summarise_check(
 
     No number is about fewer than 20 people.
     """
+    features = frame_of(features)
     columns = compared(binned(features), treated.astype(float))
     found = {
         "kind": CHECK_KIND,

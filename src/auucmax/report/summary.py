@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
@@ -17,6 +16,7 @@ from auucmax.bounds import Certificate
 from auucmax.data import RandomisationReport
 from auucmax.data.binning import binned
 from auucmax.data.outcomes import unit_of
+from auucmax.encoding.frames import frame_of
 from auucmax.report import sentences
 from auucmax.report.sentences import caveats_of, digits_for
 from auucmax.targeting import Calibration, Plan
@@ -184,7 +184,7 @@ def summarise(
     score: ArrayLike,
     *,
     treatment: ArrayLike,
-    features: pd.DataFrame | None = None,
+    features: Any = None,
     groups: ArrayLike | None = None,
     propensity: ArrayLike | None = None,
     calibration: Calibration | None = None,
@@ -245,6 +245,7 @@ def summarise(
     codes = None if groups is None else check_groups(groups, len(rows.y))
     drivers = people = None
     if features is not None:
+        features = frame_of(features)
         if len(features) != len(rows.y):
             raise ValueError(
                 f"features should have as many rows as y, {len(rows.y)}; got {len(features)}. "

@@ -21,8 +21,7 @@ from scipy.special import gammaln
 
 from auucmax._shown import Shown
 from auucmax._validation import Floats, check_level, listed
-from auucmax.data.pieces import PiecedTable, pieces_of
-from auucmax.encoding.encoder import text_names
+from auucmax.data.pieces import PiecedTable, pieces_of, table_of
 from auucmax.encoding.kinds import arm_text
 from auucmax.trial.monitor_state import fresh_bets, read_states, write_states
 from auucmax.trial.monitoring import RATIO_LEVEL, RATIO_ROWS, Look, Monitor, guarantee
@@ -121,7 +120,7 @@ class ArmsMonitor:
     @classmethod
     def of(
         cls,
-        table: pd.DataFrame | PiecedTable,
+        table: Any,
         *,
         model: ArmsModel | None = None,
         control: Any = None,
@@ -139,6 +138,7 @@ class ArmsMonitor:
         each arm by its label, or of all together, in equal parts. Others as in
         :meth:`Monitor.of`, but for ``propensity``, which one arm can have.
         """
+        table = table_of(table)
         if any(named.pop(name, None) is not None for name in ("propensity", "least_chance")):
             raise ValueError(
                 "propensity should be left out with several arms, got a column. Monitor each arm "
@@ -165,14 +165,14 @@ class ArmsMonitor:
 
     def look(
         self,
-        table: pd.DataFrame | PiecedTable,
+        table: Any,
         *,
         model: ArmsModel | None = None,
         new_model: ArmsModel | None = None,
         as_of: Any = None,
     ) -> ArmsLook:
         """As :meth:`Monitor.look`, of all arms; if anything is wrong with one, none is taken."""
-        monitors, looks = copy.deepcopy(self.monitors), dict[str, Look]()
+        table, monitors, looks = table_of(table), copy.deepcopy(self.monitors), dict[str, Look]()
         for label, monitor in monitors.items():
             own, newer = (_of_arm(one, label) for one in (model, new_model))
             try:
@@ -329,7 +329,7 @@ def _names_arms(
 
 def _labels(table: pd.DataFrame | PiecedTable, treatment: str, control: Any) -> list[str]:
     """The arms of a table but the control, sorted."""
-    table = table if isinstance(table, PiecedTable) else text_names(table)
+    table = table_of(table)
     check_names(table, [treatment])
     found = set[str]()
     for piece in pieces_of(table, [treatment]):

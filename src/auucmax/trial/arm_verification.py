@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Floats, check_column, check_groups, check_level, listed
 from auucmax.data.pieces import PiecedTable
-from auucmax.encoding.encoder import text_names
+from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import arm_text, outcome_numbers
 from auucmax.trial.campaign import (
     NEXT_TIME,
@@ -90,7 +90,7 @@ class ArmsVerification(Verification):
 
 
 def verify_arms(
-    table: pd.DataFrame | PiecedTable,
+    table: Any,
     *,
     chosen: str = "chosen",
     propensity: str = "chance",
@@ -100,7 +100,7 @@ def verify_arms(
     id: str | None = None,
     groups: str | None = None,
     largest_group: int | None = None,
-    people: pd.DataFrame | None = None,
+    people: Any = None,
     model: ArmsModel | None = None,
     lower_is_better: bool = False,
     drop_missing_outcomes: bool = False,
@@ -139,6 +139,7 @@ def verify_arms(
     """
     check_level(level)
     check_level(delta, "delta")
+    people = None if people is None else frame_of(people)
     named = _known_names(model, treatment, outcome, control, id, groups, lower_is_better, people)
     campaign = _read(
         table, people, chosen, propensity, named,
@@ -267,7 +268,7 @@ def _known_names(
 
 
 def _read(
-    table: pd.DataFrame | PiecedTable,
+    table: Any,
     people: pd.DataFrame | None,
     chosen: str,
     propensity: str,
@@ -279,9 +280,8 @@ def _read(
 ) -> Campaign:
     if isinstance(table, PiecedTable):
         table = pd.concat(list(table.pieces(list(table.columns))), ignore_index=True)
-    frame, notes = text_names(table).copy(deep=False), list[str]()
+    frame, notes = frame_of(table).copy(deep=False), list[str]()
     if people is not None:
-        people = text_names(people)
         others = [name for name in people.columns if name.startswith(("chance ", "uplift "))]
         if "chosen" in people.columns:
             named, told = with_groups(people.drop(columns=others), True, propensity, named)

@@ -19,7 +19,6 @@ from auucmax._validation import Bools, Floats, check_column, listed, missing_mes
 from auucmax.data.hashing import FINEST, content_hashes, keyed_hashes, row_total
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.data.randomisation_report import FailedCheckError
-from auucmax.encoding.encoder import text_names
 from auucmax.encoding.kinds import arm_text, kind_of, numbers_of, outcome_numbers
 from auucmax.trial.settings import Settings
 from auucmax.trial_model.columns import check_names
@@ -152,7 +151,7 @@ def check_arrivals(
     if isinstance(table, PiecedTable):
         ignored = [name for name in columns.ignored if name in table.columns]
         table = table.sample(table.sample_rows, [*columns.all, own.date, *ignored])
-    kept = _closed_rows(text_names(table), own, key, 0, day)[1]
+    kept = _closed_rows(table, own, key, 0, day)[1]
     sizes = kept[own.treatment].map(arm_text).value_counts().reindex([own.control, own.treated])
     if not sizes.min() >= FEWEST:
         return None
@@ -203,14 +202,11 @@ def _frames(
 ) -> Iterator[pd.DataFrame]:
     wanted = settings.columns
     if model is not None:
-        wanted += [column.name for column in model.encoder.columns_]
+        wanted += model.score_columns
         named = _names_of(model)
         wanted += [] if named is None or named not in table.columns else [named]
-    if not isinstance(table, PiecedTable):
-        table = text_names(table)
     check_names(table, wanted)
-    for piece in pieces_of(table, list(dict.fromkeys(wanted))):
-        yield text_names(piece)
+    yield from pieces_of(table, list(dict.fromkeys(wanted)))
 
 
 def _closed_rows(

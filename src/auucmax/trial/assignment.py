@@ -43,7 +43,7 @@ from auucmax._validation import (
 )
 from auucmax.data import RandomisationReport, Trial, check_randomisation
 from auucmax.data.databases import connect
-from auucmax.encoding.encoder import text_names
+from auucmax.encoding.frames import as_given, frame_of
 from auucmax.export.sql import Dialect, dialect_named
 from auucmax.targeting.arms import choose_arms
 from auucmax.trial_model import ArmsModel, TrialModel
@@ -121,7 +121,8 @@ class Assignment(Shown):
 
     Attributes
     ----------
-    people : the new people in the order of their table: id, (group), arm, propensity (the chance of
+    people : the new people in the order of their table, in a frame of the library that it came from
+        (of a DuckDB relation, an Arrow table): id, (group), arm, propensity (the chance of
         treatment; with several arms ``chance LABEL`` of each), (stratum), with a model score and
         chosen (whether it chose the person; of several arms ``uplift LABEL`` of each, and the arm
         that it chose), and the fingerprint of the rule.
@@ -131,7 +132,7 @@ class Assignment(Shown):
     fingerprint : of key, arms and what else decides. groups : column whose people stay together.
     """
 
-    people: pd.DataFrame
+    people: Any
     n_before: int
     fingerprint: str
     arms: tuple[str, ...]
@@ -141,7 +142,8 @@ class Assignment(Shown):
     @property
     def counts(self) -> dict[str, int]:
         """People in each arm, the control first."""
-        return {arm: int((self.people["arm"] == arm).sum()) for arm in self.arms}
+        given = frame_of(self.people, ["arm"])["arm"]
+        return {arm: int((given == arm).sum()) for arm in self.arms}
 
     def __str__(self) -> str:
         counts = ", ".join(f"{arm} {n:,}" for arm, n in self.counts.items())
@@ -152,13 +154,14 @@ class Assignment(Shown):
         """All numbers but the people, as plain JSON."""
         found: dict[str, Any] = {"n_people": len(self.people), "n_before": self.n_before}
         found |= {"arms": self.counts, "rule": self.fingerprint, "groups": self.groups}
-        if "chosen" in self.people:
-            found["n_chosen"] = int((~self.people["chosen"].isin([False, self.arms[0]])).sum())
+        people = frame_of(self.people)
+        if "chosen" in people:
+            found["n_chosen"] = int((~people["chosen"].isin([False, self.arms[0]])).sum())
         return found | {"balance": {name: own.to_dict() for name, own in self.balance.items()}}
 
 
 def assign(
-    people: pd.DataFrame,
+    people: Any,
     *,
     id: str,
     key: str,
@@ -169,14 +172,15 @@ def assign(
     model: TrialModel | ArmsModel | None = None,
     share: float | None = None,
     explore: float = 0.1,
-    before: pd.DataFrame | None = None,
+    before: Any = None,
     check: bool = True,
 ) -> Assignment:
     """Assign people to arms by a keyed hash of their ids.
 
     Parameters
     ----------
-    people : a row for each person.
+    people : a row for each person: a frame of pandas or polars, an Arrow table or a DuckDB
+        relation; so may be ``before``.
     id : column of ids, each once.
     key : any text; keep it as you would a password, and take a new one for each trial.
     arms : shares by name, which add up to 1, the control first: {"control": .5, "mail": .5}, or
@@ -205,7 +209,7 @@ def assign(
     0       c0  control         0.8  rf8cea25ff89f110
     1       c1     mail         0.8  rf8cea25ff89f110
     """
-    strata, people = tuple(strata), text_names(people)
+    table, strata, people = people, tuple(strata), frame_of(people)
     if groups is None and model is not None and model.columns.groups in {*people.columns} - {id}:
         groups = model.columns.groups  # who was treated together stays together
     rule = _rule(key, arms, groups, strata, blocked, model, share, explore)
@@ -227,6 +231,7 @@ def assign(
     else:
         found = found.assign(arm=pd.Series(dtype=object))
     balance = _balance(found, frame, rule, id) if check and len(frame) else {}
+    found = as_given(found, table, [id, groups])
     return Assignment(found, int((~new).sum()), rule.fingerprint, tuple(rule.arms), balance, groups)
 
 
@@ -449,7 +454,7 @@ def _check_once(ids: Texts, name: str) -> None:
 
 
 def _checked_list(before: pd.DataFrame, id: str, rule: Rule) -> pd.DataFrame:
-    before = text_names(before)
+    before = frame_of(before)
     named = [id, *([] if rule.groups is None else [rule.groups])]
     _check_listed([*named, "arm", "rule"], before)
     rules = before["rule"].astype(str).unique().tolist()

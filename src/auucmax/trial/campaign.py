@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from auucmax._validation import Bools, Floats, check_column, check_groups, listed
 from auucmax.data import Trial, check_randomisation
 from auucmax.data.balance import equal_shares, holm
-from auucmax.data.pieces import PiecedTable
+from auucmax.data.pieces import PiecedTable, table_of
 from auucmax.data.randomisation_report import FailedCheckError
-from auucmax.encoding.encoder import text_names
+from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import arm_text
 from auucmax.trial.assignment import OWN_COLUMNS
 from auucmax.trial.contrasts import CellMeans
@@ -139,15 +139,16 @@ def effects_of(weights: Floats) -> Floats:
 
 
 def read_campaign(
-    table: pd.DataFrame | PiecedTable,
+    table: Any,
     *,
     chosen: str | None,
     propensity: str | None,
-    people: pd.DataFrame | None,
+    people: Any,
     model: TrialModel | None,
     **named: Any,
 ) -> Campaign:
     """The rows of a campaign; parameters as in :func:`auucmax.trial.verify`."""
+    table, people = table_of(table), None if people is None else frame_of(people)
     # A list of `assign` says who was chosen, the arm that was given and the chance of it.
     is_assignment = people is not None and "chosen" in people.columns
     _check_targeted(people)
@@ -156,7 +157,7 @@ def read_campaign(
     _check_who(chosen, people, named["id"])
     notes: tuple[str, ...] = ()
     if people is not None:
-        wanted, people = "propensity" if propensity is None else propensity, text_names(people)
+        wanted = "propensity" if propensity is None else propensity
         named, told = with_groups(people, is_assignment, wanted, named)
         frame, notes = _with_list(frame, people, is_assignment, wanted, named)
         notes = told + notes
@@ -285,12 +286,12 @@ def _in_memory(
 ) -> pd.DataFrame:
     """A frame that is ours to add columns to; of a table in pieces, the columns that are needed."""
     if not isinstance(table, PiecedTable):
-        return text_names(table).copy(deep=False)
+        return table.copy(deep=False)
     wanted = [named[name] for name in ("treatment", "outcome", "id", "groups")]
     wanted += [chosen, propensity, "score", "uplift"]
     wanted += [] if model is None else list(model.columns.features)
     known = [name for name in dict.fromkeys(wanted) if name in table.columns]
-    return pd.concat([text_names(piece) for piece in table.pieces(known)], ignore_index=True)
+    return pd.concat(list(table.pieces(known)), ignore_index=True)
 
 
 def _check_who(chosen: str | None, people: pd.DataFrame | None, id: str | None) -> None:

@@ -21,7 +21,7 @@ from scipy.special import betaln, logsumexp
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats
 from auucmax.bounds.anytime import TARGETS, AnytimeBets
-from auucmax.data.pieces import PiecedTable
+from auucmax.data.pieces import PiecedTable, table_of
 from auucmax.data.randomisation_report import STOP
 from auucmax.trial.arrivals import (
     FEWEST,
@@ -226,9 +226,7 @@ class Monitor:
     balance: str | None = None
 
     @classmethod
-    def of(
-        cls, table: pd.DataFrame | PiecedTable, *, model: TrialModel | None = None, **named: Any
-    ) -> Self:
+    def of(cls, table: Any, *, model: TrialModel | None = None, **named: Any) -> Self:
         """A monitor that has seen nothing; ``table`` only shows the labels of the arms.
 
         Parameters
@@ -244,7 +242,7 @@ class Monitor:
             of known chances of treatment, and the least of them, or of those of no treatment, by
             design; lower_is_better; random_state.
         """
-        settings = settings_of(table, model, **named)
+        settings = settings_of(table_of(table), model, **named)
         return cls(settings, secrets.token_bytes(16), fresh_bets(settings))
 
     @property
@@ -258,7 +256,7 @@ class Monitor:
 
     def look(
         self,
-        table: pd.DataFrame | PiecedTable,
+        table: Any,
         *,
         model: TrialModel | None = None,
         new_model: TrialModel | None = None,
@@ -272,7 +270,7 @@ class Monitor:
         from the next superblock on, none of which it may have learnt from; ``model`` ranks those
         that fill the open one.
         """
-        own = self.settings
+        own, table = self.settings, table_of(table)
         check_model(own, model, new_model)
         check_not_ahead(as_of, table, own)
         day = last_closed_day(as_of, own.window)

@@ -19,14 +19,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
 from auucmax._json import plain
 from auucmax._shown import Shown
 from auucmax._validation import Floats, check_level
 from auucmax.bounds.strata import GroupsError, StrataBounds, strata_bounds
 from auucmax.data.outcomes import MONEY
-from auucmax.data.pieces import PiecedTable
 from auucmax.trial.campaign import (
     NEXT_TIME,
     Campaign,
@@ -220,7 +218,7 @@ class Verification(Shown):
 
 
 def verify(
-    table: pd.DataFrame | PiecedTable,
+    table: Any,
     *,
     chosen: str | None = None,
     propensity: str | None = None,
@@ -231,7 +229,7 @@ def verify(
     id: str | None = None,
     groups: str | None = None,
     largest_group: int | None = None,
-    people: pd.DataFrame | None = None,
+    people: Any = None,
     model: TrialModel | None = None,
     lower_is_better: bool = False,
     drop_missing_outcomes: bool = False,

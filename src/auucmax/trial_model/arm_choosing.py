@@ -12,7 +12,8 @@ import pandas as pd
 
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, check_shares, listed
-from auucmax.data.pieces import PiecedTable
+from auucmax.data.pieces import table_of
+from auucmax.encoding.frames import as_given, first_rows
 from auucmax.encoding.kinds import arm_text, outcome_numbers
 from auucmax.targeting.arms import ArmChoice, choose_arms
 from auucmax.targeting.policy import check_money
@@ -41,7 +42,8 @@ class ArmTargeting(Shown):
     ----------
     people : a row for each person: the id (or ``row``, counted from 1), rank, arm, the uplift of
         each arm (``uplift LABEL``) and the cost of the arm that is given. If the id has one of
-        these names, the other column is called ``auucmax_rank``, and so on.
+        these names, the other column is called ``auucmax_rank``, and so on. It is a frame of the
+        library that the table came from; of a DuckDB relation, an Arrow table.
     choice : :class:`auucmax.targeting.ArmChoice`, arms in the order of ``labels``.
     expected : :class:`ExpectedGain`, from rows of the trial that models had not seen; None if it
         is not known, and ``unknown`` then says why.
@@ -53,7 +55,7 @@ class ArmTargeting(Shown):
     assumed : a sentence on costs that were not given, and taken from the fit; or None.
     """
 
-    people: pd.DataFrame
+    people: Any
     labels: list[str]
     choice: ArmChoice
     expected: ExpectedGain | None
@@ -78,9 +80,9 @@ class ArmTargeting(Shown):
         ends = f"{low:,.1f} to {high:,.1f}" if np.isfinite(low) else "interval cannot be said"
         return f"{told}; expected gain {gain:,.1f} ({ends}).{why}"
 
-    def chosen(self) -> pd.DataFrame:
+    def chosen(self) -> Any:
         """The people who get an arm alone."""
-        return self.people.iloc[: self.choice.n_treated]
+        return first_rows(self.people, self.choice.n_treated)
 
     @property
     def profit(self) -> ExpectedGain | None:
@@ -226,7 +228,7 @@ def _flags(column: pd.Series) -> Bools:
 
 def target_arms(
     model: ArmsModel,
-    table: pd.DataFrame | PiecedTable,
+    table: Any,
     *,
     share: float | None = None,
     budget: float | None = None,
@@ -270,7 +272,9 @@ def target_arms(
     limits, assumed = _with_costs(model, ArmLimits() if limits is None else limits, budget)
     _check_policy(model, share, budget, value, limits)
     labels = model.labels
-    names, score, more, repeated = scored_people(model, table, limits.columns(labels))
+    of_limits = limits.columns(labels)
+    rows = table_of(table, [*model.score_columns, *of_limits], model.columns.all)
+    names, score, more, repeated = scored_people(model, rows, of_limits)
     kept, excluded = kept_people(exclude, names, model)
     names, score, more = names[kept], score[kept], more[kept]
     uplift, n = model.uplift_of(score), int(kept.sum())
@@ -287,7 +291,7 @@ def target_arms(
     expected: ExpectedGain | str = known or _expected(model, found, share, limits, cost)
     has_cost = limits.cost is not None or limits.cost_column is not None
     return ArmTargeting(
-        people=_people(model, names, uplift, costs, found),
+        people=as_given(_people(model, names, uplift, costs, found), table, [model.columns.id]),
         labels=labels,
         choice=ArmChoice(**(vars(found) | {"cost": spent})),
         expected=None if isinstance(expected, str) else expected,

@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, listed
 from auucmax.data.chances import names_of, of_labels
-from auucmax.data.pieces import PiecedTable
+from auucmax.data.pieces import table_of
+from auucmax.encoding.frames import frame_of
 from auucmax.evaluation.arm_policy import Policy
 from auucmax.trial_model.arm_evidence import ArmsEvidence, JudgedArms, policy_curve, top_shares
 from auucmax.trial_model.columns import ColumnNames
@@ -102,11 +102,18 @@ class ArmsModel(Shown):
             found.append((slope, (high + low) / 2))
         return found
 
-    def predict(self, frame: pd.DataFrame) -> Floats:
+    @property
+    def score_columns(self) -> list[str]:
+        """The columns that scores of all arms are made of."""
+        own = (name for model in self.models.values() for name in model.score_columns)
+        return list(dict.fromkeys(own))
+
+    def predict(self, frame: Any) -> Floats:
         """(n, K) scores: within an arm, the higher, the sooner to treat."""
+        frame = frame_of(frame, self.score_columns)
         return np.column_stack([model.predict(frame) for model in self.models.values()])
 
-    def uplift(self, frame: pd.DataFrame) -> Floats:
+    def uplift(self, frame: Any) -> Floats:
         """(n, K) estimated uplift per person of each arm over the control, on one scale."""
         return self.uplift_of(self.predict(frame))
 
@@ -119,14 +126,13 @@ class ArmsModel(Shown):
             columns.append(model.calibration(own) + slope * (own - centre))
         return np.column_stack(columns)
 
-    def judge(
-        self, table: pd.DataFrame | PiecedTable, *, every_percent: bool = False
-    ) -> ArmsEvidence:
+    def judge(self, table: Any, *, every_percent: bool = False) -> ArmsEvidence:
         """Judge the arms and their policy on the rows of a table, as :meth:`TrialModel.judge`.
 
         Curves are for the costs of the fit.
         """
         models = list(self.models.values())
+        table = table_of(table, self.columns.all, self.columns.ignored)
         tables = [TableRows(table, model.columns, model.recipe.key) for model in models]
         looks = [model.look_at(rows) for model, rows in zip(models, tables, strict=True)]
         if all(verdict.is_own for _, verdict in looks):

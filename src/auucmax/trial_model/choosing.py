@@ -12,8 +12,8 @@ import pandas as pd
 
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, check_shares
-from auucmax.data.pieces import PiecedTable, pieces_of
-from auucmax.encoding.encoder import text_names
+from auucmax.data.pieces import PiecedTable, pieces_of, table_of
+from auucmax.encoding.frames import as_given, first_rows, frame_of
 from auucmax.targeting import Plan, PlanRow, Selection, top_share, within_budget
 from auucmax.targeting.calibration import scaled_to_gain
 from auucmax.targeting.planning import EVERY_PERCENT
@@ -68,7 +68,8 @@ class Targeting(Shown):
     ----------
     people : a row for each person of the table: the id (or ``row``, counted from 1), rank, score,
         uplift, decile (1 is the best tenth) and the arm to give. If
-        the id has one of these names, the other column is called ``auucmax_rank``, and so on.
+        the id has one of these names, the other column is called ``auucmax_rank``, and so on. It is
+        a frame of the library that the table came from; of a DuckDB relation, an Arrow table.
     selection : who is treated. expected : what that brings, from rows of the trial that the model
         has not seen; its intervals hold however the share was chosen. NaN where it is unknown.
     plan : the same for every percent, with the shares of highest profit among those at which the
@@ -89,7 +90,7 @@ class Targeting(Shown):
         list once.
     """
 
-    people: pd.DataFrame
+    people: Any
     selection: Selection
     expected: PlanRow
     plan: Plan
@@ -128,14 +129,14 @@ class Targeting(Shown):
             ends = f"{row.gain_lower:,.1f} to {row.gain_upper:,.1f}"
         return f"{told}; expected gain {row.gain:,.1f} ({ends})."
 
-    def chosen(self) -> pd.DataFrame:
+    def chosen(self) -> Any:
         """The people to treat alone."""
-        return self.people.iloc[: self.selection.n_treated]
+        return first_rows(self.people, self.selection.n_treated)
 
     @property
     def uplift(self) -> float:
         """The sum of the uplifts of those who are treated."""
-        return float(self.chosen().iloc[:, 3].sum())  # whatever the name of the column
+        return float(frame_of(self.chosen()).iloc[:, 3].sum())  # whatever the name of the column
 
     @property
     def of_repeated(self) -> str | None:
@@ -207,7 +208,7 @@ class Targeting(Shown):
 
 def target(
     model: TrialModel,
-    table: pd.DataFrame | PiecedTable,
+    table: Any,
     *,
     share: float | None = None,
     budget: float | None = None,
@@ -221,8 +222,9 @@ def target(
     Parameters
     ----------
     model : fitted by :func:`fit_trial_model`.
-    table : a row for each person, with the feature columns of the trial. Of one that is read in
-        pieces, ids and scores are held in memory, nothing else.
+    table : a row for each person, with the feature columns of the trial: a frame of pandas or
+        polars, an Arrow table or a DuckDB relation. Of one that is read in pieces, ids and scores
+        are held in memory, nothing else.
     share : treat this part of the people; or
     budget : treat as many as the money pays for, at ``cost`` each; or neither, with ``cost`` and
         ``value``: the share with the highest expected profit.
@@ -246,6 +248,7 @@ def target(
     """
     check_policy(share, budget, cost, value)
     failed = _failed_check(model, share, budget)
+    given, table = table, table_of(table, model.score_columns, model.columns.all)
     everybody, scores, _, repeated = scored_people(model, table)
     kept, excluded = kept_people(exclude, everybody, model)
     names, score, known = everybody[kept], scores[kept], model.evidence.expected.on(EVERY_PERCENT)
@@ -272,8 +275,9 @@ def target(
     is_own = unknown is None and excluded is None and model.is_own(table)
     gains = (expected.gain, found.at(1).gain) if is_own else None
     why = _reasons(model, table, kept, score, selection) if reasons else None
+    people = _people(model, names, score, selection, gains, why)
     return Targeting(
-        people=_people(model, names, score, selection, gains, why),
+        people=as_given(people, given, [model.columns.id]),
         selection=selection,
         expected=expected,
         plan=found,
@@ -300,10 +304,8 @@ def _reasons(
     """Why each of the chosen is chosen, best first; nothing of the others."""
     treat = np.zeros(len(kept), dtype=bool)
     treat[np.flatnonzero(kept)[selection.treat]] = True
-    columns = [column.name for column in model.encoder.columns_]
     own, others, first = [], None, 0
-    for piece in pieces_of(table, columns):
-        piece = text_names(piece)
+    for piece in pieces_of(table, model.score_columns):
         if others is None:
             others = others_of(model, piece.head(_RANKED_ROWS))
         some = treat[first : (first := first + len(piece))]
@@ -393,18 +395,17 @@ def scored_people(
 ) -> tuple[pd.Series, Floats, pd.DataFrame, int]:
     """The ids of the people, or their rows from 1 on, their scores, and more columns.
 
+    ``table`` is one of :func:`auucmax.data.pieces.table_of`, with these columns.
     Of the rows of an id the first is taken, unless they were fitted as one group; how many others
     there are comes last.
     """
     columns, id = None, model.columns.id
-    check_names(text_names(table) if isinstance(table, pd.DataFrame) else table, list(more))
     if isinstance(table, PiecedTable):
-        models = [model] if isinstance(model, TrialModel) else model.models.values()
-        columns = [column.name for one in models for column in one.encoder.columns_]
-        columns = list(dict.fromkeys([*columns, *more, *([id] if id in table.columns else [])]))
+        check_names(table, list(more))
+        columns = [*model.score_columns, *more, *([id] if id in table.columns else [])]
+        columns = list(dict.fromkeys(columns))
     names, scores, others, first = [], [], [], 1
     for piece in pieces_of(table, columns):
-        piece = text_names(piece)
         scores.append(model.predict(piece))
         rows = pd.Series(np.arange(first, first := first + len(piece)), name="row")
         names.append(piece[id] if id in piece.columns else rows)

@@ -31,8 +31,7 @@ from auucmax.data.outcomes import (
     outcome_kind,
     share_beyond,
 )
-from auucmax.data.pieces import PiecedTable, pieces_of
-from auucmax.encoding.encoder import text_names
+from auucmax.data.pieces import PiecedTable, pieces_of, table_of
 from auucmax.encoding.kinds import (
     arm_text,
     outcome_numbers,
@@ -134,7 +133,7 @@ class Bounded(NamedTuple):
 
 
 def name_columns(
-    table: pd.DataFrame | PiecedTable,
+    table: Any,
     *,
     treatment: str,
     outcome: str,
@@ -159,8 +158,7 @@ def name_columns(
     >>> names.treated, names.features
     ('yes', ('age',))
     """
-    if not isinstance(table, PiecedTable):
-        table = text_names(table)
+    table = table_of(table)
     treatment, outcome = str(treatment), str(outcome)
     id, groups = (None if name is None else str(name) for name in (id, groups))
     others = (treatment, outcome, id, groups)
@@ -339,10 +337,9 @@ def different_values(table: pd.DataFrame | PiecedTable, column: str) -> list[Any
     return pd.concat(found).drop_duplicates().tolist()
 
 
-def arm_counts(table: pd.DataFrame | PiecedTable, treatment: str) -> dict[str, int]:
+def arm_counts(table: Any, treatment: str) -> dict[str, int]:
     """How many rows each label of the treatment has; the label as a text."""
-    if not isinstance(table, PiecedTable):
-        table = text_names(table)
+    table = table_of(table, [treatment])
     check_names(table, [treatment])
     found: dict[str, int] = {}
     for piece in pieces_of(table, [treatment]):

@@ -26,7 +26,7 @@ from auucmax.bounds.known_chances import evenly_drawn, most_people
 from auucmax.data import RandomisationReport
 from auucmax.data.hashing import FINEST, GRIDS, content_hashes, row_total
 from auucmax.data.outcomes import responders
-from auucmax.data.pieces import PiecedTable, sampled
+from auucmax.data.pieces import PiecedTable, sampled, table_of
 from auucmax.data.table_errors import TableError, changed_message
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.base import unrecorded
@@ -75,7 +75,8 @@ class TableRows:
     table that is read in pieces, as many as an encoder needs, at the places ``sampled``.
     """
 
-    def __init__(self, table: pd.DataFrame | PiecedTable, columns: ColumnNames, key: str) -> None:
+    def __init__(self, table: Any, columns: ColumnNames, key: str) -> None:
+        table = table_of(table, columns.all, columns.ignored)
         self.table, self.columns = table, columns
         self.left_out: dict[str, int] = {}
         pieces, sample, places, chances = [], [], [], []

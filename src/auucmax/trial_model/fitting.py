@@ -35,7 +35,7 @@ from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.binning import binned
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.outcomes import range_for
-from auucmax.data.pieces import PiecedTable
+from auucmax.data.pieces import PiecedTable, table_of
 from auucmax.data.seen import Kinds, RowSet, SeenRows
 from auucmax.targeting import Calibration, calibrate
 from auucmax.targeting.planning import ScoreQuantiles
@@ -74,9 +74,7 @@ from auucmax.trial_model.rows import quantity_columns
 from auucmax.trial_model.timing import keep_within
 
 
-def with_rivals(
-    model: TrialModel, table: pd.DataFrame | PiecedTable, names: Sequence[str]
-) -> Evidence:
+def with_rivals(model: TrialModel, table: Any, names: Sequence[str]) -> Evidence:
     """The evidence of a model with rivals, which are fitted on the folds of the model.
 
     ``table`` is the one that the model was fitted on. The model's own recipe is fitted anew beside
@@ -125,7 +123,7 @@ DRIVER_SHARE = 0.3  #: whom the kept description of the top is about
 
 
 def fit_trial_model(
-    table: pd.DataFrame | PiecedTable,
+    table: Any,
     *,
     treatment: str,
     outcome: str,
@@ -226,6 +224,7 @@ def fit_trial_model(
     (3,)
     """
     begin = time.perf_counter()
+    table = table_of(table)
     check_options(table, model, hold_out, minutes, propensity)
     columns = name_columns(
         table,

@@ -16,10 +16,10 @@ from auucmax.bounds.known_chances import ChancesBeyond, evenly_drawn, most_peopl
 from auucmax.data.binning import binned
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.hashing import content_hashes
-from auucmax.data.pieces import PiecedTable, pieces_of
+from auucmax.data.pieces import PiecedTable, pieces_of, table_of
 from auucmax.data.seen import SeenRows, TrainingRecord, Verdict
 from auucmax.encoding import TableEncoder
-from auucmax.encoding.encoder import text_names
+from auucmax.encoding.frames import frame_of
 from auucmax.targeting import Calibration
 from auucmax.trial_model.columns import Bounded, ColumnNames
 from auucmax.trial_model.crossfit import Recipe, Scored, TableRows
@@ -174,18 +174,27 @@ class TrialModel(Shown):
         """
         return self.recipe.n_candidates if self.recipe.hold_out else 1
 
-    def predict(self, frame: pd.DataFrame) -> Floats:
-        """Scores, (n,), of any rows with the feature columns: the higher, the sooner to treat."""
+    @property
+    def score_columns(self) -> list[str]:
+        """The columns that scores are made of."""
+        return [column.name for column in self.encoder.columns_]
+
+    def predict(self, frame: Any) -> Floats:
+        """Scores, (n,), of any rows with the feature columns: the higher, the sooner to treat.
+
+        ``frame``: of pandas or polars, an Arrow table or a DuckDB relation, as are all tables here.
+        """
+        frame = frame_of(frame, self.score_columns)
         if len(frame) == 0:
             raise ValueError("the table should have rows to score, got none. Check its source.")
         features = self.encoder.transform(frame)  # numbers, all of them finite
         return np.asarray(self.estimator.predict_checked(features), dtype=np.float64)
 
-    def uplift(self, frame: pd.DataFrame) -> Floats:
+    def uplift(self, frame: Any) -> Floats:
         """Estimated uplift per person, (n,): the calibrated score."""
         return np.asarray(self.calibration(self.predict(frame)))
 
-    def judge(self, table: pd.DataFrame | PiecedTable, *, every_percent: bool = False) -> Evidence:
+    def judge(self, table: Any, *, every_percent: bool = False) -> Evidence:
         """Judge the model on the rows of a table.
 
         The file that it was fitted on shows what was found then. Rows that the model learnt from
@@ -246,7 +255,7 @@ class TrialModel(Shown):
             notes=[*notes, *beyond_note(judged, bounded, certificate)],
         )
 
-    def own_rows(self, table: pd.DataFrame | PiecedTable) -> TableRows:
+    def own_rows(self, table: Any) -> TableRows:
         """The rows of the very table that the model was fitted on; ValueError for another."""
         if not self.seen.total:
             raise ValueError(
@@ -266,17 +275,16 @@ class TrialModel(Shown):
             )
         return rows
 
-    def is_own(self, table: pd.DataFrame | PiecedTable) -> bool:
+    def is_own(self, table: Any) -> bool:
         """Whether a table holds the people of the fit, and no others; it may lack their outcomes.
 
         Without outcomes they are known by their ids, or by their features if these tell people
         apart, if the model learnt from all of them.
         """
+        table = table_of(table, (), self.columns.all)
         n_rows = table.n_rows if isinstance(table, PiecedTable) else len(table)
         if n_rows != self.seen.n_rows:  # told without reading it
             return False
-        if not isinstance(table, PiecedTable):
-            table = text_names(table)
         try:
             if not {self.columns.treatment, self.columns.outcome} <= set(table.columns):
                 return self._holds_people_of_the_fit(table)
@@ -287,7 +295,7 @@ class TrialModel(Shown):
 
     def _holds_people_of_the_fit(self, table: pd.DataFrame | PiecedTable) -> bool:
         id, contents, ids = self.columns.id, list[Hashes](), list[Hashes]()
-        wanted = [column.name for column in self.encoder.columns_]
+        wanted = self.score_columns
         if id is not None and self.columns.groups is None and id in table.columns:
             wanted.append(id)
         for piece in pieces_of(table, wanted):

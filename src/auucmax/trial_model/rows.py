@@ -32,7 +32,8 @@ from auucmax.data.hashing import FINEST, content_hashes, numbers_for
 from auucmax.data.pieces import PiecedTable
 from auucmax.data.randomisation_report import STOP
 from auucmax.data.seen import Kinds
-from auucmax.encoding.encoder import TableEncoder, text_names
+from auucmax.encoding.encoder import TableEncoder
+from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import (
     MOST_CODES,
     arm_text,
@@ -327,7 +328,7 @@ def _frames(
     table: pd.DataFrame | PiecedTable, columns: ColumnNames, more: Sequence[str]
 ) -> Iterable[pd.DataFrame]:
     if not isinstance(table, PiecedTable):
-        return [text_names(table)]
+        return [frame_of(table)]
     return table.pieces([*columns.all, *(name for name in more if name in table.columns)])
 
 
@@ -397,6 +398,8 @@ def id_texts(column: pd.Series, name: str) -> NDArray[Any]:
     """Ids as texts, all there; 1, 1.0 and "1" are one id. ``name`` is what messages call them."""
     if n_missing := int(column.isna().sum()):
         raise ValueError(missing_message(name, n_missing))
+    if isinstance(column.dtype, pd.DatetimeTZDtype):
+        column = column.dt.tz_convert(None)  # a moment is one id, in whatever zone it is told
     values = column.to_numpy()
     if values.dtype == object and any(
         np.ndim(value) or isinstance(value, dict) for value in values
@@ -404,8 +407,22 @@ def id_texts(column: pd.Series, name: str) -> NDArray[Any]:
         raise ValueError(
             f"{name} should hold numbers or texts, got lists or the like. Name another column."
         )
+    if values.dtype.kind == "M":
+        return _moment_texts(values)
     texts = values.astype(str).astype(object)
     if values.dtype.kind == "f":  # value by value: the text of an id is the same in every extract
         whole = (values == np.rint(values)) & (np.abs(values) < 2.0**63)
         texts[whole] = values[whole].astype(np.int64).astype(str)
+    return texts
+
+
+def _moment_texts(values: NDArray[Any]) -> NDArray[Any]:
+    """Texts of moments, the same whatever their unit; of a midnight it is that of the day."""
+    texts = np.full(len(values), "", dtype=object)
+    left = np.ones(len(values), dtype=bool)
+    for unit in ("D", "s", "us", "ns"):
+        own = values.astype(f"datetime64[{unit}]")
+        told = left & (own == values)
+        texts[told] = own[told].astype(str)
+        left &= ~told
     return texts

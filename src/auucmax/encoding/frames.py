@@ -1,0 +1,193 @@
+"""Tables of any library at the door: as pandas frames that share their memory, and back.
+
+narwhals tells what came: a frame of polars (lazy ones, too), an Arrow table, a DuckDB relation, or
+any other that it knows. Columns are handed over one by one, by Arrow, and only those that are
+asked for: numbers without missing values, and texts of Arrow, are not copied. Inside, all columns
+are pandas series; a pandas frame stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from auucmax._validation import listed, unknown_columns_message
+
+# Whole numbers and booleans with missing values: as floats or objects they would not be exact.
+_WITH_MISSING = {
+    "bool": pd.BooleanDtype(),
+    "int8": pd.Int8Dtype(), "int16": pd.Int16Dtype(),
+    "int32": pd.Int32Dtype(), "int64": pd.Int64Dtype(),
+    "uint8": pd.UInt8Dtype(), "uint16": pd.UInt16Dtype(),
+    "uint32": pd.UInt32Dtype(), "uint64": pd.UInt64Dtype(),
+}  # fmt: skip
+
+
+def frame_of(
+    table: Any, columns: Sequence[str] | None = None, also: Sequence[str] = ()
+) -> pd.DataFrame:
+    """A table of any library as a pandas frame whose columns have different names, all texts.
+
+    ``columns``: only these are read, and all must be there; ``also``: further ones, if there. A
+    pandas frame keeps all of its columns, for to choose some would copy them.
+
+    >>> import pyarrow as pa
+    >>> frame_of(pa.table({"age": [30, None], "town": ["Oslo", "Rome"]}), ["age"])
+        age
+    0    30
+    1  <NA>
+    """
+    if isinstance(table, pd.DataFrame):
+        frame = _text_names(table)
+        _check_there(columns, list(frame.columns))
+        return _without_arrow_types(frame)
+    known, names = _known(table)
+    _check_there(columns, names)
+    wanted = {*names} if columns is None else {*columns, *also}
+    arrow = _arrow(known.select(name for name in names if name in wanted))
+    own = {name: _series(arrow[name]) for name in arrow.column_names}
+    return pd.DataFrame(own, index=pd.RangeIndex(arrow.num_rows), copy=False)
+
+
+def is_frame(table: Any) -> bool:
+    """Whether something is a table of a library that is known here.
+
+    >>> is_frame(pd.DataFrame()), is_frame([[1.0, 2.0]])
+    (True, False)
+    """
+    if isinstance(table, pd.DataFrame):
+        return True
+    if isinstance(table, (str, PathLike, list, tuple, np.ndarray)):  # mostly, and told at once
+        return False
+    import narwhals.stable.v2 as nw
+
+    try:
+        return isinstance(nw.from_native(table, pass_through=True), (nw.DataFrame, nw.LazyFrame))
+    except nw.exceptions.DuplicateError:  # of an Arrow table, which frame_of tells
+        return True
+
+
+def as_given(frame: pd.DataFrame, table: Any, keys: Collection[str | None] = ()) -> Any:
+    """A result in the library of the table that came; of a DuckDB relation, as an Arrow table.
+
+    ``keys`` are columns of the result that come from the table, and have the types that they have
+    there, so that both can be joined. Where no table came, as from a file, the result is as it is.
+
+    >>> import pyarrow as pa
+    >>> as_given(pd.DataFrame({"id": [7]}), pa.table({"id": pa.array([7], pa.int16())}), ["id"])
+    pyarrow.Table
+    id: int16
+    ----
+    id: [[7]]
+    """
+    if isinstance(table, pd.DataFrame) or not is_frame(table):
+        return frame
+    import narwhals.stable.v2 as nw
+    import pyarrow as pa
+
+    known, names = _known(table)
+    own = _arrow(known.select(n for n in names if n in keys).head(0)).schema
+    arrow = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    # By fields, not types alone: polars knows an Enum by what it writes there.
+    fields = [own.field(f.name) if f.name in own.names else f for f in arrow.schema]
+    arrow = arrow.cast(pa.schema(fields))
+    kind = known.implementation
+    if not (kind.is_polars() or kind.is_pandas_like()):
+        return arrow
+    return nw.DataFrame.from_arrow(arrow, backend=kind).to_native()
+
+
+def first_rows(frame: Any, n: int) -> Any:
+    """The first rows of a result that :func:`as_given` made."""
+    if isinstance(frame, pd.DataFrame):
+        return frame.iloc[:n]
+    import narwhals.stable.v2 as nw
+
+    return nw.from_native(frame, eager_only=True).head(n).to_native()
+
+
+def _known(table: Any) -> tuple[Any, list[str]]:
+    """A table as narwhals knows it, and the names of its columns; ValueError for what is none."""
+    import narwhals.stable.v2 as nw
+
+    if not is_frame(table):
+        advice = "Pass a frame of pandas or polars, an Arrow table or a DuckDB relation"
+        if isinstance(table, (str, PathLike)):
+            advice = "Pass what auucmax.data.read_table reads from it"
+        raise ValueError(
+            f"the table should be a frame with named columns, got {type(table).__name__}. {advice}."
+        )
+    try:
+        known: Any = nw.from_native(table)
+    except nw.exceptions.DuplicateError:
+        raise _repeated(list(table.column_names)) from None
+    if known.implementation.is_spark_like():
+        raise ValueError(
+            "the table should be in one machine's memory, got a DataFrame of Spark. Use "
+            "auucmax.spark, which works where its rows are, or pass table.toArrow() if they fit."
+        )
+    names = list(table.columns) if known.implementation.is_duckdb() else known.collect_schema()
+    if len(set(names)) < len(names):
+        raise _repeated(list(names))
+    return known, list(names)
+
+
+def _arrow(known: Any) -> Any:
+    """The rows of a table of narwhals, lazy or not, as an Arrow table."""
+    return (known.collect("pyarrow") if hasattr(known, "collect") else known).to_arrow()
+
+
+def _series(column: Any) -> pd.Series:
+    """An Arrow column as a series, of the type that keeps its values as they are."""
+    from pyarrow import types
+
+    if types.is_decimal(column.type):  # floats would round, and objects are slow
+        return column.to_pandas(types_mapper=pd.ArrowDtype)
+    if types.is_dictionary(column.type):
+        try:
+            return column.to_pandas()
+        except (ValueError, TypeError, NotImplementedError):  # a level twice, or a missing one
+            return _series(column.cast(column.type.value_type))
+    if types.is_string_view(column.type):
+        column = column.cast("large_string")
+    exact = _WITH_MISSING.get(str(column.type)) if column.null_count else None
+    return column.to_pandas(
+        date_as_object=False, types_mapper=None if exact is None else lambda _: exact
+    )
+
+
+def _without_arrow_types(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with columns of Arrow types as those of an Arrow table are read."""
+    typed = [name for name, own in frame.dtypes.items() if isinstance(own, pd.ArrowDtype)]
+    if not typed:
+        return frame
+    import pyarrow as pa
+
+    arrow = pa.Table.from_pandas(frame[typed], preserve_index=False)
+    return frame.assign(**{name: _series(arrow[name]).set_axis(frame.index) for name in typed})
+
+
+def _text_names(frame: pd.DataFrame) -> pd.DataFrame:
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        raise _repeated(names)
+    if all(isinstance(name, str) for name in frame.columns):
+        return frame
+    return frame.set_axis(names, axis=1)
+
+
+def _check_there(columns: Sequence[str] | None, names: list[str]) -> None:
+    if unknown := [name for name in columns or () if name not in names]:
+        raise ValueError(unknown_columns_message("the table", unknown, names))
+
+
+def _repeated(names: list[str]) -> ValueError:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    return ValueError(
+        f"the table should have columns of different names, got {listed(repeated)} more than "
+        f"once. Rename or drop them."
+    )
