@@ -256,7 +256,7 @@ def load_monitor(path: str | os.PathLike[str]) -> Monitor | ArmsMonitor:
 
 
 def monitor_trial(
-    table: pd.DataFrame | PiecedTable,
+    table: Any,
     state: str | os.PathLike[str],
     *,
     model: AnyModel | None = None,
@@ -272,6 +272,7 @@ def monitor_trial(
     is compared with the control, in the one state (:class:`ArmsMonitor`).
     """
     monitor: Any
+    table = table_of(table)
     if Path(state).exists():
         monitor = load_monitor(state)
         if isinstance(monitor, ArmsMonitor):
