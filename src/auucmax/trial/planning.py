@@ -38,6 +38,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, owens_t, pdtrc
 
+from auucmax._optional import import_optional
 from auucmax._shown import Shown
 from auucmax._validation import (
     Floats,
@@ -333,9 +334,8 @@ class TrialPlan(Shown):
 
     def draw(self) -> Figure:
         """Power against rows, for each statement by interval and by certificate."""
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(7, 4.6), layout="constrained")
+        matplotlib = import_optional("matplotlib.figure", extra="plot")
+        figure: Figure = matplotlib.Figure(figsize=(7, 4.6), layout="constrained")
         axes = figure.subplots()
         found = [line["rows"] for line in self.table() if line["rows"]]
         middle = np.array([*found, self.n_rows or found[0] if found else 1e4])
