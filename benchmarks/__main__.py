@@ -1,5 +1,7 @@
 """``python -m benchmarks NAME [--json FILE] [--keep]``: print a table, write the records.
 
+``python -m benchmarks all --quick``: every benchmark at its smallest size; nothing is written.
+
 ``python -m benchmarks compare OLD NEW``: which calls of two JSON files have become slower, or
 fail.
 
@@ -16,6 +18,7 @@ import argparse
 import importlib
 import json
 import platform
+import re
 import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -37,6 +40,7 @@ NAMES = (
     "house",
     "commands",
     "arms",
+    "install",
 )
 PACKAGES = (
     "auucmax",
@@ -56,7 +60,8 @@ PACKAGES = (
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "benchmarks.md"
 GUIDE, PICTURE = ROOT / "docs" / "guide" / "scale.md", ROOT / "docs" / "images" / "scale.png"
-START, END = "<!-- figures of benchmarks scale -->", "<!-- end of figures -->"
+INSTALL = ROOT / "docs" / "install.md"
+MARKS = re.compile("(<!-- figures of benchmarks \\w+ -->).*(<!-- end of figures -->)", re.DOTALL)
 
 
 _HEAD = """\
@@ -66,6 +71,13 @@ Made by `python -m benchmarks NAME --keep`. Each library runs in a process of it
 the median of five calls after a warm-up (three, if one takes over two seconds; the warm-up alone,
 if over 100), peak memory is that above the data. Compare numbers within a case of a table only:
 they come from one run on one machine, by the command that the table names.
+
+To see them on your machine, from the source tree:
+
+    pip install -e '.[test,bench]' && python -m benchmarks all --quick
+
+runs every benchmark at its smallest size, prints the tables and writes nothing; what is not
+installed is said and left out. `python -m benchmarks NAME` runs one of them in full.
 """
 
 
@@ -75,13 +87,37 @@ def main() -> int:
 
         return compare(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("name", choices=NAMES)
+    parser.add_argument("name", choices=(*NAMES, "all"), help="all: one after the other")
     parser.add_argument("--json", type=Path, help="write the list of records to this file")
     parser.add_argument("--quick", action="store_true", help="the smallest size only")
     parser.add_argument("--keep", action="store_true", help="write results and page")
     parser.add_argument("--tree", type=Path, help="of house and commands: an earlier commit")
     parser.add_argument("--only", help="this case; the others of the kept results stay")
     arguments = parser.parse_args()
+    if arguments.name != "all":
+        measure(arguments)
+        return 0
+    if given := [f"--{name}" for name in ("json", "keep", "tree", "only") if vars(arguments)[name]]:
+        parser.error(f"all should come without {', '.join(given)}: name one benchmark for that")
+    return measure_all(arguments)
+
+
+def measure_all(arguments: argparse.Namespace) -> int:
+    """Every benchmark in its turn; 1 if one did not run, which keeps no other from its turn."""
+    failed = []
+    for name in NAMES:
+        print(f"\n== {name}", flush=True)
+        try:
+            measure(argparse.Namespace(**{**vars(arguments), "name": name}))
+        except Exception as error:
+            print(f"did not run: {type(error).__name__}: {error}")
+            failed.append(name)
+    print(f"\n{len(NAMES) - len(failed)} of {len(NAMES)} benchmarks ran")
+    return int(bool(failed))
+
+
+def measure(arguments: argparse.Namespace) -> None:
+    """One benchmark: its table on the screen, and its records and page where they are asked for."""
     module = importlib.import_module(f"benchmarks.{arguments.name}")
     run = run_of(sys.argv[1:])
     records = [record | {"run": run} for record in measured(module, arguments)]
@@ -97,7 +133,6 @@ def main() -> int:
         write(RESULTS / f"{arguments.name}.txt", table + "\n")
         write(PAGE, page())
         write_more(arguments.name, records)
-    return 0
 
 
 def measured(module: ModuleType, arguments: argparse.Namespace) -> list[dict[str, Any]]:
@@ -177,7 +212,11 @@ def page() -> str:
 
 
 def write_more(name: str, records: list[dict[str, Any]]) -> None:
-    """The picture of a benchmark, and what a guide says of it between two marks."""
+    """The picture of a benchmark, and what a page says of it between two marks."""
+    if name == "install":
+        from benchmarks.install import summary_table
+
+        write(INSTALL, with_figures(INSTALL.read_text(), summary_table(records)))
     if name != "scale":
         return
     from benchmarks.scale import guide
@@ -188,9 +227,14 @@ def write_more(name: str, records: list[dict[str, Any]]) -> None:
 
 
 def with_figures(text: str, figures: str) -> str:
-    """The text of a page with other figures between its marks."""
-    before, rest = text.split(START)
-    return f"{before}{START}\n\n{figures}\n\n{END}{rest.split(END)[1]}"
+    """The text of a page with other figures between its marks.
+
+    >>> with_figures("a <!-- figures of benchmarks x --> 1 <!-- end of figures --> b", "2")
+    'a <!-- figures of benchmarks x -->\\n\\n2\\n\\n<!-- end of figures --> b'
+    """
+    (_, *others) = MARKS.findall(text)
+    assert not others  # a page has one place for figures
+    return MARKS.sub(lambda found: f"{found[1]}\n\n{figures}\n\n{found[2]}", text)
 
 
 def write(path: Path, text: str) -> None:

@@ -20,13 +20,14 @@ def import_optional(name: str, *, extra: str) -> Any:
     ImportError: no_such_library should be installed to use this, got no such module. Run: pip
     install "auucmax[deep]"
     """
+    library = name.split(".")[0]
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] != name.split(".")[0]:
+        if error.name is None or error.name.split(".")[0] != library:
             raise  # it is there, and lacks something itself
         raise ImportError(
-            f"{name} should be installed to use this, got no such module. "
+            f"{library} should be installed to use this, got no such module. "
             f'Run: pip install "auucmax[{extra}]"'
         ) from error
 

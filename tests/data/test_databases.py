@@ -10,7 +10,14 @@ import psycopg
 import pytest
 from tests.postgres_server import postgres_server
 
-from auucmax.data.databases import address_name, connect, exact_name, literal, quoted
+from auucmax.data.databases import (
+    address_name,
+    connect,
+    exact_name,
+    literal,
+    quoted,
+    write_parquet,
+)
 from auucmax.data.reading import TableError, read_table
 
 LONG = 1_800_000_000_000_000_001
@@ -174,3 +181,36 @@ def test_names_and_texts_in_queries():
         query = f"SELECT {literal(text)} AS {quoted(text)}"
         assert db.sql(query).df().to_dict("list") == {text: [text]}
     assert exact_name("a[1]*?.csv") == "a[[]1][*][?].csv"
+
+
+def test_a_list_that_is_written_is_the_list_that_is_read(tmp_path):
+    day = pd.Timestamp("2024-02-01")
+    frame = pd.DataFrame({
+        "id": [LONG, 2, 3],
+        "town": ["Århus", None, "it's"],
+        "count": pd.array([1, None, 3], "Int64"),
+        "day": [day, pd.NaT, day],
+        "score": np.array([0.1, 0.2, np.nan], dtype=np.float32),
+        "arm": pd.Categorical(["no", "mail", "no"]),
+        # What the first thousand values show is not what all of them are.
+        "mixed": np.array([1, "a", None], dtype=object),
+    }, index=[7, 7, 9])  # fmt: skip
+    many = pd.concat([frame.iloc[[0]]] * 2_000 + [frame])
+    write_parquet(many, path := tmp_path / "it's a list.parquet")
+    found = read_table(path)
+    assert found.columns.tolist() == frame.columns.tolist()
+    assert [str(kind) for kind in found.dtypes] == [
+        "int64", "str", "Int64", "datetime64[us]", "float32", "str", "str",
+    ]  # fmt: skip
+    for name in frame:
+        kind = "str" if name == "mixed" else found[name].dtype
+        expected = many[name].astype(kind).reset_index(drop=True)
+        pd.testing.assert_series_equal(found[name], expected)
+
+
+def test_a_list_that_cannot_be_written_says_so(tmp_path):
+    both = pd.DataFrame({"Score": [1], "score": [2]})
+    with pytest.raises(TableError, match="different names, capitals aside, got 'Score', 'score'"):
+        write_parquet(both, tmp_path / "list.parquet")
+    with pytest.raises(TableError, match=r"the list should be written to its end, got: No such f"):
+        write_parquet(both[["score"]], tmp_path / "absent" / "list.parquet")

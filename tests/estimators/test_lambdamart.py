@@ -166,7 +166,7 @@ def test_scale_and_far_scores():
     assert np.isfinite(objective(-1e6 * relevance)[0]).all()
 
 
-pytest.importorskip("lightgbm", reason="needs the extra trees")
+pytest.importorskip("lightgbm", reason="needs the extra lightgbm")
 
 GAINS = ("pcg", "ndcg")
 SMALL = {"n_trees": 8, "early_stopping": None, "group_size": 200, "n_jobs": 1}

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.batches_in_memory import ListedRows
 
-from auucmax.rows import ArrayRows, Batch, HashedPart, Rows, Share, ask, part_of, together
+from auucmax.rows import ArrayRows, Batch, HashedPart, Rows, Share, ask, base, part_of, together
 from auucmax.rows.base import FIRST_KEY, order_mark
 
 
@@ -106,6 +106,29 @@ def test_weights_are_cached():
         assert np.concatenate([b.weight for b in kept.batches()]).tolist() == [
             k / 2 for k in range(10)
         ]
+
+
+class Widening(Rows):
+    names = ("a", "b")
+
+    def batches(self):
+        keys = np.arange(3, dtype=np.uint64)
+        for kind in (np.float32, np.float64):
+            yield Batch(np.ones((3, 2), kind), keys % 2.0, keys % 2 == 0, keys)
+
+
+def test_a_cache_rounds_nothing():
+    with pytest.raises(TypeError, match=r"float64.*float32.*safe"), Widening().cached():
+        pass
+
+
+def test_batches_of_a_cache_are_of_one_size_and_hold_columns_together(monkeypatch):
+    monkeypatch.setattr(base, "_CACHED_ROWS", 7)
+    X, y, treatment = made()
+    with ListedRows(X, y, treatment, [10, 11, 40]).cached() as kept:
+        batches = list(kept.batches())
+    assert [len(batch.y) for batch in batches] == [7] * 8 + [4]
+    assert all(batch.X.flags.f_contiguous for batch in batches)
 
 
 def steps_of(rows, n):

@@ -218,7 +218,9 @@ def write_frame(frame: pd.DataFrame, path: Path) -> None:
     check_table_target(path)
     with whole_file(path) as beside:
         if path.suffix.lower() == ".parquet":
-            frame.to_parquet(beside, index=False)
+            from auucmax.data.databases import write_parquet
+
+            write_parquet(frame, beside)
         else:
             frame.to_csv(beside, index=False)
             tell_formulas(frame)

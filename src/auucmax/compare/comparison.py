@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from auucmax._optional import import_optional
 from auucmax._shown import Shown, text_as_html
 from auucmax._validation import check_level, listed
 from auucmax.data.balance import holm
@@ -130,10 +131,9 @@ class Comparison(Shown):
         best = table["mean_auuc"].iloc[0]
         names = [wrap(name, 34) for name in table.index]  # also a long word: it leaves no room else
         if ax is None:
-            from matplotlib import pyplot as plt
-
+            pyplot = import_optional("matplotlib.pyplot", extra="plot")
             height = max(0.45, 0.2 * max(map(len, names)))
-            _, ax = plt.subplots(figsize=(8, 1.3 + height * len(table)), layout="constrained")
+            _, ax = pyplot.subplots(figsize=(8, 1.3 + height * len(table)), layout="constrained")
             ax.spines[["top", "right"]].set_visible(False)
         for height, (name, mean) in enumerate(table["mean_auuc"].items()):
             ax.plot(self._interval(name, level), [height, height], color=_BLUE, lw=1)

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -19,7 +20,7 @@ import pandas as pd
 from auucmax._files import private_folder
 from auucmax._optional import import_optional
 from auucmax._validation import listed
-from auucmax.data.table_errors import TableError, check_columns, one_line
+from auucmax.data.table_errors import TableError, check_columns, check_different, one_line
 from auucmax.encoding.kinds import (
     ANY_KIND,
     KINDS_BY_DECIMAL,
@@ -72,6 +73,27 @@ def connect(database: str = ":memory:") -> Iterator[Any]:
         }
         with duckdb.connect(database, read_only=is_file, config=config) as db:
             yield db
+
+
+def write_parquet(frame: pd.DataFrame, path: Path) -> None:
+    """Write the rows of a frame to a Parquet file, in their order."""
+    import duckdb
+
+    check_different([str(c) for c in frame.columns], "the list")
+    copy = f"COPY given TO {literal(str(path))} (FORMAT parquet, USE_TMP_FILE false)"
+    with one_line("the list", "one that a Parquet file can hold", "Write a .csv file."):
+        try:
+            with connect() as db:
+                # All values of a column of objects tell its type, not some of them.
+                db.execute(f"SET pandas_analyze_sample = {len(frame)}")
+                db.register("given", frame.rename(columns=str))
+                db.execute(copy)
+        except duckdb.IOException as error:
+            told = re.findall(r'": (\w[\w ]+)', str(error))  # by the system, after the file's name
+            why = told[-1] if told else str(error)
+            raise TableError(
+                f"the list should be written to its end, got: {why}. Make room, or write elsewhere."
+            ) from error
 
 
 def duckdb_select(db: Any, query: str | None, name: str) -> str:

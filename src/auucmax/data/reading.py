@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from auucmax._files import DATABASES, check_source, files_at, private_folder
+from auucmax._optional import import_optional
 from auucmax.data.databases import (
     Reading,
     address_name,
@@ -425,7 +426,7 @@ def _check_kept(columns: Sequence[str], names: Sequence[str], table: str) -> Non
 
 
 def _read_arrow(files: list[str], columns: Sequence[str] | None, name: str) -> pd.DataFrame:
-    import pyarrow as arrow
+    arrow = import_optional("pyarrow", extra="arrow")
     from pyarrow import feather, ipc
 
     parts = []
@@ -599,9 +600,8 @@ def open_unpacked(file: str) -> AbstractContextManager[Any]:
     if start.startswith(_GZIP):
         return gzip.open(file)
     if start.startswith(_ZSTD):
-        import pyarrow as pa
-
-        return pa.input_stream(file, compression="zstd")
+        arrow = import_optional("pyarrow", extra="arrow")
+        return arrow.input_stream(file, compression="zstd")
     return Path(file).open("rb")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from auucmax._optional import import_optional
 from auucmax._validation import listed, unknown_columns_message
 
 # Whole numbers and booleans with missing values: as floats or objects they would not be exact.
@@ -138,6 +139,7 @@ def _known(table: Any) -> tuple[Any, list[str]]:
 
 def _arrow(known: Any) -> Any:
     """The rows of a table of narwhals, lazy or not, as an Arrow table."""
+    import_optional("pyarrow", extra="arrow")
     return (known.collect("pyarrow") if hasattr(known, "collect") else known).to_arrow()
 
 

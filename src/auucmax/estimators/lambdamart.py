@@ -30,6 +30,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from auucmax._optional import import_optional
 from auucmax._validation import (
     Bools,
     Floats,
@@ -450,8 +451,7 @@ class _Run:
         gradients: Gradients | None,
         held_out: ArrayRows | None,
     ) -> None:
-        import lightgbm
-
+        lightgbm = import_optional("lightgbm", extra="lightgbm")
         self.gradients, self.held_out = gradients, held_out
         train = lightgbm.Dataset(**dataset, params=params)
         self.booster = lightgbm.Booster(params, train)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from auucmax._optional import import_optional
 from auucmax._shown import Shown
 from auucmax._validation import Floats, check_shares
 from auucmax.evaluation.curves import UpliftBand
@@ -49,9 +50,8 @@ class Display(Shown):
     def _axes(self, ax: Axes | None) -> Axes:
         """Where to draw: a new figure if None."""
         if ax is None:
-            from matplotlib import pyplot as plt
-
-            _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+            pyplot = import_optional("matplotlib.pyplot", extra="plot")
+            _, ax = pyplot.subplots(figsize=(6.4, 4.2), layout="constrained")
             ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, ax.figure
         return ax

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from auucmax._optional import import_optional
 from auucmax._validation import Bools, check_whole
 from auucmax.data.databases import connect, duckdb_select, quoted
 from auucmax.data.reading import by_duckdb, locate_files
@@ -405,6 +406,7 @@ def stream_table(
     """
     if batch_rows is not None:
         batch_rows = check_whole(batch_rows, "batch_rows", 1, _LONGEST)
+    import_optional("pyarrow", extra="arrow")
     files, kind, name = locate_files(str(source), query)
     reader: _ParquetFiles | _Query
     if kind == "parquet":

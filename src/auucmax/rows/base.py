@@ -18,7 +18,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -474,51 +474,46 @@ class ArrayRows(Rows):
 
 
 class _DiskRows(Rows):
-    """Rows of numbers in one Parquet file that :func:`_on_disk` has written."""
+    """Rows of numbers in files that :func:`_on_disk` has written: one for each field of a batch."""
 
-    def __init__(self, file: Path, rows: Rows, dtype: Any) -> None:
-        self.file, self.names, self.max_bytes, self.dtype = file, rows.names, rows.max_bytes, dtype
+    def __init__(self, folder: Path, rows: Rows, kinds: list[np.dtype[Any]], width: int) -> None:
+        self.names, self.max_bytes, self.width = rows.names, rows.max_bytes, width
+        places = (folder / name for name in Batch._fields)
+        self.files = list(zip(places, kinds, strict=True))
 
     def batches(self) -> Iterator[Batch]:
-        import pyarrow.parquet
-
-        with closing(pyarrow.parquet.ParquetFile(self.file, pre_buffer=False)) as table:
-            for part in table.iter_batches(_CACHED_ROWS, use_threads=False):
-                *columns, y, treated, keys, weight = (
-                    column.to_numpy(zero_copy_only=False) for column in part.columns
+        with ExitStack() as stack:
+            files = [(stack.enter_context(file.open("rb")), kind) for file, kind in self.files]
+            while True:
+                y, treated, keys, weight = (
+                    np.fromfile(file, kind, _CACHED_ROWS) for file, kind in files[1:]
                 )
-                X = np.empty((len(columns), part.num_rows), dtype=self.dtype)
-                for place, column in zip(X, columns, strict=True):
-                    place[:] = column
-                yield Batch(X.T, y, treated, keys, None if np.isnan(weight).any() else weight)
+                if not len(y):
+                    return
+                file, kind = files[0]
+                X = np.fromfile(file, kind, len(y) * self.width).reshape(len(y), self.width)
+                own = None if np.isnan(weight).any() else weight
+                yield Batch(np.asfortranarray(X), y, treated, keys, own)
 
 
 @contextmanager
 def _on_disk(rows: Rows) -> Iterator[Rows]:
-    """Written to a temporary Parquet file in one reading; where nothing is left, as they were."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    writer, dtype = None, np.dtype(np.float64)
+    """Written to temporary files in one reading; where nothing is left, as they were."""
+    kinds: list[np.dtype[Any]] = []
     with private_folder() as folder:
-        file = folder / "rows.parquet"
-        try:
+        with ExitStack() as stack:
+            files = [stack.enter_context((folder / name).open("wb")) for name in Batch._fields]
             for X, y, treated, keys, weight in rows.batches():
                 if not len(y):
                     continue
                 own = np.full(len(y), np.nan) if weight is None else weight
-                arrays = [*map(pa.array, np.asarray(X).T), *map(pa.array, (y, treated, keys, own))]
-                table = pa.table(arrays, names=[str(k) for k in range(len(arrays))])
-                if writer is None:
-                    dtype = np.asarray(X).dtype
-                    writer = pa.parquet.ParquetWriter(
-                        file, table.schema, compression="none", use_dictionary=False
-                    )
-                writer.write_table(table)
-        finally:
-            if writer is not None:
-                writer.close()
-        yield rows if writer is None else _DiskRows(file, rows, dtype)
+                arrays = [np.ascontiguousarray(field) for field in (X, y, treated, keys, own)]
+                kinds = kinds or [array.dtype for array in arrays]
+                for file, array, kind in zip(files, arrays, kinds, strict=True):
+                    # "safe": a later batch of a wider type is an error, and never rounded.
+                    array.astype(kind, casting="safe", copy=False).tofile(file)
+                width = arrays[0].shape[1]
+        yield _DiskRows(folder, rows, kinds, width) if kinds else rows
 
 
 def _in_order(

@@ -287,9 +287,8 @@ def hash_places(texts: Texts) -> Places:
     """
     if len(texts) < MANY:
         return hash_places_slow(texts)
-    import pyarrow as pa
-
-    table = pa.table({"number": np.arange(len(texts)), "unit": pa.array(texts, pa.string())})
+    units = pd.Series(texts, dtype=object)  # as they are: of another type they would be copied
+    table = pd.DataFrame({"number": np.arange(len(texts)), "unit": units})
     place = SQL_PLACES["duckdb"].format(text="unit")
     with connect() as db:
         db.register("units", table)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from auucmax._optional import import_optional
 from auucmax._shown import Shown
 from auucmax._validation import (
     check_column,
@@ -133,9 +134,8 @@ class TrialPlan(Shown):
 
     def draw(self) -> Figure:
         """Power against rows, for each statement by interval and by certificate."""
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(7, 4.6), layout="constrained")
+        matplotlib = import_optional("matplotlib.figure", extra="plot")
+        figure: Figure = matplotlib.Figure(figsize=(7, 4.6), layout="constrained")
         axes = figure.subplots()
         found = [line["rows"] for line in self.table() if line["rows"]]
         middle = np.array([*found, self.n_rows or found[0] if found else 1e4])

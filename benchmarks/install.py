@@ -1,0 +1,140 @@
+"""What an installation costs: megabytes of each package in a fresh virtual environment.
+
+The wheel is built and installed with pip, as a user would; then each extra of ``EXTRAS`` is added,
+and counts what it brings (``deep`` and ``spark`` bring up to gigabytes, and are left out).
+Megabytes are millions of bytes of all files of a package, compiled bytecode included; pip itself
+does not count. ``--quick``: the base alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+EXTRAS = ("plot", "arrow", "lightgbm", "excel", "postgres", "onnx")
+MOST_MB = 700  #: of the base
+LARGE_MB = 10  #: of a package that is told by itself
+_TOOLS = ("pip", "setuptools")  # of the environment itself
+
+
+def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """A record for each package of the base, and for each that an extra adds."""
+    with tempfile.TemporaryDirectory() as folder:
+        wheel, python = build_wheel(Path(folder)), make_environment(Path(folder) / "venv")
+        records: list[dict[str, Any]] = []
+        for case in ("base", *(() if arguments.quick else EXTRAS)):
+            install(python, str(wheel) if case == "base" else f"{wheel}[{case}]")
+            known = {record["package"] for record in records}
+            found = packages(site_of(python))
+            records += [one | {"case": case} for one in found if one["package"] not in known]
+    return [{"benchmark": "install", **record} for record in records]
+
+
+def build_wheel(folder: Path) -> Path:
+    """The wheel of this tree."""
+    _pip(Path(sys.executable), "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT))
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def make_environment(folder: Path) -> Path:
+    """The Python of a new virtual environment."""
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    return folder / "bin" / "python"
+
+
+def install(python: Path, what: str) -> None:
+    """Install with pip, in the environment of this Python."""
+    _pip(python, "install", "-q", what)
+
+
+def site_of(python: Path) -> Path:
+    """Where the packages of an environment are."""
+    (site,) = (python.parent.parent / "lib").glob("python*/site-packages")
+    return site
+
+
+def packages(site: Path) -> list[dict[str, Any]]:
+    """Name, version and megabytes of every package of a folder, the largest first."""
+    found = [
+        {"package": _normal(one.name), "version": one.version, "mb": round(_bytes(one) / 1e6, 1)}
+        for one in distributions(path=[str(site)])
+        if one.name not in _TOOLS
+    ]
+    return sorted(found, key=lambda record: (-record["mb"], record["package"]))
+
+
+def _bytes(distribution: Distribution) -> int:
+    paths = (Path(str(file.locate())) for file in distribution.files or ())
+    return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def table_of(records: list[dict[str, Any]]) -> str:
+    """Every package of the base, and the sum of each extra.
+
+    >>> one = {"case": "base", "package": "numpy", "version": "2.4", "mb": 71.4}
+    >>> print(table_of([one, one | {"case": "plot", "package": "pillow", "mb": 20.0}]))
+    package                                        MB
+    numpy 2.4                                    71.4
+    base, 1 package                              71.4
+    plot: pillow                                +20.0
+    """
+    base = [record for record in records if record["case"] == "base"]
+    lines = [_line("package", "MB")]
+    lines += [_line(f"{one['package']} {one['version']}", f"{one['mb']:.1f}") for one in base]
+    n = f"{len(base)} package{'s' if len(base) > 1 else ''}"
+    lines.append(_line(f"base, {n}", f"{sum(one['mb'] for one in base):.1f}"))
+    for extra in dict.fromkeys(one["case"] for one in records if one["case"] != "base"):
+        own = [record for record in records if record["case"] == extra]
+        names = [one["package"] for one in own]
+        more = ", ..." if len(names) > 3 else ""
+        total = f"{sum(one['mb'] for one in own):+.1f}"
+        lines.append(_line(f"{extra}: {', '.join(names[:3])}{more}", total))
+    return "\n".join(lines)
+
+
+def _line(name: str, number: str) -> str:
+    return f"{name:<42} {number:>6}"
+
+
+def summary_table(records: list[dict[str, Any]]) -> str:
+    """The largest packages of the base and the sum of the others, as a table for a page.
+
+    >>> one = {"case": "base", "package": "numpy", "version": "2.4", "mb": 71.4}
+    >>> print(summary_table([one, one | {"mb": 2.0}, one | {"case": "plot", "mb": 20.0}]))
+    | package | MB |
+    |---|---|
+    | numpy 2.4 | 71 |
+    | 1 other | 2 |
+    | **base, 2 packages** | **73** |
+    | extra `plot` | +20 |
+    """
+    base = [record for record in records if record["case"] == "base"]
+    large = [record for record in base if record["mb"] >= LARGE_MB]
+    lines = ["| package | MB |", "|---|---|"]
+    lines += [f"| {one['package']} {one['version']} | {one['mb']:.0f} |" for one in large]
+    rest = len(base) - len(large)
+    others = sum(one["mb"] for one in base if one not in large)
+    lines.append(f"| {rest} other{'s' if rest > 1 else ''} | {others:.0f} |")
+    total = sum(one["mb"] for one in base)
+    lines.append(f"| **base, {len(base)} packages** | **{total:.0f}** |")
+    for extra in dict.fromkeys(one["case"] for one in records if one["case"] != "base"):
+        added = sum(one["mb"] for one in records if one["case"] == extra)
+        lines.append(f"| extra `{extra}` | {added:+.0f} |")
+    return "\n".join(lines)
+
+
+def _pip(python: Path, *arguments: str) -> None:
+    command = [str(python), "-m", "pip", "--disable-pip-version-check", *arguments]
+    subprocess.run(command, check=True)
