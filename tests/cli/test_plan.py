@@ -142,7 +142,7 @@ def test_a_model_of_several_arms_plans_its_arms_and_its_policy(tmp_path):
     for name in names:
         assert name in text
     refused = run(f"plan --model {path} --gain .01")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "--gain should be left out with a MODEL of several arms" in refused.stderr
     alone = run(f"plan {ASSUMED} --budget 3")
     assert "--budget should come with a MODEL of several arms" in alone.stderr

@@ -120,6 +120,7 @@ def test_false_alarms_of_the_sizes_are_rarer_than_they_may_be():
     ("named", "match"),
     [
         ({"propensity": "score", "least_chance": 0.1}, "propensity should be left out with"),
+        ({"treated": "mail"}, "treated should be left out with several arms, got 'mail'"),
         ({"treated_share": {"mail": 0.3}}, "treated_share should name each of"),
         ({"treated_share": 1.5}, "treated_share should be above 0"),
         ({"delta": 2}, "delta should be"),

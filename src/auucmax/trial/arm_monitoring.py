@@ -139,6 +139,11 @@ class ArmsMonitor:
         :meth:`Monitor.of`, but for ``propensity``, which one arm can have.
         """
         table = table_of(table)
+        if (arm := named.pop("treated", None)) is not None:
+            raise ValueError(
+                f"treated should be left out with several arms, got {arm!r}. Pass the model of "
+                f"that arm, to monitor it alone, or leave it out."
+            )
         if any(named.pop(name, None) is not None for name in ("propensity", "least_chance")):
             raise ValueError(
                 "propensity should be left out with several arms, got a column. Monitor each arm "
@@ -146,8 +151,10 @@ class ArmsMonitor:
             )
         if model is not None:
             treatment, control = treatment or model.columns.treatment, control or model.control
-        check_named({"treatment": treatment, "outcome": named.get("outcome") or model})
-        labels = model.labels if model is not None else _labels(table, str(treatment), control)
+            labels = model.labels
+        else:
+            check_named({"treatment": treatment, "outcome": named.get("outcome")})
+            labels = _labels(table, str(treatment), control)
         delta = 0.05 if delta is None else delta
         check_level(delta, "delta")
         key, monitors = secrets.token_bytes(16), dict[str, Monitor]()
@@ -217,16 +224,17 @@ class ArmsMonitor:
                 f"treated should be left out, for the state file {name} is of {listed(labels)}, "
                 f"got {given['treated']!r}. Leave it out, or name another file."
             )
-        share = given.pop("treated_share", None)
-        shares = None if share is None else _shares(labels, share)
-        known = {"delta": self.delta, "score_column": self.score_column}
-        known |= {"rival_column": self.rival_column, "treated_share": self.shares}
-        asked = given | {} if shares is None else given | {"treated_share": shares}
+        if "treated_share" in given:
+            given["treated_share"] = _shares(labels, given["treated_share"])
+        known: dict[str, Any] = {
+            "delta": self.delta, "score_column": self.score_column,
+            "rival_column": self.rival_column, "treated_share": self.shares,
+        }  # fmt: skip
         for option, value in known.items():
-            if option in asked and asked[option] != value:
+            if given.get(option, value) != value:
                 raise ValueError(
                     f"{option} should be {value!r}, as in the state file {name}, got "
-                    f"{asked[option]!r}. Name another file, or leave {option}= out."
+                    f"{given[option]!r}. Name another file, or leave {option}= out."
                 )
         first = next(iter(self.monitors.values()))
         rest = {option: value for option, value in given.items() if option not in known}
@@ -280,12 +288,13 @@ def monitor_trial(
         else:
             check_settings(monitor.settings, Path(state).name, named)
     elif isinstance(model, ArmsModel) or _names_arms(table, model, named):
-        monitor = ArmsMonitor.of(table, model=model, **_without(named, "treated"))
+        own = model if isinstance(model, ArmsModel) else None
+        monitor = ArmsMonitor.of(table, model=own, **named)
     else:
         monitor = Monitor.of(table, model=model, **named)
-    for own in (model, new_model):
-        if own is not None and isinstance(own, ArmsModel) != isinstance(monitor, ArmsMonitor):
-            several = isinstance(monitor, ArmsMonitor)
+    several = isinstance(monitor, ArmsMonitor)
+    for one in (model, new_model):
+        if one is not None and isinstance(one, ArmsModel) != several:
             raise ValueError(
                 f"the model should be of {'several arms' if several else 'one arm'}, as the state "
                 f"is, got another. Pass such a model, or name another state file."
@@ -385,7 +394,3 @@ def _check_people(monitors: Mapping[str, Monitor]) -> None:
                 f"everybody should stay in one arm, got {n_twice:,} who are in two. Find out who "
                 f"changed them: the state is as it was."
             )
-
-
-def _without(named: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {own: value for own, value in named.items() if own != name}

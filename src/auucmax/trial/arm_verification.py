@@ -307,7 +307,7 @@ def _read(
     cell, cells = _cells(frame, policy, propensity, labels)
     known = _known_outcomes(frame[columns.outcome], drop_missing_outcomes, notes)
     of = None if columns.groups is None else frame[columns.groups].to_numpy()
-    lost, told = missing_counts(~known, cell, arm, of, (len(cells), len(labels)))
+    lost, there = missing_counts(~known, cell, arm, of, (len(cells), len(labels)))
     kept = frame[known]
     y = outcome_numbers(kept[columns.outcome]).to_numpy()
     y = columns.in_table(check_column(y, f"the outcome {columns.outcome!r}"))
@@ -317,7 +317,7 @@ def _read(
         notes.append(_NO_FEATURES)
     return Campaign(
         kept, y, arm[known], cell[known], cells, tuple(labels), columns, groups, score, uplift,
-        lost, told, score is not None, tuple(notes),
+        lost, there, score is not None, tuple(notes),
     )  # fmt: skip
 
 

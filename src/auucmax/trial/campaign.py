@@ -486,7 +486,8 @@ def cells_by(
             f"{told} should lie between 0 and 1{together}, got {chances.min():g} to "
             f"{total.max():g}{together}. Write .9 for 90 per cent."
         )
-    keys, cell = [(value,) for value in np.unique(first)], np.unique(first, return_inverse=True)[1]
+    found, cell = np.unique(first, return_inverse=True)
+    keys: list[tuple[float, ...]] = [(float(value),) for value in found]
     for own in chances:
         values, code = np.unique(own, return_inverse=True)
         found, cell = np.unique(cell * len(values) + code, return_inverse=True)

@@ -94,11 +94,10 @@ def drift_tests(
     ``share``: of the trial's people, that the chosen stand for, if there is one arm; None if it is
     not known.
     """
-    known = (
-        {campaign.labels[1]: model.evidence}
-        if isinstance(model, TrialModel)
-        else (model.evidence.arms)
-    )
+    if isinstance(model, TrialModel):
+        known = {campaign.labels[1]: model.evidence}
+    else:
+        known = model.evidence.arms
     arms = {k: known[label] for k, label in enumerate(campaign.labels) if label in known}
     if not arms:
         return ()

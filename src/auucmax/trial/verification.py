@@ -57,7 +57,7 @@ _NO_RANGE = (
     "Nothing is certified, for outcomes are not 0/1, and no range of them is known that holds most "
     "of them. Pass outcome_range=(0, 500), say."
 )
-NO_SCORES = (
+_NO_SCORES = (
     "Scores are not known, for neither the features of the model nor a column 'score' are there: "
     "neither the promise of the trial nor a drift of the scores can be told."
 )
@@ -551,7 +551,7 @@ def _notes(campaign: Campaign, model: TrialModel | None) -> tuple[str, ...]:
             "had the same chance of treatment, which the counts cannot contradict."
         )
     if model is not None and campaign.score is None:
-        found.append(NO_SCORES)
+        found.append(_NO_SCORES)
     if campaign.columns.kind(campaign.y) == MONEY:
         found.append("Gains are sums of money over all who were chosen.")
     return tuple(found)
