@@ -14,6 +14,7 @@ does not depend on it, but for rounding.
 """
 
 from auucmax.spark.rows import SparkRows
+from auucmax.spark.table import fit_trial_model
 from auucmax.spark.trial import certify, evaluate, fit, score
 
-__all__ = ["SparkRows", "certify", "evaluate", "fit", "score"]
+__all__ = ["SparkRows", "certify", "evaluate", "fit", "fit_trial_model", "score"]
