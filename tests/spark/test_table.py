@@ -69,13 +69,18 @@ def fitted(df, **named):
 
 @pytest.mark.gate
 @pytest.mark.parametrize("model", ["auto", "shrunk"])
-def test_models_and_evidence_are_those_in_memory(in_executors, few_tree_rows, model):
+def test_models_and_evidence_are_those_in_memory(in_executors, few_tree_rows, model, tmp_path):
     table = trial_table(4_000)
     named = NAMES | {"model": model, "hold_out": 0.3, "id": "person"}
     found = fitted(frame_of(table, [1_500, 0, 2_400, 100]), **named)
     assert_same(found, trial_model.fit_trial_model(table, **named), table)
     if model == "auto":
         assert found.summary["tree_rows"] == MAX_ROWS
+        assert "Its trees learnt from 1,000 of these rows, drawn at random." in str(found)
+        trial_model.save_model(found, tmp_path / "model")
+        again = trial_model.load_model(tmp_path / "model")
+        np.testing.assert_array_equal(again.predict(table), found.predict(table))
+        assert again.evidence.facts == found.evidence.facts
 
 
 @pytest.mark.gate
