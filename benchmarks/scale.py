@@ -332,6 +332,13 @@ def spark_logistic(rows: int, assembled: bool = False) -> Callable[[], Any]:
 
 def _spark_frame(rows: int) -> Any:
     """Cached rows on two worker processes."""
+    frame = spark_session().read.parquet(str(parquet_rows(rows))).cache()
+    frame.count()
+    return frame
+
+
+def spark_session() -> Any:
+    """Two worker processes of one core each."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -344,9 +351,7 @@ def _spark_frame(rows: int) -> Any:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
-    frame = session.read.parquet(str(parquet_rows(rows))).cache()
-    frame.count()
-    return frame
+    return session
 
 
 # What the table cannot show: memory, and a model of the cost.

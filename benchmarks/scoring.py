@@ -4,6 +4,9 @@ many     a million rows through 600 trees of at most five steps, on all processo
 one      a row at a time through the same trees, a thousand times: seconds are milliseconds a row
 raw      a raw row of Hillstrom, a frame of eight columns, through the model of `auucmax fit` as it
          comes, which was saved and loaded, a thousand times. At most 1.
+spark    a million raw rows of Hillstrom through that model: by `spark.score` on two worker
+         processes of one core each, from a cached DataFrame of these columns, and in memory by one
+         thread. Seconds are microseconds a row.
 """
 
 from __future__ import annotations
@@ -32,7 +35,11 @@ def cases(*, quick: bool = False) -> list[Case]:
             ("one", 1, {"rows": 1, "n_trees": n_trees, "times": 10 if quick else CALLS}),
         )
         for library, function in (("auucmax", "arrays"), ("LightGBM", "booster"))
-    ] + [Case("raw", "auucmax", 1, 8, "benchmarks.scoring:loaded", raw)]
+    ] + [
+        Case("raw", "auucmax", 1, 8, "benchmarks.scoring:loaded", raw),
+        Case("spark", "auucmax on Spark", rows, 8, "benchmarks.scoring:on_spark", {"rows": rows}),
+        Case("spark", "auucmax, one thread", rows, 8, "benchmarks.scoring:alone", {"rows": rows}),
+    ]
 
 
 def arrays(rows: int, n_trees: int, times: int = 1) -> Callable[[], Any]:
@@ -48,6 +55,38 @@ def booster(rows: int, n_trees: int, times: int = 1) -> Callable[[], Any]:
 
 
 def loaded(rows: int, times: int) -> Callable[[], Any]:
+    model, people = _model(rows)
+    row = people[:1]
+    return lambda: [model.predict(row) for _ in range(times)]
+
+
+def on_spark(rows: int) -> Callable[[], Any]:
+    from auucmax import spark
+    from benchmarks.scale import spark_session
+
+    model, people = _model(20_000)
+    frame = spark_session().createDataFrame(_repeated(people, rows)).repartition(4).cache()
+    frame.count()
+    return lambda: spark.score(frame, model).write.format("noop").mode("overwrite").save()
+
+
+def alone(rows: int) -> Callable[[], Any]:
+    import numba
+    from threadpoolctl import threadpool_limits
+
+    model, people = _model(20_000)
+    people = _repeated(people, rows)
+
+    def scores() -> Any:
+        numba.set_num_threads(1)
+        with threadpool_limits(limits=1):
+            return model.predict(people)
+
+    return scores
+
+
+def _model(rows: int) -> tuple[Any, Any]:
+    """The model of `auucmax fit` as it comes, saved and loaded, and the raw rows of its people."""
     from auucmax.data import load_hillstrom
     from auucmax.trial_model import fit_trial_model, load_model, save_model
 
@@ -58,9 +97,11 @@ def loaded(rows: int, times: int) -> Callable[[], Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         save_model(fit_trial_model(table, treatment="mail", outcome="visit"), path)
-        model = load_model(path)
-    row = people[:1]
-    return lambda: [model.predict(row) for _ in range(times)]
+        return load_model(path), people
+
+
+def _repeated(people: Any, rows: int) -> Any:
+    return people.iloc[np.arange(rows) % len(people)].reset_index(drop=True)
 
 
 def _booster(n_trees: int) -> Any:

@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auucmax.data import pieces as module
-from auucmax.data.pieces import PiecedTable, free_memory, open_table, pieces_of, sampled
+from auucmax.data.pieces import (
+    PiecedTable,
+    each_piece,
+    free_memory,
+    open_table,
+    pieces_of,
+    sampled,
+)
 from auucmax.data.reading import TableError, read_table
 from auucmax.data.table_errors import one_line
 from auucmax.encoding.kinds import kind_of
@@ -136,6 +143,16 @@ def test_a_frame_is_a_table_of_one_piece():
     frame = some_table(5, 0)
     assert next(pieces_of(frame)) is frame
     assert list(next(pieces_of(frame, ["text"]))) == ["text"]
+    ((own, first),) = each_piece(frame, lambda piece, first: (piece, first), ["text"])
+    assert (list(own), first) == (["text"], 0)
+
+
+def test_work_is_done_on_each_piece_and_told_its_place(tmp_path):
+    table = in_pieces(*write(some_table(5_000, 0), "parquet", tmp_path))
+    found = list(each_piece(table, lambda piece, first: (piece.index[0], first, len(piece))))
+    assert len(found) > 1
+    assert all(index == first for index, first, _ in found)
+    assert sum(n for *_, n in found) == table.n_rows == 5_000
 
 
 def test_which_tables_are_read_in_pieces(tmp_path, monkeypatch):

@@ -66,6 +66,15 @@ def test_views_and_caches_are_those_of_the_rows_in_memory(edges, steps, cache, s
                 assert batch.weight is None
 
 
+def test_work_is_done_on_each_batch_that_has_rows():
+    y = np.arange(10.0)
+    for rows in (ArrayRows(y[:, None], y, y > 4), ListedRows(y[:, None], y, y > 4, (3, 3))):
+        some = rows.part(lambda batch: batch.take(batch.y > 2)).map(np.negative)
+        found = list(some.each(lambda batch: batch.X[:, 0]))
+        assert all(len(own) for own in found)
+        np.testing.assert_array_equal(np.concatenate(found), -y[3:])
+
+
 def test_parts_are_every_row_once_and_a_share_is_about_its_size():
     X, y, treatment = made(3000)
     rows = ArrayRows(X, y.astype(float), treatment == 1)

@@ -4,8 +4,10 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from tests.spark.cases import PART
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -18,6 +20,11 @@ SETTINGS = {
     "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
     "spark.executorEnv.PYTHONPATH": str(SRC),
     "spark.network.timeout": "600s",
+    # Slow tasks are begun a second time, which should change nothing.
+    "spark.speculation": "true",
+    "spark.speculation.interval": "50ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.3",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",
@@ -59,3 +66,12 @@ def spark(tmp_path_factory):
     session.stop()
     os.environ.clear()
     os.environ.update(given)
+
+
+@pytest.fixture
+def in_executors(monkeypatch):
+    """Functions that are sent to executors find the number of their partition."""
+    pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+    monkeypatch.setenv("NUMBA_NUM_THREADS", os.environ.get("NUMBA_NUM_THREADS", "1"))
+    context = SimpleNamespace(partitionId=lambda: PART[0])
+    monkeypatch.setattr(pyspark, "TaskContext", SimpleNamespace(get=lambda: context))

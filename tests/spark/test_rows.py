@@ -1,12 +1,11 @@
-import os
 import pickle
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.spark.cases import Partitions
 
 from auucmax.data.table_errors import TableError
 from auucmax.rows import Rows, Share
@@ -16,46 +15,6 @@ from auucmax.spark import rows as module
 from auucmax.spark.rows import PackedRows, PartitionRows, SparkRows, quoted
 
 COLUMNS = PartitionRows(ArrowColumns(("x",), "y", "t", "float64"))
-
-
-class Partitions:
-    """A DataFrame without Spark: Arrow tables, which come back in another order."""
-
-    def __init__(self, tables):
-        self.tables = tables
-
-    def select(self, *columns):
-        return Partitions([t.select([c.strip("`") for c in columns]) for t in self.tables])
-
-    def mapInArrow(self, function, schema):
-        results = []
-        for part, table in enumerate(self.tables):
-            PART[0] = part
-            results.append(list(function(iter(table.to_batches(max_chunksize=3)))))
-        return Partitions([pa.Table.from_batches(result) for result in results if result])
-
-    def repartition(self, *number_and_column):
-        if not self.tables:
-            return self
-        *number, column = number_and_column
-        n = number[0] if number else 3  # Spark's choice
-        table = pa.concat_tables(self.tables[::-1])
-        place = np.asarray(table[column]) % n
-        return Partitions([table.filter(place == k) for k in range(n)])
-
-    def collect(self):
-        return [SimpleNamespace(**row) for t in self.tables[::-1] for row in t.to_pylist()]
-
-
-PART = [0]
-
-
-@pytest.fixture
-def in_executors(monkeypatch):
-    pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
-    monkeypatch.setenv("NUMBA_NUM_THREADS", os.environ.get("NUMBA_NUM_THREADS", "1"))
-    context = SimpleNamespace(partitionId=lambda: PART[0])
-    monkeypatch.setattr(pyspark, "TaskContext", SimpleNamespace(get=lambda: context))
 
 
 def table(x, treatment=None):
@@ -130,6 +89,21 @@ def test_a_view_is_made_where_the_rows_are(in_executors):
     assert 20 < len(found) < 60
     assert all(x == 2 * whole[key] for x, key in found)
     assert doubled.names == ("twice",)
+
+
+def test_work_is_done_where_the_rows_are_and_fetched_in_order(in_executors):
+    parts = [table(range(10)), table([]), table(range(10, 15))]
+    rows = SparkRows(Partitions(parts), COLUMNS)
+    whole = [one for own in rows.each(listed) for one in own]
+    assert [x for x, _ in whole] == list(range(15))
+    assert whole == rows.total(listed)[0]
+    some = rows.part(Share(0.5, seed=3)).map(twice)
+    with some.cached() as packed:
+        found = [[x for own in view.each(listed) for x, _ in own] for view in (packed, some)]
+    assert found[0] == found[1]
+    assert 0 < len(found[0]) < 15
+    with pytest.raises(TableError, match="should be 0 or 1 in every row, got 7"):
+        list(SparkRows(Partitions([table([1.0], treatment=[7])]), COLUMNS).each(listed))
 
 
 def twice(X):

@@ -1,12 +1,8 @@
-import contextlib
 import tempfile
-import threading
-import time
 from datetime import date, timedelta
 
 import numpy as np
 import pandas as pd
-import psutil
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
@@ -15,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
-from tests.spark.cases import MARKS, partitions
+from tests.spark.cases import MARKS, lost_executor, partitions
 from tests.trial_model.arms_table import arms_table, fitted
 
 from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_inference, make_trial
@@ -143,51 +139,11 @@ def test_more_partitions_than_rows(spark, frame):
     assert distance(found, expected) < 1e-6
 
 
-def executors():
-    """The processes of this session's executors."""
-    found = []
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):  # one that has just ended
-            if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline()):
-                found.append(process)
-    return found
-
-
 def test_a_lost_executor_changes_nothing(even, monkeypatch, tmp_path):
     settings = AUUCMax(selection=None, norm=0.5)
     expected = on_spark.fit(even, **COLUMNS, model=settings)
-    victims, readings, started, killed = [], [], tmp_path / "started", tmp_path / "killed"
-
-    class Slow:  # in here, so that it travels whole: executors know nothing of tests
-        def __init__(self, summary):
-            self.summary = summary
-
-        def __call__(self, batch):
-            started.touch()
-            while not killed.exists():
-                time.sleep(0.02)
-            return self.summary(batch)
-
-    def kill():
-        while not started.exists():
-            time.sleep(0.02)
-        victims.append(executors()[0])
-        victims[0].kill()
-        killed.touch()
-
-    def total(self, *summaries):
-        readings.append(1)
-        if len(readings) == 3:
-            threading.Thread(target=kill, daemon=True).start()
-            return original(self, *(Slow(one) for one in summaries))
-        return original(self, *summaries)
-
-    original = on_spark.SparkRows.total
-    monkeypatch.setattr(on_spark.SparkRows, "total", total)
-    found = on_spark.fit(even, **COLUMNS, model=settings)
-    assert len(victims) == 1
-    assert not victims[0].is_running()
-    assert len(readings) > 3
+    with lost_executor(3, monkeypatch, tmp_path):
+        found = on_spark.fit(even, **COLUMNS, model=settings)
     assert np.array_equal(found.coef_, expected.coef_)
     assert found.training_record_.given == expected.training_record_.given
 

@@ -1,5 +1,8 @@
 """Every row is scored by a model that has not seen it, in memory and in pieces alike."""
 
+from functools import reduce
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +16,7 @@ from auucmax.trial_model.crossfit import (
     LEAST,
     Recipe,
     TableRows,
+    _Spread,
     cross_fit,
     fewest_rows,
     first_chunk,
@@ -238,3 +242,10 @@ def test_groups_are_whole_in_memory_and_in_pieces(tmp_path):
     parts = [set(keys) for keys in apart.keys]
     assert [len(keys) for keys in apart.keys] == [len(chunk[0]) for chunk in apart.chunks]
     assert len(set.union(*parts)) == sum(map(len, parts)) == 300
+
+
+@pytest.mark.parametrize("edges", [[100], [1, 40, 100]])
+def test_deviations_of_batches_are_those_of_all_rows(edges):
+    X = np.random.default_rng(0).normal([0.0, 1e6], [1.0, 1e-2], (100, 2))
+    parts = [_Spread.of(X[a:b]) for a, b in pairwise([0, *edges])]
+    np.testing.assert_allclose(reduce(_Spread.plus, parts).deviation, X.std(axis=0), rtol=1e-9)

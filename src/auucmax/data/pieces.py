@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -36,6 +38,8 @@ from auucmax.data.reading import (
 from auucmax.data.table_errors import check_columns
 from auucmax.encoding.frames import frame_of, is_frame
 
+#: What is made of a piece and the place of its first row.
+Work = Callable[[pd.DataFrame, int], Any]
 PIECE_ROWS = 2**17
 #: Bytes that the rows of a fit take at their peak, for a byte of the frame of them: in a frame of
 #: float32, which are encoded as float64, about so many; in others fewer.
@@ -49,25 +53,40 @@ _ELSEWHERE = 4 * 2**30  # bytes, where the system does not say how much is free
 
 
 @dataclass(frozen=True)
-class PiecedTable:
-    """A table that stays on the disk; made by :func:`open_table`.
+class PiecedTable(ABC):
+    """A table whose rows stay where they are: files of :func:`open_table`, or a Spark DataFrame.
 
-    ``name`` is for messages, ``n_bytes`` about what a frame of all rows would take. ``copies`` are
-    files in UTF-8, if those of the table are not, which are removed when the table is no more.
+    ``name`` is for messages, ``n_bytes`` about what a frame of all rows would take.
     """
 
     name: str
     n_rows: int
     n_bytes: int
-    reading: Reading
-    files: tuple[str, ...]
-    kind: str
-    piece_rows: int = PIECE_ROWS
-    copies: _Copies | None = field(default=None, repr=False, compare=False)
+    option: ClassVar[str] = "memory="  #: that lets larger tables into memory
 
     @property
+    def tree_rows(self) -> int:
+        """How many rows trees learn from at most; 0: as many as they do otherwise."""
+        return 0
+
+    @property
+    @abstractmethod
     def columns(self) -> tuple[str, ...]:
-        return self.reading.columns
+        """Names of all columns."""
+
+    @abstractmethod
+    def pieces(self, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
+        """All rows in their order, some at a time; only these columns, if some are named."""
+
+    def each(self, work: Work, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """What ``work`` makes of every piece and of the place of its first row, in their order.
+
+        It is done where the rows are, and only what it makes of them comes here.
+        """
+        first = 0
+        for piece in self.pieces(columns):
+            yield work(piece, first)
+            first += len(piece)
 
     @property
     def size(self) -> str:
@@ -81,8 +100,34 @@ class PiecedTable:
         # Fewer if they are wide.
         return min(SAMPLE_ROWS, max(_SAMPLE_BYTES * self.n_rows // self.n_bytes, 1_000))
 
+    def sample(self, n_rows: int, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """About so many of the rows, drawn at random; the same every time."""
+        return pd.concat(self.each(partial(_drawn, n_most=n_rows, n_rows=self.n_rows), columns))
+
+
+def _drawn(piece: pd.DataFrame, first: int, n_most: int, n_rows: int) -> pd.DataFrame:
+    return piece[sampled(np.arange(first, first + len(piece)), n_most, n_rows)]
+
+
+@dataclass(frozen=True)
+class FileTable(PiecedTable):
+    """A table that stays on the disk; made by :func:`open_table`.
+
+    ``copies`` are files in UTF-8, if those of the table are not, which are removed when the table
+    is no more.
+    """
+
+    reading: Reading
+    files: tuple[str, ...]
+    kind: str
+    piece_rows: int = PIECE_ROWS
+    copies: _Copies | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.reading.columns
+
     def pieces(self, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
-        """All rows in their order, some at a time; only these columns, if some are named."""
         if columns is not None:
             check_columns(columns, self.columns, self.name)
         reading = self.reading if columns is None else self.reading.only(columns)
@@ -92,14 +137,6 @@ class PiecedTable:
             for piece in track(pieces, -(-self.n_rows // self.piece_rows), f"reading {self.name}"):
                 piece.index = pd.RangeIndex(first, first := first + len(piece))
                 yield as_kinds(piece)
-
-    def sample(self, n_rows: int, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """About so many of the rows, drawn at random; the same every time."""
-        drawn = [
-            piece[sampled(piece.index.to_numpy(), n_rows, self.n_rows)]
-            for piece in self.pieces(columns)
-        ]
-        return pd.concat(drawn)
 
 
 def sampled(places: NDArray[Any], n_most: int, n_rows: int) -> NDArray[np.bool_]:
@@ -131,6 +168,20 @@ def pieces_of(
         yield from table.pieces(columns)
     else:
         yield table if columns is None else table[list(columns)]
+
+
+def each_piece(
+    table: pd.DataFrame | PiecedTable, work: Work, columns: Sequence[str] | None = None
+) -> Iterator[Any]:
+    """:meth:`PiecedTable.each` of any table.
+
+    >>> list(each_piece(pd.DataFrame({"x": [1, 2]}), lambda piece, first: (len(piece), first)))
+    [(2, 0)]
+    """
+    if isinstance(table, PiecedTable):
+        yield from table.each(work, columns)
+    else:
+        yield work(table if columns is None else table[list(columns)], 0)
 
 
 class _Copies:
@@ -184,7 +235,7 @@ def open_table(
 
 def _in_pieces(
     files: list[str], kind: str, name: str, query: str | None, form: TextForm, limit: float
-) -> PiecedTable:
+) -> FileTable:
     """The table, whose size is known the better the nearer it is to the limit."""
     stack = ExitStack()
     copies = _Copies(stack)
@@ -198,7 +249,7 @@ def _in_pieces(
             first = next(reading.pieces(cursor, PIECE_ROWS))
         size = _bytes(first, n_rows)
         settled = reading.settled(db)
-        table = PiecedTable(name, n_rows, size, settled, tuple(files), kind, copies=copies)
+        table = FileTable(name, n_rows, size, settled, tuple(files), kind, copies=copies)
         if WORKING * size <= limit:  # the first rows may be short ones: some from all over
             sample = f"SELECT * FROM ({reading.sql}) USING SAMPLE 10000 ROWS (reservoir, 0)"
             rows = table.reading._replace(sql=sample).frame(db)

@@ -7,7 +7,7 @@ or as a graph. What was learnt is a list of columns and a list of terms, plain d
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -467,15 +467,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         For rows that were kept from ``fit`` though they were there: a text that is so rare that
         only they have it is no mistake. No feature of any other row changes.
         """
-        table = frame_of(frame)
-        columns = []
+        return self.take_new(self.unknown_in(frame))
+
+    def unknown_in(self, frame: Any) -> set[str]:
+        """Names of the categories that take no unknown texts, and have some in these rows."""
+        table, found = frame_of(frame), set()
         for column in self.columns_:
             if column.kind == "category" and not (column.has_other or column.takes_new):
                 series = table[column.name]
-                new = places_of(texts_of(series, kind_of(series))[1], column.levels)[1]
-                column = replace(column, takes_new=bool(new))
-            columns.append(column)
-        self.columns_ = tuple(columns)
+                if places_of(texts_of(series, kind_of(series))[1], column.levels)[1]:
+                    found.add(column.name)
+        return found
+
+    def take_new(self, names: Collection[str]) -> Self:
+        """Categories of these names take unknown texts from now on."""
+        self.columns_ = tuple(
+            replace(column, takes_new=True) if column.name in names else column
+            for column in self.columns_
+        )
         return self
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:

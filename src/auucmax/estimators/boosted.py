@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -291,18 +291,8 @@ class _Growing:
         return Boosting(self.bins, offset, self.d, self.y, self.weight, parts, growth, self.loss)
 
 
-class _Collected:
-    """Summary of a batch: its rows; adding puts them one after the other."""
-
-    def __init__(self, batches: list[Batch]) -> None:
-        self.batches = batches
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)([*self.batches, *other.batches])
-
-
-def _collect(batch: Batch) -> _Collected:
-    return _Collected([batch])
+def _as_it_is(batch: Batch) -> Batch:
+    return batch
 
 
 def collected(learn: LearningRows, most: int, random_state: int | None) -> ArrayRows:
@@ -311,9 +301,9 @@ def collected(learn: LearningRows, most: int, random_state: int | None) -> Array
     if not isinstance(rows, ArrayRows):
         if learn.n_rows > most:  # a few more, of which the right number is kept
             rows = rows.part(Share(min((most + 8 * most**0.5) / learn.n_rows, 1.0), seed))
-        (found,) = rows.total(_collect)
+        found = list(rows.each(_as_it_is))
         X, y, treated, keys = (
-            np.concatenate([np.asarray(batch[k]) for batch in found.batches]) for k in range(4)
+            np.concatenate([np.asarray(batch[k]) for batch in found]) for k in range(4)
         )
         order = np.argsort(keys, kind="stable")
         own = X[order], y[order], treated[order]

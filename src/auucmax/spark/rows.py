@@ -11,9 +11,9 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, isqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 NAME = "the DataFrame"  #: in messages
+SHUFFLED = "After a shuffle (a join, say) it need not: write the rows to files first."
 BLOCK_BYTES = 2**25  #: of the features of rows that are worked on at a time
 BLOCK_ROWS = 2**18  #: that are worked on at a time: Arrow batches are too small for the kernels
 VALUE_BYTES = 2**10  #: of a packed value, about; Spark sends 10,000 of them at a time: 10 MB
@@ -57,9 +58,13 @@ class PartitionRows:
     def columns(self) -> tuple[str, ...]:
         return (*self.raw, *self.of_arms.columns)
 
+    def first_key(self, part: int) -> int:
+        """That of the first row of a partition."""
+        return part << FIRST_KEY
+
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
         """Blocks of rows of a partition, whose keys count the rows that are kept."""
-        for table in _blocks(tables, len(self.names)):
+        for table in blocks(tables, len(self.names)):
             batch = self._batch(table)
             keys = np.arange(first_key, first_key := first_key + len(batch.y), dtype=np.uint64)
             yield batch._replace(keys=keys)
@@ -81,12 +86,18 @@ class PackedRows:
 
     After the d features come the treatment and, in the eight bytes of a double, the outcome. A
     missing value holds no rows. A pass over columns spends its time in Spark's conversion of every
-    single number to Arrow; one over packed values only moves bytes.
+    single number to Arrow; one over packed values only moves bytes. ``first_keys`` are those of
+    the first rows of partitions, where it is known how many rows each has.
     """
 
     names: tuple[str, ...]
     dtype: str
     columns: tuple[str, ...] = ("rows",)
+    first_keys: tuple[int, ...] = ()
+
+    def first_key(self, part: int) -> int:
+        """That of the first row of a partition."""
+        return self.first_keys[part] if self.first_keys else part << FIRST_KEY
 
     @property
     def width(self) -> int:
@@ -128,6 +139,28 @@ class PackedRows:
         return pa.Array.from_buffers(pa.binary(), len(ends) - 1, buffers)
 
 
+class Reading(Protocol):
+    """How rows are made of the Arrow batches of a partition."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the features."""
+
+    @property
+    def dtype(self) -> str:
+        """Of the features, if they are numbers."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """That are read."""
+
+    def first_key(self, part: int) -> int:
+        """What ``batches`` is told of a partition: the key of its first row, mostly."""
+
+    def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
+        """Blocks of rows of a partition."""
+
+
 class SparkRows(Rows):
     """Rows of a trial in a Spark DataFrame; every reading is one job.
 
@@ -137,7 +170,7 @@ class SparkRows(Rows):
 
     max_bytes = MAX_BYTES
 
-    def __init__(self, frame: DataFrame, reading: PartitionRows | PackedRows) -> None:
+    def __init__(self, frame: DataFrame, reading: Reading) -> None:
         # A column may be asked for twice: a score that is evaluated as the outcome of itself, say.
         columns = dict.fromkeys(reading.columns)
         self.frame, self.reading = frame.select(*map(quoted, columns)), reading
@@ -169,13 +202,16 @@ class SparkRows(Rows):
     def cached_view(self, steps: tuple[Step, ...], names: tuple[str, ...]) -> Iterator[Rows]:
         """A context in which the rows of a view, made once, are kept by the executors."""
         mapped = any(isinstance(step, Mapped) for step in steps)
-        rows = _PackingRows(
-            self, steps, PackedRows(names, "float64" if mapped else self.reading.dtype)
-        )
+        packed = PackedRows(names, "float64" if mapped else self.reading.dtype)
+        rows = _PackingRows(self, steps, replace(packed, first_keys=self._first_keys(steps)))
         try:
             yield rows
         finally:
             rows.forget()
+
+    def _first_keys(self, steps: tuple[Step, ...]) -> tuple[int, ...]:
+        """Of the rows of a view in each partition, if it is known how many these are."""
+        return ()
 
     def keep_order(self) -> None:
         """Take rows that come in another order than before for an error from now on.
@@ -191,6 +227,17 @@ class SparkRows(Rows):
         answers = self._total((*marks, *summaries))
         self._seen.check(*answers[: len(marks)])
         return answers[len(marks) :]
+
+    def each(self, work: Callable[[Batch], Any]) -> Iterator[Any]:
+        """What ``work``, done by executors, makes of every block of rows; it comes here."""
+        reading = self.reading
+
+        def worked(batches: Iterator[Any], part: int) -> Iterator[Any]:
+            for batch in reading.batches(batches, reading.first_key(part)):
+                if len(batch.y):
+                    yield work(batch)
+
+        return fetched(self.frame, worked)
 
     def _total(self, summaries: Sequence[Summary]) -> list[Any]:
         reading, branch = self.reading, self._branch
@@ -235,8 +282,7 @@ class _Seen:
         mark = None if mark is None else mark % 2**64
         other_order = None not in (self.mark, mark) and self.mark != mark
         if other_order or self.n_rows not in (None, n_rows):
-            advice = "After a shuffle (a join, say) it need not: write the rows to files first."
-            raise TableError(changed_message(NAME, advice))
+            raise TableError(changed_message(NAME, SHUFFLED))
         self.n_rows, self.mark = n_rows, self.mark if mark is None else mark
 
 
@@ -252,6 +298,11 @@ class _PackingRows(SparkRows):
         self.names, self._n_partitions = packed.names, rows._n_partitions
         self._steps, self._packed = steps, packed
         self._kept: DataFrame | None = None
+
+    def each(self, work: Callable[[Batch], Any]) -> Iterator[Any]:
+        if self._kept is None:
+            self.total()  # packs the rows
+        return super().each(work)
 
     def _total(self, summaries: Sequence[Summary]) -> list[Any]:
         """Sums over the rows of the view; the first call packs the rows and keeps them."""
@@ -274,7 +325,7 @@ class _PackingRows(SparkRows):
 
 def _summarise(
     batches: Iterator[Any],
-    reading: PartitionRows | PackedRows,
+    reading: Reading,
     steps: tuple[Step, ...],
     summaries: Sequence[Summary],
     branch: int,
@@ -284,22 +335,18 @@ def _summarise(
 
     ``packed``: the rows as well, in a further column, before the sums.
     """
-    from pyspark import TaskContext
-
-    if "numba" not in sys.modules:  # a task has cores of its own, not all of the machine's
-        os.environ.setdefault("NUMBA_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
-    part = TaskContext.get().partitionId()  # type: ignore[union-attr]
-    first_key, n_kept = part << FIRST_KEY, 0
+    part, n_kept = _partition(), 0
     totals: list[Any] | None = None
     found: list[Any] | ValueError | None
     try:
-        for batch in reading.batches(batches, first_key):
+        for batch in reading.batches(batches, reading.first_key(part)):
             for step in steps:
                 batch = step(batch)
             if not len(batch.y):
                 continue
             if packed is not None:  # what is read of packed rows counts them, so count them here
-                keys = np.arange(len(batch.y), dtype=np.uint64) + np.uint64(first_key + n_kept)
+                first = np.uint64(packed.first_key(part) + n_kept)
+                keys = np.arange(len(batch.y), dtype=np.uint64) + first
                 batch, n_kept = batch._replace(keys=keys), n_kept + len(batch.y)
             sums = [summary(batch) for summary in summaries]
             totals = sums if totals is None else plus(totals, sums)
@@ -311,6 +358,47 @@ def _summarise(
     if found is not None:
         row = _row(part // branch, part, found)
         yield row if packed is None else row.append_column("rows", _no_rows(1))
+
+
+def _partition() -> int:
+    """The number of the partition of a task, which is about to work on it."""
+    from pyspark import TaskContext
+
+    if "numba" not in sys.modules:  # a task has cores of its own, not all of the machine's
+        os.environ.setdefault("NUMBA_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
+    return TaskContext.get().partitionId()  # type: ignore[union-attr]
+
+
+def fetched(
+    frame: DataFrame, work: Callable[[Iterator[Any], int], Iterator[Any]], *, kept: bool = True
+) -> Iterator[Any]:
+    """What executors make of the Arrow batches of each partition, in the order of partitions.
+
+    ``kept``: all executors work on it at once, and keep what they made until the driver has fetched
+    it, partition by partition; otherwise each partition is worked on when it is fetched.
+    """
+
+    def worked(batches: Iterator[Any]) -> Iterator[Any]:
+        part = _partition()
+        try:
+            for found in work(batches, part):
+                yield _row(0, part, found)
+        except ValueError as error:  # the driver tells it in its one line
+            yield _row(0, part, error)
+
+    made = frame.mapInArrow(worked, _SCHEMA).select("summary")
+    if kept:
+        made = made.cache()
+        made.count()
+    try:
+        for row in made.toLocalIterator(prefetchPartitions=kept):
+            found = pickle.loads(bytes(row.summary))  # made here, in the user's own executors
+            if isinstance(found, ValueError):
+                raise found
+            yield found
+    finally:
+        if kept:
+            made.unpersist()
 
 
 def _packed_rows(values: Any) -> Any:
@@ -328,7 +416,7 @@ def _no_rows(n: int) -> Any:
     return pa.nulls(n, pa.binary())
 
 
-def _blocks(batches: Iterator[Any], width: int) -> Iterator[Any]:
+def blocks(batches: Iterator[Any], width: int) -> Iterator[Any]:
     """Tables of Arrow batches, joined or cut to blocks of a good size for rows of this width."""
     import pyarrow as pa
 

@@ -116,7 +116,7 @@ def fit_arms_model(
         named, labels = _named(table, str(treatment), outcome, control, columns)
         prices = check_arm_costs(cost, labels, "cost")
         fixed = None if budget is None else _fixed(budget, prices)
-        recipe = new_recipe(model, 0.0, n_candidates, random_state)
+        recipe = new_recipe(table, model, 0.0, n_candidates, random_state)
         secret = secrets.token_bytes(KEY_BYTES)
         tables, plans = [], []
         for k, label in enumerate(labels, start=1):

@@ -49,7 +49,7 @@ def check_memory(table: pd.DataFrame | PiecedTable, model: str, what: str) -> No
         raise ValueError(
             f"{what} should be one of {', '.join(map(repr, IN_PIECES))} for a table that does not "
             f"fit into memory, got {model!r} and {table.name}, {table.size}. Pass fewer rows or "
-            f"columns, or allow more by memory=."
+            f"columns, or allow more by {table.option}."
         )
 
 
@@ -82,13 +82,13 @@ def check_able(name: str, rows: TableRows, able: set[str], what: str) -> None:
     if name in able:
         return
     outcome = f"the outcome {rows.columns.outcome!r} ({rows.columns.kind(rows.y)})"
-    if not rows.in_memory:
+    if isinstance(rows.table, PiecedTable):
         outcome += " of a table that does not fit into memory"
-    if not able:
-        raise ValueError(
-            f"{outcome} should be 0/1, or mostly one value such as 0; got neither. Pass fewer "
-            f"rows, or allow more by memory=."
-        )
+        if not able:
+            raise ValueError(
+                f"{outcome} should be 0/1, or mostly one value such as 0; got neither. Pass fewer "
+                f"rows, or allow more by {rows.table.option}."
+            )
     raise ValueError(
         f"{what} should be one of {', '.join(map(repr, sorted(able)))} for {outcome}, got "
         f"{name!r}, which learns from 0/1 only. Name one of these."

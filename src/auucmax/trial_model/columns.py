@@ -31,7 +31,7 @@ from auucmax.data.outcomes import (
     outcome_kind,
     share_beyond,
 )
-from auucmax.data.pieces import PiecedTable, pieces_of, table_of
+from auucmax.data.pieces import PiecedTable, each_piece, pieces_of, table_of
 from auucmax.encoding.kinds import (
     arm_text,
     outcome_numbers,
@@ -333,8 +333,12 @@ def names_rows(column: pd.Series) -> bool:
 
 def different_values(table: pd.DataFrame | PiecedTable, column: str) -> list[Any]:
     """The values of a column that are there, each once."""
-    found = [piece[column].dropna().drop_duplicates() for piece in pieces_of(table, [column])]
+    found = each_piece(table, _different, [column])
     return pd.concat(found).drop_duplicates().tolist()
+
+
+def _different(piece: pd.DataFrame, first: int) -> pd.Series:
+    return piece.iloc[:, 0].dropna().drop_duplicates()
 
 
 def arm_counts(table: Any, treatment: str) -> dict[str, int]:
@@ -342,11 +346,15 @@ def arm_counts(table: Any, treatment: str) -> dict[str, int]:
     table = table_of(table, [treatment])
     check_names(table, [treatment])
     found: dict[str, int] = {}
-    for piece in pieces_of(table, [treatment]):
-        for value, n in piece[treatment].value_counts().items():
+    for counts in each_piece(table, _counts, [treatment]):
+        for value, n in counts.items():
             label = arm_text(value)
             found[label] = found.get(label, 0) + int(n)
     return found
+
+
+def _counts(piece: pd.DataFrame, first: int) -> pd.Series:
+    return piece.iloc[:, 0].value_counts()
 
 
 def check_named(given: Mapping[str, Any]) -> None:

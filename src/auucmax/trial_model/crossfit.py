@@ -10,9 +10,11 @@ from __future__ import annotations
 import copy
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -24,16 +26,23 @@ from auucmax._progress import Work
 from auucmax._validation import Bools, Floats
 from auucmax.bounds.known_chances import evenly_drawn, most_people
 from auucmax.data import RandomisationReport
-from auucmax.data.hashing import FINEST, GRIDS, content_hashes, row_total
+from auucmax.data.hashing import FINEST, content_hashes, row_total
 from auucmax.data.outcomes import responders
-from auucmax.data.pieces import PiecedTable, sampled, table_of
+from auucmax.data.pieces import PiecedTable, table_of
 from auucmax.data.table_errors import TableError, changed_message
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.base import unrecorded
 from auucmax.rows import ArrayRows, Batch, Rows
 from auucmax.trial_model.columns import ColumnNames
 from auucmax.trial_model.judging import Judged, ranks_within
-from auucmax.trial_model.rows import Hashes, chances_note, check_trial_rows, joined, trial_pieces
+from auucmax.trial_model.rows import (
+    Hashes,
+    chances_note,
+    check_trial_rows,
+    joined,
+    read_pieces,
+    trial_pieces,
+)
 
 LEAST = 20  #: rows with the outcome, and without it, of each arm, that a model is fitted on
 LEAST_IN_PIECES = 100  #: of a table in pieces: the search deals its rows into five folds
@@ -78,34 +87,30 @@ class TableRows:
     def __init__(self, table: Any, columns: ColumnNames, key: str) -> None:
         table = table_of(table, columns.all, columns.ignored)
         self.table, self.columns = table, columns
-        self.left_out: dict[str, int] = {}
-        pieces, sample, places, chances = [], [], [], []
         begin = time.perf_counter()
-        for piece in trial_pieces(table, columns, check=True):
-            some = np.arange(len(piece.y))
-            # An encoder needs a sample only; outcomes and keys of all rows fit into memory.
-            if isinstance(table, PiecedTable):
-                some = np.flatnonzero(sampled(piece.positions, table.sample_rows, table.n_rows))
-            sample.append(piece.take(some))
-            places.append(piece.first + some)
-            pieces.append((piece.y, piece.treated, piece.keys(key)))
-            chances.append((piece.propensity, piece.people, piece.chances))
-            for label, n in piece.left_out.items():
-                self.left_out[label] = self.left_out.get(label, 0) + n
+        # An encoder needs a sample only; outcomes and keys of all rows fit into memory.
+        pieces = read_pieces(table, columns, key)
         self.read_seconds = time.perf_counter() - begin
-        self.left_out = _frequent(self.left_out)
-        y, treated, keys = zip(*pieces, strict=True)
-        self.y, self.treated, self.keys = map(np.concatenate, (y, treated, keys))
-        self.sample, self.sampled = joined(sample), np.concatenate(places)
-        self.propensity, self.people, self.chances = (
-            None if own[0] is None else np.concatenate(own) for own in zip(*chances, strict=True)
+        self.left_out = _frequent([piece.sample.left_out for piece in pieces])
+        self.y, self.treated, self.keys, self.propensity, self.people, self.chances = (
+            None if parts[0] is None else np.concatenate(parts)
+            for parts in list(zip(*pieces, strict=True))[:6]
+        )
+        first = np.cumsum([0, *(len(piece.y) for piece in pieces)])
+        self.sample = joined([piece.sample for piece in pieces])
+        self.sampled = np.concatenate(
+            [start + piece.some for start, piece in zip(first, pieces, strict=False)]
         )
         self.rows: Rows
-        if isinstance(table, PiecedTable):
-            self.rows = PiecedRows(table, columns, self.y, self.treated, self.keys)
-        else:
+        if not isinstance(table, PiecedTable):
             weight = self.sample.weight
             self.rows = ArrayRows(self.features, self.y, self.treated, weight, keys=self.keys)
+        elif hasattr(table, "trial_rows"):  # elsewhere, where models learn from them
+            starts = np.array([piece.start for piece in pieces])
+            known = KnownRows(self.y, self.treated, self.keys, starts, np.diff(first))
+            self.rows = table.trial_rows(columns, key, known)
+        else:
+            self.rows = PiecedRows(table, columns, self.y, self.treated, self.keys)
 
     @property
     def names(self) -> Hashes | None:
@@ -168,6 +173,10 @@ class TableRows:
         some = self._some(keep)
         training = encoder.fit(features[keep(self.keys[self.sampled])]).fit_means(some)
         encoder.accept(features)
+        if hasattr(self.table, "trial_rows") and len(self.sampled) < len(self.y):
+            # What is accepted elsewhere, encoding rows, stays there.
+            found = some.each(lambda batch: encoder.unknown_in(batch.X))
+            encoder.take_new(set[str]().union(*found))
         names = tuple(map(str, encoder.get_feature_names_out()))
 
         def encode(batch: Batch) -> Batch:
@@ -187,13 +196,13 @@ class TableRows:
 
     def scores(self, fitted: Fitted, keep: Chosen) -> Floats:
         """Scores of some of the rows, in their order, by each estimator: (estimators, rows)."""
-        found = []
-        encode = accepting(fitted.encoder)
-        for batch in self._some(keep).batches():
-            if len(batch.y):
-                X = encode(batch.X)
-                found.append([one.predict(X) for one in fitted.estimators.values()])
-        return np.concatenate(found, axis=1, dtype=np.float64)
+        encode, estimators = accepting(fitted.encoder), list(fitted.estimators.values())
+
+        def work(batch: Batch) -> Floats:
+            X = encode(batch.X)
+            return np.array([one.predict(X) for one in estimators], dtype=np.float64)
+
+        return np.concatenate(list(self._some(keep).each(work)), axis=1)
 
     def _at_most(self, keep: Chosen, most: int) -> Chosen:
         """About ``most`` of some rows, drawn by other bits of the keys than those of folds."""
@@ -204,42 +213,94 @@ class TableRows:
         return lambda keys: keep(keys) & (keys * factor <= top)
 
     def _some(self, keep: Chosen) -> Rows:
-        return self.rows.part(lambda batch: batch.take(keep(batch.keys)))
+        return self.rows.part(KeptRows(keep))
 
     def scored(self, encode: Encode, estimator: Any) -> Scored:
         """Scores of all rows by a model, and what a later look at rows is compared with."""
-        scores, contents = [], {number: list[Hashes]() for number in range(len(GRIDS))}
-        total = 0
-        centre: Any = None
-        sums: Any = 0.0
-        for frame, y, treated, *_ in self.rows.batches():
-            X = encode(frame)
-            scores.append(np.asarray(estimator.predict(X), dtype=np.float64))
-            for number, hashes in content_hashes(X).items():
-                contents[number].append(hashes)
-            total += row_total(contents[FINEST][-1], y, treated)
-            centre = X[:1] if centre is None else centre  # keeps the squares from cancelling
-            with np.errstate(over="ignore", invalid="ignore"):
-                sums += np.array([(X - centre).sum(axis=0), ((X - centre) ** 2).sum(axis=0)])
-        mean, square = sums / len(self.y)
-        with np.errstate(over="ignore", invalid="ignore"):  # features of 1e200 have no deviation
-            deviation = np.sqrt(np.maximum(square - mean**2, 0))
+
+        def work(batch: Batch) -> tuple[Floats, dict[int, Hashes], int, _Spread]:
+            X = encode(batch.X)
+            contents = content_hashes(X)
+            total = row_total(contents[FINEST], batch.y, batch.treated)
+            score = np.asarray(estimator.predict(X), dtype=np.float64)
+            return score, contents, total, _Spread.of(X)
+
+        scores, contents, totals, spreads = zip(*self.rows.each(work), strict=True)
         return Scored(
             np.concatenate(scores),
-            {number: np.concatenate(hashes) for number, hashes in contents.items()},
-            total % 2**64,
-            deviation,
+            {number: np.concatenate([own[number] for own in contents]) for number in contents[0]},
+            sum(totals) % 2**64,
+            reduce(_Spread.plus, spreads).deviation,
         )
 
 
-def _frequent(labels: dict[str, int]) -> dict[str, int]:
+class _Spread(NamedTuple):
+    """Numbers of rows, and sums of features less a centre, and of their squares, (p,) each.
+
+    The centre, the first row, keeps the squares from cancelling.
+    """
+
+    n: int
+    centre: Floats
+    first: Floats
+    second: Floats
+
+    @classmethod
+    def of(cls, X: Floats) -> _Spread:
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = X - X[:1]
+            return cls(len(X), X[0].copy(), apart.sum(axis=0), (apart**2).sum(axis=0))
+
+    def plus(self, other: _Spread) -> _Spread:
+        """Those of both together, from the centre of the first."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            shift = other.centre - self.centre
+            second = other.second + 2 * shift * other.first + other.n * shift**2
+            first = self.first + other.first + other.n * shift
+        return _Spread(self.n + other.n, self.centre, first, self.second + second)
+
+    @property
+    def deviation(self) -> Floats:
+        """(p,) standard deviations; features of 1e200 have none."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, square = np.array([self.first, self.second]) / self.n
+            return np.asarray(np.sqrt(np.maximum(square - mean**2, 0)))
+
+
+def _frequent(pieces: Sequence[dict[str, int]]) -> dict[str, int]:
     """Numbers of rows by label; labels of few rows, which may tell of a person, are not named."""
+    labels: Counter[str] = Counter()
+    for own in pieces:
+        labels.update(own)
     kept = {short(label): n for label, n in labels.items() if n >= LEAST}
     rest = sum(labels.values()) - sum(kept.values())
     return kept | ({"other values": rest} if rest else {})
 
 
 Chosen = Callable[[Hashes], Bools]
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """A step of a view: the rows whose keys are chosen."""
+
+    keep: Chosen
+
+    def __call__(self, batch: Batch) -> Batch:
+        return batch.take(self.keep(batch.keys))
+
+
+class KnownRows(NamedTuple):
+    """What is known here of rows that are elsewhere, (n,), and of the pieces that they came in.
+
+    Of each piece the place where it starts in the table, and how many of the rows it has.
+    """
+
+    y: Floats
+    treated: Bools
+    keys: Hashes
+    starts: NDArray[np.intp]
+    counts: NDArray[np.intp]
 
 
 def every_row(keys: Hashes) -> Bools:

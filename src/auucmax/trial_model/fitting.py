@@ -244,7 +244,7 @@ def fit_trial_model(
         outcome_range=outcome_range,
         propensity=propensity,
     )
-    recipe = new_recipe(model, hold_out, n_candidates, random_state)
+    recipe = new_recipe(table, model, hold_out, n_candidates, random_state)
     with collected() as messages, working_on(f"fitting {model}") as work:
         with work.part("checking the trial"):
             rows = TableRows(table, columns, recipe.key)
@@ -260,12 +260,19 @@ def fit_trial_model(
     return found
 
 
-def new_recipe(model: str, hold_out: float, n_candidates: int, random_state: Any) -> Recipe:
+def new_recipe(
+    table: pd.DataFrame | PiecedTable,
+    model: str,
+    hold_out: float,
+    n_candidates: int,
+    random_state: Any,
+) -> Recipe:
     """A recipe, of which the number of folds is not known yet."""
     n_candidates = check_whole(n_candidates, "n_candidates", 1, 2**31 - 1)
     rng = np.random.default_rng(random_state)
     key, seed = rng.bytes(8).hex(), int(rng.integers(2**31 - 1))
-    return Recipe(model, key, seed, float(hold_out), 1, n_candidates)
+    max_rows = table.tree_rows if isinstance(table, PiecedTable) else 0
+    return Recipe(model, key, seed, float(hold_out), 1, n_candidates, max_rows)
 
 
 class FitPlan(NamedTuple):
@@ -322,7 +329,7 @@ def check_options(
         raise ValueError(
             f"propensity should come with a table that fits into memory, got {table.name}, "
             f"{table.size}: rows that are read in pieces are learnt from without weights. Pass "
-            f"fewer rows or columns, or allow more by memory=."
+            f"fewer rows or columns, or allow more by {table.option}."
         )
 
 
@@ -435,7 +442,7 @@ def _cross_fitted(
         f"which learnt from {_learnt(recipe, 1 - 1 / recipe.n_folds, len(rows.y))}. The model that "
         f"is kept learnt from {_learnt(recipe, 1.0, len(rows.y))}."
     ]
-    notes += [*rows.chances_told, *check.questions]
+    notes += [*_of_trees(fitted, len(rows.y)), *rows.chances_told, *check.questions]
     if certificate is None:
         notes.append(_no_certificate(judged, rows.columns, few=not apart.chunks))
     evidence = evidence_of(
@@ -503,6 +510,15 @@ def _learnt(recipe: Recipe, share: float, n_rows: int) -> str:
     return "all of them" if share == 1 else f"{share:.0%} of the rows"
 
 
+def _of_trees(fitted: Fitted, n_rows: int) -> list[str]:
+    """A sentence on trees, if they learnt from part of the rows only."""
+    (estimator,) = fitted.estimators.values()
+    n_trees = tree_rows(estimator)
+    if n_trees is None or n_trees >= n_rows:
+        return []
+    return [f"Its trees learnt from {n_trees:,} of these rows, drawn at random."]
+
+
 def _hold_out(
     rows: TableRows, recipe: Recipe, rivals: Sequence[str], check: RandomisationReport, work: Work
 ) -> _Found:
@@ -519,7 +535,8 @@ def _hold_out(
     calibration, bounded = calibrated(judged), rows.columns.bounded(judged.y)
     certificate = certified(judged, bounded, recipe.n_candidates)
     notes = [f"Judged on {len(judged.y):,} rows that were set aside: this model has not seen them."]
-    notes += [*rows.chances_told, *check.questions]
+    n_learnt = int((~held_out).sum())
+    notes += [*_of_trees(fitted, n_learnt), *rows.chances_told, *check.questions]
     if certificate is None:
         notes.append(_no_certificate(judged, rows.columns))
     # Other bits of the keys than those that chose the hold-out.

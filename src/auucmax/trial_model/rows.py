@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ from auucmax.data.chances import (
     undo_chances,
 )
 from auucmax.data.hashing import FINEST, content_hashes, numbers_for
-from auucmax.data.pieces import PiecedTable
+from auucmax.data.pieces import PiecedTable, sampled
 from auucmax.data.randomisation_report import STOP
 from auucmax.data.seen import Kinds
 from auucmax.encoding.encoder import TableEncoder
@@ -50,7 +51,7 @@ Hashes = NDArray[np.uint64]
 class TrialRows(NamedTuple):
     """The rows of the two arms, checked; ``left_out`` counts rows of other arms by label.
 
-    ``positions`` are their places in the table, ``first`` is that of the first among these rows.
+    ``positions`` are their places in the table.
     ``lost`` counts rows of control and treated without an outcome, which are left out.
     ``groups`` are the names of their households or shops, if there are any. ``propensity`` are
     their chances of treatment, if these differ; ``lost_chances`` those of the rows of control and
@@ -65,7 +66,6 @@ class TrialRows(NamedTuple):
     ids: NDArray[Any] | None
     positions: NDArray[np.intp]
     left_out: dict[str, int]
-    first: int = 0
     lost: tuple[int, int] = (0, 0)
     groups: NDArray[Any] | None = None
     propensity: Floats | None = None
@@ -285,51 +285,103 @@ def trial_rows(frame: pd.DataFrame, columns: ColumnNames) -> TrialRows:
 
     So are missing outcomes, unless the columns say that these rows are to be left out.
     """
-    (rows,) = trial_pieces(frame, columns, check=True)
-    return rows
+    (piece,) = read_pieces(frame, columns)
+    return piece.sample
 
 
-def trial_pieces(
-    table: pd.DataFrame | PiecedTable, columns: ColumnNames, *, check: bool = False
-) -> Iterator[TrialRows]:
-    """The rows of the two arms, piece by piece; a frame is one piece.
+def trial_pieces(table: PiecedTable, columns: ColumnNames) -> Iterator[TrialRows]:
+    """The rows of the two arms, piece by piece."""
+    start = 0
+    for frame in table.pieces(columns.all):
+        rows, _ = rows_of_arms(frame, columns)
+        yield rows._replace(positions=rows.positions + start)
+        start += len(frame)
 
-    ``check``: also what only all pieces together show, at the end: both arms are there, outcomes
-    are not missing unless that was allowed for, and ids differ (as far as 64 bits tell). It takes
-    8 bytes a row. And also the columns that are tested, but not learnt from.
+
+class ReadPiece(NamedTuple):
+    """What is kept of a piece of a table: some numbers of every row of the two arms, and a sample.
+
+    ``keys`` are those of :meth:`TrialRows.keys`, if a key was given, ``ids`` hashes of the ids, if
+    rows have such, ``labels`` those of all arms. ``sample`` is at the places ``some`` of these
+    rows. The piece begins at the place ``start`` of the table.
     """
-    hashes: list[Hashes] = []
-    first, start, n_treated, labels = 0, 0, 0, set[str]()
-    lost = np.zeros(2, dtype=np.int64)
-    for frame in _frames(table, columns, columns.ignored if check else ()):
-        rows, found = _rows_of_arms(frame, columns)
-        yield rows._replace(positions=rows.positions + start, first=first)
-        first, start = first + len(rows.y), start + len(frame)
-        lost += rows.lost
-        n_treated, labels = n_treated + int(rows.treated.sum()), labels | set(found)
-        if check and rows.ids is not None and columns.groups != columns.id:
-            hashes.append(pd.util.hash_array(rows.ids))
-    if check and lost.any() and not columns.drop_missing_outcomes:
-        raise ValueError(_missing_outcomes(lost, (first - n_treated, n_treated), columns))
-    if check and not 0 < n_treated < first:
+
+    y: Floats
+    treated: Bools
+    keys: Hashes
+    propensity: Floats | None
+    people: Floats | None
+    chances: Floats | None
+    ids: Hashes | None
+    labels: list[str]
+    sample: TrialRows
+    some: NDArray[np.intp]
+    start: int
+
+
+def read_pieces(
+    table: pd.DataFrame | PiecedTable, columns: ColumnNames, key: str | None = None
+) -> list[ReadPiece]:
+    """The rows of the two arms of a table, a piece for a frame, read where they are and checked.
+
+    Samples are all rows of a frame, or as many as an encoder needs.
+    """
+    if not isinstance(table, PiecedTable):
+        pieces = [_read_piece(frame_of(table), 0, columns, key)]
+    else:
+        wanted = [*columns.all, *(name for name in columns.ignored if name in table.columns)]
+        most = table.sample_rows, table.n_rows
+        read = partial(_read_piece, columns=columns, key=key, most=most)
+        pieces = list(table.each(read, wanted))
+    check_pieces(pieces, columns)
+    return pieces
+
+
+def _read_piece(
+    frame: pd.DataFrame,
+    start: int,
+    columns: ColumnNames,
+    key: str | None,
+    most: tuple[int, int] | None = None,
+) -> ReadPiece:
+    """``most``: how many of how many rows the sample of the whole table should have."""
+    rows, labels = rows_of_arms(frame, columns)
+    rows = rows._replace(positions=rows.positions + start)
+    some = np.arange(len(rows.y))
+    if most is not None:
+        some = np.flatnonzero(sampled(rows.positions, *most))
+    keys = np.empty(0, dtype=np.uint64) if key is None else rows.keys(key)
+    ids = None if rows.ids is None else np.asarray(pd.util.hash_array(rows.ids))
+    own = rows.y, rows.treated, keys, rows.propensity, rows.people, rows.chances
+    return ReadPiece(*own, ids, labels, rows.take(some), some, start)
+
+
+def check_pieces(pieces: Sequence[ReadPiece], columns: ColumnNames) -> None:
+    """Raise a ValueError for what only all pieces together show.
+
+    Both arms should be there, outcomes not be missing unless that was allowed for, and ids differ,
+    as far as 64 bits tell.
+    """
+    n = sum(len(piece.y) for piece in pieces)
+    n_treated = sum(int(piece.treated.sum()) for piece in pieces)
+    lost = np.array([piece.sample.lost for piece in pieces], dtype=np.int64).sum(axis=0)
+    if lost.any() and not columns.drop_missing_outcomes:
+        raise ValueError(_missing_outcomes(lost, (n - n_treated, n_treated), columns))
+    if not 0 < n_treated < n:
+        labels = sorted({label for piece in pieces for label in piece.labels})
         raise ValueError(
             f"the treatment {columns.treatment!r} should hold {columns.treated!r} and "
-            f"{columns.control!r}, got {listed(sorted(labels))}. Check the labels of the arms."
+            f"{columns.control!r}, got {listed(labels)}. Check the labels of the arms."
         )
-    if hashes and (n_repeated := first - len(np.unique(np.concatenate(hashes)))):
+    hashes = [piece.ids for piece in pieces if piece.ids is not None]
+    if not hashes or columns.groups == columns.id:
+        return
+    if n_repeated := n - len(np.unique(np.concatenate(hashes))):
         raise ValueError(
             f"the id {columns.id!r} should be different in every row, got {n_repeated:,} "
             f"row{'s' if n_repeated > 1 else ''} with the id of another one. Do the rows of an id "
             f"belong together? Then pass groups={columns.id!r}; otherwise keep one row of each id."
         )
-
-
-def _frames(
-    table: pd.DataFrame | PiecedTable, columns: ColumnNames, more: Sequence[str]
-) -> Iterable[pd.DataFrame]:
-    if not isinstance(table, PiecedTable):
-        return [frame_of(table)]
-    return table.pieces([*columns.all, *(name for name in more if name in table.columns)])
 
 
 def _missing_outcomes(lost: NDArray[np.int64], kept: tuple[int, int], columns: ColumnNames) -> str:
@@ -347,7 +399,7 @@ def _missing_outcomes(lost: NDArray[np.int64], kept: tuple[int, int], columns: C
     )
 
 
-def _rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows, list[str]]:
+def rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows, list[str]]:
     """The rows of the two arms, and the labels of all arms."""
     check_names(frame, columns.all)
     arms = frame[columns.treatment]

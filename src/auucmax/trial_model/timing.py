@@ -86,7 +86,8 @@ def keep_within(
     gone = f"; rivals ({', '.join(rivals)}) were left out" if rivals else ""
     for names in (rivals, ()) if pace.trees else ():
         if takes(LEAST_ROWS, 0, names) <= left:
-            trees = _most(lambda m: takes(m, 0, names) <= left, n)  # noqa: B023
+            most = recipe.max_rows or n
+            trees = _most(lambda m: takes(m, 0, names) <= left, most)  # noqa: B023
             told = f"trees learnt from {trees:,} rows at most" + ("" if names else gone)
             return Kept(replace(recipe, max_rows=trees), tuple(names), f"To be in time, {told}.")
     if not pace.trees and takes(0, 0, ()) <= left:

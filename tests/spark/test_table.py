@@ -1,0 +1,239 @@
+"""A trial model of a DataFrame is that of the same rows in memory."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from tests.spark.cases import MARKS, Partitions, lost_executor, partitions
+from tests.trial_model.arms_table import NAMES as ARMS
+from tests.trial_model.arms_table import arms_table
+from tests.trial_model.trial_table import NAMES, households, trial_table
+
+from auucmax import spark as on_spark
+from auucmax import trial_model
+from auucmax.data import open_table, pieces
+from auucmax.data.pieces import PiecedTable, sampled
+from auucmax.data.table_errors import TableError
+from auucmax.spark.table import open_frame
+from auucmax.trial_model import arm_fitting, by_name, fitting
+
+MAX_ROWS = 1_000  # fewer than any table here has: executors read, encode and score the rows
+
+
+def frame_of(table, sizes):
+    """A DataFrame without Spark, with as many rows of a table in each partition."""
+    whole, ends = pa.Table.from_pandas(table, preserve_index=False), np.cumsum(sizes)
+    assert ends[-1] == len(table)
+    parts = [whole.slice(end - n, n) for end, n in zip(ends, sizes, strict=True)]
+    return Partitions(parts, chunk=500)
+
+
+@pytest.fixture
+def few_tree_rows(monkeypatch):
+    """Trees of fits in memory learn from as many rows as those of a DataFrame do."""
+    for module in (fitting, arm_fitting):
+        original = module.new_recipe
+        monkeypatch.setattr(
+            module, "new_recipe", lambda *args, of=original: replace(of(*args), max_rows=MAX_ROWS)
+        )
+
+
+def differences(one, other, path=""):
+    """Where two structures of numbers and texts differ, numbers by more than 1e-6."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        return [d for k in one for d in differences(one[k], other[k], f"{path}.{k}")]
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+        both = enumerate(zip(one, other, strict=True))
+        return [d for k, (a, b) in both for d in differences(a, b, f"{path}[{k}]")]
+    same = one == other
+    if isinstance(one, float) and isinstance(other, float):
+        same = one == pytest.approx(other, rel=1e-6, abs=1e-6, nan_ok=True)
+    return [] if same else [(path, one, other)]
+
+
+def assert_same(found, expected, table):
+    """Scores and all evidence; rivals nearly, as another solver fits these where rows are many."""
+    np.testing.assert_allclose(found.predict(table), expected.predict(table), rtol=0, atol=1e-6)
+    one, other = ({**model.evidence.facts} for model in (found, expected))
+    known = {own["name"]: own["auuc"]["estimate"] for own in other.pop("rivals")}
+    for own in one.pop("rivals"):
+        assert own["auuc"]["estimate"] == pytest.approx(known[own["name"]], abs=1e-4)
+    assert differences(one, other) == []
+
+
+def fitted(df, **named):
+    return on_spark.fit_trial_model(df, **named, max_rows=MAX_ROWS)
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("model", ["auto", "shrunk"])
+def test_models_and_evidence_are_those_in_memory(in_executors, few_tree_rows, model, tmp_path):
+    table = trial_table(4_000)
+    named = NAMES | {"model": model, "hold_out": 0.3, "id": "person"}
+    found = fitted(frame_of(table, [1_500, 0, 2_400, 100]), **named)
+    assert_same(found, trial_model.fit_trial_model(table, **named), table)
+    if model == "auto":
+        assert found.summary["tree_rows"] == MAX_ROWS
+        assert "Its trees learnt from 1,000 of these rows, drawn at random." in str(found)
+        trial_model.save_model(found, tmp_path / "model")
+        again = trial_model.load_model(tmp_path / "model")
+        np.testing.assert_array_equal(again.predict(table), found.predict(table))
+        assert again.evidence.facts == found.evidence.facts
+
+
+@pytest.mark.gate
+def test_folds_and_certificate_are_those_in_memory(in_executors):
+    """Without ids rows are known by their places: other partitions change nothing."""
+    table = trial_table(7_000)
+    named = NAMES | {"model": "auucmax", "ignore": ["person"]}
+    expected = trial_model.fit_trial_model(table, **named)
+    assert expected.evidence["certificate"] is not None
+    for sizes in ([7_000], [3, 0, 0, 6_600, 0, 397]):
+        assert_same(fitted(frame_of(table, sizes), **named), expected, table)
+
+
+@pytest.mark.gate
+def test_households(in_executors):
+    table = households(1_500)
+    named = NAMES | {"model": "auucmax", "groups": "home", "ignore": ["person"]}
+    found = fitted(frame_of(table, [1_000, len(table) - 1_000]), **named)
+    assert_same(found, trial_model.fit_trial_model(table, **named), table)
+    assert found.evidence["rows"]["groups"]
+
+
+@pytest.mark.gate
+def test_money_that_is_mostly_0(in_executors, few_tree_rows, monkeypatch):
+    monkeypatch.setattr(by_name, "RIVALS", {"auto": ()})  # which learn from money in memory only
+    table = trial_table(4_000)
+    spend = np.random.default_rng(0).lognormal(3, 1, len(table)).round(2)
+    table["visit"] = table["visit"] * spend
+    named = NAMES | {"hold_out": 0.3, "id": "person", "outcome_range": (0, 400)}
+    found = fitted(frame_of(table, [1_500, 2_500]), **named)
+    assert_same(found, trial_model.fit_trial_model(table, **named), table)
+
+
+@pytest.mark.gate
+def test_several_arms(in_executors, few_tree_rows):
+    table = arms_table(9_000)
+    named = ARMS | {"id": "person", "model": "auucmax", "budget": 0.5}
+    found = fitted(frame_of(table, [4_000, 0, 5_000]), **named)
+    expected = trial_model.fit_arms_model(table, **named)
+    np.testing.assert_allclose(found.uplift(table), expected.uplift(table), rtol=0, atol=1e-6)
+    assert differences(found.policy, expected.policy) == []
+
+
+@pytest.mark.gate
+def test_two_logistic_regressions_are_those_of_a_table_in_pieces(in_executors, tmp_path):
+    """In memory scikit-learn fits them, to its own tolerance."""
+    table = trial_table(4_000)
+    table.to_parquet(tmp_path / "rows.parquet")
+    named = NAMES | {"model": "tm", "hold_out": 0.3, "id": "person"}
+    found = fitted(frame_of(table, [1_500, 2_500]), **named)
+    in_pieces = open_table(tmp_path / "rows.parquet", memory=1)
+    assert_same(found, trial_model.fit_trial_model(in_pieces, **named), table)
+    memory = trial_model.fit_trial_model(table, **named)
+    np.testing.assert_allclose(found.predict(table), memory.predict(table), rtol=0, atol=1e-4)
+
+
+@pytest.mark.gate
+def test_few_rows_come_to_the_driver(in_executors):
+    """Then everything is as in memory: chances that differ, and all models, too."""
+    table = trial_table(1_500).assign(chance=0.5)
+    named = NAMES | {"model": "cvt", "propensity": "chance", "id": "person"}
+    found = on_spark.fit_trial_model(frame_of(table, [1_000, 500]), **named)
+    expected = trial_model.fit_trial_model(table, **named)
+    assert found.evidence.facts == expected.evidence.facts
+    np.testing.assert_array_equal(found.predict(table), expected.predict(table))
+
+
+def test_what_is_refused_of_many_rows(in_executors):
+    table = trial_table(1_500).assign(chance=0.5).drop(columns="person")
+    df = frame_of(table, [1_000, 500])
+    with pytest.raises(ValueError, match=r"fits into memory, got the DataFrame.*by max_rows=\."):
+        fitted(df, **NAMES, propensity="chance")
+    with pytest.raises(ValueError, match=r"model should be one of .* allow more by max_rows=\."):
+        fitted(df, **NAMES, model="cvt")
+    with pytest.raises(ValueError, match="should be 0/1, or mostly one value"):
+        fitted(frame_of(table.assign(visit=table["spent"]), [1_500]), **NAMES)
+    with pytest.raises(ValueError, match="max_rows should be"):
+        on_spark.fit_trial_model(df, **NAMES, max_rows=3)
+    with pytest.raises(TableError, match="the DataFrame should have rows, got none"):
+        fitted(frame_of(table[:0], [0]), **NAMES)
+
+
+@pytest.mark.gate
+def test_a_frame_that_gives_other_rows_is_noticed(in_executors):
+    table = trial_table(4_000)
+    named = NAMES | {"model": "auucmax", "hold_out": 0.3, "id": "person"}
+    df = frame_of(table, [1_000, 3_000])
+    readings = []
+
+    class Changing(Partitions):
+        def select(self, *columns):
+            readings.append(columns)
+            other = frame_of(table.iloc[::-1], [1_000, 3_000])
+            return Partitions.select(other if len(readings) > 4 else self, *columns)
+
+    df = Changing(df.tables, df.chunk)
+    with pytest.raises(TableError, match=r"the same rows in the same order.* write the rows to"):
+        fitted(df, **named)
+    assert len(readings) > 4
+
+
+def test_a_table_of_a_frame(in_executors):
+    table = trial_table(3_000)
+    opened = open_frame(frame_of(table, [0, 1_700, 0, 1_300, 0]), MAX_ROWS)
+    assert isinstance(opened, PiecedTable)
+    assert (opened.n_rows, opened.tree_rows) == (3_000, MAX_ROWS)
+    found = list(opened.pieces(["age", "person"]))
+    pd.testing.assert_frame_equal(pd.concat(found), table[["age", "person"]], check_dtype=False)
+    assert list(opened.each(lambda piece, first: first, ["age"]))[-1] < 3_000
+    drawn = opened.sample(300)
+    assert 200 < len(drawn) < 400
+    pd.testing.assert_series_equal(drawn["age"], table["age"][drawn.index])
+
+
+@pytest.mark.gate
+def test_texts_that_only_rows_outside_of_the_sample_have(in_executors, monkeypatch):
+    """The model takes them later on, as it took them in its rows."""
+    monkeypatch.setattr(pieces, "SAMPLE_ROWS", 2_000)
+    table = trial_table(4_000)
+    table["town"] = table["town"].fillna("Bern")
+    unseen = ~sampled(np.arange(4_000), 2_000, 4_000) & (table["arm"] != "phone")
+    table.loc[np.flatnonzero(unseen)[:3], "town"] = "Paris"
+    named = NAMES | {"model": "auucmax", "hold_out": 0.3, "id": "person"}
+    found = fitted(frame_of(table, [1_000, 3_000]), **named)
+    assert len(found.predict(table)) == len(table)
+
+
+def with_marks(test):
+    for mark in MARKS:
+        test = mark(test)
+    return test
+
+
+def days(table):
+    return table.assign(joined=table["joined"].dt.date)
+
+
+@with_marks
+def test_on_a_cluster_that_loses_an_executor(spark, monkeypatch, tmp_path):
+    """One partition has nearly all rows, others none, and slow tasks are begun twice."""
+    table = days(trial_table(4_000))
+    named = NAMES | {"model": "auucmax", "hold_out": 0.3, "ignore": ["person"]}
+    df = partitions(spark, table, [0, 3, 0, 3_600, 0, 0, 397, 0])
+    with lost_executor(4, monkeypatch, tmp_path):
+        found = fitted(df, **named)
+    assert_same(found, trial_model.fit_trial_model(table, **named), table)
+
+
+@with_marks
+def test_trees_on_a_cluster(spark, few_tree_rows):
+    table = days(trial_table(4_000))
+    named = NAMES | {"model": "boosted", "hold_out": 0.3, "id": "person"}
+    found = fitted(partitions(spark, table, [1_500, 2_500]), **named)
+    assert_same(found, trial_model.fit_trial_model(table, **named), table)
+    scored = on_spark.score(partitions(spark, table, [1_500, 2_500]), found).toPandas()
+    np.testing.assert_allclose(scored["score"], found.predict(table), rtol=0, atol=1e-12)
