@@ -39,6 +39,8 @@ def test_a_query_begins_with_the_types_of_its_columns(files):
     assert [json.loads(line[5:].split(": ")[0]) for line in lines] == list(COLUMNS)
     assert "date or timestamp, or text as 2024-01-31\n" in text
     assert "or text as" not in run(f"export {files.model} --to sql --dialect snowflake").stdout
+    assert "or boolean)" in text
+    assert "or boolean)" not in run(f"export {files.model} --to sql --dialect mysql").stdout
 
 
 def test_a_name_of_several_lines_stays_in_the_comment(tmp_path):

@@ -31,7 +31,12 @@ def export(
         Path | None, typer.Option("--output", "-o", help="File; else to the screen (not onnx).")
     ] = None,
     dialect: Annotated[
-        str, typer.Option("--dialect", help="duckdb, postgres, bigquery or snowflake.")
+        str,
+        typer.Option(
+            "--dialect",
+            help="duckdb, postgres, bigquery, snowflake, databricks, spark, redshift, trino or "
+            "mysql.",
+        ),
     ] = "duckdb",
     table: Annotated[str, typer.Option("--table", help="Table that the SQL reads.")] = "people",
     keep: Annotated[
@@ -152,11 +157,11 @@ def _arm_scores(fitted: ArmsModel, worth: _Worth) -> list[ArmScore]:
     ]
 
 
-# What columns of each kind may be in a database.
+# What columns of each kind may be in every database.
 _TYPES = {
     "number": "a number",
     "code": "a whole number",
-    "category": "text (no and yes, true and false: or boolean)",
+    "category": "text",
     "boolean": "boolean, or 0 and 1",
     "date": "date or timestamp",
 }
@@ -164,8 +169,12 @@ _TYPES = {
 
 def _types_told(fitted: TrialModel | ArmsModel, dialect: str) -> str:
     """A comment that names the columns of the query and their types."""
-    types = dict(_TYPES)
-    if dialect != "snowflake":  # whose query takes no text for a date
+    from auucmax.export import DIALECTS
+
+    types, words = dict(_TYPES), DIALECTS[dialect]
+    if words.has_truths:
+        types["category"] += " (no and yes, true and false: or boolean)"
+    if words.reads_dates:
         types["date"] += ", or text as 2024-01-31"
     # As JSON: a line break in a name would end the comment.
     lines = [

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from auucmax.export.dialects import DIALECTS
 from auucmax.export.onnx_model import arms_to_onnx, to_onnx
 from auucmax.export.raw_formula import ArmScore, arms_to_json, to_json
-from auucmax.export.sql import DIALECTS, arms_to_sql, to_sql
+from auucmax.export.sql import arms_to_sql, to_sql
 
 __all__ = [
     "DIALECTS",
