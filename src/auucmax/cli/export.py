@@ -1,9 +1,10 @@
-"""``auucmax export``: the model as SQL, ONNX or JSON."""
+"""``auucmax export``: the model as SQL, a dbt model, ONNX or JSON."""
 
 from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -20,15 +21,18 @@ if TYPE_CHECKING:
     from auucmax.export import ArmScore
     from auucmax.trial_model import ArmsModel, TrialModel
 
-FORMATS = ("sql", "onnx", "json")
+FORMATS = ("sql", "dbt", "onnx", "json")
 
 
 @tells_failures
 def export(
     model: options.Model,
-    to: Annotated[str, typer.Option("--to", help="sql, onnx or json.")],
+    to: Annotated[str, typer.Option("--to", help="sql, dbt, onnx or json.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File; else to the screen (not onnx).")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="File (dbt: project folder); else to the screen (not onnx)."
+        ),
     ] = None,
     dialect: Annotated[
         str,
@@ -38,7 +42,9 @@ def export(
             "mysql.",
         ),
     ] = "duckdb",
-    table: Annotated[str, typer.Option("--table", help="Table that the SQL reads.")] = "people",
+    table: Annotated[
+        str, typer.Option("--table", help="Table that the SQL reads; dbt: its model, or a source.")
+    ] = "people",
     keep: Annotated[
         list[str] | None,
         typer.Option("--keep", help="Columns to keep, with commas or several times; or all."),
@@ -49,7 +55,9 @@ def export(
 ) -> None:
     """Write the scores as a query, a graph or coefficients that need no Python.
 
-    SQL and JSON are for all models but networks and DDR; ONNX takes networks as well. --json tells
+    SQL, dbt and JSON are for all models but networks and DDR; ONNX takes networks as well. dbt
+    writes a model of the query, and tests of it, into a project's folders models and tests; its
+    --table is a model, or a source as in shop.people. --json tells
     what was written and which columns it needs; without a file it has the text, too. Of several
     arms it gives the uplift of each, and the arm of the highest --value times uplift minus --cost.
     """
@@ -58,7 +66,9 @@ def export(
     from auucmax.trial_model import load_model
 
     check_choice(to, "--to", FORMATS)
-    if output is not None:
+    if to == "dbt":
+        output = _project(output)
+    elif output is not None:
         check_target(output, model)
     elif to == "onnx":
         raise ValueError("an ONNX model should go to a file, got no --output. Name one.")
@@ -66,16 +76,20 @@ def export(
     if fitted.warning is not None:
         note(fitted.warning)
     worth = _worth(fitted, cost, value)
-    content = _content(fitted, to, table, dialect, keep, worth)
-    if to == "sql":
-        content = _types_told(fitted, dialect).encode() + content
-    if output is not None:
-        with whole_file(output) as beside:
-            beside.write_bytes(content)
+    if to == "dbt":
+        files = _dbt_files(fitted, table, dialect, keep, worth)
+        contents = {output / name: text.encode() for name, text in files.items()}
+    else:
+        content = _content(fitted, to, table, dialect, keep, worth)
+        contents = {} if output is None else {output: content}
+    for path, own in contents.items():
+        path.parent.mkdir(exist_ok=True)
+        with whole_file(path) as beside:
+            beside.write_bytes(own)
     if as_json:
         text = content.decode() if output is None else None
         file = None if output is None else str(output)
-        dialect_used = dialect if to == "sql" else None
+        dialect_used = dialect if to in ("sql", "dbt") else None
         told = {"kind": to, "dialect": dialect_used, "file": file, "text": text}
         print_json(told | _needs(fitted))
     elif output is None:
@@ -84,7 +98,17 @@ def export(
         shown = visible_lines(text) if sys.stdout.isatty() else text
         typer.echo(shown, nl=False, color=True)
     else:
-        tell(f"Written to {output}.")
+        tell(f"Written to {', '.join(map(str, contents))}.")
+
+
+def _project(output: Path | None) -> Path:
+    """The folder of a dbt project, which is there."""
+    if output is None or not output.is_dir():
+        got = "none" if output is None else str(output)
+        raise ValueError(
+            f"--output should be the folder of a dbt project, got {got}. Name one that exists."
+        )
+    return output
 
 
 class _Worth(NamedTuple):
@@ -124,26 +148,74 @@ def _content(
     keep: list[str] | None,
     worth: _Worth,
 ) -> bytes:
-    from auucmax.export import arms_to_json, arms_to_onnx, arms_to_sql, to_json, to_onnx, to_sql
+    from auucmax.export import arms_to_json, arms_to_onnx, to_json, to_onnx
     from auucmax.trial_model import TrialModel
 
-    own = [] if fitted.columns.id is None else [fitted.columns.id]
-    known = [*fitted.columns.features, *own]
-    kept = own if not keep else "all" if keep == ["all"] else listed_columns(keep, known) or []
-    query: dict[str, Any] = {"table": table, "dialect": dialect, "keep": kept}
+    if to == "sql":
+        query = _query(fitted, dialect, keep, worth)(table=table)
+        return f"{_types_told(fitted, dialect)}{query}\n".encode()
     if not isinstance(fitted, TrialModel):
         arms = _arm_scores(fitted, worth)
         options: dict[str, Any] = {"control": fitted.control, "value": worth.value}
         if to == "onnx":
             return arms_to_onnx(arms, **options)
-        text = arms_to_json(arms, **options) if to == "json" else ""
-        return f"{text or arms_to_sql(arms, **options, **query)}\n".encode()
+        return f"{arms_to_json(arms, **options)}\n".encode()
     parts, calibration = (fitted.encoder, fitted.estimator), fitted.calibration
     if to == "onnx":
         return to_onnx(*parts, calibration=calibration)
-    if to == "json":
-        return (to_json(*parts, calibration=calibration) + "\n").encode()
-    return f"{to_sql(*parts, calibration=calibration, **query)}\n".encode()
+    return (to_json(*parts, calibration=calibration) + "\n").encode()
+
+
+def _query(
+    fitted: TrialModel | ArmsModel, dialect: str, keep: list[str] | None, worth: _Worth
+) -> partial[str]:
+    """What writes the SQL of a table."""
+    from auucmax.export import arms_to_sql, to_sql
+    from auucmax.trial_model import TrialModel
+
+    own = [] if fitted.columns.id is None else [fitted.columns.id]
+    known = [*fitted.columns.features, *own]
+    kept = own if not keep else "all" if keep == ["all"] else listed_columns(keep, known) or []
+    if isinstance(fitted, TrialModel):
+        write = partial(to_sql, fitted.encoder, fitted.estimator, calibration=fitted.calibration)
+    else:
+        arms = _arm_scores(fitted, worth)
+        write = partial(arms_to_sql, arms, control=fitted.control, value=worth.value)
+    return partial(write, dialect=dialect, keep=kept)
+
+
+def _dbt_files(
+    fitted: TrialModel | ArmsModel,
+    table: str,
+    dialect: str,
+    keep: list[str] | None,
+    worth: _Worth,
+) -> dict[str, str]:
+    from auucmax.export import dbt_files
+    from auucmax.trial_model import TrialModel
+
+    query = _query(fitted, dialect, keep, worth)
+    kept = query.keywords["keep"]
+    has_id = kept == "all" or fitted.columns.id in kept
+    columns = ["score", "uplift"]
+    ranges: dict[str, tuple[float, float]] = {}
+    labels: dict[str, list[str]] = {}
+    if isinstance(fitted, TrialModel):
+        uplifts = fitted.calibration.uplift
+        ranges["uplift"] = (min(uplifts), max(uplifts))
+    else:
+        columns = [*(arm.uplift_name for arm in _arm_scores(fitted, worth)), "arm"]
+        labels["arm"] = [*fitted.labels, fitted.control]
+    return dbt_files(
+        query,
+        table=table,
+        dialect=dialect,
+        columns=columns,
+        id=fitted.columns.id if has_id else None,
+        ranges=ranges,
+        labels=labels,
+        comment=_types_told(fitted, dialect),
+    )
 
 
 def _arm_scores(fitted: ArmsModel, worth: _Worth) -> list[ArmScore]:

@@ -1,7 +1,8 @@
-"""Scores where the rows are: a fitted model as SQL, as an ONNX graph, as plain JSON."""
+"""Scores where the rows are: a fitted model as SQL, as a dbt model, as an ONNX graph, as JSON."""
 
 from __future__ import annotations
 
+from auucmax.export.dbt import dbt_files
 from auucmax.export.dialects import DIALECTS
 from auucmax.export.onnx_model import arms_to_onnx, to_onnx
 from auucmax.export.raw_formula import ArmScore, arms_to_json, to_json
@@ -13,6 +14,7 @@ __all__ = [
     "arms_to_json",
     "arms_to_onnx",
     "arms_to_sql",
+    "dbt_files",
     "to_json",
     "to_onnx",
     "to_sql",
