@@ -57,9 +57,9 @@ def export(
 
     SQL, dbt and JSON are for all models but networks and DDR; ONNX takes networks as well. dbt
     writes a model of the query, and tests of it, into a project's folders models and tests; its
-    --table is a model, or a source as in shop.people. --json tells
-    what was written and which columns it needs; without a file it has the text, too. Of several
-    arms it gives the uplift of each, and the arm of the highest --value times uplift minus --cost.
+    --table is a model, or a source as in shop.people. --json tells what was written and which
+    columns it needs; without a file it has the text, too. Of several arms it gives the uplift of
+    each, and the arm of the highest --value times uplift minus --cost.
     """
     from auucmax._files import check_target, whole_file
     from auucmax._validation import check_choice
@@ -76,7 +76,7 @@ def export(
     if fitted.warning is not None:
         note(fitted.warning)
     worth = _worth(fitted, cost, value)
-    if to == "dbt":
+    if to == "dbt" and output is not None:
         files = _dbt_files(fitted, table, dialect, keep, worth)
         contents = {output / name: text.encode() for name, text in files.items()}
     else:

@@ -28,12 +28,15 @@ from auucmax.data.reading import (
     as_kinds,
     by_duckdb,
     check_has_rows,
+    is_elsewhere,
     locate_files,
     plan_reading,
+    read_files,
     read_table,
     utf8_files,
 )
 from auucmax.data.table_errors import check_columns
+from auucmax.data.warehouses import COPY, copied_rows, is_table_expression
 
 PIECE_ROWS = 2**17
 #: Bytes that the rows of a fit take at their peak, for a byte of the frame of them: in a frame of
@@ -130,7 +133,7 @@ class _Copies:
 
 
 def open_table(
-    source: str | Path,
+    source: str | Path | Any,
     *,
     query: str | None = None,
     memory: float | None = None,
@@ -142,8 +145,8 @@ def open_table(
     Parameters
     ----------
     source, query, decimal, encoding : as in :func:`auucmax.data.read_table`. CSV, Parquet and JSON
-        files and DuckDB databases are read piece by piece where they are too large; a query must
-        give its rows in the same order every time.
+        files, DuckDB databases and what ibis reads are read piece by piece where they are too
+        large; a query of DuckDB must give its rows in the same order every time.
     memory : bytes that may be used; default: what the system says is free.
 
     Examples
@@ -161,6 +164,15 @@ def open_table(
     """
     form = TextForm.checked(decimal, encoding)
     limit = max(free_memory(), _ALWAYS) if memory is None else memory
+    if is_elsewhere(source):
+        form.check_kind("database", "a database")
+        stack = ExitStack()
+        copies = _Copies(stack)  # removed with the table, or at the end of this call
+        files, name = copied_rows(source, query, stack)
+        table = _in_pieces(files, "database", name, COPY, form, limit, copies)
+        if WORKING * table.n_bytes > limit:
+            return table
+        return read_files(files, "database", name, query=COPY)
     if not str(source).startswith(DATABASES):
         files, kind, name = locate_files(str(source), query)
         form.check_kind(kind, name)
@@ -171,12 +183,23 @@ def open_table(
     return read_table(source, query=query, decimal=decimal, encoding=encoding)
 
 
+def as_table(table: Any) -> pd.DataFrame | PiecedTable:
+    """The rows of a table of ibis; any other table as it is."""
+    return open_table(table) if is_table_expression(table) else table
+
+
 def _in_pieces(
-    files: list[str], kind: str, name: str, query: str | None, form: TextForm, limit: float
+    files: list[str],
+    kind: str,
+    name: str,
+    query: str | None,
+    form: TextForm,
+    limit: float,
+    copies: _Copies | None = None,
 ) -> PiecedTable:
     """The table, whose size is known the better the nearer it is to the limit."""
     stack = ExitStack()
-    copies = _Copies(stack)
+    copies = copies or _Copies(stack)
     with by_duckdb(files, kind, name) as db:
         files = utf8_files(files, form.encoding, stack)
         reading = plan_reading(db, files, kind, name, query=query, decimal=form.decimal)

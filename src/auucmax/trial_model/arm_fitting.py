@@ -19,7 +19,7 @@ from auucmax._json import plain
 from auucmax._progress import working_on
 from auucmax._validation import Floats, listed
 from auucmax.bounds.known_chances import ChancesBeyond
-from auucmax.data.pieces import PiecedTable
+from auucmax.data.pieces import PiecedTable, as_table
 from auucmax.data.seen import Kinds
 from auucmax.encoding.kinds import arm_text
 from auucmax.evaluation.arm_policy import Policy
@@ -109,7 +109,7 @@ def fit_arms_model(
     >>> model.uplift(table.head(3)).shape
     (3, 2)
     """
-    begin = time.perf_counter()
+    begin, table = time.perf_counter(), as_table(table)
     check_options(table, model, 0.0, minutes, columns.get("propensity"))
     with collected() as messages:
         named, labels = _named(table, str(treatment), outcome, control, columns)

@@ -35,7 +35,7 @@ from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.binning import binned
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.outcomes import range_for
-from auucmax.data.pieces import PiecedTable
+from auucmax.data.pieces import PiecedTable, as_table
 from auucmax.data.seen import Kinds, RowSet, SeenRows
 from auucmax.targeting import Calibration, calibrate
 from auucmax.targeting.planning import ScoreQuantiles
@@ -170,7 +170,8 @@ def fit_trial_model(
 
     Parameters
     ----------
-    table : a row for each person, raw: numbers, texts, booleans, dates, missing values. A table
+    table : a row for each person, raw: numbers, texts, booleans, dates, missing values; or a table
+        of ibis. A table
         that is read in pieces (:func:`auucmax.data.open_table`) can be learnt from by "auto",
         "shrunk", "boosted", "auucmax", "tm" and "response", and its encoder learns levels and
         medians from a quarter of a million rows.
@@ -230,7 +231,7 @@ def fit_trial_model(
     >>> model.predict(table.head(3)).shape
     (3,)
     """
-    begin = time.perf_counter()
+    begin, table = time.perf_counter(), as_table(table)
     check_options(table, model, hold_out, minutes, propensity)
     columns = name_columns(
         table,

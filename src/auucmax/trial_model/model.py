@@ -16,7 +16,7 @@ from auucmax.bounds.known_chances import ChancesBeyond, evenly_drawn, most_peopl
 from auucmax.data.binning import binned
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.hashing import content_hashes
-from auucmax.data.pieces import PiecedTable, pieces_of
+from auucmax.data.pieces import PiecedTable, as_table, pieces_of
 from auucmax.data.seen import SeenRows, TrainingRecord, Verdict
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.encoder import text_names
@@ -193,7 +193,7 @@ class TrialModel(Shown):
         ``every_percent``: numbers at every per cent, however few rows lie between two, from which
         outcomes of single people can be told: to look at, and not to be given to others.
         """
-        rows = TableRows(table, self.columns, self.recipe.key)
+        rows = TableRows(as_table(table), self.columns, self.recipe.key)
         score, verdict = self.look_at(rows)
         if verdict.is_own:
             return self.evidence
