@@ -481,6 +481,10 @@ def test_arms_of_ensembles(dialect):
     frame, encoder, model, _ = fitted_ensemble()
     frame = frame.assign(joined=frame["joined"].dt.floor("s"), **{"row number": range(len(frame))})
     arms, uplift = two_arms(encoder, model, model.predict(encoder.transform(frame)))
+    if dialect in ("trino", "mysql"):
+        with pytest.raises(ValueError, match=f"leave columns out of .*, got {dialect}"):
+            arms_to_sql(arms, control="none", table="t", dialect=dialect, keep=["row number"])
+        return
     query = arms_to_sql(arms, control="none", table="t", dialect=dialect, keep=["row number"])
     if dialect != "duckdb":
         query = translated(query, dialect)

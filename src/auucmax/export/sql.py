@@ -141,6 +141,12 @@ def arms_to_sql(
     the table itself calls so decides nothing.
     """
     words = dialect_named(dialect)
+    formulas = [raw_formula(arm.encoder, arm.scorer) for arm in arms]
+    if not (words.but or words.has_rows or all(formula.is_plain for formula in formulas)):
+        raise ValueError(
+            f"scores of several arms that are made in steps should be for a database that can "
+            f"leave columns out of *, got {words.name}. Export them as ONNX or JSON."
+        )
     kept = _kept(keep)
     columns = [column.name for arm in arms for column in arm.encoder.columns_]
     _check_names([*columns, *(kept or [])], *(arm.uplift_name for arm in arms), arm_name)
