@@ -106,7 +106,7 @@ def test_a_key_is_replaced_only_by_another_key(tmp_path):
 
 @pytest.mark.parametrize(
     "address",
-    ["mysql://me:se cret'@shop/trial", "https://me:se/cret@shop/a.csv", "s3://me:se@cret@shop/x"],
+    ["oracle://me:se cret'@shop/trial", "https://me:se/cret@shop/a.csv", "s3://me:se@cret@shop/x"],
 )
 def test_no_password_in_the_message_of_an_address_that_is_none_of_ours(address):
     with pytest.raises(ValueError, match="got nothing at") as caught:

@@ -25,6 +25,8 @@ OTHERS = {
     "estimators/test_all.py": "every estimator of the folder",
     "export/test_sql_postgres.py": "sql.py, in a server",
     "report/test_browser.py": "the whole page, in a browser",
+    "spark/test_ibis_tables.py": "data/warehouses.py, with tables of Spark",
+    "spark/test_exported_sql.py": "export/sql.py, by Spark SQL",
     "spark/test_connect.py": "the whole folder, through Spark Connect",
     "trial/test_frames.py": "every call that takes a table, on frames of every library",
 }

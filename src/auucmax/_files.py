@@ -17,7 +17,12 @@ from pathlib import Path
 
 from auucmax._messages import without_passwords
 
-DATABASES = ("postgresql://", "postgres://")  #: what the address of a database begins with
+#: What the address of a database begins with that ibis reads; and of any database.
+WAREHOUSES = tuple(
+    f"{name}://" for name in ("bigquery", "databricks", "mysql", "snowflake", "sqlite", "trino")
+)
+DATABASES = ("postgresql://", "postgres://", *WAREHOUSES)
+DUCKDB = "duckdb://"  #: before the path of a file
 _FOLDER, _MARK = "auucmax-rows-", ".auucmax-temporary"
 _PART = ".auucmax-part"
 _RANDOM = "????????"  # what tempfile puts into a name
@@ -29,7 +34,7 @@ _FRESH = 60.0  # seconds, in which a temporary file may not be locked yet
 
 def files_at(source: str) -> list[str]:
     """The file or folder that is named so, or the files that match it as a pattern; or nothing."""
-    path = Path(source).expanduser()
+    path = Path(source.removeprefix(DUCKDB)).expanduser()
     try:
         return [str(path)] if path.exists() else sorted(glob(str(path), recursive=True))
     except (OSError, ValueError):  # a name that no file can have

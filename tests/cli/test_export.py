@@ -45,6 +45,8 @@ def test_a_query_begins_with_the_types_of_its_columns(files):
     assert [json.loads(line[5:].split(": ")[0]) for line in lines] == list(COLUMNS)
     assert "date or timestamp, or text as 2024-01-31\n" in text
     assert "or text as" not in run(f"export {files.model} --to sql --dialect snowflake").stdout
+    assert "or boolean)" in text
+    assert "or boolean)" not in run(f"export {files.model} --to sql --dialect mysql").stdout
 
 
 def test_a_name_of_several_lines_stays_in_the_comment(tmp_path):
@@ -178,3 +180,21 @@ def test_a_pipe_gets_what_a_file_would(tmp_path):
     piped = run(f"export {tmp_path}/m.model --to sql --table people").stdout
     assert "\x1b[31m" in piped
     assert piped == (tmp_path / "filed.sql").read_text()
+
+
+def test_dbt_files_go_to_a_project(files, tmp_path):
+    found = told(f"export {files.model} --to dbt --table shop.people -o {tmp_path} --json")
+    assert (found["kind"], found["dialect"], found["file"]) == ("dbt", "duckdb", str(tmp_path))
+    text = (tmp_path / "models" / "people_scores.sql").read_text()
+    assert "FROM {{ source('shop', 'people') }}" in text
+    assert '"person"' in (tmp_path / "models" / "people_scores.yml").read_text()
+    assert '"uplift" BETWEEN' in (tmp_path / "tests" / "people_scores_in_range.sql").read_text()
+    shown = run(f"export {files.model} --to dbt -o {tmp_path}")
+    assert f"{tmp_path}/models/people_scores.sql" in shown.stderr + shown.stdout
+
+
+@pytest.mark.parametrize("output", ["", "-o {}/nowhere"])
+def test_a_dbt_model_needs_the_folder_of_a_project(files, tmp_path, output):
+    shown = run(f"export {files.model} --to dbt {output.format(tmp_path)}")
+    assert shown.exit_code == 2
+    assert "--output should be the folder of a dbt project, got" in shown.stderr

@@ -3,8 +3,10 @@ from dataclasses import asdict
 from functools import reduce
 from operator import add
 
+import ibis
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from auucmax.evaluation import (
     Levels,
     auuc_inference,
     auuc_score,
+    column_levels,
     score_edges,
     score_levels,
     uplift_curve,
@@ -347,3 +350,45 @@ def test_tables_are_saved_as_plain_arrays(tmp_path):
     assert str(again.inference()) == str(binned.inference())
     assert again.curve_error() == binned.curve_error()
     assert (again + binned).n_rows == 400
+
+
+def ibis_table(**columns):
+    return ibis.polars.connect({"rows": pl.DataFrame(columns)}).table("rows")
+
+
+NAMES = {"score": "score", "treatment": "arm", "outcome": "y"}
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 10**6), st.sampled_from([1, 3, 50, 4096]), st.booleans())
+def test_levels_of_a_column_are_those_of_its_rows(seed, n_bins, ties):
+    rng = np.random.default_rng(seed)
+    score, y = rng.normal(size=200), rng.normal(size=200)
+    arm = np.arange(200) % 2
+    if ties:
+        score = score.round(1)
+    table = ibis_table(score=score, y=y, arm=arm.astype(bool) if ties else arm)
+    found = column_levels(table, **NAMES, n_bins=n_bins)
+    same = BinnedLevels.of(y, score, arm == 1, found.edges)
+    for name, value in asdict(found).items():
+        np.testing.assert_allclose(value, getattr(same, name), rtol=1e-12, err_msg=name)
+    assert found.n_bins <= n_bins + 1
+    exact = auuc_score(y, score, treatment=arm)
+    assert abs(found.auuc() - exact) <= found.auuc_error() + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"y": [1.0, None, 0.0, 1.0]}, "'y' should have no missing values, got 1 of 4"),
+        ({"arm": [0, 1, 2, 1]}, r"'arm' should be 0 or 1 in every row, got \[0.0, 1.0, 2.0\]"),
+        ({"arm": [1, 1, 1, 1]}, "both arms"),
+        ({"y": [1.0, np.inf, 0.0, 1.0]}, "should be finite numbers"),
+    ],
+)
+def test_columns_that_have_no_levels(columns, message):
+    given = {"score": [0.1, 0.2, 0.3, 0.4], "y": [1.0, 0.0, 1.0, 0.0], "arm": [0, 1, 0, 1]}
+    with pytest.raises(ValueError, match=message):
+        column_levels(ibis_table(**given | columns), **NAMES)
+    with pytest.raises(ValueError, match="should have the column 'scor'"):
+        column_levels(ibis_table(**given), **NAMES | {"score": "scor"})

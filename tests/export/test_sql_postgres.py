@@ -24,7 +24,7 @@ from tests.postgres_server import postgres_server
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.formula import Formula, Part
 from auucmax.export import arms_to_sql, to_sql
-from auucmax.export.sql import DIALECTS
+from auucmax.export.dialects import DIALECTS
 
 pytestmark = pytest.mark.gate
 TYPES = {

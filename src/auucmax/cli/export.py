@@ -1,9 +1,10 @@
-"""``auucmax export``: the model as SQL, ONNX, a Python file, JSON or a card."""
+"""``auucmax export``: the model as SQL, a dbt model, ONNX, a Python file, JSON or a card."""
 
 from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -21,20 +22,30 @@ if TYPE_CHECKING:
     from auucmax.export import ArmScore
     from auucmax.trial_model import ArmsModel, TrialModel
 
-FORMATS = ("sql", "onnx", "python", "json", "card")
+FORMATS = ("sql", "dbt", "onnx", "python", "json", "card")
 
 
 @tells_failures
 def export(
     model: options.Model,
-    to: Annotated[str, typer.Option("--to", help="sql, onnx, python, json or card.")],
+    to: Annotated[str, typer.Option("--to", help="sql, dbt, onnx, python, json or card.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File; else to the screen (not onnx).")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="File (dbt: project folder); else to the screen (not onnx)."
+        ),
     ] = None,
     dialect: Annotated[
-        str, typer.Option("--dialect", help="duckdb, postgres, bigquery or snowflake.")
+        str,
+        typer.Option(
+            "--dialect",
+            help="duckdb, postgres, bigquery, snowflake, databricks, spark, redshift, trino or "
+            "mysql.",
+        ),
     ] = "duckdb",
-    table: Annotated[str, typer.Option("--table", help="Table that the SQL reads.")] = "people",
+    table: Annotated[
+        str, typer.Option("--table", help="Table that the SQL reads; dbt: its model, or a source.")
+    ] = "people",
     keep: Annotated[
         list[str] | None,
         typer.Option("--keep", help="Columns to keep, with commas or several times; or all."),
@@ -45,18 +56,22 @@ def export(
 ) -> None:
     """Write the scores as a query, a graph, coefficients or numpy; or the card of the model.
 
-    Scores of all models but networks and DDR; ONNX takes networks as well. --json tells
-    what was written and which columns it needs; without a file it has the text, too. Of several
-    arms it gives the uplift of each, and the arm of the highest --value times uplift minus --cost.
-    A Python file scores CSV files: python scores.py people.csv > scores.csv. A card, Markdown,
-    says what the model is, on what trial, and how sure that is.
+    Scores of all models but networks and DDR; ONNX takes networks as well. dbt writes a model of
+    the query, and tests of it, into a project's folders models and tests; its --table is a model,
+    or a source as in shop.people. --json tells what was written and which columns it needs;
+    without a file it has the text, too. Of several arms it gives the uplift of each, and the arm
+    of the highest --value times uplift minus --cost. A Python file scores CSV files: python
+    scores.py people.csv > scores.csv. A card, Markdown, says what the model is, on what trial,
+    and how sure that is.
     """
     from auucmax._files import check_target, whole_file
     from auucmax._validation import check_choice
     from auucmax.trial_model import load_model
 
     check_choice(to, "--to", FORMATS)
-    if output is not None:
+    if to == "dbt":
+        output = _project(output)
+    elif output is not None:
         check_target(output, model)
     elif to == "onnx":
         raise ValueError("an ONNX model should go to a file, got no --output. Name one.")
@@ -64,16 +79,20 @@ def export(
     if fitted.warning is not None:
         note(fitted.warning)
     worth = _worth(fitted, cost, value)
-    content = _content(fitted, to, table, dialect, keep, worth)
-    if to == "sql":
-        content = _types_told(fitted, dialect).encode() + content
-    if output is not None:
-        with whole_file(output) as beside:
-            beside.write_bytes(content)
+    if to == "dbt" and output is not None:
+        files = _dbt_files(fitted, table, dialect, keep, worth)
+        contents = {output / name: text.encode() for name, text in files.items()}
+    else:
+        content = _content(fitted, to, table, dialect, keep, worth)
+        contents = {} if output is None else {output: content}
+    for path, own in contents.items():
+        path.parent.mkdir(exist_ok=True)
+        with whole_file(path) as beside:
+            beside.write_bytes(own)
     if as_json:
         text = content.decode() if output is None else None
         file = None if output is None else str(output)
-        dialect_used = dialect if to == "sql" else None
+        dialect_used = dialect if to in ("sql", "dbt") else None
         told = {"kind": to, "dialect": dialect_used, "file": file, "text": text}
         print_json(told | _needs(fitted))
     elif output is None:
@@ -82,7 +101,17 @@ def export(
         shown = visible_lines(text) if sys.stdout.isatty() else text
         typer.echo(shown, nl=False, color=True)
     else:
-        tell(f"Written to {output}.")
+        tell(f"Written to {', '.join(map(str, contents))}.")
+
+
+def _project(output: Path | None) -> Path:
+    """The folder of a dbt project, which is there."""
+    if output is None or not output.is_dir():
+        got = "none" if output is None else str(output)
+        raise ValueError(
+            f"--output should be the folder of a dbt project, got {got}. Name one that exists."
+        )
+    return output
 
 
 class _Worth(NamedTuple):
@@ -127,14 +156,13 @@ def _content(
 
     if to == "card":
         return _card(fitted).encode()
-    own = [] if fitted.columns.id is None else [fitted.columns.id]
-    known = [*fitted.columns.features, *own]
-    kept = own if not keep else "all" if keep == ["all"] else listed_columns(keep, known) or []
-    if kept == "all" and to == "python":
-        kept = [*own, *fitted.columns.features]
-    how: dict[str, Any] = {
-        "sql": {"table": table, "dialect": dialect, "keep": kept}, "python": {"keep": kept}
-    }.get(to, {})  # fmt: skip
+    if to == "sql":
+        query = _query(fitted, dialect, keep, worth)(table=table)
+        return f"{_types_told(fitted, dialect)}{query}\n".encode()
+    how: dict[str, Any] = {}
+    if to == "python":
+        kept, own = _kept(fitted, keep), [fitted.columns.id] if fitted.columns.id else []
+        how["keep"] = [*own, *fitted.columns.features] if kept == "all" else kept
     if isinstance(fitted, TrialModel):
         write = getattr(export, f"to_{to}")
         found = write(fitted.encoder, fitted.estimator, calibration=fitted.calibration, **how)
@@ -146,6 +174,13 @@ def _content(
     return found if isinstance(found, bytes) else f"{found.rstrip()}\n".encode()
 
 
+def _kept(fitted: TrialModel | ArmsModel, keep: list[str] | None) -> Any:
+    """Columns that pass: those that are named, "all", or the id."""
+    own = [] if fitted.columns.id is None else [fitted.columns.id]
+    known = [*fitted.columns.features, *own]
+    return own if not keep else "all" if keep == ["all"] else listed_columns(keep, known) or []
+
+
 def _card(fitted: TrialModel | ArmsModel) -> str:
     from auucmax.report import model_card, summarise_arms, summarise_model
     from auucmax.trial_model import TrialModel
@@ -153,6 +188,55 @@ def _card(fitted: TrialModel | ArmsModel) -> str:
     if isinstance(fitted, TrialModel):
         return model_card(fitted, as_commands(summarise_model(fitted)))
     return model_card(fitted, as_commands(summarise_arms(fitted)))
+
+
+def _query(
+    fitted: TrialModel | ArmsModel, dialect: str, keep: list[str] | None, worth: _Worth
+) -> partial[str]:
+    """What writes the SQL of a table."""
+    from auucmax.export import arms_to_sql, to_sql
+    from auucmax.trial_model import TrialModel
+
+    if isinstance(fitted, TrialModel):
+        write = partial(to_sql, fitted.encoder, fitted.estimator, calibration=fitted.calibration)
+    else:
+        arms = _arm_scores(fitted, worth)
+        write = partial(arms_to_sql, arms, control=fitted.control, value=worth.value)
+    return partial(write, dialect=dialect, keep=_kept(fitted, keep))
+
+
+def _dbt_files(
+    fitted: TrialModel | ArmsModel,
+    table: str,
+    dialect: str,
+    keep: list[str] | None,
+    worth: _Worth,
+) -> dict[str, str]:
+    from auucmax.export import dbt_files
+    from auucmax.trial_model import TrialModel
+
+    query = _query(fitted, dialect, keep, worth)
+    kept = query.keywords["keep"]
+    has_id = kept == "all" or fitted.columns.id in kept
+    columns = ["score", "uplift"]
+    ranges: dict[str, tuple[float, float]] = {}
+    labels: dict[str, list[str]] = {}
+    if isinstance(fitted, TrialModel):
+        uplifts = fitted.calibration.uplift
+        ranges["uplift"] = (min(uplifts), max(uplifts))
+    else:
+        columns = [*(arm.uplift_name for arm in _arm_scores(fitted, worth)), "arm"]
+        labels["arm"] = [*fitted.labels, fitted.control]
+    return dbt_files(
+        query,
+        table=table,
+        dialect=dialect,
+        columns=columns,
+        id=fitted.columns.id if has_id else None,
+        ranges=ranges,
+        labels=labels,
+        comment=_types_told(fitted, dialect),
+    )
 
 
 def _arm_scores(fitted: ArmsModel, worth: _Worth) -> list[ArmScore]:
@@ -166,11 +250,11 @@ def _arm_scores(fitted: ArmsModel, worth: _Worth) -> list[ArmScore]:
     ]
 
 
-# What columns of each kind may be in a database.
+# What columns of each kind may be in every database.
 _TYPES = {
     "number": "a number",
     "code": "a whole number",
-    "category": "text (no and yes, true and false: or boolean)",
+    "category": "text",
     "boolean": "boolean, or 0 and 1",
     "date": "date or timestamp",
 }
@@ -178,8 +262,12 @@ _TYPES = {
 
 def _types_told(fitted: TrialModel | ArmsModel, dialect: str) -> str:
     """A comment that names the columns of the query and their types."""
-    types = dict(_TYPES)
-    if dialect != "snowflake":  # whose query takes no text for a date
+    from auucmax.export import DIALECTS
+
+    types, words = dict(_TYPES), DIALECTS[dialect]
+    if words.has_truths:
+        types["category"] += " (no and yes, true and false: or boolean)"
+    if words.reads_dates:
         types["date"] += ", or text as 2024-01-31"
     # As JSON: a line break in a name would end the comment.
     lines = [

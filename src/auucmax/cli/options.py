@@ -13,7 +13,8 @@ Data = Annotated[
     typer.Argument(
         metavar="DATA",
         help="CSV, Parquet, Arrow, JSON lines or Excel file; a folder or glob of them; a DuckDB "
-        "database or a postgresql:// address with --query.",
+        "database, or a postgresql://, bigquery://, databricks://, mysql://, snowflake://, "
+        "sqlite:// or trino:// address, with --query.",
         show_default=False,
     ),
 ]

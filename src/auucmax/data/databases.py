@@ -42,7 +42,7 @@ from auucmax.encoding.kinds import (
     without_blanks,
 )
 
-_SELECT = re.compile(r"\s*(select|with|from|table|values)\s", re.IGNORECASE)
+SELECT = re.compile(r"\s*(select|with|from|table|values)\s", re.IGNORECASE)
 _AS_TEXT = ("UUID", "TIME", "TIME WITH TIME ZONE", "INTERVAL", "BIT")
 _WHOLE = re.compile(r"U?HUGEINT|UBIGINT|DECIMAL\(\d+,0\)")
 _CONNECT_SECONDS = 15
@@ -99,7 +99,7 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> None:
 def duckdb_select(db: Any, query: str | None, name: str) -> str:
     """The one SELECT that a query, or the name of a table, stands for."""
     tables = [row[0] for row in db.execute(_TABLES).fetchall()]
-    sql = _query(query, tables, name, quoted)
+    sql = table_query(query, tables, name, quoted)
     statements = db.extract_statements(sql)
     if len(statements) != 1 or not str(statements[0].type).endswith("SELECT"):
         raise TableError(
@@ -108,7 +108,7 @@ def duckdb_select(db: Any, query: str | None, name: str) -> str:
     return sql
 
 
-def _query(
+def table_query(
     query: str | None, tables: Sequence[str], name: str, as_sql: Callable[[str], str]
 ) -> str:
     """SQL of a query, or of the name of a table."""
@@ -120,7 +120,7 @@ def _query(
         )
     if query in tables:
         return f"SELECT * FROM {as_sql(query)}"
-    if _SELECT.match(query):
+    if SELECT.match(query):
         return query.strip().rstrip(";")
     near = get_close_matches(query, tables, 1)
     advice = f"Did you mean {near[0]!r}?" if near else has
@@ -149,7 +149,7 @@ def read_postgres(url: str, query: str | None) -> pd.DataFrame:
             "NOT IN ('pg_catalog', 'information_schema') ORDER BY 1, 2"
         ).fetchall()
         names = [table if schema == "public" else f"{schema}.{table}" for schema, table in tables]
-        sql = _query(query, names, name, lambda table: ".".join(map(quoted, table.split("."))))
+        sql = table_query(query, names, name, lambda table: ".".join(map(quoted, table.split("."))))
         # The protocol of a pipeline takes one statement: none that ends the transaction, say.
         with connection.pipeline():
             cursor = connection.execute(sql.encode())
@@ -176,9 +176,9 @@ def address_name(url: str) -> str:
         return f"{parts.hostname or 'localhost'}{parts.path}"
     except ValueError:
         raise TableError(
-            "source should be an address postgresql://user:password@host/database, got one that "
-            "cannot be parsed. Check it; in a password write %40 for @, %2F for / and %25 for "
-            "%."
+            f"source should be an address {url.partition('://')[0]}://user:password@host/database, "
+            f"got one that cannot be parsed. Check it; in a password write %40 for @, %2F for / "
+            f"and %25 for %."
         ) from None
 
 

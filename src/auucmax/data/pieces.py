@@ -30,12 +30,15 @@ from auucmax.data.reading import (
     as_kinds,
     by_duckdb,
     check_has_rows,
+    is_elsewhere,
     locate_files,
     plan_reading,
+    read_files,
     read_table,
     utf8_files,
 )
 from auucmax.data.table_errors import check_columns
+from auucmax.data.warehouses import COPY, copied_rows, is_table_expression
 from auucmax.encoding.frames import frame_of, is_frame
 
 #: What is made of a piece and the place of its first row.
@@ -155,8 +158,10 @@ def table_of(
 ) -> pd.DataFrame | PiecedTable:
     """The one door for tables: a frame of any library as :func:`frame_of` reads it.
 
-    A table that is read in pieces stays as it is.
+    A table that is read in pieces stays as it is; one of ibis is opened.
     """
+    if is_table_expression(table):
+        return open_table(table)
     return table if isinstance(table, PiecedTable) else frame_of(table, columns, also)
 
 
@@ -204,8 +209,8 @@ def open_table(
     Parameters
     ----------
     source, query, decimal, encoding : as in :func:`auucmax.data.read_table`. CSV, Parquet and JSON
-        files and DuckDB databases are read piece by piece where they are too large; a query must
-        give its rows in the same order every time.
+        files, DuckDB databases and what ibis reads are read piece by piece where they are too
+        large; a query of DuckDB must give its rows in the same order every time.
     memory : bytes that may be used; default: what the system says is free.
 
     Examples
@@ -223,6 +228,15 @@ def open_table(
     """
     form = TextForm.checked(decimal, encoding)
     limit = max(free_memory(), _ALWAYS) if memory is None else memory
+    if is_elsewhere(source):
+        form.check_kind("database", "a database")
+        stack = ExitStack()
+        copies = _Copies(stack)  # removed with the table, or at the end of this call
+        files, name = copied_rows(source, query, stack)
+        table = _in_pieces(files, "database", name, COPY, form, limit, copies)
+        if WORKING * table.n_bytes > limit:
+            return table
+        return read_files(files, "database", name, query=COPY)
     if not is_frame(source) and not str(source).startswith(DATABASES):
         files, kind, name = locate_files(str(source), query)
         form.check_kind(kind, name)
@@ -234,11 +248,17 @@ def open_table(
 
 
 def _in_pieces(
-    files: list[str], kind: str, name: str, query: str | None, form: TextForm, limit: float
+    files: list[str],
+    kind: str,
+    name: str,
+    query: str | None,
+    form: TextForm,
+    limit: float,
+    copies: _Copies | None = None,
 ) -> FileTable:
     """The table, whose size is known the better the nearer it is to the limit."""
     stack = ExitStack()
-    copies = _Copies(stack)
+    copies = copies or _Copies(stack)
     with by_duckdb(files, kind, name) as db:
         files = utf8_files(files, form.encoding, stack)
         reading = plan_reading(db, files, kind, name, query=query, decimal=form.decimal)

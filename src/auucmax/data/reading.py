@@ -1,6 +1,7 @@
 """Tables from files, folders and databases, as pandas frames; every failure is one clear line.
 
-DuckDB reads CSV, Parquet, JSON and its own databases, Arrow its own files, psycopg PostgreSQL.
+DuckDB reads CSV, Parquet, JSON and its own databases, Arrow its own files, psycopg PostgreSQL, ibis
+other databases.
 They are imported when used. Nothing is written: databases are opened to read only.
 
 CSV files do not show their encoding: DuckDB reads UTF-8, and a file of another encoding is copied
@@ -25,7 +26,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from auucmax._files import DATABASES, check_source, files_at, private_folder
+from auucmax._files import DATABASES, DUCKDB, check_source, files_at, private_folder
 from auucmax._optional import import_optional
 from auucmax.data.databases import (
     Reading,
@@ -47,6 +48,7 @@ from auucmax.data.table_errors import (
     check_different,
     one_line,
 )
+from auucmax.data.warehouses import COPY, copied_rows, is_table_expression, is_warehouse
 from auucmax.encoding.frames import frame_of, is_frame
 from auucmax.encoding.kinds import ANY_KIND, JSON_KINDS, KINDS_BY_DECIMAL, MISSING_TEXTS
 
@@ -101,8 +103,10 @@ def read_table(
     source : a CSV (comma, tab or whatever it shows itself to be; UTF-8, with a header), Parquet,
         JSON-lines, Arrow, Feather or Excel file; a pattern such as ``"rows/*.parquet"``, or a
         folder with files of one kind, read in the order of their names; a DuckDB database
-        (``.duckdb``, ``.db``); or a URL ``postgresql://user@host/database``. A frame of pandas or
-        polars, an Arrow table and a DuckDB relation are taken as they are, whatever their texts.
+        (``.duckdb``, ``.db``); a URL ``postgresql://user@host/database``, or one of BigQuery,
+        Databricks, MySQL, Snowflake, SQLite or Trino, which ibis reads; or a table of ibis itself.
+        A frame of pandas or polars, an Arrow table and a DuckDB relation are taken as they are,
+        whatever their texts.
     query : of a database: a SELECT, or the name of a table.
     columns : only these.
     decimal : "." or ",", the sign before decimals in a CSV file, where its numbers do not show it:
@@ -145,26 +149,54 @@ def read_table(
     >>> folder.cleanup()
     """
     form = TextForm.checked(decimal, encoding)
+    with ExitStack() as stack:
+        if is_elsewhere(source):
+            form.check_kind("database", "a database")
+            files, name = copied_rows(source, query, stack, columns)
+            return read_files(files, "database", name, query=COPY, columns=columns)
     if is_frame(source):
         return _taken(source, query, columns, form)
     address = str(source)
-    if address.startswith(DATABASES):
-        name = address_name(address)
-        form.check_kind("database", name)
-        rows = read_postgres(address, query)
-    else:
+    if not address.startswith(DATABASES):
         files, kind, name = locate_files(address, query)
-        form.check_kind(kind, name)
-        if kind == "arrow":
-            rows = texts_as_values(_read_arrow(files, columns, name), name)
-        elif kind == "excel":
-            rows = texts_as_values(_read_excel(files[0], name), name)
-        else:
-            with ExitStack() as stack, by_duckdb(files, kind, name) as db:
-                files = utf8_files(files, form.encoding, stack)
-                options: dict[str, Any] = {"query": query, "columns": columns}
-                options["decimal"] = form.decimal
-                rows = plan_reading(db, files, kind, name, **options).frame(db)
+        return read_files(files, kind, name, query=query, columns=columns, form=form)
+    name = address_name(address)
+    form.check_kind("database", name)
+    return _checked(read_postgres(address, query), columns, name)
+
+
+def is_elsewhere(source: Any) -> bool:
+    """Whether ibis reads the rows, which are copied then."""
+    return is_table_expression(source) or (isinstance(source, str) and is_warehouse(source))
+
+
+def read_files(
+    files: list[str],
+    kind: str,
+    name: str,
+    *,
+    query: str | None = None,
+    columns: Sequence[str] | None = None,
+    form: TextForm | None = None,
+) -> pd.DataFrame:
+    """The rows of files of a kind, or of a DuckDB database; ``name`` is that of the whole."""
+    form = form or TextForm()
+    form.check_kind(kind, name)
+    if kind == "arrow":
+        rows = texts_as_values(_read_arrow(files, columns, name), name)
+    elif kind == "excel":
+        rows = texts_as_values(_read_excel(files[0], name), name)
+    else:
+        with ExitStack() as stack, by_duckdb(files, kind, name) as db:
+            files = utf8_files(files, form.encoding, stack)
+            options: dict[str, Any] = {"query": query, "columns": columns}
+            options["decimal"] = form.decimal
+            rows = plan_reading(db, files, kind, name, **options).frame(db)
+    return _checked(rows, columns, name)
+
+
+def _checked(rows: pd.DataFrame, columns: Sequence[str] | None, name: str) -> pd.DataFrame:
+    """The columns that are asked for, of their kinds; a TableError if they or rows are missing."""
     if columns is not None:
         check_columns(columns, [str(c) for c in rows.columns], name)
         rows = rows[list(columns)]
@@ -188,8 +220,10 @@ def _taken(
 def locate_files(address: str, query: str | None) -> tuple[list[str], str, str]:
     """Files to read, their kind, and the name of the whole for messages; files take no query."""
     check_source(address, TableError)
-    path = Path(address).expanduser()
+    path = Path(address.removeprefix(DUCKDB)).expanduser()
     name, found = path.name or address, files_at(address)
+    if address.startswith(DUCKDB):
+        return found[:1], "database", name
     if found == [str(path)] and path.is_dir():
         found = sorted(str(p) for p in _files_below(path) if _suffix(p) in _KINDS and p.is_file())
         if not found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auucmax._optional import lazy_names
-from auucmax.evaluation.bins import BinnedLevels, score_edges, score_levels
+from auucmax.evaluation.bins import BinnedLevels, column_levels, score_edges, score_levels
 from auucmax.evaluation.budget import (
     BudgetCurve,
     PolicyDifference,
@@ -53,6 +53,7 @@ __all__ = [
     "auuc_score",
     "auuc_scorer",
     "budget_curve",
+    "column_levels",
     "conventions",
     "pehe",
     "policy_difference",

@@ -24,6 +24,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Bools, Floats, check_choice, check_column, check_mask, check_whole
+from auucmax.data.reading import read_table
+from auucmax.data.table_errors import check_columns
 from auucmax.evaluation.inference import AUUCInference
 from auucmax.evaluation.levels import Levels
 from auucmax.evaluation.ranking import RANKINGS, RankedRows, Ranking, RankingKind, rank_rows
@@ -366,6 +368,70 @@ def score_levels(rows: Rows, model: Any, *, n_bins: int = N_BINS) -> BinnedLevel
     (levels,) = rows.total(partial(binned, predict=predict, edges=edges))
     levels.check_arms()
     return cast(BinnedLevels, levels)
+
+
+def column_levels(
+    table: Any, *, score: str, treatment: str, outcome: str, n_bins: int = N_BINS
+) -> BinnedLevels:
+    """Levels of a score that is a column of a table of ibis, summed up where the rows are.
+
+    Two queries are sent, and no row comes back: the range of the scores, then one line for each arm
+    and each of at most ``n_bins`` bins of equal width. The largest score of a bin is its edge, so
+    these are the levels that :meth:`BinnedLevels.of` makes of the rows with the same edges.
+
+    Parameters
+    ----------
+    table : any table of ibis.
+    score, outcome : names of columns of numbers.
+    treatment : name of a column of 0 and 1, or of booleans.
+    n_bins : largest number of bins. What bins can change is known: ``levels.auuc_error()``.
+    """
+    n_bins = check_whole(n_bins, "n_bins", 1)
+    columns = {"score": score, "y": outcome, "arm": treatment}
+    check_columns([*columns.values()], table.columns, "the table of ibis")
+    parts = {name: table[column] for name, column in columns.items()}
+    rows = table.select(**{name: part.cast("float64") for name, part in parts.items()})
+    known = {name: rows[name].count() for name in columns}
+    ends = {"low": rows["score"].min(), "high": rows["score"].max()}
+    found = read_table(rows.aggregate(n=rows.count(), **known, **ends)).iloc[0]
+    for name, column in columns.items():
+        if found[name] != found["n"]:
+            raise ValueError(
+                f"{column!r} should have no missing values, got {found['n'] - found[name]:,.0f} of "
+                f"{found['n']:,.0f}. Leave these rows out of the table."
+            )
+    low, width = float(found["low"]), float(found["high"] - found["low"])
+    place = ((rows["score"] - low) * (n_bins / width if width > 0 else 0.0)).floor()
+    y = rows["y"]
+    sums = {"n": rows.count(), "sum": y.sum(), "squares": (y * y).sum(), "sizes": y.abs().sum()}
+    ends |= {"y_low": y.min(), "y_high": y.max()}
+    by = rows.group_by(place=place.cast("int64"), arm=rows["arm"])
+    cells = {name: value.cast("float64") for name, value in (sums | ends).items()}
+    return _from_cells(read_table(by.aggregate(**cells)), treatment)
+
+
+def _from_cells(cells: pd.DataFrame, treatment: str) -> BinnedLevels:
+    """Levels of one line for each bin and arm that holds rows."""
+    if not set(cells["arm"]) <= {0.0, 1.0}:
+        raise ValueError(
+            f"{treatment!r} should be 0 or 1 in every row, got {sorted(set(cells['arm']))[:5]}. "
+            f"Make a column of the table that is."
+        )
+    if not np.isfinite(cells.to_numpy(np.float64)).all():
+        raise ValueError(
+            "scores and outcomes should be finite numbers, got others. Leave these rows out."
+        )
+    places, bins = np.unique(cells["place"], return_inverse=True)
+    arms = cells["arm"].to_numpy(np.int64)
+    sums = np.zeros((2, len(places), 4))
+    sums[arms, bins] = cells[["n", "sum", "squares", "sizes"]]
+    low, high = np.full(len(places), np.inf), np.full(len(places), -np.inf)
+    np.minimum.at(low, bins, cells["low"].to_numpy())
+    np.maximum.at(high, bins, cells["high"].to_numpy())
+    outcomes = float(cells["y_low"].min()), float(cells["y_high"].max())
+    levels = BinnedLevels(high[:-1], sums, low, high, *outcomes)
+    levels.check_arms()
+    return levels
 
 
 @dataclass(frozen=True)

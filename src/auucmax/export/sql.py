@@ -4,10 +4,8 @@ A score that is linear in the columns is one expression. Others are made in step
 the other: what columns give, hinges and sums of trees, the score of each member, their mean. So
 each of these is computed once, however often the next step looks at it.
 
-How four databases write names, texts, numbers, missing values and dates.
-
 Everything that comes from a model or a user goes through ``identifier``, ``text`` or ``number``
-of its dialect; nothing else is put between the words of a query.
+of its :class:`Dialect`; nothing else is put between the words of a query.
 """
 
 from __future__ import annotations
@@ -15,16 +13,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any
 
-from auucmax._validation import check_choice
 from auucmax.encoding import TableEncoder
 from auucmax.encoding.columns import WAVE_DIGITS
 from auucmax.encoding.kinds import BOOLEAN_TEXTS, END_ZEROS, MISSING_TEXTS
 from auucmax.estimators.trees import TreeScores
+from auucmax.export.dialects import Dialect, dialect_named
 from auucmax.export.raw_formula import (
     ArmScore,
     Effect,
@@ -36,171 +32,6 @@ from auucmax.export.raw_formula import (
     raw_formula,
 )
 
-_DAY = 86_400
-# Characters that would end a line, or that cannot be seen, in a text with backslash escapes.
-_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """What differs between databases; ``{x}`` stands for an expression.
-
-    ``days``: days since 1970-01-01 (UTC), from microseconds as the encoder has them, so that both
-    are the same double. ``real``: a double, NULL where it is not a number.
-    ``backslash``: whether a backslash escapes in texts ("no", "yes", or "marked": only in E'...').
-    ``folds_case``: whether quoted names of columns that differ in case only are the same.
-    ``but``: the word that leaves columns out of *; empty, if there is none. ``fence``: the end of
-    a SELECT whose expressions the planner would else write anew wherever a column of it is used.
-    """
-
-    name: str
-    double: str
-    varchar: str
-    real: str
-    days: str
-    quote: str = '"'
-    backslash: str = "no"
-    folds_case: bool = False
-    but: str = "EXCLUDE"
-    fence: str = ""
-
-    def identifier(self, name: str) -> str:
-        """A name, quoted so that whatever it holds stays a name.
-
-        >>> print(dialect_named("postgres").identifier('age"; DROP TABLE x; --'))
-        "age""; DROP TABLE x; --"
-        >>> print(dialect_named("bigquery").identifier("a`b"))
-        `a\\`b`
-        """
-        if not name or "\0" in name:
-            raise ValueError(
-                f"a name of a table or column should have characters, none of them NUL, got "
-                f"{name!r}. Rename it before you export."
-            )
-        if self.quote == "`":
-            return f"`{_escaped(name, '`')}`"
-        return f'"{name.replace(self.quote, self.quote * 2)}"'
-
-    def text(self, value: str) -> str:
-        """A text literal.
-
-        >>> print(dialect_named("duckdb").text("it's"), dialect_named("bigquery").text("it's"))
-        'it''s' 'it\\'s'
-        """
-        if self.quote == "`":
-            return f"'{_escaped(value, chr(39))}'"
-        doubled = value.replace("'", "''")
-        if self.backslash == "no" or "\\" not in value:
-            return f"'{doubled}'"
-        # Escaped like this it means the same whatever the server's settings for backslashes.
-        escaped = doubled.replace("\\", "\\\\")
-        return f"E'{escaped}'" if self.backslash == "marked" else f"'{escaped}'"
-
-    def can_hold(self, value: str) -> bool:
-        """Whether a text of the database can equal this one at all.
-
-        >>> dialect_named("postgres").can_hold("a\\0b"), dialect_named("duckdb").can_hold("a\\0b")
-        (False, True)
-        """
-        whole = not any("\ud800" <= c <= "\udfff" for c in value)
-        return whole and not (self.name == "postgres" and "\0" in value)
-
-    def number(self, value: float) -> str:
-        """A literal that reads back as the same double.
-
-        >>> dialect_named("duckdb").number(0.1), dialect_named("duckdb").number(-2.0)
-        ('0.1e0', '-2e0')
-        """
-        if not math.isfinite(value):
-            raise ValueError(f"a number in a query should be finite, got {value}. Fit again.")
-        digits, _, exponent = repr(float(value)).partition("e")
-        # With an exponent a literal is a double. Without, DuckDB takes it for a decimal.
-        whole, _, part = digits.partition(".")
-        part = part.rstrip("0")
-        return f"{whole}.{part}e{int(exponent or 0)}" if part else f"{whole}e{int(exponent or 0)}"
-
-
-def dialect_named(name: str) -> Dialect:
-    """The dialect, or an error that names all."""
-    check_choice(name, "dialect", tuple(DIALECTS))
-    return DIALECTS[name]
-
-
-def _escaped(text: str, quote: str) -> str:
-    """With backslashes before quotes and backslashes, and control characters by their code."""
-    escapes = _ESCAPES | {quote: f"\\{quote}"}
-    return "".join(
-        escapes.get(c) or (f"\\u{ord(c):04x}" if ord(c) < 32 or c in "\x7f\x85\u2028\u2029" else c)
-        for c in text
-    )
-
-
-def _moment(varchar: str) -> str:
-    """SQL of the moment that a date, a timestamp with or without a zone, or an ISO text is.
-
-    By its text, which every type has; without a zone it is UTC, whatever that of the session.
-    Other texts are errors when the query runs: 05.02.2020 may be in May or in February.
-    """
-    text, absent = f"CAST({{x}} AS {varchar})", ", ".join(f"'{t}'" for t in MISSING_TEXTS)
-    clock = f"{text} LIKE '____-__-__%:%"
-    return (
-        f"CAST(CASE WHEN {text} IN ({absent}) THEN NULL "
-        f"WHEN {text} LIKE '____-__-__' THEN {text} || ' 00:00:00+00' "
-        f"WHEN NOT {clock}' THEN 'not an ISO date: ' || {text} "
-        f"WHEN {clock}+%' OR {clock}-%' OR {clock}Z' THEN {text} "
-        f"ELSE {text} || '+00' END AS TIMESTAMP WITH TIME ZONE)"
-    )
-
-
-_NAN = "NULLIF(CAST({x} AS DOUBLE), CAST('NaN' AS DOUBLE))"  # NaN equals itself in these databases
-
-DIALECTS: Mapping[str, Dialect] = MappingProxyType(
-    {
-        dialect.name: dialect
-        for dialect in (
-            Dialect(
-                "duckdb",
-                double="DOUBLE",
-                varchar="VARCHAR",
-                real=_NAN,
-                days=f"CAST(EPOCH_US({_moment('VARCHAR')}) AS DOUBLE) / {_DAY}e6",
-                folds_case=True,
-            ),
-            Dialect(
-                "postgres",
-                double="DOUBLE PRECISION",
-                varchar="TEXT",
-                real=_NAN.replace("DOUBLE", "DOUBLE PRECISION"),
-                days=f"CAST(EXTRACT(EPOCH FROM {_moment('TEXT')}) * 1000000 AS DOUBLE PRECISION) "
-                f"/ {_DAY}e6",
-                backslash="marked",
-                but="",
-                fence="\nOFFSET 0",
-            ),
-            Dialect(
-                "bigquery",
-                double="FLOAT64",
-                varchar="STRING",
-                real="IF(IS_NAN(CAST({x} AS FLOAT64)), NULL, CAST({x} AS FLOAT64))",
-                days=f"UNIX_MICROS(CAST({{x}} AS TIMESTAMP)) / {_DAY}e6",
-                quote="`",
-                backslash="yes",
-                folds_case=True,
-                but="EXCEPT",
-            ),
-            Dialect(
-                "snowflake",
-                double="DOUBLE",
-                varchar="VARCHAR",
-                real=_NAN,
-                days=f"DATE_PART(EPOCH_SECOND, {{x}}) / {_DAY}e0",
-                backslash="yes",
-            ),
-        )
-    }
-)
-
-
 _BREAK = "\n    "
 # What names of columns between two steps begin with. Where a table has a column of such a name,
 # DuckDB would silently take that one: no word that a person would choose.
@@ -210,7 +41,6 @@ _STEEPEST = "500e0"
 _TOGETHER = 50  # terms of a sum without brackets: databases allow some hundred
 _IN_A_ROW = 16  # cases of a CASE
 _END_ZEROS = "|".join(f"^{number}$" for number in END_ZEROS.split("|"))
-_GROUPS = r"\1\2\3\4"  # all but one of them are empty
 _PLAIN_NUMBER = r"-?[0-9]+([.][0-9]*[1-9])?"
 
 
@@ -240,8 +70,10 @@ def to_sql(
     encoder : fitted ``TableEncoder``.
     scorer : ``Formula``, ``RankMean`` or fitted estimator that is one; see ``formula_of``.
     table : name of the table. Dots separate a schema from it; a sequence of names has none.
-    dialect : "duckdb", "postgres", "bigquery" or "snowflake".
-    keep : columns that the result has beside the score, an id for example; "all": every column.
+    dialect : one of ``DIALECTS``: "duckdb", "postgres", "bigquery", "snowflake", "databricks",
+        "spark", "redshift", "trino" or "mysql".
+    keep : columns that the result has beside the score, an id for example; "all": every column
+        (in trino and mysql only of a score that is one expression).
     calibration : ``Calibration`` or None. With it the result has the calibrated uplift too.
     score_name, uplift_name : names of what is added. With keep="all" the table has none of them.
 
@@ -309,6 +141,12 @@ def arms_to_sql(
     the table itself calls so decides nothing.
     """
     words = dialect_named(dialect)
+    formulas = [raw_formula(arm.encoder, arm.scorer) for arm in arms]
+    if not (words.but or words.has_rows or all(formula.is_plain for formula in formulas)):
+        raise ValueError(
+            f"scores of several arms that are made in steps should be for a database that can "
+            f"leave columns out of *, got {words.name}. Export them as ONNX or JSON."
+        )
     kept = _kept(keep)
     columns = [column.name for arm in arms for column in arm.encoder.columns_]
     _check_names([*columns, *(kept or [])], *(arm.uplift_name for arm in arms), arm_name)
@@ -388,7 +226,13 @@ class _Steps:
         words, source, row = self.words, _table(table, self.words), self.name("row")
         passed = ["*"] if self.kept is None else [words.identifier(name) for name in self.kept]
         result = passed
-        if self.kept is None and not words.but:  # the row as a whole is one value, opened last
+        if self.kept is None and not words.but:
+            if not words.has_rows:
+                raise ValueError(
+                    f"keep should name columns for {words.name}, which has no word that leaves out "
+                    f"those of the steps of a query, got 'all'. Name the columns."
+                )
+            # The row as a whole is one value, opened last.
             source, passed, result = _table(table, words, row), [row], [f"({row}).*"]
         made: list[str] = []
         for step in filter(None, (self.of_columns(), self.bends_and_trees(), self.scores())):
@@ -544,7 +388,9 @@ def _truth(column: str, words: Dialect, line_break: str) -> str:
     By its text, which every type has. Any other text than these is an error when the query runs:
     it is cast last, so that this does not depend on which branches a database evaluates.
     """
-    text = f"CAST({column} AS {words.varchar})"
+    if words.truth:
+        return words.truth.format(x=column)
+    text = words.as_text.format(x=column)
 
     def one_of(texts: Iterable[str]) -> str:
         return f"IN ({', '.join(map(words.text, texts))})"
@@ -553,7 +399,8 @@ def _truth(column: str, words: Dialect, line_break: str) -> str:
         f"WHEN {text} {one_of(texts)} THEN '{truth}'" for truth, texts in enumerate(BOOLEAN_TEXTS)
     ]
     last = f"WHEN {text} NOT {one_of(MISSING_TEXTS)} THEN {text} END"
-    return f"{line_break}    ".join(["CAST(CASE", *cases, f"{last} AS {words.double})"])
+    before, after = words.strictly.split("{x}")
+    return f"{line_break}    ".join([f"{before}CASE", *cases, f"{last}{after}"])
 
 
 def _category(effect: Effect, words: Dialect, line_break: str) -> str:
@@ -562,12 +409,12 @@ def _category(effect: Effect, words: Dialect, line_break: str) -> str:
     Databases write the number 1 as 1, 1.0 or 1.00, as the type of the column has it. So zeros at
     the end of decimals are cut where a level is a number, except from texts that are levels.
     """
-    text = f"CAST({words.identifier(effect.column)} AS {words.varchar})"
+    text = words.as_text.format(x=words.identifier(effect.column))
     levels = {level: w for level, w in effect.levels if words.can_hold(level)}
     told = {level: w for level, w in levels.items() if w != effect.other}
     value, uncut = text, {}
     if any(re.fullmatch(_PLAIN_NUMBER, level) for level in told):
-        value = f"REGEXP_REPLACE({text}, {words.text(_END_ZEROS)}, {words.text(_GROUPS)})"
+        value = words.without_zeros(text, _END_ZEROS)
         uncut = {level: w for level, w in levels.items() if re.fullmatch(END_ZEROS, level)}
         told = {level: w for level, w in told.items() if level not in uncut}
     if effect.missing != effect.other:  # otherwise NULL, which equals no level, is right

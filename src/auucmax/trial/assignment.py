@@ -44,7 +44,7 @@ from auucmax._validation import (
 from auucmax.data import RandomisationReport, Trial, check_randomisation
 from auucmax.data.databases import connect
 from auucmax.encoding.frames import as_given, frame_of
-from auucmax.export.sql import Dialect, dialect_named
+from auucmax.export.dialects import Dialect, dialect_named
 from auucmax.targeting.arms import choose_arms
 from auucmax.trial_model import ArmsModel, TrialModel
 from auucmax.trial_model.rows import id_texts

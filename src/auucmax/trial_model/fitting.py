@@ -163,7 +163,8 @@ def fit_trial_model(
 
     Parameters
     ----------
-    table : a row for each person, raw: numbers, texts, booleans, dates, missing values. A table
+    table : a row for each person, raw: numbers, texts, booleans, dates, missing values; or a table
+        of ibis. A table
         that is read in pieces (:func:`auucmax.data.open_table`) can be learnt from by "auto",
         "shrunk", "boosted", "auucmax", "tm" and "response", and its encoder learns levels and
         medians from a quarter of a million rows.

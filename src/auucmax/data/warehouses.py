@@ -1,0 +1,183 @@
+"""Tables of warehouses, by ibis: the address of one with a query, or any table expression.
+
+All rows come once, as Arrow batches, into a DuckDB database in a private folder, which is read like
+any other: a warehouse gives rows in another order every time, and may ask money for each reading.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from auucmax._files import WAREHOUSES, private_folder
+from auucmax._optional import import_optional
+from auucmax.data.databases import SELECT, address_name, table_query
+from auucmax.data.table_errors import TableError, check_columns, check_different, one_line
+
+COPY = "auucmax_rows"  #: the table that a copy holds
+_BATCH_ROWS = 2**16
+_ADVICE = "Check the address, the rights and the query."
+
+
+def is_table_expression(source: Any) -> bool:
+    """Whether it is a table of ibis, which nobody has if ibis was not imported."""
+    types = sys.modules.get("ibis.expr.types")
+    return types is not None and isinstance(source, types.Table)
+
+
+def copied_rows(
+    source: Any, query: str | None, stack: ExitStack, columns: Sequence[str] | None = None
+) -> tuple[list[str], str]:
+    """A DuckDB database with the rows, there until the stack is closed; and the table's name.
+
+    ``source`` is an address with a query, or a table of ibis. Of the query nothing but one SELECT
+    is run. Messages have no password of the address.
+    """
+    address = source if isinstance(source, str) else ""
+    name = _name(source)
+    if query is not None and not address:
+        raise TableError("query should come with an address, got one with a table. Leave it out.")
+    expected = "a table that can be read" if not address else "a database that answers the query"
+    with one_line(name, expected, _ADVICE), _without_secrets(address), ExitStack() as meanwhile:
+        table = _table_at(address, query, name, meanwhile) if address else source
+        check_columns(columns or (), table.columns, name)
+        check_different(table.columns, name)
+        file = stack.enter_context(private_folder()) / "rows.duckdb"
+        _copy(table if columns is None else table.select(list(columns)), file)
+    return [str(file)], name
+
+
+def _name(source: Any) -> str:
+    if not isinstance(source, str):
+        return "the table of ibis"
+    if source.startswith("sqlite://"):
+        return Path(source).name
+    return address_name(source)
+
+
+def _table_at(address: str, query: str | None, name: str, stack: ExitStack) -> Any:
+    """The table of ibis that a SELECT, or the name of a table, stands for."""
+    scheme = address.partition("://")[0]
+    connection = _connection(scheme, address, name)
+    stack.callback(_disconnect, connection)
+    if query is not None and SELECT.match(query):
+        check_select(query, connection.dialect)
+        table = connection.sql(query.strip().rstrip(";"))
+    elif query is not None and re.fullmatch(r"\w+([.]\w+)+", query):
+        *place, own = query.split(".")
+        table = connection.table(own, database=tuple(place) if len(place) > 1 else place[0])
+    else:
+        table_query(query, sorted(connection.list_tables()), name, str)
+        table = connection.table(query)
+    if scheme == "sqlite":  # after ibis has asked for types, which takes a view for a while
+        connection.raw_sql("PRAGMA query_only = ON")
+    return table
+
+
+def _connection(scheme: str, address: str, name: str) -> Any:
+    ibis = import_optional("ibis", extra="warehouse")
+    try:
+        if scheme == "sqlite":
+            file = Path(address.removeprefix("sqlite://")).expanduser()
+            if not file.is_file():  # it would be made
+                raise TableError(
+                    f"{name} should be a SQLite database, got no such file. Check the path."
+                )
+            return ibis.sqlite.connect(file)
+        connection = ibis.connect(address)
+    except ImportError as error:
+        raise TableError(
+            f"{name} should be read by a library for {scheme}, got none. "
+            f'Run: pip install "ibis-framework[{scheme}]"'
+        ) from error
+    if scheme == "mysql":
+        connection.raw_sql("SET SESSION TRANSACTION READ ONLY")
+    return connection
+
+
+def _disconnect(connection: Any) -> None:
+    with suppress(Exception):  # the rows are here, whatever the server says
+        connection.disconnect()
+
+
+def check_select(query: str, dialect: Any) -> None:
+    """Raise a TableError unless the query is one SELECT and changes nothing.
+
+    >>> check_select("SELECT 1", "trino")
+    >>> check_select("SELECT 1; DROP TABLE people", "trino")
+    Traceback (most recent call last):
+    auucmax.data.table_errors.TableError: query should be one SELECT, got \
+'SELECT 1; DROP TABLE people'. Other statements are not run.
+    """
+    sqlglot = import_optional("sqlglot", extra="warehouse")
+    exp = sqlglot.exp
+    changes = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Drop, exp.Alter)
+    try:
+        statements = sqlglot.parse(query, read=dialect)
+    except sqlglot.errors.SqlglotError as error:
+        first = str(error).splitlines()[0]
+        raise TableError(
+            f"query should be one SELECT, got {query[:80]!r}: {first}. Check it."
+        ) from error
+    found = [statement for statement in statements if statement is not None]
+    if len(found) != 1 or not isinstance(found[0], exp.Query) or found[0].find(*changes):
+        raise TableError(
+            f"query should be one SELECT, got {query[:80]!r}. Other statements are not run."
+        )
+
+
+def _copy(table: Any, file: Path) -> None:
+    import duckdb
+
+    config: Any = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "python_enable_replacements": False,
+        "temp_directory": str(file.parent),
+    }
+    with duckdb.connect(str(file), config=config) as db:
+        db.register("batches", _batches(table))
+        db.execute(f"CREATE TABLE {COPY} AS FROM batches")
+
+
+def _batches(table: Any) -> Any:
+    """A reader of Arrow batches of all rows."""
+    backend = sys.modules["ibis"].get_backend(table)
+    if backend.name == "duckdb":  # whose second version no longer has the name that ibis calls
+        return backend.con.sql(str(backend.compile(table))).to_arrow_reader(_BATCH_ROWS)
+    return table.to_pyarrow_batches(chunk_size=_BATCH_ROWS)
+
+
+@contextmanager
+def _without_secrets(address: str) -> Iterator[None]:
+    """Errors without the secrets of an address, however a driver writes them."""
+    try:
+        with warnings.catch_warnings():  # ibis may be older than the libraries that it calls
+            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    except (TableError, ImportError, Warning):
+        raise
+    except Exception as error:
+        text = str(error) or type(error).__name__
+        for secret in _secrets(address):
+            text = text.replace(secret, "***")
+        raise RuntimeError(text) from None
+
+
+def _secrets(address: str) -> list[str]:
+    """What stands for a password in an address, and the values of its options, as texts."""
+    parts = urlsplit(address)
+    given = [parts.password or "", *(value for _, value in parse_qsl(parts.query))]
+    return [text for own in given if own for text in {own, unquote(own)}]
+
+
+def is_warehouse(address: str) -> bool:
+    """Whether an address is that of a database which ibis reads."""
+    return address.startswith(WAREHOUSES)

@@ -1,0 +1,143 @@
+"""A score as a model of a dbt project: its SELECT, what its columns are, and tests of them.
+
+The tests are those that dbt has itself and a query that should find no row, so that a project needs
+no package for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from auucmax.export.dialects import Dialect, dialect_named
+
+# Stands for the table until braces are escaped: no word that a person would choose.
+_TABLE = "auucmax_7c1e94d2_table"
+_REFERENCE = re.compile(r"(?:\w+[.])?\w+", re.ASCII)
+_JINJA = re.compile(r"\{(?=[{%#])")
+_NEAR = 1e-9  # what scores of a database may differ by
+
+
+def dbt_files(
+    query: Callable[..., str],
+    *,
+    table: str,
+    columns: Sequence[str],
+    dialect: str = "duckdb",
+    id: str | None = None,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+    labels: Mapping[str, Sequence[str]] | None = None,
+    comment: str = "",
+) -> dict[str, str]:
+    """Texts of the files of a dbt model, by their places in a project.
+
+    ``models/TABLE_scores.sql`` has the query; ``models/TABLE_scores.yml`` says that no ``columns``
+    are missing, and that ``id`` is unique; ``tests/TABLE_scores_in_range.sql`` finds rows whose
+    values are none that the model gives.
+
+    Parameters
+    ----------
+    query : a function that gives SQL for table=...: ``partial(to_sql, encoder, model, ...)``.
+    table : name of a model, seed or snapshot of the project; ``shop.people`` is a source.
+    columns : names of what the query adds.
+    dialect : the one that the query is written in.
+    id : a column that the query keeps, which has no value twice.
+    ranges : lowest and highest value of columns; ``labels``: all values of columns of texts.
+    comment : lines that the query begins with.
+
+    Examples
+    --------
+    >>> def query(table):
+    ...     return f'SELECT "id", 1e0 AS "score" FROM "{table[0]}"'
+    >>> files = dbt_files(query, table="people", columns=["score"], id="id")
+    >>> print(files["models/people_scores.sql"])
+    SELECT "id", 1e0 AS "score" FROM {{ ref('people') }}
+    >>> print(files["models/people_scores.yml"])
+    version: 2
+    models:
+      - name: people_scores
+        columns:
+          - name: "id"
+            quote: true
+            data_tests: [not_null, unique]
+          - name: "score"
+            quote: true
+            data_tests: [not_null]
+    """
+    words = dialect_named(dialect)
+    if not _REFERENCE.fullmatch(table):
+        raise ValueError(
+            f"the table should be the name of a model of the dbt project, or of a source and its "
+            f"table as in shop.people, got {table!r:.80}. Use letters, digits and _."
+        )
+    *source, own = table.split(".")
+    reference = f"source('{source[0]}', '{own}')" if source else f"ref('{own}')"
+    name = f"{own}_scores"
+    tested = [(id, "[not_null, unique]")] if id is not None else []
+    tested += [(column, "[not_null]") for column in columns]
+    _check_names([column for column, _ in tested])
+    text = _escaped(f"{comment}{query(table=[_TABLE])}\n")
+    lines = [
+        f"      - name: {_yaml(column)}\n        quote: true\n        data_tests: {tests}\n"
+        for column, tests in tested
+    ]
+    files = {
+        f"models/{name}.sql": text.replace(words.identifier(_TABLE), f"{{{{ {reference} }}}}"),
+        f"models/{name}.yml": f"version: 2\nmodels:\n  - name: {name}\n    columns:\n"
+        + "".join(lines),
+    }
+    if strange := _strange(ranges or {}, labels or {}, words):
+        files[f"tests/{name}_in_range.sql"] = (
+            f"-- Rows whose values are none that the model gives.\n"
+            f"SELECT *\nFROM {{{{ ref('{name}') }}}}\nWHERE {_escaped(strange)}\n"
+        )
+    return files
+
+
+def _strange(
+    ranges: Mapping[str, tuple[float, float]], labels: Mapping[str, Sequence[str]], words: Dialect
+) -> str:
+    """SQL that is true for values out of their range, and for other texts."""
+    tests = []
+    for column, (low, high) in ranges.items():
+        ends = f"{words.number(low - _NEAR)} AND {words.number(high + _NEAR)}"
+        tests.append(f"NOT ({words.identifier(column)} BETWEEN {ends})")
+    for column, texts in labels.items():
+        allowed = ", ".join(map(words.text, texts))
+        tests.append(f"{words.identifier(column)} NOT IN ({allowed})")
+    return "\n  OR ".join(tests)
+
+
+def _check_names(columns: Sequence[str]) -> None:
+    """Raise a ValueError for a name that dbt would take for a template."""
+    if bad := [column for column in columns if _JINJA.search(column)]:
+        raise ValueError(
+            f"columns of a dbt model should have names without {{{{, {{% and {{#, got {bad[0]!r}. "
+            f"Rename it and fit again."
+        )
+
+
+def _escaped(text: str) -> str:
+    """A text that dbt's templates leave as it is: levels may hold whatever they like.
+
+    >>> _escaped("'{{ x }}' {")
+    "'{{ '{' }}{ x }}' {"
+    """
+    return _JINJA.sub("{{ '{' }}", text)
+
+
+def _yaml(text: str) -> str:
+    """A text in quotes, whatever it holds.
+
+    >>> print(_yaml('a "b" é'))
+    "a \\"b\\" \\u00e9"
+    """
+    found = []
+    for c in text:
+        if c in '"\\':
+            found.append(f"\\{c}")
+        elif " " <= c <= "~":
+            found.append(c)
+        else:
+            found.append(f"\\u{ord(c):04x}" if ord(c) < 2**16 else f"\\U{ord(c):08x}")
+    return f'"{"".join(found)}"'

@@ -1,0 +1,251 @@
+"""Rows that ibis brings are those of the table, whatever holds it; nothing is changed or told."""
+
+import sqlite3
+import sys
+from pathlib import Path
+
+import duckdb
+import ibis
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from tests.cli.commands import run
+from tests.postgres_server import postgres_server
+from tests.trial_model.trial_table import NAMES, trial_table
+
+from auucmax._files import WAREHOUSES
+from auucmax.data import open_table, read_table
+from auucmax.data.pieces import PiecedTable
+from auucmax.data.table_errors import TableError
+from auucmax.data.warehouses import check_select
+from auucmax.trial_model import fit_trial_model
+
+# ibis calls DuckDB by a name that it is going to drop.
+ARMS = "--treated mail --control none"
+pytestmark = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
+FRAME = pd.DataFrame(
+    {
+        "id": [2**53 + 1, 2, 3, 4],
+        "age": [30.5, np.nan, 50.0, -0.0],
+        "town": ["Oslo", None, "it's", "NA"],
+        "joined": pd.to_datetime(
+            ["2024-01-31 01:02:03.5", None, "1960-01-01", "2024-02-29"], format="ISO8601"
+        ),
+        "vip": [True, False, True, False],
+    }
+)
+
+
+def check(frame):
+    """The rows of FRAME, in whatever order and types."""
+    frame = frame.set_index(frame["id"].astype("int64")).loc[FRAME["id"]]
+    np.testing.assert_array_equal(frame["age"].astype("float64"), FRAME["age"])
+    for column in ("town", "joined", "vip"):
+        missing = FRAME[column].isna().to_numpy()
+        np.testing.assert_array_equal(frame[column].isna(), missing)
+        assert frame[column][~missing].tolist() == FRAME[column][~missing].tolist()
+
+
+@pytest.fixture
+def sqlite_file(tmp_path):
+    file = tmp_path / "shop.db"
+    texts = FRAME["joined"].astype("str").where(FRAME["joined"].notna(), None)
+    rows = FRAME.assign(joined=texts).astype(object).where(FRAME.notna(), None)
+    connection = sqlite3.connect(file)
+    connection.execute(
+        "CREATE TABLE people (id bigint, age double, town text, joined timestamp, vip boolean)"
+    )
+    connection.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?)", rows.to_numpy().tolist())
+    connection.commit()
+    connection.close()
+    return file
+
+
+@pytest.fixture
+def duckdb_table(tmp_path):
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as db:
+        db.register("frame", FRAME)
+        db.execute("CREATE TABLE people AS FROM frame")
+    connection = ibis.duckdb.connect(tmp_path / "shop.duckdb", read_only=True)
+    yield connection.table("people")
+    connection.disconnect()
+
+
+@pytest.mark.parametrize(
+    "query", ["people", "SELECT * FROM people;", "WITH p AS (SELECT * FROM people) SELECT * FROM p"]
+)
+def test_sqlite(sqlite_file, query):
+    check(read_table(f"sqlite://{sqlite_file}", query=query))
+
+
+def test_only_the_columns_that_are_asked_for(sqlite_file):
+    frame = read_table(f"sqlite://{sqlite_file}", query="people", columns=["vip", "age"])
+    assert list(frame) == ["vip", "age"]
+    with pytest.raises(TableError, match=r"shop.db should have the column 'agee'.*mean 'age'"):
+        read_table(f"sqlite://{sqlite_file}", query="people", columns=["agee"])
+
+
+def test_tables_of_ibis(duckdb_table):
+    check(read_table(duckdb_table))
+    check(read_table(ibis.polars.connect({"people": pl.from_pandas(FRAME)}).table("people")))
+    some = duckdb_table.filter(duckdb_table.age > 40).select("town", twice=duckdb_table.age * 2)
+    assert read_table(some).to_dict("list") == {"town": ["it's"], "twice": [100.0]}
+    with pytest.raises(TableError, match="query should come with an address"):
+        read_table(duckdb_table, query="people")
+    with pytest.raises(TableError, match="should have rows, got a table without"):
+        read_table(duckdb_table.filter(duckdb_table.age > 1_000))
+
+
+def test_an_address_of_duckdb(tmp_path):
+    with duckdb.connect(str(tmp_path / "shop.x")) as db:
+        db.register("frame", FRAME)
+        db.execute("CREATE TABLE people AS FROM frame")
+    check(read_table(f"duckdb://{tmp_path}/shop.x", query="people"))
+    with pytest.raises(TableError, match="got nothing at"):
+        read_table(f"duckdb://{tmp_path}/none.x", query="people")
+
+
+def check_pieces(table):
+    assert isinstance(table, PiecedTable)
+    assert table.n_rows == len(FRAME)
+    check(pd.concat(table.pieces()))
+    first, again = (pd.concat(table.pieces(["id"])) for _ in range(2))
+    assert first.equals(again)  # in the same order
+    file = Path(table.files[0])
+    assert file.parent.stat().st_mode & 0o077 == 0  # nobody else reads it
+    return file
+
+
+def test_a_table_that_does_not_fit_is_read_in_pieces_from_a_copy(duckdb_table, sqlite_file):
+    for source, query in ((duckdb_table, None), (f"sqlite://{sqlite_file}", "people")):
+        file = check_pieces(open_table(source, query=query, memory=100))
+        assert not file.exists()  # it is gone with the table
+    assert isinstance(open_table(duckdb_table), pd.DataFrame)
+
+
+CHANGES = [
+    "DROP TABLE people",
+    "SELECT 1; DROP TABLE people",
+    "SELECT * INTO other FROM people",
+    "WITH gone AS (DELETE FROM people RETURNING *) SELECT * FROM gone",
+    "SELECT 1 FROM people WHERE",
+    "INSERT INTO people SELECT * FROM people",
+]
+
+
+@pytest.mark.parametrize("query", CHANGES)
+def test_nothing_but_one_select_is_run(sqlite_file, query):
+    before = sqlite_file.read_bytes()
+    with pytest.raises(TableError, match="query should be "):
+        read_table(f"sqlite://{sqlite_file}", query=query)
+    assert sqlite_file.read_bytes() == before
+    if query.startswith(("SELECT", "WITH")):
+        for dialect in ("bigquery", "snowflake", "databricks", "trino", "mysql"):
+            with pytest.raises(TableError, match="query should be one SELECT"):
+                check_select(query, dialect)
+
+
+@pytest.mark.parametrize("dialect", ["bigquery", "snowflake", "databricks", "trino", "mysql"])
+def test_what_is_sent_to_a_warehouse_is_one_select(dialect):
+    """No server is at hand: what ibis writes for a table, and what it is given."""
+    table = ibis.table({"id": "int64", "age": "float64"}, name="people")
+    sent = str(ibis.to_sql(table.select("age"), dialect=dialect))
+    check_select(sent, dialect)
+    quote = "`" if dialect in ("bigquery", "databricks", "mysql") else '"'
+    assert f"{quote}age{quote}" in sent
+    assert f"{quote}people{quote}" in sent
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("shop.db", None), "shop.db is a database and should come with a query.*It has 'people'"),
+        (("shop.db", "peple"), "Did you mean 'people'"),
+        (("shop.db", "SELECT nope FROM people"), "got: no such column: nope. Check the addr"),
+        (("none.db", "people"), "none.db should be a SQLite database, got no such file. Check the"),
+    ],
+)
+def test_failures_are_one_line(sqlite_file, arguments, message):
+    file, query = arguments
+    with pytest.raises(TableError, match=message) as caught:
+        read_table(f"sqlite://{sqlite_file.with_name(file)}", query=query)
+    assert "\n" not in str(caught.value)
+    assert not sqlite_file.with_name("none.db").exists()
+
+
+@pytest.mark.parametrize("scheme", ["snowflake", "trino", "mysql", "bigquery", "databricks"])
+def test_a_library_that_is_missing_is_named(scheme, monkeypatch):
+    def missing(address):
+        raise ImportError("no driver")
+
+    monkeypatch.setattr(ibis, "connect", missing)
+    with pytest.raises(TableError, match=rf'pip install "ibis-framework\[{scheme}\]"') as caught:
+        read_table(f"{scheme}://me:pass-word@host/shop", query="people")
+    assert "pass-word" not in str(caught.value)
+    monkeypatch.setitem(sys.modules, "ibis", None)
+    with pytest.raises(ImportError, match=r'pip install "auucmax\[warehouse\]"'):
+        read_table(f"{scheme}://me:pass-word@host/shop", query="people")
+
+
+@pytest.mark.parametrize("secret", ["pass-word", "p%40ss%2Fword"])
+def test_no_message_has_a_password(secret, monkeypatch):
+    def refused(address):
+        raise OSError(f"refused {address}: me, 'p@ss/word', {{'pwd': 'pass-word'}} of {secret}")
+
+    monkeypatch.setattr(ibis, "connect", refused)
+    address = f"trino://me:{secret}@host/shop?access=pass-word"
+    with pytest.raises(TableError, match="host/shop should be a database that answers") as caught:
+        read_table(address, query="people")
+    for text in ("pass-word", secret, "p@ss/word" if "%" in secret else "pass-word"):
+        assert text not in str(caught.value)
+        assert text not in str(caught.value.__cause__)
+    assert caught.value.__cause__.__cause__ is None
+
+
+@pytest.mark.parametrize("address", WAREHOUSES)
+def test_an_address_that_cannot_be_parsed_is_not_shown(address):
+    if address != "sqlite://":
+        with pytest.raises(TableError, match=f"an address {address}user:password@") as caught:
+            read_table(f"{address}me:se/cret@7@host/shop", query="people")
+        assert "cret" not in str(caught.value)
+
+
+@pytest.mark.gate
+def test_a_model_of_a_table_of_ibis_is_that_of_its_rows():
+    frame = trial_table(1_500)
+    table = ibis.polars.connect({"trial": pl.from_pandas(frame)}).table("trial")
+    options = {**NAMES, "id": "person", "model": "tm"}
+    model, same = (fit_trial_model(rows, **options) for rows in (table, frame))
+    np.testing.assert_array_equal(model.predict(frame), same.predict(frame))
+    assert model.judge(table)["auuc"] == model.evidence["auuc"]
+
+
+def test_a_command_reads_an_address(tmp_path):
+    frame = trial_table(1_500)
+    connection = sqlite3.connect(tmp_path / "shop.db")
+    frame.assign(joined=frame["joined"].astype("str")).to_sql("trial", connection, index=False)
+    connection.close()
+    shown = run(f"check sqlite://{tmp_path}/shop.db --query trial -t arm -y visit {ARMS}")
+    assert shown.exit_code == 0, shown.output
+    shown = run(f"check sqlite://{tmp_path}/shop.db --query trail -t arm -y visit {ARMS}")
+    assert shown.exit_code == 2
+    assert "Did you mean 'trial'?" in shown.stderr
+
+
+@pytest.mark.gate
+def test_postgres_by_ibis():
+    psycopg = pytest.importorskip("psycopg")
+    with postgres_server() as url, psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE TABLE people (id bigint, age double precision, town text, joined timestamp, "
+            "vip boolean)"
+        )
+        rows = FRAME.astype(object).where(FRAME.notna(), None).to_numpy().tolist()
+        with connection.cursor() as cursor:
+            cursor.executemany("INSERT INTO people VALUES (%s, %s, %s, %s, %s)", rows)
+        server = ibis.connect(url)
+        check(read_table(server.table("people")))
+        table = open_table(server.table("people"), memory=100)
+        check(pd.concat(table.pieces()))
+        server.disconnect()

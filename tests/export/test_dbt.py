@@ -1,0 +1,136 @@
+"""What is written for dbt: by its text, and by dbt itself where it is installed."""
+
+import os
+import shutil
+import subprocess
+from functools import partial
+
+import duckdb
+import jinja2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from tests.cli.commands import run
+from tests.export.cases import cases
+from tests.trial_model.arms_table import arms_table, fitted
+from tests.trial_model.trial_table import NAMES, trial_table
+
+from auucmax.export import dbt_files, to_sql
+from auucmax.trial_model import fit_trial_model, save_model
+
+
+def rendered(text):
+    """The text as dbt's templates give it."""
+    return jinja2.Template(text).render(
+        ref=lambda name: f'"{name}"', source=lambda schema, name: f'"{schema}"."{name}"'
+    )
+
+
+@settings(max_examples=20, deadline=None)
+@given(cases())
+def test_templates_change_nothing_but_the_table(case):
+    query = partial(to_sql, case.encoder, case.formula, calibration=case.calibration)
+    columns = ["score", "uplift"]
+    for table in ("people", "shop.people"):
+        files = dbt_files(query, table=table, columns=columns)
+        assert rendered(files["models/people_scores.sql"]) == query(table=table)
+
+
+@pytest.mark.parametrize("level", ["{{ x }}", "{% endraw %}", "{# no #}", "{{{", "{"])
+def test_braces_of_levels_stay(level):
+    files = dbt_files(
+        lambda table: f"SELECT '{level}' FROM \"{table[0]}\"", table="people", columns=["score"],
+        labels={"arm": [level]},
+    )  # fmt: skip
+    assert f"'{level}'" in rendered(files["models/people_scores.sql"])
+    assert f"NOT IN ('{level}')" in rendered(files["tests/people_scores_in_range.sql"])
+
+
+@pytest.mark.parametrize("table", ["a b", "a.b.c", "x'); DROP", "", "é"])
+def test_a_table_is_a_name_of_the_project(table):
+    with pytest.raises(ValueError, match="the name of a model of the dbt project"):
+        dbt_files(lambda table: "", table=table, columns=["score"])
+
+
+def test_a_name_is_no_template():
+    with pytest.raises(ValueError, match=r"names without {{, {% and {#, got 'uplift {{x'"):
+        dbt_files(lambda table: "", table="people", columns=["uplift {{x"])
+
+
+def test_without_ranges_and_labels_there_is_no_such_test():
+    files = dbt_files(lambda table: "SELECT 1", table="people", columns=["score"])
+    assert list(files) == ["models/people_scores.sql", "models/people_scores.yml"]
+
+
+def dbt_program():
+    """AUUCMAX_DBT, or dbt on the PATH: it needs an environment of its own."""
+    found = os.environ.get("AUUCMAX_DBT") or shutil.which("dbt")
+    if found is None:
+        pytest.skip(
+            "dbt is not installed. Its libraries are not those of this environment: make another, "
+            'pip install "dbt-duckdb<1.11" "dbt-core<1.11" there, and name it by AUUCMAX_DBT.'
+        )
+    return found
+
+
+def built(folder, *, ok=True):
+    """What ``dbt build`` says of a project in DuckDB, and a connection to what it made."""
+    (folder / "dbt_project.yml").write_text(
+        "name: trial\nversion: '1.0'\nprofile: trial\nflags: {send_anonymous_usage_stats: false}\n"
+    )
+    (folder / "profiles.yml").write_text(
+        f"trial:\n  target: dev\n  outputs:\n    dev: {{type: duckdb, path: {folder}/dev.duckdb}}\n"
+    )
+    line = [dbt_program(), "build", "--no-use-colors", "--project-dir", str(folder)]
+    result = subprocess.run(
+        [*line, "--profiles-dir", str(folder)], capture_output=True, text=True, cwd=folder,
+        check=False,
+    )  # fmt: skip
+    assert (result.returncode == 0) == ok, result.stdout + result.stderr
+    return result.stdout
+
+
+def project(tmp_path, model, table, line=""):
+    dbt_program()
+    save_model(model, tmp_path / "m.model")
+    folder = tmp_path / "project"
+    (folder / "seeds").mkdir(parents=True)
+    table.to_csv(folder / "seeds" / "people.csv", index=False)
+    shown = run(f"export {tmp_path}/m.model --to dbt -o {folder} {line}")
+    assert shown.exit_code == 0, shown.output
+    return folder
+
+
+@pytest.mark.gate
+def test_dbt_scores_as_python_does(tmp_path):
+    table = trial_table(1_500)
+    model = fit_trial_model(table, **NAMES, id="person", model="tm")
+    folder = project(tmp_path, model, table)
+    said = built(folder)
+    assert "ERROR=0" in said
+    with duckdb.connect(str(folder / "dev.duckdb"), read_only=True) as db:
+        found = db.sql("SELECT * FROM people_scores ORDER BY person").df()
+    rows = table.sort_values("person")
+    assert found["person"].tolist() == rows["person"].tolist()
+    np.testing.assert_allclose(found["score"], model.predict(rows), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found["uplift"], model.uplift(rows), rtol=0, atol=1e-9)
+
+
+@pytest.mark.gate
+def test_dbt_finds_ids_that_are_there_twice(tmp_path):
+    table = trial_table(1_500)
+    model = fit_trial_model(table, **NAMES, id="person", model="tm")
+    table["person"] = table["person"].iloc[0]
+    assert "FAIL" in built(project(tmp_path, model, table), ok=False)
+
+
+@pytest.mark.gate
+def test_dbt_chooses_among_arms_as_python_does(tmp_path):
+    table = arms_table(2_000)
+    model = fitted(table)
+    folder = project(tmp_path, model, table)
+    built(folder)
+    with duckdb.connect(str(folder / "dev.duckdb"), read_only=True) as db:
+        found = db.sql("SELECT arm, count(*) FROM people_scores GROUP BY 1").fetchall()
+    assert {arm for arm, _ in found} <= {*model.labels, model.control}
+    assert sum(n for _, n in found) == len(table)

@@ -1,0 +1,61 @@
+"""Literals and names are read back by the grammar of their database as what they were."""
+
+import math
+
+import duckdb
+import pytest
+import sqlglot
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlglot import exp
+from tests.export.cases import HOSTILE_LEVELS, HOSTILE_NAMES
+
+from auucmax.export.dialects import DIALECTS, dialect_named
+
+TEXTS = st.sampled_from(HOSTILE_LEVELS + HOSTILE_NAMES) | st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8
+)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@pytest.mark.parametrize("dialect", list(DIALECTS))
+@settings(max_examples=60, deadline=None)
+@given(text=TEXTS)
+def test_a_text_is_read_back(dialect, text):
+    (statement,) = sqlglot.parse(f"SELECT {DIALECTS[dialect].text(text)} AS a", read=dialect)
+    (translated,) = sqlglot.transpile(statement.sql("duckdb"), read="duckdb", write="duckdb")
+    assert duckdb.sql(translated).fetchall() == [(text,)]
+
+
+@pytest.mark.parametrize("dialect", list(DIALECTS))
+@settings(max_examples=60, deadline=None)
+@given(name=TEXTS.filter(bool))
+def test_a_name_is_read_back(dialect, name):
+    (statement,) = sqlglot.parse(f"SELECT 1 AS {DIALECTS[dialect].identifier(name)}", read=dialect)
+    (alias,) = statement.find_all(exp.Alias)
+    assert alias.alias == name
+
+
+@settings(max_examples=100, deadline=None)
+@given(FINITE)
+def test_a_number_is_read_back(value):
+    literal = dialect_named("duckdb").number(value)
+    assert float(literal) == value
+    assert "e" in literal
+    (kind, read) = duckdb.sql(f"SELECT typeof({literal}), {literal}").fetchall()[0]
+    assert (kind, read) == ("DOUBLE", value)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_numbers_are_finite(value):
+    with pytest.raises(ValueError, match="should be finite"):
+        dialect_named("duckdb").number(value)
+
+
+def test_bigquery_texts_stay_on_a_line():
+    assert DIALECTS["bigquery"].text("a\n'\\\u2028\x01") == r"'a\n\'\\\u2028\u0001'"
+
+
+def test_unknown_dialects_are_named():
+    with pytest.raises(ValueError, match=r"duckdb.*spark.*'oracle'"):
+        dialect_named("oracle")
