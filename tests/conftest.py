@@ -246,7 +246,6 @@ KEPT = (
     "tests/data/test_randomisation.py::test_what_became_of_the_outcome_differs_between_the_arms_and_stops[0.12-clicks]",
     "tests/data/test_synthetic.py::test_auuc_is_right_to_1e_4[tied-0.5]",
     "tests/data/test_synthetic.py::test_auuc_is_right_to_1e_4_where_it_is_an_integral[population1",
-    "tests/estimators/networks/test_models.py::test_parameter_counts",
     "tests/estimators/test_auucmax.py::test_all_that_fits_responses_fits_money[{'weights':",
     "tests/estimators/test_learning_rows.py::test_a_norm_is_searched_on_a_part_and_fitted_on_all[bound",
     "tests/estimators/test_learning_rows.py::test_money_is_learnt_from_a_stream_as_in_memory[norm-money]",
@@ -278,6 +277,16 @@ APART = ("tests/fuzz/test_commands.py", "tests/fuzz/test_readers.py")
 #: What takes long is begun first, so that no process is left with it at the end.
 FIRST = (*TOGETHER[:3], "tests/fuzz/", "tests/test_docs_site.py", "tests/statistical/",
          "tests/experiments/", *TOGETHER[3:])  # fmt: skip
+
+
+def pytest_ignore_collect(collection_path, config):
+    """What only the gate runs is not imported by the inner loop: each worker would import all of it.
+
+    A file that is named on the command line is looked into all the same.
+    """
+    name = collection_path.relative_to(config.rootpath).as_posix()
+    is_slow = name.startswith(GATE) and not any(test.startswith(name) for test in KEPT)
+    return (config.option.markexpr == "not gate" and is_slow) or None
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
