@@ -1,7 +1,7 @@
 import pytest
-from tests.trial_model.arms_table import COSTS, arms_table, fitted
+from tests.trial_model.arms_table import shared_arms_model
 
 
 @pytest.fixture(scope="session")
 def arms_model():
-    return fitted(arms_table(), cost=COSTS, budget=0.5)
+    return shared_arms_model()
