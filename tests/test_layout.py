@@ -4,9 +4,10 @@ Checked both ways: a test file names a module, and a module with logic has a tes
 """
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from tests.conftest import GATE, KEPT, TOGETHER
+from tests.conftest import GATE, KEPT, TOGETHER, pytest_ignore_collect
 
 TESTS = Path(__file__).resolve().parent
 SOURCE = TESTS.parent / "src" / "auucmax"
@@ -96,3 +97,15 @@ def test_entries_of_the_tiers_name_tests_that_exist():
 
 def test_what_is_kept_is_part_of_what_is_left_to_the_gate():
     assert [entry for entry in KEPT if not entry.startswith(GATE)] == []
+
+
+def test_the_inner_loop_does_not_import_what_only_the_gate_runs():
+    def is_left_out(path, tier):
+        config = SimpleNamespace(rootpath=TESTS.parent, option=SimpleNamespace(markexpr=tier))
+        return bool(pytest_ignore_collect(TESTS / path, config))
+
+    assert is_left_out("test_docs_site.py", "not gate")
+    assert not is_left_out("test_docs_site.py", "gate")
+    assert not is_left_out("test_layout.py", "not gate")
+    assert not is_left_out("fuzz/test_feeding.py", "not gate")  # is kept
+    assert not is_left_out("pairs/test_passes.py", "not gate")  # has others

@@ -1,6 +1,5 @@
 """docs/paper.md names code and tests that exist, and what it computes itself is right."""
 
-import ast
 import importlib.util
 import re
 from functools import reduce
@@ -60,8 +59,8 @@ def test_a_wrong_name_does_not_resolve(name):
 def test_every_test_exists():
     assert len(TESTS) > 60
     for path in {token.split("::")[0] for token in TESTS}:
-        body = ast.parse((ROOT / path).read_text()).body
-        there = {f"{path}::{node.name}" for node in body if isinstance(node, ast.FunctionDef)}
+        names = re.findall(r"^def (\w+)\(", (ROOT / path).read_text(), re.MULTILINE)
+        there = {f"{path}::{name}" for name in names}
         assert {token for token in TESTS if token.startswith(f"{path}::")} <= there
 
 

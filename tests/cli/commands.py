@@ -2,24 +2,28 @@
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from typer.main import get_command
-from typer.testing import CliRunner
+from typer import testing
 
 from auucmax.cli import app
+
+# Commands are made once: typer would make all of them again for each line, which takes as long as
+# most lines do.
+testing._get_command = cache(testing._get_command)
 
 WIDE = {"COLUMNS": "1000", "TERM": "dumb"}  # no line is folded
 NAMED = "-t arm -y visit --treated mail --control none"
 ALL_BUT_PERSON = f"{NAMED} --ignore person"
 FIT = f"{NAMED} -m tm"
 GONE = ("test_share", "calibration_share")  # options that are known only to be told of
-COMMANDS = get_command(app).commands
+COMMANDS = testing._get_command(app).commands
 
 
 def run(line, *more):
     """``auucmax LINE MORE...``; what is no bad input raises."""
-    result = CliRunner().invoke(app, [*line.split(), *map(str, more)], env=WIDE)
+    result = testing.CliRunner().invoke(app, [*line.split(), *map(str, more)], env=WIDE)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result

@@ -54,8 +54,15 @@ def empty_world(tmp_path, monkeypatch):
     return cache
 
 
+@pytest.fixture(scope="module")
+def sockets():
+    """What requests leaves open is collected in this file, not in a test of another one."""
+    yield
+    gc.collect()
+
+
 @pytest.fixture
-def shelf(tmp_path):
+def shelf(tmp_path, sockets):
     """A folder behind a local web server."""
     folder = tmp_path / "shelf"
     folder.mkdir()
@@ -67,7 +74,6 @@ def shelf(tmp_path):
         yield folder, f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
-    gc.collect()  # here, not in a later test
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):

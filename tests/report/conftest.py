@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.report.hostile import HOSTILE
-from tests.trial_model.arms_table import COSTS, arms_table, fitted
+from tests.trial_model.arms_table import shared_arms_model
 
 from auucmax import certify, check_randomisation, make_trial
 from auucmax.report import Economy, Names, summarise, summarise_arms
@@ -79,7 +79,7 @@ def hostile_summary(material):
 
 @pytest.fixture(scope="session")
 def arms_model():
-    return fitted(arms_table(), cost=COSTS, budget=0.5)
+    return shared_arms_model()
 
 
 @pytest.fixture(scope="session")

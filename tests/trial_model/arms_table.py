@@ -1,5 +1,7 @@
 """A raw table of a trial with several arms, and what is known of it, for tests."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 
@@ -31,6 +33,12 @@ def arms_table(n=3_000, random_state=0, effects=(0.3, 0.3)):
 def fitted(table, **options):
     given = NAMES | {"id": "person", "model": "tm", **options}
     return fit_arms_model(table, **given)
+
+
+@cache
+def shared_arms_model():
+    """A model of the table, with costs and a budget: tests share it, and leave it as it is."""
+    return fitted(arms_table(), cost=COSTS, budget=0.5)
 
 
 def unequal_arms(n=4_000, random_state=0):

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from tests.trial_model.arms_table import COSTS, arms_table, fitted
+from tests.trial_model.arms_table import shared_arms_model
 
 from auucmax import make_trial
 from auucmax.trial_model import Judged, evidence_of
@@ -8,7 +8,7 @@ from auucmax.trial_model import Judged, evidence_of
 
 @pytest.fixture(scope="session")
 def arms_model():
-    return fitted(arms_table(), cost=COSTS, budget=0.5)
+    return shared_arms_model()
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from tests.trial_model.trial_table import NAMES, trial_table
+from tests.trial_model.trial_table import NAMES, named_model, trial_table
 
 from auucmax import auuc_inference, certify
 from auucmax.trial_model import ColumnNames, fit_trial_model
@@ -18,8 +18,8 @@ def table():
 
 
 @pytest.fixture(scope="module")
-def by_id(table):
-    return fit_trial_model(table, **NAMES, id="person", model="tm")
+def by_id():
+    return named_model("tm", 6_000)  # of the table
 
 
 @pytest.fixture(scope="module")

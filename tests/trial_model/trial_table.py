@@ -36,11 +36,11 @@ def trial_table(n=6_000, random_state=0):
 
 
 @cache
-def named_model(name):
-    """A model of 1,500 rows, by its name: tests share it, and leave it as it is."""
+def named_model(name, rows=1_500):
+    """A model of some rows, by its name: tests share it, and leave it as it is."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # few rows
-        return fit_trial_model(trial_table(1_500), **NAMES, id="person", model=name)
+        return fit_trial_model(trial_table(rows), **NAMES, id="person", model=name)
 
 
 def households(n_homes=1_200, random_state=0):
