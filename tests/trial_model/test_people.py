@@ -5,7 +5,14 @@ import pytest
 from auucmax.data.binning import binned
 from auucmax.trial_model.columns import Bounded
 from auucmax.trial_model.evidence import Judged, average_effect
-from auucmax.trial_model.people import DELTA, _sides, describe_people, grow, segments_of
+from auucmax.trial_model.people import (
+    DELTA,
+    _sides,
+    describe_arms,
+    describe_people,
+    grow,
+    segments_of,
+)
 
 ZERO_ONE = Bounded((0.0, 1.0), "")
 
@@ -174,3 +181,14 @@ def test_certified_numbers_of_segments_hold_together():
         found = segments_of(binned(frame, 3), rows, np.arange(600) % 2 == 0, ZERO_ONE)
         wrong += any(one["certified"] > 0 for one in found)
     assert wrong / n <= DELTA + 3 * np.sqrt(DELTA * (1 - DELTA) / n)
+
+
+def test_arms_of_few_people_are_not_told_of():
+    frame = pd.DataFrame({"age": np.arange(400.0), "home": ["yes", "no"] * 200})
+    given = np.repeat([0, 1, 2, 3], [180, 100, 19, 101])
+    found = describe_arms(binned(frame), given, ["a", "b", "c"])
+    assert [own["arm"] for own in found] == ["a", "c"]
+    (age,) = [own for own in found[1]["columns"] if own["name"] == "age"]
+    assert found[1]["columns"][0] is age  # those who get c are the oldest
+    assert age["top"][-1] > 0.5
+    assert np.isnan(age["top"][0])  # nobody: fewer than 20

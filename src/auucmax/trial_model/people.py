@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from auucmax._validation import Bools, Floats
@@ -49,6 +50,22 @@ def describe_people(columns: Sequence[Binned], score: Floats, *, share: float) -
     """
     found = compared(columns, top_part(score, share))
     return {"share": share, "n_columns": len(found), "columns": found[:MOST_COLUMNS]}
+
+
+def describe_arms(
+    columns: Sequence[Binned], given: NDArray[np.intp], labels: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The same of those who get each arm, against all others: ``given`` (n,) is 0 for no arm.
+
+    An arm that fewer than 20 people get, or all but fewer than 20, is left out.
+    """
+    found = []
+    for number, label in enumerate(labels, start=1):
+        own = given == number
+        if LEAST_ROWS <= own.sum() <= len(own) - LEAST_ROWS:
+            told = compared(columns, own.astype(np.float64))
+            found.append({"arm": label, "n_columns": len(told), "columns": told[:MOST_COLUMNS]})
+    return found
 
 
 def compared(columns: Sequence[Binned], weight: Floats) -> list[dict[str, Any]]:
