@@ -181,16 +181,19 @@ def policy_figure(summary: Mapping[str, Any], *, width: int = WIDE) -> Markup:
     lines.append(("model", curve["uplift"], spent["policy"]))  # no other is drawn over it
     drawn = [(style, _of_policy(summary, gains, money)) for style, gains, money in lines]
     lower, upper = (_of_policy(summary, curve[end], spent["policy"]) for end in ("lower", "upper"))
-    known = [place for place, low in enumerate(lower) if low is not None and place > 0]
-    band = [upper[place] for place in known[::-1]]
+    band = [
+        (x, low, high)
+        for x, low, high in zip(share, lower, upper, strict=True)
+        if x > 0 and low is not None and high is not None
+    ]
     there = [v for line in (*(one for _, one in drawn), lower, upper) for v in line]
     axes = _budget_axes(width, _around([v for v in there if v is not None] + [0.0]))
     after = f", {plan['currency']}" if plan["currency"] else ""
     title = f"gain {summary['unit']['per']}" if plan["profit"] is None else f"profit{after}"
-    at = [share[place] for place in known]
+    around = [(x, low) for x, low, _ in band] + [(x, high) for x, _, high in band[::-1]]
     parts = [
         axes.frame(_budget_labels(summary, axes), "budget", title),
-        _line(axes, at + at[::-1], [lower[place] for place in known] + band, 1.0, "band", "Z"),
+        _line(axes, [x for x, _ in around], [y for _, y in around], 1.0, "band", "Z"),
     ]
     for style, values in drawn:
         told = [(x, value) for x, value in zip(share, values, strict=True) if value is not None]
