@@ -81,11 +81,11 @@ def summarise_arms(
         "plan": plan,
         "differences": _differences(curve["differences"]),
         "headline": {"share": part},
+        "unit": _unit(curve["policy"]["standard_error"], first["rows"]["outcome"]),
         "people": _people(facts["people"]),
         "certificate": facts["certificate"],
         "notes": list(facts["notes"]),
     }
-    summary["unit"] = _unit(curve["policy"]["standard_error"], first["rows"]["outcome"])
     summary = dict(plain(summary))
     summary["headline"]["text"] = _headline(summary)
     summary["caveats"] = _caveats(summary)

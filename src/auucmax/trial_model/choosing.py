@@ -272,9 +272,7 @@ def target(
     like_trial = failed is None and not (excluded and excluded.n_people)
     is_own = unknown is None and excluded is None and model.is_own(table)
     gains = (expected.gain, found.at(1).gain) if is_own else None
-    why = None
-    if reasons:
-        why = reasons_for([model], table, names, np.where(selection.treat, 0, -1))
+    why = reasons_for([model], table, names, np.where(selection.treat, 0, -1)) if reasons else None
     return Targeting(
         people=_people(model, names, score, selection, gains, why),
         selection=selection,
