@@ -46,10 +46,9 @@ def summarise_arms(
         known, or none is above zero.
     """
     evidence, economy = evidence or model.evidence, economy or Economy()
-    columns, facts = model.columns, evidence.facts
+    columns, facts, first = model.columns, evidence.facts, next(iter(evidence.arms.values()))
     curve, factor = _curve_for(evidence, costs)
     by_people = costs is None and set(curve["costs"].values()) == {1.0}
-    first = next(iter(evidence.arms.values()))
     grid = EVERY_PERCENT * curve["budget"][-1]
     plan = _plan(curve, grid, economy, factor, by_people)
     best = plan["best_share"] if share is None else None
