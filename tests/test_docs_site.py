@@ -50,7 +50,7 @@ def script(name):
     return module
 
 
-hooks, notebook, pictures = map(script, ("hooks", "notebook", "pictures"))
+hooks, notebook, pictures, tasks = map(script, ("hooks", "notebook", "pictures", "tasks"))
 COMMANDS_PAGE = DOCS / "guide" / "command-line.md"
 GUIDE = sorted((DOCS / "guide").glob("*.md"))
 #: That of the loop shows what an example prints: tests/test_examples.py compares it.
@@ -107,16 +107,34 @@ def test_the_tutorial_prints_what_it_shows(tmp_path):
     assert {"trial.csv", "season.csv", "mail.auucmax"} <= {path.name for path in tmp_path.iterdir()}
 
 
-def test_the_notebook_is_the_tutorial():
+@pytest.mark.parametrize("name", notebook.BOOKS)
+def test_notebooks_are_the_pages_that_are_run(name):
     """If not: ``python docs/notebook.py``."""
-    assert notebook.NOTEBOOK.read_text() == notebook.notebook()
-    book = json.loads(notebook.notebook())
+    text = (notebook.EXAMPLES / f"{name}.ipynb").read_text()
+    assert text == notebook.notebook(name)
+    pages = [DOCS / f"{page}.md" for page in notebook.BOOKS[name]]
+    assert set(pages) <= {*TUTORIAL, *PAGES}
+    book = json.loads(text)
     code = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
-    assert len(code) == sum(len(BLOCK.findall(page.read_text())) for page in TUTORIAL)
+    assert len(code) == sum(len(BLOCK.findall(page.read_text())) for page in pages) > 0
     text = "".join(line for cell in book["cells"] for line in cell["source"])
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
-    missing = [link for link in links if not (ROOT / "examples" / link).exists()]
-    assert missing == ["../docs/demo.html"]  # which is made with the site
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
+    missing = {link for link in links if not (ROOT / "examples" / link).exists()}
+    assert missing <= {"../docs/demo.html"}  # which is made with the site
+
+
+def test_the_page_of_a_newcomer_has_the_tasks_of_today():
+    """If not: ``python docs/tasks.py BEFORE``, where BEFORE is another working tree."""
+    text = tasks.PAGE.read_text()
+    commands = get_command(app).commands
+    assert len(tasks.TASKS) == 10
+    for task in tasks.TASKS:
+        assert f"| {task.question} | `auucmax {task.command}` |" in text
+        name, *given = task.command.split()
+        known = {option for own in commands[name].params for option in own.opts}
+        assert {word for word in given if word.startswith("-")} <= known
+    now = [line.rsplit(" | ", 2)[1:] for line in text.splitlines() if "| `auucmax " in line]
+    assert all(float(seconds) > 0 and int(lines.strip(" |")) > 0 for seconds, lines in now)
 
 
 @pytest.mark.gate

@@ -62,7 +62,11 @@ def test_every_result_is_short_and_begins_with_its_verdict(results):
         assert "array(" not in text, name
         assert 10 < len(text.splitlines()[0]) < 800, name
         assert result._repr_html_().startswith("<p><strong>"), name
-    assert results["certificate"]._repr_html_().startswith("<p><strong>With probability 0.95")
+    assert (
+        results["certificate"]
+        ._repr_html_()
+        .startswith("<p><strong>This ranking is not shown to beat random targeting: </strong>")
+    )
     assert "gain over random" in str(results["model"]).splitlines()[0]
     assert str(results["targeting"]).startswith("Treat 600 of 2,000 people; expected gain")
     assert str(results["size"]).startswith("better than random")

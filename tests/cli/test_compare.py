@@ -4,7 +4,9 @@ from tests.cli.commands import ALL_BUT_PERSON, run
 
 
 def test_a_comparison_is_shown_whole(files):
-    shown = run(f"compare {files.trial} {ALL_BUT_PERSON} --splits 2 --models tm,cvt").stdout
+    shown = run(
+        f"compare {files.trial} {ALL_BUT_PERSON} --splits 2 --models tm,cvt --details"
+    ).stdout
     assert "..." not in shown.split("Differences to tm:")[1]
     assert "p_holm" in shown
     assert "`auucmax fit --candidates 2` makes its certificate pay for that." in shown

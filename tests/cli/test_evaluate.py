@@ -28,8 +28,8 @@ def test_the_file_of_the_fit_shows_what_was_found_then(files, model, tmp_path):
     said = "Every row was ranked by a model that had not seen it: one of 5, each of which learnt"
     assert facts["notes"][0].startswith(said)
     screens = [
-        run(f"evaluate {model}").stdout,
-        run(f"compare {files.trial} --against {model} --models cvt").stdout,
+        run(f"evaluate {model} --details").stdout,
+        run(f"compare {files.trial} --against {model} --models cvt --details").stdout,
         (tmp_path / "r.html").read_text(),
     ]
     assert all(said in screen for screen in screens)

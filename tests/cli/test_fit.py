@@ -9,5 +9,5 @@ def test_candidates_of_the_command(homes, tmp_path):
     assert found["n_candidates"] == 5
     one = numbers(f"evaluate {homes}/m.model")["certificate"]
     assert found["gain_lower_bound"] < one["gain_lower_bound"]
-    assert "each the best of 5" in run(f"evaluate {tmp_path}/m.model").stdout
+    assert "each the best of 5" in run(f"evaluate {tmp_path}/m.model --details").stdout
     assert "--candidates should be a whole number" in run(f"{line} --candidates 0").stderr

@@ -21,7 +21,7 @@ def folder(tmp_path_factory):
     table.iloc[:4_000].to_csv(place / "trial.csv", index=False)
     table.iloc[4_000:].to_csv(place / "new.csv", index=False)
     how = f"-m shrunk --id person --outcome-range 0 150 -o {place}/m.model"
-    result = run(f"fit {place}/trial.csv {NAMED} {how}")
+    result = run(f"fit {place}/trial.csv {NAMED} {how} --details")
     assert result.exit_code == 0, result.output
     (place / "shown.txt").write_text(result.output)
     return place

@@ -61,20 +61,20 @@ def from_the_file_to_the_list(folder, model_option=""):
 
     assert "No evidence against randomisation" in good(f"check {trial} {NAMED}")
 
-    screen = good(f"fit {trial} {NAMED} -o {model} {model_option}")
+    screen = good(f"fit {trial} {NAMED} -o {model} {model_option} --details")
     assert "g2004: with one value" in screen
     assert "Civic Duty" in screen  # rows of other arms, left out
     assert f"Written to {model}." in screen
     numbers = json.loads(good(f"evaluate {model} --json"))
 
     rivals = "cvt" if model_option else "tm,cvt"  # of all rows, one rival takes long enough
-    assert f"AUUC on {numbers['rows']['n_rows']:,} rows" in good(
+    assert f", on {numbers['rows']['n_rows']:,} rows." in good(
         f"compare {trial} --against {model} --models {rivals}"
     )
-    screen = good(f"evaluate {model}")
+    screen = good(f"evaluate {model} --details")
     assert f"{numbers['auuc']['estimate']:.5f}" in screen
     assert "Every row was ranked by a model that had not seen it" in screen
-    assert good(f"evaluate {model} {trial}") == screen  # its own file tells nothing new
+    assert good(f"evaluate {model} {trial} --details") == screen  # its own file tells nothing new
 
     chosen_by_commands(folder, model, new)
 

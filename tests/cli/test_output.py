@@ -8,7 +8,7 @@ import pytest
 from tests.cli.commands import ALL_BUT_PERSON, COMMANDS, FIT, GONE, run
 from tests.trial_model.trial_table import trial_table
 
-from auucmax.cli.output import as_options
+from auucmax.cli.output import as_options, print_result, telling
 
 
 def test_what_has_no_number_is_not_told_as_one(tmp_path):
@@ -25,6 +25,26 @@ def test_what_has_no_number_is_not_told_as_one(tmp_path):
     assert told.exit_code == 0
     for text in (shown, told.stdout):
         assert not re.search(r"\bnan\b", text, re.IGNORECASE)
+
+
+def test_how_much_a_result_tells(capsys):
+    def told(**amount):
+        with telling(**amount):
+            print_result(
+                "It works.", {"gain": "+1"}, cautions=["Few rows."],
+                details={"gain": "+1", "AUUC": "2"}, notes=["By folds."], written=["Written."],
+            )  # fmt: skip
+        return capsys.readouterr().out
+
+    assert told(quiet=True) == "It works.\nFew rows.\n"
+    lines = ["It works.", " gain  +1", "Few rows.", "Written.", "`--details` tells more."]
+    assert told().splitlines() == lines
+    whole = told(details=True)
+    assert whole.startswith("It works.\n")
+    for words in ("AUUC", "Few rows.", "By folds.", "Written."):
+        assert words in whole
+    with pytest.raises(ValueError, match="--details or --quiet should be given, got both"):
+        told(details=True, quiet=True)
 
 
 FORGED = "The check passes: all fine"
@@ -107,7 +127,7 @@ def test_every_option_is_told_as_one():
     not_said = {"data", "files", "new", "output", "help", "as_json", "seed", "jobs",
                 "candidates", "rivals", "models", "against", "score_column", "everyone", "to",
                 "exclude", "table", "people", "rows", "add", "sql", "picture", "page",
-                "currency", "reasons", "n_arms"}  # fmt: skip
+                "currency", "reasons", "n_arms", "details", "quiet"}  # fmt: skip
     own = {option.name for command in COMMANDS.values() for option in command.params}
     for name in own - not_said - set(GONE):
         assert as_options(f"{name} should be 1, got 2.") == (

@@ -65,7 +65,7 @@ def test_the_base_rate_is_that_of_the_control_rows(past, tmp_path):
 
 
 def test_what_interval_and_certificate_are_is_told(past):
-    both = run(f"plan {ASSUMED}").stdout
+    both = run(f"plan {ASSUMED} --details").stdout
     assert "Interval: two-sided, at a level of 0.95" in both
     assert "a lower bound alone, which fails with probability 0.05 at most" in both
     rng = np.random.default_rng(0)

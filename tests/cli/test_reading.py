@@ -162,12 +162,12 @@ def test_what_was_decided_of_a_column_is_told(tmp_path):
     table.to_csv(tmp_path / "trial.csv", index=False)
     line = f"{tmp_path}/trial.csv {NAMED} --id person"
     told = "zip. --categorical NAME takes each value of one for a level"
-    fitted = run(f"fit {line} -m tm -o {tmp_path}/m.model")
+    fitted = run(f"fit {line} -m tm -o {tmp_path}/m.model --details")
     screen = " ".join(fitted.stdout.split())
     assert told in screen
     assert "weight: with levels that outcomes do not tell apart" in screen
     assert "levels of training" not in fitted.stderr
-    assert told in run(f"check {line}").stdout
+    assert told in run(f"check {line} --details").stdout
     chosen = run(f"fit {line} -m tm --categorical zip -o {tmp_path}/n.model --json").stdout
     assert "zip" not in json.loads(chosen)["features"]["quantities"]
 

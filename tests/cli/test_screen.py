@@ -38,7 +38,7 @@ SHOWN = {
     "compare {trial} --against {model} --models cvt": lambda n: [
         auuc(entry["auuc"]) for entry in n["models"].values()
     ] + [f"p {n['models']['cvt']['difference']['p_value']:.2g}", n["models"]["cvt"]["verdict"],
-         f"AUUC on {n['rows']['n_rows']:,} rows", n["notes"][0]],
+         f", on {n['rows']['n_rows']:,} rows.", n["notes"][0]],
     "evaluate {model}": lambda n: [
         auuc(n["auuc"]), f"{n['qini']:.5f}", n["certificate"]["text"], *n["notes"],
     ],
@@ -66,7 +66,7 @@ def test_json_is_one_document_with_the_numbers_of_the_screen(line, files, tmp_pa
         trial=files.trial, new=files.new, model=files.model, tmp=tmp_path, fit=FIT,
         named=ALL_BUT_PERSON, named_only=NAMED,
     )  # fmt: skip
-    plain, shown = run(f"{command} --json"), run(command)
+    plain, shown = run(f"{command} --json"), run(f"{command} --details")
     assert plain.exit_code == shown.exit_code == 0, plain.stderr + shown.stderr
     assert plain.stdout.count("\n") == 1
     notes = (plain.stderr + shown.stderr).splitlines()
@@ -76,6 +76,22 @@ def test_json_is_one_document_with_the_numbers_of_the_screen(line, files, tmp_pa
     screen = " ".join(shown.stdout.split())
     for text in SHOWN[line](found):
         assert " ".join(text.split()) in screen
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_the_verdict_comes_first_and_a_few_lines_follow(line, files, tmp_path):
+    command = line.format(
+        trial=files.trial, new=files.new, model=files.model, tmp=tmp_path, fit=FIT,
+        named=ALL_BUT_PERSON, named_only=NAMED,
+    )  # fmt: skip
+    short, verdict = run(command), run(f"{command} --quiet")
+    assert short.exit_code == verdict.exit_code == 0, short.stderr + verdict.stderr
+    lines, alone = short.stdout.splitlines(), verdict.stdout.splitlines()
+    assert lines[0] == alone[0]
+    assert lines[0].endswith(".")
+    assert 2 <= sum(line.startswith(" ") for line in lines) <= 6
+    assert set(alone) <= set(lines)  # what is left are warnings
+    assert not any(line.startswith(" ") or "Written" in line for line in alone)
 
 
 def last_line(names, *command):

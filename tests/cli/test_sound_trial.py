@@ -198,7 +198,7 @@ def test_scores_of_a_table_that_is_no_trial_get_no_certificate(tables):
 def test_outcomes_that_are_missing_are_counted_by_arm(tables, tmp_path):
     table = pd.read_csv(tables / "lost.csv")
     gone = table[table["visit"].isna()]
-    result = run(f"check {tables}/lost.csv {NAMED} --id person")
+    result = run(f"check {tables}/lost.csv {NAMED} --id person --details")
     assert result.exit_code == 1
     assert "outcomes are missing more often in one arm" in result.stdout.splitlines()[0]
     assert re.search(r"missing outcomes +p < 0.0001 \(corrected < 0.0001\); mail", result.stdout)
@@ -213,7 +213,7 @@ def test_outcomes_that_are_missing_are_counted_by_arm(tables, tmp_path):
 
 
 def test_rows_whose_outcome_is_not_known_yet_are_left_out(tables, tmp_path):
-    result = run(f"check {tables}/open.csv {NAMED} --id person")
+    result = run(f"check {tables}/open.csv {NAMED} --id person --details")
     assert result.exit_code == 0
     assert "missing outcomes" in result.stdout
     model = tmp_path / "m.model"
@@ -260,7 +260,11 @@ def test_lower_is_better(tables, tmp_path):
 def test_a_column_that_predicts_the_outcome_too_well_is_asked_about(tables, tmp_path):
     asked = "replied predicts the outcome with AUC 0.9"
     data, model = f"{tables}/replied.csv", tmp_path / "m.model"
-    for line in (f"check {data} {NAMED}", f"fit {data} {FIT} -o {model}", f"evaluate {model}"):
+    for line in (
+        f"check {data} {NAMED}",
+        f"fit {data} {FIT} -o {model}",
+        f"evaluate {model} --details",
+    ):
         result = run(line)
         assert result.exit_code == 0, result.output
         assert (result.stdout + result.stderr).count(asked) == 1

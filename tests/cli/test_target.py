@@ -10,7 +10,7 @@ from tests.trial_model.trial_table import trial_table
 
 def test_a_cost_is_told_only_if_one_was_given(files, tmp_path):
     command = f"target {files.model} {files.new} -s .3 -o {tmp_path}/list.csv"
-    assert "cost" not in run(command).stdout.split("People and cost")[0]
+    assert "cost" not in run(command).stdout.split("Written to")[0]
     assert "cost 60.00" in run(f"{command} --cost .2").stdout
 
 
@@ -18,7 +18,7 @@ def test_the_file_of_the_trial_has_uplifts_that_add_up_to_the_gain(files, tmp_pa
     own = tmp_path / "own.csv"
     pd.read_csv(files.trial).query("arm != 'phone'").to_csv(own, index=False)
     command = f"target {files.model} {own} -s .3 -o {tmp_path}/list.csv"
-    found, screen = json.loads(run(f"{command} --json").stdout), run(command).stdout
+    found, screen = json.loads(run(f"{command} --json").stdout), run(f"{command} --details").stdout
     total = pd.read_csv(tmp_path / "list.csv")["uplift"].sum()
     assert total == pytest.approx(found["uplift"])
     assert total == pytest.approx(found["expected"]["gain"])

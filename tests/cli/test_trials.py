@@ -12,7 +12,7 @@ from tests.trial_model.trial_table import trial_table
 def test_a_column_without_values_gets_a_note(files, tmp_path):
     table = pd.read_csv(files.trial).assign(income=np.nan)
     table.to_csv(tmp_path / "trial.csv", index=False)
-    result = run(f"fit {tmp_path}/trial.csv {FIT} --id person -o {tmp_path}/m.model")
+    result = run(f"fit {tmp_path}/trial.csv {FIT} --id person -o {tmp_path}/m.model --details")
     assert result.exit_code == 0
     assert "note: " in result.stderr
     assert "'income' without values" in result.stderr

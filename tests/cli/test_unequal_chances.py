@@ -39,7 +39,7 @@ def test_without_the_chances_the_check_fails_and_says_what_to_do(folder):
 
 
 def test_with_the_chances_it_passes_and_tells_the_right_effect(folder):
-    result = run(f"check {folder}/trial.csv {NAMED} --id person --propensity chance")
+    result = run(f"check {folder}/trial.csv {NAMED} --id person --propensity chance --details")
     assert result.exit_code == 0, result.output
     assert "chances of treatment are known, from 0.2 to 0.8" in result.output
     assert "weighted mean of visit" in result.output
@@ -181,7 +181,7 @@ def test_a_list_of_several_arms_goes_through_every_command(tmp_path):
     table[2_000:].to_csv(tmp_path / "new.csv", index=False)
     named = f"{tmp_path}/trial.csv -t arm --control none -y visit --id person --propensity chance"
     assert run(f"check {named}").exit_code == 0
-    result = run(f"fit {named} -m tm --budget .3 -o {tmp_path}/m.model")
+    result = run(f"fit {named} -m tm --budget .3 -o {tmp_path}/m.model --details")
     assert result.exit_code == 0, result.output
     assert "Chances of the arms are taken from 'chance mail', 'chance phone'" in result.output
     assert "known chances by design" in " ".join(result.output.split())

@@ -37,7 +37,7 @@ def by_model(files, campaign):
 
 
 def test_the_screen_tells_gain_promise_and_advice(by_model):
-    result = run(by_model)
+    result = run(f"{by_model} --details")
     assert result.exit_code == 0, result.output
     for words in (
         "400 of 1,000 people were chosen",

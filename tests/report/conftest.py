@@ -9,7 +9,7 @@ from tests.report.hostile import HOSTILE
 from tests.trial_model.arms_table import shared_arms_model
 
 from auucmax import certify, check_randomisation, make_trial
-from auucmax.report import Economy, Names, summarise, summarise_arms
+from auucmax.report import Economy, Names, summarise, summarise_arms, summarise_check
 from auucmax.targeting import calibrate
 from auucmax.trial_model.judging import linear_weights
 
@@ -55,6 +55,15 @@ def summary(material):
         randomisation=check_randomisation(m.trial),
         notes=["A note."],
     )
+
+
+@pytest.fixture(scope="session")
+def check_summary(material):
+    trial = material.trial
+    return summarise_check(
+        check_randomisation(trial), trial.summary(), material.features, trial.treated,
+        outcome="0/1", file="trial.csv",
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,9 @@ from tests.report.hostile import HOSTILE
 from tests.trial_model.arms_table import COSTS, arms_table, fitted
 
 from auucmax.report import Economy, render, summarise_arms
+from auucmax.report.figures import policy_figure
 from auucmax.report.page import embedded_json
+from auucmax.trial_model import ArmsEvidence
 
 
 def test_numbers_are_those_of_the_evidence(arms_model, arms_summary):
@@ -153,3 +155,40 @@ def test_what_is_not_shown_is_no_advice(arms_summary):
         text = headline_of(found | {"certificate": None})
         assert text.startswith(f"{word} up to ")
         assert "each with the arm that is chosen for them" in text
+
+
+def test_the_page_says_who_gets_each_arm(arms_model, arms_summary):
+    page = render(arms_summary)
+    found = arms_summary["people"]
+    assert [own["arm"] for own in found["arms"]] == ["mail", "phone"]
+    assert "Who are they?" in page
+    assert "get phone</li>" in page
+    for own, young in zip(found["arms"], (True, False), strict=True):
+        first = own["columns"][0]
+        assert first["name"] == "age"  # mail helps the young, the phone helps the old
+        bins = [k for k, name in enumerate(first["bins"]) if name.startswith("up to")]
+        top, rest = ((first[who][bins[0]] or 0.0) for who in ("top", "rest"))
+        assert (top > rest) == young
+    old = {name: own for name, own in arms_model.policy.items() if name != "people"}
+    read = ArmsEvidence.from_dict(arms_model.evidence.arms, old)
+    assert read["people"] is None  # of files of before there were any
+    new = arms_model.judge(arms_table(1_500, random_state=5).assign(person=range(1_500)))
+    assert new["people"] is None
+    assert "Who are they?" not in render(summarise_arms(arms_model, new))
+
+
+def test_one_unit_where_a_profit_is_known(arms_model, arms_summary):
+    plan, place = arms_summary["plan"], round(arms_summary["headline"]["share"] * 100)
+    text = arms_summary["headline"]["text"]
+    assert f"brings an expected profit of {plan['profit'][place]:,.2f} EUR (95%" in text
+    assert "per 100 people" not in text
+    drawn = policy_figure(arms_summary)
+    assert "profit, EUR" in drawn
+    assert "gain per 100 people" in policy_figure(summarise_arms(arms_model))
+    spent = arms_summary["curve"]["spent"]
+    told = np.array(plan["spent"], dtype=float) / plan["cohort"]
+    np.testing.assert_allclose(np.array(spent["policy"], dtype=float), told)
+    # An arm alone never spends more than the budget.
+    budget = np.array(plan["cost"]) / plan["cohort"]
+    for own in spent["singles"]:
+        assert (np.array(own, dtype=float)[1:] <= budget[1:] + 1e-9).all()

@@ -12,6 +12,7 @@ from tests.trial_model.arms_table import COSTS, arms_table
 from auucmax.targeting import choose_arms
 from auucmax.trial_model import ArmLimits, target_arms
 from auucmax.trial_model.arm_choosing import ExpectedGain
+from auucmax.trial_model.reasons import others_of, reasons_of
 
 PRICED = ArmLimits(cost=COSTS)
 
@@ -163,6 +164,23 @@ def test_without_an_interval_it_is_said_which_number_to_expect(arms_model, new):
     few = replace(found, expected=ExpectedGain(9.0, np.nan, np.nan))
     assert "sum of the uplifts draws on all of its rows" in few.caution
     assert few.to_dict()["caution"] == few.caution
+
+
+def test_reasons_are_those_of_the_arm_that_is_given(arms_model, new):
+    found = target_arms(arms_model, new, share=0.9, reasons=True)
+    chosen, rest = found.chosen(), found.people.iloc[found.choice.n_treated :]
+    assert (chosen["reasons"] != "").all()
+    assert (rest["reasons"] == "").all()
+    rows = new.reset_index(drop=True)
+    for label, model in arms_model.models.items():
+        own = chosen[chosen["arm"] == label]
+        assert len(own) > 0
+        places = rows.index[rows["person"].isin(own["person"])]
+        words = reasons_of(model, rows.loc[places], others_of(model, rows))
+        by_person = dict(zip(rows.loc[places, "person"], words, strict=True))
+        assert own["reasons"].tolist() == [by_person[person] for person in own["person"]]
+    plain = target_arms(arms_model, new, share=0.9).people
+    pd.testing.assert_frame_equal(plain, found.people.drop(columns="reasons"))
 
 
 def test_numbers_for_machines(arms_model, new):

@@ -5,7 +5,15 @@ import pytest
 from auucmax.data.binning import binned
 from auucmax.trial_model.columns import Bounded
 from auucmax.trial_model.judging import Judged, average_effect
-from auucmax.trial_model.people import DELTA, _sides, describe_people, grow, segments_of
+from auucmax.trial_model.people import (
+    DELTA,
+    _sides,
+    deepen,
+    describe_arms,
+    describe_people,
+    grow,
+    segments_of,
+)
 
 ZERO_ONE = Bounded((0.0, 1.0), "")
 
@@ -112,6 +120,41 @@ def test_segments_are_told_in_words_and_certified_on_other_rows():
     assert [one["certified"] for one in without] == [None] * len(without)
 
 
+def test_a_third_condition_is_told_where_other_rows_bear_it_out():
+    """Half of those who gain by two conditions do: depth 3 tells which half, and only then."""
+    depths = []
+    for third in (True, False):
+        frame, rows, gains = made(24_000, seed=1, effect=0.0)
+        if third:
+            gains = gains & (frame["noise"] > 0)
+        rng = np.random.default_rng(5)
+        chance = 0.2 + 0.3 * np.asarray(gains) * rows.treated
+        rows = rows._replace(y=(rng.random(24_000) < chance).astype(float))
+        found = segments_of(binned(frame), rows, np.arange(24_000) % 5 < 2, ZERO_ONE)
+        depths.append(max(len(one["rule"]) for one in found))
+        first = found[0]
+        assert len(first["rule"]) == (3 if third else 2)
+        assert {"old up to 2", "shop not c"} <= set(first["rule"])
+        assert sum(one["share"] for one in found) == pytest.approx(1.0)
+        assert abs(first["effect"]["estimate"] - 0.3) < 4 * first["effect"]["standard_error"]
+    assert depths == [3, 2]
+
+
+def test_leaves_of_a_deeper_tree_share_nobody_and_noise_is_hardly_ever_split():
+    n_deep = 0
+    for seed in range(40):
+        frame, rows, _ = made(3_000, seed)
+        frame.loc[::7, "old"] = np.nan
+        columns, order = binned(frame, 4), np.random.default_rng(seed).permutation(3_000)
+        shallow = grow(columns, rows.y, rows.treated, order, 30)
+        deep = deepen(shallow, columns, rows.y, rows.treated, order, 30)
+        everywhere = sum(np.logical_and.reduce([s.holds() for s in rule]) * 1 for rule in deep)
+        assert (everywhere == 1).all()
+        n_deep += len(deep) > len(shallow)
+    # Two conditions are the truth; each of four leaves may be split by mistake.
+    assert n_deep <= 40 * 0.05 + 3 * (40 * 0.05 * 0.95) ** 0.5
+
+
 def test_nothing_is_told_of_few_rows_of_groups_or_of_unequal_chances():
     frame, rows, _ = made(120)
     learn = np.arange(120) % 2 == 0
@@ -174,3 +217,14 @@ def test_certified_numbers_of_segments_hold_together():
         found = segments_of(binned(frame, 3), rows, np.arange(600) % 2 == 0, ZERO_ONE)
         wrong += any(one["certified"] > 0 for one in found)
     assert wrong / n <= DELTA + 3 * np.sqrt(DELTA * (1 - DELTA) / n)
+
+
+def test_arms_of_few_people_are_not_told_of():
+    frame = pd.DataFrame({"age": np.arange(400.0), "home": ["yes", "no"] * 200})
+    given = np.repeat([0, 1, 2, 3], [180, 100, 19, 101])
+    found = describe_arms(binned(frame), given, ["a", "b", "c"])
+    assert [own["arm"] for own in found] == ["a", "c"]
+    (age,) = [own for own in found[1]["columns"] if own["name"] == "age"]
+    assert found[1]["columns"][0] is age  # those who get c are the oldest
+    assert age["top"][-1] > 0.5
+    assert np.isnan(age["top"][0])  # nobody: fewer than 20

@@ -91,12 +91,9 @@ class Certificate(Shown):
 
     def __str__(self) -> str:
         chance = f"{1 - self.delta:.4g}" if self.delta > 1e-4 else f"1 - {self.delta:.1g}"
-        opening = f"With probability {chance}, this ranking"
+        opening = f"With probability {chance},"
         if self.method == "asymptotic":
-            opening = f"Without a guarantee, by an approximation at level {chance}, this ranking"
-        verdict = "beats" if self.gain_lower_bound > 0 else "is not shown to beat"
-        if self.gain_upper_bound is not None and self.gain_upper_bound <= 0:
-            verdict = "is not better than"
+            opening = f"Without a guarantee, by an approximation at level {chance},"
         estimate = "adjusted estimate" if self.adjusted else "estimate"
         estimate += " with equal weights of clusters" if self.by_cluster else ""
         why = ""
@@ -115,8 +112,17 @@ class Certificate(Shown):
         together = f"{all_of} at once" if self.joint else "each statement by itself"
         bins = f" in bins of scores, which cost {self.bin_gap:.2g}" if self.bin_gap > 0 else ""
         among = f", the best of {self.n_candidates}," if self.n_candidates > 1 else ""
+        verdict = "beats" if self.gain_lower_bound > 0 else "is not shown to beat"
+        if self.gain_upper_bound is not None and self.gain_upper_bound <= 0:
+            verdict = "is not better than"
+        told = f"this ranking{among} {verdict} random targeting:"
+        if verdict == "is not shown to beat" and self.method != "asymptotic":
+            # No probability belongs to what is not shown.
+            opening = f"T{told[1:]} w{opening[1:]}"
+        else:
+            opening = f"{opening} {told}"
         return (
-            f"{opening}{among} {verdict} random targeting: {gains} "
+            f"{opening} {gains} "
             f"({estimate} {self.gain_estimate:+.5f}), and {is_at} "
             f"({estimate} {self.estimate:.5f}), {together}: by "
             f"{ALL_BOUNDS[self.method].words} on {self.n_rows:,} held-out rows{bins}, if "

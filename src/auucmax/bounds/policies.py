@@ -67,8 +67,9 @@ class PolicyCertificate(Shown):
         net = ""
         if self.net_lower_bound is not None:
             net = f", a net value of at least {self.net_lower_bound:+.5f}"
+        shown = "With" if self.random_lower_bound > 0 else "Not shown to beat random people: with"
         return (
-            f"With probability {chance}, {whom}{among} per person at least "
+            f"{shown} probability {chance}, {whom}{among} per person at least "
             f"{self.gain_lower_bound:+.5f} over treating nobody, and at least "
             f"{self.random_lower_bound:+.5f} over giving the same arms to random people{net}, each "
             f"statement by itself: by block betting at one size on {self.n_rows:,} rows, if "

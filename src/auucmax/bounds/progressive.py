@@ -64,8 +64,9 @@ class ProgressiveCertificate(Shown):
             models = f"the model that learnt from {high} of the rows"
         among = f", each the best of {self.n_candidates}," if self.n_candidates > 1 else ""
         together = "both at once" if self.joint else "each statement by itself"
+        shown = "With" if self.gain_lower_bound > 0 else "Not shown to beat a random order: with"
         return (
-            f"With probability {chance}, {models}{among} gain on average at least "
+            f"{shown} probability {chance}, {models}{among} gain on average at least "
             f"{self.gain_lower_bound:+.5f} over a random order, and their AUUC is on average at "
             f"least {self.lower_bound:.5f}, {together}. This is certified for models that learnt "
             f"from fewer rows than this one, by {self.method} on {self.n_rows:,} rows, if "

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from auucmax.cli.output import between, print_banner, print_json, print_rows, unit_for
+from auucmax.cli.output import between, print_banner, print_json, print_result, unit_for
+from auucmax.cli.ranking import effect_of
 
 if TYPE_CHECKING:
     from auucmax.trial_model import ArmLimits, ArmsEvidence, ArmTargeting
@@ -103,6 +104,46 @@ def costs_by_arm(text: str | None, labels: Sequence[str]) -> dict[str, float] | 
     return numbers_by_arm(text, labels, "--cost")
 
 
+def verdict_of_arms(evidence: ArmsEvidence) -> str:
+    """Whether giving each person an arm of their own beats the same arms for random people."""
+    if evidence["failed_check"] is not None:
+        return "Nothing is told of the policy: the check of the trial fails."
+    certificate = evidence["certificate"]
+    random = evidence["curves"][-1]["differences"]["random"]
+    who = "Choosing the arm of each person"
+    if certificate is not None and certificate["random_lower_bound"] > 0:
+        return f"{who} beats the same arms for random people, which is certified."
+    if (random["area_lower"] or 0) > 0:
+        return (
+            f"{who} beats the same arms for random people by its interval; this is not certified."
+        )
+    if (random["area_upper"] or 0) < 0:
+        return f"{who} is worse than the same arms for random people."
+    return f"{who} is not shown to beat the same arms for random people."
+
+
+def lines_of_arms(evidence: ArmsEvidence, gain: str) -> dict[str, str]:
+    """The effect of each arm on all rows, and what choosing arms brings more than others would."""
+    told = {
+        label: f"effect {effect_of(own.facts, gain)}, {evidence['rows'][label]:,} rows"
+        for label, own in evidence.arms.items()
+        if own["failed_check"] is None
+    }
+    told["control"] = f"{evidence['control']}, {evidence['rows'][evidence['control']]:,} rows"
+    if evidence["failed_check"] is not None:
+        return told
+    told |= _differences(evidence["curves"][-1], evidence)
+    if certificate := evidence["certificate"]:
+        digits = {"digits": 5} | unit_for(next(iter(evidence.arms.values()))["rows"])
+        scale = digits.get("scale", 1)
+        told["certified"] = (
+            f"at least {certificate['random_lower_bound'] * scale:+.{digits['digits']}f} over "
+            f"random people with the same arms, at one budget, with probability "
+            f"{1 - certificate['delta']:.4g}"
+        )
+    return told
+
+
 def told_of_arms(evidence: ArmsEvidence) -> dict[str, str]:
     """A line for each arm, and what the policy gains."""
     told = {"control": f"{evidence['control']}, {evidence['rows'][evidence['control']]:,} rows"}
@@ -150,6 +191,12 @@ def _policy(curve: Mapping[str, Any], evidence: ArmsEvidence) -> dict[str, str]:
         found["declined"] = curve["policy"]["declined"]
         gain = between(found, "gain", "lower", "upper", **unit, sign=True)
         told[f"policy, {budget}"] = f"gains {gain} per person over nobody; {who}"
+    return told | _differences(curve, evidence)
+
+
+def _differences(curve: Mapping[str, Any], evidence: ArmsEvidence) -> dict[str, str]:
+    """What a policy gains more than others do, on average over all budgets."""
+    told, unit = {}, unit_for(next(iter(evidence.arms.values()))["rows"])
     names = {
         "random": "random people with the same arms",
         "single": "{} alone, by its ranking",
@@ -226,8 +273,10 @@ def tell_choice(found: ArmTargeting, gain: str, output: Path, as_json: bool) -> 
     unknown = None if found.failed_check else found.unknown
     twice = repeated_ids(found.repeated)
     told = (found.assumed, left_out, twice, found.nobody, unknown, found.caution)
-    notes = [note for note in told if note]
-    print_rows(f"{len(found.people):,} people", rows, (*notes, f"Written to {output}."))
+    print_result(
+        str(found).split("\n")[0], rows, cautions=[note for note in told if note],
+        written=[f"Written to {output}."],
+    )  # fmt: skip
 
 
 def _ends(gain: ExpectedGain) -> str:

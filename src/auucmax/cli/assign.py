@@ -14,7 +14,7 @@ from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import (
     check_table_target,
     print_json,
-    print_rows,
+    print_result,
     tell_formulas,
     working,
     write_frame,
@@ -85,6 +85,8 @@ def assign(
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
+    details: options.Details = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Assign people to arms at random, so that anybody with the key comes to the same.
 
@@ -252,13 +254,14 @@ def _show(found: Assignment, output: Path, old: pd.DataFrame | None, caution: st
         rows["in one arm"] = f"all people of one {found.groups!r}"
     for name, report in found.balance.items():
         rows[f"balance of {name}"] = report.verdict
-    notes = [f"Written to {output}." if n else f"Nobody is new: {output} is as it was."]
-    if caution is not None:
-        notes.insert(0, caution)
+    cautions = [] if caution is None else [caution]
     if any(not report.ok for report in found.balance.values()):
-        notes.insert(
+        cautions.insert(
             0,
             "Arms were dealt at random, so what differs does so by chance; trying keys until "
             "nothing does would be no randomisation. Stratify by it before the list is used.",
         )
-    print_rows(f"{n:,} people assigned", rows, tuple(notes))
+    verdict = f"{n:,} people are assigned to {len(found.arms)} arms at random."
+    if not n:
+        verdict = f"Nobody is new: {output} is as it was."
+    print_result(verdict, rows, cautions=cautions, written=[f"Written to {output}."] if n else [])

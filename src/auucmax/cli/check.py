@@ -11,7 +11,7 @@ import typer
 
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.output import codes_told, print_json, quantities_told, tell
+from auucmax.cli.output import codes_told, print_json, print_result, quantities_told, tell
 from auucmax.cli.output import told as as_commands
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def check(
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
+    details: options.Details = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Check a trial: is it randomised, how large is the effect, how small a one could be seen.
 
@@ -117,22 +119,45 @@ def _check(
     if page is not None:
         _write_page(page, report, trial, rows, columns, data)
     if not as_json:
-        tell(*str(report).split("\n"), "", *str(trial).split("\n"))
-        tell(f"  {columns.outcome} is {columns.kind(rows.y)}")
-        if math.isfinite(smallest):
-            tell(f"  an average effect of {smallest:.4g} would be found {POWER:.0%} of the time")
-        if codes:
-            tell(f"  `fit` takes whole numbers for codes: {codes_told(codes)}")
+        told = _lines(trial, smallest) | {"outcome": f"{columns.outcome} is {columns.kind(rows.y)}"}
+        cautions = list(report.advice) + [f"Suspect: {found}." for found in report.suspects]
+        cautions += [f"Not tested: {own}." for own in report.notes]
+        cautions += [f"`fit` takes whole numbers for codes: {codes_told(codes)}."] if codes else []
+        notes = [*str(report).split("\n")[1 + len(report.advice) :], *str(trial).split("\n")]
         if quantities:
-            tell(f"  `fit` takes whole numbers for quantities: {quantities_told(quantities)}")
-        if page is not None:
-            tell(f"Written to {page}.")
+            notes.append(f"`fit` takes whole numbers for quantities: {quantities_told(quantities)}")
+        print_result(
+            report.verdict, told, cautions=cautions, notes=notes,
+            written=[] if page is None else [f"Written to {page}."],
+        )  # fmt: skip
     numbers = {
         "randomisation": report.to_dict(), "trial": trial.to_dict(),
         "detectable_effect": smallest, "power": POWER, "codes": codes,
         "outcome": columns.kind(rows.y), "quantities": quantities,
     }  # fmt: skip
     return numbers, report.stops or not report.tests
+
+
+def _lines(trial: TrialSummary, smallest: float) -> dict[str, str]:
+    """Arms, effect and how small an effect would have been found."""
+    arms = [f"{arm.name} {arm.n_rows:,} ({arm.share:.1%})" for arm in trial.arms]
+    means = [f"{arm.name} {arm.mean:.4g}" for arm in trial.arms]
+    weighted = "weighted " if trial.weighted else ""
+    (effect,) = trial.effects
+    ends = f"{effect.low:.4g} to {effect.high:.4g}"
+    if not math.isfinite(effect.standard_error):
+        ends = "95% interval cannot be said: an arm has one row, or group, only"
+    elif effect.declined is not None:
+        ends = f"95% interval cannot be said: {effect.declined}"
+    told = {
+        "rows": f"{trial.n_rows:,}: {', '.join(arms)}",
+        "average effect": f"{effect.effect:.4g} ({ends}); {weighted}means {', '.join(means)}",
+    }
+    if math.isfinite(smallest):
+        told["power"] = (
+            f"an average effect of {smallest:.4g} would be found {POWER:.0%} of the time"
+        )
+    return told
 
 
 def _write_page(

@@ -11,7 +11,9 @@ import typer
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import names_in
-from auucmax.cli.output import between, print_json, print_rows, tell, unit_for
+from auucmax.cli.output import between, print_json, print_result, unit_for
+from auucmax.cli.ranking import against as told_against
+from auucmax.cli.ranking import effect_of, to_try
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,6 +68,8 @@ def compare(
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
+    details: options.Details = False,
+    quiet: options.Quiet = False,
 ) -> None:  # fmt: skip
     """Compare models on the same rows: by many random splits, or against a fitted model.
 
@@ -148,19 +152,51 @@ def _tell(result: Comparison, names: list[str], kind: str, as_json: bool) -> Non
              "notes": [_price(len(names))] if len(names) > 1 else []}
         )  # fmt: skip
         return
-    unit = unit_for({"outcome": kind})
+    unit, notes = unit_for({"outcome": kind}), list[str]()
     if "scale" in unit:
         columns = ["auuc", "standard_error", "gain", "gain_standard_error"]
         scaled = result.frame[columns] * unit["scale"]
         result = replace(result, frame=result.frame.assign(**scaled))
-        tell(f"AUUC, sd and differences are{unit['unit']}.")
-    tell(*str(result).split("\n"))
+        notes = [f"AUUC, sd and differences are{unit['unit']}."]
+    notes += str(result).split("\n")
     if len(names) > 1:
         # A model that failed on every split has no difference.
         differences = result.differences(names[0]).to_string(
             float_format=lambda x: f"{x:.4g}", na_rep="-"
         )
-        tell("", f"Differences to {names[0]}:", *differences.split("\n"), _price(len(names)))
+        notes += ["", f"Differences to {names[0]}:", *differences.split("\n")]
+    verdict, lines = _by_mean(result, unit)
+    failed = result.summary()["n_failed"]
+    cautions = [
+        f"{name} failed on {n} of {len(result.seeds)} splits"
+        + (": its AUUC is of the others." if n < len(result.seeds) else ".")
+        for name, n in failed[failed > 0].items()
+    ]
+    cautions += [_price(len(names))] if len(names) > 1 else []
+    print_result(verdict, lines, cautions=cautions, details={}, notes=notes)
+
+
+def _by_mean(result: Comparison, unit: dict[str, Any]) -> tuple[str, dict[str, str]]:
+    """Which model has the highest mean AUUC, and whether it is told from the others."""
+    table, gaps = result.summary(), result.differences()
+    best, *others = map(str, table.index[table["mean_auuc"].notna()])
+    per, digits = unit.get("unit", ""), unit["digits"]
+    lines = {best: f"AUUC {table['mean_auuc'].iloc[0]:.{digits}f}{per}"}
+    apart = []
+    for name in others:
+        gap = gaps.loc[name]
+        lines[name] = f"AUUC {table.loc[name, 'mean_auuc']:.{digits}f}{per}"
+        if gap["lower"] == gap["lower"]:  # one split has no interval
+            lines[name] += (
+                f", {gap['difference']:+.{digits}f} ({gap['lower']:+.{digits}f} to "
+                f"{gap['upper']:+.{digits}f}) against {best}"
+            )
+            apart += [name] if gap["upper"] < 0 else []
+    told = f"{best} has the highest mean AUUC over {len(result.seeds)} splits"
+    if not others:
+        return f"{told}: no other was fitted.", lines
+    alike = ", ".join(name for name in others if name not in apart)
+    return f"{told}, and is not told from {alike}." if alike else f"{told}.", lines
 
 
 def _price(n_models: int) -> str:
@@ -257,13 +293,12 @@ def _rivals(
         p_value = rival["difference"]["p_value"]
         chance = "" if p_value is None else f", p {p_value:.2g}"
         told[rival["name"]] = f"{own}; {difference}{chance}: {rival['verdict']}"
-    print_rows(
-        f"AUUC on {found['rows']['n_rows']:,} rows",
-        told,
-        (
-            found["notes"][0],
-            "Differences are the model file minus the other, on the same rows.",
-            *price,
-        ),
-    )
+    print_result(
+        f"{name} is {told_against(found['rivals'])}, on {found['rows']['n_rows']:,} rows.",
+        {"effect of treating everybody": effect_of(found.facts, model.columns.gain)} | told,
+        cautions=[*to_try({**found.facts, "certificate": None}), *price],
+        notes=[
+            found["notes"][0], "Differences are the model file minus the other, on the same rows."
+        ],
+    )  # fmt: skip
     return {}

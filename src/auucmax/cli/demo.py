@@ -10,8 +10,9 @@ import typer
 from auucmax._files import check_target
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.fit import ModelName
-from auucmax.cli.options import AsJson
-from auucmax.cli.output import between, print_json, tell
+from auucmax.cli.options import AsJson, Details, Quiet
+from auucmax.cli.output import between, print_json, print_result
+from auucmax.cli.ranking import lines_of, to_try
 
 if TYPE_CHECKING:
     from auucmax.trial_model.choosing import Targeting
@@ -32,23 +33,21 @@ def demo(
     ] = Path("auucmax-demo.html"),
     model: ModelName = "auto",
     as_json: AsJson = False,
+    details: Details = False,
+    quiet: Quiet = False,
 ) -> None:
     """Learn whom to e-mail from Hillstrom's trial of 2008: check, rank, judge, choose, show.
 
     Needs no data and no network: the trial is part of the package. It is what `check`, `fit`,
     `target` and `report` do with a file of your own.
     """
-    from rich.console import Console
-
     from auucmax import load_hillstrom
     from auucmax._progress import speaking
     from auucmax.report import summarise_model, write_report
     from auucmax.trial_model import fit_trial_model, target
 
     check_target(output)
-    console = Console(quiet=as_json)
     trial = load_hillstrom(encoding="raw")
-    console.print(str(trial), highlight=False)
     table = trial.X.assign(mail=trial.treatment != trial.control, visit=trial.y)
     with speaking():
         fitted = fit_trial_model(table, treatment="mail", outcome="visit", model=model)
@@ -60,10 +59,11 @@ def demo(
                 "target": found.to_dict(), "file": str(output)}  # fmt: skip
         print_json(told)
         return
-    lines = [facts["randomisation"]["verdict"], _ranking(facts), _advice(found, facts)]
-    for line in (*lines, *_rivals(model, facts)):
-        console.print(f"\n{line}", highlight=False)
-    tell("", f"The page with all of it, and a slider for the share: {output}")
+    print_result(
+        _advice(found, facts), lines_of(facts, "visits a customer"), cautions=to_try(facts),
+        notes=[_ranking(facts), *_rivals(model, facts), *facts["notes"], *str(trial).split("\n")],
+        written=[f"The page with all of it, and a slider for the share: {output}"],
+    )  # fmt: skip
 
 
 def _ranking(facts: dict[str, Any]) -> str:

@@ -9,11 +9,14 @@ import typer
 
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.output import between, print_banner, print_json, print_rows, unit_for
+from auucmax.cli.output import between, print_banner, print_json, print_result, unit_for
+from auucmax.cli.ranking import lines_of, to_try, verdict_of
 
 if TYPE_CHECKING:
     from auucmax.trial_model import ArmsEvidence
 
+#: How a note begins that says how rows of a fit were judged, and warns of nothing.
+OWN_ROWS = ("Every row was", "Judged on")
 MODEL_OR_DATA = "the model file; the model file and new data; or data with --score-column"
 
 
@@ -42,6 +45,8 @@ def evaluate(
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
+    details: options.Details = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Judge a ranking: AUUC and gain over random with intervals, and a certificate.
 
@@ -62,13 +67,14 @@ def evaluate(
     form = (query, memory, decimal, encoding)
     if score_column is None:
         _check_no_after(after)
-        judged = _by_model(files, new_levels, form, named)
+        judged, gain = _by_model(files, new_levels, form, named)
         if isinstance(judged, ArmsEvidence):
-            _tell_arms(judged, as_json)
+            _tell_arms(judged, gain, as_json)
             return
         found = judged
     elif new_levels == "error":
         found = _by_column(files, score_column, form, named | {"after": after})
+        gain = f"{outcome}{' avoided' if lower_is_better else ''}"
     else:
         raise ValueError(
             f"--new-levels should come with a MODEL, got {new_levels!r} with --score-column. Leave "
@@ -80,19 +86,30 @@ def evaluate(
         print_json(told(found))
         return
     print_banner(found["failed_check"] or found.get("warning"))
-    print_rows(f"{found['rows']['n_rows']:,} rows", _told(found), tuple(found["notes"]))
+    model = files[0] if score_column is None else None
+    how = [note for note in found["notes"] if note.startswith(OWN_ROWS)]
+    others = [note for note in found["notes"] if note not in how]
+    none = [] if found["certificate"] else [f"Certificate: {_no_certificate(found)}."]
+    print_result(
+        verdict_of(found), lines_of(found, gain), cautions=[*none, *others, *to_try(found, model)],
+        details=_told(found), notes=how,
+    )  # fmt: skip
 
 
-def _tell_arms(found: ArmsEvidence, as_json: bool) -> None:
+def _tell_arms(found: ArmsEvidence, gain: str, as_json: bool) -> None:
     from auucmax.cli.arms import as_json as for_machines
-    from auucmax.cli.arms import told_of_arms
+    from auucmax.cli.arms import lines_of_arms, told_of_arms, verdict_of_arms
 
     if as_json:
         print_json(for_machines(found))
         return
     print_banner(found["failed_check"])
-    n_rows = sum(found["rows"].values())
-    print_rows(f"{n_rows:,} rows, {len(found.arms)} arms", told_of_arms(found), (*found["notes"],))
+    how = [note for note in found["notes"] if note.startswith(OWN_ROWS)]
+    others = [note for note in found["notes"] if note not in how]
+    print_result(
+        verdict_of_arms(found), lines_of_arms(found, gain), cautions=others,
+        details=told_of_arms(found), notes=how,
+    )  # fmt: skip
 
 
 def _told(found: dict[str, Any]) -> dict[str, str]:
@@ -101,6 +118,7 @@ def _told(found: dict[str, Any]) -> dict[str, str]:
     if found["failed_check"] is not None:
         return told
     return {
+        "judged on": f"{found['rows']['n_rows']:,} rows",
         "AUUC": between(auuc, "estimate", "lower", "upper", **unit),
         "gain over a random order": between(
             auuc, "gain", "gain_lower", "gain_upper", **unit, sign=True
@@ -132,7 +150,8 @@ def _by_model(
     new_levels: str,
     form: tuple[Any, ...],
     named: dict[str, Any],
-) -> dict[str, Any] | ArmsEvidence:
+) -> tuple[dict[str, Any] | ArmsEvidence, str]:
+    """What is known of a model, or what new rows show, and the name of what is gained."""
     from auucmax.cli.trials import Source, check_decided, read_model, read_rows, take_chances
     from auucmax.trial_model import ArmsEvidence
 
@@ -149,9 +168,9 @@ def _by_model(
         # A look at one's own rows; a page, which is given to others, has fewer numbers.
         evidence = model.judge(read_rows(Source(files[1], *form)), every_percent=True)
     if isinstance(evidence, ArmsEvidence):
-        return evidence
+        return evidence, model.columns.gain
     told = {} if model.warning is None else {"warning": model.warning}
-    return told | evidence.facts
+    return told | evidence.facts, model.columns.gain
 
 
 def _by_column(

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from auucmax._files import check_source
-from auucmax.cli.output import tell
+from auucmax.cli.output import tell, telling
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -87,7 +87,10 @@ def tells_failures(command: Callable[..., None]) -> Callable[..., None]:
                 for name in ("data", "new"):
                     if kwargs.get(name) is not None:
                         check_source(kwargs[name])
-                command(*args, **kwargs)
+                with telling(
+                    details=kwargs.get("details", False), quiet=kwargs.get("quiet", False)
+                ):
+                    command(*args, **kwargs)
             except BrokenPipeError:
                 _drop_unwritable_output()
                 raise typer.Exit(UNHEARD) from None

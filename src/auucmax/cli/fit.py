@@ -17,6 +17,7 @@ from auucmax.cli.options import (
     Control,
     Data,
     Decimal,
+    Details,
     DropMissing,
     Encoding,
     Features,
@@ -30,6 +31,7 @@ from auucmax.cli.options import (
     OutcomeRange,
     Propensity,
     Query,
+    Quiet,
     Seed,
     Treated,
     Treatment,
@@ -39,10 +41,11 @@ from auucmax.cli.output import (
     codes_told,
     print_banner,
     print_json,
-    print_rows,
+    print_result,
     quantities_told,
     unit_for,
 )
+from auucmax.cli.ranking import effect_of, lines_of, rivals_told, to_try, verdict_of
 
 if TYPE_CHECKING:
     from auucmax.trial_model import ArmsModel, TrialModel
@@ -134,6 +137,8 @@ def fit(
     decimal: Decimal = None,
     encoding: Encoding = None,
     as_json: AsJson = False,
+    details: Details = False,
+    quiet: Quiet = False,
 ) -> None:
     """Learn whom to treat from a trial, and judge it by rows that a model has not seen.
 
@@ -187,14 +192,31 @@ def fit(
     if as_json:
         print_json(told(found) | {"file": str(output), "key_file": key})
         return
-    _tell(found, f"{model} for {outcome}", fitted.columns.gain, _written(output, key))
+    _tell(found, fitted.columns.gain, output, _written(output, key))
 
 
-def _tell(found: dict[str, Any], title: str, gain: str, written: list[str]) -> None:
+def _tell(found: dict[str, Any], gain: str, output: Path, written: list[str]) -> None:
     print_banner(found["failed_check"])
+    how, *others = found["notes"]
     # What was a warning has been told already.
-    own = [note for note in found["notes"] if note not in found["warnings"]]
-    print_rows(title, _told(found["model"], found, gain), (*own, *written))
+    cautions = [note for note in others if note not in found["warnings"]]
+    cautions += [found["within"]] if found["within"] else []
+    if codes := found["features"]["codes"]:
+        cautions.append(f"Whole numbers are taken for codes: {codes_told(codes)}.")
+    lines = lines_of(found, gain)
+    lines["rows"] += _left_out(found["table"])
+    print_result(
+        verdict_of(found), lines, cautions=[*cautions, *to_try(found, str(output))],
+        details=_told(found["model"], found, gain), notes=[how], written=written,
+    )  # fmt: skip
+
+
+def _left_out(table: dict[str, Any]) -> str:
+    """How many rows were not learnt from, in words that follow on."""
+    others, lost = sum(table["left_out"].values()), table["without_outcome"]
+    told = [f"{others:,} of other arms"] if others else []
+    told += [f"{lost:,} without an outcome"] if lost else []
+    return f" Left out: {' and '.join(told)}." if told else ""
 
 
 def _written(output: Path, key: str | None) -> list[str]:
@@ -235,7 +257,7 @@ def _save(fitted: TrialModel | ArmsModel, summary: dict[str, Any], data: str, ou
 
 def _save_arms(fitted: ArmsModel, data: str, output: Path, key: str | None, as_json: bool) -> None:
     from auucmax.cli.arms import as_json as for_machines
-    from auucmax.cli.arms import told_of_arms
+    from auucmax.cli.arms import lines_of_arms, told_of_arms, verdict_of_arms
 
     _save(fitted, fitted.summary, data, output)
     evidence = fitted.evidence
@@ -245,13 +267,15 @@ def _save_arms(fitted: ArmsModel, data: str, output: Path, key: str | None, as_j
         print_json(found | {"file": str(output), "key_file": key})
         return
     print_banner(evidence["failed_check"])
-    notes = [note for note in evidence["notes"] if note not in fitted.summary["warnings"]]
-    title = f"{fitted.model_name} for {fitted.columns.gain}: {len(fitted.labels)} arms"
-    told = told_of_arms(evidence)
+    how, *others = evidence["notes"]
+    cautions = [note for note in others if note not in fitted.summary["warnings"]]
     if any(lost := fitted.summary["without_outcome"].values()):
         each = ", ".join(f"{label} {n:,}" for label, n in fitted.summary["without_outcome"].items())
-        told["rows without an outcome, left out"] = f"{sum(lost):,} ({each})"
-    print_rows(title, told, (*notes, *_written(output, key)))
+        cautions.append(f"Rows without an outcome are left out: {sum(lost):,} ({each}).")
+    print_result(
+        verdict_of_arms(evidence), lines_of_arms(evidence, fitted.columns.gain), cautions=cautions,
+        details=told_of_arms(evidence), notes=[how], written=_written(output, key),
+    )  # fmt: skip
 
 
 def _check_gone(**options: str | None) -> None:
@@ -275,8 +299,6 @@ def _told(model: str, found: dict[str, Any], gain: str) -> dict[str, str]:
         "columns": f"{found['features']['columns']} as {found['features']['terms']} features",
         "randomisation": found["randomisation"]["verdict"],
     }
-    if found["within"]:
-        told["within the minutes"] = found["within"]
     if found["failed_check"] is None:
         told |= _numbers(found, gain) | rivals_told(model, found)
     if left_out := found["table"]["left_out"]:
@@ -284,8 +306,6 @@ def _told(model: str, found: dict[str, Any], gain: str) -> dict[str, str]:
         told["rows of other arms, left out"] = named
     if lost := found["table"]["without_outcome"]:
         told["rows without an outcome, left out"] = f"{lost:,}"
-    if codes := found["features"]["codes"]:
-        told["whole numbers taken for codes"] = codes_told(codes)
     if quantities := found["features"]["quantities"]:
         told["whole numbers taken for quantities"] = quantities_told(quantities)
     if rare := found["features"]["rare_levels"]:
@@ -299,41 +319,10 @@ def _told(model: str, found: dict[str, Any], gain: str) -> dict[str, str]:
 
 
 def _numbers(found: dict[str, Any], gain: str) -> dict[str, str]:
-    auuc, effect, rows = found["auuc"], found["effect"], found["rows"]
+    auuc, rows = found["auuc"], found["rows"]
     ends = "estimate", "lower", "upper"
     return {
-        "effect of treating everybody": between(effect, *ends, **unit_for(rows, 4), sign=True)
-        + f" in {gain}",
+        "effect of treating everybody": effect_of(found, gain),
         "AUUC of the ranking": between(auuc, *ends, **unit_for(rows)),
         "certificate": (found["certificate"] or {"text": "none"})["text"],
     }
-
-
-def rivals_told(model: str, found: dict[str, Any]) -> dict[str, str]:
-    """AUUC of a random order and of other models on the same rows, and what the model has more.
-
-    >>> auuc = {"estimate": 0.03, "gain": 0.01, "gain_lower": 0.005, "gain_upper": 0.015}
-    >>> rivals_told("auto", {"auuc": auuc, "rivals": [], "rows": {"outcome": "0/1"}})
-    {'against a random order': 'AUUC 0.02000; auto has +0.01000 (+0.00500 to +0.01500): better'}
-    """
-    auuc = found["auuc"]
-    low, high = (auuc["gain_lower"] or 0) > 0, (auuc["gain_upper"] or 0) < 0
-    random = {
-        "name": "a random order",
-        "auuc": {"estimate": auuc["estimate"] - auuc["gain"]},
-        "difference": {
-            "estimate": auuc["gain"],
-            "lower": auuc["gain_lower"],
-            "upper": auuc["gain_upper"],
-            "declined": auuc.get("gain_declined"),
-        },
-        "verdict": "worse" if low else "better" if high else "not told apart",
-    }
-    told, unit = {}, unit_for(found["rows"])
-    scale, digits = unit.get("scale", 1), unit["digits"]
-    for rival in (random, *found["rivals"]):
-        difference = between(rival["difference"], "estimate", "lower", "upper", **unit, sign=True)
-        verdict = {"worse": "better", "better": "worse"}.get(rival["verdict"], rival["verdict"])
-        own = f"{rival['auuc']['estimate'] * scale:.{digits}f}"
-        told[f"against {rival['name']}"] = f"AUUC {own}; {model} has {difference}: {verdict}"
-    return told

@@ -9,7 +9,7 @@ import typer
 
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.output import print_banner, print_json, print_rows, working
+from auucmax.cli.output import print_banner, print_json, print_result, working
 
 if TYPE_CHECKING:
     from auucmax.trial_model import ArmsModel, TrialModel
@@ -93,6 +93,8 @@ def monitor(
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
+    details: options.Details = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Look at a running trial, as often as you like: every answer may be acted on.
 
@@ -127,14 +129,15 @@ def monitor(
         print_json(look.to_dict() | {"verdict": look.verdict, "file": str(state)})
         return
     print_banner(look.failed)
-    rows = look.rows()
-    notes = [] if look.failed else [look.verdict, *look.notes]
+    rows, cautions = look.rows(), [] if look.failed else list(look.notes)
     if look.n_beyond:
-        notes.append(f"{look.n_beyond:,} outcomes beyond the range are clipped to it.")
+        cautions.append(f"{look.n_beyond:,} outcomes beyond the range are clipped to it.")
     if look.ratio is not None and look.failed is None:
         rows["share treated"] = f"as designed, as far as rows tell (anytime p = {look.ratio:.2g})"
     kept = f"State in {state}: it holds rows, and arms with the key to ids. Do not share it."
-    print_rows(look.title, rows, (*notes, kept))
+    verdict = look.verdict if look.failed is None else "Nothing is told of this trial."
+    rows["rows"] = look.title
+    print_result(verdict, rows, cautions=cautions, written=[kept])
 
 
 def _model_and_data(files: list[str]) -> tuple[Path | None, str]:

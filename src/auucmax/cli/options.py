@@ -167,6 +167,13 @@ Numeric = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print all numbers as JSON, for machines.")]
+# `tells_failures` reads both for all commands.
+Details = Annotated[
+    bool, typer.Option("--details", help="Tell everything: all numbers, and how they were found.")
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", help="The verdict and warnings alone, and no progress.")
+]
 Seed = Annotated[int, typer.Option("--seed", help="Of splits and models.")]
 Value = Annotated[float | None, typer.Option("--value", help="Of one outcome, in the same money.")]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ import typer
 
 from auucmax._files import check_target, whole_file
 from auucmax._messages import visible, without_passwords
+from auucmax._progress import is_quiet
+from auucmax._progress import quiet as without_progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,27 +124,80 @@ def told(values: Any) -> Any:
     return as_options(values) if is_sentence else values
 
 
-def print_rows(title: str, rows: Mapping[str, str], notes: tuple[str, ...] = ()) -> None:
-    """A table of names and values, and what has to be known with it."""
+_amount: ContextVar[str] = ContextVar("amount", default="lines")
+
+
+@contextmanager
+def telling(*, details: bool = False, quiet: bool = False) -> Iterator[None]:
+    """How much results tell while the block runs: details, some lines, or the verdict alone."""
+    if details and quiet:
+        raise ValueError("--details or --quiet should be given, got both. Leave one out.")
+    before = _amount.set("details" if details else "verdict" if quiet else "lines")
+    try:
+        with without_progress() if quiet else nullcontext():
+            yield
+    finally:
+        _amount.reset(before)
+
+
+def print_result(
+    verdict: str,
+    lines: Mapping[str, str],
+    *,
+    cautions: Sequence[str] = (),
+    details: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
+    written: Sequence[str] = (),
+) -> None:
+    """The result of a command: its verdict, the few lines that a reader needs, and warnings.
+
+    ``details`` take the place of the lines, and ``notes`` are added, if ``--details`` asks for
+    them; ``--quiet`` leaves the verdict and the ``cautions``, which are always told.
+    """
+    amount = _amount.get()
+    tell(verdict)
+    if amount == "details":
+        _print_table(lines if details is None else details, framed=True)
+        _print_notes((*cautions, *notes, *written))
+        return
+    if amount == "lines":
+        _print_table(lines, framed=False)
+    _print_notes(cautions)
+    if amount == "lines":
+        more = ["`--details` tells more."] if details or notes else []
+        _print_notes((*written, *more))
+
+
+def _print_table(rows: Mapping[str, str], *, framed: bool) -> None:
+    """Names and values, each in a column."""
+    from rich import box
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     console = Console()
-    table = Table(title=escape(_shown(title)), show_header=False, title_justify="left")
+    table = Table(show_header=False, box=box.HEAVY_HEAD if framed else None, pad_edge=True)
     table.add_column(overflow="fold")
     table.add_column(overflow="fold")
     for name, value in rows.items():
         table.add_row(escape(_shown(name)), escape(_shown(value)))
     with console.capture() as shown:
-        console.print(table)
+        if rows:
+            console.print(table)
+    # Cells are filled up to the width of their column.
+    typer.echo("".join(f"{line.rstrip()}\n" for line in shown.get().splitlines()), nl=False)
+
+
+def _print_notes(notes: Sequence[str]) -> None:
+    """Sentences, folded at the width of a terminal."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console()
+    with console.capture() as shown:
         for note in notes:
             # A name of a file that is broken in two is of no use to a script.
-            console.print(
-                escape(_shown(note)),
-                highlight=False,
-                soft_wrap=not console.is_terminal,
-            )
+            console.print(escape(_shown(note)), highlight=False, soft_wrap=not console.is_terminal)
     typer.echo(shown.get(), nl=False)
 
 
@@ -263,7 +319,7 @@ def working(text: str, table: Any = None) -> Iterator[None]:
     from rich.markup import escape
 
     console = Console(stderr=True)
-    if not console.is_terminal or hasattr(table, "pieces"):
+    if is_quiet() or not console.is_terminal or hasattr(table, "pieces"):
         yield
         return
     with console.status(escape(visible(text))):

@@ -10,7 +10,7 @@ import typer
 from auucmax._files import check_target, whole_file
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.output import note, print_json, print_rows
+from auucmax.cli.output import note, print_json, print_result
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,6 +102,8 @@ def plan(
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
+    details: options.Details = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Plan a trial: how many rows until a ranking is shown to be better than random.
 
@@ -279,9 +281,20 @@ def _show(planned: TrialPlan, picture: Path | None, origin: list[str]) -> None:
         rows[f"{line['statement']} ({line['by']})"] = text
     if planned.best_share is not None:
         rows["best treated share"] = f"{planned.best_share:.0%}"
-    notes = [*planned.notes, *origin, _how(planned)]
-    notes += [] if picture is None else [f"Drawn in {picture}."]
-    print_rows("Plan of a trial", rows, tuple(notes))
+    cautions, how = [*planned.notes, *origin], [_how(planned)]
+    if not any(line["by"] == "certificate" for line in planned.table()):
+        cautions, how = [*cautions, *how], []
+    print_result(
+        _verdict(planned), rows, cautions=cautions, notes=how,
+        written=[] if picture is None else [f"Drawn in {picture}."],
+    )  # fmt: skip
+
+
+def _verdict(planned: TrialPlan) -> str:
+    """How many rows the first statement needs, by its interval."""
+    first = planned.table()[0]
+    many = "No number of rows has" if first["rows"] is None else f"{first['rows']:,} rows have"
+    return f"{many} a power of {planned.power:.0%} to show: {first['statement']}."
 
 
 def _assumed(own: Assumed, *more: str) -> str:

@@ -13,8 +13,9 @@ from auucmax.cli import options
 from auucmax.cli.arms import CostOfArms, costs_by_arm, price_of_one
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import names_in
-from auucmax.cli.output import note, print_json, tell, working
+from auucmax.cli.output import note, print_banner, print_json, print_result, working
 from auucmax.cli.output import told as as_commands
+from auucmax.cli.ranking import effect_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,6 +81,8 @@ def report(
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
+    details: options.Details = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """One HTML file that shows the decision, its limits, and a slider for the share.
 
@@ -129,8 +132,29 @@ def report(
 
         print_json(told(summary))
         return
-    lines = dict.fromkeys(filter(None, [summary["banner"], summary["headline"]["text"]]))
-    tell(*lines, f"Written to {output}.")
+    _tell(summary, output)
+
+
+def _tell(summary: dict[str, Any], output: Path) -> None:
+    """The decision, and what it rests on."""
+    headline = summary["headline"]["text"]
+    if summary["banner"] != headline:
+        print_banner(summary["banner"])
+    caveats, lines = summary["caveats"], dict[str, str]()
+    if summary["failed_check"] is None and "arms" in summary:
+        gain = summary["names"]["gain"]
+        lines = {
+            f"effect of {arm['label']}": effect_of(arm | {"rows": summary["rows"]}, gain)
+            for arm in summary["arms"]
+        }
+    elif summary["failed_check"] is None:
+        lines = {"effect": summary["trial"]["effect"], "ranking": summary["auuc"]["text"]}
+    print_result(
+        headline, lines,
+        cautions=[own["text"] for own in caveats if own["severity"] != "note"],
+        notes=[own["text"] for own in caveats if own["severity"] == "note"],
+        written=[f"Written to {output}."],
+    )  # fmt: skip
 
 
 def _tell_half(has_cost: bool, has_value: bool) -> None:

@@ -15,7 +15,7 @@ from auucmax.cli.output import (
     check_table_target,
     print_banner,
     print_json,
-    print_rows,
+    print_result,
     working,
     write_frame,
 )
@@ -66,7 +66,8 @@ def target(
         bool,
         typer.Option(
             "--reasons",
-            help="Add the columns that move the score of each of the chosen most, in words.",
+            help="Add the columns that move the score of each of the chosen most, in words; of "
+            "several arms, that of the arm that is given.",
         ),
     ] = False,
     everyone: Annotated[bool, typer.Option("--all", help="List everyone, not the chosen.")] = False,
@@ -75,6 +76,8 @@ def target(
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
+    details: options.Details = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Choose whom to treat: by a share, a budget, or what an outcome is worth.
 
@@ -94,11 +97,6 @@ def target(
     check_decided(fitted.columns, groups=groups)
     of_arms = {"--cost-column": cost_column, "--at-most": at_most, "--at-least": at_least,
                "--forbid": forbid}  # fmt: skip
-    if reasons and not isinstance(fitted, TrialModel):
-        raise ValueError(
-            "--reasons should come with a MODEL of two arms, got one of several: an arm is chosen "
-            "by comparing scores. Leave it out."
-        )
     if isinstance(fitted, TrialModel):
         price = _check_for_two(cost, of_arms)
         check_policy(share, budget, price, value)
@@ -110,7 +108,7 @@ def target(
         with working("choosing", table):
             arms = target_arms(
                 fitted, table, share=share, budget=budget, value=value, limits=limits,
-                exclude=unwanted,
+                exclude=unwanted, reasons=reasons,
             )  # fmt: skip
         write_frame(arms.people if everyone else arms.chosen(), output)
         tell_choice(arms, fitted.columns.gain, output, as_json)
@@ -132,41 +130,47 @@ def _tell(found: Targeting, gain: str, output: Path, as_json: bool) -> None:
     print_banner(found.failed_check)
     rows = {"treated": _treated(found.selection, found.cost)}
     unknown = None if found.failed_check else found.unknown
+    more, notes = dict[str, str](), list[str]()
     left_out = None if found.excluded is None else str(found.excluded)
     if found.excluded is not None and found.excluded.n_people:
         left_out = f"{left_out} Nothing is certified of the others: the trial was of all."
-    notes = [note for note in (left_out, found.of_repeated, found.nobody, unknown) if note]
+    cautions = [note for note in (left_out, found.of_repeated, found.nobody, unknown) if note]
     if found.proviso and not found.unknown:
-        notes.append(found.proviso)
+        cautions.append(found.proviso)
     if not found.unknown:
         rows[f"expected gain in {gain}"] = _between(found.expected, "gain")
     if found.of_uplift:
-        rows["sum of the uplifts"] = f"{found.uplift:,.1f}"
+        more["sum of the uplifts"] = f"{found.uplift:,.1f}"
         notes.append(found.of_uplift)
     if found.has_profit and not found.failed_check:
         if not found.unknown:
             rows["expected profit"] = _between(found.expected, "profit")
         rows["highest expected profit"] = _peak(found, found.plan.best)
-        rows["highest lower limit of it"] = _peak(found, found.plan.cautious)
-    notes += _add_certified(rows, found)
-    if not found.failed_check:  # it is on numbers of the trial, none of which is told then
-        notes.append(found.plan.population)
-    print_rows(f"{len(found.people):,} people", rows, (*notes, f"Written to {output}."))
-
-
-def _add_certified(rows: dict[str, str], found: Targeting) -> list[str]:
-    """What is certified at the nearest share, and the highest profit that is; and its words."""
-    near, best = found.certified_near, found.certified_best
-    if near is None:
-        return []
-    cut = f"all above the cut of {near.share:.0%}"
-    rows["certified gain, at least"] = f"{near.gain:,.1f} ({cut})"
-    if near.profit is not None:
-        rows["certified profit, at least"] = f"{near.profit:,.1f} ({cut})"
+        more["highest lower limit of it"] = _peak(found, found.plan.cautious)
+    if near := found.certified_near:
+        cut = f"all above the cut of {near.share:.0%}"
+        by = "gain" if near.profit is None else "profit"
+        rows[f"certified {by}, at least"] = f"{getattr(near, by):,.1f} ({cut})"
+        if near.profit is not None:
+            more["certified gain, at least"] = f"{near.gain:,.1f} ({cut})"
+    best = found.certified_best
     if best is not None and best.profit is not None and best.profit > 0:
-        rows["highest certified profit"] = (
+        more["highest certified profit"] = (
             f"{best.profit:,.1f} (all above the cut of {best.share:.0%})"
         )
+    notes += _of_certified(found)
+    if not found.failed_check:  # it is on numbers of the trial, none of which is told then
+        notes.append(found.plan.population)
+    print_result(
+        str(found).split("\n")[0], rows, cautions=cautions, details=rows | more, notes=notes,
+        written=[f"Written to {output}."],
+    )  # fmt: skip
+
+
+def _of_certified(found: Targeting) -> list[str]:
+    """On what the certified numbers rest; nothing if there are none."""
+    if (near := found.certified_near) is None:
+        return []
     return [
         f"What is certified holds at all shares together with probability {near.chance:.4g}, for "
         f"people like those of the trial; unless rows were held out, of models that learnt from "

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.output import print_banner, print_json, print_rows, working
+from auucmax.cli.output import print_banner, print_json, print_result, working
+
+if TYPE_CHECKING:
+    from auucmax.trial.arm_verification import ArmsVerification
+    from auucmax.trial.verification import Comparison, Verification
 
 
 @tells_failures
@@ -72,6 +76,8 @@ def verify(
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
+    details: options.Details = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Say what a targeted campaign gained: against nobody, at random, everybody, and the promise.
 
@@ -119,7 +125,46 @@ def verify(
         return
     for doubt in found.doubts:
         print_banner(doubt)
-    print_rows(found.title, found.rows(), found.sentences())
+    _tell(found)
+
+
+def _tell(found: Verification | ArmsVerification) -> None:
+    """What the chosen gained first, then whether it was promised, and what to do."""
+    rows, against = found.rows(), found.comparisons
+    certified = any(one.certified_lower is not None for one in against.values())
+    kept = [f"gain in {found.outcome}, against {words}" for words in _FIRST]
+    lines = {name: text for name, text in rows.items() if name in kept}
+    if found.promise is not None:
+        lines["promise"] = str(found.promise)
+    if (advice := getattr(found, "advice", None)) is not None:
+        lines["what to do with the model"] = str(advice)
+    cautions = [*found.notes, *([] if certified else [found.certificate])]
+    if found.next_time is not None:
+        cautions.append(found.next_time)
+    print_result(
+        _verdict(against["nobody"], found.outcome), lines, cautions=cautions, details=rows,
+        notes=[f"{found.title}.", *([found.certificate] if certified else [])],
+    )  # fmt: skip
+
+
+#: What the chosen are compared with in the lines; all others are details.
+_FIRST = ("treating nobody", "as many at random", "the same arms at random")
+
+
+def _verdict(gain: Comparison, outcome: str) -> str:
+    """Whether those who were treated gained by it."""
+    if gain.estimate is None:
+        return f"What the campaign gained cannot be told: {gain.unknown}"
+    low, high = gain.certified_lower, gain.certified_upper
+    sure = ", which is certified"
+    if low is None or high is None or low <= 0 <= high:
+        low, high, sure = gain.lower, gain.upper, ""
+    told = "is not shown to have gained anything"
+    if low is not None and low > 0:
+        told = f"gained{sure}"
+    elif high is not None and high < 0:
+        told = f"lost by the treatment{sure}"
+    return f"The campaign {told}: {str(gain).partition(', certified')[0]} in {outcome}."
 
 
 def _check_no_arm(treated: str | None, model: Any) -> None:

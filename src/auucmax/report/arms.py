@@ -46,10 +46,9 @@ def summarise_arms(
         known, or none is above zero.
     """
     evidence, economy = evidence or model.evidence, economy or Economy()
-    columns, facts = model.columns, evidence.facts
+    columns, facts, first = model.columns, evidence.facts, next(iter(evidence.arms.values()))
     curve, factor = _curve_for(evidence, costs)
     by_people = costs is None and set(curve["costs"].values()) == {1.0}
-    first = next(iter(evidence.arms.values()))
     grid = EVERY_PERCENT * curve["budget"][-1]
     plan = _plan(curve, grid, economy, factor, by_people)
     best = plan["best_share"] if share is None else None
@@ -77,14 +76,15 @@ def summarise_arms(
             "doubt": facts["doubt"],
         },
         "arms": [_arm(label, own, facts) for label, own in evidence.arms.items()],
-        "curve": _curve(curve, grid),
+        "curve": _curve(curve, grid, factor),
         "plan": plan,
         "differences": _differences(curve["differences"]),
         "headline": {"share": part},
+        "unit": _unit(curve["policy"]["standard_error"], first["rows"]["outcome"]),
+        "people": _people(facts["people"]),
         "certificate": facts["certificate"],
         "notes": list(facts["notes"]),
     }
-    summary["unit"] = _unit(curve["policy"]["standard_error"], first["rows"]["outcome"])
     summary = dict(plain(summary))
     summary["headline"]["text"] = _headline(summary)
     summary["caveats"] = _caveats(summary)
@@ -154,8 +154,14 @@ def _arm(label: str, own: Evidence, facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _curve(curve: Mapping[str, Any], grid: Floats) -> dict[str, Any]:
+def _curve(curve: Mapping[str, Any], grid: Floats, factor: float) -> dict[str, Any]:
+    """Gains per person of the policy and of simpler ways, and what each of them spends."""
     budget, policy = curve["budget"], curve["policy"]
+    prices = [cost * factor for cost in curve["costs"].values()]
+
+    def spent(one: Mapping[str, Any]) -> Floats:
+        return _at(grid, budget, [float(np.dot(row, prices)) for row in one["shares"]])
+
     gain = _at(grid, budget, policy["gain"])
     lower = _at(grid, budget, policy["simultaneous_lower"])
     return {
@@ -168,6 +174,11 @@ def _curve(curve: Mapping[str, Any], grid: Floats) -> dict[str, Any]:
         "everybody": {
             "arm": short(curve["everybody"]["arm"]),
             "gain": _at(grid, budget, curve["everybody"]["gain"]),
+        },
+        "spent": {
+            "policy": spent(policy),
+            "singles": [spent(one) for one in curve["singles"].values()],
+            "everybody": spent(curve["everybody"]),
         },
         "reliable": (np.isfinite(lower) | (grid == 0)).tolist(),
         "declined": policy["declined"],
@@ -220,6 +231,13 @@ def _plan(
     }
 
 
+def _people(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Who gets each arm, with labels as the page shows them."""
+    if found is None:
+        return None
+    return {**found, "arms": [{**own, "arm": short(own["arm"])} for own in found["arms"]]}
+
+
 def _differences(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The policy against others, averaged over all budgets, in words that name them."""
     names = {
@@ -266,6 +284,8 @@ def _headline(summary: Mapping[str, Any]) -> str:
     gain, random = curve["uplift"][place], curve["random"][place]
     if gain is None:
         return f"{start} brings what these rows do not tell: too few of them stand behind it."
+    if summary["plan"]["profit"] is not None:
+        return f"{start} {_profit_words(summary, place)}."
     ends = interval(summary, curve["lower"][place], curve["upper"][place], curve["declined"])
     if curve["lower"][place] is not None:
         ends += ", for all budgets at once"
@@ -276,6 +296,24 @@ def _headline(summary: Mapping[str, Any]) -> str:
     if random is not None:
         text += f"; random people with the same arms would give {rate(summary, random, sign=True)}"
     return f"{text}."
+
+
+def _profit_words(summary: Mapping[str, Any], place: int) -> str:
+    """The same in money, where costs and value are known."""
+    plan, curve, level = summary["plan"], summary["curve"], f"{summary['level']:.0%}"
+    after = f" {plan['currency']}" if plan["currency"] else ""
+    low, high = plan["profit_lower"][place], plan["profit_upper"][place]
+    ends = f"{level} interval cannot be said: {curve['declined'] or 'too few rows'}"
+    if low is not None:
+        ends = f"{level} interval {low:,.2f} to {high:,.2f}, for all budgets at once"
+    text = f"brings an expected profit of {plan['profit'][place]:,.2f}{after} ({ends})"
+    if curve["random"][place] is None:
+        return text
+    random = plan["cohort"] * plan["value_per_outcome"] * curve["random"][place]
+    return (
+        f"{text}; random people with the same arms would give "
+        f"{random - plan['spent'][place]:,.2f}{after}"
+    )
 
 
 def _caveats(summary: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -75,7 +75,11 @@ class Axes:
             label = f"{value:,.{digits}f}".replace("-", "\u2212")
             along_y.append(_text(self.left - 6, at + 4, label, "end"))
         base = self.height - self.bottom
-        parts = [_text(self.x(place), base + 18, label, "middle") for place, label in x_labels]
+        parts = [
+            Markup('<text class="tick" x="{}" y="{}" text-anchor="middle" data-at="{}">{}</text>')
+            .format(round(self.x(place), 2), round(base + 18, 2), round(place, 6), label)
+            for place, label in x_labels
+        ]  # fmt: skip
         middle = (self.left + self.width - self.right) / 2
         parts.append(_text(middle, self.height - 8, x_title, "middle", "title"))
         turned = Markup(
@@ -163,32 +167,56 @@ def _marks(axes: Axes, marks: Sequence[tuple[str, float | None]]) -> Markup:
 
 
 def policy_figure(summary: Mapping[str, Any], *, width: int = WIDE) -> Markup:
-    """Gain of the policy of several arms by budget, of each arm alone, and of random people."""
-    curve, scale = summary["curve"], summary["unit"]["scale"]
-    share = list(curve["share"])
-    lines = [("random", curve["random"]), ("everybody", curve["everybody"]["gain"])]
-    for number, own in enumerate(curve["singles"]):
-        lines.append((f"rival r{min(number, MOST_STYLES - 1)}", own))
-    lines.append(("model", curve["uplift"]))  # last, so that no other is drawn over it
-    known = [place for place, low in enumerate(curve["lower"]) if low is not None and place > 0]
-    lower, upper = ([curve[end][place] for place in known] for end in ("lower", "upper"))
-    at = [share[place] for place in known]
-    drawn = [*(gains for _, gains in lines), lower, upper]
-    there = [v for gains in drawn for v in gains if v is not None]
-    axes = _budget_axes(width, _around([v * scale for v in there] + [0.0]))
-    parts = [
-        axes.frame(_budget_labels(summary, axes), "budget", f"gain {summary['unit']['per']}"),
-        _line(axes, at + at[::-1], lower + upper[::-1], scale, "band", "Z"),
+    """What the policy of several arms brings by budget, each arm alone, and random people.
+
+    In money for the cohort where costs and value are known, otherwise in the unit of the page; the
+    script draws the same from the same numbers.
+    """
+    curve, plan = summary["curve"], summary["plan"]
+    share, spent = list(curve["share"]), curve["spent"]
+    lines = [("random", curve["random"], spent["policy"])]  # the same arms in the same numbers
+    lines.append(("everybody", curve["everybody"]["gain"], spent["everybody"]))
+    for number, own in enumerate(zip(curve["singles"], spent["singles"], strict=True)):
+        lines.append((f"rival r{min(number, MOST_STYLES - 1)}", *own))
+    lines.append(("model", curve["uplift"], spent["policy"]))  # no other is drawn over it
+    drawn = [(style, _of_policy(summary, gains, money)) for style, gains, money in lines]
+    lower, upper = (_of_policy(summary, curve[end], spent["policy"]) for end in ("lower", "upper"))
+    band = [
+        (x, low, high)
+        for x, low, high in zip(share, lower, upper, strict=True)
+        if x > 0 and low is not None and high is not None
     ]
-    for style, gains in lines:
-        told = [(x, gain) for x, gain in zip(share, gains, strict=True) if gain is not None]
-        if told:
-            parts.append(_line(axes, [x for x, _ in told], [y for _, y in told], scale, style))
+    there = [v for line in (*(one for _, one in drawn), lower, upper) for v in line]
+    axes = _budget_axes(width, _around([v for v in there if v is not None] + [0.0]))
+    after = f", {plan['currency']}" if plan["currency"] else ""
+    title = f"gain {summary['unit']['per']}" if plan["profit"] is None else f"profit{after}"
+    around = [(x, low) for x, low, _ in band] + [(x, high) for x, _, high in band[::-1]]
+    parts = [
+        axes.frame(_budget_labels(summary, axes), "budget", title),
+        _line(axes, [x for x, _ in around], [y for _, y in around], 1.0, "band", "Z"),
+    ]
+    for style, values in drawn:
+        told = [(x, value) for x, value in zip(share, values, strict=True) if value is not None]
+        parts.append(_line(axes, [x for x, _ in told], [y for _, y in told], 1.0, style))
     start = summary["headline"]["share"]
-    gain = curve["uplift"][round(start * 100)]
-    parts.append(axes.marker(start, None if gain is None else gain * scale))
-    label = "Gain of the policy at each budget. The numbers are in the table below."
-    return _svg(axes, "uplift", label, parts, scale)
+    parts.append(axes.marker(start, drawn[-1][1][round(start * 100)]))
+    what = "Gain" if plan["profit"] is None else "Profit"
+    label = f"{what} of the policy at each budget. The numbers are in the table below."
+    return _svg(axes, "uplift", label, parts, 1.0)
+
+
+def _of_policy(
+    summary: Mapping[str, Any], gains: Sequence[float | None], spent: Sequence[float | None]
+) -> list[float | None]:
+    """Gains per person as profits of the cohort, or in the unit of the page; None as it is."""
+    plan, scale = summary["plan"], summary["unit"]["scale"]
+    if plan["profit"] is None:
+        return [None if gain is None else gain * scale for gain in gains]
+    n, value = plan["cohort"], plan["value_per_outcome"]
+    return [
+        None if gain is None or money is None else n * (value * gain - money)
+        for gain, money in zip(gains, spent, strict=True)
+    ]
 
 
 def arms_figure(summary: Mapping[str, Any], *, width: int = WIDE) -> Markup:

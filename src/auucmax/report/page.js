@@ -189,14 +189,18 @@
   }
 
   // The curve: profit of the cohort, or gain in the unit of the page.
-  function drawn(list) {
-    if (ofArms) return list;
+  function drawn(list, spent) {
     if (!plan.has_profit) return scaled(list, unit.scale);
     return list.map(function (gain, j) {
-      if (gain === null) return null;
-      return plan.cohort * (plan.value_per_outcome * gain -
-        plan.cost_per_person * given.share[j]);
+      const money = !ofArms ? plan.cost_per_person * given.share[j] :
+        (spent || curve.spent.policy)[j];
+      if (gain === null || money === null) return null;
+      return plan.cohort * (plan.value_per_outcome * gain - money);
     });
+  }
+  function simpler() {
+    if (!ofArms) return summary.rivals.map(function (rival) { return drawn(rival.uplift); });
+    return curve.singles.map(function (own, k) { return drawn(own, curve.spent.singles[k]); });
   }
   function ticks(low, high) {
     const raw = (high - low) / 5, power = Math.pow(10, Math.floor(Math.log10(raw)));
@@ -223,9 +227,11 @@
     const d = svg.dataset, lines = { ".model": drawn(curve.uplift), ".random": drawn(curve.random) };
     const lower = drawn(curve.lower), upper = drawn(curve.upper);
     const known = places.filter(function (j) { return j > 0 && curve.lower[j] !== null; });
-    const rivals = summary.rivals.map(function (rival) { return drawn(rival.uplift); });
+    const rivals = simpler();
+    if (ofArms) lines[".everybody"] = drawn(curve.everybody.gain, curve.spent.everybody);
     const all = Object.values(lines).concat(rivals, [[0]]).flat().concat(
-      known.map(function (j) { return lower[j]; }), known.map(function (j) { return upper[j]; }));
+      known.map(function (j) { return lower[j]; }), known.map(function (j) { return upper[j]; }))
+      .filter(function (value) { return value !== null; });
     const low = Math.min.apply(null, all), high = Math.max.apply(null, all);
     const room = 0.04 * (high - low) || 0.5;
     d.low = low - (low < 0 || low === high ? room : 0);
@@ -241,15 +247,19 @@
     svg.querySelector(".of-y").textContent = plan.has_profit ?
       "profit" + (plan.currency ? ", " + plan.currency : "") : "gain " + unit.per;
     function points(list, some) {
-      return (some || places).map(function (j) { return [x(d, j), y(d, list[j])]; });
+      return (some || places).filter(function (j) { return list[j] !== null; })
+        .map(function (j) { return [x(d, j), y(d, list[j])]; });
     }
-    Object.keys(lines).forEach(function (name) { path(svg, name, points(lines[name]), ""); });
+    Object.keys(lines).forEach(function (name) {
+      path(svg, name, points(lines[name]), "");
+    });
     svg.querySelectorAll("path.rival").forEach(function (one, k) {
       one.classList.add("n" + k);
       path(svg, "path.n" + k, points(rivals[k]), "");
     });
     path(svg, ".band", points(lower, known).concat(points(upper, known).reverse()), "Z");
     const marks = svg.querySelector(".marks");
+    if (!marks) return;
     marks.replaceChildren();
     [["best", plan.best, 4], ["break-even", plan.even, 15]].forEach(function (own) {
       if (!own[1]) return;
@@ -299,7 +309,12 @@
       button.querySelector("b").textContent =
         ofArms ? forms.money(plan.cost[own[1]]) : own[1] + "%";
     });
-    if (!ofArms) document.querySelectorAll("svg.uplift").forEach(draw);
+    document.querySelectorAll("svg.uplift").forEach(draw);
+    // Budgets along the axis are those of all people together.
+    if (ofArms && !given.by_people) document.querySelectorAll("[data-at]").forEach(function (own) {
+      const amount = Number((own.dataset.at * plan.cost[last]).toPrecision(4));
+      own.textContent = amount.toLocaleString("en", { maximumFractionDigits: 10 });
+    });
     show(budget ? Number(budget.value) / 10 : Number(share.value));
   }
 

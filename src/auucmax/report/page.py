@@ -228,6 +228,8 @@ def _of_arms(summary: Mapping[str, Any]) -> dict[str, Any]:
         "arms_wide": arms_figure(summary),
         "arms_narrow": arms_figure(summary, width=NARROW),
         "balances": balances,
+        "pair": pair,
+        "percent": _percent,
         "chips": [
             (STATES[state], f"better than random choice: {state}{how}"),
             *dict.fromkeys(trials),

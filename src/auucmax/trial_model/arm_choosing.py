@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, check_shares, listed
@@ -20,7 +21,7 @@ from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arm_evidence import is_judged
 from auucmax.trial_model.arm_fitting import check_arm_costs, check_arm_names
 from auucmax.trial_model.arms import ArmsModel
-from auucmax.trial_model.choosing import Excluded, kept_people, scored_people
+from auucmax.trial_model.choosing import Excluded, kept_people, reasons_for, scored_people
 
 LARGE_SHIFT = 0.1  #: of the people who get an arm: others than in the trial are not like its people
 
@@ -235,6 +236,7 @@ def target_arms(
     value: float | None = None,
     limits: ArmLimits | None = None,
     exclude: Iterable[Any] | None = None,
+    reasons: bool = False,
 ) -> ArmTargeting:
     """Choose who of a table gets which arm.
 
@@ -251,6 +253,7 @@ def target_arms(
     value : of one unit of the outcome. With it nobody gets an arm that costs more than its worth.
     limits : :class:`ArmLimits`: costs, how many people an arm may have, who may not get it.
     exclude : ids of people who may not be treated, as in :func:`target`.
+    reasons : add the columns that move the score of the arm that each person gets most, as there.
 
     What to expect comes from the curve of the policy that was kept with the model, for costs in the
     ratios of the fit's ``cost``, or all equal. With other costs, costs of single people or limits
@@ -290,8 +293,13 @@ def target_arms(
     known = model.evidence["failed_check"]
     expected: ExpectedGain | str = known or _expected(model, found, share, limits, cost)
     has_cost = limits.cost is not None or limits.cost_column is not None
+    why = None
+    if reasons:
+        why = reasons_for(list(model.models.values()), table, names, found.arm)
     return ArmTargeting(
-        people=as_given(_people(model, names, uplift, costs, found), table, [model.columns.id]),
+        people=as_given(
+            _people(model, names, uplift, costs, found, why), table, [model.columns.id]
+        ),
         labels=labels,
         choice=ArmChoice(**(vars(found) | {"cost": spent})),
         expected=None if isinstance(expected, str) else expected,
@@ -423,7 +431,12 @@ def _nobody(found: ArmChoice, share: float | None, budget: float | None) -> str:
 
 
 def _people(
-    model: ArmsModel, names: pd.Series, uplift: Floats, costs: Floats, found: ArmChoice
+    model: ArmsModel,
+    names: pd.Series,
+    uplift: Floats,
+    costs: Floats,
+    found: ArmChoice,
+    reasons: NDArray[Any] | None,
 ) -> pd.DataFrame:
     """The list: those who get an arm first, from most uplift for the money down."""
     n, rows = len(uplift), np.arange(len(uplift))
@@ -438,5 +451,7 @@ def _people(
     for k, label in enumerate(model.labels):
         columns[f"uplift {label}"] = uplift[order, k]
     columns["cost"] = np.where(found.arm >= 0, price, 0.0)[order]
+    if reasons is not None:
+        columns["reasons"] = reasons[order]
     columns = {"auucmax_" * (name == names.name) + name: own for name, own in columns.items()}
     return pd.DataFrame({names.name: names.to_numpy()[order], **columns})

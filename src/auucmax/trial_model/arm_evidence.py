@@ -151,7 +151,8 @@ class ArmsEvidence(Shown):
     @classmethod
     def from_dict(cls, arms: Mapping[str, Evidence], values: Mapping[str, Any]) -> Self:
         """Restore ``facts`` from a file, or raise a ValueError for anything else."""
-        facts = read(_FACTS, values, "the policy")
+        # Files of before there were any tell nothing of people.
+        facts = read(_FACTS, {"people": None, **values}, "the policy")
         read(dict.fromkeys([facts["control"], *arms], int), facts["rows"], "rows")
         if not facts["curves"]:
             raise ValueError("the policy should have a curve, got none.")
@@ -493,6 +494,11 @@ def _chosen(uplift: Floats, cost: Floats, rate: float) -> NDArray[np.intp]:
     return chosen
 
 
+def arms_at(uplift: Floats, cost: Floats, budget: float) -> NDArray[np.intp]:
+    """(n,) the arm, 1 to K, that each person gets at a budget per person; 0: none."""
+    return _chosen(uplift, cost, _rate(uplift, cost, budget))
+
+
 def guides(keys: NDArray[np.uint64]) -> Bools:
     """(n,) one row in ten, by other bits of the keys than those that deal folds."""
     mixed = keys * np.uint64(0x9E3779B97F4A7C15)
@@ -536,6 +542,12 @@ _FACTS: dict[str, Any] = {
         "everybody": _OF_CURVE | {"arm": str},
         "differences": dict.fromkeys(("random", "single", "everybody"), _OF_DIFFERENCE),
     }],
+    "people": (None, {
+        "part": float, "budget": float,
+        "arms": [{"arm": str, "n_columns": int, "columns": [{
+            "name": str, "bins": [str], "top": [_MAYBE], "rest": [_MAYBE], "distance": float,
+        }]}],
+    }),
     "certificate": (None, {"text": str, "gain_lower_bound": float, "budget": float, ...: ...}),
     "failed_check": _MAYBE_TEXT,
     "doubt": _MAYBE_TEXT,

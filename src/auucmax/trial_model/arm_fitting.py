@@ -19,6 +19,7 @@ from auucmax._json import plain
 from auucmax._progress import working_on
 from auucmax._validation import Floats, listed
 from auucmax.bounds.known_chances import ChancesBeyond
+from auucmax.data.binning import binned
 from auucmax.data.pieces import PiecedTable, table_of
 from auucmax.data.seen import Kinds
 from auucmax.encoding.kinds import arm_text
@@ -28,6 +29,7 @@ from auucmax.trial_model.arm_evidence import (
     ArmsEvidence,
     FixedBudget,
     PolicyChunkRows,
+    arms_at,
     guides,
     policy_certificate,
     policy_curve,
@@ -56,7 +58,10 @@ from auucmax.trial_model.fitting import (
 )
 from auucmax.trial_model.judging import ranks_within
 from auucmax.trial_model.model import TrialModel
+from auucmax.trial_model.people import describe_arms
 from auucmax.trial_model.rows import Hashes
+
+PEOPLE_PART = 0.3  #: of the largest budget, at which it is told who gets which arm
 
 
 def fit_arms_model(
@@ -294,6 +299,7 @@ def _policy(
         "level": 0.95,
         "tilt": _tilt(judged.y),
         "curves": [policy_curve(judged, costs, known=known)],
+        "people": _people(everybody, apart, judged.uplift, costs),
         "notes": [
             f"Every row was given its arm by models of the other {recipe.n_folds - 1} of "
             f"{recipe.n_folds} folds, which had not seen it; the best single arm, and the arm for "
@@ -301,6 +307,24 @@ def _policy(
             *everybody.chances_told,
         ],
     }
+
+
+def _people(
+    everybody: AllRows, apart: Sequence[_Apart], uplift: Floats, costs: Mapping[str, float]
+) -> dict[str, Any]:
+    """Who gets each arm, against all others, where a part of the largest budget is spent."""
+    price = np.array(list(costs.values()))
+    budget = PEOPLE_PART * float(price.max())
+    given = arms_at(uplift, price, budget)
+    frames, places = [], []
+    for k, one in enumerate(apart):
+        some = one.rows.sampled
+        own = one.rows.treated[some] | (k == 0)  # the control rows once
+        frames.append(one.rows.features[own])
+        places.append(everybody.places_of(one.rows, k)[some][own])
+    columns = binned(pd.concat(frames, ignore_index=True))
+    told = describe_arms(columns, given[np.concatenate(places)], list(costs))
+    return {"part": PEOPLE_PART, "budget": budget, "arms": told}
 
 
 def _tilt(y: Floats) -> float:

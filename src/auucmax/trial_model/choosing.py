@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, check_shares
@@ -274,7 +275,7 @@ def target(
     like_trial = failed is None and not (excluded and excluded.n_people)
     is_own = unknown is None and excluded is None and model.is_own(table)
     gains = (expected.gain, found.at(1).gain) if is_own else None
-    why = _reasons(model, table, kept, score, selection) if reasons else None
+    why = reasons_for([model], table, names, np.where(selection.treat, 0, -1)) if reasons else None
     people = _people(model, names, score, selection, gains, why)
     return Targeting(
         people=as_given(people, given, [model.columns.id]),
@@ -294,25 +295,29 @@ def target(
     )
 
 
-def _reasons(
-    model: TrialModel,
+def reasons_for(
+    models: Sequence[TrialModel],
     table: pd.DataFrame | PiecedTable,
-    kept: Bools,
-    score: Floats,
-    selection: Selection,
-) -> list[str]:
-    """Why each of the chosen is chosen, best first; nothing of the others."""
-    treat = np.zeros(len(kept), dtype=bool)
-    treat[np.flatnonzero(kept)[selection.treat]] = True
-    own, others, first = [], None, 0
-    for piece in pieces_of(table, model.score_columns):
-        if others is None:
-            others = others_of(model, piece.head(_RANKED_ROWS))
-        some = treat[first : (first := first + len(piece))]
-        if some.any():
-            own += reasons_of(model, piece[some], others)
-    order = np.lexsort((np.arange(len(own)), -score[selection.treat]))
-    return [*(own[k] for k in order), *[""] * (len(score) - len(own))]
+    names: pd.Series,
+    given: NDArray[np.intp],
+) -> NDArray[Any]:
+    """(n,) why people get what they get, in words; empty of those who get nothing.
+
+    ``names`` from :func:`scored_people`, of all people or some; ``given`` (n,): by which of the
+    models each of them was chosen, -1: by none.
+    """
+    columns = dict.fromkeys(own.name for model in models for own in model.encoder.columns_)
+    place, found = names.index.to_numpy(), np.full(len(names), "", dtype=object)
+    others, first = list[Floats](), 0
+    for piece in pieces_of(table, list(columns)):
+        others = others or [others_of(model, piece.head(_RANKED_ROWS)) for model in models]
+        inside = (place >= first) & (place < first + len(piece))
+        for k, (model, compared) in enumerate(zip(models, others, strict=True)):
+            own = np.flatnonzero(inside & (given == k))
+            if len(own):
+                found[own] = reasons_of(model, piece.iloc[place[own] - first], compared)
+        first += len(piece)
+    return found
 
 
 def _certified(
@@ -395,7 +400,9 @@ def scored_people(
 ) -> tuple[pd.Series, Floats, pd.DataFrame, int]:
     """The ids of the people, or their rows from 1 on, their scores, and more columns.
 
+    The index of the ids has their places in the table.
     ``table`` is one of :func:`auucmax.data.pieces.table_of`, with these columns.
+
     Of the rows of an id the first is taken, unless they were fitted as one group; how many others
     there are comes last.
     """
@@ -415,7 +422,7 @@ def scored_people(
             f"{table.name} should give the same rows every time it is read, got {first - 1:,} "
             f"after {table.n_rows:,}. Leave the file alone meanwhile."
         )
-    everybody = pd.concat(names)
+    everybody = pd.concat(names, ignore_index=True)  # so that it tells places in the table
     once = np.ones(len(everybody), dtype=bool)
     if id is not None and everybody.name == id != model.columns.groups:
         once = ~(everybody.duplicated() & everybody.notna()).to_numpy(dtype=bool)
@@ -481,12 +488,9 @@ def _people(
     score: Floats,
     selection: Selection,
     gains: tuple[float, float] | None,
-    reasons: list[str] | None,
+    reasons: NDArray[Any] | None,
 ) -> pd.DataFrame:
-    """The list; ``gains`` of the chosen and of everybody, if uplifts are to add up to them.
-
-    ``reasons``: in the order of the list.
-    """
+    """The list; ``gains`` of the chosen and of everybody, if uplifts are to add up to them."""
     n = len(score)
     # Those who are treated come first, whatever rule broke the ties.
     order = np.lexsort((np.arange(n), ~selection.treat, -score))
@@ -499,7 +503,7 @@ def _people(
     columns["decile"] = (rank - 1) * 10 // n + 1
     columns["arm"] = labels[selection.treat[order].astype(int)]
     if reasons is not None:
-        columns["reasons"] = reasons
+        columns["reasons"] = reasons[order]
     columns = {"auucmax_" * (name == names.name) + name: own for name, own in columns.items()}
     return pd.DataFrame({names.name: names.to_numpy()[order], **columns})
 

@@ -1,15 +1,16 @@
 """Who they are: the top of a ranking against the rest, and segments with effects of their own.
 
-Segments are the leaves of a tree of depth 2 over raw columns. It is learnt on some rows, by the
-criterion of honest trees: with tau the difference of the arms' means in a leaf of n rows and v its
-variance, the sum over leaves of
+Segments are the leaves of a tree of depth 2 or 3 over raw columns. It is learnt on some rows, by
+the criterion of honest trees: with tau the difference of the arms' means in a leaf of n rows and v
+its variance, the sum over leaves of
 
     n (tau^2 - 2 v),
 
-which estimates how much the leaves' effects differ, less what noise adds to that. What is told of a
-leaf, estimate and certificate, comes from other rows, and nothing is told unless these reject that
-all leaves have one effect: a tree finds leaves in any noise. No number is about fewer than 20
-people.
+which estimates how much the leaves' effects differ, less what noise adds to that. A leaf of depth 2
+is split once more, by what a half of these rows finds, if the other half tells the effects of both
+sides apart. What is told of a leaf, estimate and certificate, comes from yet other rows, and
+nothing is told unless these reject that all leaves have one effect: a tree finds leaves in any
+noise. No number is about fewer than 20 people.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from auucmax._validation import Bools, Floats
@@ -32,6 +34,7 @@ SEARCHED = 12  #: columns that pairs of splits are looked for in, at most
 LEAST_PART = 0.05  #: of the rows in a segment
 MOST_ROWS = 100_000  #: that a tree is learnt from
 DELTA = 0.05
+TOLD = 2.5  #: standard errors from which on rows tell two effects apart that others have found
 
 
 def describe_people(columns: Sequence[Binned], score: Floats, *, share: float) -> dict[str, Any]:
@@ -49,6 +52,22 @@ def describe_people(columns: Sequence[Binned], score: Floats, *, share: float) -
     """
     found = compared(columns, top_part(score, share))
     return {"share": share, "n_columns": len(found), "columns": found[:MOST_COLUMNS]}
+
+
+def describe_arms(
+    columns: Sequence[Binned], given: NDArray[np.intp], labels: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The same of those who get each arm, against all others: ``given`` (n,) is 0 for no arm.
+
+    An arm that fewer than 20 people get, or all but fewer than 20, is left out.
+    """
+    found = []
+    for number, label in enumerate(labels, start=1):
+        own = given == number
+        if LEAST_ROWS <= own.sum() <= len(own) - LEAST_ROWS:
+            told = compared(columns, own.astype(np.float64))
+            found.append({"arm": label, "n_columns": len(told), "columns": told[:MOST_COLUMNS]})
+    return found
 
 
 def compared(columns: Sequence[Binned], weight: Floats) -> list[dict[str, Any]]:
@@ -131,6 +150,7 @@ def segments_of(
         LEAST_ROWS, int(LEAST_PART * min(rows.treated[some].sum(), (~rows.treated[some]).sum()))
     )
     rules = grow(columns, rows.y, rows.treated, some, least)
+    rules = deepen(rules, columns, rows.y, rows.treated, rng.permutation(some), least)
     inside = [_inside(rule, len(rows.y)) & ~learn for rule in rules]
     fewest = min((min(int((own & rows.treated).sum()), int((own & ~rows.treated).sum()))
                   for own in inside), default=0)  # fmt: skip
@@ -164,6 +184,48 @@ def _told_apart(effects: Sequence[dict[str, Any]]) -> bool:
     return bool(chdtrc(len(value) - 1, distance) < DELTA)
 
 
+def deepen(
+    rules: Sequence[Rule], columns: Sequence[Binned], y: Floats, treated: Bools, some: Any,
+    least: int,
+) -> list[Rule]:  # fmt: skip
+    """Leaves, each split once more by the column that pays most among a half of ``some`` rows.
+
+    The rows are in random order; a split is kept if the other half tells the effects of its sides
+    apart, the same way round. ``least`` is for all of them.
+    """
+    found: list[Rule] = []
+    first, second = some[: len(some) // 2], some[len(some) // 2 :]
+    for rule in rules:
+        inside = _inside(rule, len(y))
+        own, arm = first[inside[first]], treated[first[inside[first]]].astype(np.intp)
+        best = _value(_sums([np.zeros(len(own), np.intp)], [1], arm, y[own])[:, 0], least // 2)
+        leaves, used = [rule], {side.column.name for side in rule}
+        for column in columns if rule else ():
+            code = column.code[own] + 1
+            value, pair = _best_alone(column, code, arm, y[own], least // 2)
+            if pair is None or column.name in used or not value > best + 1e-12:
+                continue
+            best, leaves = value, [(*rule, side) for side in pair]
+        if len(leaves) == 2:
+            gaps = [_gap(leaves, y, treated, half, least // 2) for half in (first, second)]
+            leaves = leaves if gaps[1] * np.sign(gaps[0]) > TOLD else [rule]
+        found += leaves
+    return found
+
+
+def _gap(rules: Sequence[Rule], y: Floats, treated: Bools, some: Any, least: int) -> float:
+    """How far the effects in two leaves are apart, in standard errors; 0 if one has few rows."""
+    effect, variance = [], 0.0
+    for rule in rules:
+        own = some[_inside(rule, len(y))[some]]
+        arms = y[own[treated[own]]], y[own[~treated[own]]]
+        if min(map(len, arms)) < least:
+            return 0.0
+        effect.append(float(arms[0].mean() - arms[1].mean()))
+        variance += sum(float(part.var()) / len(part) for part in arms)
+    return (effect[0] - effect[1]) / variance**0.5 if variance > 0 else 0.0
+
+
 def grow(columns: Sequence[Binned], y: Floats, treated: Bools, some: Any, least: int) -> list[Rule]:
     """The leaves of the best tree of depth 2, each as its conditions; one of none if no split pays.
 
@@ -172,7 +234,9 @@ def grow(columns: Sequence[Binned], y: Floats, treated: Bools, some: Any, least:
     y, arm = y[some], treated[some].astype(np.intp)
     centred = y - y.mean()
     # Columns that split well by themselves, of these rows alone: others must not have a say.
-    alone = [_best_alone(column, column.code[some] + 1, arm, centred, least) for column in columns]
+    alone = [
+        _best_alone(column, column.code[some] + 1, arm, centred, least)[0] for column in columns
+    ]
     columns = [columns[k] for k in np.argsort(alone, kind="stable")[::-1][:SEARCHED]]
     codes = [column.code[some] + 1 for column in columns]  # 0: missing
     sides = [_sides(column) for column in columns]
@@ -190,14 +254,18 @@ def grow(columns: Sequence[Binned], y: Floats, treated: Bools, some: Any, least:
     return found
 
 
-def _best_alone(column: Binned, code: Any, arm: Any, y: Floats, least: int) -> float:
-    """The value of the best split of all rows by one column."""
+def _best_alone(
+    column: Binned, code: Any, arm: Any, y: Floats, least: int
+) -> tuple[float, tuple[Side, Side] | None]:
+    """The best split of some rows by one column: its value, and its sides."""
     sums = _sums([code], [len(column.names) + 1], arm, y)
-    found = []
-    for yes, _ in _sides(column):
-        left = sums[:, np.append(not yes.bins[0], yes.bins)].sum(axis=1)
-        found.append(_value(left, least) + _value(sums.sum(axis=1) - left, least))
-    return max(found, default=-np.inf)
+    best, found = -np.inf, None
+    for pair in _sides(column):
+        left = sums[:, np.append(not pair[0].bins[0], pair[0].bins)].sum(axis=1)
+        value = _value(left, least) + _value(sums.sum(axis=1) - left, least)
+        if value > best:
+            best, found = value, pair
+    return best, found
 
 
 def _split(
