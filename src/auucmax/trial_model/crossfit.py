@@ -91,9 +91,10 @@ class TableRows:
         pieces = read_pieces(table, columns, key)
         self.read_seconds = time.perf_counter() - begin
         self.left_out = _frequent([piece.sample.left_out for piece in pieces])
-        self.y, self.treated, self.keys, self.propensity, self.people, self.chances = (
-            None if parts[0] is None else np.concatenate(parts)
-            for parts in list(zip(*pieces, strict=True))[:6]
+        y, treated, keys, *chances = list(zip(*pieces, strict=True))[:6]
+        self.y, self.treated, self.keys = map(np.concatenate, (y, treated, keys))
+        self.propensity, self.people, self.chances = (
+            None if own[0] is None else np.concatenate(own) for own in chances
         )
         first = np.cumsum([0, *(len(piece.y) for piece in pieces)])
         self.sample = joined([piece.sample for piece in pieces])
