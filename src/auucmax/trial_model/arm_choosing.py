@@ -295,7 +295,7 @@ def target_arms(
     has_cost = limits.cost is not None or limits.cost_column is not None
     why = None
     if reasons:
-        why = reasons_for(list(model.models.values()), table, names, found.arm)
+        why = reasons_for(list(model.models.values()), rows, names, found.arm)
     return ArmTargeting(
         people=as_given(
             _people(model, names, uplift, costs, found, why), table, [model.columns.id]

@@ -443,7 +443,7 @@ def _cross_fitted(
         f"which learnt from {_learnt(recipe, 1 - 1 / recipe.n_folds, len(rows.y))}. The model that "
         f"is kept learnt from {_learnt(recipe, 1.0, len(rows.y))}."
     ]
-    notes += [*_of_trees(fitted, len(rows.y)), *rows.chances_told, *check.questions]
+    notes += [*rows.chances_told, *check.questions]
     if certificate is None:
         notes.append(_no_certificate(judged, rows.columns, few=not apart.chunks))
     evidence = evidence_of(
@@ -511,15 +511,6 @@ def _learnt(recipe: Recipe, share: float, n_rows: int) -> str:
     return "all of them" if share == 1 else f"{share:.0%} of the rows"
 
 
-def _of_trees(fitted: Fitted, n_rows: int) -> list[str]:
-    """A sentence on trees, if they learnt from part of the rows only."""
-    (estimator,) = fitted.estimators.values()
-    n_trees = tree_rows(estimator)
-    if n_trees is None or n_trees >= n_rows:
-        return []
-    return [f"Its trees learnt from {n_trees:,} of these rows, drawn at random."]
-
-
 def _hold_out(
     rows: TableRows, recipe: Recipe, rivals: Sequence[str], check: RandomisationReport, work: Work
 ) -> _Found:
@@ -536,8 +527,7 @@ def _hold_out(
     calibration, bounded = calibrated(judged), rows.columns.bounded(judged.y)
     certificate = certified(judged, bounded, recipe.n_candidates)
     notes = [f"Judged on {len(judged.y):,} rows that were set aside: this model has not seen them."]
-    n_learnt = int((~held_out).sum())
-    notes += [*_of_trees(fitted, n_learnt), *rows.chances_told, *check.questions]
+    notes += [*rows.chances_told, *check.questions]
     if certificate is None:
         notes.append(_no_certificate(judged, rows.columns))
     # Other bits of the keys than those that chose the hold-out.

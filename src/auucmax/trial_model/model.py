@@ -309,7 +309,12 @@ class TrialModel(Shown):
         return rows.scored(self.encoder.transform, self.estimator)
 
     def __str__(self) -> str:
-        return f"{self.evidence}\n{self!r}"
+        trees, table = self.summary.get("tree_rows"), self.summary.get("table")
+        learnt = table.get("learnt") if isinstance(table, dict) else None
+        told = ""
+        if isinstance(trees, int) and isinstance(learnt, int) and trees < learnt:
+            told = f"\nIts trees learnt from {trees:,} of {learnt:,} rows, drawn at random."
+        return f"{self.evidence}\n{self!r}{told}"
 
     def __repr__(self) -> str:
         return (
