@@ -145,7 +145,7 @@ def test_a_much_larger_arm_is_used_in_part():
 def test_waiting_rows_add_up_in_order():
     y, scores, treated = drawn(10)
     rows = WaitingRows.of(y, scores, treated)
-    again = rows.part(0, 4) + rows.part(4)
+    again = rows.part(0, 4).then(rows.part(4))
     np.testing.assert_array_equal(again.scores, rows.scores)
 
 

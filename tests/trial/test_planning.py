@@ -128,6 +128,7 @@ def test_a_model_that_is_no_pilot(model):
         ({"n_rows": 1}, "n_rows should be"),
         ({"other_gain": 0.001, "agreement": 1.0}, "agreement should be a rank correlation"),
         ({"share": 1.0}, "share should be a number strictly between"),
+        ({"share": 1e-300}, "share should be at least 0.0001"),
         ({"design_effect": 0}, "design_effect should be a positive number"),
     ],
 )

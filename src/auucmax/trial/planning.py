@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LARGEST = 1e50  # what is assumed of outcomes; squares of it can be computed with
+LEAST_SHARE = 1e-4  #: of people, that a plan can be made for
 
 
 @dataclass(frozen=True, repr=False)
@@ -255,6 +256,11 @@ def plan_trial(
         statements.append(difference_statement(assumed, other_gain, agreement, *each))
     if share is not None:
         check_level(share, "share")
+        if share < LEAST_SHARE:
+            raise ValueError(
+                f"share should be at least {LEAST_SHARE:g}, got {share:g}. Nothing can be planned "
+                f"for fewer people."
+            )
         statements.append(share_statement(assumed, share, *each))
     if n_arms > 1:
         notes = (*notes, _ARMS.format(n_arms, 1 - (1 - level) / n_arms, delta / n_arms))

@@ -264,6 +264,7 @@ def verify(
 
     Examples
     --------
+    >>> import pandas as pd
     >>> rng = np.random.default_rng(0)
     >>> chosen = rng.random(20_000) < 0.3
     >>> chance = np.where(chosen, 0.9, 0.1)

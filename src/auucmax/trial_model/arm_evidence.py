@@ -152,7 +152,7 @@ class ArmsEvidence(Shown):
     def from_dict(cls, arms: Mapping[str, Evidence], values: Mapping[str, Any]) -> Self:
         """Restore ``facts`` from a file, or raise a ValueError for anything else."""
         # Files of before there were any tell nothing of people.
-        facts = read(_FACTS, {"people": None, **values}, "the policy")
+        facts = read(_FACTS, {**values, "people": values.get("people")}, "the policy")
         read(dict.fromkeys([facts["control"], *arms], int), facts["rows"], "rows")
         if not facts["curves"]:
             raise ValueError("the policy should have a curve, got none.")
