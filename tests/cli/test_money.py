@@ -75,7 +75,7 @@ def test_compare_leaves_out_what_cannot_learn_from_money(folder):
     assert "got cvt, which learn from 0/1 only" in run(f"{splits} --models tm,cvt").output
     found = numbers(f"{splits} --models tm,response")
     assert {row["model"] for row in found["summary"]} == {"tm", "response"}
-    shown = run(f"{splits} --models tm,response").output
+    shown = run(f"{splits} --models tm,response --details").output
     assert "AUUC, sd and differences are per 100 people." in shown
     best = max(row["mean_auuc"] for row in found["summary"])
     assert f" {100 * best:.5f} " in shown
