@@ -242,11 +242,12 @@ class Reading(NamedTuple):
         chosen = list(types) if columns is None else list(columns)
         check_columns(chosen, list(types), name)
         blank: list[str] = []
-        if untyped := _to_look_at(relation, [c for c in chosen if c in texts], typed):
-            cells = relation.project(", ".join(map(quoted, untyped)))
-            kinds = text_kinds(cells, decimal)
+        rows = Cells(db, table)
+        if untyped := _to_look_at(rows, [c for c in chosen if c in texts], typed):
+            cells = rows.of(untyped)
+            kinds = text_kinds(cells, untyped, decimal)
             types |= {c: type_of_texts(kinds[c].decided, texts[c]) for c in untyped}
-            types |= _points_settled(relation, kinds, texts, name)
+            types |= _points_settled(rows, kinds, texts, name)
             unsure = [c for c in untyped if c in typed and (
                 types[c] == "VARCHAR" or not kinds[c].decided & ~PLAIN_DIGITS
             )]  # fmt: skip
@@ -311,16 +312,39 @@ MANY_TEXTS = 30  #: different texts of a column, beyond which they are no levels
 _LOOK = 2048  # rows that show of most columns of texts that they are no numbers
 
 
-def text_kinds(cells: Any, decimal: str | None = None) -> dict[str, TextKinds]:
-    """What the texts of each column of a relation are."""
-    found = cells.query("cells", kinds_of_columns(decimal)).fetchall()
-    return dict.fromkeys(cells.columns, TextKinds()) | {
-        column: TextKinds(*own) for column, *own in found
-    }
+class Cells(NamedTuple):
+    """Columns of texts that SQL gives, to be asked by more SQL, in which they are called cells.
+
+    Relations of DuckDB would do, and take three times as long to prepare a question.
+    """
+
+    db: Any
+    sql: str
+
+    def of(self, columns: Sequence[str], n_rows: int | None = None) -> Cells:
+        """Some columns, perhaps of the first rows alone."""
+        first = "" if n_rows is None else f" LIMIT {n_rows}"
+        names = ", ".join(map(quoted, columns))
+        return self._replace(sql=f"SELECT {names} FROM ({self.sql}){first}")
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a SELECT from cells."""
+        found: list[tuple[Any, ...]] = self.db.execute(
+            f"WITH cells AS ({self.sql}) SELECT * FROM ({sql})"
+        ).fetchall()
+        return found
+
+
+def text_kinds(
+    cells: Cells, columns: Sequence[str], decimal: str | None = None
+) -> dict[str, TextKinds]:
+    """What the texts of each column are, which must be all of the cells."""
+    found = cells.ask(kinds_of_columns(decimal))
+    return dict.fromkeys(columns, TextKinds()) | {column: TextKinds(*own) for column, *own in found}
 
 
 def _points_settled(
-    relation: Any, kinds: Mapping[str, TextKinds], texts: Mapping[str, int], table: str
+    rows: Cells, kinds: Mapping[str, TextKinds], texts: Mapping[str, int], table: str
 ) -> dict[str, str]:
     """The type of columns of 1.696, where other columns of the file show that it is a thousand."""
     free = [c for c, allowed in texts.items() if allowed == ANY_KIND]
@@ -329,7 +353,7 @@ def _points_settled(
     if not any(map(are_some_points, known.values())):
         return {}
     if others := [c for c in free if c not in kinds]:  # columns that are not read tell, too
-        found = text_kinds(relation.project(", ".join(map(quoted, others))))
+        found = text_kinds(rows.of(others), others)
         known |= {c: own.decided for c, own in found.items()}
     thousands, unsure = points_of(known, some)
     if thousands:
@@ -345,35 +369,35 @@ def _points_settled(
     return dict.fromkeys(thousands, "POINTS BETWEEN THOUSANDS")
 
 
-def _to_look_at(relation: Any, columns: list[str], typed: Collection[str]) -> list[str]:
+def _to_look_at(rows: Cells, columns: list[str], typed: Collection[str]) -> list[str]:
     """Columns whose texts may be something else; of most ``typed`` ones the first rows tell."""
     if not (some := [c for c in columns if c in typed]):
         return columns
-    first = text_kinds(relation.limit(_LOOK).project(", ".join(map(quoted, some))))
+    first = text_kinds(rows.of(some, _LOOK), some)
     plain = {c for c, own in first.items() if 10 * own.n_other > own.n}
     return [c for c in columns if c not in plain]
 
 
-def _n_different(cells: Any, column: str) -> int:
-    ((n,),) = cells.aggregate(f"count(DISTINCT {quoted(column)})").fetchall()
+def _n_different(cells: Cells, column: str) -> int:
+    ((n,),) = cells.ask(f"SELECT count(DISTINCT {quoted(column)}) FROM cells")
     return int(n)
 
 
-def _tell_blanks(table: str, cells: Any, columns: Sequence[str]) -> None:
+def _tell_blanks(table: str, cells: Cells, columns: Sequence[str]) -> None:
     """Which texts of numbers and dates were taken for missing values."""
     for column in columns:
         own = quoted(column)
         sql = f"""SELECT {own}, count(*) FROM cells
             WHERE {own} IS NOT NULL AND {without_blanks(own)} IS NULL
             GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5"""
-        found = ", ".join(f"{text!r} ({n:,})" for text, n in cells.query("cells", sql).fetchall())
+        found = ", ".join(f"{text!r} ({n:,})" for text, n in cells.ask(sql))
         _warn(
             f"{column!r} of {table} is read as numbers or dates, and these texts as missing "
             f"values: {found}."
         )
 
 
-def _tell_slips(table: str, cells: Any, columns: Sequence[str], decimal: str | None) -> None:
+def _tell_slips(table: str, cells: Cells, columns: Sequence[str], decimal: str | None) -> None:
     """Which texts keep a column of many others from being numbers or dates."""
     for column in columns:
         if _n_different(cells, column) <= MANY_TEXTS:
@@ -381,7 +405,7 @@ def _tell_slips(table: str, cells: Any, columns: Sequence[str], decimal: str | N
         sql = f"""SELECT value, count(*) FROM (SELECT {quoted(column)} AS value FROM cells)
             WHERE value IS NOT NULL AND {kind_of_cell(decimal)} & {OTHER_KINDS} > 0
             GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5"""
-        found = [text for text, _ in cells.query("cells", sql).fetchall()]
+        found = [text for text, _ in cells.ask(sql)]
         _warn(
             f"{column!r} of {table} is read as texts, of which most are numbers or dates, but not "
             f"{listed(found)}. Correct these, or leave them empty, to have numbers or dates."
