@@ -203,6 +203,8 @@ def _tell(found: dict[str, Any], gain: str, output: Path, written: list[str]) ->
     cautions += [found["within"]] if found["within"] else []
     if codes := found["features"]["codes"]:
         cautions.append(f"Whole numbers are taken for codes: {codes_told(codes)}.")
+    if (trees := found["tree_rows"]) and trees < (learnt := found["table"]["learnt"]):
+        cautions.append(f"Trees learnt from {trees:,} of {learnt:,} rows, drawn at random.")
     lines = lines_of(found, gain)
     lines["rows"] += _left_out(found["table"])
     print_result(
@@ -289,12 +291,10 @@ def _check_gone(**options: str | None) -> None:
 
 def _told(model: str, found: dict[str, Any], gain: str) -> dict[str, str]:
     rows = found["rows"]
-    learnt, trees = found["table"]["learnt"], found["tree_rows"]
     told = {
         "model": found["about"],
         "outcome": found["learnt"],
-        "rows to learn from": f"{learnt:,}"
-        + (f"; trees from {trees:,} of them, drawn at random" if trees and trees < learnt else ""),
+        "rows to learn from": f"{found['table']['learnt']:,}",
         "rows to judge on": f"{rows['n_rows']:,} ({rows['treated']:,} treated)",
         "columns": f"{found['features']['columns']} as {found['features']['terms']} features",
         "randomisation": found["randomisation"]["verdict"],
