@@ -189,7 +189,12 @@ def summary(lines: list[Line]) -> str:
     made = [line for line in lines if line["trial"] in POPULATIONS]
     covers = [cover_of(made, share) for share in range(len(SHARES))] if made else []
     inside, known = sum(c.inside for c in covers), sum(c.known for c in covers)
-    truth = f" On made-up trials {inside} of {known} intervals held the truth." if known else ""
+    truth = (
+        f" On made-up trials, at up to four budgets each, {inside} of {known} intervals held the "
+        f"truth."
+        if known
+        else ""
+    )
     return (
         f"Gain per person of choosing arms over the best arm alone by its ranking, mean over all "
         f"numbers of people: {'; '.join(told)}.{truth} All tables: "

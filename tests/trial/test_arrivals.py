@@ -1,9 +1,13 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 from tests.trial.trial_days import running
 
-from auucmax.trial.arrivals import last_closed_day, read_arrivals
+from auucmax.data.balance import Suspect
+from auucmax.data.randomisation_report import FailedCheckError
+from auucmax.trial.arrivals import last_closed_day, read_arrivals, told_of_check
 from auucmax.trial.settings import Settings, window_days
 
 KEY = bytes(range(16))
@@ -120,3 +124,18 @@ def test_columns_that_are_missing_are_named():
 def test_a_day_that_could_be_of_two_months_is_refused():
     with pytest.raises(ValueError, match="as_of should be a date such as"):
         last_closed_day("03.02.2026", 14)
+
+
+@pytest.mark.parametrize(
+    ("measure", "value", "stops"),
+    [("p", 5e-4, False), ("p", 4e-6, True), ("AUC", 0.999, True)],
+)
+def test_a_column_that_predicts_well_stops_no_more_looks_than_others(measure, value, stops):
+    """One good trial in a thousand has p < .001 in such a column at a look, and looks are many."""
+    suspect = Suspect("replied", "treatment", measure, value)
+    report = SimpleNamespace(suspects=(suspect,), tests=(), stops=True, verdict="", advice=())
+    if not stops:
+        assert told_of_check(report, 10, 1e-4).startswith("chance makes arms differ so at one look")
+        return
+    with pytest.raises(FailedCheckError):
+        told_of_check(report, 10, 1e-4)

@@ -580,7 +580,7 @@ def test_checks_of_the_balance_share_what_chance_may_blame(table, model, monkeyp
 
     def check(table, settings, key, day, model, level):
         levels.append(level)
-        return "nothing found."
+        return "nothing found.", len(table)
 
     monkeypatch.setattr("auucmax.trial.monitoring.check_arrivals", check)
     rows = table.assign(sent=np.sort(table["sent"]))[5000:]
@@ -596,6 +596,19 @@ def test_checks_of_the_balance_share_what_chance_may_blame(table, model, monkeyp
     assert all(later >= 1.25 * before for before, later in pairwise(sizes))
     assert sum(levels) < 1e-4 * np.pi**2 / 6 < 2e-4
     assert found.balance == f"At {sizes[-1]:,} rows: nothing found."
+
+
+def test_of_new_rows_alone_it_is_told_that_only_they_were_compared(table, model):
+    rows = table.assign(sent=np.sort(table["sent"]))[5000:]
+    middle = rows["sent"].iloc[len(rows) // 2]
+    monitor = Monitor.of(rows, model=model, date="sent")
+    monitor.look(rows[rows["sent"] < middle], model=model, as_of=str(middle.date()))
+    late = rows[rows["sent"] >= middle]
+    found = monitor.look(
+        late, model=model, as_of=str((rows["sent"].max() + pd.Timedelta(2, "D")).date())
+    )
+    assert found.n_rows == len(rows)
+    assert f"At {len(rows):,} rows, of which {len(late):,} were compared" in found.balance
 
 
 @pytest.mark.parametrize(("p_value", "is_stopped"), [(1e-5, True), (5e-5, False), (0.5, False)])

@@ -23,6 +23,7 @@ from auucmax._shown import Shown
 from auucmax._validation import Floats, check_level, listed
 from auucmax.data.pieces import PiecedTable, pieces_of, table_of
 from auucmax.encoding.kinds import arm_text
+from auucmax.trial.arrivals import FEWEST
 from auucmax.trial.monitor_state import fresh_bets, read_states, write_states
 from auucmax.trial.monitoring import RATIO_LEVEL, RATIO_ROWS, Look, Monitor, guarantee
 from auucmax.trial.settings import check_settings, settings_of
@@ -90,6 +91,11 @@ class ArmsLook(Shown):
         found = list[str]()
         for label, look in self.arms.items():
             found += [f"{label}: {note}" for note in (look.handover, look.balance) if note]
+        if untested := [label for label, look in self.arms.items() if look.balance is None]:
+            found.append(
+                f"Not tested: whether {listed(untested)} and the control are alike (it takes a "
+                f"model and {FEWEST} rows of each)."
+            )
         if self.ratio is None:
             found.append(
                 "Not tested: whether the arms have the sizes of the design (pass "

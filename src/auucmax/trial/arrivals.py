@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import pdtrc
 
 from auucmax._validation import Bools, Floats, check_column, listed, missing_message
 from auucmax.data.hashing import FINEST, content_hashes, keyed_hashes, row_total
 from auucmax.data.pieces import PiecedTable, pieces_of
-from auucmax.data.randomisation_report import FailedCheckError
+from auucmax.data.randomisation_report import FailedCheckError, RandomisationReport
 from auucmax.encoding.kinds import arm_text, kind_of, numbers_of, outcome_numbers
 from auucmax.trial.settings import Settings
 from auucmax.trial_model.columns import check_names
@@ -137,10 +138,10 @@ def check_arrivals(
     day: int,
     model: TrialModel,
     level: float,
-) -> str | None:
-    """What a check of the rows with closed windows found, as of any trial; None of too few.
+) -> tuple[str, int] | None:
+    """What a check of the rows with closed windows found, as of any trial, and how many they are.
 
-    Rows that are not those of a randomised trial, by tests at a ``level``, raise a
+    None of too few. Rows that are not those of a randomised trial, by tests at a ``level``, raise a
     FailedCheckError. Of a table in pieces a sample of the rows is compared.
     """
     own = settings
@@ -156,8 +157,16 @@ def check_arrivals(
     if not sizes.min() >= FEWEST:
         return None
     report = check_trial_rows(trial_rows(kept, columns), columns)
+    return told_of_check(report, len(columns.features), level), len(kept)
+
+
+def told_of_check(report: RandomisationReport, n_columns: int, level: float) -> str:
+    """What a check says that is one of many, each of which may stop a good trial with ``level``."""
     smallest = min((test.adjusted_p_value for test in report.tests), default=1.0)
-    if report.suspects or smallest < level:
+    # Each column that predicts the outcome well has a test of its own beside these.
+    shifted = [n_columns * own.value for own in report.suspects if own.measure == "p"]
+    smallest = min([smallest, *shifted])
+    if len(shifted) < len(report.suspects) or smallest < level / 2:
         raise FailedCheckError(
             f"treatment should be given by chance, the same for all. {report.verdict} So nothing "
             f"is told of the trial, and the state is as it was. {' '.join(report.advice)}".rstrip(),
@@ -165,8 +174,8 @@ def check_arrivals(
         )
     if report.stops:
         return (
-            f"chance makes arms differ so at one look in {1 / smallest:,.0f} (corrected p), which "
-            f"one of many looks may well be. Watch them."
+            f"chance makes arms differ so at one look in {1 / min(smallest, 1.0):,.0f} (corrected "
+            f"p), which one of many looks may well be. Watch them."
         )
     return report.verdict
 
@@ -348,6 +357,9 @@ class _Learnt(NamedTuple):
         return cls(contents[model.seen.grid], ids, total)
 
 
+_BY_CHANCE = 1e-6  # that a look at new rows alone is refused: one may look every day for years
+
+
 def _check_new_to_model(learnt: list[_Learnt], model: TrialModel) -> None:
     """Raise a ValueError if the model learnt from some of the rows, or that cannot be told."""
     contents, ids, totals = zip(*learnt, strict=True)
@@ -355,7 +367,7 @@ def _check_new_to_model(learnt: list[_Learnt], model: TrialModel) -> None:
     verdict = model.seen.judge(np.concatenate(contents), sum(totals) % 2**64, names)
     n, n_known = len(verdict.new), int((~verdict.new).sum())
     chance = 0.0 if model.seen.ids is None else model.seen.ids.false_rate * n
-    if verdict.is_own or n_known > chance + 4 * np.sqrt(chance):
+    if verdict.is_own or (n_known and pdtrc(n_known - 1, chance) < _BY_CHANCE):
         raise ValueError(
             f"the rows should be new to the model, got {n_known:,} of {n:,} that it learnt from. "
             f"Monitor a model that was fitted on other rows."

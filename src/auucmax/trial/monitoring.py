@@ -298,15 +298,20 @@ class Monitor:
         """Compare the arms, if there are a quarter more rows than at the last time.
 
         The m-th of these checks may blame what chance does once in m^2 / STOP times, so that all
-        of them together blame a good trial with a probability below STOP pi^2 / 6.
+        of them together blame a good trial with a probability below STOP pi^2 / 6. Only rows of the
+        table can be compared, and how many these were is told.
         """
         if n_rows < GROWN * self.checked_rows:
             return
         level = STOP / (self.n_checks + 1) ** 2 / self.n_together
         found = check_arrivals(table, self.settings, self.key, day, model, level)
         if found is not None:
+            told, n_compared = found
             self.n_checks += 1
-            self.checked_rows, self.balance = n_rows, f"At {n_rows:,} rows: {found}"
+            part = "" if n_compared >= n_rows else (
+                f", of which {n_compared:,} were compared (pass all rows so far to compare all)"
+            )  # fmt: skip
+            self.checked_rows, self.balance = n_rows, f"At {n_rows:,} rows{part}: {told}"
 
     def _check_people(self, new: Arrivals) -> None:
         if self.settings.id is None:
