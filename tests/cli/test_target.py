@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import run
@@ -108,3 +109,18 @@ def test_ids_to_leave_out_that_cannot_be_used(files, tmp_path):
         assert told.exit_code == 2
         assert message in told.stderr
         assert not (tmp_path / "list.csv").exists()
+
+
+def test_harm_and_a_ranking_that_is_not_shown_are_said(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(3_000, 2)), columns=["a", "b"])
+    table["mail"] = rng.integers(0, 2, 3_000)
+    table["visit"] = (rng.random(3_000) < 0.4 - 0.2 * table["mail"]).astype(int)
+    table.to_csv(tmp_path / "trial.csv", index=False)
+    fit = f"fit {tmp_path}/trial.csv -t mail -y visit -m tm --forget-rows -o {tmp_path}/m"
+    assert run(fit).exit_code == 0
+    shown = run(
+        f"target {tmp_path}/m {tmp_path}/trial.csv -s .3 -o {tmp_path}/l.csv --quiet"
+    ).stdout
+    assert "Treating them does harm: all of the interval" in " ".join(shown.split())
+    assert "The ranking is not shown to beat a random order." in " ".join(shown.split())

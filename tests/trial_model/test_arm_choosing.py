@@ -39,6 +39,8 @@ def test_the_list_is_the_best_choice_of_arms(arms_model, new):
     people = found.people.set_index("person")
     assert (people["arm"] == own[people.index]).all()
     assert list(found.people) == ["person", "rank", "arm", "uplift mail", "uplift phone", "cost"]
+    # Without a cost there is no column of it.
+    assert "cost" not in target_arms(arms_model, new, share=0.3).people
     treated = found.chosen()
     assert (treated["arm"] != "none").all()
     assert len(treated) == choice.n_treated

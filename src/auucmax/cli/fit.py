@@ -192,10 +192,10 @@ def fit(
     if as_json:
         print_json(told(found) | {"file": str(output), "key_file": key})
         return
-    _tell(found, fitted.columns.gain, output, _written(output, key))
+    _tell(found, fitted.columns.gain, output, key)
 
 
-def _tell(found: dict[str, Any], gain: str, output: Path, written: list[str]) -> None:
+def _tell(found: dict[str, Any], gain: str, output: Path, key: str | None) -> None:
     print_banner(found["failed_check"])
     how, *others = found["notes"]
     # What was a warning has been told already.
@@ -208,8 +208,8 @@ def _tell(found: dict[str, Any], gain: str, output: Path, written: list[str]) ->
     lines = lines_of(found, gain)
     lines["rows"] += _left_out(found["table"])
     print_result(
-        verdict_of(found), lines, cautions=[*cautions, *to_try(found, str(output))],
-        details=_told(found["model"], found, gain), notes=[how], written=written,
+        verdict_of(found), lines, cautions=[*cautions, *to_try(found, str(output)), *_of_key(key)],
+        details=_told(found["model"], found, gain), notes=[how], written=[f"Written to {output}."],
     )  # fmt: skip
 
 
@@ -221,14 +221,14 @@ def _left_out(table: dict[str, Any]) -> str:
     return f" Left out: {' and '.join(told)}." if told else ""
 
 
-def _written(output: Path, key: str | None) -> list[str]:
-    told = [f"Written to {output}."]
-    if key:
-        told.append(
-            f"Its key, {Path(key).name} beside it, lets `evaluate` know rows that the model learnt "
-            f"from: share the model without it."
-        )
-    return told
+def _of_key(key: str | None) -> list[str]:
+    """What must be known of a key, if one was written."""
+    if not key:
+        return []
+    return [
+        f"The model's key, {Path(key).name} beside it, lets `evaluate` know rows that it learnt "
+        f"from: share the model without it."
+    ]
 
 
 def _check_for_arms(hold_out: float) -> None:
@@ -275,8 +275,9 @@ def _save_arms(fitted: ArmsModel, data: str, output: Path, key: str | None, as_j
         each = ", ".join(f"{label} {n:,}" for label, n in fitted.summary["without_outcome"].items())
         cautions.append(f"Rows without an outcome are left out: {sum(lost):,} ({each}).")
     print_result(
-        verdict_of_arms(evidence), lines_of_arms(evidence, fitted.columns.gain), cautions=cautions,
-        details=told_of_arms(evidence), notes=[how], written=_written(output, key),
+        verdict_of_arms(evidence), lines_of_arms(evidence, fitted.columns.gain),
+        cautions=[*cautions, *_of_key(key)],
+        details=told_of_arms(evidence), notes=[how], written=[f"Written to {output}."],
     )  # fmt: skip
 
 

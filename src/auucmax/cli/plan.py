@@ -291,8 +291,17 @@ def _show(planned: TrialPlan, picture: Path | None, origin: list[str]) -> None:
 
 
 def _verdict(planned: TrialPlan) -> str:
-    """How many rows the first statement needs, by its interval."""
-    first = planned.table()[0]
+    """How many rows the first statement needs, by its interval; of several arms each does."""
+    table = planned.table()
+    if planned.arms:
+        told = [
+            f"{line['statement']}, "
+            + ("no number of rows" if line["rows"] is None else f"{line['rows']:,} rows")
+            for line in table
+            if line["by"] == "interval"
+        ]
+        return f"For a power of {planned.power:.0%} to show it: {'; '.join(told)}."
+    first = table[0]
     many = "No number of rows has" if first["rows"] is None else f"{first['rows']:,} rows have"
     return f"{many} a power of {planned.power:.0%} to show: {first['statement']}."
 

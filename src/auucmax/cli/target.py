@@ -19,6 +19,7 @@ from auucmax.cli.output import (
     working,
     write_frame,
 )
+from auucmax.cli.ranking import verdict_of
 
 if TYPE_CHECKING:
     from auucmax.targeting import PlanRow, Selection
@@ -119,11 +120,11 @@ def target(
             reasons=reasons,
         )  # fmt: skip
     write_frame(found.people if everyone else found.chosen(), output)
-    _tell(found, fitted.columns.gain, output, as_json)
+    _tell(found, fitted.columns.gain, output, as_json, verdict_of(fitted.evidence.facts))
 
 
-def _tell(found: Targeting, gain: str, output: Path, as_json: bool) -> None:
-    """What was chosen, and what is known of it."""
+def _tell(found: Targeting, gain: str, output: Path, as_json: bool, ranking: str) -> None:
+    """What was chosen, and what is known of it; ``ranking``: the verdict on the model's order."""
     if as_json:
         print_json(found.to_dict() | {"file": str(output)})
         return
@@ -137,6 +138,12 @@ def _tell(found: Targeting, gain: str, output: Path, as_json: bool) -> None:
     cautions = [note for note in (left_out, found.of_repeated, found.nobody, unknown) if note]
     if found.proviso and not found.unknown:
         cautions.append(found.proviso)
+    if not found.unknown and found.selection.n_treated:
+        if found.expected.gain_upper < 0:
+            harm = "Treating them does harm: all of the interval of the expected gain is below 0."
+            cautions.insert(0, harm)
+        if "not shown" in ranking or "worse" in ranking:
+            cautions.append(ranking)
     if not found.unknown:
         rows[f"expected gain in {gain}"] = _between(found.expected, "gain")
     if found.of_uplift:

@@ -298,7 +298,7 @@ def target_arms(
         why = reasons_for(list(model.models.values()), rows, names, found.arm)
     return ArmTargeting(
         people=as_given(
-            _people(model, names, uplift, costs, found, why), table, [model.columns.id]
+            _people(model, names, uplift, costs, found, why, has_cost), table, [model.columns.id]
         ),
         labels=labels,
         choice=ArmChoice(**(vars(found) | {"cost": spent})),
@@ -437,6 +437,7 @@ def _people(
     costs: Floats,
     found: ArmChoice,
     reasons: NDArray[Any] | None,
+    has_cost: bool,
 ) -> pd.DataFrame:
     """The list: those who get an arm first, from most uplift for the money down."""
     n, rows = len(uplift), np.arange(len(uplift))
@@ -450,7 +451,8 @@ def _people(
     columns["arm"] = labels[found.arm[order] + 1]
     for k, label in enumerate(model.labels):
         columns[f"uplift {label}"] = uplift[order, k]
-    columns["cost"] = np.where(found.arm >= 0, price, 0.0)[order]
+    if has_cost:
+        columns["cost"] = np.where(found.arm >= 0, price, 0.0)[order]
     if reasons is not None:
         columns["reasons"] = reasons[order]
     columns = {"auucmax_" * (name == names.name) + name: own for name, own in columns.items()}

@@ -17,7 +17,7 @@ from auucmax.data.pieces import PiecedTable, pieces_of, table_of
 from auucmax.encoding.frames import as_given, first_rows, frame_of
 from auucmax.targeting import Plan, PlanRow, Selection, top_share, within_budget
 from auucmax.targeting.calibration import scaled_to_gain
-from auucmax.targeting.planning import EVERY_PERCENT
+from auucmax.targeting.planning import EVERY_PERCENT, Expectation
 from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arms import ArmsModel
 from auucmax.trial_model.columns import check_names
@@ -266,10 +266,8 @@ def target(
             selection = within_budget(score, budget, cost=price)
         at = known.share_of(selection)
         found = planned(share=(at,))
-    expected, unknown = _scaled(found.at(at), selection, value=worth, cost=price), failed
-    # Nobody is exact; but people above all scores of the trial have no share of it.
-    if failed is None and selection.n_treated and not (at > 0 and known.is_reliable(at)):
-        unknown = _too_few(model.evidence, at)
+    expected = _scaled(found.at(at), selection, value=worth, cost=price)
+    unknown = failed or _too_few(model.evidence, known, selection, at)
     if unknown is not None:
         expected = expected._replace(**dict.fromkeys(_EFFECTS, np.nan))  # type: ignore[arg-type]
     like_trial = failed is None and not (excluded and excluded.n_people)
@@ -376,7 +374,13 @@ def _proviso(evidence: Evidence) -> str | None:
     return None if found == sentence else found
 
 
-def _too_few(evidence: Evidence, share: float) -> str:
+def _too_few(
+    evidence: Evidence, known: Expectation, selection: Selection, share: float
+) -> str | None:
+    """Why it is not known what these people bring; None if it is."""
+    # Nobody is exact; but people above all scores of the trial have no share of it.
+    if not selection.n_treated or (share > 0 and known.is_reliable(share)):
+        return None
     n_rows, why = evidence["rows"]["n_rows"], evidence.expected.declined
     n_above = int(np.floor(share * n_rows + 1e-9))
     return (
