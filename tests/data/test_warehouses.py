@@ -124,6 +124,49 @@ def test_a_table_that_does_not_fit_is_read_in_pieces_from_a_copy(duckdb_table, s
     assert isinstance(open_table(duckdb_table), pd.DataFrame)
 
 
+@pytest.fixture
+def logged(tmp_path):
+    """A database whose rows are in its log, held open; and its folder."""
+    (tmp_path / "live").mkdir()
+    writer = sqlite3.connect(tmp_path / "live" / "shop.db")
+    writer.execute("PRAGMA journal_mode = wal")
+    writer.execute("PRAGMA wal_autocheckpoint = 0")
+    writer.execute("CREATE TABLE people (id bigint, age double)")
+    writer.executemany("INSERT INTO people VALUES (?, ?)", [(i, i / 2) for i in range(50)])
+    writer.commit()
+    yield writer, tmp_path / "live"
+    writer.close()
+
+
+def state(folder, besides=()):
+    return {
+        file.name: (file.read_bytes(), file.stat().st_mtime_ns)
+        for file in folder.iterdir()
+        if not file.name.endswith(besides)
+    }
+
+
+@pytest.mark.parametrize("parts", [("", "-wal"), ("", "-wal", "-shm"), ("live",), ("closed",)])
+def test_a_log_of_sqlite_is_read_and_stays(logged, tmp_path, parts):
+    """As a killed writer leaves it, as a folder that was copied, while it is open, and after."""
+    writer, folder = logged
+    if parts == ("closed",):
+        writer.close()
+    elif parts != ("live",):
+        for part in parts:
+            (tmp_path / f"shop.db{part}").write_bytes((folder / f"shop.db{part}").read_bytes())
+        folder.rename(tmp_path / "elsewhere")
+        folder.mkdir()
+        for part in parts:
+            (tmp_path / f"shop.db{part}").rename(folder / f"shop.db{part}")
+    # Readers and writers of a database that is open agree by its index.
+    besides = ("-shm",) if {"-shm", "live"} & set(parts) else ()
+    before = state(folder, besides)
+    for query in ("people", "SELECT * FROM people"):
+        assert len(read_table(f"sqlite://{folder}/shop.db", query=query)) == 50
+        assert state(folder, besides) == before
+
+
 CHANGES = [
     "DROP TABLE people",
     "SELECT 1; DROP TABLE people",

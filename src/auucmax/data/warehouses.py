@@ -7,6 +7,8 @@ any other: a warehouse gives rows in another order every time, and may ask money
 from __future__ import annotations
 
 import re
+import shutil
+import sqlite3
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -64,7 +66,7 @@ def _name(source: Any) -> str:
 def _table_at(address: str, query: str | None, name: str, stack: ExitStack) -> Any:
     """The table of ibis that a SELECT, or the name of a table, stands for."""
     scheme = address.partition("://")[0]
-    connection = _connection(scheme, address, name)
+    connection = _connection(scheme, address, name, stack)
     stack.callback(_disconnect, connection)
     if query is not None and SELECT.match(query):
         check_select(query, connection.dialect)
@@ -75,12 +77,10 @@ def _table_at(address: str, query: str | None, name: str, stack: ExitStack) -> A
     else:
         table_query(query, sorted(connection.list_tables()), name, str)
         table = connection.table(query)
-    if scheme == "sqlite":  # after ibis has asked for types, which takes a view for a while
-        connection.raw_sql("PRAGMA query_only = ON")
     return table
 
 
-def _connection(scheme: str, address: str, name: str) -> Any:
+def _connection(scheme: str, address: str, name: str, stack: ExitStack) -> Any:
     ibis = import_optional("ibis", extra="warehouse")
     try:
         if scheme == "sqlite":
@@ -89,7 +89,8 @@ def _connection(scheme: str, address: str, name: str) -> Any:
                 raise TableError(
                     f"{name} should be a SQLite database, got no such file. Check the path."
                 )
-            return ibis.sqlite.connect(file)
+            found = sqlite3.connect(_unwritten(file.resolve(), stack), uri=True)
+            return ibis.sqlite.from_connection(found)
         connection = ibis.connect(address)
     except ImportError as error:
         raise TableError(
@@ -99,6 +100,24 @@ def _connection(scheme: str, address: str, name: str) -> Any:
     if scheme == "mysql":
         connection.raw_sql("SET SESSION TRANSACTION READ ONLY")
     return connection
+
+
+def _unwritten(file: Path, stack: ExitStack) -> str:
+    """The address by which SQLite reads a file and changes neither it nor its log.
+
+    A log (-wal) without its index (-shm) is one that no process has open, and is read in a copy:
+    SQLite would make the index beside it. Without a log, a database that has one at times is read
+    as if nobody could change it, or both would be made.
+    """
+    log, index = (file.with_name(f"{file.name}-{part}") for part in ("wal", "shm"))
+    if log.exists() and not index.exists():
+        folder = stack.enter_context(private_folder())
+        for own in (file, log):
+            shutil.copyfile(own, folder / own.name)
+        return (folder / file.name).as_uri()
+    with file.open("rb") as opened:
+        has_log = opened.read(20)[18:] == b"\2\2"  # versions of the format to write and to read
+    return f"{file.as_uri()}?mode=ro{'&immutable=1' if has_log and not log.exists() else ''}"
 
 
 def _disconnect(connection: Any) -> None:
