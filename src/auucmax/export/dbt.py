@@ -133,7 +133,8 @@ def _escaped(text: str) -> str:
     >>> _escaped("'{{ x }}' {")
     "'{{ '{' }}{ x }}' {"
     """
-    return _JINJA.sub("{{ '{' }}", text)
+    # A carriage return would become a line feed.
+    return _JINJA.sub("{{ '{' }}", text).replace("\r", r"{{ '\r' }}")
 
 
 def _yaml(text: str) -> str:
