@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -191,6 +192,80 @@ def test_dbt_files_go_to_a_project(files, tmp_path):
     assert '"uplift" BETWEEN' in (tmp_path / "tests" / "people_scores_in_range.sql").read_text()
     shown = run(f"export {files.model} --to dbt -o {tmp_path}")
     assert f"{tmp_path}/models/people_scores.sql" in shown.stderr + shown.stdout
+
+
+def everything(folder):
+    return {
+        path: path.read_bytes() if path.is_file() else path.is_symlink()
+        for path in folder.rglob("*")
+    }
+
+
+def a_folder_in_the_place_of_a_file(project, model):
+    (project / "tests" / "people_scores_in_range.sql").mkdir(parents=True)
+    return "the output should be a file, got the folder"
+
+
+def a_file_in_the_place_of_a_folder(project, model):
+    (project / "tests").write_text("mine")
+    return "should be in a folder, got the file"
+
+
+def a_file_of_the_user(project, model):
+    (project / "models").mkdir()
+    (project / "models" / "people_scores.yml").write_text("version: 2  # mine\n")
+    return "people_scores.yml, which auucmax did not write. Move it, or name another --table."
+
+
+def a_link_to_a_folder(project, model):
+    (project.parent / "elsewhere").mkdir()
+    (project / "tests").symlink_to(project.parent / "elsewhere")
+    return "should be in the project itself, got the link"
+
+
+def a_link_to_a_file(project, model):
+    (project / "models").mkdir()
+    (project / "models" / "people_scores.sql").symlink_to(project.parent / "elsewhere.sql")
+    return "should be in the project itself, got the link"
+
+
+def the_model(project, model):
+    (project / "models").mkdir()
+    (project / "models" / "people_scores.sql").hardlink_to(model)
+    return "should be another file than the input"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [a_folder_in_the_place_of_a_file, a_file_in_the_place_of_a_folder, a_file_of_the_user,
+     a_link_to_a_folder, a_link_to_a_file, the_model],
+)  # fmt: skip
+def test_a_dbt_model_is_written_whole_or_not_at_all(files, tmp_path, case):
+    model, project = tmp_path / "m.auucmax", tmp_path / "project"
+    for end in ("", ".key"):
+        own = files.model.with_name(f"{files.model.name}{end}")
+        if own.exists():
+            model.with_name(f"m.auucmax{end}").write_bytes(own.read_bytes())
+    project.mkdir()
+    message = case(project, model)
+    before = everything(tmp_path)
+    shown = run(f"export {model} --to dbt -o {project}")
+    assert shown.exit_code == 2, shown.output
+    assert message in " ".join(shown.stderr.split())
+    assert everything(tmp_path) == before
+
+
+def test_a_dbt_model_that_cannot_be_written_to_its_end_leaves_nothing(files, tmp_path, monkeypatch):
+    write = Path.write_bytes
+
+    def full(path, content):
+        if b"BETWEEN" in content and b"Rows whose" in content:
+            raise OSError(28, "No space left on device")
+        return write(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert run(f"export {files.model} --to dbt -o {tmp_path}").exit_code != 0
+    assert not everything(tmp_path)
 
 
 @pytest.mark.parametrize("output", ["", "-o {}/nowhere"])

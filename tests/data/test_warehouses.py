@@ -1,8 +1,11 @@
 """Rows that ibis brings are those of the table, whatever holds it; nothing is changed or told."""
 
+import json
 import sqlite3
 import sys
+import traceback
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 import duckdb
 import ibis
@@ -124,6 +127,49 @@ def test_a_table_that_does_not_fit_is_read_in_pieces_from_a_copy(duckdb_table, s
     assert isinstance(open_table(duckdb_table), pd.DataFrame)
 
 
+@pytest.fixture
+def logged(tmp_path):
+    """A database whose rows are in its log, held open; and its folder."""
+    (tmp_path / "live").mkdir()
+    writer = sqlite3.connect(tmp_path / "live" / "shop.db")
+    writer.execute("PRAGMA journal_mode = wal")
+    writer.execute("PRAGMA wal_autocheckpoint = 0")
+    writer.execute("CREATE TABLE people (id bigint, age double)")
+    writer.executemany("INSERT INTO people VALUES (?, ?)", [(i, i / 2) for i in range(50)])
+    writer.commit()
+    yield writer, tmp_path / "live"
+    writer.close()
+
+
+def state(folder, besides=()):
+    return {
+        file.name: (file.read_bytes(), file.stat().st_mtime_ns)
+        for file in folder.iterdir()
+        if not file.name.endswith(besides)
+    }
+
+
+@pytest.mark.parametrize("parts", [("", "-wal"), ("", "-wal", "-shm"), ("live",), ("closed",)])
+def test_a_log_of_sqlite_is_read_and_stays(logged, tmp_path, parts):
+    """As a killed writer leaves it, as a folder that was copied, while it is open, and after."""
+    writer, folder = logged
+    if parts == ("closed",):
+        writer.close()
+    elif parts != ("live",):
+        for part in parts:
+            (tmp_path / f"shop.db{part}").write_bytes((folder / f"shop.db{part}").read_bytes())
+        folder.rename(tmp_path / "elsewhere")
+        folder.mkdir()
+        for part in parts:
+            (tmp_path / f"shop.db{part}").rename(folder / f"shop.db{part}")
+    # Readers and writers of a database that is open agree by its index.
+    besides = ("-shm",) if {"-shm", "live"} & set(parts) else ()
+    before = state(folder, besides)
+    for query in ("people", "SELECT * FROM people"):
+        assert len(read_table(f"sqlite://{folder}/shop.db", query=query)) == 50
+        assert state(folder, besides) == before
+
+
 CHANGES = [
     "DROP TABLE people",
     "SELECT 1; DROP TABLE people",
@@ -195,12 +241,78 @@ def test_no_message_has_a_password(secret, monkeypatch):
 
     monkeypatch.setattr(ibis, "connect", refused)
     address = f"trino://me:{secret}@host/shop?access=pass-word"
-    with pytest.raises(TableError, match="host/shop should be a database that answers") as caught:
+    with pytest.raises(
+        TableError, match="trino://host should be a database that answers"
+    ) as caught:
         read_table(address, query="people")
     for text in ("pass-word", secret, "p@ss/word" if "%" in secret else "pass-word"):
         assert text not in str(caught.value)
         assert text not in str(caught.value.__cause__)
     assert caught.value.__cause__.__cause__ is None
+
+
+def said(address, text, monkeypatch):
+    """All that is shown if a driver says a text."""
+
+    def refused(address):
+        raise OSError(text)
+
+    monkeypatch.setattr(ibis, "connect", refused)
+    with pytest.raises(TableError) as caught:
+        read_table(address, query="people")
+    return "".join(traceback.format_exception(caught.value))
+
+
+WRITTEN = {
+    "repr": lambda own: repr({"pw": own}),
+    "repr twice": lambda own: repr(repr(own)),
+    "json": json.dumps,
+    "bytes": lambda own: repr(own.encode()),
+    "sql": lambda own: own.replace("'", "''"),
+    "encoded": lambda own: quote(own, safe=""),
+    "encoded in lower case": lambda own: quote(own, safe="").lower(),
+    "encoded in part": quote,
+    "encoded as a form": quote_plus,
+    "encoded twice": lambda own: quote(quote(own, safe=""), safe=""),
+    "lower case": str.lower,
+    "upper case": str.upper,
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+@pytest.mark.parametrize(
+    "address",
+    ["mysql://me:{}@host/db", "trino://{}@host/db", "databricks://host/db?http={}&x=1",
+     "databricks://host/db?x=1;http={}", "trino://{}:@host/db", "snowflake://host/db#{}",
+     "mysql://host/{};password=x", "mysql://me:{}", "mysql://host/db;pin={}"],
+)  # fmt: skip
+def test_no_part_of_an_address_is_said_in_any_form(address, form, monkeypatch):
+    for secret in ("S3cr-Tok", "s3cr't", "s3cr'\"\\tok", "s3cr/+ tök", "s3cr\n%2ft"):
+        text = WRITTEN[form](secret)
+        given = address.format(quote(secret, safe=""))
+        shown = said(given, f"refused <{text}>.", monkeypatch)
+        assert "refused <" in shown
+        assert "s3cr" not in shown.lower(), (given, text)
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("mysql://h/s3cr3t;password=s3cr3t", "mysql://h"),
+        ("mysql://h;password=s3cr3t/db", "the database of mysql"),
+        ("databricks://?access_token=s3cr3t", "the database of databricks"),
+        ("mysql://me:s3cr3t@[::1]:3306/db", "mysql://::1"),
+    ],
+)
+def test_of_an_address_scheme_and_host_are_shown(address, name, monkeypatch):
+    shown = said(address, f"no {address}", monkeypatch)
+    assert f"{name} should be a database that answers" in shown
+    assert "s3cr3t" not in shown
+
+
+def test_a_short_user_leaves_words_whole(monkeypatch):
+    shown = said("mysql://me:pass-word@h/db", "time is up for 'me'@'h' in some_time", monkeypatch)
+    assert "time is up for '***'@'h' in some_time" in shown
 
 
 @pytest.mark.parametrize("address", WAREHOUSES)

@@ -16,6 +16,7 @@ from tests.trial_model.arms_table import arms_table, fitted
 from tests.trial_model.trial_table import NAMES, trial_table
 
 from auucmax.export import dbt_files, to_sql
+from auucmax.export.dbt import WRITTEN
 from auucmax.trial_model import fit_trial_model, save_model
 
 
@@ -33,17 +34,32 @@ def test_templates_change_nothing_but_the_table(case):
     columns = ["score", "uplift"]
     for table in ("people", "shop.people"):
         files = dbt_files(query, table=table, columns=columns)
-        assert rendered(files["models/people_scores.sql"]) == query(table=table)
+        first, _, text = rendered(files["models/people_scores.sql"]).partition("\n")
+        assert first == f"-- {WRITTEN}"
+        assert text == query(table=table)
 
 
-@pytest.mark.parametrize("level", ["{{ x }}", "{% endraw %}", "{# no #}", "{{{", "{"])
-def test_braces_of_levels_stay(level):
+@pytest.mark.parametrize("level", ["{{ x }}", "{% endraw %}", "{# no #}", "{{{", "{", "a\r\nb\r"])
+def test_braces_and_line_ends_of_levels_stay(level):
     files = dbt_files(
         lambda table: f"SELECT '{level}' FROM \"{table[0]}\"", table="people", columns=["score"],
         labels={"arm": [level]},
     )  # fmt: skip
     assert f"'{level}'" in rendered(files["models/people_scores.sql"])
     assert f"NOT IN ('{level}')" in rendered(files["tests/people_scores_in_range.sql"])
+
+
+@pytest.mark.parametrize(
+    "level", ["people", "people_", '"people"', '"people__"', "x", "auucmax_7c1e94d2_table",
+              '"auucmax_7c1e94d2_table"'],
+)  # fmt: skip
+def test_a_text_that_is_called_like_the_table_stays(level):
+    def query(table):
+        return f"SELECT '{level}' FROM \"{table[0]}\" WHERE '\"people_\"' <> ''"
+
+    files = dbt_files(query, table="people", columns=["score"])
+    text = rendered(files["models/people_scores.sql"]).partition("\n")[2]
+    assert text == query(["people"])
 
 
 @pytest.mark.parametrize("table", ["a b", "a.b.c", "x'); DROP", "", "é"])

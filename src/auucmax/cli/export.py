@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -64,7 +66,7 @@ def export(
     scores.py people.csv > scores.csv. A card, Markdown, says what the model is, on what trial,
     and how sure that is.
     """
-    from auucmax._files import check_target, whole_file
+    from auucmax._files import check_target
     from auucmax._validation import check_choice
     from auucmax.trial_model import load_model
 
@@ -85,10 +87,9 @@ def export(
     else:
         content = _content(fitted, to, table, dialect, keep, worth)
         contents = {} if output is None else {output: content}
-    for path, own in contents.items():
-        path.parent.mkdir(exist_ok=True)
-        with whole_file(path) as beside:
-            beside.write_bytes(own)
+    if to == "dbt":
+        _check_project(contents, model)
+    _write(contents)
     if as_json:
         text = content.decode() if output is None else None
         file = None if output is None else str(output)
@@ -112,6 +113,51 @@ def _project(output: Path | None) -> Path:
             f"--output should be the folder of a dbt project, got {got}. Name one that exists."
         )
     return output
+
+
+def _check_project(contents: Mapping[Path, bytes], model: Path) -> None:
+    """Raise a ValueError unless all files can be put where nothing is, or an older one of ours."""
+    from auucmax._files import check_target
+    from auucmax.export.dbt import WRITTEN
+
+    for path in contents:
+        for place in (path.parent, path):
+            if place.is_symlink():
+                raise ValueError(
+                    f"files of a dbt model should be in the project itself, got the link {place}. "
+                    f"Remove it, or name another project as --output."
+                )
+        if path.parent.exists() and not path.parent.is_dir():
+            raise ValueError(
+                f"files of a dbt model should be in a folder, got the file {path.parent}. Move it, "
+                f"or name another project as --output."
+            )
+        check_target(path if path.parent.exists() else path.parent.with_name(path.name), model)
+        if not path.exists():
+            continue
+        with path.open("rb") as file:
+            if WRITTEN.encode() not in file.readline(200):
+                raise ValueError(
+                    f"files of a dbt model should replace none but those of an earlier export, got "
+                    f"{path}, which auucmax did not write. Move it, or name another --table."
+                )
+
+
+def _write(contents: Mapping[Path, bytes]) -> None:
+    """Write all files, or none: each takes its place when all are written."""
+    from auucmax._files import whole_file
+
+    with ExitStack() as made, ExitStack() as files:
+        for path, own in contents.items():
+            if not path.parent.is_dir():
+                path.parent.mkdir()
+                made.callback(_remove_empty, path.parent)
+            files.enter_context(whole_file(path)).write_bytes(own)
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # it has files
+        folder.rmdir()
 
 
 class _Worth(NamedTuple):

@@ -7,13 +7,15 @@ any other: a warehouse gives rows in another order every time, and may ask money
 from __future__ import annotations
 
 import re
+import shutil
+import sqlite3
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from auucmax._files import WAREHOUSES, private_folder
 from auucmax._optional import import_optional
@@ -23,6 +25,10 @@ from auucmax.data.table_errors import TableError, check_columns, check_different
 COPY = "auucmax_rows"  #: the table that a copy holds
 _BATCH_ROWS = 2**16
 _ADVICE = "Check the address, the rights and the query."
+_HOST = re.compile(r"[\w.-]+|[0-9a-f:.]+")
+# Host, port and path as they should be: in others a password may have lost its place.
+_PLACE = re.compile(r"(?:[\w.-]*|\[[0-9A-Fa-f:.]+\])(?::\d*)?(?:/[\w.-]*)*")
+_SHORT = 4  # letters below which a secret is hidden as a whole word only
 
 
 def is_table_expression(source: Any) -> bool:
@@ -37,7 +43,7 @@ def copied_rows(
     """A DuckDB database with the rows, there until the stack is closed; and the table's name.
 
     ``source`` is an address with a query, or a table of ibis. Of the query nothing but one SELECT
-    is run. Messages have no password of the address.
+    is run. Of the address, messages have scheme and host alone.
     """
     address = source if isinstance(source, str) else ""
     name = _name(source)
@@ -58,13 +64,15 @@ def _name(source: Any) -> str:
         return "the table of ibis"
     if source.startswith("sqlite://"):
         return Path(source).name
-    return address_name(source)
+    address_name(source)  # or it cannot be parsed
+    scheme, host = source.partition("://")[0], urlsplit(source).hostname or ""
+    return f"{scheme}://{host}" if _HOST.fullmatch(host) else f"the database of {scheme}"
 
 
 def _table_at(address: str, query: str | None, name: str, stack: ExitStack) -> Any:
     """The table of ibis that a SELECT, or the name of a table, stands for."""
     scheme = address.partition("://")[0]
-    connection = _connection(scheme, address, name)
+    connection = _connection(scheme, address, name, stack)
     stack.callback(_disconnect, connection)
     if query is not None and SELECT.match(query):
         check_select(query, connection.dialect)
@@ -75,12 +83,10 @@ def _table_at(address: str, query: str | None, name: str, stack: ExitStack) -> A
     else:
         table_query(query, sorted(connection.list_tables()), name, str)
         table = connection.table(query)
-    if scheme == "sqlite":  # after ibis has asked for types, which takes a view for a while
-        connection.raw_sql("PRAGMA query_only = ON")
     return table
 
 
-def _connection(scheme: str, address: str, name: str) -> Any:
+def _connection(scheme: str, address: str, name: str, stack: ExitStack) -> Any:
     ibis = import_optional("ibis", extra="warehouse")
     try:
         if scheme == "sqlite":
@@ -89,7 +95,8 @@ def _connection(scheme: str, address: str, name: str) -> Any:
                 raise TableError(
                     f"{name} should be a SQLite database, got no such file. Check the path."
                 )
-            return ibis.sqlite.connect(file)
+            found = sqlite3.connect(_unwritten(file.resolve(), stack), uri=True)
+            return ibis.sqlite.from_connection(found)
         connection = ibis.connect(address)
     except ImportError as error:
         raise TableError(
@@ -99,6 +106,24 @@ def _connection(scheme: str, address: str, name: str) -> Any:
     if scheme == "mysql":
         connection.raw_sql("SET SESSION TRANSACTION READ ONLY")
     return connection
+
+
+def _unwritten(file: Path, stack: ExitStack) -> str:
+    """The address by which SQLite reads a file and changes neither it nor its log.
+
+    A log (-wal) without its index (-shm) is one that no process has open, and is read in a copy:
+    SQLite would make the index beside it. Without a log, a database that has one at times is read
+    as if nobody could change it, or both would be made.
+    """
+    log, index = (file.with_name(f"{file.name}-{part}") for part in ("wal", "shm"))
+    if log.exists() and not index.exists():
+        folder = stack.enter_context(private_folder())
+        for own in (file, log):
+            shutil.copyfile(own, folder / own.name)
+        return (folder / file.name).as_uri()
+    with file.open("rb") as opened:
+        has_log = opened.read(20)[18:] == b"\2\2"  # versions of the format to write and to read
+    return f"{file.as_uri()}?mode=ro{'&immutable=1' if has_log and not log.exists() else ''}"
 
 
 def _disconnect(connection: Any) -> None:
@@ -166,16 +191,53 @@ def _without_secrets(address: str) -> Iterator[None]:
         raise
     except Exception as error:
         text = str(error) or type(error).__name__
-        for secret in _secrets(address):
-            text = text.replace(secret, "***")
+        for secret in sorted(_secrets(address), key=len, reverse=True):
+            text = _pattern(secret).sub("***", text)
         raise RuntimeError(text) from None
 
 
-def _secrets(address: str) -> list[str]:
-    """What stands for a password in an address, and the values of its options, as texts."""
+def _secrets(address: str) -> set[str]:
+    """The parts of an address that may be secret, decoded: a token may be a user or any option.
+
+    >>> sorted(_secrets("trino://me:p%40ss@host/shop?role=boss"))
+    ['boss', 'me', 'me:p@ss', 'p@ss']
+    """
     parts = urlsplit(address)
-    given = [parts.password or "", *(value for _, value in parse_qsl(parts.query))]
-    return [text for own in given if own for text in {own, unquote(own)}]
+    user, _, host = parts.netloc.rpartition("@")
+    given = [user, *user.split(":", 1)]
+    for option in re.split("[&;?#]", f"{parts.query}#{parts.fragment}"):
+        name, _, value = option.partition("=")
+        given.append(value or name)
+    if not _PLACE.fullmatch(place := f"{host}{parts.path}"):
+        given += re.split("[/:;&=,]", place)
+    return {unquote(own, errors="surrogateescape") for own in given if own}
+
+
+def _pattern(secret: str) -> re.Pattern[str]:
+    r"""What finds a secret however it is written: in quotes, escaped, encoded, in any case.
+
+    >>> _pattern("a'/b").sub("***", r"a'/b a\'/b a%27%2fb A%27/B a''/b a\x27/b")
+    '*** *** *** *** *** ***'
+    """
+    found = "".join(map(_written, secret))
+    if len(secret) < _SHORT:
+        found = rf"(?<![^\W_]){found}(?![^\W_])"
+    return re.compile(found, re.IGNORECASE)
+
+
+def _written(c: str) -> str:
+    """A pattern of the ways to write a character."""
+    if c in " +":  # which of the two is meant depends on who decodes
+        return r"(?:[ +]|%(?:25)*(?:20|2b))"
+    own, code = c.encode("utf-8", "surrogateescape"), ord(c)
+    ways = [re.escape(c), rf"u{code:04x}", rf"U{code:08x}", rf"x{code:02x}"]
+    ways.append(r"\\+".join(f"x{byte:02x}" for byte in own))
+    if c in "'\"":
+        ways.append(c * 2)
+    if c in "\n\r\t":
+        ways.append(repr(c)[2])
+    percent = "".join(f"%(?:25)*{byte:02x}" for byte in own)
+    return rf"(?:{percent}|\\*(?:{'|'.join(reversed(ways))}))"
 
 
 def is_warehouse(address: str) -> bool:

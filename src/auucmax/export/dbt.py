@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from auucmax.export.dialects import Dialect, dialect_named
 
-# Stands for the table until braces are escaped: no word that a person would choose.
-_TABLE = "auucmax_7c1e94d2_table"
+#: What the first line of each file says, by which it is known as one that may be replaced.
+WRITTEN = "Written by auucmax, which replaces this file at the next export."
 _REFERENCE = re.compile(r"(?:\w+[.])?\w+", re.ASCII)
 _JINJA = re.compile(r"\{(?=[{%#])")
 _NEAR = 1e-9  # what scores of a database may differ by
@@ -51,8 +51,10 @@ def dbt_files(
     ...     return f'SELECT "id", 1e0 AS "score" FROM "{table[0]}"'
     >>> files = dbt_files(query, table="people", columns=["score"], id="id")
     >>> print(files["models/people_scores.sql"])
+    -- Written by auucmax, which replaces this file at the next export.
     SELECT "id", 1e0 AS "score" FROM {{ ref('people') }}
     >>> print(files["models/people_scores.yml"])
+    # Written by auucmax, which replaces this file at the next export.
     version: 2
     models:
       - name: people_scores
@@ -76,22 +78,30 @@ def dbt_files(
     tested = [(id, "[not_null, unique]")] if id is not None else []
     tested += [(column, "[not_null]") for column in columns]
     _check_names([column for column, _ in tested])
-    text = _escaped(f"{comment}{query(table=[_TABLE])}\n")
+    text = f"{_escaped(comment)}{_of_reference(query, f'{{{{ {reference} }}}}', words)}\n"
     lines = [
         f"      - name: {_yaml(column)}\n        quote: true\n        data_tests: {tests}\n"
         for column, tests in tested
     ]
     files = {
-        f"models/{name}.sql": text.replace(words.identifier(_TABLE), f"{{{{ {reference} }}}}"),
-        f"models/{name}.yml": f"version: 2\nmodels:\n  - name: {name}\n    columns:\n"
-        + "".join(lines),
+        f"models/{name}.sql": f"-- {WRITTEN}\n{text}",
+        f"models/{name}.yml": f"# {WRITTEN}\nversion: 2\nmodels:\n  - name: {name}\n"
+        f"    columns:\n{''.join(lines)}",
     }
     if strange := _strange(ranges or {}, labels or {}, words):
         files[f"tests/{name}_in_range.sql"] = (
-            f"-- Rows whose values are none that the model gives.\n"
+            f"-- {WRITTEN}\n-- Rows whose values are none that the model gives.\n"
             f"SELECT *\nFROM {{{{ ref('{name}') }}}}\nWHERE {_escaped(strange)}\n"
         )
     return files
+
+
+def _of_reference(query: Callable[..., str], reference: str, words: Dialect) -> str:
+    """The query of what a template refers to, with all its texts as they are."""
+    table = "people"
+    while table in query(table=["x"]):  # a level may be called like anything
+        table += "_"
+    return _escaped(query(table=[table])).replace(words.identifier(table), reference)
 
 
 def _strange(
@@ -123,7 +133,8 @@ def _escaped(text: str) -> str:
     >>> _escaped("'{{ x }}' {")
     "'{{ '{' }}{ x }}' {"
     """
-    return _JINJA.sub("{{ '{' }}", text)
+    # A carriage return would become a line feed.
+    return _JINJA.sub("{{ '{' }}", text).replace("\r", r"{{ '\r' }}")
 
 
 def _yaml(text: str) -> str:
