@@ -156,7 +156,13 @@ def test_facts_come_back_from_a_file_and_nothing_else(arms_model):
         broken(lambda f, n=name: f["curves"][0]["policy"].update({n: one_changed(f, n)}))
 
 
-PERSON = {"name": "age", "bins": ["a", "b"], "top": [0.5, 0.5], "rest": [0.5, None], "distance": 0.1}
+PERSON = {
+    "name": "age",
+    "bins": ["a", "b"],
+    "top": [0.5, 0.5],
+    "rest": [0.5, None],
+    "distance": 0.1,
+}
 
 
 @pytest.mark.parametrize(
@@ -184,15 +190,15 @@ def test_people_of_arms_are_read_as_they_were_written_or_not_at_all(
     facts = copy.deepcopy(evidence.facts)
 
     def read(more, of_arm, of_column):
-        arm = {"arm": "mail", "n_columns": 3, "columns": [PERSON | of_column]} | of_arm
+        arm = {"arm": "mail", "n_columns": 3, "columns": [AGES | of_column]} | of_arm
         facts["people"] = {"part": 0.3, "budget": 0.0, "arms": [arm]} | more
         return ArmsEvidence.from_dict(evidence.arms, facts)
 
     assert read({}, {}, {})["people"]["part"] == 0.3
     with pytest.raises(ValueError, match="people of the policy should be shares of each arm"):
         read(more, of_arm, of_column)
+    twice = {"arm": "mail", "n_columns": 1, "columns": []}
     with pytest.raises(ValueError, match="people of the policy"):
-        twice = {"arm": "mail", "n_columns": 1, "columns": []}
         read({"arms": [twice, twice]}, {}, {})
 
 
