@@ -156,7 +156,7 @@ def test_facts_come_back_from_a_file_and_nothing_else(arms_model):
         broken(lambda f, n=name: f["curves"][0]["policy"].update({n: one_changed(f, n)}))
 
 
-PERSON = {
+AGES = {
     "name": "age",
     "bins": ["a", "b"],
     "top": [0.5, 0.5],
