@@ -142,6 +142,20 @@ def test_another_folder_is_refused(model, folder, tmp_path):
         flavour.load_model(tmp_path)
 
 
+@pytest.mark.parametrize("is_there", [False, True])
+def test_what_fails_leaves_nothing_in_the_way(model, tmp_path, is_there):
+    path = tmp_path / "visits"
+    if is_there:
+        path.mkdir()
+    with pytest.raises(Exception, match="nowhere"):
+        flavour.save_model(model, path, pip_requirements=str(tmp_path / "nowhere.txt"))
+    with pytest.raises(TypeError):
+        flavour.save_model(model, path, metadata=3)
+    assert [file.name for file in tmp_path.rglob("*")] == ["visits"] * is_there
+    flavour.save_model(model, path)
+    assert {file.name for file in path.iterdir()} == FILES
+
+
 def test_it_is_served(model, folder, people, tmp_path):
     """A server of its own process on this machine answers with the scores of the model."""
     with socket.socket() as free:

@@ -61,19 +61,33 @@ def save_model(
     pip_requirements, extra_pip_requirements : in place of, or beside, this version of auucmax.
     """
     mlflow = import_optional("mlflow", extra="mlflow")
-    pyfunc = import_optional("mlflow.pyfunc", extra="mlflow")
     folder = Path(path).resolve()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(
             f"the folder {folder.name} should not be there, or be empty, got one with files. Name "
             f"another one."
         )
+    was_there = folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    _write_model(model, folder)
-    described = mlflow.models.Model() if mlflow_model is None else mlflow_model
-    described.signature = signature_of(model) if signature is None else signature
-    if metadata is not None:
-        described.metadata = dict(metadata)
+    try:
+        _write_model(model, folder)
+        described = mlflow.models.Model() if mlflow_model is None else mlflow_model
+        described.signature = signature_of(model) if signature is None else signature
+        if metadata is not None:
+            described.metadata = dict(metadata)
+        _describe(model, folder, described)
+        _write_environment(folder, pip_requirements, extra_pip_requirements)
+    except BaseException:  # half a folder would be in the way of the next attempt
+        for file in folder.iterdir():
+            file.unlink()
+        if not was_there:
+            folder.rmdir()
+        raise
+
+
+def _describe(model: TrialModel | ArmsModel, folder: Path, described: Any) -> None:
+    """The file ``MLmodel``: how MLflow loads what is in the folder."""
+    pyfunc = import_optional("mlflow.pyfunc", extra="mlflow")
     pyfunc.add_to_model(
         described,
         loader_module="auucmax.mlflow",
@@ -90,7 +104,6 @@ def save_model(
     )
     described.model_size_bytes = sum(file.stat().st_size for file in folder.iterdir())
     described.save(str(folder / "MLmodel"))
-    _write_environment(folder, pip_requirements, extra_pip_requirements)
 
 
 def _write_model(model: TrialModel | ArmsModel, folder: Path) -> None:

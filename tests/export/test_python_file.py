@@ -173,6 +173,21 @@ def test_rows_of_a_csv_file_are_read_some_at_a_time(tmp_path, capsys):
     assert capsys.readouterr().out == "id,score\n1,1.0\n2,0.0\n3,1.0\n"
 
 
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_texts_of_a_csv_file_steer_no_terminal(tmp_path, capsys, monkeypatch, is_terminal):
+    """Another program gets them as they are."""
+    encoder, formula = hostile("town", "Oslo")
+    main = names_of(to_python(encoder, formula, keep=["a\x1b[2J"]))["main"]
+    (tmp_path / "people.csv").write_text("a\x1b[2J,town\n\x1b[31mred\x9b,Oslo\n")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    assert main([str(tmp_path / "people.csv")]) == 0
+    found = "a\x1b[2J,score\n\x1b[31mred\x9b,1.0\n"
+    told = found.replace("\x1b", "\ufffd").replace("\x9b", "\ufffd") if is_terminal else found
+    assert capsys.readouterr().out == told
+    main([str(tmp_path / "\x1b[2Jnobody.csv")])
+    assert "\x1b" not in capsys.readouterr().err
+
+
 def test_a_csv_file_that_cannot_be_scored(tmp_path, capsys):
     encoder, formula = hostile("town", "Oslo")
     main, people = names_of(to_python(encoder, formula))["main"], tmp_path / "people.csv"

@@ -75,3 +75,24 @@ def test_arms_that_do_not_belong_together_are_refused(states, change):
     FORMAT.write(folder / "forged", kept["header"], kept["members"])
     with pytest.raises(ModelFileError, match="should be a whole state file"):
         read_states(folder / "forged")
+
+
+@pytest.mark.parametrize("name", ["one", "several"])
+@pytest.mark.parametrize("sides", [slice(None), slice(1)])
+def test_a_state_whose_bounds_contradict_each_other_is_refused(states, name, sides):
+    """As if all bets had been won, on the effect being high (and on its being low)."""
+    folder, kept = states[0], {}
+    FORMAT.read(folder / name, lambda h, m: kept.update(header=h, members=m))
+    credit = kept["members"]["0.credit.npy"].copy()
+    credit[..., sides, :] = 1e308
+    FORMAT.write(folder / "forged", kept["header"], kept["members"] | {"0.credit.npy": credit})
+    with pytest.raises(ModelFileError, match="lower bounds lie above its upper ones"):
+        load_monitor(folder / "forged")
+
+
+def test_nothing_is_told_of_bounds_that_contradict_each_other(states):
+    monitor = states[1]
+    monitor.bets.wealth.credit[...] = 1e308
+    look = monitor.look(three_arms(), as_of="2026-01-20")
+    assert look.bounds is None
+    assert look.verdict.startswith("A lower bound lies above its upper bound")

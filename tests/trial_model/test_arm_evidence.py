@@ -156,6 +156,52 @@ def test_facts_come_back_from_a_file_and_nothing_else(arms_model):
         broken(lambda f, n=name: f["curves"][0]["policy"].update({n: one_changed(f, n)}))
 
 
+AGES = {
+    "name": "age",
+    "bins": ["a", "b"],
+    "top": [0.5, 0.5],
+    "rest": [0.5, None],
+    "distance": 0.1,
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "of_arm", "of_column"),
+    [
+        ({"part": 7.5}, {}, {}),
+        ({"part": -1.0}, {}, {}),
+        ({"budget": -1.0}, {}, {}),
+        ({"budget": 1e100}, {}, {}),
+        ({}, {"n_columns": -5}, {}),
+        ({}, {"n_columns": 0}, {}),
+        ({}, {"arm": "fax"}, {}),
+        ({}, {}, {"top": [0.5] * 50}),
+        ({}, {}, {"rest": [0.5]}),
+        ({}, {}, {"bins": [], "top": [], "rest": []}),
+        ({}, {}, {"top": [1e100, 0.5]}),
+        ({}, {}, {"rest": [-0.5, 0.5]}),
+        ({}, {}, {"distance": -3.0}),
+    ],
+)
+def test_people_of_arms_are_read_as_they_were_written_or_not_at_all(
+    arms_model, more, of_arm, of_column
+):
+    evidence = arms_model.evidence
+    facts = copy.deepcopy(evidence.facts)
+
+    def read(more, of_arm, of_column):
+        arm = {"arm": "mail", "n_columns": 3, "columns": [AGES | of_column]} | of_arm
+        facts["people"] = {"part": 0.3, "budget": 0.0, "arms": [arm]} | more
+        return ArmsEvidence.from_dict(evidence.arms, facts)
+
+    assert read({}, {}, {})["people"]["part"] == 0.3
+    with pytest.raises(ValueError, match="people of the policy should be shares of each arm"):
+        read(more, of_arm, of_column)
+    twice = {"arm": "mail", "n_columns": 1, "columns": []}
+    with pytest.raises(ValueError, match="people of the policy"):
+        read({"arms": [twice, twice]}, {}, {})
+
+
 def one_changed(facts, name):
     """A number of the policy taken away where its interval is told."""
     policy = facts["curves"][0]["policy"]

@@ -1,8 +1,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given as drawing
+from hypothesis import strategies as st
 
 from auucmax.data.binning import binned
+from auucmax.data.few import LEAST_ROWS
 from auucmax.trial_model.columns import Bounded
 from auucmax.trial_model.judging import Judged, average_effect
 from auucmax.trial_model.people import (
@@ -228,3 +231,62 @@ def test_arms_of_few_people_are_not_told_of():
     assert found[1]["columns"][0] is age  # those who get c are the oldest
     assert age["top"][-1] > 0.5
     assert np.isnan(age["top"][0])  # nobody: fewer than 20
+
+
+@st.composite
+def gifts(draw):
+    """Who gets which arm of up to three, of some hundred people; some arms are of a few."""
+    sizes = draw(st.lists(st.integers(0, 25) | st.integers(60, 400), min_size=3, max_size=4))
+    given = np.repeat(np.arange(len(sizes)), sizes)
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    n = len(given)
+    town = np.where(rng.random(n) < 0.1 * given, "a", rng.choice(list("abcd"), n))
+    age = rng.normal(size=n) + given
+    age[rng.random(n) < draw(st.sampled_from([0.0, 0.05]))] = np.nan
+    return pd.DataFrame({"town": town, "age": age}), given
+
+
+@pytest.mark.gate
+@drawing(gifts())
+def test_arms_subtracted_from_each_other_tell_of_nobody_or_of_20_people(drawn):
+    frame, given = drawn
+    if len(frame) < 2:
+        return
+    labels = ["a", "b", "c"][: given.max()]
+    columns = {own.name: own for own in binned(frame)}
+    found = describe_arms([*columns.values()], given, labels)
+    told = [1 + labels.index(own["arm"]) for own in found]
+    part = np.where(np.isin(given, told), given, 0)
+    if told:
+        assert all(size == 0 or size >= LEAST_ROWS for size in np.bincount(part))
+    for arm in found:
+        for column in arm["columns"]:
+            code = codes_of(columns[column["name"]], column["bins"])
+            for number in range(len(labels) + 1):
+                cells = np.bincount(code[(part == number) & (code >= 0)])
+                assert not ((cells > 0) & (cells < LEAST_ROWS)).any()
+
+
+def codes_of(column, bins):
+    """(n,) the bin of each row, by the names of the bins that are told."""
+    if column.ordered:
+        at = [float(name.removeprefix("up to ").split(" to ")[-1]) for name in bins[:-1]]
+        cuts = [float(cut) for cut in column.cuts]
+        joined = np.searchsorted(at, [*cuts, np.inf])
+        return np.append(joined, -1)[column.code]
+    place = {name: k for k, name in enumerate(bins)}
+    return np.array([place.get(name, place.get("others", -1)) for name in column.names])[
+        column.code
+    ]
+
+
+def test_those_who_get_another_arm_or_none_are_not_told_by_subtraction():
+    """Five people get a; who gets b, and who gets c, are all but these."""
+    given = np.repeat([1, 2, 3], [5, 100, 120])
+    frame = pd.DataFrame({"ill": np.where(np.arange(225) % 3 == 0, "yes", "no")})
+    frame.loc[:4, "ill"] = "yes"
+    assert [own["arm"] for own in describe_arms(binned(frame), given, ["a", "b", "c"])] == ["c"]
+    given = np.repeat([0, 1, 2], [40, 100, 120])  # enough, but two of them are ill
+    frame = pd.DataFrame({"ill": np.where(np.arange(260) % 3 == 0, "yes", "no")})
+    frame.loc[:39, "ill"] = ["yes"] * 2 + ["no"] * 38
+    assert describe_arms(binned(frame), given, ["a", "b"]) == []

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -285,7 +285,7 @@ def main(arguments: Sequence[str]) -> int:
             rows = csv.reader(file, delimiter=max(",;\t", key=first.count))
             write_scores(next(rows, []), filter(None, rows))
     except (OSError, ValueError, csv.Error) as error:
-        print(f"{arguments[0]}: {error}", file=sys.stderr)
+        print(visible(f"{arguments[0]}: {error}"), file=sys.stderr)
         return 2
     return 0
 
@@ -302,11 +302,23 @@ def write_scores(header: Sequence[str], rows: Any) -> None:
         table = dict(zip(header, columns, strict=True))
         kept = {name: table[name] for name in MODEL["keep"] if name in table}
         found = kept | {name: own.tolist() for name, own in scores(table).items()}
+        lines: Any = zip(*found.values(), strict=True)
         if names is None:
             names = list(found)
-            out.writerow(names)
-        out.writerows(zip(*found.values(), strict=True))
+            lines = chain([names], lines)
+        # Other programs get texts as they are; a terminal would obey what is in them.
+        out.writerows(map(visible_row, lines) if sys.stdout.isatty() else lines)
         batch = list(islice(rows, BATCH))
+
+
+def visible_row(values: Sequence[Any]) -> list[Any]:
+    """Values whose texts cannot steer a terminal."""
+    return [visible(value) if isinstance(value, str) else value for value in values]
+
+
+def visible(text: str) -> str:
+    """A line without control characters."""
+    return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 if __name__ == "__main__":

@@ -100,6 +100,8 @@ def _restored_one(header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, A
         sums=arrays["sums"],
         waiting=WaitingRows(*(arrays[name] for name in WaitingRows._fields)),
     )
+    if not has_bounds_in_order(bets, settings.delta):
+        raise ValueError("its lower bounds lie above its upper ones")
     return {
         "settings": settings,
         "key": bytes.fromhex(plain["key"]),
@@ -163,6 +165,18 @@ def fresh_bets(settings: Settings) -> AnytimeBets:
     """Bets before the first row."""
     n_scores = 1 + (settings.rival_column is not None)
     return AnytimeBets.fresh(n_scores, settings.random_state, settings.least_chance)
+
+
+def has_bounds_in_order(bets: AnytimeBets, delta: float) -> bool:
+    """Whether some number lies between the bounds of each target; if none does, one is wrong."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        lower, upper = np.moveaxis(bets.wealth.limits(level_of(bets, delta)), -1, 0)
+    return bool((upper - lower > 1e-9).all())
+
+
+def level_of(bets: AnytimeBets, delta: float) -> float:
+    """The chance of each bound: two of each target share delta."""
+    return delta / (2 * bets.n_targets)
 
 
 def _check_restored(settings: Settings, plain: dict[str, Any]) -> None:

@@ -35,7 +35,14 @@ from auucmax.trial.arrivals import (
     other_arm,
     read_arrivals,
 )
-from auucmax.trial.monitor_state import TILTS, fresh_bets, read_states, write_states
+from auucmax.trial.monitor_state import (
+    TILTS,
+    fresh_bets,
+    has_bounds_in_order,
+    level_of,
+    read_states,
+    write_states,
+)
 from auucmax.trial.settings import Settings, check_model, model_name, settings_of
 
 if TYPE_CHECKING:
@@ -251,8 +258,8 @@ class Monitor:
 
     @property
     def level(self) -> float:
-        """The chance of each bound: two of each target share delta."""
-        return self.settings.delta / (2 * self.bets.n_targets)
+        """The chance of each bound."""
+        return level_of(self.bets, self.settings.delta)
 
     def look(
         self,
@@ -474,6 +481,11 @@ class Monitor:
                     f"treated, where {should} (p = {ratio:.2g}, however often one looks). So "
                     f"nothing is told of the trial: find out which rows are missing."
                 )
+        if failed is None and not has_bounds_in_order(self.bets, own.delta):
+            failed = (
+                "A lower bound lies above its upper bound, so that one of them is wrong, and "
+                "nothing is told of the trial: find out whether treatment was given by chance."
+            )
         bounds = None
         if self.bets.n_blocks and failed is None:
             limits = self.bets.wealth.limits(self.level) * (high - low)

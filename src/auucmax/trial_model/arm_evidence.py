@@ -34,7 +34,7 @@ from auucmax.evaluation.budget import (
 )
 from auucmax.targeting.arms import choose_arms
 from auucmax.trial_model.columns import Bounded
-from auucmax.trial_model.evidence import Evidence, provided
+from auucmax.trial_model.evidence import Evidence, are_bins_of_people, provided
 
 _STEPS = 50  # that the budgets are cut into, of which those are joined that have too few rows
 _AT_ONCE = 2**22  # parts of rows that are compared at once
@@ -172,6 +172,8 @@ class ArmsEvidence(Shown):
             )
             if not right:
                 raise ValueError("the policy should have numbers that belong together, got others.")
+        if not _are_people(facts["people"], facts["curves"][0]["costs"]):
+            raise ValueError("people of the policy should be shares of each arm, got others.")
         return cls(dict(arms), facts)
 
     def curve_for(self, costs: Sequence[float]) -> tuple[dict[str, Any], float] | None:
@@ -183,6 +185,20 @@ class ArmsEvidence(Shown):
             if factor > 0 and np.allclose(given, factor * own, rtol=1e-9, atol=0):
                 return curve, float(factor)
         return None
+
+
+def _are_people(people: Mapping[str, Any] | None, costs: Mapping[str, float]) -> bool:
+    """Whether these are people of some of the arms, each once, at a budget that there is."""
+    if people is None:
+        return True
+    labels = [own["arm"] for own in people["arms"]]
+    return (
+        0 < people["part"] <= 1
+        and 0 <= people["budget"] <= max(costs.values())
+        and len(set(labels)) == len(labels)
+        and set(labels) <= set(costs)
+        and all(map(are_bins_of_people, people["arms"]))
+    )
 
 
 def _has_both_ends(part: Mapping[str, Any]) -> bool:

@@ -87,7 +87,6 @@ class Evidence(Shown):
         curves += [] if facts["risk"] is None else [facts["risk"]]
         tenths = [column for column in facts["deciles"].values() if isinstance(column, list)]
         arms = (rows["treated"], rows["control"])
-        columns = (facts["people"] or {"columns": []})["columns"]
         right = (
             facts["level"] == expected.level
             and rows["n_rows"] == sum(arms) == expected.n_rows
@@ -102,7 +101,7 @@ class Evidence(Shown):
             and all(rival["verdict"] in VERDICTS for rival in rivals)
             and all(map(_has_ends_or_reason, (facts["effect"], facts["auuc"])))
             and all(_has_ends_or_reason(one["effect"]) for one in facts["segments"])
-            and all(len(c["bins"]) == len(c["top"]) == len(c["rest"]) > 1 for c in columns)
+            and (facts["people"] is None or are_bins_of_people(facts["people"]))
             and (facts["certificate"] is None or 0 < facts["certificate"]["delta"] < 1)
             and _are_certified(facts["certified_shares"])
             and all(_has_ends_or_reason(r["auuc"]) for r in rivals)
@@ -111,6 +110,16 @@ class Evidence(Shown):
         if not right:
             raise ValueError("evidence should have numbers that belong together, got others.")
         return cls(expected, facts)
+
+
+def are_bins_of_people(people: Mapping[str, Any]) -> bool:
+    """Whether columns in bins have as many shares of people as bins, and these are shares."""
+    return people["n_columns"] >= len(people["columns"]) and all(
+        len(one["bins"]) == len(one["top"]) == len(one["rest"]) > 1
+        and all(share is None or 0 <= share <= 1 for share in (*one["top"], *one["rest"]))
+        and 0 <= one["distance"] <= 1 + len(one["bins"]) * 0.01  # of rounded shares
+        for one in people["columns"]
+    )
 
 
 def describe_randomisation(report: RandomisationReport | None) -> dict[str, Any] | None:

@@ -59,15 +59,51 @@ def describe_arms(
 ) -> list[dict[str, Any]]:
     """The same of those who get each arm, against all others: ``given`` (n,) is 0 for no arm.
 
-    An arm that fewer than 20 people get, or all but fewer than 20, is left out.
+    Those who get an arm that is told of are among the others of the next, so numbers of two arms
+    can be subtracted: what is left is nobody, or 20 people. Hence arms that fewer than 20 people
+    get, or all but fewer than 20, are left out, and smaller ones until that goes for those who get
+    none that is told of; and in a bin of a column are 20 people of each of these parts, or nobody.
     """
+    part = _told_parts(given)
+    kept = [own for column in columns if (own := _in_parts(column, part)) is not None]
     found = []
     for number, label in enumerate(labels, start=1):
-        own = given == number
-        if LEAST_ROWS <= own.sum() <= len(own) - LEAST_ROWS:
-            told = compared(columns, own.astype(np.float64))
+        own = part == number
+        if own.any() and kept:
+            told = compared(kept, own.astype(np.float64))
             found.append({"arm": label, "n_columns": len(told), "columns": told[:MOST_COLUMNS]})
     return found
+
+
+def _told_parts(given: NDArray[np.intp]) -> NDArray[np.intp]:
+    """(n,) the arm of those who get one that is told of; 0 of all others."""
+    size = np.bincount(given, minlength=1)
+    told = (size >= LEAST_ROWS) & (size <= len(given) - LEAST_ROWS)
+    told[0] = False
+    while told.any() and 0 < size[~told].sum() < LEAST_ROWS:
+        told[np.flatnonzero(told)[size[told].argmin()]] = False
+    return np.where(told[given], given, 0)
+
+
+def _in_parts(column: Binned, part: NDArray[np.intp]) -> Binned | None:
+    """A column whose bins have 20 people of each part, or nobody; None if that leaves one bin."""
+    own, known = column.with_least(LEAST_ROWS), column.code >= 0
+    while own is not None and len(own.names) > 1:
+        size = int(part.max(initial=0)) + 1, len(own.names)
+        cell = part[known] * size[1] + own.code[known]
+        counts = np.bincount(cell, minlength=size[0] * size[1]).reshape(size)
+        few = ((counts > 0) & (counts < LEAST_ROWS)).any(axis=0)
+        if not few.any():
+            return own
+        # Levels are sorted by their people: rarer ones become one until it is large enough.
+        left = size[1] - 2
+        if own.ordered:
+            people = counts.sum(axis=0).astype(np.float64)
+            worst = int(np.where(few, people, np.inf).argmin())
+            around = np.concatenate([[np.inf], people, [np.inf]])
+            left = worst if around[worst + 2] < around[worst] else worst - 1
+        own = own.merged(left)
+    return None
 
 
 def compared(columns: Sequence[Binned], weight: Floats) -> list[dict[str, Any]]:
