@@ -130,20 +130,7 @@ def _tell(found: Targeting, gain: str, output: Path, as_json: bool, ranking: str
         return
     print_banner(found.failed_check)
     rows = {"treated": _treated(found.selection, found.cost)}
-    unknown = None if found.failed_check else found.unknown
-    more, notes = dict[str, str](), list[str]()
-    left_out = None if found.excluded is None else str(found.excluded)
-    if found.excluded is not None and found.excluded.n_people:
-        left_out = f"{left_out} Nothing is certified of the others: the trial was of all."
-    cautions = [note for note in (left_out, found.of_repeated, found.nobody, unknown) if note]
-    if found.proviso and not found.unknown:
-        cautions.append(found.proviso)
-    if not found.unknown and found.selection.n_treated:
-        if found.expected.gain_upper < 0:
-            harm = "Treating them does harm: all of the interval of the expected gain is below 0."
-            cautions.insert(0, harm)
-        if "not shown" in ranking or "worse" in ranking:
-            cautions.append(ranking)
+    cautions, more, notes = _cautions(found, ranking), dict[str, str](), list[str]()
     if not found.unknown:
         rows[f"expected gain in {gain}"] = _between(found.expected, "gain")
     if found.of_uplift:
@@ -172,6 +159,25 @@ def _tell(found: Targeting, gain: str, output: Path, as_json: bool, ranking: str
         str(found).split("\n")[0], rows, cautions=cautions, details=rows | more, notes=notes,
         written=[f"Written to {output}."],
     )  # fmt: skip
+
+
+def _cautions(found: Targeting, ranking: str) -> list[str]:
+    """What must be known of a list before it is used: harm first."""
+    unknown = None if found.failed_check else found.unknown
+    left_out = None if found.excluded is None else str(found.excluded)
+    if found.excluded is not None and found.excluded.n_people:
+        left_out = f"{left_out} Nothing is certified of the others: the trial was of all."
+    told = [note for note in (left_out, found.of_repeated, found.nobody, unknown) if note]
+    if found.proviso and not found.unknown:
+        told.append(found.proviso)
+    if found.unknown or not found.selection.n_treated:
+        return told
+    if found.expected.gain_upper < 0:
+        harm = "Treating them does harm: all of the interval of the expected gain is below 0."
+        told.insert(0, harm)
+    if "not shown" in ranking or "worse" in ranking:
+        told.append(ranking)
+    return told
 
 
 def _of_certified(found: Targeting) -> list[str]:
