@@ -103,7 +103,8 @@ def monitor(
     the last look; a row enters when its outcome window has closed. Options are told at the first
     look, and need not be told again. A --new-model may take over on the way: what is bounded is
     then the mean gain of the models, each counted by the rows that it ranked. Of several arms (a
-    MODEL of them, or --control alone) each is compared with the control, all in one state.
+    MODEL of them, or --control alone) each is compared with the control, all in one state. Exit
+    code 1 if treatment was not given by chance: then nothing is told, now and at later looks.
     """
     from auucmax._files import check_target
     from auucmax.cli.trials import Source, read_rows
@@ -127,7 +128,7 @@ def monitor(
         look = monitor_trial(table, state, model=fitted, new_model=newer, as_of=as_of, **named)
     if as_json:
         print_json(look.to_dict() | {"verdict": look.verdict, "file": str(state)})
-        return
+        raise typer.Exit(look.failed is not None)
     print_banner(look.failed)
     rows, cautions = look.rows(), [] if look.failed else list(look.notes)
     if look.n_beyond:
@@ -138,6 +139,7 @@ def monitor(
     verdict = look.verdict if look.failed is None else "Nothing is told of this trial."
     rows["rows"] = look.title
     print_result(verdict, rows, cautions=cautions, written=[kept])
+    raise typer.Exit(look.failed is not None)
 
 
 def _model_and_data(files: list[str]) -> tuple[Path | None, str]:
