@@ -1,12 +1,16 @@
 """Bounds of a running trial, looked at all the time; `python -m experiments monitor` is longer."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from auucmax import certify
 from auucmax.bounds.anytime import AnytimeBets, Wealth
+from auucmax.data.randomisation_report import FailedCheckError
+from auucmax.trial import Monitor
 from auucmax.trial.arm_balance import TILTS, ArmBalance
 from auucmax.trial.monitoring import RATIO_LEVEL, ratio_path, tilt_path
+from auucmax.trial_model import fit_trial_model
 
 pytestmark = pytest.mark.gate
 DELTA = 0.05
@@ -253,6 +257,40 @@ def test_treatment_that_goes_with_a_column_is_found(wrong, most_rows):
         assert found[-1] >= -np.log(1e-4 / 2)
         rows.append(200 * len(found))
     assert max(rows) <= most_rows
+
+
+def spenders(seed, n, chance, first_id):
+    """People who buy the more the more they spend; nobody gains by treatment."""
+    rng = np.random.default_rng([seed, 8])
+    spend, age = rng.gamma(2, 50, n), rng.integers(18, 80, n)
+    treated = rng.random(n) < chance(spend)
+    buys = rng.random(n) < 0.1 + 0.5 * (spend > 120)
+    return pd.DataFrame(
+        {"spend": spend, "age": age, "mail": treated.astype(int), "buys": buys.astype(int),
+         "id": first_id + np.arange(n),
+         "sent": pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(n) // 200, "D")}
+    )  # fmt: skip
+
+
+def test_no_bound_is_told_of_new_rows_whose_treatment_goes_with_a_column():
+    """Looks at the 200 rows of each day alone: all of 20 trials stop, within 1,000 rows."""
+    past = spenders(99, 3000, lambda spend: np.full(len(spend), 0.5), 10**6)
+    named = {"treatment": "mail", "outcome": "buys", "id": "id"}
+    model = fit_trial_model(past, **named, ignore=["sent"], model="tm")
+    for seed in range(20):
+        rows = spenders(seed, 1000, lambda spend: 1 / (1 + np.exp(-(spend - 100) / 60)), 0)
+        monitor, stopped = Monitor.of(rows, model=model, date="sent"), False
+        for day, own in rows.groupby("sent"):
+            try:
+                look = monitor.look(own, model=model, as_of=day + pd.Timedelta(1, "D"))
+            except FailedCheckError:
+                stopped = True
+                break
+            if stopped := look.failed is not None:
+                break
+            assert look.bounds is None or not look.bounds["gain"]["lower"] > 0
+        assert stopped
+        assert monitor.look(past, model=model).failed == monitor.stopped
 
 
 @pytest.mark.parametrize("method", ["betting", "betting-fixed"])

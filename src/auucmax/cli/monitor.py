@@ -12,6 +12,7 @@ from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import print_banner, print_json, print_result, working
 
 if TYPE_CHECKING:
+    from auucmax.trial import ArmsLook, Look
     from auucmax.trial_model import ArmsModel, TrialModel
 
 MODEL_AND_DATA = "the model file and the rows so far; or the rows with --score-column"
@@ -128,7 +129,13 @@ def monitor(
         look = monitor_trial(table, state, model=fitted, new_model=newer, as_of=as_of, **named)
     if as_json:
         print_json(look.to_dict() | {"verdict": look.verdict, "file": str(state)})
-        raise typer.Exit(look.failed is not None)
+    else:
+        _print(look, state)
+    if look.failed is not None:
+        raise typer.Exit(1)
+
+
+def _print(look: Look | ArmsLook, state: Path) -> None:
     print_banner(look.failed)
     rows, cautions = look.rows(), [] if look.failed else list(look.notes)
     if look.n_beyond:
@@ -139,7 +146,6 @@ def monitor(
     verdict = look.verdict if look.failed is None else "Nothing is told of this trial."
     rows["rows"] = look.title
     print_result(verdict, rows, cautions=cautions, written=[kept])
-    raise typer.Exit(look.failed is not None)
 
 
 def _model_and_data(files: list[str]) -> tuple[Path | None, str]:

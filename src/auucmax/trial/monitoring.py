@@ -504,14 +504,15 @@ class Monitor:
         self.log_uneven = max(self.log_uneven, self.alike.log_ratio - price)
         if self.stopped is None and self.uneven <= STOP:
             suspects = self.alike.suspects(price - float(np.log(STOP / self.n_together)))
-            rule = "the same for all"
-            if self.settings.propensity is not None:
-                rule = f"by the chances of {self.settings.propensity!r}"
+            rule, name = "the same for all", self.settings.propensity
+            asked = "If chances differed by design (strata, waves), name them: propensity=COLUMN. "
+            if name is not None:
+                rule, asked = f"by the chances of {name!r}", ""
             self.stopped = (
                 f"Treatment was not given by chance, {rule}: of {self.alike.n_units:,} "
                 f"{self._units} that entered until {date_of(int(rows.day[-1]))} it goes with "
                 f"{listed(suspects)} (p = {self.uneven:.2g}, however often one looks). So nothing "
-                f"is told of the trial: find out who was treated, and why. {ANEW}"
+                f"is told of the trial: find out who was treated, and why. {asked}{ANEW}"
             )
 
     @property
