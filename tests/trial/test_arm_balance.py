@@ -97,6 +97,18 @@ def test_the_ratio_is_at_most_one_on_average_over_all_arms_that_chance_gives(mon
     assert (mean <= 1).all()
 
 
+def test_bins_may_be_chosen_by_the_arms_before():
+    """As a new model chooses them: exactly, where the next bin is the one that looks worst."""
+    shares, mean = np.array([0.1, 0.5, 0.8]), np.zeros(3)
+    for arms in product([0, 1], repeat=8):
+        counts = np.zeros((3, 2), int)
+        for arm in arms:
+            worst = int(np.abs(counts[:, 1] - counts[:, 0]).argmax())
+            counts[worst if counts.sum() % 3 else counts.sum() // 3, arm] += 1
+        mean += shares ** sum(arms) * (1 - shares) ** (8 - sum(arms)) * np.exp(kt_ratio(counts))
+    assert (mean <= 1).all()
+
+
 def test_by_known_chances_the_ratio_is_one_on_average(monkeypatch):
     monkeypatch.setattr(arm_balance, "UNITS", 4)
     values, _, chance = people(6, seed=3)

@@ -387,23 +387,38 @@ def test_scores_alone_show_it_as_well(rows):
     assert "Not tested: whether the arms are alike in other ways" in good.checked
 
 
-def test_models_that_take_over_share_what_chance_may_blame(rows):
+def test_sets_of_columns_share_what_chance_may_blame(rows):
     """The k-th has a 2^k-th of it, and so have the arms of a state."""
     monitor = Monitor.of(rows, **NAMED)
     monitor.look(rows, as_of=END)
-    monitor.log_uneven = 0.0
-    assert monitor.uneven == 1
     monitor.alike.counts = np.array([[0, 10**6], *[[0, 0]] * 6, [10**6, 0], [0, 0]])
-    own = monitor.alike.log_ratio
-    for starts, n_together in (((0,), 1), ((0, 0, 0), 1), ((0,), 3)):
-        monitor.starts, monitor.n_together, monitor.log_uneven = starts, n_together, 0.0
-        monitor.stopped = None
-        new = read_arrivals(rows[:0], monitor.settings, monitor.key, None, 0, None)[1]
-        monitor._compare(new._replace(day=np.zeros(1, np.int64), scores=np.empty((1, 0))))
-        assert monitor.log_uneven == pytest.approx(own - len(starts) * np.log(2))
+    own, none = monitor.alike.log_ratio, read_arrivals(rows, monitor.settings, b"", 0, 0, None)[1]
+    for n_alike, n_together in ((1, 1), (3, 1), (1, 3)):
+        monitor.n_alike, monitor.n_together = n_alike, n_together
+        monitor.log_uneven, monitor.stopped = 0.0, None
+        monitor._compare(none._replace(day=np.zeros(1, np.int64), scores=np.empty((1, 0))))
+        assert monitor.log_uneven == pytest.approx(own - n_alike * np.log(2))
         assert monitor.stopped is not None
     monitor.log_uneven = np.log(5e4)
     assert monitor.uneven == pytest.approx(3 / 5e4)
+
+
+@pytest.mark.gate
+def test_a_model_of_other_columns_counts_people_from_nothing(tmp_path, table, model):
+    rows, path = table.assign(sent=np.sort(table["sent"]))[5000:], tmp_path / "s"
+    newer = fitted(table[:5000].drop(columns="newbie"))
+    middle = str(rows["sent"].iloc[3000])
+    monitor_trial(rows, path, model=model, date="sent", as_of=middle)
+    before = Monitor.load(path)
+    found = monitor_trial(rows, path, model=model, new_model=newer, as_of=END)
+    after = Monitor.load(path)
+    own = read_arrivals(rows, before.settings, before.key, before.last_day, 10**6, model)[1]
+    n_old = before.n_rows + before.bets.rows_to_close(own.treated)
+    assert (after.n_alike, after.alike.n_units) == (2, len(rows) - n_old)
+    assert "newbie" not in after.alike.names
+    assert after.log_uneven >= before.log_uneven
+    assert f"Since the model took over {after.alike.n_units:,} rows were compared" in str(found)
+    assert monitor_trial(rows, path, model=newer, as_of=END).failed is None
 
 
 def test_a_state_of_other_columns_than_the_model_is_refused(table, model):
@@ -473,14 +488,10 @@ def test_a_new_model_takes_over_from_the_next_superblock_on(tmp_path, table, mod
     assert found.taken_over
     assert found.blocks == (after.starts[1], after.bets.n_blocks - after.starts[1])
     assert after.starts[1] >= before.bets.n_blocks
-    # People whom the new model ranks are counted by its columns, from nothing.
-    assert before.alike.n_units == before.n_rows
-    assert after.alike.n_units == len(rows) - before.n_rows - before.bets.rows_to_close(
-        read_arrivals(rows, before.settings, before.key, before.last_day, 10**6, model)[1].treated
-    )
-    assert after.log_uneven >= before.log_uneven
-    assert "The mean of the 2 models so far, each counted by its blocks" in str(found)
-    assert "pass it as the model from now on" in str(found)
+    # It has the same columns: people are counted as before, and no model alone.
+    assert (before.alike.n_units, after.alike.n_units) == (before.n_rows, len(rows))
+    assert after.n_alike == 1
+    assert f"At all looks together {len(rows):,} rows were compared" in str(found)
     # The superblock that was open is that of the first model; no block has rows of both.
     later = rows[rows["sent"] >= middle]
     monitor = Monitor.of(rows, model=model, date="sent")
@@ -678,6 +689,8 @@ def _forged(path, out, change):
         lambda h, m: m.update({"people.npy": m["people.npy"][:10]}),
         lambda h, m: h.update(alike=None),
         lambda h, m: h.update(log_uneven=-1.0),
+        lambda h, m: h.update(n_alike=0),
+        lambda h, m: h.update(n_alike=2),
         lambda h, m: h.update(stopped=1),
         lambda h, m: h["alike"].update(edges=None),
         lambda h, m: h["alike"].update(edges=[[0.5, 0.2, 3e38]]),

@@ -29,8 +29,11 @@ from numpy.typing import NDArray
 from scipy.special import betaln, xlogy
 
 from auucmax._validation import Bools, Floats
+from auucmax.bounds.anytime import SUPERBLOCK_ROWS
 
-UNITS = 240  #: people, or households, whose values say where numbers are cut
+#: People, or households, whose values say where numbers are cut. Those of the first superblock: a
+#: model takes over no earlier, so that arms have no part in their scores.
+UNITS = SUPERBLOCK_ROWS
 BINS = 8  #: of a number, but for missing values
 #: Where chances differ: ln of how many times as large the odds of treatment might be.
 TILTS = np.concatenate([own * np.array([0.02, 0.05, 0.1, 0.2, 0.5]) for own in (-1, 1)])
@@ -78,6 +81,10 @@ class ArmBalance:
         """Before anybody came; of each column its name, and how many levels it has."""
         names, levels = zip(*columns, strict=True)
         return cls(names, levels, by_chance, values=np.empty((len(names), 0)))
+
+    def is_of(self, other: ArmBalance) -> bool:
+        """Whether both count the same columns, with as many levels."""
+        return (self.names, self.levels) == (other.names, other.levels)
 
     @property
     def n_bins(self) -> list[int]:

@@ -151,11 +151,12 @@ _HEADER: dict[str, Any] = {
     "settings": {...: ...}, "key": str, "last_day": (int, None), "counts": [int],
     "log_ratio": float, "n_beyond": int, "starts": [int], "known": (None, Known), "bets": [int],
     "n_together": int, "n_checks": int, "checked_rows": int, "balance": (None, str),
-    "alike": (None, {...: ...}), "log_uneven": float, "stopped": (None, str),
+    "alike": (None, {...: ...}), "n_alike": int, "log_uneven": float,
+    "stopped": (None, str),
 }  # fmt: skip
 _OWN_NUMBERS = (
     "last_day", "log_ratio", "n_beyond", "n_together", "n_checks", "checked_rows", "balance",
-    "log_uneven", "stopped",
+    "n_alike", "log_uneven", "stopped",
 )  # fmt: skip
 _ARRAYS: dict[str, Any] = {
     "day": np.int64, "day_rows": np.int64, "day_totals": np.uint64, "people": np.uint64,
@@ -181,7 +182,7 @@ def fresh_bets(settings: Settings) -> AnytimeBets:
 def _restored_alike(
     settings: Settings, plain: dict[str, Any], arrays: dict[str, Any]
 ) -> ArmBalance | None:
-    """What was counted of people by columns and arms, who are all that entered with one model."""
+    """What was counted of people by columns and arms."""
     own = {name: arrays[f"alike_{name}"] for name in _ALIKE_ARRAYS}
     if plain["alike"] is None:
         if sum(plain["counts"]) or any(array.size for array in own.values()):
@@ -197,12 +198,12 @@ def _restored_alike(
 
 
 def _counts_agree(alike: ArmBalance, plain: dict[str, Any]) -> bool:
-    """Whether as many are counted by each column as entered, or since a new model took over."""
+    """Whether as many are counted by each column as entered, or since a model had others."""
     n_treated = int(alike.treated.sum())
     waiting = np.array([len(alike.treated) - n_treated, n_treated])
     entered = np.array(plain["counts"])
     totals = [waiting + own for own in alike.totals]
-    if len(plain["starts"]) == 1:
+    if plain["n_alike"] == 1:
         return all((own == entered).all() for own in totals)
     return all((own == totals[0]).all() and (own <= entered).all() for own in totals)
 
@@ -230,6 +231,7 @@ def _check_restored(settings: Settings, plain: dict[str, Any]) -> None:
         and len(means) == (2 if least is not None and known is not None else 0)
         and all(0 < own < 1 for own in means)
         and plain["log_uneven"] >= 0
+        and 1 <= plain["n_alike"] <= len(plain["starts"])
         and plain["starts"][:1] == [0]
         and sorted(plain["starts"]) == plain["starts"]
         and plain["starts"][-1] <= bets[1]

@@ -233,6 +233,7 @@ class Monitor:
     checked_rows: int = 0  # at the last of them
     balance: str | None = None
     alike: ArmBalance | None = field(default=None, repr=False)  # by columns of the last model
+    n_alike: int = 1  # sets of columns so far, of which models had others than the one before
     log_uneven: float = 0.0  # the largest so far, of all models
     stopped: str | None = None  # why nothing is told any more
 
@@ -322,7 +323,7 @@ class Monitor:
         own = alike_of(self.settings, model)
         if self.alike is None:
             self.alike = own
-        if (self.alike.names, self.alike.levels) != (own.names, own.levels):
+        if not self.alike.is_of(own):
             raise ValueError(
                 f"the state should be of the columns {listed(own.names)}, as the model is, got one "
                 f"of {listed(self.alike.names)}. Pass the model of the last look."
@@ -480,7 +481,11 @@ class Monitor:
             return None if new_model is None else False
         self.settings = replace(self.settings, score_column=model_name(new_model))
         self.starts += (self.bets.n_blocks,)
-        self.alike = alike_of(self.settings, new_model)
+        fresh = alike_of(self.settings, new_model)
+        # Models of the same columns are one more reason to go on counting: no one of them might
+        # rank enough people to show what all of them do.
+        if self.alike is None or not self.alike.is_of(fresh):
+            self.alike, self.n_alike = fresh, self.n_alike + 1
         self._add(newer.take(slice(stop, None)))
         return True
 
@@ -494,13 +499,13 @@ class Monitor:
     def _compare(self, rows: Arrivals) -> None:
         """Whether treatment goes with a column, of all who ever entered; a home by its first row.
 
-        The k-th model has 1/2^k of what chance may blame, all together STOP.
+        The k-th set of columns has 1/2^k of what chance may blame, all together STOP.
         """
         assert self.alike is not None
         first = rows.first
         values = [own[first] for own in (*rows.values, *rows.scores)]
         self.alike.add(values, rows.treated[first], rows.chance[first])
-        price = len(self.starts) * float(np.log(2))
+        price = self.n_alike * float(np.log(2))
         self.log_uneven = max(self.log_uneven, self.alike.log_ratio - price)
         if self.stopped is None and self.uneven <= STOP:
             suspects = self.alike.suspects(price - float(np.log(STOP / self.n_together)))
@@ -582,8 +587,9 @@ class Monitor:
         if self.alike is None or not self.alike.n_units:
             return None
         found = "nothing found" if self.uneven > RATIO_LEVEL else "watch them"
+        since = "At all looks together" if self.n_alike == 1 else "Since the model took over"
         return (
-            f"At all looks together {self.alike.n_units:,} {self._units} were compared by "
+            f"{since} {self.alike.n_units:,} {self._units} were compared by "
             f"{listed(self.alike.names)}: {found} (p = {self.uneven:.2g}, however often one looks)."
         )
 
