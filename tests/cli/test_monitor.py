@@ -6,6 +6,8 @@ import pytest
 from tests.cli.commands import FIT, numbers, run
 from tests.trial.trial_days import running
 
+from auucmax.trial import Monitor
+
 OPTIONS = "-t mail -y visit --id person --date sent --score-column score --window 5d"
 
 
@@ -92,11 +94,27 @@ def test_arms_that_are_not_as_designed_come_first(tmp_path, rows):
     state = tmp_path / "trial.state"
     line = f"monitor {rows} --state {state} {OPTIONS} --treated-share 0.6 --as-of 2026-06-01"
     result = run(line)
+    assert result.exit_code == 1
     assert result.stdout.startswith("WARNING. The arms are not as they should be")
     assert "at least" not in result.stdout
     assert "Not tested" not in result.stdout
-    found = json.loads(run(f"{line} --json").stdout)
-    assert found["bounds"] is None
+    again = run(f"{line} --json")
+    assert (again.exit_code, json.loads(again.stdout)["bounds"]) == (1, None)
+
+
+def test_treatment_that_goes_with_the_score_comes_first_and_stays(tmp_path, rows):
+    table, state = pd.read_csv(rows), tmp_path / "trial.state"
+    some = (table["mail"] == 1) | (table["score"] > 0.5) | (table["person"] % 2 == 0)
+    table[some].to_csv(tmp_path / "biased.csv", index=False)
+    first = run(f"monitor {tmp_path}/biased.csv --state {state} {OPTIONS} --as-of 2026-06-01")
+    later = run(f"monitor {rows} --state {state} --as-of 2026-06-01")
+    for result in (first, later):
+        assert result.exit_code == 1
+        shown = " ".join(result.stdout.split())
+        assert shown.startswith("WARNING. Treatment was not given by chance, the same for all: of")
+        assert "it goes with 'score' (p = " in shown
+        assert "Nothing is told of this trial." in shown
+        assert "at least" not in shown
 
 
 def test_rows_that_do_not_fit_into_memory_give_the_same_bounds(tmp_path, rows):
@@ -104,6 +122,7 @@ def test_rows_that_do_not_fit_into_memory_give_the_same_bounds(tmp_path, rows):
     whole = numbers(f"{line} --state {tmp_path}/a.state")
     pieces = numbers(f"{line} --state {tmp_path}/b.state --memory 0.0001")
     assert whole["bounds"] == pieces["bounds"]
+    assert whole["compared"] == pieces["compared"]
 
 
 @pytest.mark.gate
@@ -139,6 +158,13 @@ def test_a_model_that_takes_over(tmp_path, files):
     first = run(f"{line} {state} 2026-01-04 --date sent")
     assert first.exit_code == 0, first.output
     assert "No evidence against randomisation" in first.stdout
+    both = [
+        numbers(f"{line} --state {tmp_path}/{name} --as-of 2026-02-01 --date sent {memory}")
+        for name, memory in (("whole", ""), ("pieces", "--memory 0.0001"))
+    ]
+    assert both[0]["compared"] == both[1]["compared"] is not None
+    counts = [Monitor.load(tmp_path / name).alike.counts for name in ("whole", "pieces")]
+    np.testing.assert_array_equal(*counts)
     some = (table["arm"] == "mail") | (table["age"] > 60) | (table.index % 8 == 0)
     table[some].to_csv(tmp_path / "biased.csv", index=False)
     refused = run(f"monitor {files.model} {tmp_path}/biased.csv --date sent --state {tmp_path}/h")
@@ -146,7 +172,9 @@ def test_a_model_that_takes_over(tmp_path, files):
     assert (
         "treatment should be given by chance, the same for all. The check fails" in refused.stderr
     )
-    assert not (tmp_path / "h").exists()
+    later = run(f"monitor {files.model} {tmp_path}/rows.csv --state {tmp_path}/h")
+    assert later.exit_code == 1
+    assert later.stdout.startswith("WARNING. Found in rows until ")
     same = run(f"{line} {state} 2026-02-01 --new-model {files.model}")
     assert "it has taken over. Pass it as the model, and no --new-model" in same.stderr
     newer = run(f"fit {files.trial} {FIT} --id person --seed 5 -o {tmp_path}/newer.model")

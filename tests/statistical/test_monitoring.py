@@ -1,11 +1,16 @@
 """Bounds of a running trial, looked at all the time; `python -m experiments monitor` is longer."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from auucmax import certify
 from auucmax.bounds.anytime import AnytimeBets, Wealth
-from auucmax.trial.monitoring import RATIO_LEVEL, TILTS, ratio_path, tilt_path
+from auucmax.data.randomisation_report import FailedCheckError
+from auucmax.trial import Monitor
+from auucmax.trial.arm_balance import TILTS, ArmBalance
+from auucmax.trial.monitoring import RATIO_LEVEL, ratio_path, tilt_path
+from auucmax.trial_model import fit_trial_model
 
 pytestmark = pytest.mark.gate
 DELTA = 0.05
@@ -139,6 +144,153 @@ def test_arms_by_known_chances_give_alarm_as_rarely_as_promised():
         path, _ = tilt_path(rng.random(3000) < chance, chance, np.zeros(len(TILTS)))
         alarms += path.max() >= -np.log(RATIO_LEVEL)
     assert alarms / trials <= allowed(RATIO_LEVEL, trials)
+
+
+def features(rng, n):
+    """A number with a tail, a code of four levels and a number that few tell."""
+    spend = rng.gamma(2, 50, n)
+    return np.array([spend, rng.integers(0, 4, n), np.where(spend > 200, np.nan, rng.random(n))])
+
+
+def by_chance(rng, values, share):
+    return rng.random(values.shape[1]) < share
+
+
+def in_blocks(rng, values, share):
+    """Of each ten people who come, as many as the share says."""
+    n_treated = round(10 * share)
+    places = rng.random((values.shape[1] // 10 + 1, 10)).argsort(axis=1)
+    return (places < n_treated).ravel()[: values.shape[1]]
+
+
+def in_strata(rng, values, share):
+    """Blocks of each level by itself."""
+    treated = np.empty(values.shape[1], bool)
+    for level in range(4):
+        own = values[1] == level
+        treated[own] = in_blocks(rng, values[:, own], share)
+    return treated
+
+
+def ratios(values, treated, chance, per_look, *, by_chance=False, until=np.inf):
+    """ln of the ratio at looks after every so many people, until it reaches something."""
+    columns = [("spend", None), ("town", 4), ("told", None)]
+    balance = ArmBalance.of(columns, by_chance=by_chance)
+    found = []
+    for start in range(0, len(treated), per_look):
+        own = slice(start, start + per_look)
+        balance.add(values[:, own], treated[own], chance[own])
+        found.append(balance.log_ratio)
+        if found[-1] >= until:
+            break
+    return np.array(found)
+
+
+@pytest.mark.parametrize("assigned", [by_chance, in_blocks, in_strata])
+@pytest.mark.parametrize("share", [0.5, 0.1])
+def test_arms_that_are_alike_are_blamed_as_rarely_as_promised(assigned, share):
+    """At .05 in the place of .0001, so that there is something to count; blocks are more even."""
+    trials, alarms = 200, 0
+    for seed in range(trials):
+        rng = np.random.default_rng([seed, 4])
+        values = features(rng, 2000)
+        treated = assigned(rng, values, share)
+        found = ratios(values, treated, np.full(2000, 0.5), 100)
+        alarms += bool(found.max() >= -np.log(DELTA))
+    assert alarms / trials <= allowed(DELTA, trials)
+
+
+def test_households_that_are_alike_are_blamed_as_rarely_as_promised():
+    """People of a home share most of their features and the arm: homes count once.
+
+    Each person by itself, as if it had an arm of its own, would be blamed.
+    """
+    trials, alarms, naive = 200, 0, 0
+    for seed in range(trials):
+        rng = np.random.default_rng([seed, 5])
+        size = rng.integers(1, 7, 600)
+        home = np.repeat(np.arange(600), size)
+        values, treated = features(rng, 600)[:, home], (rng.random(600) < 0.5)[home]
+        first = np.append(True, np.diff(home) > 0)
+        chance = np.full(len(home), 0.5)
+        found = ratios(values[:, first], treated[first], chance[first], 50)
+        alarms += bool(found.max() >= -np.log(DELTA))
+        naive += bool(ratios(values, treated, chance, 50).max() >= -np.log(DELTA))
+    assert alarms / trials <= allowed(DELTA, trials)
+    assert naive > alarms + 10
+
+
+def test_arms_by_known_chances_that_differ_are_blamed_as_rarely_as_promised():
+    """Chances go with a column; as if they were the same for all, all would be blamed."""
+    trials, alarms, naive = 200, 0, 0
+    for seed in range(trials):
+        rng = np.random.default_rng([seed, 6])
+        values = features(rng, 2000)
+        chance = np.where(values[0] > 100, 0.7, 0.3)
+        treated = rng.random(2000) < chance
+        found = ratios(values, treated, chance, 100, by_chance=True)
+        alarms += bool(found.max() >= -np.log(DELTA))
+        naive += bool(ratios(values, treated, chance, 500).max() >= -np.log(1e-4))
+    assert alarms / trials <= allowed(DELTA, trials)
+    assert naive == trials
+
+
+@pytest.mark.parametrize(
+    ("wrong", "most_rows"),
+    [
+        (lambda v: 1 / (1 + np.exp(-(v[0] - 100) / 60)), 600),
+        (lambda v: np.where(v[0] > 250, 1.0, 0.5), 5_000),  # one in 25 is always treated
+        (lambda v: 0.5 + 0.1 * (np.abs(v[0] - 90) > 50), 15_000),  # at both ends
+        (lambda v: 0.5 + 0.05 * (v[0] - 100) / 70, 12_000),
+        (lambda v: np.where(v[1] == 2, 0.6, 0.5), 15_000),
+        (lambda v: np.where(np.isnan(v[2]), 0.6, 0.5), 30_000),
+    ],
+)
+def test_treatment_that_goes_with_a_column_is_found(wrong, most_rows):
+    """At looks after every 200 rows, at the level of the first model of a monitor."""
+    rows = []
+    for seed in range(20):
+        rng = np.random.default_rng([seed, 7])
+        values = features(rng, 30_000)
+        treated = rng.random(30_000) < wrong(values)
+        found = ratios(values, treated, np.full(30_000, 0.5), 200, until=-np.log(1e-4 / 2))
+        assert found[-1] >= -np.log(1e-4 / 2)
+        rows.append(200 * len(found))
+    assert max(rows) <= most_rows
+
+
+def spenders(seed, n, chance, first_id):
+    """People who buy the more the more they spend; nobody gains by treatment."""
+    rng = np.random.default_rng([seed, 8])
+    spend, age = rng.gamma(2, 50, n), rng.integers(18, 80, n)
+    treated = rng.random(n) < chance(spend)
+    buys = rng.random(n) < 0.1 + 0.5 * (spend > 120)
+    return pd.DataFrame(
+        {"spend": spend, "age": age, "mail": treated.astype(int), "buys": buys.astype(int),
+         "id": first_id + np.arange(n),
+         "sent": pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(n) // 200, "D")}
+    )  # fmt: skip
+
+
+def test_no_bound_is_told_of_new_rows_whose_treatment_goes_with_a_column():
+    """Looks at the 200 rows of each day alone: all of 20 trials stop, within 1,000 rows."""
+    past = spenders(99, 3000, lambda spend: np.full(len(spend), 0.5), 10**6)
+    named = {"treatment": "mail", "outcome": "buys", "id": "id"}
+    model = fit_trial_model(past, **named, ignore=["sent"], model="tm")
+    for seed in range(20):
+        rows = spenders(seed, 1000, lambda spend: 1 / (1 + np.exp(-(spend - 100) / 60)), 0)
+        monitor, stopped = Monitor.of(rows, model=model, date="sent"), False
+        for day, own in rows.groupby("sent"):
+            try:
+                look = monitor.look(own, model=model, as_of=day + pd.Timedelta(1, "D"))
+            except FailedCheckError:
+                stopped = True
+                break
+            if stopped := look.failed is not None:
+                break
+            assert look.bounds is None or not look.bounds["gain"]["lower"] > 0
+        assert stopped
+        assert monitor.look(past, model=model).failed == monitor.stopped
 
 
 @pytest.mark.parametrize("method", ["betting", "betting-fixed"])

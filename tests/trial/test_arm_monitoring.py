@@ -7,8 +7,9 @@ from tests.trial.test_monitor_state import three_arms
 from tests.trial.trial_days import NAMED
 from tests.trial_model.arms_table import arms_table, fitted
 
+from auucmax.data.randomisation_report import FailedCheckError
 from auucmax.trial import ArmsMonitor, Monitor, monitor_trial
-from auucmax.trial.arm_monitoring import ratio_of_shares
+from auucmax.trial.arm_monitoring import load_monitor, ratio_of_shares
 from auucmax.trial.monitoring import RATIO_LEVEL, ratio_path
 
 END = "2026-06-01"
@@ -96,6 +97,57 @@ def test_sizes_of_all_arms_are_watched_together(rows):
         mail=["none", "mail", "call"], sent=pd.Timestamp("2026-07-01"), person=[1, 2, 3]
     )
     assert monitor.look(later, as_of="2026-09-01").failed is not None  # it is not forgotten
+
+
+def test_an_arm_that_goes_with_the_score_stops_all_of_them(tmp_path, rows):
+    """Who has a low score is seldom called."""
+    path = tmp_path / "s"
+    rows = rows[(rows["mail"] != "call") | (rows["score"] > 0.5) | (rows["person"] % 4 == 0)]
+    for today, own in rows.groupby("sent"):
+        found = monitor_trial(own, path, as_of=str(today + pd.Timedelta(6, "D")), **KNOWN)
+        if found.failed is not None:
+            break
+    assert found.failed.startswith("call: Treatment was not given by chance, the same for all")
+    assert "mail: Treatment" not in found.failed
+    assert (found.rows(), found.notes, found.verdict) == ({}, (), found.failed)
+    assert all(look.failed == found.failed for look in found.arms.values())
+    later = monitor_trial(rows[-5:], path, as_of=END)
+    assert later.failed == found.failed
+    assert {look.n_new for look in later.arms.values()} == {0}
+
+
+def test_people_are_counted_as_by_each_arm_alone(rows):
+    monitor = ArmsMonitor.of(rows, **KNOWN)
+    found = monitor.look(rows, as_of=END)
+    for label, own in monitor.monitors.items():
+        alone = Monitor.of(rows, **KNOWN, treated=label)
+        alone.look(rows, as_of=END)
+        np.testing.assert_array_equal(alone.alike.counts, own.alike.counts)
+        assert f"{label}: At all looks together {own.n_rows:,} rows" in " ".join(found.notes)
+        # Two arms share what chance may blame.
+        own.log_uneven = 8.0
+        assert own.uneven == pytest.approx(2 * np.exp(-8))
+    assert "Not tested: whether 'call', 'mail' and the control are alike in other ways" in str(
+        found
+    )
+
+
+def test_a_failed_check_of_one_arm_is_remembered_of_all(tmp_path, rows, monkeypatch):
+    def check(self, old):
+        if self.settings.treated == "mail":
+            self.stopped = "Found: nothing is told."
+            raise FailedCheckError("nothing is told.")
+
+    path = tmp_path / "s"
+    monitor_trial(rows, path, as_of="2026-01-10", **KNOWN)
+    n_rows = {label: own.n_rows for label, own in load_monitor(path).monitors.items()}
+    with monkeypatch.context() as patch:
+        patch.setattr(Monitor, "_check_old", check)
+        with pytest.raises(FailedCheckError, match=r"mail: nothing is told\."):
+            monitor_trial(rows, path, as_of=END)
+    found = monitor_trial(rows, path, as_of=END)
+    assert found.failed == "mail: Found: nothing is told."
+    assert {label: look.n_rows for label, look in found.arms.items()} == n_rows
 
 
 def test_the_ratio_of_two_arms_is_that_of_one():

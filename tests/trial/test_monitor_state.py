@@ -1,5 +1,7 @@
 """The state file: one arm or several, and what belongs together."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from tests.trial.trial_days import NAMED, running
@@ -79,15 +81,63 @@ def test_arms_that_do_not_belong_together_are_refused(states, change):
 
 @pytest.mark.parametrize("name", ["one", "several"])
 @pytest.mark.parametrize("sides", [slice(None), slice(1)])
-def test_a_state_whose_bounds_contradict_each_other_is_refused(states, name, sides):
-    """As if all bets had been won, on the effect being high (and on its being low)."""
+def test_a_state_whose_bounds_contradict_each_other_is_read_and_tells_nothing(states, name, sides):
+    """As if all bets had been won, on the effect being high (and on its being low).
+
+    Chance makes such states, though rarely: they are no forgeries, and stay failed.
+    """
     folder, kept = states[0], {}
     FORMAT.read(folder / name, lambda h, m: kept.update(header=h, members=m))
     credit = kept["members"]["0.credit.npy"].copy()
     credit[..., sides, :] = 1e308
-    FORMAT.write(folder / "forged", kept["header"], kept["members"] | {"0.credit.npy": credit})
-    with pytest.raises(ModelFileError, match="lower bounds lie above its upper ones"):
-        load_monitor(folder / "forged")
+    FORMAT.write(folder / "odd", kept["header"], kept["members"] | {"0.credit.npy": credit})
+    monitor = load_monitor(folder / "odd")
+    look = monitor.look(three_arms(), as_of="2026-01-20")
+    assert "A lower bound lies above its upper bound" in look.verdict
+    assert look.rows() == {}
+    monitor.save(folder / "odd")
+    again = load_monitor(folder / "odd").look(three_arms(), as_of="2026-02-01")
+    assert again.failed == look.failed
+
+
+def people_who_wait(n_rows):
+    """A state of so few people that columns are not cut, or of some more."""
+    rows = three_arms(n_rows)
+    monitor = Monitor.of(rows, **NAMED, treated="mail", control="none")
+    monitor.look(rows, as_of="2026-06-01")
+    return monitor
+
+
+@pytest.mark.parametrize("n_rows", [100, 600])
+def test_what_is_counted_of_people_is_written_and_read(tmp_path, n_rows):
+    monitor = people_who_wait(n_rows)
+    assert (monitor.alike.edges is None) == (n_rows == 100)
+    monitor.stopped, monitor.log_uneven = "Found.", 3.5
+    monitor.save(tmp_path / "s")
+    again = Monitor.load(tmp_path / "s")
+    assert (again.stopped, again.log_uneven) == ("Found.", 3.5)
+    for own in fields(monitor.alike):
+        found, expected = (getattr(one.alike, own.name) for one in (again, monitor))
+        assert (found.tolist() == expected.tolist()) if own.repr is False else (found == expected)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.update({"0.alike_values.npy": m["0.alike_values.npy"][:, 1:]}),
+        lambda m: m.update({"0.alike_values.npy": m["0.alike_values.npy"] + 1e39}),
+        lambda m: m.update({"0.alike_treated.npy": ~m["0.alike_treated.npy"]}),
+        lambda m: m.update({"0.alike_chance.npy": 0 * m["0.alike_chance.npy"]}),
+    ],
+)
+def test_people_who_wait_and_are_others_are_refused(tmp_path, change):
+    people_who_wait(100).save(tmp_path / "s")
+    kept = {}
+    FORMAT.read(tmp_path / "s", lambda h, m: kept.update(header=h, members=m))
+    change(kept["members"])
+    FORMAT.write(tmp_path / "forged", kept["header"], kept["members"])
+    with pytest.raises(ModelFileError, match="its numbers do not belong together"):
+        Monitor.load(tmp_path / "forged")
 
 
 def test_nothing_is_told_of_bounds_that_contradict_each_other(states):

@@ -13,6 +13,7 @@ from auucmax import load_hillstrom
 from auucmax._archive import ArchiveFormat, ModelFileError
 from auucmax.data.randomisation_report import FailedCheckError
 from auucmax.trial import Monitor, arrivals, monitor_trial
+from auucmax.trial.arm_balance import ArmBalance
 from auucmax.trial.arrivals import read_arrivals
 from auucmax.trial.monitor_state import FORMAT
 from auucmax.trial.monitoring import ratio_path
@@ -63,6 +64,8 @@ def test_any_number_of_looks_is_one_look(data):
     np.testing.assert_array_equal(one.people, many.people)
     np.testing.assert_array_equal(one.day_totals, many.day_totals)
     assert one.counts == many.counts
+    assert one.alike.edges == many.alike.edges
+    np.testing.assert_array_equal(one.alike.counts, many.alike.counts)
 
 
 def test_a_state_that_is_kept_in_a_file(tmp_path, rows):
@@ -276,10 +279,153 @@ def test_treatment_that_goes_by_a_feature_is_refused_and_nothing_is_taken(table,
     with pytest.raises(FailedCheckError, match=r"the same for all\. The check fails"):
         monitor.look(kept, model=model, as_of=END)
     assert (monitor.n_rows, monitor.last_day) == (0, None)
-    found = monitor.look(new, model=model, as_of=END)
+    found = Monitor.of(kept, model=model, date="sent").look(new, model=model, as_of=END)
     assert found.balance is not None
     assert "Not tested: whether the arms have the sizes of the design" in str(found)
     assert "if treatment was given by chance, the same for all" in found.verdict
+
+
+def lost_controls(rows, name, part):
+    """Without some of the control people who have little of a column."""
+    little = rows[name].rank(pct=True) < 0.5
+    draw = np.random.default_rng(0).random(len(rows))
+    return rows[(rows["mail"] == 1) | ~little | (draw > part)]
+
+
+def days_of(rows, per_day):
+    return rows.assign(sent=pd.Timestamp("2026-01-01") + pd.to_timedelta(
+        np.arange(len(rows)) // per_day, "D"))  # fmt: skip
+
+
+def new_rows_day_by_day(rows, model, path, **named):
+    """The first look that fails, of looks at the rows of each day alone."""
+    for today, own in rows.groupby("sent"):
+        as_of = str((today + pd.Timedelta(1, "D")).date())
+        look = monitor_trial(own, path, model=model, as_of=as_of, date="sent", **named)
+        if look.failed is not None:
+            return look
+    return look
+
+
+@pytest.mark.gate
+def test_treatment_that_goes_with_a_column_is_found_in_new_rows_alone(tmp_path, table, model):
+    """No day shows it; all of them do. It is not forgotten, whatever comes."""
+    rows, path = days_of(lost_controls(table[5000:], "history", 0.5), 300), tmp_path / "s"
+    found = new_rows_day_by_day(rows, model, path)
+    assert found.failed.startswith("Treatment was not given by chance, the same for all: of ")
+    assert "it goes with 'history" in found.failed
+    assert "however often one looks). So nothing is told of the trial" in found.failed
+    assert "start anew, with another state file" in found.verdict
+    assert (found.bounds, found.n_new, found.checked) == (None, 300, "")
+    kept = Monitor.load(path)
+    assert kept.n_rows == found.n_rows == kept.alike.n_units < len(rows)  # they have entered
+    good = days_of(table[:300], 300).assign(sent=pd.Timestamp("2026-05-01"))
+    later = monitor_trial(good, path, model=model, as_of=END)
+    assert (later.failed, later.n_rows, later.n_new) == (found.failed, found.n_rows, 0)
+    assert later.rows() == {}
+
+
+@pytest.mark.gate
+def test_by_the_chances_of_the_design_the_same_rows_are_right(tmp_path, table, model):
+    """Half of the control people with little of a column are left: two of three are treated."""
+    new = table[5000:]
+    little = new["history"].rank(pct=True) < 0.5
+    own = lost_controls(new.assign(chance=np.where(little, 2 / 3, 0.5)), "history", 0.5)
+    own, named = days_of(own, 500), {"propensity": "chance", "least_chance": 1 / 3}
+    found = new_rows_day_by_day(own, model, tmp_path / "s", **named)
+    assert (found.failed, found.n_rows) == (None, len(own))
+    wrong = own.assign(chance=own["mail"].mean())
+    found = new_rows_day_by_day(wrong, model, tmp_path / "t", **named)
+    assert "by the chances of 'chance': of" in found.failed
+    assert "it goes with 'history" in found.failed
+
+
+def test_rows_that_are_alike_are_told_to_have_been_compared(tmp_path, table, model):
+    rows = days_of(table[5000:7000], 500)
+    found = new_rows_day_by_day(rows, model, tmp_path / "s")
+    assert found.failed is None
+    assert "At all looks together 2,000 rows were compared by 'recency_1'" in found.checked
+    assert "nothing found (p = " in found.checked
+    kept = Monitor.load(tmp_path / "s").alike
+    assert kept.names[-1] == "score of the model"
+    assert set(kept.names[:-1]) == set(model.score_columns)
+    levels = {own.name: len(own.levels) for own in model.encoder.columns_ if own.has_levels}
+    assert {n: k for n, k in zip(kept.names, kept.levels, strict=True) if k is not None} == levels
+
+
+@pytest.mark.gate
+def test_a_failed_check_is_remembered_and_a_copy_of_the_state_may_be_put_back(
+    tmp_path, table, model
+):
+    rows, path = days_of(table[5000:], 500), tmp_path / "s"
+    first, rest = rows[:500], rows[500:]
+    monitor_trial(first, path, model=model, date="sent", as_of="2026-01-02")
+    before = path.read_bytes()
+    with pytest.raises(FailedCheckError, match="the state keeps that it was found") as error:
+        monitor_trial(lost_controls(rest, "history", 0.7), path, model=model, as_of=END)
+    kept = Monitor.load(path)
+    assert (kept.n_rows, kept.stopped) == (500, f"Found in rows until 2026-05-31: {error.value}")
+    for later in (first, rest[:50]):  # too few to be compared
+        found = monitor_trial(later, path, model=model, as_of=END)
+        assert (found.failed, found.n_rows, found.bounds) == (kept.stopped, 500, None)
+    path.write_bytes(before)
+    assert monitor_trial(rest, path, model=model, as_of=END).failed is None
+    # Of a first look as well.
+    with pytest.raises(FailedCheckError):
+        monitor_trial(lost_controls(rows, "history", 0.7), tmp_path / "t", model=model, date="sent")
+    found = monitor_trial(rows, tmp_path / "t", model=model)
+    assert found.failed.startswith("Found in rows until ")
+    assert "0 rows until now" in str(found)
+
+
+def test_scores_alone_show_it_as_well(rows):
+    chosen = (rows["mail"] == 1) | (rows["score"] > 0.5) | (rows["person"] % 2 == 0)
+    found = Monitor.of(rows, **NAMED).look(rows[chosen], as_of=END)
+    assert "it goes with 'score' (p = " in found.failed
+    good = Monitor.of(rows, **NAMED | {"rival_column": "other"}).look(rows, as_of=END)
+    assert "4,000 rows were compared by 'score', 'other'" in good.checked
+    assert "Not tested: whether the arms are alike in other ways" in good.checked
+
+
+def test_sets_of_columns_share_what_chance_may_blame(rows):
+    """The k-th has a 2^k-th of it, and so have the arms of a state."""
+    monitor = Monitor.of(rows, **NAMED)
+    monitor.look(rows, as_of=END)
+    monitor.alike.counts = np.array([[0, 10**6], *[[0, 0]] * 6, [10**6, 0], [0, 0]])
+    own, none = monitor.alike.log_ratio, read_arrivals(rows, monitor.settings, b"", 0, 0, None)[1]
+    for n_alike, n_together in ((1, 1), (3, 1), (1, 3)):
+        monitor.n_alike, monitor.n_together = n_alike, n_together
+        monitor.log_uneven, monitor.stopped = 0.0, None
+        monitor._compare(none._replace(day=np.zeros(1, np.int64), scores=np.empty((1, 0))))
+        assert monitor.log_uneven == pytest.approx(own - n_alike * np.log(2))
+        assert monitor.stopped is not None
+    monitor.log_uneven = np.log(5e4)
+    assert monitor.uneven == pytest.approx(3 / 5e4)
+
+
+@pytest.mark.gate
+def test_a_model_of_other_columns_counts_people_from_nothing(tmp_path, table, model):
+    rows, path = table.assign(sent=np.sort(table["sent"]))[5000:], tmp_path / "s"
+    newer = fitted(table[:5000].drop(columns="newbie"))
+    middle = str(rows["sent"].iloc[3000])
+    monitor_trial(rows, path, model=model, date="sent", as_of=middle)
+    before = Monitor.load(path)
+    found = monitor_trial(rows, path, model=model, new_model=newer, as_of=END)
+    after = Monitor.load(path)
+    own = read_arrivals(rows, before.settings, before.key, before.last_day, 10**6, model)[1]
+    n_old = before.n_rows + before.bets.rows_to_close(own.treated)
+    assert (after.n_alike, after.alike.n_units) == (2, len(rows) - n_old)
+    assert "newbie" not in after.alike.names
+    assert after.log_uneven >= before.log_uneven
+    assert f"Since the model took over {after.alike.n_units:,} rows were compared" in str(found)
+    assert monitor_trial(rows, path, model=newer, as_of=END).failed is None
+
+
+def test_a_state_of_other_columns_than_the_model_is_refused(table, model):
+    monitor = Monitor.of(table, model=model, date="sent")
+    monitor.alike = ArmBalance.of([("height", None)])
+    with pytest.raises(ValueError, match=r"should be of the columns 'recency_1'.*of 'height'"):
+        monitor.look(table[5000:], model=model, as_of=END)
 
 
 def test_of_few_rows_arms_are_not_compared(table, model):
@@ -342,8 +488,10 @@ def test_a_new_model_takes_over_from_the_next_superblock_on(tmp_path, table, mod
     assert found.taken_over
     assert found.blocks == (after.starts[1], after.bets.n_blocks - after.starts[1])
     assert after.starts[1] >= before.bets.n_blocks
-    assert "The mean of the 2 models so far, each counted by its blocks" in str(found)
-    assert "pass it as the model from now on" in str(found)
+    # It has the same columns: people are counted as before, and no model alone.
+    assert (before.alike.n_units, after.alike.n_units) == (before.n_rows, len(rows))
+    assert after.n_alike == 1
+    assert f"At all looks together {len(rows):,} rows were compared" in str(found)
     # The superblock that was open is that of the first model; no block has rows of both.
     later = rows[rows["sent"] >= middle]
     monitor = Monitor.of(rows, model=model, date="sent")
@@ -412,7 +560,8 @@ def test_households_are_bet_on_as_a_whole(tmp_path):
     for number in (20, 30, 60):
         found = monitor_trial(rows, path, as_of=day(number), **named)
     monitor, n_homes = Monitor.load(path), rows["home"].nunique()
-    assert sum(monitor.counts) == len(monitor.homes) == n_homes
+    assert sum(monitor.counts) == len(monitor.homes) == monitor.alike.n_units == n_homes
+    assert f"{n_homes:,} groups were compared by 'score'" in found.checked
     assert monitor.n_rows == found.n_rows == len(rows)
     whole = Monitor.of(rows, **named).look(rows.sample(frac=1, random_state=0), as_of=END)
     assert whole.bounds["gain"] == pytest.approx(found.bounds["gain"], abs=1e-9)
@@ -465,9 +614,9 @@ def test_known_chances_that_differ(tmp_path):
     assert 0 < effect["lower"] < 0.2 < effect["upper"]
     whole = Monitor.of(rows, **NAMED | CHANCES).look(rows, as_of=END)
     assert whole.bounds["gain"] == pytest.approx(gain, abs=1e-9)
-    # Without them the score looks better than it is.
-    naive = Monitor.of(rows, **NAMED).look(rows, as_of=END).bounds["effect"]
-    assert naive["estimate"] > effect["estimate"] + 0.01
+    # Without them treatment goes with the score.
+    naive = Monitor.of(rows, **NAMED).look(rows, as_of=END)
+    assert "the same for all: of 6,000 rows" in naive.failed
 
 
 def test_chances_beyond_what_was_said_are_refused_and_wrong_ones_are_seen():
@@ -477,6 +626,10 @@ def test_chances_beyond_what_was_said_are_refused_and_wrong_ones_are_seen():
         monitor.look(rows.assign(chance=rows["chance"].where(rows["person"] != 1003, 0.1)))
     assert monitor.n_rows == 0
     found = monitor.look(rows.assign(chance=0.4), as_of=END)
+    assert found.ratio < 0.01
+    assert "was not given by chance, by the chances of 'chance': of 6,000 rows" in found.verdict
+    few = Monitor.of(rows, **NAMED | CHANCES)
+    found = few.look(rows[:230].assign(mail=1), as_of=END)
     assert found.ratio < 0.01
     assert "their chances do not explain so many" in found.verdict
 
@@ -534,6 +687,23 @@ def _forged(path, out, change):
         lambda h, m: m.update({"day.npy": m["day.npy"][::-1].copy()}),
         lambda h, m: m.update({"day_rows.npy": m["day_rows.npy"].astype(float)}),
         lambda h, m: m.update({"people.npy": m["people.npy"][:10]}),
+        lambda h, m: h.update(alike=None),
+        lambda h, m: h.update(log_uneven=-1.0),
+        lambda h, m: h.update(n_alike=0),
+        lambda h, m: h.update(n_alike=2),
+        lambda h, m: h.update(stopped=1),
+        lambda h, m: h["alike"].update(edges=None),
+        lambda h, m: h["alike"].update(edges=[[0.5, 0.2, 3e38]]),
+        lambda h, m: h["alike"].update(names=["score", "more"]),
+        lambda h, m: h["alike"].update(levels=[7]),
+        lambda h, m: h["alike"].update(levels=[10**9]),
+        lambda h, m: m.update({"alike_counts.npy": m["alike_counts.npy"][:-1]}),
+        lambda h, m: m.update({"alike_counts.npy": m["alike_counts.npy"][:, ::-1].copy()}),
+        lambda h, m: m.update({"alike_counts.npy": m["alike_counts.npy"] - [[9, -9]]}),
+        lambda h, m: m.update({"alike_counts.npy": m["alike_counts.npy"] * 1.0}),
+        lambda h, m: m.update({"alike_tilts.npy": np.zeros((9, 10))}),
+        lambda h, m: m.update({"alike_values.npy": np.zeros((1, 1))}),
+        lambda h, m: m.update({"alike_treated.npy": np.ones(1, bool)}),
     ],
 )
 def test_a_state_that_no_monitor_wrote_is_refused(tmp_path, rows, looked, change):
@@ -547,8 +717,8 @@ def test_a_state_that_no_monitor_wrote_is_refused(tmp_path, rows, looked, change
 
 
 def test_the_state_of_an_older_version_is_refused_in_a_clear_line(tmp_path, rows, looked):
-    ArchiveFormat("auucmax monitor", 2, "state file").write(tmp_path / "s", {}, {})
-    with pytest.raises(ModelFileError, match=r"version 3, got version 2. An older auucmax wrote"):
+    ArchiveFormat("auucmax monitor", 3, "state file").write(tmp_path / "s", {}, {})
+    with pytest.raises(ModelFileError, match=r"version 4, got version 3. An older auucmax wrote"):
         monitor_trial(rows, tmp_path / "s", as_of=END)
     with pytest.raises(ModelFileError, match="end this trial with it, or begin a new state file"):
         Monitor.load(tmp_path / "s")
@@ -634,6 +804,7 @@ def test_what_chance_does_at_one_of_many_looks_stops_nothing(
         with pytest.raises(FailedCheckError):
             monitor.look(table[5000:], model=model, as_of=END)
         assert (monitor.n_checks, monitor.n_rows) == (1, 0)
+        assert monitor.look(table[5000:], model=model, as_of=END).failed == monitor.stopped
         return
     found = monitor.look(table[5000:], model=model, as_of=END)
     assert ("one look in 20,000" in found.balance) == (p_value < 1e-4)

@@ -12,6 +12,7 @@ from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import print_banner, print_json, print_result, working
 
 if TYPE_CHECKING:
+    from auucmax.trial import ArmsLook, Look
     from auucmax.trial_model import ArmsModel, TrialModel
 
 MODEL_AND_DATA = "the model file and the rows so far; or the rows with --score-column"
@@ -103,7 +104,8 @@ def monitor(
     the last look; a row enters when its outcome window has closed. Options are told at the first
     look, and need not be told again. A --new-model may take over on the way: what is bounded is
     then the mean gain of the models, each counted by the rows that it ranked. Of several arms (a
-    MODEL of them, or --control alone) each is compared with the control, all in one state.
+    MODEL of them, or --control alone) each is compared with the control, all in one state. Exit
+    code 1 if treatment was not given by chance: then nothing is told, now and at later looks.
     """
     from auucmax._files import check_target
     from auucmax.cli.trials import Source, read_rows
@@ -127,7 +129,13 @@ def monitor(
         look = monitor_trial(table, state, model=fitted, new_model=newer, as_of=as_of, **named)
     if as_json:
         print_json(look.to_dict() | {"verdict": look.verdict, "file": str(state)})
-        return
+    else:
+        _print(look, state)
+    if look.failed is not None:
+        raise typer.Exit(1)
+
+
+def _print(look: Look | ArmsLook, state: Path) -> None:
     print_banner(look.failed)
     rows, cautions = look.rows(), [] if look.failed else list(look.notes)
     if look.n_beyond:

@@ -439,6 +439,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         table = frame_of(frame, [column.name for column in self.columns_])
         return self._features(table, {}, np.empty(0))
 
+    def column_values(self, frame: Any) -> Floats:
+        """(columns, n) a number for each raw column: its value, or the place of its level.
+
+        NaN where it is missing. Of texts that are no level it is the number of levels.
+
+        >>> frame = pd.DataFrame({"age": [30, None, 50], "town": ["Oslo", "Bergen", "Oslo"]})
+        >>> TableEncoder(min_level_rows=1).fit(frame).column_values(frame).tolist()
+        [[30.0, nan, 50.0], [1.0, 0.0, 1.0]]
+        """
+        check_is_fitted(self, "terms_")
+        table = frame_of(frame, [column.name for column in self.columns_])
+        found = np.empty((len(self.columns_), len(table)))
+        for own, column in zip(found, self.columns_, strict=True):
+            own[:] = self._values(table[column.name], column)
+            if column.has_levels:
+                own[own < 0] = np.nan
+        return found
+
     def _features(
         self, table: pd.DataFrame, apart: Mapping[str, Floats], keys: NDArray[Any]
     ) -> Floats:

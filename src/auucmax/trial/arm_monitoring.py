@@ -22,10 +22,10 @@ from scipy.special import gammaln
 from auucmax._shown import Shown
 from auucmax._validation import Floats, check_level, listed
 from auucmax.data.pieces import PiecedTable, pieces_of, table_of
+from auucmax.data.randomisation_report import FailedCheckError
 from auucmax.encoding.kinds import arm_text
-from auucmax.trial.arrivals import FEWEST
 from auucmax.trial.monitor_state import fresh_bets, read_states, write_states
-from auucmax.trial.monitoring import RATIO_LEVEL, RATIO_ROWS, Look, Monitor, guarantee
+from auucmax.trial.monitoring import RATIO_LEVEL, RATIO_ROWS, Look, Monitor, guarantee, untested
 from auucmax.trial.settings import check_settings, settings_of
 from auucmax.trial_model import ArmsModel, TrialModel
 from auucmax.trial_model.columns import check_named, check_names
@@ -90,12 +90,11 @@ class ArmsLook(Shown):
             return ()
         found = list[str]()
         for label, look in self.arms.items():
-            found += [f"{label}: {note}" for note in (look.handover, look.balance) if note]
-        if untested := [label for label, look in self.arms.items() if look.balance is None]:
-            found.append(
-                f"Not tested: whether {listed(untested)} and the control are alike (it takes a "
-                f"model and {FEWEST} rows of each)."
-            )
+            told = look.handover, look.balance, look.compared
+            found += [f"{label}: {note}" for note in told if note]
+        if lacking := [label for label, look in self.arms.items() if look.balance is None]:
+            compared = self.arms[lacking[0]].compared
+            found.append(f"Not tested: {untested(compared, f'{listed(lacking)} and the control')}.")
         if self.ratio is None:
             found.append(
                 "Not tested: whether the arms have the sizes of the design (pass "
@@ -184,24 +183,36 @@ class ArmsMonitor:
         new_model: ArmsModel | None = None,
         as_of: Any = None,
     ) -> ArmsLook:
-        """As :meth:`Monitor.look`, of all arms; if anything is wrong with one, none is taken."""
+        """As :meth:`Monitor.look`, of all arms; if anything is wrong with one, none is taken.
+
+        Once treatment of one was found not to be given by chance, nothing is told of any.
+        """
+        if any(own.stopped is not None for own in self.monitors.values()):
+            return self._tell({label: own.tell() for label, own in self.monitors.items()})
         table, monitors, looks = table_of(table), copy.deepcopy(self.monitors), dict[str, Look]()
         for label, monitor in monitors.items():
             own, newer = (_of_arm(one, label) for one in (model, new_model))
             try:
                 looks[label] = monitor.look(table, model=own, new_model=newer, as_of=as_of)
             except ValueError as error:
+                self.monitors[label].stopped = monitor.stopped
                 error.args = (f"{label}: {error}", *error.args[1:])
                 raise
         _check_people(monitors)
         self.monitors = monitors
-        ratio = failed = None
+        return self._tell(looks)
+
+    def _tell(self, looks: dict[str, Look]) -> ArmsLook:
+        """What is known of all arms, from what is known of each."""
+        stopped = {label: own.stopped for label, own in self.monitors.items() if own.stopped}
+        failed = " ".join(f"{label}: {text}" for label, text in stopped.items()) or None
+        ratio = None
         if self.shares is not None:
             counts = self.counts
             own_ratio = ratio_of_shares(np.array(counts), np.array(self.shares))
             self.log_ratio = max(self.log_ratio, own_ratio)
             ratio = float(np.exp(-max(self.log_ratio, 0.0)))
-            if ratio <= RATIO_LEVEL:
+            if ratio <= RATIO_LEVEL and failed is None:
                 told = ", ".join(f"{n / sum(counts):.4g} (should be {share:.4g})"
                                  for n, share in zip(counts, self.shares, strict=True))  # fmt: skip
                 failed = (
@@ -209,10 +220,10 @@ class ArmsMonitor:
                     f"arms have {told} (p = {ratio:.2g}, however often one looks). So nothing is "
                     f"told of the trial: find out which rows are missing."
                 )
-                looks = {
-                    label: replace(look, bounds=None, failed=failed)
-                    for label, look in looks.items()
-                }
+        if failed is not None:
+            looks = {
+                label: replace(look, bounds=None, failed=failed) for label, look in looks.items()
+            }
         return ArmsLook(looks, self.delta, ratio, failed)
 
     @property
@@ -282,8 +293,9 @@ def monitor_trial(
 
     ``named`` as in :meth:`Monitor.of`, ``new_model`` as in :meth:`Monitor.look`. What is left out
     is that of the state; what is given must be the same as before. If anything is wrong the state
-    stays as it was. With a model of several arms, or a ``control`` and no ``treated`` arm, each arm
-    is compared with the control, in the one state (:class:`ArmsMonitor`).
+    stays as it was; but that treatment was not given by chance is written into it for good. With a
+    model of several arms, or a ``control`` and no ``treated`` arm, each arm is compared with the
+    control, in the one state (:class:`ArmsMonitor`).
     """
     monitor: Any
     table = table_of(table)
@@ -305,7 +317,11 @@ def monitor_trial(
                 f"the model should be of {'several arms' if several else 'one arm'}, as the state "
                 f"is, got another. Pass such a model, or name another state file."
             )
-    look: Look | ArmsLook = monitor.look(table, model=model, new_model=new_model, as_of=as_of)
+    try:
+        look: Look | ArmsLook = monitor.look(table, model=model, new_model=new_model, as_of=as_of)
+    except FailedCheckError:
+        monitor.save(state)  # without the rows, and with what was found
+        raise
     monitor.save(state)
     return look
 

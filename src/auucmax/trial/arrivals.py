@@ -21,6 +21,7 @@ from auucmax.data.hashing import FINEST, content_hashes, keyed_hashes, row_total
 from auucmax.data.pieces import PiecedTable, pieces_of
 from auucmax.data.randomisation_report import FailedCheckError, RandomisationReport
 from auucmax.encoding.kinds import arm_text, kind_of, numbers_of, outcome_numbers
+from auucmax.trial.arm_balance import LARGEST
 from auucmax.trial.settings import Settings
 from auucmax.trial_model.columns import check_names
 from auucmax.trial_model.rows import check_trial_rows, id_texts, trial_rows
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 Hashes = NDArray[np.uint64]
 Days = NDArray[np.int64]
 FEWEST = 50  #: rows of an arm, below which features are not compared
+#: What to do once treatment was found not to be given by chance.
+ANEW = "To go on, start anew, with another state file and rows since treatment was given by chance."
 _ARM = np.uint64(1)  # the last bit of a person's hash
 
 
@@ -40,7 +43,8 @@ class Arrivals(NamedTuple):
     ``person`` (n,): keyed hashes of ids, or of places in the table, the last bit is the arm;
     ``home`` (n,) the same of groups, or of each person. ``turn`` (2, n): of people and groups with
     another key, by which rows of a day are ordered. ``chance`` (n,) of treatment, if it is known.
-    ``y`` in [0, 1], higher is better; ``scores`` (scores, n), none of rows that are not needed.
+    ``y`` in [0, 1], higher is better; ``scores`` (scores, n) and ``values`` (columns of a model, n)
+    as :mod:`auucmax.trial.arm_balance` counts them, none of rows that are not needed.
     ``beyond`` (n,): outcomes that were clipped. ``n_waiting`` rows have open windows; ``n_given``
     rows were read in all.
     """
@@ -52,6 +56,7 @@ class Arrivals(NamedTuple):
     y: Floats
     chance: Floats
     scores: Floats
+    values: NDArray[np.float32]
     beyond: Bools
     n_waiting: int
     n_given: int
@@ -121,9 +126,10 @@ def read_arrivals(
         fresh = rows.day > entered
         new = rows.take(fresh)
         if fresh.any():
-            new = new._replace(scores=_scores(frame[fresh], settings, model))
+            own = frame[fresh]
+            new = new._replace(scores=_scores(own, settings, model), values=_values(own, model))
             if model is not None:
-                learnt.append(_Learnt.of(frame[fresh], new, settings, model))
+                learnt.append(_Learnt.of(own, new, settings, model))
         parts.append((rows.take(~fresh), new))
     old, new = (_joined(own) for own in zip(*parts, strict=True))
     if learnt and model is not None:
@@ -169,7 +175,8 @@ def told_of_check(report: RandomisationReport, n_columns: int, level: float) -> 
     if len(shifted) < len(report.suspects) or smallest < level / 2:
         raise FailedCheckError(
             f"treatment should be given by chance, the same for all. {report.verdict} So nothing "
-            f"is told of the trial, and the state is as it was. {' '.join(report.advice)}".rstrip(),
+            f"is told of the trial, no row was taken, and the state keeps that it was found. "
+            f"{' '.join(report.advice)} {ANEW}",
             report,
         )
     if report.stops:
@@ -239,7 +246,8 @@ def _closed_rows(
     treated = labels[codes[closed]] == settings.treated
     people = _people(kept, settings, key, first + np.flatnonzero(closed), treated)
     y, beyond = _outcomes(kept, settings)
-    known = days[closed], *people, y, _chances(kept, settings), np.empty((0, len(y))), beyond
+    none = np.empty((0, len(y))), np.empty((0, len(y)), np.float32)
+    known = days[closed], *people, y, _chances(kept, settings), *none, beyond
     return Arrivals(*known, int((ours & ~closed).sum()), len(frame)), kept
 
 
@@ -331,6 +339,13 @@ def _scores(frame: pd.DataFrame, settings: Settings, model: TrialModel | None) -
     )
 
 
+def _values(frame: pd.DataFrame, model: TrialModel | None) -> NDArray[np.float32]:
+    """(columns, n) of a model, in four bytes each: all columns of all new rows are in memory."""
+    if model is None:
+        return np.empty((0, len(frame)), np.float32)
+    return np.clip(model.encoder.column_values(frame), -LARGEST, LARGEST).astype(np.float32)
+
+
 def _names_of(model: TrialModel) -> str | None:
     """The column by which a model knows the rows that it learnt from: of its groups, or ids."""
     return model.columns.groups or model.columns.id
@@ -381,9 +396,10 @@ def _check_new_to_model(learnt: list[_Learnt], model: TrialModel) -> None:
 
 
 def _joined(parts: tuple[Arrivals, ...]) -> Arrivals:
-    *columns, scores, beyond, waiting, given = zip(*parts, strict=True)
-    known = [own for own in scores if own.shape[0]]
+    *columns, scores, values, beyond, waiting, given = zip(*parts, strict=True)
     joined: list[Any] = [np.concatenate(own, axis=-1) for own in columns]
-    joined.append(np.concatenate(known, axis=1) if known else np.empty((0, sum(map(len, beyond)))))
+    for made in (scores, values):  # of the rows that need them
+        known = [own for own in made if own.shape[0]] or [np.empty((0, sum(map(len, beyond))))]
+        joined.append(np.concatenate(known, axis=1))
     joined += [np.concatenate(beyond), sum(waiting), sum(given)]
     return Arrivals(*joined)

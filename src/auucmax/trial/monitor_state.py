@@ -17,17 +17,16 @@ from auucmax._archive import ArchiveFormat, check_same_names
 from auucmax._json import read
 from auucmax._validation import check_level, check_range, check_whole
 from auucmax.bounds.anytime import AnytimeBets, Known, WaitingRows, Wealth
+from auucmax.trial.arm_balance import TILTS, ArmBalance
 from auucmax.trial.settings import MOST_DAYS, Settings
 
 if TYPE_CHECKING:
     from auucmax.trial.monitoring import Monitor
 
 FORMAT = ArchiveFormat(
-    "auucmax monitor", 3, "state file",
+    "auucmax monitor", 4, "state file",
     "end this trial with it, or begin a new state file; what was known stays with the old one",
 )  # fmt: skip
-#: Where chances differ: ln of how many times as large the odds of treatment might be.
-TILTS = np.concatenate([own * np.array([0.02, 0.05, 0.1, 0.2, 0.5]) for own in (-1, 1)])
 
 
 def write_states(
@@ -60,9 +59,14 @@ def _parts(monitor: Monitor) -> tuple[dict[str, Any], dict[str, Any]]:
         "starts": [*monitor.starts],
         "known": None if bets.known is None else asdict(bets.known),
         "bets": [bets.n_superblocks, bets.n_blocks, bets.n_rows],
+        "alike": None if monitor.alike is None else {
+            name: getattr(monitor.alike, name) for name in _ALIKE
+        },
         **{name: getattr(monitor, name) for name in _OWN_NUMBERS},
-    }
+    }  # fmt: skip
     arrays = {name: getattr(monitor, name) for name in _OWN_ARRAYS}
+    alike = monitor.alike or ArmBalance((), ())
+    arrays |= {f"alike_{name}": getattr(alike, name) for name in _ALIKE_ARRAYS}
     arrays |= {"credit": bets.wealth.credit, "staked": bets.wealth.staked, "sums": bets.sums}
     return header, arrays | bets.waiting._asdict()
 
@@ -100,14 +104,13 @@ def _restored_one(header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, A
         sums=arrays["sums"],
         waiting=WaitingRows(*(arrays[name] for name in WaitingRows._fields)),
     )
-    if not has_bounds_in_order(bets, settings.delta):
-        raise ValueError("its lower bounds lie above its upper ones")
     return {
         "settings": settings,
         "key": bytes.fromhex(plain["key"]),
         "bets": bets,
         "counts": tuple(plain["counts"]),
         "starts": tuple(plain["starts"]),
+        "alike": _restored_alike(settings, plain, arrays),
         **{name: plain[name] for name in _OWN_NUMBERS},
         **{name: arrays[name] for name in _OWN_ARRAYS},
     }
@@ -148,16 +151,25 @@ _HEADER: dict[str, Any] = {
     "settings": {...: ...}, "key": str, "last_day": (int, None), "counts": [int],
     "log_ratio": float, "n_beyond": int, "starts": [int], "known": (None, Known), "bets": [int],
     "n_together": int, "n_checks": int, "checked_rows": int, "balance": (None, str),
+    "alike": (None, {...: ...}), "n_alike": int, "log_uneven": float,
+    "stopped": (None, str),
 }  # fmt: skip
 _OWN_NUMBERS = (
     "last_day", "log_ratio", "n_beyond", "n_together", "n_checks", "checked_rows", "balance",
+    "n_alike", "log_uneven", "stopped",
 )  # fmt: skip
 _ARRAYS: dict[str, Any] = {
     "day": np.int64, "day_rows": np.int64, "day_totals": np.uint64, "people": np.uint64,
     "homes": np.uint64, "tilts": np.float64, "credit": np.float64, "staked": np.float64,
     "sums": np.float64, "y": np.float64, "scores": np.float64, "treated": np.bool_,
     "first": np.bool_, "chance": np.float64,
+    "alike_counts": np.int64, "alike_tilts": np.float64, "alike_values": np.float64,
+    "alike_treated": np.bool_, "alike_chance": np.float64,
 }  # fmt: skip
+_ALIKE: dict[str, Any] = {
+    "names": [str], "levels": [(int, None)], "edges": (None, [[float]]),
+}  # fmt: skip
+_ALIKE_ARRAYS = ("counts", "tilts", "values", "treated", "chance")
 _OWN_ARRAYS = ("day", "day_rows", "day_totals", "people", "homes", "tilts")
 
 
@@ -167,16 +179,33 @@ def fresh_bets(settings: Settings) -> AnytimeBets:
     return AnytimeBets.fresh(n_scores, settings.random_state, settings.least_chance)
 
 
-def has_bounds_in_order(bets: AnytimeBets, delta: float) -> bool:
-    """Whether some number lies between the bounds of each target; if none does, one is wrong."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        lower, upper = np.moveaxis(bets.wealth.limits(level_of(bets, delta)), -1, 0)
-    return bool((upper - lower > 1e-9).all())
+def _restored_alike(
+    settings: Settings, plain: dict[str, Any], arrays: dict[str, Any]
+) -> ArmBalance | None:
+    """What was counted of people by columns and arms."""
+    own = {name: arrays[f"alike_{name}"] for name in _ALIKE_ARRAYS}
+    if plain["alike"] is None:
+        if sum(plain["counts"]) or any(array.size for array in own.values()):
+            raise ValueError("its numbers do not belong together")
+        return None
+    named = read(_ALIKE, plain["alike"], "columns")
+    edges = None if named["edges"] is None else tuple(map(tuple, named["edges"]))
+    names, levels = tuple(named["names"]), tuple(named["levels"])
+    alike = ArmBalance(names, levels, settings.propensity is not None, edges, **own)
+    if not (alike.is_sound and _counts_agree(alike, plain)):
+        raise ValueError("its numbers do not belong together")
+    return alike
 
 
-def level_of(bets: AnytimeBets, delta: float) -> float:
-    """The chance of each bound: two of each target share delta."""
-    return delta / (2 * bets.n_targets)
+def _counts_agree(alike: ArmBalance, plain: dict[str, Any]) -> bool:
+    """Whether as many are counted by each column as entered, or since a model had others."""
+    n_treated = int(alike.treated.sum())
+    waiting = np.array([len(alike.treated) - n_treated, n_treated])
+    entered = np.array(plain["counts"])
+    totals = [waiting + own for own in alike.totals]
+    if plain["n_alike"] == 1:
+        return all((own == entered).all() for own in totals)
+    return all((own == totals[0]).all() and (own <= entered).all() for own in totals)
 
 
 def _check_restored(settings: Settings, plain: dict[str, Any]) -> None:
@@ -201,6 +230,8 @@ def _check_restored(settings: Settings, plain: dict[str, Any]) -> None:
         and (least is None or 0 < least <= 0.5)
         and len(means) == (2 if least is not None and known is not None else 0)
         and all(0 < own < 1 for own in means)
+        and plain["log_uneven"] >= 0
+        and 1 <= plain["n_alike"] <= len(plain["starts"])
         and plain["starts"][:1] == [0]
         and sorted(plain["starts"]) == plain["starts"]
         and plain["starts"][-1] <= bets[1]

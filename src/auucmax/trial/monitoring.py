@@ -1,9 +1,9 @@
 """May we stop now? Bounds on a running trial that hold at every look.
 
 A :class:`Monitor` is told of rows as their outcome windows close, and keeps a small state: the
-wealth of bets (``bounds/anytime.py``), the few rows of the open superblock, and, to see that rows
-stay what they were, counts and sums of hashes of each day and 8 bytes a person. The rows of earlier
-days are not needed again.
+wealth of bets (``bounds/anytime.py``), the few rows of the open superblock, counts of all people by
+columns and arms (``arm_balance.py``), and, to see that rows stay what they were, counts and sums of
+hashes of each day and 8 bytes a person. The rows of earlier days are not needed again.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ import pandas as pd
 from scipy.special import betaln, logsumexp
 
 from auucmax._shown import Shown
-from auucmax._validation import Bools, Floats
+from auucmax._validation import Bools, Floats, listed
 from auucmax.bounds.anytime import TARGETS, AnytimeBets
 from auucmax.data.pieces import PiecedTable, table_of
-from auucmax.data.randomisation_report import STOP
+from auucmax.data.randomisation_report import STOP, FailedCheckError
+from auucmax.trial.arm_balance import TILTS, ArmBalance
 from auucmax.trial.arrivals import (
+    ANEW,
     FEWEST,
     Arrivals,
     Days,
@@ -35,14 +37,7 @@ from auucmax.trial.arrivals import (
     other_arm,
     read_arrivals,
 )
-from auucmax.trial.monitor_state import (
-    TILTS,
-    fresh_bets,
-    has_bounds_in_order,
-    level_of,
-    read_states,
-    write_states,
-)
+from auucmax.trial.monitor_state import fresh_bets, read_states, write_states
 from auucmax.trial.settings import Settings, check_model, model_name, settings_of
 
 if TYPE_CHECKING:
@@ -68,6 +63,12 @@ def guarantee(delta: float, of: str = "") -> str:
     )
 
 
+def untested(compared: str | None, who: str = "the arms") -> str:
+    """What was not compared, where no model was there or rows were too few."""
+    ways = "" if compared is None else " in other ways"
+    return f"whether {who} are alike{ways} (it takes a model and {FEWEST} rows of each)"
+
+
 @dataclass(frozen=True, repr=False)
 class Look(Shown):
     """What is known at a look; every bound holds at all looks together.
@@ -80,8 +81,9 @@ class Look(Shown):
     so far, None if neither a share nor chances were named; ``failed`` says why nothing is told, or
     is None. ``blocks``: how many blocks each model ranked, the last one last; the gain is that of
     their mean, each counted by its blocks. ``taken_over``: whether a new model ranks from here on;
-    None if none was brought. ``balance``: what the last check of the rows found, as of any trial;
-    None if they were not compared.
+    None if none was brought. ``balance``: what the last check of the rows of a table found, as of
+    any trial; None if they were not compared. ``compared``: by which columns all who ever entered
+    were compared; None before there are enough.
     """
 
     bounds: dict[str, dict[str, float]] | None
@@ -97,6 +99,7 @@ class Look(Shown):
     blocks: tuple[int, ...] = ()
     taken_over: bool | None = None
     balance: str | None = None
+    compared: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -140,12 +143,10 @@ class Look(Shown):
         """What was tested of treatment being given by chance, and what not; "" if that failed."""
         if self.failed is not None:
             return ""
-        told = [] if self.balance is None else [self.balance]
+        told = [text for text in (self.balance, self.compared) if text is not None]
         lacking = []
         if self.balance is None:
-            lacking.append(
-                f"whether the arms are alike (it takes a model and {FEWEST} rows of each)"
-            )
+            lacking.append(untested(self.compared))
         if self.ratio is None:
             lacking.append("whether the arms have the sizes of the design (pass treated_share=...)")
         if lacking:
@@ -231,6 +232,10 @@ class Monitor:
     n_checks: int = 0  # of the balance of the arms
     checked_rows: int = 0  # at the last of them
     balance: str | None = None
+    alike: ArmBalance | None = field(default=None, repr=False)  # by columns of the last model
+    n_alike: int = 1  # sets of columns so far, of which models had others than the one before
+    log_uneven: float = 0.0  # the largest so far, of all models
+    stopped: str | None = None  # why nothing is told any more
 
     @classmethod
     def of(cls, table: Any, *, model: TrialModel | None = None, **named: Any) -> Self:
@@ -258,8 +263,13 @@ class Monitor:
 
     @property
     def level(self) -> float:
-        """The chance of each bound."""
-        return level_of(self.bets, self.settings.delta)
+        """The chance of each bound: two of each target share delta."""
+        return self.settings.delta / (2 * self.bets.n_targets)
+
+    @property
+    def uneven(self) -> float:
+        """The smallest anytime p-value so far of treatment going with no column, of all arms."""
+        return float(min(self.n_together * np.exp(-min(self.log_uneven, 690.0)), 1.0))
 
     def look(
         self,
@@ -273,12 +283,16 @@ class Monitor:
 
         The table may have all rows so far, those of some last days, or new ones only. What does not
         agree with earlier looks raises a ValueError, and nothing is taken; so do, with a model,
-        rows of the table that are not those of a randomised trial. ``new_model`` ranks the rows
-        from the next superblock on, none of which it may have learnt from; ``model`` ranks those
-        that fill the open one.
+        rows of the table that are not those of a randomised trial, a FailedCheckError. Once these
+        were found, here or by what is counted of all who entered, nothing is taken or told any
+        more. ``new_model`` ranks the rows from the next superblock on, none of which it may have
+        learnt from; ``model`` ranks those that fill the open one.
         """
+        if self.stopped is not None:
+            return self.tell()
         own, table = self.settings, table_of(table)
         check_model(own, model, new_model)
+        self._check_columns(model)
         check_not_ahead(as_of, table, own)
         day = last_closed_day(as_of, own.window)
         if self.last_day is not None and day < self.last_day:
@@ -290,14 +304,30 @@ class Monitor:
         old, new = read_arrivals(table, own, self.key, self.last_day, day, model)
         newer = None
         if new_model is not None:
-            newer = read_arrivals(table, own, self.key, self.last_day, day, new_model)[1].scores
+            newer = read_arrivals(table, own, self.key, self.last_day, day, new_model)[1]
         self._check_people(new)
         self._check_homes(new)
         self._check_old(old)
         if model is not None:
             self._check_balance(table, day, model, self.n_rows + len(new.day))
         taken_over = self._take(new, day, new_model, newer)
-        return self._tell(len(new.day), new.n_waiting, taken_over)
+        if self.stopped is None and not self._has_bounds_in_order():
+            self.stopped = (
+                "A lower bound lies above its upper bound, so that one of them is wrong, and "
+                "nothing is told of the trial: find out whether treatment was given by chance."
+            )
+        return self.tell(len(new.day), new.n_waiting, taken_over)
+
+    def _check_columns(self, model: TrialModel | None) -> None:
+        """People are counted by the columns that they were counted by before."""
+        own = alike_of(self.settings, model)
+        if self.alike is None:
+            self.alike = own
+        if not self.alike.is_of(own):
+            raise ValueError(
+                f"the state should be of the columns {listed(own.names)}, as the model is, got one "
+                f"of {listed(self.alike.names)}. Pass the model of the last look."
+            )
 
     def _check_balance(
         self, table: pd.DataFrame | PiecedTable, day: int, model: TrialModel, n_rows: int
@@ -306,12 +336,16 @@ class Monitor:
 
         The m-th of these checks may blame what chance does once in m^2 / STOP times, so that all
         of them together blame a good trial with a probability below STOP pi^2 / 6. Only rows of the
-        table can be compared, and how many these were is told.
+        table can be compared so, and how many these were is told. What was found is kept.
         """
         if n_rows < GROWN * self.checked_rows:
             return
         level = STOP / (self.n_checks + 1) ** 2 / self.n_together
-        found = check_arrivals(table, self.settings, self.key, day, model, level)
+        try:
+            found = check_arrivals(table, self.settings, self.key, day, model, level)
+        except FailedCheckError as error:
+            self.stopped = f"Found in rows until {date_of(day)}: {error}"
+            raise
         if found is not None:
             told, n_compared = found
             self.n_checks += 1
@@ -409,7 +443,7 @@ class Monitor:
         return totals
 
     def _take(
-        self, new: Arrivals, day: int, new_model: TrialModel | None, newer: Floats | None
+        self, new: Arrivals, day: int, new_model: TrialModel | None, newer: Arrivals | None
     ) -> bool | None:
         """Everything is checked: from here on nothing fails. Whether a new model has taken over."""
         self.last_day = day
@@ -436,7 +470,7 @@ class Monitor:
         return taken_over
 
     def _bet(
-        self, new: Arrivals, new_model: TrialModel | None, newer: Floats | None
+        self, new: Arrivals, new_model: TrialModel | None, newer: Arrivals | None
     ) -> bool | None:
         """Bet on the rows; those after the open superblock are ranked by a new model, if any."""
         stop: int | None = len(new.day)
@@ -447,13 +481,54 @@ class Monitor:
             return None if new_model is None else False
         self.settings = replace(self.settings, score_column=model_name(new_model))
         self.starts += (self.bets.n_blocks,)
-        self._add(new._replace(scores=newer).take(slice(stop, None)))
+        fresh = alike_of(self.settings, new_model)
+        # Models of the same columns are one more reason to go on counting: no one of them might
+        # rank enough people to show what all of them do.
+        if self.alike is None or not self.alike.is_of(fresh):
+            self.alike, self.n_alike = fresh, self.n_alike + 1
+        self._add(newer.take(slice(stop, None)))
         return True
 
     def _add(self, rows: Arrivals) -> None:
-        if len(rows.day):
-            own = rows.y, rows.scores, rows.treated, self.level, rows.first, rows.chance
-            self.bets.add(*own)
+        if not len(rows.day):
+            return
+        own = rows.y, rows.scores, rows.treated, self.level, rows.first, rows.chance
+        self.bets.add(*own)
+        self._compare(rows)
+
+    def _compare(self, rows: Arrivals) -> None:
+        """Whether treatment goes with a column, of all who ever entered; a home by its first row.
+
+        The k-th set of columns has 1/2^k of what chance may blame, all together STOP.
+        """
+        assert self.alike is not None
+        first = rows.first
+        values = [own[first] for own in (*rows.values, *rows.scores)]
+        self.alike.add(values, rows.treated[first], rows.chance[first])
+        price = self.n_alike * float(np.log(2))
+        self.log_uneven = max(self.log_uneven, self.alike.log_ratio - price)
+        if self.stopped is None and self.uneven <= STOP:
+            suspects = self.alike.suspects(price - float(np.log(STOP / self.n_together)))
+            rule, name = "the same for all", self.settings.propensity
+            asked = "If chances differed by design (strata, waves), name them: propensity=COLUMN. "
+            if name is not None:
+                rule, asked = f"by the chances of {name!r}", ""
+            self.stopped = (
+                f"Treatment was not given by chance, {rule}: of {self.alike.n_units:,} "
+                f"{self._units} that entered until {date_of(int(rows.day[-1]))} it goes with "
+                f"{listed(suspects)} (p = {self.uneven:.2g}, however often one looks). So nothing "
+                f"is told of the trial: find out who was treated, and why. {asked}{ANEW}"
+            )
+
+    @property
+    def _units(self) -> str:
+        return "rows" if self.settings.groups is None else "groups"
+
+    def _has_bounds_in_order(self) -> bool:
+        """Whether a number lies between the bounds of each target; if none does, one is wrong."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            lower, upper = np.moveaxis(self.bets.wealth.limits(self.level), -1, 0)
+        return bool((upper - lower > 1e-9).all())
 
     def _watch(self, treated: Bools, chance: Floats) -> None:
         """Whether as many are treated as should be."""
@@ -465,27 +540,23 @@ class Monitor:
             return
         self.log_ratio = max(self.log_ratio, float(path.max()))
 
-    def _tell(self, n_new: int, n_waiting: int, taken_over: bool | None) -> Look:
+    def tell(self, n_new: int = 0, n_waiting: int = 0, taken_over: bool | None = None) -> Look:
+        """What is known by now, after a look at so many new rows."""
         own = self.settings
         low, high = own.outcome_range
-        ratio = failed = None
+        ratio, failed = None, self.stopped
         if own.treated_share is not None or own.propensity is not None:
             ratio = float(np.exp(-max(self.log_ratio, 0.0)))
-            if ratio <= RATIO_LEVEL:
+            if ratio <= RATIO_LEVEL and failed is None:
                 should = "their chances do not explain so many"
                 if own.treated_share is not None:
                     should = f"{own.treated_share:.4g} of them should be"
                 failed = (
                     f"The arms are not as they should be: {self.counts[1]:,} of "
-                    f"{sum(self.counts):,} {'rows' if own.groups is None else 'groups'} are "
-                    f"treated, where {should} (p = {ratio:.2g}, however often one looks). So "
-                    f"nothing is told of the trial: find out which rows are missing."
+                    f"{sum(self.counts):,} {self._units} are treated, where {should} (p = "
+                    f"{ratio:.2g}, however often one looks). So nothing is told of the trial: find "
+                    f"out which rows are missing."
                 )
-        if failed is None and not has_bounds_in_order(self.bets, own.delta):
-            failed = (
-                "A lower bound lies above its upper bound, so that one of them is wrong, and "
-                "nothing is told of the trial: find out whether treatment was given by chance."
-            )
         bounds = None
         if self.bets.n_blocks and failed is None:
             limits = self.bets.wealth.limits(self.level) * (high - low)
@@ -501,13 +572,25 @@ class Monitor:
             n_bet=self.bets.n_rows,
             n_waiting=n_waiting,
             n_beyond=self.n_beyond,
-            until=date_of(self.last_day or 0),
+            until="now" if self.last_day is None else date_of(self.last_day),
             delta=own.delta,
             ratio=ratio,
             failed=failed,
             blocks=tuple(np.diff([*self.starts, self.bets.n_blocks]).tolist()),
             taken_over=taken_over,
             balance=self.balance,
+            compared=self._compared(),
+        )
+
+    def _compared(self) -> str | None:
+        """By which columns all who entered were compared."""
+        if self.alike is None or not self.alike.n_units:
+            return None
+        found = "nothing found" if self.uneven > RATIO_LEVEL else "watch them"
+        since = "At all looks together" if self.n_alike == 1 else "Since the model took over"
+        return (
+            f"{since} {self.alike.n_units:,} {self._units} were compared by "
+            f"{listed(self.alike.names)}: {found} (p = {self.uneven:.2g}, however often one looks)."
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -524,6 +607,19 @@ class Monitor:
                 f"Name another file."
             )
         return cls(**states[0])
+
+
+def alike_of(settings: Settings, model: TrialModel | None) -> ArmBalance:
+    """What is to be counted of people: raw columns of the model, if there is one, and scores."""
+    columns = list[tuple[str, int | None]]()
+    if model is not None:
+        columns = [
+            (own.name, len(own.levels) if own.has_levels else None)
+            for own in model.encoder.columns_
+        ]
+    score = "score of the model" if settings.by_model else settings.score_column
+    columns += [(name, None) for name in (score, settings.rival_column) if name is not None]
+    return ArmBalance.of(columns, by_chance=settings.propensity is not None)
 
 
 def ratio_path(treated: Bools, before: tuple[int, int], share: float) -> Floats:

@@ -1,0 +1,166 @@
+"""Counts of all who entered, and what they tell of treatment: fast, slow, exact."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+
+from auucmax.trial import arm_balance
+from auucmax.trial.arm_balance import TILTS, ArmBalance, kt_ratio, kt_ratio_slow, tilted
+
+COLUMNS = [("age", None), ("town", 3), ("spent", None)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=40))
+def test_the_ratio_of_counts_is_that_of_people_one_by_one(people):
+    counts = np.zeros((4, 2), int)
+    for own, treated in people:
+        counts[own, int(treated)] += 1
+    bins, arms = [own for own, _ in people], [treated for _, treated in people]
+    assert kt_ratio(counts) == pytest.approx(kt_ratio_slow(bins, arms), abs=1e-9)
+
+
+def people(n, seed=0):
+    """Values of three columns, some of them missing, arms and chances."""
+    rng = np.random.default_rng(seed)
+    values = np.array(
+        [rng.integers(18, 80, n), rng.integers(0, 4, n), np.maximum(rng.normal(0, 9, n), 0)]
+    )
+    values[rng.random(values.shape) < 0.1] = np.nan
+    chance = rng.choice([0.2, 0.5, 0.7], n)
+    return values, rng.random(n) < chance, chance
+
+
+def counted(values, treated, chance, cuts=(), *, by_chance=False):
+    balance = ArmBalance.of(COLUMNS, by_chance=by_chance)
+    for part in np.split(np.arange(len(treated)), list(cuts)):
+        balance.add(values[:, part], treated[part], chance[part])
+    return balance
+
+
+@given(st.lists(st.integers(0, 700), max_size=5), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_it_does_not_matter_how_people_are_split_into_looks(cuts, by_chance):
+    own = people(700)
+    one, many = (counted(*own, part, by_chance=by_chance) for part in ((), sorted(cuts)))
+    assert one.edges == many.edges
+    np.testing.assert_array_equal(one.counts, many.counts)
+    np.testing.assert_allclose(one.tilts, many.tilts, atol=1e-9)
+    assert one.log_ratio == pytest.approx(many.log_ratio, abs=1e-9)
+    assert (one.n_units, one.is_sound, many.is_sound) == (700, True, True)
+
+
+def slow_ratio(own, edges, is_number, treated, step):
+    """The mean over cuts, from fine to coarse, of the ratio of one column, person by person."""
+    body, found = list(edges[:-1]), []
+    while True:
+        bins = [len(body) + 1 if np.isnan(v) else sum(v > e for e in body) for v in own]
+        if step is None:
+            found.append(kt_ratio_slow(bins, treated.tolist()))
+        else:
+            sums = {b: sum(s for s, c in zip(step, bins, strict=True) if c == b) for b in set(bins)}
+            found.append(sum(logsumexp([0, *s]) - np.log(len(s) + 1) for s in sums.values()))
+        if not is_number or len(body) < 2:
+            return logsumexp(found) - np.log(len(found))
+        body = body[1::2]
+
+
+@pytest.mark.parametrize("by_chance", [False, True])
+def test_ratios_of_columns_are_those_of_people_one_by_one(by_chance):
+    values, treated, chance = people(400)
+    balance = counted(values, treated, chance, by_chance=by_chance)
+    step = None
+    if by_chance:
+        step = np.outer(treated, TILTS) - np.log(1 + chance[:, None] * np.expm1(TILTS))
+        one_bin = balance.tilts[: balance.n_bins[0]].sum(axis=0)
+        np.testing.assert_allclose(one_bin, step.sum(axis=0))
+    expected = [
+        slow_ratio(own, edges, levels is None, treated, step)
+        for own, edges, (_, levels) in zip(values, balance.edges, COLUMNS, strict=True)
+    ]
+    np.testing.assert_allclose(balance.log_ratios, expected, atol=1e-9)
+    assert balance.log_ratio == pytest.approx(logsumexp(expected) - np.log(3))
+
+
+def test_the_ratio_is_at_most_one_on_average_over_all_arms_that_chance_gives(monkeypatch):
+    """Exactly, by all 2^8 ways to treat eight people; with columns cut by the first six of them."""
+    monkeypatch.setattr(arm_balance, "UNITS", 6)
+    values, shares = people(8, seed=3)[0], np.array([0.1, 0.5, 0.8])
+    mean = np.zeros(3)
+    for arms in product([False, True], repeat=8):
+        balance = counted(values, np.array(arms), np.full(8, 0.5))
+        mean += shares ** sum(arms) * (1 - shares) ** (8 - sum(arms)) * np.exp(balance.log_ratio)
+    assert (mean > 0.01).all()
+    assert (mean <= 1).all()
+
+
+def test_bins_may_be_chosen_by_the_arms_before():
+    """As a new model chooses them: exactly, where the next bin is the one that looks worst."""
+    shares, mean = np.array([0.1, 0.5, 0.8]), np.zeros(3)
+    for arms in product([0, 1], repeat=8):
+        counts = np.zeros((3, 2), int)
+        for arm in arms:
+            worst = int(np.abs(counts[:, 1] - counts[:, 0]).argmax())
+            counts[worst if counts.sum() % 3 else counts.sum() // 3, arm] += 1
+        mean += shares ** sum(arms) * (1 - shares) ** (8 - sum(arms)) * np.exp(kt_ratio(counts))
+    assert (mean <= 1).all()
+
+
+def test_by_known_chances_the_ratio_is_one_on_average(monkeypatch):
+    monkeypatch.setattr(arm_balance, "UNITS", 4)
+    values, _, chance = people(6, seed=3)
+    mean = 0.0
+    for arms in product([False, True], repeat=6):
+        own = np.array(arms)
+        balance = counted(values, own, chance, by_chance=True)
+        mean += np.where(own, chance, 1 - chance).prod() * np.exp(balance.log_ratio)
+    assert mean == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("own", "cuts"),
+    [
+        (np.r_[np.zeros(235), 1:6], [0.0]),  # zeros, and a few more
+        (np.r_[np.ones(235), np.zeros(5)], [np.nextafter(1.0, 0), 1.0]),
+        (np.full(240, 7.0), [np.nextafter(7.0, 0), 7.0]),
+        (np.full(240, np.nan), [0.0]),
+        (np.arange(240.0), [29, 59, 89, 119, 149, 179, 209]),
+        (np.where(np.arange(240) % 2, 1e300, -1e300), [-3e38]),
+    ],
+)
+def test_where_numbers_are_cut(own, cuts):
+    balance = ArmBalance.of([("spent", None)])
+    balance.add(own[None], np.arange(240) % 2 == 0, np.full(240, 0.5))
+    assert balance.edges == ((*cuts, 3e38),)
+    assert (balance.is_sound, balance.n_units) == (True, 240)
+    assert np.isfinite(balance.log_ratio)
+
+
+def test_before_there_are_enough_nothing_is_said():
+    balance = counted(*people(239))
+    assert (balance.log_ratio, balance.n_units, balance.edges) == (0, 0, None)
+    assert balance.is_sound
+    balance.add(*people(1, seed=1))
+    assert (balance.n_units, len(balance.treated)) == (240, 0)
+
+
+def test_columns_that_are_to_blame_are_named_worst_first():
+    values, _, chance = people(4000)
+    rng = np.random.default_rng(0)
+    for blamed, share in (
+        (["town"], np.where(values[1] == 2, 0.8, 0.5)),
+        (["spent", "town"], np.where(values[1] == 2, 0.3, 0) + np.where(values[2] > 3, 0.7, 0.3)),
+        (["age"], np.where(np.isnan(values[0]), 0.8, 0.5)),  # those who do not tell it
+    ):
+        balance = counted(values, rng.random(4000) < share, chance)
+        assert balance.suspects(np.log(1e4)) == blamed
+        assert balance.log_ratio > np.log(1e4)
+
+
+def test_factors_and_no_factor():
+    assert tilted(np.zeros((3, len(TILTS)))) == pytest.approx(0)
+    sums = np.full((2, len(TILTS)), -np.inf)
+    assert tilted(sums) == pytest.approx(-2 * np.log(len(TILTS) + 1))
