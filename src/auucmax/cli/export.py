@@ -106,11 +106,16 @@ def export(
 
 
 def _project(output: Path | None) -> Path:
-    """The folder of a dbt project, which is there."""
+    """The folder of a dbt project, which is there; a note if dbt will not see it as one."""
     if output is None or not output.is_dir():
         got = "none" if output is None else str(output)
         raise ValueError(
             f"--output should be the folder of a dbt project, got {got}. Name one that exists."
+        )
+    if not (output / "dbt_project.yml").is_file():
+        note(
+            f"{output} has no dbt_project.yml: dbt reads these files only in the folder of a "
+            f"project. Name that one as --output, or make one by dbt init."
         )
     return output
 
