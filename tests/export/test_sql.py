@@ -482,9 +482,7 @@ def test_arms_of_ensembles(dialect):
     frame = frame.assign(joined=frame["joined"].dt.floor("s"), **{"row number": range(len(frame))})
     arms, uplift = two_arms(encoder, model, model.predict(encoder.transform(frame)))
     if dialect in ("trino", "mysql"):
-        with pytest.raises(
-            ValueError, match=f"linear scores to be SQL of {dialect}, "
-        ):
+        with pytest.raises(ValueError, match=f"linear scores to be SQL of {dialect}, "):
             arms_to_sql(arms, control="none", table="t", dialect=dialect, keep=["row number"])
         return
     query = arms_to_sql(arms, control="none", table="t", dialect=dialect, keep=["row number"])
