@@ -26,7 +26,7 @@ settings.load_profile("fixed")
 #: tables and figures of experiments, pages of the site, networks, which wait for torch, whole
 #: commands in processes of their own, examples that fit whole models, and the further cases of
 #: tests that take seconds each. The doctests of the networks, and the tests of all estimators, stay
-#: in the inner loop.
+#: in the inner loop; scikit-learn's checks those of one estimator of each family.
 GATE = (
     "src/auucmax/bounds/betting.py",
     "src/auucmax/bounds/certify.py",
@@ -154,13 +154,23 @@ GATE = (
     "tests/estimators/networks/test_training.py",
     "tests/estimators/test_all.py::test_before_fit_and_wrong_columns[UpliftEnsemble]",
     "tests/estimators/test_all.py::test_inside_scikit_learn[BoostedEffect]",
+    "tests/estimators/test_all.py::test_inside_scikit_learn[ClassTransformation]",
+    "tests/estimators/test_all.py::test_inside_scikit_learn[DependentDataRepresentation]",
+    "tests/estimators/test_all.py::test_inside_scikit_learn[ResponseModel]",
+    "tests/estimators/test_all.py::test_inside_scikit_learn[SharedDataRepresentation]",
     "tests/estimators/test_all.py::test_inside_scikit_learn[ShrunkInteractions]",
+    "tests/estimators/test_all.py::test_inside_scikit_learn[TransformedOutcome]",
     "tests/estimators/test_all.py::test_inside_scikit_learn[UpliftEnsemble]",
     "tests/estimators/test_all.py::test_inside_scikit_learn[UpliftLambdaMART]",
     "tests/estimators/test_all.py::test_it_learns[UpliftEnsemble]",
     "tests/estimators/test_all.py::test_same_scores_from_arrays_frames_labels_and_row_order[BoostedEffect]",
+    "tests/estimators/test_all.py::test_same_scores_from_arrays_frames_labels_and_row_order[ClassTransformation]",
+    "tests/estimators/test_all.py::test_same_scores_from_arrays_frames_labels_and_row_order[DependentDataRepresentation]",
     "tests/estimators/test_all.py::test_same_scores_from_arrays_frames_labels_and_row_order[GANITE]",
+    "tests/estimators/test_all.py::test_same_scores_from_arrays_frames_labels_and_row_order[ResponseModel]",
+    "tests/estimators/test_all.py::test_same_scores_from_arrays_frames_labels_and_row_order[SharedDataRepresentation]",
     "tests/estimators/test_all.py::test_same_scores_from_arrays_frames_labels_and_row_order[ShrunkInteractions]",
+    "tests/estimators/test_all.py::test_same_scores_from_arrays_frames_labels_and_row_order[TransformedOutcome]",
     "tests/estimators/test_all.py::test_same_scores_from_arrays_frames_labels_and_row_order[UpliftEnsemble]",
     "tests/estimators/test_all.py::test_same_scores_from_arrays_frames_labels_and_row_order[UpliftLambdaMART]",
     "tests/estimators/test_all.py::test_scikit_learn_check[BoostedEffect",
@@ -170,9 +180,7 @@ GATE = (
     "tests/estimators/test_all.py::test_scikit_learn_check[GANITE",
     "tests/estimators/test_all.py::test_scikit_learn_check[ResponseModel",
     "tests/estimators/test_all.py::test_scikit_learn_check[SharedDataRepresentation",
-    "tests/estimators/test_all.py::test_scikit_learn_check[ShrunkInteractions-check_dtype_object",
-    "tests/estimators/test_all.py::test_scikit_learn_check[ShrunkInteractions-check_estimators_dtypes",
-    "tests/estimators/test_all.py::test_scikit_learn_check[ShrunkInteractions-check_sample_weight_equivalence",
+    "tests/estimators/test_all.py::test_scikit_learn_check[ShrunkInteractions",
     "tests/estimators/test_all.py::test_scikit_learn_check[TransformedOutcome",
     "tests/estimators/test_all.py::test_scikit_learn_check[UpliftEnsemble",
     "tests/estimators/test_all.py::test_scikit_learn_check[UpliftLambdaMART",
