@@ -316,10 +316,10 @@ def unknown_levels(table: Mapping[str, Any]) -> dict[str, Counter[str]]:
             if column["levels"]:
                 texts = table[column["name"]]
                 other = np.flatnonzero(read_column(column, texts) == len(column["levels"]))
+                own = Counter(texts[k] for k in other)
                 # A text is told of unless the models of all arms know it.
-                found[column["name"]] = found.get(column["name"], Counter()) | Counter(
-                    texts[k] for k in other
-                )
+                own |= found.get(column["name"], Counter())
+                found[column["name"]] = own
     return found
 
 
