@@ -47,7 +47,7 @@ def check_source(source: str, kind: type[ValueError] = ValueError) -> None:
     A command can ask this before the libraries are loaded that would read it.
     """
     if not source.startswith(DATABASES) and not files_at(source):
-        source = without_passwords(source)
+        source = without_passwords(source.removeprefix(DUCKDB))
         raise kind(
             f"{Path(source).name or source} should be a file, a folder or a pattern that matches "
             f"files, got nothing at {source!r}. Check the path."

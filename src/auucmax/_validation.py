@@ -240,7 +240,7 @@ def check_choice(value: object, name: str, choices: Iterable[str]) -> None:
     """``value`` is one of ``choices``."""
     choices = list(choices)
     if value not in choices:
-        raise ValueError(f"{name} should be one of {listed(choices)}, got {value!r}.")
+        raise ValueError(f"{name} should be one of {listed(choices, len(choices))}, got {value!r}.")
 
 
 def check_level(level: float, name: str = "level") -> None:

@@ -201,7 +201,8 @@ def test_with_chances_the_wealth_is_that_of_horvitz_and_thompson(monkeypatch):
     ws = []
     for number in range(3):
         state = np.array([anytime._seed(0, number)], np.uint64)
-        rows, none = np.arange(14 * (number + 1), 14 * (number + 2)), np.empty(0, np.int64)
+        rows = np.arange(14 * (number + 1), 14 * (number + 2), dtype=np.int32)
+        none = np.empty(0, np.int32)
         kernels.redeal(rows, 0, 14, none, none, state, rows)
         for block in (rows[:7], rows[7:]):
             score = scores[0, block]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auucmax.bounds import kernels
+from auucmax.bounds import anytime, kernels
 from auucmax.bounds.blocks import (
     CENTRES,
     BlockDesign,
@@ -13,6 +13,7 @@ from auucmax.bounds.blocks import (
     block_floor,
     deal,
 )
+from auucmax.bounds.known_chances import as_one_arm
 from auucmax.bounds.reference import block_statistics_slow
 
 
@@ -28,7 +29,7 @@ def test_kernel_agrees_with_the_definition(seed, n_blocks, levels):
     rng = np.random.default_rng(seed)
     ends = _blocks(rng, n_blocks)
     n_treated, n_control = ends[:, -1]
-    rows = rng.permutation(n_treated + n_control)
+    rows = rng.permutation(n_treated + n_control).astype(np.int32)
     treated, control = rows[:n_treated], rows[n_treated:]
     scores = rng.integers(levels, size=(2, len(rows)))
     residual = np.where(rng.random(len(rows)) < 0.4, 0.0, rng.normal(size=len(rows)))
@@ -66,7 +67,7 @@ def test_bins_are_ranked_in_the_worst_order(seed, n_blocks, width):
     rng = np.random.default_rng(seed)
     ends = _blocks(rng, n_blocks)
     n_treated, n_rows = ends[0, -1], ends[:, -1].sum()
-    rows = rng.permutation(n_rows)
+    rows = rng.permutation(n_rows).astype(np.int32)
     treated, control = rows[:n_treated], rows[n_treated:]
     score, shift = rng.integers(20, size=n_rows), 0.2
     bins = (score // width).astype(np.int32)
@@ -92,7 +93,7 @@ def test_bins_are_ranked_in_the_worst_order(seed, n_blocks, width):
         out = np.empty((3, 1))
         kernels.block_statistics(
             pairs[None].astype(np.int32), np.ones(1), y, shift, np.ones(3, bool),
-            np.arange(0, 6, 2), np.arange(1, 6, 2), one, 0, 1, out,
+            *(np.arange(k, 6, 2, dtype=np.int32) for k in (0, 1)), one, 0, 1, out,
         )  # fmt: skip
         orders = itertools.product((-0.1, 0.1), repeat=3)
         worst = min(
@@ -138,9 +139,9 @@ def test_design_uses_every_row_once(n_treated, n_control, pilot):
 
 
 def test_dealing_keeps_arms_and_superblocks_and_is_uniform():
-    units = np.arange(6)
+    units = np.arange(6, dtype=np.int32)
     state, counts = np.array([1], dtype=np.uint64), np.zeros((6, 6))
-    starts, rows = np.arange(7), np.empty(6, np.int64)
+    starts, rows = np.arange(7, dtype=np.int32), np.empty(6, np.int32)
     for _ in range(20_000):
         dealt = units.copy()
         kernels.redeal(dealt, 2, 6, starts, units, state, rows)
@@ -151,12 +152,21 @@ def test_dealing_keeps_arms_and_superblocks_and_is_uniform():
     assert np.abs(inner - 5000).max() < 5 * np.sqrt(5000)  # 5 standard errors
 
 
+def test_units_of_all_kinds_are_of_the_type_that_kernels_are_compiled_for():
+    """Another one would take seconds at the first certificate of its kind."""
+    treated = np.array([True, True, False, False, False])
+    kinds = [DealtUnits.of(treated), DealtUnits.of(treated, np.array([0, 0, 1, 1, 2]))]
+    arrays = [own for kind in kinds for units in (kind, as_one_arm(kind)) for own in units]
+    places, _, _ = anytime._dealt(np.arange(40) % 2 == 0, np.array([0, 20, 40]))
+    assert {own.dtype for own in (*arrays, *places) if own is not None} == {np.dtype(np.int32)}
+
+
 def test_a_member_stands_for_its_cluster():
     treated = np.array([True, True, False, False, False])
     units = DealtUnits.of(treated, np.array([0, 0, 1, 1, 2]))
     assert list(units.treated) == [0]
     assert list(units.control) == [1, 2]
-    state, rows, drawn = np.array([3], dtype=np.uint64), np.empty(2, np.int64), set()
+    state, rows, drawn = np.array([3], dtype=np.uint64), np.empty(2, np.int32), set()
     for _ in range(50):
         kernels.redeal(units.control.copy(), 0, 2, units.starts, units.members, state, rows)
         assert sorted(rows)[1] == 4  # the one row of its cluster

@@ -54,6 +54,9 @@ def test_evaluate_shows_what_was_found_and_judges_new_rows(trial, tmp_path):
     assert set(found["arms"]) == {"mail", "phone"}
     assert found["policy"]["curves"][0]["costs"] == {"mail": 1.0, "phone": 2.0}
     assert numbers(f"evaluate {trial}/m.model {trial}/trial.csv") == found
+    own = run(f"evaluate {trial}/m.model {trial}/trial.csv").stdout
+    assert own.startswith("DATA is the file that the model was fitted on, which shows nothing new")
+    assert "beats the same arms for random people" in own
     new = arms_table(2_000, random_state=5)
     new.assign(person="new " + new["person"]).to_csv(tmp_path / "new.csv", index=False)
     judged = run(f"evaluate {trial}/m.model {tmp_path}/new.csv")
@@ -77,6 +80,29 @@ def test_target_writes_who_gets_which_arm(trial, tmp_path):
     everybody = pd.read_csv(tmp_path / "list.csv")
     assert len(everybody) == 1_000
     assert (everybody["arm"] != "none").sum() == 200
+
+
+def test_a_value_alone_takes_the_costs_of_the_fit(trial, tmp_path):
+    line = f"target {trial}/m.model {trial}/new.csv -o {tmp_path}/list.csv --value 8"
+    found, priced = numbers(line), numbers(f"{line} {COST}")
+    assert found.pop("assumed").endswith("that the model was fitted with: mail 1, phone 2.")
+    assert found == {name: priced[name] for name in found}
+    query = f"export {trial}/m.model --to sql --value 8"
+    assert run(query).stdout == run(f"{query} {COST}").stdout
+
+
+def test_exports_say_by_which_costs_and_value_an_arm_is_chosen(trial, tmp_path):
+    (tmp_path / "dbt_project.yml").write_text("name: shop\n")
+    line = f"export {trial}/m.model --to"
+    priced = (
+        '-- arm: that of the highest 8 times uplift minus cost: "mail" 1, "phone" 2; the control '
+        "if none is above 0.\n"
+    )
+    assert priced in run(f"{line} sql --value 8").stdout
+    bare = run(f"{line} sql").stdout
+    assert "-- arm: that of the highest uplift, whatever arms cost; the control if" in bare
+    run(f"{line} dbt --value 8 -o {tmp_path}")
+    assert priced in (tmp_path / "models" / "people_scores.sql").read_text()
 
 
 def test_target_keeps_to_limits(trial, tmp_path):

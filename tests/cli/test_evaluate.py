@@ -61,8 +61,13 @@ def reordered(files, tmp_path_factory):
     return path
 
 
-def test_a_reordered_file_is_the_same_file(model, reordered):
+def test_a_reordered_file_is_the_same_file_and_shows_nothing_new(model, reordered):
     assert numbers(f"evaluate {model} {reordered}") == numbers(f"evaluate {model}")
+    first, *lines = run(f"evaluate {model} {reordered}").stdout.splitlines()
+    assert first.startswith("DATA is the file that the model was fitted on, which shows nothing")
+    verdict = run(f"evaluate {model}").stdout.splitlines()[0]
+    assert "beats a random order" in verdict
+    assert any("found at the fit" in line and verdict in line for line in lines)
 
 
 def test_an_extract_is_refused_for_the_model_has_learnt_from_it(files, model, reordered, tmp_path):

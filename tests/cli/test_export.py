@@ -192,6 +192,9 @@ def test_dbt_files_go_to_a_project(files, tmp_path):
     assert '"uplift" BETWEEN' in (tmp_path / "tests" / "people_scores_in_range.sql").read_text()
     shown = run(f"export {files.model} --to dbt -o {tmp_path}")
     assert f"{tmp_path}/models/people_scores.sql" in shown.stderr + shown.stdout
+    assert f"note: {tmp_path} has no dbt_project.yml: dbt reads these files only" in shown.stderr
+    (tmp_path / "dbt_project.yml").write_text("name: shop\n")
+    assert run(f"export {files.model} --to dbt -o {tmp_path}").stderr == ""
 
 
 def everything(folder):

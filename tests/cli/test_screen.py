@@ -78,7 +78,10 @@ def test_json_is_one_document_with_the_numbers_of_the_screen(line, files, tmp_pa
         assert " ".join(text.split()) in screen
 
 
-@pytest.mark.parametrize("line", SHOWN)
+@pytest.mark.parametrize(
+    "line",  # a second fit waits for the gate
+    [pytest.param(own, marks=[pytest.mark.gate] * ("--hold-out" in own)) for own in SHOWN],
+)
 def test_the_verdict_comes_first_and_a_few_lines_follow(line, files, tmp_path):
     command = line.format(
         trial=files.trial, new=files.new, model=files.model, tmp=tmp_path, fit=FIT,

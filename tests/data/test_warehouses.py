@@ -192,6 +192,48 @@ def test_nothing_but_one_select_is_run(sqlite_file, query):
                 check_select(query, dialect)
 
 
+@pytest.mark.parametrize(
+    ("dialect", "query"),
+    [
+        ("trino", "SELECT * FROM TABLE(pg.system.query(query => 'DELETE FROM people'))"),
+        ("trino", "SELECT * FROM TABLE(pg.\"system\".QUERY(query => 'DELETE FROM people'))"),
+        ("trino", "SELECT * FROM TABLE(es.system.raw_query(schema => 's', query => '{}'))"),
+        ("databricks", "SELECT TRANSFORM(age) USING 'a command' AS (a) FROM people"),
+        ("databricks", "SELECT * FROM remote_query('shop', query => 'DELETE FROM people')"),
+        ("databricks", "SELECT (SELECT reflect('java.lang.System', 'exit', 1)) FROM people"),
+        ("bigquery", "SELECT * FROM EXTERNAL_QUERY('shop', 'DELETE FROM people')"),
+        ("bigquery", "WITH a AS (SELECT * FROM `external_query`('s', 'x')) SELECT * FROM a"),
+        ("snowflake", "SELECT SYSTEM$CANCEL_ALL_QUERIES(1)"),
+        ("mysql", "SELECT LOAD_FILE('/a/file')"),
+    ],
+)
+def test_what_hands_a_text_to_another_program_is_refused(dialect, query):
+    with pytest.raises(TableError, match="query should be one SELECT that reads tables alone, got"):
+        check_select(query, dialect)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "query"),
+    [
+        ("trino", "SELECT query, system FROM TABLE(sequence(start => 1, stop => 5))"),
+        ("databricks", "SELECT transform(bought, x -> x + 1) FROM people"),
+        ("snowflake", "SELECT f.value FROM people, LATERAL FLATTEN(input => people.bought) f"),
+        ("bigquery", "SELECT * FROM UNNEST([1, 2]) AS query"),
+    ],
+)
+def test_functions_that_read_alone_pass(dialect, query):
+    check_select(query, dialect)
+
+
+def test_two_slashes_begin_in_this_folder_and_three_at_the_root(sqlite_file, monkeypatch):
+    monkeypatch.chdir(sqlite_file.parent)
+    assert len(read_table("sqlite://shop.db", query="people")) == len(FRAME)
+    assert len(read_table(f"sqlite://{sqlite_file}", query="people")) == len(FRAME)
+    for scheme, words in (("sqlite", "got no file '/shop.db'"), ("duckdb", "at '/shop.db'")):
+        with pytest.raises(TableError, match=words):
+            read_table(f"{scheme}:///shop.db", query="people")
+
+
 @pytest.mark.parametrize("dialect", ["bigquery", "snowflake", "databricks", "trino", "mysql"])
 def test_what_is_sent_to_a_warehouse_is_one_select(dialect):
     """No server is at hand: what ibis writes for a table, and what it is given."""
@@ -209,7 +251,10 @@ def test_what_is_sent_to_a_warehouse_is_one_select(dialect):
         (("shop.db", None), "shop.db is a database and should come with a query.*It has 'people'"),
         (("shop.db", "peple"), "Did you mean 'people'"),
         (("shop.db", "SELECT nope FROM people"), "got: no such column: nope. Check the addr"),
-        (("none.db", "people"), "none.db should be a SQLite database, got no such file. Check the"),
+        (
+            ("none.db", "people"),
+            "none.db should be a SQLite database, got no file '/.*/none.db'",
+        ),
     ],
 )
 def test_failures_are_one_line(sqlite_file, arguments, message):

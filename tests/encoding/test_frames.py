@@ -283,3 +283,13 @@ def test_a_column_of_no_kind_is_named():
     table = pl.DataFrame({"x": [1.0, 2.0], "lists": [[1], [2]]})
     with pytest.raises(ValueError, match=r"column 'lists' should hold numbers, texts, booleans"):
         TableEncoder().fit(table)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_python_objects_in_polars_are_refused_by_name(lazy):
+    """Arrow would get the addresses of the objects, as bytes."""
+    frame = pl.DataFrame({"age": [31], "thing": pl.Series([object()], dtype=pl.Object)})
+    table = frame.lazy() if lazy else frame
+    with pytest.raises(ValueError, match=r"got Python objects .* in 'thing'. Cast them"):
+        frame_of(table)
+    assert frame_of(table, ["age"])["age"].tolist() == [31]

@@ -173,6 +173,20 @@ def test_rows_of_a_csv_file_are_read_some_at_a_time(tmp_path, capsys):
     assert capsys.readouterr().out == "id,score\n1,1.0\n2,0.0\n3,1.0\n"
 
 
+def test_texts_that_are_no_level_are_counted(tmp_path, capsys):
+    encoder, formula = hostile("town", "Oslo")
+    names, people = names_of(to_python(encoder, formula)), tmp_path / "people.csv"
+    names["BATCH"] = 2
+    people.write_text("town\nOslo\nBergen\n\nRome\x1b\nBergen\nother\nNA\n")
+    assert names["main"]([str(people)]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "score\n1.0\n0.0\n0.0\n0.0\n1.0\n0.0\n"
+    assert shown.err == (
+        f"{people}: 3 values of column 'town' are no level of the model, such as 'Bergen', and "
+        f"count as other texts do.\n"
+    )
+
+
 @pytest.mark.parametrize("is_terminal", [False, True])
 def test_texts_of_a_csv_file_steer_no_terminal(tmp_path, capsys, monkeypatch, is_terminal):
     """Another program gets them as they are."""
@@ -206,7 +220,15 @@ def test_a_csv_file_that_cannot_be_scored(tmp_path, capsys):
         code, _, errors = shown()
         assert (code, errors.count("\n")) == (2, 1)
         assert message in errors
-    assert "No such file" in shown("nobody.csv")[2]
+    code, _, errors = shown("nobody.csv")
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "nobody.csv: No such file or directory. Check the name" in errors
+    assert "Errno" not in errors
+    people.write_bytes("town\nTromsø\n".encode("latin-1"))
+    code, _, errors = shown()
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "the file should be text in UTF-8, got another encoding. Save it as UTF-8." in errors
+    assert "codec" not in errors
     assert "usage" in shown("one.csv", "two.csv")[2]
     people.write_text("\ufefftown\n")
     assert shown() == (0, "score\n", "")

@@ -649,6 +649,19 @@ def _forged(path, out, change):
     return out
 
 
+@pytest.fixture(scope="module")
+def state(tmp_path_factory):
+    """The file of a monitor that has looked twice, whose parts can be written again as they are."""
+    rows, path = running(), tmp_path_factory.mktemp("states") / "s"
+    monitor = Monitor.of(rows, **NAMED)
+    for number in (16, 17):
+        monitor.look(rows, as_of=f"2026-01-{number}")
+    monitor.save(path)
+    same = _forged(path, path.with_name("same"), lambda h, m: None)
+    assert Monitor.load(same).n_rows == monitor.n_rows
+    return path
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -706,13 +719,9 @@ def _forged(path, out, change):
         lambda h, m: m.update({"alike_treated.npy": np.ones(1, bool)}),
     ],
 )
-def test_a_state_that_no_monitor_wrote_is_refused(tmp_path, rows, looked, change):
-    looked.look(rows, as_of="2026-01-17")
-    looked.save(tmp_path / "s")
-    same = _forged(tmp_path / "s", tmp_path / "same", lambda h, m: None)
-    assert Monitor.load(same).n_rows == looked.n_rows
+def test_a_state_that_no_monitor_wrote_is_refused(tmp_path, state, change):
     with pytest.raises(ModelFileError, match="should be a whole state file") as error:
-        Monitor.load(_forged(tmp_path / "s", tmp_path / "forged", change))
+        Monitor.load(_forged(state, tmp_path / "forged", change))
     assert "\n" not in str(error.value)
 
 

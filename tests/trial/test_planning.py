@@ -97,6 +97,18 @@ def test_what_a_model_tells(model):
     assert f"{facts['auuc']['gain']:.5f}" in plan.notes[0]
 
 
+def test_a_gain_that_is_not_told_from_0_is_said(model):
+    auuc = model.evidence["auuc"]
+    for low, words in (
+        (0.001, "uncertain as such; plan with 0.00100, the lower end, to be safe."),
+        (-0.001, "not told from 0 (interval -0.00100 to +0.09000): there may be nothing to show"),
+        (None, "uncertain as such: it has no interval."),
+    ):
+        ends = {"gain_lower": low, "gain_upper": None if low is None else 0.09}
+        own = replace(model, evidence=model.evidence.with_facts(auuc=auuc | ends))
+        assert words in model_evidence(own)["notes"][0]
+
+
 def test_a_model_that_is_no_pilot(model):
     nothing = model.evidence.with_facts(auuc=model.evidence["auuc"] | {"gain": -0.001})
     with pytest.raises(ValueError, match="should gain over a random order"):
@@ -222,6 +234,23 @@ def test_a_model_of_several_arms_is_a_pilot(arms_model):
     without = replace(arms_model, policy=arms_model.policy | {"certificate": None})
     assert len(plan_arms(without).statements) == 2
     assert "Pass a budget per person" in " ".join(plan_arms(without).notes)
+
+
+@pytest.mark.gate
+def test_a_policy_that_is_not_told_from_an_arm_alone_is_said(arms_model):
+    (curve,) = arms_model.policy["curves"]
+    known = [note for note in plan_arms(arms_model).notes if note.startswith("The policy gained")]
+    assert all("and this is uncertain as such; plan with 0.0" in note for note in known)
+    n = len(curve["budget"])
+    doubtful = {
+        kind: own | {"lower": [-0.01] * n, "upper": [0.2] * n}
+        for kind, own in curve["differences"].items()
+    }
+    policy = arms_model.policy | {"curves": [curve | {"differences": doubtful}]}
+    plan = plan_arms(replace(arms_model, policy=policy))
+    notes = [note for note in plan.notes if note.startswith("The policy gained")]
+    assert len(notes) == len(known) == 2
+    assert all("not told from 0 (interval -0.01000 to +0.20000)" in note for note in notes)
 
 
 @pytest.mark.gate

@@ -88,8 +88,10 @@ def test_a_budget_is_spent_at_the_costs_of_the_fit(arms_model, new):
     without = copy(arms_model)
     curve = arms_model.policy["curves"][0] | {"costs": dict.fromkeys(arms_model.labels, 1.0)}
     without.policy = arms_model.policy | {"curves": [curve]}
-    with pytest.raises(ValueError, match="a budget should come with the cost of each arm"):
-        target_arms(without, new, budget=300)
+    for money in ("budget", "value"):
+        with pytest.raises(ValueError, match=f"a {money} should come with the cost of each arm"):
+            target_arms(without, new, **{money: 300})
+    assert target_arms(without, new, share=0.3, value=8).profit is None
     assert target_arms(without, new, budget=300, limits=PRICED).people.equals(priced.people)
 
 
@@ -114,6 +116,10 @@ def test_value_leaves_out_what_is_not_worth_its_cost(arms_model, new):
     worth = 8 * uplift - [1, 2]
     assert found.choice.n_treated == (worth.max(axis=1) > 0).sum()
     assert found.profit is not None
+    of_fit = target_arms(arms_model, new, value=8)
+    assert of_fit.people.equals(found.people)
+    assert of_fit.profit == found.profit
+    assert of_fit.assumed.startswith("Costs are those that the model was fitted with")
 
 
 def test_limits_of_arms_and_of_people(arms_model, new):
@@ -197,7 +203,7 @@ def test_numbers_for_machines(arms_model, new):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "who gets an arm should be said by a share, by a budget, or by costs and value"),
+        ({}, "who gets an arm should be said by a share, by a budget, or by a value"),
         ({"share": 0.3, "budget": 3}, "share or budget should be given, got both"),
         ({"share": 0.3, "limits": ArmLimits(at_most={"fax": 3})}, "at_most should name arms"),
         ({"share": 0.3, "limits": ArmLimits(forbid={"mail": "x"})}, "'x'"),

@@ -66,6 +66,9 @@ def test_own_rows_show_what_was_found_and_new_rows_are_judged(arms_model, table)
         assert curve["policy"]["gain"][0] == 0
         assert curve["policy"]["gain"][-1] > curve["everybody"]["gain"][-1] > 0
         assert len(curve["budget"]) == 51
+    for label in arms_model.labels:
+        (note,) = (note for note in found["notes"] if note.startswith(f"{label}: "))
+        assert "that might be known by their ids: none was recognised" in note
 
 
 def test_numbers_of_new_rows_tell_of_nobody_alone(arms_model, monkeypatch):

@@ -211,6 +211,14 @@ def test_the_list(model, new):
     assert new["person"].to_numpy()[unnamed["row"] - 1].tolist() == people["person"].tolist()
 
 
+@pytest.mark.parametrize("nothing", ["", " ", None])
+def test_people_without_an_id_are_not_taken_for_one(model, new, nothing):
+    people = new.assign(person=new["person"].where(new.index >= new.index[3], nothing))
+    found = target(model, people, share=0.3)
+    assert found.repeated == 0
+    assert len(found.people) == len(new)
+
+
 @pytest.mark.filterwarnings("ignore:the scores of the cohort should")
 def test_people_above_all_scores_of_the_trial_have_an_unknown_gain(model, new):
     expected = model.evidence.expected

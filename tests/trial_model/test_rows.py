@@ -37,6 +37,17 @@ def test_pieces_join_to_the_rows_of_the_table(tmp_path):
     np.testing.assert_array_equal(together.keys("ab" * 8), whole.keys("ab" * 8))
 
 
+@pytest.mark.parametrize("blank", ["", "  ", "\t"])
+def test_blank_ids_are_missing_ids_and_no_repeats(blank):
+    table = trial_table(1_000)
+    table.loc[table.index[table["arm"] == "mail"][:7], "person"] = blank
+    with pytest.raises(ValueError, match="in every row, got 7 blank texts"):
+        trial_rows(table, name_columns(table, **NAMES, id="person"))
+    table["person"] = table["person"].replace(blank, None)
+    with pytest.raises(ValueError, match="the id 'person' should have no missing values, got 7"):
+        trial_rows(table, name_columns(table, **NAMES, id="person"))
+
+
 def test_groups_without_outcomes_are_counted_once():
     """Of 100 shops of 20, 12 are lost, 9 of them treated: chance does that to shops, not rows."""
     rng = np.random.default_rng(0)

@@ -327,7 +327,8 @@ def _dealt(arm: Bools, cuts: Indices) -> tuple[list[Indices], Indices, Indices]:
     before = np.vstack([np.zeros((1, 2), np.int64), before[:-1]])
     ends = np.hstack([d + b[:, None] for d, b in zip(designs, before, strict=True)])
     superblocks = np.cumsum([design.shape[1] for design in designs])
-    return [np.concatenate(own) for own in places], ends, superblocks
+    # Of the type that the kernels of certificates are compiled for.
+    return [np.concatenate(own).astype(np.int32) for own in places], ends, superblocks
 
 
 def superblock_cuts(treated: Bools) -> NDArray[np.int64]:

@@ -52,8 +52,9 @@ class DealtUnits(NamedTuple):
 
     @classmethod
     def of(cls, treated: Bools, clusters: NDArray[np.intp] | None = None) -> DealtUnits:
+        # Half the bytes: dealing many rows is a matter of memory. All are of one type, for which
+        # kernels are compiled once.
         if clusters is None:
-            # Half the bytes: dealing many rows is a matter of memory.
             arms = (np.flatnonzero(arm).astype(np.int32) for arm in (treated, ~treated))
             return cls(*arms)
         members = np.argsort(clusters, kind="stable")
@@ -66,7 +67,8 @@ class DealtUnits(NamedTuple):
                 f"got {mixed} clusters with both. Leave groups= out if each row was randomised by "
                 f"itself and rows are independent (in Python: or use method='asymptotic')."
             )
-        return cls(np.flatnonzero(n_treated), np.flatnonzero(n_treated == 0), starts, members)
+        own = np.flatnonzero(n_treated), np.flatnonzero(n_treated == 0), starts, members
+        return cls(*(part.astype(np.int32) for part in own))
 
     def shuffled(self, seed: np.random.SeedSequence) -> DealtUnits:
         """The units in random order: the first of each arm form the pilot of every dealing."""

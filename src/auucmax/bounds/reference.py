@@ -117,7 +117,8 @@ def _play_slow(
     from auucmax.bounds import kernels
 
     ends = BlockDesign.of(*map(len, dealt), size=anytime.BLOCK_ROWS, pilot=False).ends
-    state, none = seed.generate_state(1, np.uint64), np.empty(0, np.int64)
+    state, none = seed.generate_state(1, np.uint64), np.empty(0, np.int32)
+    dealt = dealt[0].astype(np.int32), dealt[1].astype(np.int32)
     for part in dealt:
         kernels.redeal(part, 0, len(part), none, none, state, part)
     r = y - known.shift

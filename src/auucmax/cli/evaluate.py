@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 #: How a note begins that says how rows of a fit were judged, and warns of nothing.
 OWN_ROWS = ("Every row was", "Judged on")
+#: The verdict on the file of the fit, which would otherwise be taken for one on new rows.
+NOTHING_NEW = (
+    "DATA is the file that the model was fitted on, which shows nothing new: what follows was "
+    "found then, of rows that models had not seen."
+)
 MODEL_OR_DATA = "the model file; the model file and new data; or data with --score-column"
 
 
@@ -67,14 +72,14 @@ def evaluate(
     form = (query, memory, decimal, encoding)
     if score_column is None:
         _check_no_after(after)
-        judged, gain = _by_model(files, new_levels, form, named)
+        judged, gain, is_own = _by_model(files, new_levels, form, named)
         if isinstance(judged, ArmsEvidence):
-            _tell_arms(judged, gain, as_json)
+            _tell_arms(judged, gain, as_json, is_own)
             return
         found = judged
     elif new_levels == "error":
         found = _by_column(files, score_column, form, named | {"after": after})
-        gain = f"{outcome}{' avoided' if lower_is_better else ''}"
+        gain, is_own = f"{outcome}{' avoided' if lower_is_better else ''}", False
     else:
         raise ValueError(
             f"--new-levels should come with a MODEL, got {new_levels!r} with --score-column. Leave "
@@ -90,13 +95,19 @@ def evaluate(
     how = [note for note in found["notes"] if note.startswith(OWN_ROWS)]
     others = [note for note in found["notes"] if note not in how]
     none = [] if found["certificate"] else [f"Certificate: {_no_certificate(found)}."]
+    verdict, lines = _of_fit(verdict_of(found), lines_of(found, gain), is_own)
     print_result(
-        verdict_of(found), lines_of(found, gain), cautions=[*none, *others, *to_try(found, model)],
+        verdict, lines, cautions=[*none, *others, *to_try(found, model)],
         details=_told(found), notes=how,
     )  # fmt: skip
 
 
-def _tell_arms(found: ArmsEvidence, gain: str, as_json: bool) -> None:
+def _of_fit(verdict: str, lines: dict[str, str], is_own: bool) -> tuple[str, dict[str, str]]:
+    """Verdict and lines; of the file of the fit the verdict of then is a line."""
+    return (NOTHING_NEW, {"found at the fit": verdict} | lines) if is_own else (verdict, lines)
+
+
+def _tell_arms(found: ArmsEvidence, gain: str, as_json: bool, is_own: bool) -> None:
     from auucmax.cli.arms import as_json as for_machines
     from auucmax.cli.arms import lines_of_arms, told_of_arms, verdict_of_arms
 
@@ -106,9 +117,9 @@ def _tell_arms(found: ArmsEvidence, gain: str, as_json: bool) -> None:
     print_banner(found["failed_check"])
     how = [note for note in found["notes"] if note.startswith(OWN_ROWS)]
     others = [note for note in found["notes"] if note not in how]
+    verdict, lines = _of_fit(verdict_of_arms(found), lines_of_arms(found, gain), is_own)
     print_result(
-        verdict_of_arms(found), lines_of_arms(found, gain), cautions=others,
-        details=told_of_arms(found), notes=how,
+        verdict, lines, cautions=others, details=told_of_arms(found), notes=how,
     )  # fmt: skip
 
 
@@ -150,8 +161,9 @@ def _by_model(
     new_levels: str,
     form: tuple[Any, ...],
     named: dict[str, Any],
-) -> tuple[dict[str, Any] | ArmsEvidence, str]:
-    """What is known of a model, or what new rows show, and the name of what is gained."""
+) -> tuple[dict[str, Any] | ArmsEvidence, str, bool]:
+    """What is known of a model, or what rows show; the name of what is gained; whether the rows are
+    those of the fit, and show nothing else."""
     from auucmax.cli.trials import Source, check_decided, read_model, read_rows, take_chances
     from auucmax.trial_model import ArmsEvidence
 
@@ -163,14 +175,15 @@ def _by_model(
     if len(files) == 2:
         take_chances(model, named.pop("propensity"))
     check_decided(model.columns, **named)
-    evidence = model.evidence
+    evidence, is_own = model.evidence, False
     if len(files) == 2:
         # A look at one's own rows; a page, which is given to others, has fewer numbers.
         evidence = model.judge(read_rows(Source(files[1], *form)), every_percent=True)
+        is_own = evidence.facts is model.evidence.facts
     if isinstance(evidence, ArmsEvidence):
-        return evidence, model.columns.gain
+        return evidence, model.columns.gain, is_own
     told = {} if model.warning is None else {"warning": model.warning}
-    return told | evidence.facts, model.columns.gain
+    return told | evidence.facts, model.columns.gain, is_own
 
 
 def _by_column(

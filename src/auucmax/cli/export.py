@@ -62,9 +62,9 @@ def export(
     the query, and tests of it, into a project's folders models and tests; its --table is a model,
     or a source as in shop.people. --json tells what was written and which columns it needs;
     without a file it has the text, too. Of several arms it gives the uplift of each, and the arm
-    of the highest --value times uplift minus --cost. A Python file scores CSV files: python
-    scores.py people.csv > scores.csv. A card, Markdown, says what the model is, on what trial,
-    and how sure that is.
+    of the highest --value times uplift minus --cost (else the costs of the fit). A Python file
+    scores CSV files: python scores.py people.csv > scores.csv. A card, Markdown, says what the
+    model is, on what trial, and how sure that is.
     """
     from auucmax._files import check_target
     from auucmax._validation import check_choice
@@ -106,11 +106,16 @@ def export(
 
 
 def _project(output: Path | None) -> Path:
-    """The folder of a dbt project, which is there."""
+    """The folder of a dbt project, which is there; a note if dbt will not see it as one."""
     if output is None or not output.is_dir():
         got = "none" if output is None else str(output)
         raise ValueError(
             f"--output should be the folder of a dbt project, got {got}. Name one that exists."
+        )
+    if not (output / "dbt_project.yml").is_file():
+        note(
+            f"{output} has no dbt_project.yml: dbt reads these files only in the folder of a "
+            f"project. Name that one as --output, or make one by dbt init."
         )
     return output
 
@@ -184,8 +189,15 @@ def _worth(fitted: TrialModel | ArmsModel, cost: str | None, value: float | None
             "--cost should come with --value, what one unit of the outcome is worth, got costs "
             "alone. Name it, or leave the costs out."
         )
-    costs = costs_by_arm(cost, fitted.labels) or dict.fromkeys(fitted.labels, 0.0)
-    worth = 1.0 if value is None else check_money(value, "value")
+    if value is None:
+        return _Worth(1.0, (0.0,) * len(fitted.labels))
+    costs = costs_by_arm(cost, fitted.labels) or fitted.costs
+    if costs is None:
+        raise ValueError(
+            "--value should come with --cost, what each arm costs, got a value alone, and the "
+            "model was fitted without costs. Name them, or leave the value out."
+        )
+    worth = check_money(value, "value")
     return _Worth(worth, check_arm_costs(costs, fitted.labels, "cost"))
 
 
@@ -204,7 +216,7 @@ def _content(
         return _card(fitted).encode()
     if to == "sql":
         query = _query(fitted, dialect, keep, worth)(table=table)
-        return f"{_types_told(fitted, dialect)}{query}\n".encode()
+        return f"{_comment(fitted, dialect, worth)}{query}\n".encode()
     how: dict[str, Any] = {}
     if to == "python":
         kept, own = _kept(fitted, keep), [fitted.columns.id] if fitted.columns.id else []
@@ -281,7 +293,7 @@ def _dbt_files(
         id=fitted.columns.id if has_id else None,
         ranges=ranges,
         labels=labels,
-        comment=_types_told(fitted, dialect),
+        comment=_comment(fitted, dialect, worth),
     )
 
 
@@ -306,9 +318,10 @@ _TYPES = {
 }
 
 
-def _types_told(fitted: TrialModel | ArmsModel, dialect: str) -> str:
-    """A comment that names the columns of the query and their types."""
+def _comment(fitted: TrialModel | ArmsModel, dialect: str, worth: _Worth) -> str:
+    """Lines before a query: its columns and their types, and by what an arm is chosen."""
     from auucmax.export import DIALECTS
+    from auucmax.trial_model import TrialModel
 
     types, words = dict(_TYPES), DIALECTS[dialect]
     if words.has_truths:
@@ -320,7 +333,15 @@ def _types_told(fitted: TrialModel | ArmsModel, dialect: str) -> str:
         f"--   {json.dumps(column['name'])}: {types[column['kind']]}\n"
         for column in _needs(fitted)["columns"]
     ]
-    return "-- Columns that the scores are made of, and what they hold:\n" + "".join(lines)
+    told = "-- Columns that the scores are made of, and what they hold:\n" + "".join(lines)
+    if isinstance(fitted, TrialModel):
+        return told
+    by = "uplift, whatever arms cost"
+    if any(worth.costs):
+        costs = zip(fitted.labels, worth.costs, strict=True)
+        prices = ", ".join(f"{json.dumps(label)} {cost:g}" for label, cost in costs)
+        by = f"{worth.value:g} times uplift minus cost: {prices}"
+    return f"{told}-- arm: that of the highest {by}; the control if none is above 0.\n"
 
 
 def _needs(fitted: TrialModel | ArmsModel) -> dict[str, Any]:

@@ -28,6 +28,12 @@ _ADVICE = "Check the address, the rights and the query."
 _HOST = re.compile(r"[\w.-]+|[0-9a-f:.]+")
 # Host, port and path as they should be: in others a password may have lost its place.
 _PLACE = re.compile(r"(?:[\w.-]*|\[[0-9A-Fa-f:.]+\])(?::\d*)?(?:/[\w.-]*)*")
+# Functions that hand a text to another program, which may do what no SELECT does: queries of other
+# servers (Trino, BigQuery, Databricks), calls of Java or of the web, files of the server.
+_PASS_ON = (
+    "query", "raw_query", "external_query", "remote_query", "reflect", "try_reflect", "java_method",
+    "http_request", "load_file",
+)  # fmt: skip
 _SHORT = 4  # letters below which a secret is hidden as a whole word only
 
 
@@ -93,7 +99,9 @@ def _connection(scheme: str, address: str, name: str, stack: ExitStack) -> Any:
             file = Path(address.removeprefix("sqlite://")).expanduser()
             if not file.is_file():  # it would be made
                 raise TableError(
-                    f"{name} should be a SQLite database, got no such file. Check the path."
+                    f"{name} should be a SQLite database, got no file {str(file.absolute())!r}. "
+                    f"Check the path: after sqlite:// it begins in this folder, after sqlite:/// "
+                    f"at the root."
                 )
             found = sqlite3.connect(_unwritten(file.resolve(), stack), uri=True)
             return ibis.sqlite.from_connection(found)
@@ -155,6 +163,19 @@ def check_select(query: str, dialect: Any) -> None:
         raise TableError(
             f"query should be one SELECT, got {query[:80]!r}. Other statements are not run."
         )
+    calls = [own.name for own in found[0].find_all(exp.Anonymous)]
+    calls = [name for name in calls if _passes_on(name.lower())]
+    if found[0].find(exp.QueryTransform):
+        calls.append("TRANSFORM ... USING")
+    if calls:
+        raise TableError(
+            f"query should be one SELECT that reads tables alone, got {calls[0]} in it, which "
+            f"hands a text to another program. Leave it out."
+        )
+
+
+def _passes_on(name: str) -> bool:
+    return name in _PASS_ON or name.startswith("system$")
 
 
 def _copy(table: Any, file: Path) -> None:

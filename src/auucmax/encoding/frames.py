@@ -49,7 +49,7 @@ def frame_of(
     known, names = _known(table)
     _check_there(columns, names)
     wanted = {*names} if columns is None else {*columns, *also}
-    arrow = _arrow(known.select(name for name in names if name in wanted))
+    arrow = _arrow(_without_objects(known.select(name for name in names if name in wanted)))
     own = {name: _series(arrow[name]) for name in arrow.column_names}
     return pd.DataFrame(own, index=pd.RangeIndex(arrow.num_rows), copy=False)
 
@@ -135,6 +135,20 @@ def _known(table: Any) -> tuple[Any, list[str]]:
     if len(set(names)) < len(names):
         raise _repeated(list(names))
     return known, list(names)
+
+
+def _without_objects(known: Any) -> Any:
+    """The table, or a ValueError: Arrow would get the addresses of Python objects as values."""
+    import narwhals.stable.v2 as nw
+
+    if known.implementation.is_polars():
+        objects = [name for name, own in known.collect_schema().items() if own == nw.Object]
+        if objects:
+            raise ValueError(
+                f"columns should hold numbers, texts, booleans or dates, got Python objects "
+                f"(Object of polars) in {listed(objects)}. Cast them to one of these, or drop them."
+            )
+    return known
 
 
 def _arrow(known: Any) -> Any:

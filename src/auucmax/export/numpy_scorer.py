@@ -14,6 +14,7 @@ import csv
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
@@ -283,15 +284,51 @@ def main(arguments: Sequence[str]) -> int:
             first = file.readline()
             file.seek(0)
             rows = csv.reader(file, delimiter=max(",;\t", key=first.count))
-            write_scores(next(rows, []), filter(None, rows))
+            unknown = write_scores(next(rows, []), filter(None, rows))
     except (OSError, ValueError, csv.Error) as error:
-        print(visible(f"{arguments[0]}: {error}"), file=sys.stderr)
+        print(visible(f"{arguments[0]}: {in_words(error)}"), file=sys.stderr)
         return 2
+    for name, texts in unknown.items():
+        told = (
+            f"{arguments[0]}: {sum(texts.values()):,} values of column {name!r} are no level of "
+            f"the model, such as {next(iter(texts))!r}, and count as other texts do."
+        )
+        print(visible(told), file=sys.stderr)
     return 0
 
 
-def write_scores(header: Sequence[str], rows: Any) -> None:
-    """Print the columns to keep and the scores of rows of texts, some rows at a time."""
+def in_words(error: Exception) -> str:
+    """What is wrong with a file, and what to do."""
+    if isinstance(error, OSError):
+        return f"{error.strerror}. Check the name of the file, and where the scores are written."
+    if isinstance(error, UnicodeDecodeError):
+        return "the file should be text in UTF-8, got another encoding. Save it as UTF-8."
+    if isinstance(error, csv.Error):
+        return f"the file should be CSV, got what is none ({error}). Write it again."
+    return str(error)
+
+
+def unknown_levels(table: Mapping[str, Any]) -> dict[str, Counter[str]]:
+    """Texts of columns that are no level of the model, and how often each is there."""
+    found: dict[str, Counter[str]] = {}
+    for score in [arm["score"] for arm in MODEL["arms"]] if "arms" in MODEL else [MODEL["score"]]:
+        for column in score["columns"]:
+            if column["levels"]:
+                texts = table[column["name"]]
+                other = np.flatnonzero(read_column(column, texts) == len(column["levels"]))
+                own = Counter(texts[k] for k in other)
+                # A text is told of unless the models of all arms know it.
+                own |= found.get(column["name"], Counter())
+                found[column["name"]] = own
+    return found
+
+
+def write_scores(header: Sequence[str], rows: Any) -> dict[str, Counter[str]]:
+    """Print the columns to keep and the scores of rows of texts, some rows at a time.
+
+    Returns the texts that are no level, by the columns that have some, and how often each is there.
+    """
+    unknown: dict[str, Counter[str]] = {}
     if len(set(header)) < len(header):
         raise ValueError("the columns should have different names, got one twice. Rename it.")
     out, batch, names = csv.writer(sys.stdout, lineterminator="\n"), list(islice(rows, BATCH)), None
@@ -308,7 +345,10 @@ def write_scores(header: Sequence[str], rows: Any) -> None:
             lines = chain([names], lines)
         # Other programs get texts as they are; a terminal would obey what is in them.
         out.writerows(map(visible_row, lines) if sys.stdout.isatty() else lines)
+        for name, texts in unknown_levels(table).items():
+            unknown[name] = unknown.get(name, Counter()) + texts
         batch = list(islice(rows, BATCH))
+    return {name: texts for name, texts in unknown.items() if texts}
 
 
 def visible_row(values: Sequence[Any]) -> list[Any]:

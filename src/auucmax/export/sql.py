@@ -144,8 +144,9 @@ def arms_to_sql(
     formulas = [raw_formula(arm.encoder, arm.scorer) for arm in arms]
     if not (words.but or words.has_rows or all(formula.is_plain for formula in formulas)):
         raise ValueError(
-            f"scores of several arms that are made in steps should be for a database that can "
-            f"leave columns out of *, got {words.name}. Export them as ONNX or JSON."
+            f"several arms should have linear scores to be SQL of {words.name}, which cannot leave "
+            f"columns of inner queries out of the result; got scores with trees, hinges, ranks, "
+            f"dates or many levels. Export them as Python, ONNX or JSON, or for another database."
         )
     kept = _kept(keep)
     columns = [column.name for arm in arms for column in arm.encoder.columns_]
@@ -229,8 +230,8 @@ class _Steps:
         if self.kept is None and not words.but:
             if not words.has_rows:
                 raise ValueError(
-                    f"keep should name columns for {words.name}, which has no word that leaves out "
-                    f"those of the steps of a query, got 'all'. Name the columns."
+                    f"keep should name columns for {words.name}, which cannot leave columns of "
+                    f"inner queries out of the result, got 'all'. Name those to keep."
                 )
             # The row as a whole is one value, opened last.
             source, passed, result = _table(table, words, row), [row], [f"({row}).*"]

@@ -48,7 +48,7 @@ def summarise_arms(
     evidence, economy = evidence or model.evidence, economy or Economy()
     columns, facts, first = model.columns, evidence.facts, next(iter(evidence.arms.values()))
     curve, factor = _curve_for(evidence, costs)
-    by_people = costs is None and set(curve["costs"].values()) == {1.0}
+    by_people = costs is None and model.costs is None
     grid = EVERY_PERCENT * curve["budget"][-1]
     plan = _plan(curve, grid, economy, factor, by_people)
     best = plan["best_share"] if share is None else None

@@ -584,7 +584,8 @@ def _stratum_texts(column: pd.Series) -> Texts:
     """The same texts whatever a file or a database made of the values; "" for what is missing."""
     texts = np.full(len(column), "", dtype=object)
     there = column.notna().to_numpy(dtype=bool)
-    found = pd.Series(id_texts(column[there], f"the stratum {column.name!r}"), dtype=object)
+    named = id_texts(column[there], f"the stratum {column.name!r}", blanks=True)
+    found = pd.Series(named, dtype=object)
     texts[there] = found.replace({"True": "true", "False": "false"}).to_numpy()
     return texts
 

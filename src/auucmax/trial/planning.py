@@ -348,14 +348,23 @@ def model_evidence(model: TrialModel) -> dict[str, Any]:
         folds = 1 if model.recipe.hold_out else 2
         seen = ((high - low) / (2 * ndtri(0.5 + facts["level"] / 2))) ** 2 * n.sum() / folds
         found["design_effect"] = float(seen / plan_trial(**found).statements[0].variance)
-    at_least = (
-        "" if low is None or low <= 0 else f"; plan with {low:.5f}, the lower end, to be safe"
-    )
     found["notes"] = (
         f"The gain of {gain:.5f} is that of {rows['n_rows']:,} rows of the model's own trial, and "
-        f"uncertain as such{at_least}.",
+        f"{_uncertain(low, high)}.",
     )
     return found
+
+
+def _uncertain(low: float | None, high: float | None) -> str:
+    """How sure a value is that a plan is made from, by its interval, in words that follow on."""
+    if low is None or high is None:
+        return "uncertain as such: it has no interval"
+    if low > 0:
+        return f"uncertain as such; plan with {low:.5f}, the lower end, to be safe"
+    return (
+        f"not told from 0 (interval {low:+.5f} to {high:+.5f}): there may be nothing to show, and "
+        f"the rows planned from it may be far too few"
+    )
 
 
 def plan_arms(
@@ -436,17 +445,16 @@ def _policy_statements(
     found, notes, n_total = list[Statement](), list[str](), sum(facts["rows"].values())
     for kind, words in (("single", "alone by its ranking"), ("everybody", "for random people")):
         own = curve["differences"][kind]
+        names = "difference", "standard_error", "lower", "upper"
         told = [
-            (at, value, error)
-            for at, value, error in zip(
-                grid.tolist(), own["difference"], own["standard_error"], strict=True
-            )
-            if at > 0 and value is not None and error
+            one
+            for one in zip(grid.tolist(), *(own[name] for name in names), strict=True)
+            if one[0] > 0 and one[1] is not None and one[2]
         ]
         if not told:
             notes.append(f"The policy against {own['arm']} {words} was told at no budget.")
             continue
-        at, value, error = min(told, key=lambda one: abs(one[0] - budget))
+        at, value, error, low, high = min(told, key=lambda one: abs(one[0] - budget))
         name = f"the policy better than {own['arm']} {words}, at a budget of {at:g}"
         label = own["arm"] if own["arm"] in arms else next(iter(arms))
         part = (facts["rows"][label] + facts["rows"][facts["control"]]) / n_total
@@ -457,7 +465,7 @@ def _policy_statements(
         notes.append(
             f"The policy gained {value:.5f} more than {own['arm']} {words} at a budget of {at:g}"
             f"{nearest} on {n_total:,} rows of the model's own trial (standard error {error:.5f}), "
-            f"which is uncertain as such."
+            f"and this is {_uncertain(low, high)}."
         )
     return found, notes
 

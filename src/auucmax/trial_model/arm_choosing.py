@@ -248,10 +248,11 @@ def target_arms(
     model : fitted by :func:`fit_arms_model`.
     table : a row for each person, with the feature columns of the trial.
     share : treat this part of the people, whatever arms cost; or
-    budget : money to spend, at the costs of the fit unless others are given. Or neither, with
-        ``value`` and costs: everybody whose uplift is worth more than it costs.
+    budget : money to spend. Or neither, with ``value``: everybody whose uplift is worth more than
+        it costs.
     value : of one unit of the outcome. With it nobody gets an arm that costs more than its worth.
-    limits : :class:`ArmLimits`: costs, how many people an arm may have, who may not get it.
+    limits : :class:`ArmLimits`: costs, how many people an arm may have, who may not get it. With a
+        budget or a value, costs are those of the fit unless others are given.
     exclude : ids of people who may not be treated, as in :func:`target`.
     reasons : add the columns that move the score of the arm that each person gets most, as there.
 
@@ -272,8 +273,8 @@ def target_arms(
     >>> target_arms(model, trial.X.head(1000), share=0.3).choice.n_treated
     300
     """
-    limits, assumed = _with_costs(model, ArmLimits() if limits is None else limits, budget)
-    _check_policy(model, share, budget, value, limits)
+    limits, assumed = _with_costs(model, limits or ArmLimits(), share, budget, value)
+    _check_policy(model, share, budget, value)
     labels = model.labels
     of_limits = limits.columns(labels)
     rows = table_of(table, [*model.score_columns, *of_limits], model.columns.all)
@@ -315,27 +316,32 @@ def target_arms(
 
 
 def _with_costs(
-    model: ArmsModel, limits: ArmLimits, budget: float | None
-) -> tuple[ArmLimits, str | None]:
-    """The limits with the costs of the fit, if a budget comes without any; and a note of it."""
-    if budget is None or limits.cost is not None or limits.cost_column is not None:
-        return limits, None
-    costs = model.policy["curves"][-1]["costs"]
-    if set(costs.values()) == {1.0}:  # none were named
-        raise ValueError(
-            "a budget should come with the cost of each arm, got none, and the model was fitted "
-            "without. Pass cost=..., or a share of the people."
-        )
-    told = ", ".join(f"{label} {cost:g}" for label, cost in costs.items())
-    return replace(limits, cost=costs), f"Costs are those that the model was fitted with: {told}."
-
-
-def _check_policy(
     model: ArmsModel,
+    limits: ArmLimits,
     share: float | None,
     budget: float | None,
     value: float | None,
-    limits: ArmLimits,
+) -> tuple[ArmLimits, str | None]:
+    """The limits with the costs of the fit, if money comes without any; and a note of it."""
+    given = limits.cost is not None or limits.cost_column is not None
+    if given or (budget is None and value is None):
+        return limits, None
+    costs = model.costs
+    if costs is not None:
+        told = ", ".join(f"{label} {cost:g}" for label, cost in costs.items())
+        assumed = f"Costs are those that the model was fitted with: {told}."
+        return replace(limits, cost=costs), assumed
+    if share is None:
+        money = "a value" if budget is None else "a budget"
+        raise ValueError(
+            f"{money} should come with the cost of each arm, got none, and the model was fitted "
+            f"without. Pass cost=..., or a share of the people."
+        )
+    return limits, None
+
+
+def _check_policy(
+    model: ArmsModel, share: float | None, budget: float | None, value: float | None
 ) -> None:
     if share is not None:
         check_shares(share)
@@ -344,11 +350,10 @@ def _check_policy(
             check_money(amount, name)
     if share is not None and budget is not None:
         raise ValueError("share or budget should be given, got both. Leave one out.")
-    has_cost = limits.cost is not None or limits.cost_column is not None
-    if share is None and budget is None and (value is None or not has_cost):
+    if share is None and budget is None and value is None:
         raise ValueError(
-            "who gets an arm should be said by a share, by a budget, or by costs and value; got "
-            "none of them. Pass share=0.3, for example."
+            "who gets an arm should be said by a share, by a budget, or by a value; got none of "
+            "them. Pass share=0.3, for example."
         )
     if share is None and budget is None and model.evidence["failed_check"] is not None:
         raise ValueError(

@@ -92,6 +92,15 @@ class ArmsModel(Shown):
         """Words to say first if an arm was fitted despite a failed check, or None."""
         return next((own.warning for own in self.models.values() if own.warning), None)
 
+    @property
+    def costs(self) -> dict[str, float] | None:
+        """What each arm costs by the fit, where no other costs are given; None if it was not told.
+
+        Costs of 1 each are those of a fit that was told none: a budget is a number of people.
+        """
+        costs: dict[str, float] = self.policy["curves"][-1]["costs"]
+        return None if set(costs.values()) == {1.0} else costs
+
     def slopes(self) -> list[tuple[float, float]]:
         """(slope, centre) of each arm, whose uplift is calibration(s) + slope (s - centre)."""
         found = []
@@ -154,7 +163,7 @@ class ArmsModel(Shown):
         judged, known = self._new_rows(everybody, tables, np.concatenate([control, *new]), arms)
         how: dict[str, Any] = {"private": not every_percent, "known": known}
         curves = [policy_curve(judged, curve["costs"], **how) for curve in self.policy["curves"]]
-        notes = list(dict.fromkeys(note for own in arms.values() for note in own["notes"]))
+        notes = _notes_of(arms)
         notes += [*everybody.chances_told, "Nothing is certified of a policy on new rows."]
         others = {k: n for k, n in tables[0].left_out.items() if k not in self.labels}
         if others:
@@ -194,6 +203,18 @@ class ArmsModel(Shown):
             f"ArmsModel({self.model_name!r}, {', '.join(map(repr, self.labels))} against "
             f"{self.control!r}, outcome {self.columns.outcome!r})"
         )
+
+
+def _notes_of(arms: Mapping[str, Evidence]) -> list[str]:
+    """What is noted of the arms, each note once; with the arm's label if it is not of all."""
+    notes = {label: own["notes"] for label, own in arms.items()}
+    return list(
+        dict.fromkeys(
+            note if all(note in own for own in notes.values()) else f"{label}: {note}"
+            for label, some in notes.items()
+            for note in some
+        )
+    )
 
 
 class AllRows(NamedTuple):

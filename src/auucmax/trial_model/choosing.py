@@ -429,7 +429,11 @@ def scored_people(
     everybody = pd.concat(names, ignore_index=True)  # so that it tells places in the table
     once = np.ones(len(everybody), dtype=bool)
     if id is not None and everybody.name == id != model.columns.groups:
-        once = ~(everybody.duplicated() & everybody.notna()).to_numpy(dtype=bool)
+        # Those without an id, or with a blank one, may be anybody: they are not taken for one.
+        nameless = everybody.isna()
+        if everybody.dtype.kind == "O":
+            nameless |= everybody.astype(str).str.strip() == ""
+        once = ~(everybody.duplicated() & ~nameless).to_numpy(dtype=bool)
     people = everybody[once], np.concatenate(scores)[once], pd.concat(others)[once]
     return *people, int((~once).sum())
 

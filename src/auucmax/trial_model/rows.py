@@ -446,8 +446,11 @@ def rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows, 
     return rows._replace(lost_chances=of_lost), labels.tolist()
 
 
-def id_texts(column: pd.Series, name: str) -> NDArray[Any]:
-    """Ids as texts, all there; 1, 1.0 and "1" are one id. ``name`` is what messages call them."""
+def id_texts(column: pd.Series, name: str, *, blanks: bool = False) -> NDArray[Any]:
+    """Ids as texts, all there; 1, 1.0 and "1" are one id. ``name`` is what messages call them.
+
+    ``blanks``: whether a text of nothing, or of blanks alone, is a value, and not a missing id.
+    """
     if n_missing := int(column.isna().sum()):
         raise ValueError(missing_message(name, n_missing))
     if isinstance(column.dtype, pd.DatetimeTZDtype):
@@ -461,7 +464,13 @@ def id_texts(column: pd.Series, name: str) -> NDArray[Any]:
         )
     if values.dtype.kind == "M":
         return _moment_texts(values)
-    texts = values.astype(str).astype(object)
+    written = values.astype(str)
+    if not blanks and (n_blank := int(((written == "") | np.strings.isspace(written)).sum())):
+        raise ValueError(
+            f"{name} should be there in every row, got {n_blank:,} blank "
+            f"text{'s' if n_blank > 1 else ''}. Fill them in, or drop these rows."
+        )
+    texts = written.astype(object)
     if values.dtype.kind == "f":  # value by value: the text of an id is the same in every extract
         whole = (values == np.rint(values)) & (np.abs(values) < 2.0**63)
         texts[whole] = values[whole].astype(np.int64).astype(str)
