@@ -157,6 +157,20 @@ def test_what_is_not_shown_is_no_advice(arms_summary):
         assert "each with the arm that is chosen for them" in text
 
 
+def test_arms_that_do_harm_are_no_advice():
+    """Both arms lower the outcome of everybody."""
+    table, chance = arms_table(), np.random.default_rng(0).random(3_000)
+    table["visit"] = (chance < np.where(table["arm"] == "none", 0.5, 0.2)).astype(int)
+    found = summarise_arms(fitted(table), share=0.5)
+    lead = "Treating these people is shown to do harm: treat nobody."
+    assert found["headline"]["text"].startswith(f"{lead} Treating ")
+    assert headline_of(found).startswith("If you treat ")
+    page = render(found)
+    assert f'<p class="loss problem" id="lead">{lead}</p>' in page
+    assert '<span class="chip problem" id="verdict">shown to do harm</span>' in page
+    assert "harm on average" in [one["kind"] for one in found["caveats"]]
+
+
 def test_the_page_says_who_gets_each_arm(arms_model, arms_summary):
     page = render(arms_summary)
     found = arms_summary["people"]

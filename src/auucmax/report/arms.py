@@ -14,7 +14,13 @@ import numpy as np
 from auucmax._json import plain, short
 from auucmax._validation import Floats, listed
 from auucmax.data.outcomes import unit_of
-from auucmax.report.sentences import digits_for, interval, rate, short_list
+from auucmax.report.sentences import (
+    decision_of,
+    digits_for,
+    interval,
+    rate,
+    short_list,
+)
 from auucmax.report.summary import USUAL_SHARE, VERSION, Economy, Names, grid_place, origin
 from auucmax.targeting.planning import EVERY_PERCENT
 from auucmax.targeting.policy import check_money
@@ -277,6 +283,11 @@ def _budget(summary: Mapping[str, Any], place: int) -> str:
 def _headline(summary: Mapping[str, Any]) -> str:
     if summary["failed_check"] is not None:
         return str(summary["failed_check"])
+    return " ".join(filter(None, [decision_of(summary).lead, _at_budget(summary)]))
+
+
+def _at_budget(summary: Mapping[str, Any]) -> str:
+    """What the budget of the headline brings, whatever that is."""
     curve, place = summary["curve"], round(summary["headline"]["share"] * 100)
     start = f"{_budget(summary, place)} on the arm that is chosen for each"
     if summary["plan"]["by_people"]:
@@ -342,6 +353,14 @@ def _caveats(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     weak = [arm["label"] for arm in summary["arms"]
             if arm["effect"]["lower"] is None
             or arm["effect"]["lower"] <= 0 <= arm["effect"]["upper"]]  # fmt: skip
+    harm = [arm["label"] for arm in summary["arms"]
+            if arm["effect"]["lower"] is not None and arm["effect"]["upper"] < 0]  # fmt: skip
+    if harm:
+        text = (
+            f"Shown to do harm, if everybody gets it: {short_list(harm)}. The whole interval of "
+            f"the average effect lies below zero."
+        )
+        found.append(("problem", "harm on average", text))
     if weak:
         text = f"These rows do not show an average effect of {short_list(weak)}."
         found.append(("caution", "no average effect", text))

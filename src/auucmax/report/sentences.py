@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from auucmax._json import short
+from auucmax.targeting.decision import Decision, Terms, decide
 from auucmax.trial_model.evidence import provided
 
 
@@ -122,7 +123,11 @@ def _of_ranking(summary: Summary, found: Found) -> None:
             "people. Between nobody and everybody the numbers are on a straight line, as of "
             "people picked by lot, and tell nothing of the ranking."
         )
-    if effect["lower"] is None or effect["lower"] <= 0 <= effect["upper"]:
+    if effect["lower"] is not None and effect["upper"] < 0:
+        found["problem"]["harm on average"] = (
+            "On average the treatment does harm: the whole interval of its effect lies below zero."
+        )
+    elif effect["lower"] is None or effect["lower"] <= 0:
         found["caution"]["no average effect"] = (
             "These rows do not show that the treatment has an effect on average."
         )
@@ -176,7 +181,8 @@ def _of_plan(summary: Summary, found: Found) -> None:
         found["note"]["no profit"] = f"No profit is shown: no {' and no '.join(lacking)} was given."
     elif plan["cautious_share"] == 0:
         found["caution"]["profit not shown"] = (
-            f"{no_profit(summary)} The lower end of its interval is at most zero everywhere."
+            "At no share is the profit above zero beyond doubt: the lower end of its interval is "
+            "at most zero everywhere."
         )
 
 
@@ -235,30 +241,48 @@ def effect_sentence(summary: Summary) -> str:
 def headline_sentence(summary: Summary) -> str:
     """What to do, for how many people, and what it brings: profit, or gain where that is unknown.
 
-    If no share has a profit, that is said first.
+    That treating them does harm, or is not shown to help, is said first.
     """
     if summary["failed_check"] is not None:
         return str(summary["failed_check"])
-    loss = no_profit(summary)
-    found = provided(_decision(summary), summary["randomisation"])
-    return f"{loss} {found}" if loss else found
+    decision = decision_of(summary)
+    found = provided(_headline(summary, decision), summary["randomisation"])
+    return f"{decision.lead} {found}" if decision.lead else found
 
 
-def no_profit(summary: Summary) -> str | None:
-    """That at no share a profit is expected, or sure; None if at some share it is."""
-    plan = summary["plan"]
-    if plan["profit"] is None or plan["cautious_share"] != 0:
+def terms_of(summary: Summary) -> Terms:
+    """How decisions of a page are told: along shares, or along budgets of several arms."""
+    if "arms" not in summary:
+        return Terms()
+    people = "a list of {treated whole} people"
+    money = "a budget of {cost money}"
+    return Terms(along="budget", other=people if summary["plan"]["by_people"] else money)
+
+
+def decision_of(summary: Summary) -> Decision:
+    """Whether to treat the people of the headline."""
+    place = round(summary["headline"]["share"] * 100)
+    return decide(summary["plan"], place, _certified_at(summary), terms_of(summary))
+
+
+def _certified_at(summary: Summary) -> float | None:
+    """What is certified per person of profit, or gain, at the cut next to the headline's share."""
+    known = summary.get("certified_shares")
+    if known is None:
         return None
-    if plan["best_share"] == 0:
-        return "At no share is the profit above zero."
-    return "At no share is the profit above zero beyond doubt."
+    share, plan = summary["headline"]["share"], summary["plan"]
+    near = min(range(len(known["share"])), key=lambda k: abs(known["share"][k] - share))
+    lower = float(known["gain_lower"][near])
+    if plan["profit"] is None:
+        return lower
+    cost = plan["cost_per_person"] * known["share_upper"][near]
+    return float(plan["value_per_outcome"] * lower - cost)
 
 
-def _decision(summary: Summary) -> str:
+def _headline(summary: Summary, decision: Decision) -> str:
     head, plan = summary["headline"], summary["plan"]
     place = round(head["share"] * 100)
-    # What is not sure to pay is no advice.
-    start = "If you treat" if no_profit(summary) else "Treat"
+    start = "Treat" if decision.is_good else "If you treat"
     who = (
         f"{start} the {head['share']:.0%} with the highest scores, {plan['people'][place]:,} of "
         f"{plan['cohort']:,} people"
@@ -312,30 +336,18 @@ def part_sentence(summary: Summary) -> str:
 def verdicts_of(summary: Summary) -> list[dict[str, str]]:
     """What is certified, shown or not shown: of the decision, then of the ranking.
 
-    ``state`` is "certified", "shown" (by an interval, which is an approximation) or "not shown".
-    Rows that are no trial show nothing.
+    ``state`` is "certified", "shown" (by an interval, which is an approximation) or "not shown";
+    of a decision also "harm" or "loss", if the whole interval of gain or profit lies below zero.
+    ``text`` says it in short. Rows that are no trial show nothing.
     """
     if summary["failed_check"] is not None:
         return []
+    decision, order = decision_of(summary), _of_order(summary)
+    how = f" by the {summary['level']:.0%} interval" if order == "shown" else ""
     return [
-        {"of": "decision", "state": _of_decision(summary)},
-        {"of": "ranking", "state": _of_order(summary)},
+        {"of": "decision", "state": decision.state, "text": decision.verdict},
+        {"of": "ranking", "state": order, "text": f"better than random choice: {order}{how}"},
     ]
-
-
-def _of_decision(summary: Summary) -> str:
-    """Whether profit, or gain, is above zero at the share of the headline."""
-    share, plan, known = summary["headline"]["share"], summary["plan"], summary["certified_shares"]
-    place = round(share * 100)
-    value, cost = plan["value_per_outcome"], plan["cost_per_person"]
-    by_money = plan["profit"] is not None
-    if known is not None:
-        near = min(range(len(known["share"])), key=lambda k: abs(known["share"][k] - share))
-        lower = known["gain_lower"][near]
-        if (value * lower - cost * known["share_upper"][near] if by_money else lower) > 0:
-            return "certified"
-    low = plan["profit_lower" if by_money else "gain_lower"][place]
-    return "shown" if low is not None and low > 0 else "not shown"
 
 
 def _of_order(summary: Summary) -> str:

@@ -16,6 +16,7 @@ from auucmax._shown import Shown
 from auucmax.data import RandomisationReport
 from auucmax.data.outcomes import KINDS
 from auucmax.evaluation.inference import interval_words
+from auucmax.targeting.decision import Terms, decide
 from auucmax.targeting.planning import Expectation
 
 #: What is said of a rival.
@@ -62,7 +63,19 @@ class Evidence(Shown):
         ends = auuc["gain_lower"], auuc["gain_upper"]
         words = interval_words(ends, self["level"], auuc["gain_declined"])
         told = f"gain over random {auuc['gain']:+.5f} ({words}), {self['rows']['n_rows']:,} rows"
-        return "\n".join([told, *([] if certificate is None else [certificate["text"]])])
+        lines = [self.harm, told, None if certificate is None else certificate["text"]]
+        return "\n".join(filter(None, lines))
+
+    @property
+    def harm(self) -> str | None:
+        """What to say first if treating everybody is shown to do harm; None if it is not."""
+        known = self.expected
+        plan = {
+            "share": known.share, "gain": known.uplift, "gain_lower": known.lower,
+            "gain_upper": known.upper, "profit": None,
+        }  # fmt: skip
+        found = decide(plan, len(known.share) - 1, terms=Terms(who="everybody"))
+        return found.lead if found.state == "harm" else None
 
     def with_facts(self, **facts: Any) -> Evidence:
         """The evidence with some facts replaced."""
