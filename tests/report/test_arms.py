@@ -1,3 +1,4 @@
+import html
 import json
 import re
 from dataclasses import replace
@@ -162,13 +163,19 @@ def test_arms_that_do_harm_are_no_advice():
     table, chance = arms_table(), np.random.default_rng(0).random(3_000)
     table["visit"] = (chance < np.where(table["arm"] == "none", 0.5, 0.2)).astype(int)
     found = summarise_arms(fitted(table), share=0.5)
-    lead = "Treating these people is shown to do harm: treat nobody."
-    assert found["headline"]["text"].startswith(f"{lead} Treating ")
+    harm = 'On average "mail" and "phone" do harm, beyond doubt.'
+    nobody = "At no budget is the gain above zero. The model gives nobody an arm."
+    assert found["headline"]["text"] == f"{harm} {nobody}"
     assert headline_of(found).startswith("If you treat ")
-    page = render(found)
+    assert html.escape(harm) in render(found).replace("&#34;", "&quot;")
+    assert "harm on average" in [one["kind"] for one in found["caveats"]]
+    # A policy that gives arms although they do harm.
+    n = len(found["plan"]["share"])
+    plan = found["plan"] | {"gain_lower": [-9.0] * n, "gain_upper": [-1.0] * n}
+    page = render(found | {"plan": plan | {"treated": [10.0] * n}})
+    lead = "Treating these people is shown to do harm: treat nobody."
     assert f'<p class="loss problem" id="lead">{lead}</p>' in page
     assert '<span class="chip problem" id="verdict">shown to do harm</span>' in page
-    assert "harm on average" in [one["kind"] for one in found["caveats"]]
 
 
 def test_the_page_says_who_gets_each_arm(arms_model, arms_summary):

@@ -283,7 +283,20 @@ def _budget(summary: Mapping[str, Any], place: int) -> str:
 def _headline(summary: Mapping[str, Any]) -> str:
     if summary["failed_check"] is not None:
         return str(summary["failed_check"])
-    return " ".join(filter(None, [decision_of(summary).lead, _at_budget(summary)]))
+    place = round(summary["headline"]["share"] * 100)
+    told = [harm_of_arms(summary), decision_of(summary).lead]
+    if summary["plan"]["treated"][place] == 0:
+        return " ".join(filter(None, [*told, "The model gives nobody an arm."]))
+    return " ".join(filter(None, [*told, _at_budget(summary)]))
+
+
+def harm_of_arms(summary: Mapping[str, Any]) -> str:
+    """Which arms are shown to do harm if everybody gets them; empty if none is."""
+    harm = [arm["label"] for arm in summary["arms"]
+            if arm["effect"]["lower"] is not None and arm["effect"]["upper"] < 0]  # fmt: skip
+    if not harm:
+        return ""
+    return f"On average {short_list(harm)} {'does' if len(harm) == 1 else 'do'} harm, beyond doubt."
 
 
 def _at_budget(summary: Mapping[str, Any]) -> str:
@@ -353,13 +366,8 @@ def _caveats(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     weak = [arm["label"] for arm in summary["arms"]
             if arm["effect"]["lower"] is None
             or arm["effect"]["lower"] <= 0 <= arm["effect"]["upper"]]  # fmt: skip
-    harm = [arm["label"] for arm in summary["arms"]
-            if arm["effect"]["lower"] is not None and arm["effect"]["upper"] < 0]  # fmt: skip
-    if harm:
-        text = (
-            f"Shown to do harm, if everybody gets it: {short_list(harm)}. The whole interval of "
-            f"the average effect lies below zero."
-        )
+    if harm := harm_of_arms(summary):
+        text = f"{harm} The whole interval of the average effect lies below zero."
         found.append(("problem", "harm on average", text))
     if weak:
         text = f"These rows do not show an average effect of {short_list(weak)}."

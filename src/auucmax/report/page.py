@@ -24,7 +24,7 @@ from markupsafe import Markup
 
 from auucmax._files import whole_file
 from auucmax._messages import visible
-from auucmax.report.arms import ARMS_KIND
+from auucmax.report.arms import ARMS_KIND, harm_of_arms
 from auucmax.report.check import CHECK_KIND
 from auucmax.report.figures import (
     NARROW,
@@ -247,7 +247,8 @@ def _of_arms(summary: Mapping[str, Any]) -> dict[str, Any]:
         | _decided(summary, state != "not shown")
         | {
             "title": title_of(summary),
-            "policy_wide": policy_figure(summary),
+            "harm": harm_of_arms(summary),
+        "policy_wide": policy_figure(summary),
             "policy_narrow": policy_figure(summary, width=NARROW),
             "arms_wide": arms_figure(summary),
             "arms_narrow": arms_figure(summary, width=NARROW),
