@@ -11,6 +11,7 @@ from tests.trial_model.arms_table import COSTS, arms_table, fitted
 from auucmax.report import Economy, render, summarise_arms
 from auucmax.report.figures import policy_figure
 from auucmax.report.page import embedded_json
+from auucmax.report.sentences import segment_lines
 from auucmax.trial_model import ArmsEvidence
 
 
@@ -196,6 +197,40 @@ def test_the_page_says_who_gets_each_arm(arms_model, arms_summary):
     new = arms_model.judge(arms_table(1_500, random_state=5).assign(person=range(1_500)))
     assert new["people"] is None
     assert "Who are they?" not in render(summarise_arms(arms_model, new))
+
+
+def test_the_page_says_which_arm_for_whom(arms_model, arms_summary):
+    page = html.unescape(re.sub("<[^>]*>", "", render(arms_summary)))
+    found = arms_summary["segments"]
+    assert "Which arm for whom?" in page
+    assert "These arms gain more visit than mail for everybody, beyond chance: +" in page
+    assert "An arm is given where a unit of money brings at least" in page
+    for part in found["parts"]:
+        assert " and ".join(part["rule"]) in page
+        assert f"{part['arm']}: +{100 * part['effect']['estimate']:.1f}" in page
+    assert "for 1 EUR more a person" in page  # the phone costs 2, mail 1
+    lines = segment_lines(arms_summary)
+    assert list(lines)[-1] == "all segments"
+    assert "phone: +" in [*lines.values()][1]
+    assert "; against mail for all +" in [*lines.values()][1]
+    free = segment_lines(summarise_arms(fitted(arms_table())))
+    assert "a person" not in " ".join(free.values())
+    none = arms_summary | {"segments": None}
+    assert "In the words of your columns this is not told" in render(none)
+    assert segment_lines(none) == {}
+    same = found | {"overall": None}
+    assert "All segments get mail" in render(arms_summary | {"segments": same})
+    assert "h-segments" not in render(none | {"failed_check": "no trial", "banner": "no trial"})
+
+
+def test_a_segment_that_gets_no_arm_is_told_as_such(arms_summary):
+    found = arms_summary["segments"]
+    first, second = found["parts"]
+    nobody = second | {"arm": None, "effect": None, "certified": None, "saved": 1.0}
+    page = render(arms_summary | {"segments": found | {"parts": [first, nobody]}})
+    text = re.sub("<[^>]*>", "", page)
+    assert f"{100 * second['share']:.0f}% of the peoplenoneagainst mail for all +" in text
+    assert "for 1 EUR less a person" in text
 
 
 def test_one_unit_where_a_profit_is_known(arms_model, arms_summary):

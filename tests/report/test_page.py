@@ -15,7 +15,7 @@ from auucmax import make_trial
 from auucmax._messages import visible
 from auucmax.report import Economy, render, summarise, summarise_model, write_report
 from auucmax.report.page import embedded_json
-from auucmax.report.sentences import headline_sentence, verdicts_of
+from auucmax.report.sentences import headline_sentence, segment_lines, verdicts_of
 from auucmax.trial_model import fit_trial_model
 
 VOID = {"meta", "input", "br", "link", "img", "hr"}
@@ -97,6 +97,12 @@ def test_segments_and_people_are_told_and_few_people_are_not(summary):
     people = {"share": 0.3, "n_columns": 1, "columns": [column]}
     text = Page(render(summary | {"segments": segments, "people": people})).text
     assert "recency up to 3 and not Phone" in text
+    assert segment_lines(summary | {"segments": segments}) == {
+        "recency up to 3 and not Phone": "+7.12 visit per 100 treated (5.00 to 9.00), certified at "
+        "least 2.00",
+        "recency over 3": "+7.12 visit per 100 treated (no interval: too few rows), not certified "
+        "to be above zero",
+    }
     assert "All 2 intervals hold together at 95%, all certified numbers with prob" in text
     assert "by columns are not told apart" not in text
     none = Page(render(summary | {"segments": [], "people": people})).text

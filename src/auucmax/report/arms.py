@@ -88,6 +88,7 @@ def summarise_arms(
         "headline": {"share": part},
         "unit": _unit(curve["policy"]["standard_error"], first["rows"]["outcome"]),
         "people": _people(facts["people"]),
+        "segments": _segments(facts["segments"], evidence.labels, plan["prices"]),
         "certificate": facts["certificate"],
         "notes": list(facts["notes"]),
     }
@@ -242,6 +243,25 @@ def _people(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if found is None:
         return None
     return {**found, "arms": [{**own, "arm": short(own["arm"])} for own in found["arms"]]}
+
+
+def _segments(
+    found: Mapping[str, Any] | None, labels: Sequence[str], prices: Sequence[float] | None
+) -> dict[str, Any] | None:
+    """Which arm for which part of the people, with what it saves against the best single arm."""
+    if found is None:
+        return None
+    price = {None: 0.0, **dict(zip(labels, prices or [0.0] * len(labels), strict=True))}
+    parts = [
+        part
+        | {
+            "arm": None if part["arm"] is None else short(part["arm"]),
+            "saved": None if prices is None else price[found["single"]] - price[part["arm"]],
+        }
+        for part in found["parts"]
+    ]
+    saved = None if prices is None else sum(part["share"] * part["saved"] for part in parts)
+    return {**found, "single": short(found["single"]), "parts": parts, "saved": saved}
 
 
 def _differences(found: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -38,7 +38,14 @@ from auucmax.report.figures import (
     swatch,
     uplift_figure,
 )
-from auucmax.report.sentences import certificate_sentence, decision_of, digits_for, terms_of
+from auucmax.report.sentences import (
+    against_single,
+    certificate_sentence,
+    decision_of,
+    digits_for,
+    overall_sentence,
+    terms_of,
+)
 from auucmax.report.summary import KIND, VERSION
 from auucmax.targeting.decision import tables
 from auucmax.trial_model.evidence import provided
@@ -248,7 +255,10 @@ def _of_arms(summary: Mapping[str, Any]) -> dict[str, Any]:
         | {
             "title": title_of(summary),
             "harm": harm_of_arms(summary),
-        "policy_wide": policy_figure(summary),
+            "overall": overall_sentence(summary, "\u2212") if summary["segments"] else "",
+            "against": lambda own: against_single(summary, own, "\u2212"),
+            "per_treated": summary["unit"]["per"].replace("people", "treated"),
+            "policy_wide": policy_figure(summary),
             "policy_narrow": policy_figure(summary, width=NARROW),
             "arms_wide": arms_figure(summary),
             "arms_narrow": arms_figure(summary, width=NARROW),

@@ -398,3 +398,70 @@ def certificate_sentence(summary: Summary) -> str:
         f"{found['gain_lower_bound'] * scale:,.{digits}f} {names['gain']} {summary['unit']['per']} "
         f"more than random choice, averaged over all shares."
     )
+
+
+def segment_lines(summary: Summary) -> dict[str, str]:
+    """What is told of each segment, by its conditions; empty if none is."""
+    found = summary["segments"]
+    if not found or summary["failed_check"] is not None:
+        return {}
+    if "arms" not in summary:
+        return {" and ".join(one["rule"]): _effect_in(summary, one) for one in found}
+    lines = {}
+    for one in found["parts"]:
+        text = one["arm"] or summary["names"]["control"]
+        if one["effect"] is not None:
+            text = f"{text}: {_effect_in(summary, one, summary['names']['control'])}"
+        if one["against"] is not None:
+            text = f"{text}; {against_single(summary, one)}"
+        lines[" and ".join(one["rule"])] = text
+    return lines | {"all segments": overall_sentence(summary)}
+
+
+def _effect_in(summary: Summary, one: Mapping[str, Any], control: str = "") -> str:
+    effect, per = one["effect"], summary["unit"]["per"].replace("people", "treated")
+    ends = "no interval: too few rows"
+    if effect["lower"] is not None:
+        ends = f"{rate(summary, effect['lower'])} to {rate(summary, effect['upper'])}"
+    estimate = rate(summary, effect["estimate"], sign=True)
+    against = f" against {control}" if control else ""
+    text = f"{estimate} {summary['names']['gain']} {per}{against} ({ends})"
+    if one["certified"] is None:
+        return text
+    least = f"certified at least {rate(summary, one['certified'])}"
+    return f"{text}, {least if one['certified'] > 0 else 'not certified to be above zero'}"
+
+
+def against_single(summary: Summary, one: Mapping[str, Any], minus: str = "-") -> str:
+    """The arm of a segment minus the one that is best for all, and what that saves."""
+    gap = _gap_words(summary, one["against"], one["saved"], "", minus)
+    return f"against {summary['segments']['single']} for all {gap}"
+
+
+def overall_sentence(summary: Summary, minus: str = "-") -> str:
+    """Whether arms by segment gain more than the best single arm for everybody."""
+    found, gain = summary["segments"], summary["names"]["gain"]
+    overall, single = found["overall"], found["single"]
+    if overall is None:
+        return f"All segments get {single}: no other arm is better for some of them."
+    verdict = f"are not shown to gain more {gain} than {single} for everybody"
+    if overall["lower"] > 0:
+        verdict = f"gain more {gain} than {single} for everybody, beyond chance"
+    elif overall["upper"] < 0:
+        verdict = f"gain less {gain} than {single} for everybody, beyond chance"
+    per = f" {summary['unit']['per']}"
+    return f"These arms {verdict}: {_gap_words(summary, overall, found['saved'], per, minus)}."
+
+
+def _gap_words(
+    summary: Summary, gap: Mapping[str, Any], saved: float | None, per: str, minus: str
+) -> str:
+    estimate, low, high = (
+        rate(summary, gap[name], sign=name == "estimate").replace("-", minus)
+        for name in ("estimate", "lower", "upper")
+    )
+    text = f"{estimate}{per} ({low} to {high})"
+    if not saved:
+        return text
+    after = f" {summary['plan']['currency']}" if summary["plan"]["currency"] else ""
+    return f"{text}, for {abs(saved):,.3g}{after} {'less' if saved > 0 else 'more'} a person"

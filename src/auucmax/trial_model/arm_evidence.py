@@ -34,7 +34,13 @@ from auucmax.evaluation.budget import (
 )
 from auucmax.targeting.arms import choose_arms
 from auucmax.trial_model.columns import Bounded
-from auucmax.trial_model.evidence import Evidence, are_bins_of_people, provided
+from auucmax.trial_model.evidence import (
+    EFFECT,
+    Evidence,
+    are_bins_of_people,
+    has_ends_or_reason,
+    provided,
+)
 
 _STEPS = 50  # that the budgets are cut into, of which those are joined that have too few rows
 _AT_ONCE = 2**22  # parts of rows that are compared at once
@@ -115,6 +121,10 @@ class ArmsEvidence(Shown):
           chosen on these rows, in their favour: there is no ``p_value``, and an upper end below 0
           shows nothing. With a cost of 1 for each arm a budget is a share of people. None: not
           told;
+        * ``people``: who gets each arm, against all others, at a part of the largest budget, or
+          None; ``segments``: which arm for which part of the people, in words of their columns
+          (:func:`auucmax.trial_model.segments.arm_segments_of`, arms by label), or None. ``rate``:
+          the gain for a unit of money from which on an arm is given, 0 without costs;
         * ``certificate``: of the policy at a budget that was fixed beforehand, or None;
         * ``failed_check``, ``doubt``, ``notes``: as in :class:`auucmax.trial_model.Evidence`.
     """
@@ -145,14 +155,15 @@ class ArmsEvidence(Shown):
         }
         found = dict(plain({**facts, **shared}))
         if shared["failed_check"] is not None:
-            found["certificate"] = None
+            found |= {"certificate": None, "segments": None}
         return cls(dict(arms), found)
 
     @classmethod
     def from_dict(cls, arms: Mapping[str, Evidence], values: Mapping[str, Any]) -> Self:
         """Restore ``facts`` from a file, or raise a ValueError for anything else."""
-        # Files of before there were any tell nothing of people.
-        facts = read(_FACTS, {**values, "people": values.get("people")}, "the policy")
+        # Files of before there were any tell nothing of people, or of segments.
+        known = {name: values.get(name) for name in ("people", "segments")}
+        facts = read(_FACTS, {**values, **known}, "the policy")
         read(dict.fromkeys([facts["control"], *arms], int), facts["rows"], "rows")
         if not facts["curves"]:
             raise ValueError("the policy should have a curve, got none.")
@@ -174,6 +185,8 @@ class ArmsEvidence(Shown):
                 raise ValueError("the policy should have numbers that belong together, got others.")
         if not _are_people(facts["people"], facts["curves"][0]["costs"]):
             raise ValueError("people of the policy should be shares of each arm, got others.")
+        if not _are_segments(facts["segments"], list(arms)):
+            raise ValueError("segments should be parts of the people with arms, got others.")
         return cls(dict(arms), facts)
 
     def curve_for(self, costs: Sequence[float]) -> tuple[dict[str, Any], float] | None:
@@ -198,6 +211,38 @@ def _are_people(people: Mapping[str, Any] | None, costs: Mapping[str, float]) ->
         and len(set(labels)) == len(labels)
         and set(labels) <= set(costs)
         and all(map(are_bins_of_people, people["arms"]))
+    )
+
+
+def segments_told(
+    found: Mapping[str, Any] | None, labels: Sequence[str], rate: float
+) -> dict[str, Any] | None:
+    """Segments by the labels of their arms; the arm of nobody is None."""
+    if found is None:
+        return None
+    names = [None, *labels]
+    parts = [part | {"arm": names[part["arm"]]} for part in found["parts"]]
+    return {**found, "single": names[found["single"]], "parts": parts, "rate": rate}
+
+
+def _are_segments(found: Mapping[str, Any] | None, labels: Sequence[str]) -> bool:
+    """Whether these are parts of the people, each with an arm, or none, and ends of intervals."""
+    if found is None:
+        return True
+    effects = [own for part in found["parts"] for own in (part["effect"], part["against"])]
+    ends = [own for own in (found["overall"], *effects) if own is not None]
+    return (
+        found["single"] in labels
+        and found["rate"] >= 0
+        and len(found["parts"]) > 1
+        and all(part["arm"] in (None, *labels) for part in found["parts"])
+        and all((part["arm"] is None) == (part["effect"] is None) for part in found["parts"])
+        and all(
+            (part["arm"] == found["single"]) == (part["against"] is None) for part in found["parts"]
+        )
+        and all(0 < part["share"] <= 1 and part["rule"] for part in found["parts"])
+        and all(own["lower"] is not None and own["lower"] <= own["upper"] for own in ends)
+        and all(has_ends_or_reason(own) for own in effects if own is not None)
     )
 
 
@@ -468,7 +513,7 @@ def policy_certificate(
     chances = None if first[2] is None else [first[2]]
     spent, n_bet = 0.0, 0
     for chunk in chunks:
-        rate = _rate(chunk.uplift[chunk.guide], cost, fixed.budget)
+        rate = lowest_rate(chunk.uplift[chunk.guide], cost, fixed.budget)
         bet = ~chunk.guide
         chosen = _chosen(chunk.uplift[bet], cost, rate)
         given.append((np.clip(chunk.y[bet], low, high), chosen, chunk.arm[bet]))
@@ -493,7 +538,7 @@ def policy_certificate(
     }
 
 
-def _rate(uplift: Floats, cost: Floats, budget: float) -> float:
+def lowest_rate(uplift: Floats, cost: Floats, budget: float) -> float:
     """The lowest rate of uplift to cost that is worth its money; 0 if money is left."""
     found = choose_arms(uplift, cost=cost, budget=budget * len(uplift))
     return found.rate if found.part is not None else 0.0
@@ -512,7 +557,7 @@ def _chosen(uplift: Floats, cost: Floats, rate: float) -> NDArray[np.intp]:
 
 def arms_at(uplift: Floats, cost: Floats, budget: float) -> NDArray[np.intp]:
     """(n,) the arm, 1 to K, that each person gets at a budget per person; 0: none."""
-    return _chosen(uplift, cost, _rate(uplift, cost, budget))
+    return _chosen(uplift, cost, lowest_rate(uplift, cost, budget))
 
 
 def guides(keys: NDArray[np.uint64]) -> Bools:
@@ -563,6 +608,14 @@ _FACTS: dict[str, Any] = {
         "arms": [{"arm": str, "n_columns": int, "columns": [{
             "name": str, "bins": [str], "top": [_MAYBE], "rest": [_MAYBE], "distance": float,
         }]}],
+    }),
+    "segments": (None, {
+        "single": str, "rate": float,
+        "overall": (None, dict.fromkeys(("estimate", "lower", "upper"), float)),
+        "parts": [{
+            "rule": [str], "rows": int, "share": float, "arm": _MAYBE_TEXT, "certified": _MAYBE,
+            "effect": (None, EFFECT), "against": (None, EFFECT),
+        }],
     }),
     "certificate": (None, {"text": str, "gain_lower_bound": float, "budget": float, ...: ...}),
     "failed_check": _MAYBE_TEXT,

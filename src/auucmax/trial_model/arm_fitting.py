@@ -28,11 +28,14 @@ from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arm_evidence import (
     ArmsEvidence,
     FixedBudget,
+    JudgedArms,
     PolicyChunkRows,
     arms_at,
     guides,
+    lowest_rate,
     policy_certificate,
     policy_curve,
+    segments_told,
     top_shares,
     with_provisos,
 )
@@ -60,6 +63,7 @@ from auucmax.trial_model.judging import ranks_within
 from auucmax.trial_model.model import TrialModel
 from auucmax.trial_model.people import describe_arms
 from auucmax.trial_model.rows import Hashes
+from auucmax.trial_model.segments import arm_segments_of
 
 PEOPLE_PART = 0.3  #: of the largest budget, at which it is told who gets which arm
 
@@ -138,7 +142,9 @@ def fit_arms_model(
         everybody = AllRows.of(tables)
         models, apart = _fitted(everybody, tables, plans, labels)
         with working_on("judging the policy"):
-            policy = _policy(everybody, apart, recipe, dict(zip(labels, prices, strict=True)))
+            policy = _policy(
+                everybody, apart, recipe, dict(zip(labels, prices, strict=True)), cost is not None
+            )
             told = _certified(everybody, apart, recipe, fixed)
     policy["certificate"] = told if isinstance(told, dict) else None
     policy["notes"] += [told] if isinstance(told, str) else []
@@ -283,9 +289,13 @@ class _Apart(NamedTuple):
 
 
 def _policy(
-    everybody: AllRows, apart: Sequence[_Apart], recipe: Recipe, costs: Mapping[str, float]
+    everybody: AllRows,
+    apart: Sequence[_Apart],
+    recipe: Recipe,
+    costs: Mapping[str, float],
+    has_costs: bool,
 ) -> dict[str, Any]:
-    """What the policy gains at these costs.
+    """What the policy gains at these costs, which were given or are 1 each.
 
     Policies of other costs are others for a few people: what they gain would tell of these.
     """
@@ -299,7 +309,7 @@ def _policy(
         "level": 0.95,
         "tilt": _tilt(judged.y),
         "curves": [policy_curve(judged, costs, known=known)],
-        "people": _people(everybody, apart, judged.uplift, costs),
+        **_people(everybody, apart, judged, costs, recipe, has_costs),
         "notes": [
             f"Every row was given its arm by models of the other {recipe.n_folds - 1} of "
             f"{recipe.n_folds} folds, which had not seen it; the best single arm, and the arm for "
@@ -310,12 +320,18 @@ def _policy(
 
 
 def _people(
-    everybody: AllRows, apart: Sequence[_Apart], uplift: Floats, costs: Mapping[str, float]
+    everybody: AllRows,
+    apart: Sequence[_Apart],
+    judged: JudgedArms,
+    costs: Mapping[str, float],
+    recipe: Recipe,
+    has_costs: bool,
 ) -> dict[str, Any]:
-    """Who gets each arm, against all others, where a part of the largest budget is spent."""
+    """Who gets each arm, against all others, where a part of the largest budget is spent; and
+    which arm for which segment, where money is worth as much."""
     price = np.array(list(costs.values()))
     budget = PEOPLE_PART * float(price.max())
-    given = arms_at(uplift, price, budget)
+    given = arms_at(judged.uplift, price, budget)
     frames, places = [], []
     for k, one in enumerate(apart):
         some = one.rows.sampled
@@ -323,8 +339,16 @@ def _people(
         frames.append(one.rows.features[own])
         places.append(everybody.places_of(one.rows, k)[some][own])
     columns = binned(pd.concat(frames, ignore_index=True))
-    told = describe_arms(columns, given[np.concatenate(places)], list(costs))
-    return {"part": PEOPLE_PART, "budget": budget, "arms": told}
+    some = np.concatenate(places)
+    told = describe_arms(columns, given[some], list(costs))
+    people = {"part": PEOPLE_PART, "budget": budget, "arms": told}
+    if judged.groups is not None or judged.chance is not None or judged.fold is None:
+        return {"people": people, "segments": None}
+    rate = lowest_rate(judged.uplift, price, budget) if has_costs else 0.0
+    learn = judged.fold[some] < recipe.n_folds // 2
+    bounded = apart[0].rows.columns.bounded(judged.y)
+    found = arm_segments_of(columns, judged.y[some], judged.arm[some], learn, rate * price, bounded)
+    return {"people": people, "segments": segments_told(found, list(costs), rate)}
 
 
 def _tilt(y: Floats) -> float:

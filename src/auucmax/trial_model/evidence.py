@@ -112,13 +112,13 @@ class Evidence(Shown):
             and bins == list(range(1, len(bins) + 1)) != []
             and all(len(column) == len(bins) for column in tenths)
             and all(rival["verdict"] in VERDICTS for rival in rivals)
-            and all(map(_has_ends_or_reason, (facts["effect"], facts["auuc"])))
-            and all(_has_ends_or_reason(one["effect"]) for one in facts["segments"])
+            and all(map(has_ends_or_reason, (facts["effect"], facts["auuc"])))
+            and all(has_ends_or_reason(one["effect"]) for one in facts["segments"])
             and (facts["people"] is None or are_bins_of_people(facts["people"]))
             and (facts["certificate"] is None or 0 < facts["certificate"]["delta"] < 1)
             and _are_certified(facts["certified_shares"])
-            and all(_has_ends_or_reason(r["auuc"]) for r in rivals)
-            and all(_has_ends_or_reason(r["difference"]) for r in rivals)
+            and all(has_ends_or_reason(r["auuc"]) for r in rivals)
+            and all(has_ends_or_reason(r["difference"]) for r in rivals)
         )
         if not right:
             raise ValueError("evidence should have numbers that belong together, got others.")
@@ -204,7 +204,7 @@ _AUUC = (
     | dict.fromkeys(("lower", "upper", "gain_lower", "gain_upper", "p_value"), _MAYBE)
     | dict.fromkeys(("declined", "gain_declined"), _MAYBE_TEXT)
 )
-_EFFECT = dict.fromkeys(("estimate", "standard_error", "detectable"), float) | {
+EFFECT = dict.fromkeys(("estimate", "standard_error", "detectable"), float) | {
     "lower": _MAYBE, "upper": _MAYBE, "declined": _MAYBE_TEXT,
 }  # fmt: skip
 _FACTS: dict[str, Any] = {
@@ -216,7 +216,7 @@ _FACTS: dict[str, Any] = {
         **{f"{what}{arm}": kind for arm in ("treated", "control") for what, kind in (
             ("", int), ("mean_", float), ("events_", _MAYBE_COUNT), ("groups_", _MAYBE_COUNT))},
     },
-    "effect": _EFFECT,
+    "effect": EFFECT,
     "auuc": _AUUC,
     "qini": float,
     "ratio": [(None, [float])],
@@ -247,7 +247,7 @@ _FACTS: dict[str, Any] = {
                      "distance": float}],
     }),
     "segments": [{
-        "rule": [str], "rows": int, "share": float, "effect": _EFFECT, "certified": _MAYBE,
+        "rule": [str], "rows": int, "share": float, "effect": EFFECT, "certified": _MAYBE,
     }],
     "randomisation": (None, {
         "ok": bool, "stops": bool, "verdict": str, "advice": [str], "alpha": float,
@@ -260,7 +260,7 @@ _FACTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _has_ends_or_reason(values: Mapping[str, Any]) -> bool:
+def has_ends_or_reason(values: Mapping[str, Any]) -> bool:
     """Whether each interval has both ends, or words that say why it has none."""
     return all(
         _all_or_none(values[f"{of}lower"], values[f"{of}upper"])
