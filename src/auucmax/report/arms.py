@@ -251,7 +251,10 @@ def _segments(
     """Which arm for which part of the people, with what it saves against the best single arm."""
     if found is None:
         return None
-    price = {None: 0.0, **dict(zip(labels, prices or [0.0] * len(labels), strict=True))}
+    price: dict[str | None, float] = {
+        None: 0.0,
+        **dict(zip(labels, prices or [0.0] * len(labels), strict=True)),
+    }
     parts = [
         part
         | {

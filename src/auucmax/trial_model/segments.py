@@ -279,8 +279,8 @@ def _certified(
         outcome_range=bounded.range,
     )
     lower: list[float | None] = [None] * len(inside)
-    for number, one in zip(treated, found.lower, strict=True):
-        lower[number] = float(one)
+    for place, one in zip(treated.tolist(), found.lower, strict=True):
+        lower[place] = float(one)
     return lower
 
 
