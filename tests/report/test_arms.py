@@ -199,22 +199,23 @@ def test_the_page_says_who_gets_each_arm(arms_model, arms_summary):
     assert "Who are they?" not in render(summarise_arms(arms_model, new))
 
 
-def test_the_page_says_which_arm_for_whom(arms_model, arms_summary):
+def test_the_page_says_which_arm_for_whom(arms_summary):
     page = html.unescape(re.sub("<[^>]*>", "", render(arms_summary)))
     found = arms_summary["segments"]
+    given = {part["arm"]: part for part in found["parts"]}
+    assert {*given} == {"mail", "phone"}
+    assert found["single"] == "mail"  # it costs less
     assert "Which arm for whom?" in page
-    assert "These arms gain more visit than mail for everybody, beyond chance: +" in page
-    assert "An arm is given where a unit of money brings at least" in page
+    assert "These arms bring more profit than mail for everybody, beyond chance: +" in page
+    assert "the arm of the highest profit, where one visit is worth 9 EUR, whatever" in page
     for part in found["parts"]:
         assert " and ".join(part["rule"]) in page
         assert f"{part['arm']}: +{100 * part['effect']['estimate']:.1f}" in page
-    assert "for 1 EUR more a person" in page  # the phone costs 2, mail 1
+    net = 9 * given["phone"]["against"]["estimate"] - 1  # it costs 1 more than mail
+    assert f"profit against mail for all +{net:.2f} EUR a person (" in page
     lines = segment_lines(arms_summary)
     assert list(lines)[-1] == "all segments"
-    assert "phone: +" in [*lines.values()][1]
-    assert "; against mail for all +" in [*lines.values()][1]
-    free = segment_lines(summarise_arms(fitted(arms_table())))
-    assert "a person" not in " ".join(free.values())
+    assert any(line.startswith("phone: +") for line in lines.values())
     none = arms_summary | {"segments": None}
     assert "In the words of your columns this is not told" in render(none)
     assert segment_lines(none) == {}
@@ -223,14 +224,34 @@ def test_the_page_says_which_arm_for_whom(arms_model, arms_summary):
     assert "h-segments" not in render(none | {"failed_check": "no trial", "banner": "no trial"})
 
 
-def test_a_segment_that_gets_no_arm_is_told_as_such(arms_summary):
-    found = arms_summary["segments"]
-    first, second = found["parts"]
-    nobody = second | {"arm": None, "effect": None, "certified": None, "saved": 1.0}
-    page = render(arms_summary | {"segments": found | {"parts": [first, nobody]}})
-    text = re.sub("<[^>]*>", "", page)
-    assert f"{100 * second['share']:.0f}% of the peoplenoneagainst mail for all +" in text
-    assert "for 1 EUR less a person" in text
+def test_costs_count_where_they_can_be_weighed(arms_model):
+    """A visit that is worth little is no reason to call; without a worth costs are only told."""
+    cheap = summarise_arms(arms_model, economy=Economy(value=0.5))
+    given = {part["arm"]: part for part in cheap["segments"]["parts"]}
+    assert None in given
+    assert given[None]["effect"] is given[None]["certified"] is None
+    text = re.sub("<[^>]*>", "", render(cheap))
+    assert f"{100 * given[None]['share']:.0f}% of the peoplenone" in text
+    plain = summarise_arms(arms_model)
+    assert {part["arm"] for part in plain["segments"]["parts"]} == {"mail", "phone"}
+    text = re.sub("<[^>]*>", "", render(plain))
+    assert "These arms bring more visit than phone for everybody, beyond chance: +" in text
+    assert "for 1 less a person" in text
+    assert "no value of one visit was given to weigh costs against" in text
+    free = segment_lines(summarise_arms(fitted(arms_table())))
+    assert "a person" not in " ".join(free.values())
+
+
+def test_sums_of_segments_have_their_own_interval(arms_model):
+    """The arms of all segments against one arm for everybody, by shares of people."""
+    found = summarise_arms(arms_model)["segments"]
+    known = [(p["share"], p["against"]) for p in found["parts"] if p["against"] is not None]
+    overall = found["overall"]
+    total = sum(share * own["estimate"] for share, own in known)
+    assert overall["estimate"] == pytest.approx(total)
+    error = sum((share * own["standard_error"]) ** 2 for share, own in known) ** 0.5
+    # Two segments of three contrasts, and this: a corrected normal quantile.
+    assert overall["upper"] - total == pytest.approx(2.69 * error, rel=0.01)
 
 
 def test_one_unit_where_a_profit_is_known(arms_model, arms_summary):

@@ -12,8 +12,8 @@ from auucmax.trial_model import ArmsEvidence
 from auucmax.trial_model.arm_evidence import (
     JudgedArms,
     _chosen,
+    _rate,
     guides,
-    lowest_rate,
     policy_curve,
     top_shares,
 )
@@ -212,21 +212,21 @@ def one_changed(facts, name):
 def test_segments_are_read_as_they_were_written_or_not_at_all(arms_model):
     evidence = arms_model.evidence
     found = evidence["segments"]
-    assert [part["arm"] for part in found["parts"]] == ["mail", "phone"]
-    assert found["parts"][0]["rule"][0].startswith("age up to")  # mail helps the young
-    assert found["rate"] > 0  # money counts, for costs were given
+    for part in found["parts"]:  # mail helps the young
+        assert (part["learnt"]["mail"] > part["learnt"]["phone"]) == ("up to" in part["rule"][0])
     old = {name: own for name, own in evidence.facts.items() if name != "segments"}
     assert ArmsEvidence.from_dict(evidence.arms, old)["segments"] is None
     first, *others = found["parts"]
+    turned = [one | {"lower": 1.0, "upper": -1.0} for one in first["contrasts"]]
     for wrong in (
-        found | {"single": "letter"},
-        found | {"rate": -1.0},
+        found | {"level": 2.0},
         found | {"parts": [first]},
-        found | {"parts": [first | {"arm": "letter"}, *others]},
-        found | {"parts": [first | {"arm": None}, *others]},
+        found | {"parts": [first | {"learnt": {"letter": 0.1}}, *others]},
+        found | {"parts": [first | {"certified": {"letter": 0.1}}, *others]},
+        found | {"parts": [first | {"contrasts": first["contrasts"][1:]}, *others]},
         found | {"parts": [first | {"share": 0.0}, *others]},
-        found | {"overall": {"estimate": 0.0, "lower": 1.0, "upper": -1.0}},
-        {"single": "mail"},
+        found | {"parts": [first | {"contrasts": turned}, *others]},
+        {"level": 0.95},
     ):
         with pytest.raises(ValueError, match="segments"):
             ArmsEvidence.from_dict(evidence.arms, old | {"segments": wrong})
@@ -250,7 +250,7 @@ def test_the_policy_of_a_rate_spends_the_budget_of_the_guides():
     guide = guides(keys)
     assert guide.mean() == pytest.approx(0.1, abs=0.02)
     for budget in (0.0, 0.2, 0.6, 9.0):
-        chosen = _chosen(uplift, cost, lowest_rate(uplift[guide], cost, budget))
+        chosen = _chosen(uplift, cost, _rate(uplift[guide], cost, budget))
         spent = np.array([0.0, *cost])[chosen].mean()
         most = np.array([0.0, *cost])[_chosen(uplift, cost, 0.0)].mean()
         assert spent == pytest.approx(min(budget, most), abs=0.08)

@@ -194,9 +194,6 @@ def test_certified_numbers_of_segments_hold_together():
     assert wrong / n <= DELTA + 3 * np.sqrt(DELTA * (1 - DELTA) / n)
 
 
-FREE = np.zeros(2)
-
-
 def with_arms(n, seed=0, effect=0.15):
     """Arm 1 helps the young, arm 2 the old."""
     rng = np.random.default_rng([seed, 3])
@@ -216,50 +213,37 @@ def rows_of(part, columns):
     return np.logical_and.reduce([sides[word].holds() for word in part["rule"]])
 
 
-def test_each_segment_gets_the_arm_that_others_show_to_help_there():
-    frame, y, arm, _ = with_arms(8_000)
+def test_arms_of_segments_are_learnt_on_some_rows_and_judged_on_others():
+    frame, y, arm, young = with_arms(8_000)
     columns, learn = binned(frame), np.arange(8_000) % 5 < 2
-    found = arm_segments_of(columns, y, arm, learn, FREE, ZERO_ONE)
-    assert {part["arm"] for part in found["parts"]} == {1, 2}
-    assert found["overall"]["lower"] > 0
+    found = arm_segments_of(columns, y, arm, learn, ZERO_ONE)
     everywhere = np.zeros(8_000, dtype=int)
     for part in found["parts"]:
         inside = rows_of(part, columns)
         everywhere += inside
-        judged = inside & ~learn
-        assert part["rows"] == judged.sum()
-        means = [y[judged & (arm == k)].mean() for k in range(3)]
-        assert part["effect"]["estimate"] == pytest.approx(means[part["arm"]] - means[0])
-        assert (part["against"] is None) == (part["arm"] == found["single"])
-        if part["against"] is not None:
-            gap = means[part["arm"]] - means[found["single"]]
-            assert part["against"]["estimate"] == pytest.approx(gap)
-        assert part["certified"] < part["effect"]["estimate"]
+        assert part["rows"] == (inside & ~learn).sum()
+        own, others = ([y[inside & some & (arm == k)].mean() for k in range(3)]
+                       for some in (learn, ~learn))  # fmt: skip
+        np.testing.assert_allclose(part["learnt"], np.array(own[1:]) - own[0])
+        assert part["learnt"].argmax() == (young[inside].mean() < 0.5)
+        told = [(one["arm"], one["over"]) for one in part["contrasts"]]
+        assert told == [(1, 0), (2, 0), (2, 1)]
+        for one in part["contrasts"]:
+            gap = others[one["arm"]] - others[one["over"]]
+            assert one["estimate"] == pytest.approx(gap)
+            assert one["lower"] < gap < one["upper"]
+        for lower, one in zip(part["certified"], part["contrasts"], strict=False):
+            assert lower < one["estimate"]
     assert (everywhere == 1).all()
-    total = sum(p["share"] * p["against"]["estimate"] for p in found["parts"] if p["against"])
-    assert found["overall"]["estimate"] == pytest.approx(total)
-    # Arms and segments are those of the rows that they are made from, whatever the others say.
-    changed = np.where(learn, y, 1 - y)
-    other = arm_segments_of(columns, changed, arm, learn, FREE, ZERO_ONE)
-    told = [[(p["rule"], p["arm"]) for p in one["parts"]] for one in (found, other)]
-    assert told[0] == told[1]
-
-
-def test_an_arm_that_costs_more_than_it_is_worth_is_given_to_nobody():
-    frame, y, arm, _ = with_arms(8_000)
-    columns, learn = binned(frame), np.arange(8_000) % 5 < 2
-    found = arm_segments_of(columns, y, arm, learn, np.array([0.02, 0.9]), ZERO_ONE)
-    assert {part["arm"] for part in found["parts"]} == {0, 1}
-    assert found["single"] == 1
-    for part in found["parts"]:
-        nobody = part["arm"] == 0
-        assert (part["effect"] is None) == (part["certified"] is None) == nobody
-        assert (part["against"] is not None) == nobody
+    # Segments and choices are those of the rows that they are made from, whatever others say.
+    other = arm_segments_of(columns, np.where(learn, y, 1 - y), arm, learn, None)
+    assert [p["rule"] for p in other["parts"]] == [p["rule"] for p in found["parts"]]
+    assert all(part["certified"] is None for part in other["parts"])
 
 
 def test_of_few_rows_no_arms_are_told():
     frame, y, arm, _ = with_arms(150)
-    assert arm_segments_of(binned(frame), y, arm, np.arange(150) % 2 == 0, FREE, None) is None
+    assert arm_segments_of(binned(frame), y, arm, np.arange(150) % 2 == 0, None) is None
 
 
 @pytest.mark.gate
@@ -272,7 +256,7 @@ def test_without_different_effects_arms_of_segments_are_hardly_ever_told(effects
         chance = 0.2 + np.array([0.0, *effects])[arm]
         y = (np.random.default_rng([seed, 1]).random(2_000) < chance).astype(float)
         learn = np.arange(2_000) % 2 == 0
-        told += arm_segments_of(binned(frame, 3), y, arm, learn, FREE, None) is not None
+        told += arm_segments_of(binned(frame, 3), y, arm, learn, None) is not None
     assert told / n_trials <= DELTA + 3 * np.sqrt(DELTA * (1 - DELTA) / n_trials)
 
 
@@ -282,19 +266,17 @@ def test_intervals_of_arms_of_segments_hold_together():
     for seed in range(n_trials):
         frame, y, arm, young = with_arms(6_000, seed)
         columns, learn = binned(frame, 4), np.arange(6_000) % 2 == 0
-        found = arm_segments_of(columns, y, arm, learn, FREE, None)
+        found = arm_segments_of(columns, y, arm, learn, None)
         if found is None:
             continue
-        found_both += {part["arm"] for part in found["parts"]} >= {1, 2}
-        right, total = True, 0.0
+        given = [1 + int(part["learnt"].argmax()) for part in found["parts"]]
+        found_both += {*given} == {1, 2}
+        right = True
         for part in found["parts"]:
             share = young[rows_of(part, columns) & ~learn].mean()
             truth = [0.0, 0.15 * share, 0.15 * (1 - share)]
-            gap = truth[part["arm"]] - truth[found["single"]]
-            total += part["share"] * gap
-            for own, value in ((part["effect"], truth[part["arm"]]), (part["against"], gap)):
-                right &= own is None or own["lower"] <= value <= own["upper"]
-        right &= found["overall"]["lower"] <= total <= found["overall"]["upper"]
+            for one in part["contrasts"]:
+                right &= one["lower"] <= truth[one["arm"]] - truth[one["over"]] <= one["upper"]
         missed += not right
     assert found_both >= 0.9 * n_trials
     assert missed / n_trials <= DELTA + 3 * np.sqrt(DELTA * (1 - DELTA) / n_trials)

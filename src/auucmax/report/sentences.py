@@ -433,35 +433,57 @@ def _effect_in(summary: Summary, one: Mapping[str, Any], control: str = "") -> s
 
 
 def against_single(summary: Summary, one: Mapping[str, Any], minus: str = "-") -> str:
-    """The arm of a segment minus the one that is best for all, and what that saves."""
+    """The arm of a segment minus the one that is best for all: its profit, or its effect."""
+    found = summary["segments"]
+    what = "" if found["worth"] is None else "profit "
     gap = _gap_words(summary, one["against"], one["saved"], "", minus)
-    return f"against {summary['segments']['single']} for all {gap}"
+    return f"{what}against {found['single']} for all {gap}"
 
 
 def overall_sentence(summary: Summary, minus: str = "-") -> str:
-    """Whether arms by segment gain more than the best single arm for everybody."""
-    found, gain = summary["segments"], summary["names"]["gain"]
+    """Whether arms by segment bring more than the best single arm for everybody."""
+    found = summary["segments"]
     overall, single = found["overall"], found["single"]
     if overall is None:
         return f"All segments get {single}: no other arm is better for some of them."
-    verdict = f"are not shown to gain more {gain} than {single} for everybody"
-    if overall["lower"] > 0:
-        verdict = f"gain more {gain} than {single} for everybody, beyond chance"
-    elif overall["upper"] < 0:
-        verdict = f"gain less {gain} than {single} for everybody, beyond chance"
+    what = summary["names"]["gain"] if found["worth"] is None else "profit"
+    low, high = _net_ends(found["worth"], overall, found["saved"])[1:]
+    verdict = f"are not shown to bring more {what} than {single} for everybody"
+    if low > 0 or high < 0:
+        more = "more" if low > 0 else "less"
+        verdict = f"bring {more} {what} than {single} for everybody, beyond chance"
     per = f" {summary['unit']['per']}"
     return f"These arms {verdict}: {_gap_words(summary, overall, found['saved'], per, minus)}."
+
+
+def _net_ends(
+    worth: float | None, gap: Mapping[str, Any], saved: float | None
+) -> tuple[float, float, float]:
+    """A difference with its ends: of the profit where the outcome has a worth."""
+    found = (float(gap["estimate"]), float(gap["lower"]), float(gap["upper"]))
+    if worth is None:
+        return found
+    return (
+        worth * found[0] + (saved or 0.0),
+        worth * found[1] + (saved or 0.0),
+        worth * found[2] + (saved or 0.0),
+    )
 
 
 def _gap_words(
     summary: Summary, gap: Mapping[str, Any], saved: float | None, per: str, minus: str
 ) -> str:
-    estimate, low, high = (
-        rate(summary, gap[name], sign=name == "estimate").replace("-", minus)
-        for name in ("estimate", "lower", "upper")
-    )
-    text = f"{estimate}{per} ({low} to {high})"
-    if not saved:
+    worth, after = summary["segments"]["worth"], summary["plan"]["currency"]
+    after = f" {after}" if after else ""
+    value, low, high = _net_ends(worth, gap, saved)
+    if worth is not None:
+        digits = digits_for((high - low) / 6)
+        texts = [f"{value:+,.{digits}f}", f"{low:,.{digits}f}", f"{high:,.{digits}f}"]
+        per = f"{after} a person"
+    else:
+        texts = [rate(summary, value, sign=True), rate(summary, low), rate(summary, high)]
+    estimate, start, end = (text.replace("-", minus) for text in texts)
+    text = f"{estimate}{per} ({start} to {end})"
+    if worth is not None or not saved:
         return text
-    after = f" {summary['plan']['currency']}" if summary["plan"]["currency"] else ""
     return f"{text}, for {abs(saved):,.3g}{after} {'less' if saved > 0 else 'more'} a person"

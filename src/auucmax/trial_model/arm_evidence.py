@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -122,9 +123,8 @@ class ArmsEvidence(Shown):
           shows nothing. With a cost of 1 for each arm a budget is a share of people. None: not
           told;
         * ``people``: who gets each arm, against all others, at a part of the largest budget, or
-          None; ``segments``: which arm for which part of the people, in words of their columns
-          (:func:`auucmax.trial_model.segments.arm_segments_of`, arms by label), or None. ``rate``:
-          the gain for a unit of money from which on an arm is given, 0 without costs;
+          None; ``segments``: parts of the people, in words of their columns, with effects of the
+          arms (:func:`auucmax.trial_model.segments.arm_segments_of`, by labels), or None;
         * ``certificate``: of the policy at a budget that was fixed beforehand, or None;
         * ``failed_check``, ``doubt``, ``notes``: as in :class:`auucmax.trial_model.Evidence`.
     """
@@ -185,7 +185,7 @@ class ArmsEvidence(Shown):
                 raise ValueError("the policy should have numbers that belong together, got others.")
         if not _are_people(facts["people"], facts["curves"][0]["costs"]):
             raise ValueError("people of the policy should be shares of each arm, got others.")
-        if not _are_segments(facts["segments"], list(arms)):
+        if not _are_segments(facts["segments"], [facts["control"], *arms]):
             raise ValueError("segments should be parts of the people with arms, got others.")
         return cls(dict(arms), facts)
 
@@ -214,35 +214,47 @@ def _are_people(people: Mapping[str, Any] | None, costs: Mapping[str, float]) ->
     )
 
 
-def segments_told(
-    found: Mapping[str, Any] | None, labels: Sequence[str], rate: float
-) -> dict[str, Any] | None:
-    """Segments by the labels of their arms; the arm of nobody is None."""
+def segments_told(found: Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any] | None:
+    """Segments by the labels of arms, of which the control is the first."""
     if found is None:
         return None
-    names = [None, *labels]
-    parts = [part | {"arm": names[part["arm"]]} for part in found["parts"]]
-    return {**found, "single": names[found["single"]], "parts": parts, "rate": rate}
+    parts = [
+        part
+        | {
+            "learnt": dict(zip(names[1:], part["learnt"], strict=True)),
+            "contrasts": [
+                one | {"arm": names[one["arm"]], "over": names[one["over"]]}
+                for one in part["contrasts"]
+            ],
+            "certified": part["certified"] and dict(zip(names[1:], part["certified"], strict=True)),
+        }
+        for part in found["parts"]
+    ]
+    return {**found, "parts": parts}
 
 
-def _are_segments(found: Mapping[str, Any] | None, labels: Sequence[str]) -> bool:
-    """Whether these are parts of the people, each with an arm, or none, and ends of intervals."""
+def _are_segments(found: Mapping[str, Any] | None, names: Sequence[str]) -> bool:
+    """Whether these are parts of the people, with effects of the arms and of all pairs of them."""
     if found is None:
         return True
-    effects = [own for part in found["parts"] for own in (part["effect"], part["against"])]
-    ends = [own for own in (found["overall"], *effects) if own is not None]
+    pairs = [(high, low) for low, high in combinations(names, 2)]
+    for part in found["parts"]:
+        read(dict.fromkeys(names[1:], float), part["learnt"], "segments")
+        if part["certified"] is not None:
+            read(dict.fromkeys(names[1:], float), part["certified"], "segments")
     return (
-        found["single"] in labels
-        and found["rate"] >= 0
+        0 < found["level"] < 1
         and len(found["parts"]) > 1
-        and all(part["arm"] in (None, *labels) for part in found["parts"])
-        and all((part["arm"] is None) == (part["effect"] is None) for part in found["parts"])
-        and all(
-            (part["arm"] == found["single"]) == (part["against"] is None) for part in found["parts"]
-        )
         and all(0 < part["share"] <= 1 and part["rule"] for part in found["parts"])
-        and all(own["lower"] is not None and own["lower"] <= own["upper"] for own in ends)
-        and all(has_ends_or_reason(own) for own in effects if own is not None)
+        and all(
+            [(one["arm"], one["over"]) for one in part["contrasts"]] == pairs
+            for part in found["parts"]
+        )
+        and all(
+            one["lower"] is not None and one["lower"] <= one["upper"] and has_ends_or_reason(one)
+            for part in found["parts"]
+            for one in part["contrasts"]
+        )
     )
 
 
@@ -513,7 +525,7 @@ def policy_certificate(
     chances = None if first[2] is None else [first[2]]
     spent, n_bet = 0.0, 0
     for chunk in chunks:
-        rate = lowest_rate(chunk.uplift[chunk.guide], cost, fixed.budget)
+        rate = _rate(chunk.uplift[chunk.guide], cost, fixed.budget)
         bet = ~chunk.guide
         chosen = _chosen(chunk.uplift[bet], cost, rate)
         given.append((np.clip(chunk.y[bet], low, high), chosen, chunk.arm[bet]))
@@ -538,7 +550,7 @@ def policy_certificate(
     }
 
 
-def lowest_rate(uplift: Floats, cost: Floats, budget: float) -> float:
+def _rate(uplift: Floats, cost: Floats, budget: float) -> float:
     """The lowest rate of uplift to cost that is worth its money; 0 if money is left."""
     found = choose_arms(uplift, cost=cost, budget=budget * len(uplift))
     return found.rate if found.part is not None else 0.0
@@ -557,7 +569,7 @@ def _chosen(uplift: Floats, cost: Floats, rate: float) -> NDArray[np.intp]:
 
 def arms_at(uplift: Floats, cost: Floats, budget: float) -> NDArray[np.intp]:
     """(n,) the arm, 1 to K, that each person gets at a budget per person; 0: none."""
-    return _chosen(uplift, cost, lowest_rate(uplift, cost, budget))
+    return _chosen(uplift, cost, _rate(uplift, cost, budget))
 
 
 def guides(keys: NDArray[np.uint64]) -> Bools:
@@ -609,14 +621,10 @@ _FACTS: dict[str, Any] = {
             "name": str, "bins": [str], "top": [_MAYBE], "rest": [_MAYBE], "distance": float,
         }]}],
     }),
-    "segments": (None, {
-        "single": str, "rate": float,
-        "overall": (None, dict.fromkeys(("estimate", "lower", "upper"), float)),
-        "parts": [{
-            "rule": [str], "rows": int, "share": float, "arm": _MAYBE_TEXT, "certified": _MAYBE,
-            "effect": (None, EFFECT), "against": (None, EFFECT),
-        }],
-    }),
+    "segments": (None, {"level": float, "parts": [{
+        "rule": [str], "rows": int, "share": float, "learnt": {...: ...},
+        "contrasts": [{"arm": str, "over": str, **EFFECT}], "certified": (None, {...: ...}),
+    }]}),
     "certificate": (None, {"text": str, "gain_lower_bound": float, "budget": float, ...: ...}),
     "failed_check": _MAYBE_TEXT,
     "doubt": _MAYBE_TEXT,

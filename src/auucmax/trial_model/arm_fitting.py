@@ -32,7 +32,6 @@ from auucmax.trial_model.arm_evidence import (
     PolicyChunkRows,
     arms_at,
     guides,
-    lowest_rate,
     policy_certificate,
     policy_curve,
     segments_told,
@@ -142,9 +141,7 @@ def fit_arms_model(
         everybody = AllRows.of(tables)
         models, apart = _fitted(everybody, tables, plans, labels)
         with working_on("judging the policy"):
-            policy = _policy(
-                everybody, apart, recipe, dict(zip(labels, prices, strict=True)), cost is not None
-            )
+            policy = _policy(everybody, apart, recipe, dict(zip(labels, prices, strict=True)))
             told = _certified(everybody, apart, recipe, fixed)
     policy["certificate"] = told if isinstance(told, dict) else None
     policy["notes"] += [told] if isinstance(told, str) else []
@@ -289,13 +286,9 @@ class _Apart(NamedTuple):
 
 
 def _policy(
-    everybody: AllRows,
-    apart: Sequence[_Apart],
-    recipe: Recipe,
-    costs: Mapping[str, float],
-    has_costs: bool,
+    everybody: AllRows, apart: Sequence[_Apart], recipe: Recipe, costs: Mapping[str, float]
 ) -> dict[str, Any]:
-    """What the policy gains at these costs, which were given or are 1 each.
+    """What the policy gains at these costs.
 
     Policies of other costs are others for a few people: what they gain would tell of these.
     """
@@ -309,7 +302,7 @@ def _policy(
         "level": 0.95,
         "tilt": _tilt(judged.y),
         "curves": [policy_curve(judged, costs, known=known)],
-        **_people(everybody, apart, judged, costs, recipe, has_costs),
+        **_people(everybody, apart, judged, costs, recipe),
         "notes": [
             f"Every row was given its arm by models of the other {recipe.n_folds - 1} of "
             f"{recipe.n_folds} folds, which had not seen it; the best single arm, and the arm for "
@@ -325,10 +318,9 @@ def _people(
     judged: JudgedArms,
     costs: Mapping[str, float],
     recipe: Recipe,
-    has_costs: bool,
 ) -> dict[str, Any]:
     """Who gets each arm, against all others, where a part of the largest budget is spent; and
-    which arm for which segment, where money is worth as much."""
+    segments with effects of the arms."""
     price = np.array(list(costs.values()))
     budget = PEOPLE_PART * float(price.max())
     given = arms_at(judged.uplift, price, budget)
@@ -344,11 +336,11 @@ def _people(
     people = {"part": PEOPLE_PART, "budget": budget, "arms": told}
     if judged.groups is not None or judged.chance is not None or judged.fold is None:
         return {"people": people, "segments": None}
-    rate = lowest_rate(judged.uplift, price, budget) if has_costs else 0.0
     learn = judged.fold[some] < recipe.n_folds // 2
     bounded = apart[0].rows.columns.bounded(judged.y)
-    found = arm_segments_of(columns, judged.y[some], judged.arm[some], learn, rate * price, bounded)
-    return {"people": people, "segments": segments_told(found, list(costs), rate)}
+    found = arm_segments_of(columns, judged.y[some], judged.arm[some], learn, bounded)
+    control = apart[0].rows.columns.control
+    return {"people": people, "segments": segments_told(found, [control, *costs])}
 
 
 def _tilt(y: Floats) -> float:

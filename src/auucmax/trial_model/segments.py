@@ -8,10 +8,10 @@ variance, the sum over leaves, and over all pairs of arms (the control is one), 
 
 which estimates how much the leaves' effects differ, less what noise adds to that. A leaf of depth 2
 is split once more, by what a half of these rows finds, if the other half tells the effects of both
-sides apart. Of several arms, the same rows say which of them a leaf gets. What is told of a leaf,
-estimate and certificate, comes from yet other rows, and nothing is told unless these reject that
-the effects are the same in all leaves: a tree finds leaves in any noise. No number is about fewer
-than 20 people of an arm.
+sides apart. Of several arms, the same rows say which of them a leaf should get. What is told of a
+leaf, estimate and certificate, comes from yet other rows, and nothing is told unless these reject
+that the effects are the same in all leaves: a tree finds leaves in any noise. No number is about
+fewer than 20 people of an arm.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, ndtri
+from scipy.special import chdtrc
 
 from auucmax._validation import Bools, Floats
 from auucmax.bounds.strata import strata_bounds
@@ -108,7 +108,7 @@ def segments_of(
     variance = np.array([[[one["standard_error"] ** 2]] for one in effects])
     if not _told_apart(value, variance):
         return []
-    sure = _certified(rows.y, arm, leaves.others, np.ones(len(effects), np.intp), bounded)
+    sure = _certified(rows.y, arm, leaves.others, 1, bounded, DELTA)
     found = [
         {**told, "effect": effect, "certified": lower}
         for told, effect, lower in zip(_words(leaves, arm, learn), effects, sure, strict=True)
@@ -123,70 +123,49 @@ def arm_segments_of(
     y: Floats,
     arm: Arms,
     learn: Bools,
-    price: Floats,
     bounded: Bounded | None,
     *,
     random_state: int = 0,
 ) -> dict[str, Any] | None:
-    """Which arm for which segment, with effects of rows that neither was chosen from.
+    """Segments of several arms, with effects of rows that they are not made from.
 
     Parameters
     ----------
     columns : raw columns. y, arm : (n,) outcomes, and 0 for the control, 1 to K.
     learn, bounded : as in :func:`segments_of`.
-    price : (K,) of each arm, in units of the outcome: the arm of a segment has most effect less
-        price there, if that is above zero; nobody gets an arm where it is not.
 
-    ``single``: the arm (1 to K) that is best for all, by the rows that segments are made from.
-    ``parts``: segments, with the ``arm`` of each (0: none), its ``effect`` against the control, and
-    ``against``, its effect minus that of the best single arm (None: they are the same).
-    ``overall``: the gain per person of these arms over the single one for everybody. All intervals
-    hold together at 95%, and so does what is certified. None if the effects of arms are not told
-    apart.
+    ``parts``: of each segment, ``learnt`` (K,), the effects of the arms on the rows that it is made
+    from: by these a segment gets its arm, whatever arms cost. ``contrasts``: the effect of each
+    ``arm`` ``over`` each one before it, the control among them, on the other rows; ``certified``
+    (K,): lower bounds on the effects of arms, or None. All intervals hold together at 95%, with one
+    of ``level`` for a sum of them, and so does what is certified. None if the other rows do not
+    tell effects of arms apart.
     """
     leaves = _leaves(columns, y, arm, learn, random_state)
-    if leaves is None:
+    if leaves is None or not _told_apart(*_effects([_means(y, arm, own) for own in leaves.others])):
         return None
-    moments = [_means(y, arm, own) for own in leaves.others]
-    if not _told_apart(*_effects(moments)):
-        return None
-    net = np.array([_means(y, arm, own)[0] for own in leaves.made_from]) - np.append(0.0, price)
-    weight = np.array([own.sum() for own in leaves.made_from], dtype=np.float64)
-    given, single = net.argmax(axis=1), 1 + int((weight @ net)[1:].argmax())
-    n_told = int((given > 0).sum() + (given != single).sum() + (given != single).any())
-    level = 1 - DELTA / n_told
-    sure = _certified(y, arm, leaves.others, given, bounded)
+    pairs = list(combinations(range(int(arm.max()) + 1), 2))
+    level = 1 - DELTA / (len(pairs) * len(leaves.rules) + 1)
+    n_arms = int(arm.max())
+    sure = [
+        _certified(y, arm, leaves.others, k, bounded, DELTA / n_arms) for k in range(1, n_arms + 1)
+    ]
     parts = []
-    for told, own, chosen, lower in zip(
-        _words(leaves, arm, learn), leaves.others, given, sure, strict=True
-    ):
-        against = None
-        if chosen != single:
-            against = _difference(y, arm, own, (int(chosen), single), level)
-        effect = _difference(y, arm, own, (int(chosen), 0), level) if chosen else None
-        parts.append(
-            {**told, "arm": int(chosen), "effect": effect, "certified": lower, "against": against}
-        )
-    told_of = [own for part in parts for own in (part["effect"], part["against"]) if own]
-    if any(own["declined"] is not None for own in told_of):
-        return None
-    gains = net[np.arange(len(given)), given] - net[:, 0]
-    return {
-        "single": single,
-        "overall": _overall(parts, level),
-        "parts": [parts[k] for k in np.argsort(gains, kind="stable")[::-1]],
-    }
-
-
-def _overall(parts: Sequence[dict[str, Any]], level: float) -> dict[str, Any] | None:
-    """The arms of all segments against the single one for everybody: shares times differences."""
-    differing = [(one["share"], one["against"]) for one in parts if one["against"] is not None]
-    if not differing:
-        return None
-    value = sum(share * own["estimate"] for share, own in differing)
-    error = sum((share * own["standard_error"]) ** 2 for share, own in differing) ** 0.5
-    half = float(ndtri((1 + level) / 2)) * error
-    return {"estimate": value, "lower": value - half, "upper": value + half}
+    for k, told in enumerate(_words(leaves, arm, learn)):
+        means, _ = _means(y, arm, leaves.made_from[k])
+        contrasts = [
+            {"arm": high, "over": low, **_difference(y, arm, leaves.others[k], (high, low), level)}
+            for low, high in pairs
+        ]
+        if any(one["declined"] is not None for one in contrasts):
+            return None
+        parts.append({
+            **told,
+            "learnt": means[1:] - means[0],
+            "contrasts": contrasts,
+            "certified": None if bounded is None else [own[k] for own in sure],
+        })  # fmt: skip
+    return {"level": level, "parts": parts}
 
 
 def _leaves(
@@ -260,28 +239,24 @@ def _told_apart(value: Floats, covariance: Floats) -> bool:
 
 
 def _certified(
-    y: Floats, arm: Arms, inside: Sequence[Bools], given: Arms, bounded: Bounded | None
+    y: Floats, arm: Arms, inside: Sequence[Bools], given: int, bounded: Bounded | None, delta: float
 ) -> Sequence[float | None]:
-    """A lower bound on the effect of the arm of each segment, all of them together."""
-    treated = np.flatnonzero(given)
-    if bounded is None or not len(treated):
+    """A lower bound on the effect of an arm in each segment, all of them together."""
+    if bounded is None:
         return [None] * len(inside)
     code = np.full(len(y), -1)
     for number, own in enumerate(inside):
-        code[own & np.isin(arm, (0, given[number]))] = number
+        code[own & np.isin(arm, (0, given))] = number
     kept = code >= 0
     found = strata_bounds(
         np.clip(y[kept], *bounded.range),
         treatment=arm[kept] > 0,
         stratum=code[kept],
-        weights=np.eye(len(inside))[treated],
-        delta=DELTA / len(treated),
+        weights=np.eye(len(inside)),
+        delta=delta / len(inside),
         outcome_range=bounded.range,
     )
-    lower: list[float | None] = [None] * len(inside)
-    for place, one in zip(treated.tolist(), found.lower, strict=True):
-        lower[place] = float(one)
-    return lower
+    return [float(one) for one in found.lower]
 
 
 def deepen(
