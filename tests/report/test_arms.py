@@ -57,7 +57,8 @@ def test_by_people_there_is_no_money():
 def test_sections_and_json(arms_summary):
     page = render(arms_summary)
     places = [page.index(f'id="{name}"') for name in
-              ("h-hero", "h-who", "h-caveats", "h-trial", "h-others", "h-tables", "h-words")
+              ("h-hero", "h-segments", "h-who", "h-caveats", "h-others", "h-trial", "h-tables",
+               "h-words")
               ]  # fmt: skip
     assert places == sorted(places)
     assert embedded_json(arms_summary) in page
@@ -167,7 +168,8 @@ def test_arms_that_do_harm_are_no_advice():
     harm = 'On average "mail" and "phone" do harm, beyond doubt.'
     nobody = "At no budget is the gain above zero. The model gives nobody an arm."
     assert found["headline"]["text"] == f"{harm} {nobody}"
-    assert headline_of(found).startswith("If you treat ")
+    assert headline_of(found) == "Treat nobody: no arm is expected to help anybody."
+    assert "Who gets what</h2>" not in render(found)  # an empty picture
     assert html.escape(harm) in render(found).replace("&#34;", "&quot;")
     assert "harm on average" in [one["kind"] for one in found["caveats"]]
     # A policy that gives arms although they do harm.

@@ -426,6 +426,14 @@ def test_light_and_dark(open_page):
     assert colours == ["rgb(244, 246, 249)", "rgb(18, 22, 28)"]
 
 
+def test_pages_without_a_script_print_their_tables_open(open_page):
+    page = open_page("check")
+    table = page.locator(".two details table").first
+    assert not table.is_visible()
+    page.emulate_media(media="print")
+    assert page.locator(".two details .scroll").first.bounding_box()["height"] > 20
+
+
 def test_prints_with_open_tables_on_white(open_page, tmp_path):
     page = open_page(color_scheme="dark")
     assert page.locator("details[open]").count() == 0

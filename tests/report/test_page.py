@@ -164,6 +164,12 @@ def test_an_interval_that_holds_zero_promises_nothing(material):
     assert not head["text"].startswith(("If", "Treat the"))
 
 
+def test_a_page_without_a_decision_does_not_end_its_first_sheet(summary):
+    assert '<div class="rest">' in render(summary)
+    failed = summary | {"failed_check": "no trial", "banner": "no trial"}
+    assert '<div class="rest alone">' in render(failed)
+
+
 def test_the_chip_and_the_certificate_agree(summary):
     certificate = summary["certificate"] | {"gain_lower_bound": -0.1}
     found = summary | {"certificate": certificate}

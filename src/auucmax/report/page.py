@@ -255,6 +255,7 @@ def _of_arms(summary: Mapping[str, Any]) -> dict[str, Any]:
         | {
             "title": title_of(summary),
             "harm": harm_of_arms(summary),
+            "nobody": not any(summary["plan"]["treated"]),
             "overall": overall_sentence(summary, "\u2212") if summary["segments"] else "",
             "against": lambda own: against_single(summary, own, "\u2212"),
             "per_treated": summary["unit"]["per"].replace("people", "treated"),
