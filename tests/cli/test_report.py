@@ -61,6 +61,10 @@ def test_the_page_of_several_arms(tmp_path):
     assert numbers["plan"]["prices"] == [0.5, 1.0]
     told = run(f"report {model} -o {tmp_path}/r.html")
     assert "the arm that is chosen" in told.stdout
+    assert "all segments" not in told.stdout
+    details = " ".join(run(f"report {model} -o {tmp_path}/r.html --details").stdout.split())
+    assert "all segments" in details
+    assert "phone: +" in details
     for cost, words in (
         ("mail=1,phone=9", "Fit again with these costs"),
         ("mail=1", "--cost should name each arm"),

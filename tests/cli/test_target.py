@@ -8,6 +8,9 @@ import pytest
 from tests.cli.commands import run
 from tests.trial_model.trial_table import trial_table
 
+from auucmax.report import model_card
+from auucmax.trial_model import load_model
+
 
 def test_a_cost_is_told_only_if_one_was_given(files, tmp_path):
     command = f"target {files.model} {files.new} -s .3 -o {tmp_path}/list.csv"
@@ -124,3 +127,13 @@ def test_harm_and_a_ranking_that_is_not_shown_are_said(tmp_path):
     ).stdout
     assert "Treating them does harm: all of the interval" in " ".join(shown.split())
     assert "The ranking is not shown to beat a random order." in " ".join(shown.split())
+    lead = "Treating these people is shown to do harm: treat nobody. If you treat the 30%"
+    page = run(f"report {tmp_path}/m -o {tmp_path}/r.html").stdout
+    assert " ".join(page.split()).startswith(lead)
+    model = load_model(tmp_path / "m")
+    lead = "Treating everybody is shown to do harm: treat nobody."
+    assert str(model).startswith(lead)
+    assert model._repr_html_().startswith(f"<p><strong>{lead}</strong></p>")
+    card = model_card(model)
+    assert "Treating these people is shown to do harm: treat nobody. If you treat" in card
+    assert "| treating the people at this share | shown to do harm |" in card

@@ -58,6 +58,15 @@ def summary(material):
 
 
 @pytest.fixture(scope="session")
+def harm_summary():
+    """Of a trial whose treatment lowers the outcome of everybody."""
+    rng = np.random.default_rng(0)
+    treated, score = rng.random(4000) < 0.5, rng.standard_normal(4000)
+    y = (rng.random(4000) < np.where(treated, 0.2, 0.5)).astype(float)
+    return summarise(y, score, treatment=treated, share=0.3)
+
+
+@pytest.fixture(scope="session")
 def check_summary(material):
     trial = material.trial
     return summarise_check(

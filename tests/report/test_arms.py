@@ -1,3 +1,4 @@
+import html
 import json
 import re
 from dataclasses import replace
@@ -10,6 +11,7 @@ from tests.trial_model.arms_table import COSTS, arms_table, fitted
 from auucmax.report import Economy, render, summarise_arms
 from auucmax.report.figures import policy_figure
 from auucmax.report.page import embedded_json
+from auucmax.report.sentences import segment_lines
 from auucmax.trial_model import ArmsEvidence
 
 
@@ -55,7 +57,8 @@ def test_by_people_there_is_no_money():
 def test_sections_and_json(arms_summary):
     page = render(arms_summary)
     places = [page.index(f'id="{name}"') for name in
-              ("h-hero", "h-who", "h-caveats", "h-trial", "h-others", "h-tables", "h-words")
+              ("h-hero", "h-segments", "h-who", "h-caveats", "h-others", "h-trial", "h-tables",
+               "h-words")
               ]  # fmt: skip
     assert places == sorted(places)
     assert embedded_json(arms_summary) in page
@@ -157,6 +160,27 @@ def test_what_is_not_shown_is_no_advice(arms_summary):
         assert "each with the arm that is chosen for them" in text
 
 
+def test_arms_that_do_harm_are_no_advice():
+    """Both arms lower the outcome of everybody."""
+    table, chance = arms_table(), np.random.default_rng(0).random(3_000)
+    table["visit"] = (chance < np.where(table["arm"] == "none", 0.5, 0.2)).astype(int)
+    found = summarise_arms(fitted(table), share=0.5)
+    harm = 'On average "mail" and "phone" do harm, beyond doubt.'
+    nobody = "At no budget is the gain above zero. The model gives nobody an arm."
+    assert found["headline"]["text"] == f"{harm} {nobody}"
+    assert headline_of(found) == "Treat nobody: no arm is expected to help anybody."
+    assert "Who gets what</h2>" not in render(found)  # an empty picture
+    assert html.escape(harm) in render(found).replace("&#34;", "&quot;")
+    assert "harm on average" in [one["kind"] for one in found["caveats"]]
+    # A policy that gives arms although they do harm.
+    n = len(found["plan"]["share"])
+    plan = found["plan"] | {"gain_lower": [-9.0] * n, "gain_upper": [-1.0] * n}
+    page = render(found | {"plan": plan | {"treated": [10.0] * n}})
+    lead = "Treating these people is shown to do harm: treat nobody."
+    assert f'<p class="loss problem" id="lead">{lead}</p>' in page
+    assert '<span class="chip problem" id="verdict">shown to do harm</span>' in page
+
+
 def test_the_page_says_who_gets_each_arm(arms_model, arms_summary):
     page = render(arms_summary)
     found = arms_summary["people"]
@@ -175,6 +199,61 @@ def test_the_page_says_who_gets_each_arm(arms_model, arms_summary):
     new = arms_model.judge(arms_table(1_500, random_state=5).assign(person=range(1_500)))
     assert new["people"] is None
     assert "Who are they?" not in render(summarise_arms(arms_model, new))
+
+
+def test_the_page_says_which_arm_for_whom(arms_summary):
+    page = html.unescape(re.sub("<[^>]*>", "", render(arms_summary)))
+    found = arms_summary["segments"]
+    given = {part["arm"]: part for part in found["parts"]}
+    assert {*given} == {"mail", "phone"}
+    assert found["single"] == "mail"  # it costs less
+    assert "Which arm for whom?" in page
+    assert "These arms bring more profit than mail for everybody, beyond chance: +" in page
+    assert "the arm of the highest profit, where one visit is worth 9 EUR, whatever" in page
+    for part in found["parts"]:
+        assert " and ".join(part["rule"]) in page
+        assert f"{part['arm']}: +{100 * part['effect']['estimate']:.1f}" in page
+    net = 9 * given["phone"]["against"]["estimate"] - 1  # it costs 1 more than mail
+    assert f"profit against mail for all +{net:.2f} EUR a person (" in page
+    lines = segment_lines(arms_summary)
+    assert list(lines)[-1] == "all segments"
+    assert any(line.startswith("phone: +") for line in lines.values())
+    none = arms_summary | {"segments": None}
+    assert "In the words of your columns this is not told" in render(none)
+    assert segment_lines(none) == {}
+    same = found | {"overall": None}
+    assert "All segments get mail" in render(arms_summary | {"segments": same})
+    assert "h-segments" not in render(none | {"failed_check": "no trial", "banner": "no trial"})
+
+
+def test_costs_count_where_they_can_be_weighed(arms_model):
+    """A visit that is worth little is no reason to call; without a worth costs are only told."""
+    cheap = summarise_arms(arms_model, economy=Economy(value=0.5))
+    given = {part["arm"]: part for part in cheap["segments"]["parts"]}
+    assert None in given
+    assert given[None]["effect"] is given[None]["certified"] is None
+    text = re.sub("<[^>]*>", "", render(cheap))
+    assert f"{100 * given[None]['share']:.0f}% of the peoplenone" in text
+    plain = summarise_arms(arms_model)
+    assert {part["arm"] for part in plain["segments"]["parts"]} == {"mail", "phone"}
+    text = re.sub("<[^>]*>", "", render(plain))
+    assert "These arms bring more visit than phone for everybody, beyond chance: +" in text
+    assert "for 1 less a person" in text
+    assert "no value of one visit was given to weigh costs against" in text
+    free = segment_lines(summarise_arms(fitted(arms_table())))
+    assert "a person" not in " ".join(free.values())
+
+
+def test_sums_of_segments_have_their_own_interval(arms_model):
+    """The arms of all segments against one arm for everybody, by shares of people."""
+    found = summarise_arms(arms_model)["segments"]
+    known = [(p["share"], p["against"]) for p in found["parts"] if p["against"] is not None]
+    overall = found["overall"]
+    total = sum(share * own["estimate"] for share, own in known)
+    assert overall["estimate"] == pytest.approx(total)
+    error = sum((share * own["standard_error"]) ** 2 for share, own in known) ** 0.5
+    # Two segments of three contrasts, and this: a corrected normal quantile.
+    assert overall["upper"] - total == pytest.approx(2.69 * error, rel=0.01)
 
 
 def test_one_unit_where_a_profit_is_known(arms_model, arms_summary):

@@ -36,10 +36,10 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def urls(tmp_path_factory, summary, hostile_summary, arms_summary, check_summary):
+def urls(tmp_path_factory, summary, hostile_summary, arms_summary, check_summary, harm_summary):
     folder = tmp_path_factory.mktemp("pages")
     pages = {"plain": summary, "hostile": hostile_summary, "arms": arms_summary}
-    pages["check"] = check_summary
+    pages |= {"check": check_summary, "harm": harm_summary}
     for name, numbers in pages.items():
         write_report(numbers, folder / f"{name}.html")
     return {name: (folder / f"{name}.html").as_uri() for name in pages}
@@ -86,10 +86,19 @@ def assert_shows(page, summary, place):
     ends = [written(plan[f"profit_{end}"][place], money) + " EUR" for end in ("lower", "upper")]
     assert page.text_content("#profit-interval") == " to ".join(ends)
     headline = page.locator(".headline").inner_text()
-    assert headline.startswith(f"Treat the {place}% with the highest scores, ")
-    low = plan["profit_lower"][place]
-    state = "shown" if low is not None and low > 0 else "not shown"
-    assert page.text_content("#verdict") == f"profit above zero: {state}"
+    assert f"reat the {place}% with the highest scores, " in headline
+    if place:
+        assert_decides(page, summary, place)
+
+
+def assert_decides(page, summary, place):
+    """The page says of a place what Python says of it, by the same rule."""
+    found = sentences.decision_of(summary | {"headline": {"share": place / 100}})
+    lead = page.locator("#lead")
+    assert (lead.inner_text() if lead.is_visible() else "") == found.lead
+    assert page.text_content("#verdict") == found.verdict
+    start = page.locator(".headline").inner_text().partition(" the ")[0]
+    assert start == ("Treat" if found.is_good else "If you treat")
 
 
 def marker_place(page):
@@ -253,8 +262,7 @@ def test_inputs_of_the_page_are_those_of_another_summary(open_page, summary, mat
         best = f"Highest expected profit: {100 * own['plan']['best_share']:.0f}%"
         assert page.text_content("#to-best") == best
         assert page.locator("#to-cautious").is_visible() == (own["plan"]["cautious_share"] > 0)
-        no_profit = page.locator(".loss").is_visible() and page.locator(".loss").inner_text()
-        assert no_profit == (sentences.no_profit(own) or False)
+        assert_decides(page, own, 99)
         marks = page.locator("svg.uplift.wide text.mark").all_text_contents()
         expected = {"best": own["plan"]["best_share"], "break-even": own["plan"]["break_even"]}
         assert marks == [f"{name} {at:.0%}" for name, at in expected.items() if at]
@@ -268,6 +276,25 @@ def test_inputs_of_the_page_are_those_of_another_summary(open_page, summary, mat
     page.fill("#cohort", "")
     assert page.get_attribute("#cohort", "aria-invalid") == "true"
     assert page.text_content("#people") == written(0.99 * 500_000, 0)
+
+
+def test_harm_follows_the_slider(open_page, harm_summary):
+    """Harm, what is not shown, and what costs more than it brings: each is said where it is."""
+    page, found = open_page("harm"), set()
+    for place in (1, 2, 3, 5, 10, 30, 100):
+        page.fill("#share", str(place))
+        assert_decides(page, harm_summary, place)
+        found.add(page.text_content("#verdict"))
+    assert found == {"gain above zero: not shown", "shown to do harm"}
+    page.fill("#share", "0")
+    assert not page.locator("#lead").is_visible()
+    assert not page.locator("#verdict").is_visible()
+    page = open_page()
+    page.fill("#share", "50")
+    page.fill("#cost-one", "3.9")
+    assert page.text_content("#verdict") == "shown to cost more than it brings"
+    assert "choose the" in page.inner_text("#lead") or "treat nobody" in page.inner_text("#lead")
+    assert page.inner_text(".headline").startswith("If you treat the 50%")
 
 
 def test_the_page_tells_what_target_tells(browser, tmp_path):
@@ -318,7 +345,7 @@ def test_hostile_names_stay_text(open_page):
     page.locator("#said", has_text="changes by").wait_for(state="attached")
     assert f"people, {HOSTILE[1]} changes by" in page.text_content("#said")
     assert page.locator("img, iframe, object, embed, link").count() == 0
-    assert page.locator("script").count() == 2
+    assert page.locator("script").count() == 3
 
 
 ATTACK = """async () => {
@@ -397,6 +424,14 @@ def test_light_and_dark(open_page):
         page = open_page(color_scheme=scheme)
         colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert colours == ["rgb(244, 246, 249)", "rgb(18, 22, 28)"]
+
+
+def test_pages_without_a_script_print_their_tables_open(open_page):
+    page = open_page("check")
+    table = page.locator(".two details table").first
+    assert not table.is_visible()
+    page.emulate_media(media="print")
+    assert page.locator(".two details .scroll").first.bounding_box()["height"] > 20
 
 
 def test_prints_with_open_tables_on_white(open_page, tmp_path):

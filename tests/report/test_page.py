@@ -15,7 +15,7 @@ from auucmax import make_trial
 from auucmax._messages import visible
 from auucmax.report import Economy, render, summarise, summarise_model, write_report
 from auucmax.report.page import embedded_json
-from auucmax.report.sentences import headline_sentence, verdicts_of
+from auucmax.report.sentences import headline_sentence, segment_lines, verdicts_of
 from auucmax.trial_model import fit_trial_model
 
 VOID = {"meta", "input", "br", "link", "img", "hr"}
@@ -46,8 +46,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         if self.open and self.open[-1] in ("script", "style"):
-            kind = self.elements[-1][1].get("type", "")
-            self.inside[self.open[-1] + kind] = data
+            self.inside[self.open[-1] + self.elements[-1][1].get("id", "")] = data
         else:
             self.texts.append(data)
 
@@ -98,6 +97,12 @@ def test_segments_and_people_are_told_and_few_people_are_not(summary):
     people = {"share": 0.3, "n_columns": 1, "columns": [column]}
     text = Page(render(summary | {"segments": segments, "people": people})).text
     assert "recency up to 3 and not Phone" in text
+    assert segment_lines(summary | {"segments": segments}) == {
+        "recency up to 3 and not Phone": "+7.12 visit per 100 treated (5.00 to 9.00), certified at "
+        "least 2.00",
+        "recency over 3": "+7.12 visit per 100 treated (no interval: too few rows), not certified "
+        "to be above zero",
+    }
     assert "All 2 intervals hold together at 95%, all certified numbers with prob" in text
     assert "by columns are not told apart" not in text
     none = Page(render(summary | {"segments": [], "people": people})).text
@@ -115,13 +120,14 @@ def test_a_profit_at_no_share_is_said_first(material):
         money = Economy(cost=0.1, value=value)
         found[value] = summarise(m.y, m.score, treatment=m.treatment, economy=money)
     texts = {value: one["headline"]["text"] for value, one in found.items()}
-    assert texts[0.01].startswith("At no share is the profit above zero. If you treat the 30%")
+    loss = "Treating these people is shown to cost more than it brings: treat nobody."
+    assert texts[0.01].startswith(f"{loss} If you treat the 30%")
     assert texts[9.0].startswith("Treat the ")
     shown = {
         value: re.sub("<[^>]*hidden>.*?</(p|span)>", "", render(s)) for value, s in found.items()
     }
-    assert "At no share is the profit above zero" in shown[0.01]
-    assert "At no share is the profit above zero" not in shown[9.0]
+    assert f">{loss}</p>" in shown[0.01]
+    assert "treat nobody.</p>" not in shown[9.0]
     for value, words in ((0.01, "If you treat"), (9.0, "Treat")):
         headline = re.search(r'<p class="headline">(.*?)</p>', shown[value]).group(1)
         assert re.sub("<[^>]*>", "", headline).startswith(f"{words} the ")
@@ -129,11 +135,39 @@ def test_a_profit_at_no_share_is_said_first(material):
 
 def test_what_pays_perhaps_is_no_advice(summary):
     """Some share has a profit, but none beyond doubt."""
-    plan = summary["plan"] | {"cautious_share": 0.0}
+    plan = summary["plan"] | {"profit_lower": [-1.0] * 101, "profit_upper": [9e9] * 101}
     text = headline_sentence(summary | {"plan": plan})
     assert text.startswith(
         "At no share is the profit above zero beyond doubt. If you treat the 30%"
     )
+
+
+def test_harm_is_said_first(harm_summary):
+    """Treatment lowers the outcome of everybody."""
+    lead = "Treating these people is shown to do harm: treat nobody."
+    assert harm_summary["headline"]["text"].startswith(f"{lead} If you treat the 30%")
+    parsed = Page(render(harm_summary))
+    assert parsed.text.index(lead) < parsed.text.index("If you")
+    assert '<span class="chip problem" id="verdict">shown to do harm</span>' in render(harm_summary)
+    headline = re.search(r'<p class="headline">(.*?)</p>', render(harm_summary)).group(1)
+    assert re.sub("<[^>]*>", "", re.sub("<[^>]*hidden>.*?</span>", "", headline)).startswith("If ")
+    problems = [one["text"] for one in harm_summary["caveats"] if one["severity"] == "problem"]
+    assert any("On average the treatment does harm" in text for text in problems)
+
+
+def test_an_interval_that_holds_zero_promises_nothing(material):
+    m, n = material, 300
+    found = summarise(m.y[:n], m.rivals["random"][:n], treatment=m.treatment[:n], share=0.1)
+    head = found["headline"]
+    assert head["lower"] is None or head["lower"] < 0 < head["upper"]
+    assert "If you treat the 10%" in head["text"]
+    assert not head["text"].startswith(("If", "Treat the"))
+
+
+def test_a_page_without_a_decision_does_not_end_its_first_sheet(summary):
+    assert '<div class="rest">' in render(summary)
+    failed = summary | {"failed_check": "no trial", "banner": "no trial"}
+    assert '<div class="rest alone">' in render(failed)
 
 
 def test_the_chip_and_the_certificate_agree(summary):
@@ -201,11 +235,11 @@ def test_nothing_is_loaded_and_the_policy_admits_only_the_own_script(page):
 def test_sizes(page, hostile_summary):
     assert len(page.encode()) < 200_000
     assert len(render(hostile_summary).encode()) < 200_000
-    assert len(files("auucmax.report").joinpath("page.js").read_bytes()) < 19_000
+    assert len(files("auucmax.report").joinpath("page.js").read_bytes()) < 20_500
 
 
 def test_embedded_json_is_the_summary(summary, page):
-    assert json.loads(Page(page).inside["scriptapplication/json"]) == summary
+    assert json.loads(Page(page).inside["scriptnumbers"]) == summary
 
 
 def test_a_saved_summary_gives_the_same_page(summary, page):
@@ -227,12 +261,12 @@ def test_hostile_names_stay_text(hostile_summary, page):
     parsed = Page(hostile)
     tags = {tag for tag, _ in Page(page).elements}
     assert {tag for tag, _ in parsed.elements} <= tags
-    assert hostile.count("<script") == 2
-    assert hostile.count("</script") == 2
+    assert hostile.count("<script") == 3
+    assert hostile.count("</script") == 3
     for name in HOSTILE:
         assert visible(name) in parsed.text
     assert not set("\x00\x1b\u2028\u202e") & set(hostile)
-    assert not re.search(r"\\u(?:00[01]|202[89a-e]|206)", parsed.inside["scriptapplication/json"])
+    assert not re.search(r"\\u(?:00[01]|202[89a-e]|206)", parsed.inside["scriptnumbers"])
     assert "\N{REPLACEMENT CHARACTER}" not in page
     says = [own[name] for _, own in parsed.elements for name in own if name.startswith("data-say")]
     assert says

@@ -209,6 +209,31 @@ def one_changed(facts, name):
     return [None if k == place else one for k, one in enumerate(policy[name])]
 
 
+def test_segments_are_read_as_they_were_written_or_not_at_all(arms_model):
+    evidence = arms_model.evidence
+    found = evidence["segments"]
+    for part in found["parts"]:  # mail helps the young
+        assert (part["learnt"]["mail"] > part["learnt"]["phone"]) == ("up to" in part["rule"][0])
+    old = {name: own for name, own in evidence.facts.items() if name != "segments"}
+    assert ArmsEvidence.from_dict(evidence.arms, old)["segments"] is None
+    first, *others = found["parts"]
+    turned = [one | {"lower": 1.0, "upper": -1.0} for one in first["contrasts"]]
+    for wrong in (
+        found | {"level": 2.0},
+        found | {"parts": [first]},
+        found | {"parts": [first | {"learnt": {"letter": 0.1}}, *others]},
+        found | {"parts": [first | {"certified": {"letter": 0.1}}, *others]},
+        found | {"parts": [first | {"contrasts": first["contrasts"][1:]}, *others]},
+        found | {"parts": [first | {"share": 0.0}, *others]},
+        found | {"parts": [first | {"contrasts": turned}, *others]},
+        {"level": 0.95},
+    ):
+        with pytest.raises(ValueError, match="segments"):
+            ArmsEvidence.from_dict(evidence.arms, old | {"segments": wrong})
+    # Those of one arm by itself would be of other parts of the same control rows.
+    assert all(own["segments"] == [] for own in evidence.arms.values())
+
+
 def test_costs_in_the_same_ratios_have_a_curve(arms_model):
     evidence = arms_model.evidence
     (money,) = evidence["curves"]

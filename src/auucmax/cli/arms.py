@@ -253,6 +253,7 @@ def limits_of(
 
 def tell_choice(found: ArmTargeting, gain: str, output: Path, as_json: bool) -> None:
     """What ``target`` says of a choice of arms."""
+    from auucmax.targeting.decision import warned
     from auucmax.trial_model.choosing import repeated_ids
 
     if as_json:
@@ -274,7 +275,11 @@ def tell_choice(found: ArmTargeting, gain: str, output: Path, as_json: bool) -> 
     left_out = None if found.excluded is None else str(found.excluded)
     unknown = None if found.failed_check else found.unknown
     twice = repeated_ids(found.repeated)
-    told = (found.assumed, left_out, twice, found.nobody, unknown, found.caution)
+    warnings = list[str]()
+    if found.expected is not None and choice.n_treated and not found.failed_check:
+        profit = found.profit
+        warnings = warned(found.expected.upper, None if profit is None else profit.upper)
+    told = (*warnings, found.assumed, left_out, twice, found.nobody, unknown, found.caution)
     print_result(
         str(found).split("\n")[0], rows, cautions=[note for note in told if note],
         written=[f"Written to {output}."],

@@ -137,6 +137,8 @@ def report(
 
 def _tell(summary: dict[str, Any], output: Path) -> None:
     """The decision, and what it rests on."""
+    from auucmax.report.sentences import segment_lines
+
     headline = summary["headline"]["text"]
     if summary["banner"] != headline:
         print_banner(summary["banner"])
@@ -150,7 +152,7 @@ def _tell(summary: dict[str, Any], output: Path) -> None:
     elif summary["failed_check"] is None:
         lines = {"effect": summary["trial"]["effect"], "ranking": summary["auuc"]["text"]}
     print_result(
-        headline, lines,
+        headline, lines, details=lines | segment_lines(summary),
         cautions=[own["text"] for own in caveats if own["severity"] != "note"],
         notes=[own["text"] for own in caveats if own["severity"] == "note"],
         written=[f"Written to {output}."],

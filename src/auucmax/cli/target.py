@@ -163,6 +163,8 @@ def _tell(found: Targeting, gain: str, output: Path, as_json: bool, ranking: str
 
 def _cautions(found: Targeting, ranking: str) -> list[str]:
     """What must be known of a list before it is used: harm first."""
+    from auucmax.targeting.decision import warned
+
     unknown = None if found.failed_check else found.unknown
     left_out = None if found.excluded is None else str(found.excluded)
     if found.excluded is not None and found.excluded.n_people:
@@ -172,9 +174,8 @@ def _cautions(found: Targeting, ranking: str) -> list[str]:
         told.append(found.proviso)
     if found.unknown or not found.selection.n_treated:
         return told
-    if found.expected.gain_upper < 0:
-        harm = "Treating them does harm: all of the interval of the expected gain is below 0."
-        told.insert(0, harm)
+    row = found.expected
+    told[:0] = warned(row.gain_upper, row.profit_upper if found.has_profit else None)
     if "not shown" in ranking or "worse" in ranking:
         told.append(ranking)
     return told

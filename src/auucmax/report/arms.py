@@ -7,6 +7,7 @@ policies spends; between budgets that the evidence has kept lies a straight line
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,13 @@ import numpy as np
 from auucmax._json import plain, short
 from auucmax._validation import Floats, listed
 from auucmax.data.outcomes import unit_of
-from auucmax.report.sentences import digits_for, interval, rate, short_list
+from auucmax.report.sentences import (
+    decision_of,
+    digits_for,
+    interval,
+    rate,
+    short_list,
+)
 from auucmax.report.summary import USUAL_SHARE, VERSION, Economy, Names, grid_place, origin
 from auucmax.targeting.planning import EVERY_PERCENT
 from auucmax.targeting.policy import check_money
@@ -82,6 +89,7 @@ def summarise_arms(
         "headline": {"share": part},
         "unit": _unit(curve["policy"]["standard_error"], first["rows"]["outcome"]),
         "people": _people(facts["people"]),
+        "segments": _segments(facts["segments"], facts["control"], plan),
         "certificate": facts["certificate"],
         "notes": list(facts["notes"]),
     }
@@ -238,6 +246,80 @@ def _people(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {**found, "arms": [{**own, "arm": short(own["arm"])} for own in found["arms"]]}
 
 
+def _segments(
+    found: Mapping[str, Any] | None, control: str, plan: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Which arm for which part of the people, by what they cost where a profit is known.
+
+    The rows that made the segments choose; the numbers are those of the others.
+    """
+    if found is None:
+        return None
+    labels = list(found["parts"][0]["learnt"])
+    prices = plan["prices"] or [0.0] * len(labels)
+    price = dict(zip((control, *labels), (0.0, *prices), strict=True))
+    worth = None if plan["profit"] is None else plan["value_per_outcome"]
+    nets = []
+    for part in found["parts"]:
+        gains = {control: 0.0, **part["learnt"]}
+        # Without a value of the outcome, nothing can be weighed against costs.
+        own = gains if worth is None else {k: worth * gains[k] - price[k] for k in gains}
+        nets.append(own)
+    single = max(
+        labels,
+        key=lambda k: sum(
+            own[k] * part["share"] for own, part in zip(nets, found["parts"], strict=True)
+        ),
+    )
+    parts = []
+    for part, own in zip(found["parts"], nets, strict=True):
+        arm = max(own, key=own.__getitem__)
+        saved = price[single] - price[arm]
+        sure = part["certified"] if arm != control else None
+        parts.append({
+            **{name: part[name] for name in ("rule", "rows", "share")},
+            "arm": None if arm == control else short(arm),
+            "net": own[arm],
+            "effect": None if arm == control else _contrast(part, arm, control),
+            "certified": None if sure is None else sure[arm],
+            "against": None if arm == single else _contrast(part, arm, single),
+            "saved": None if plan["prices"] is None else saved,
+        })  # fmt: skip
+    parts.sort(key=lambda one: -one["net"])
+    return {"single": short(single), "worth": worth, "parts": parts} | _overall(
+        parts, found["level"]
+    )
+
+
+def _contrast(part: Mapping[str, Any], arm: str, over: str) -> dict[str, float]:
+    """The effect of an arm over another in a segment."""
+    for one in part["contrasts"]:
+        if (one["arm"], one["over"]) == (arm, over):
+            return {name: one[name] for name in ("estimate", "standard_error", "lower", "upper")}
+    found = _contrast(part, over, arm)
+    return {
+        "estimate": -found["estimate"],
+        "standard_error": found["standard_error"],
+        "lower": -found["upper"],
+        "upper": -found["lower"],
+    }
+
+
+def _overall(parts: Sequence[Mapping[str, Any]], level: float) -> dict[str, Any]:
+    """The arms of all segments against the single one for everybody: shares times differences."""
+    saved = None
+    if parts[0]["saved"] is not None:
+        saved = sum(part["share"] * part["saved"] for part in parts)
+    differing = [(part["share"], part["against"]) for part in parts if part["against"] is not None]
+    if not differing:
+        return {"overall": None, "saved": saved}
+    value = sum(share * own["estimate"] for share, own in differing)
+    error = sum((share * own["standard_error"]) ** 2 for share, own in differing) ** 0.5
+    half = NormalDist().inv_cdf((1 + level) / 2) * error
+    overall = {"estimate": value, "lower": value - half, "upper": value + half}
+    return {"overall": overall, "saved": saved}
+
+
 def _differences(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The policy against others, averaged over all budgets, in words that name them."""
     names = {
@@ -277,6 +359,24 @@ def _budget(summary: Mapping[str, Any], place: int) -> str:
 def _headline(summary: Mapping[str, Any]) -> str:
     if summary["failed_check"] is not None:
         return str(summary["failed_check"])
+    place = round(summary["headline"]["share"] * 100)
+    told = [harm_of_arms(summary), decision_of(summary).lead]
+    if summary["plan"]["treated"][place] == 0:
+        return " ".join(filter(None, [*told, "The model gives nobody an arm."]))
+    return " ".join(filter(None, [*told, _at_budget(summary)]))
+
+
+def harm_of_arms(summary: Mapping[str, Any]) -> str:
+    """Which arms are shown to do harm if everybody gets them; empty if none is."""
+    harm = [arm["label"] for arm in summary["arms"]
+            if arm["effect"]["lower"] is not None and arm["effect"]["upper"] < 0]  # fmt: skip
+    if not harm:
+        return ""
+    return f"On average {short_list(harm)} {'does' if len(harm) == 1 else 'do'} harm, beyond doubt."
+
+
+def _at_budget(summary: Mapping[str, Any]) -> str:
+    """What the budget of the headline brings, whatever that is."""
     curve, place = summary["curve"], round(summary["headline"]["share"] * 100)
     start = f"{_budget(summary, place)} on the arm that is chosen for each"
     if summary["plan"]["by_people"]:
@@ -342,6 +442,9 @@ def _caveats(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     weak = [arm["label"] for arm in summary["arms"]
             if arm["effect"]["lower"] is None
             or arm["effect"]["lower"] <= 0 <= arm["effect"]["upper"]]  # fmt: skip
+    if harm := harm_of_arms(summary):
+        text = f"{harm} The whole interval of the average effect lies below zero."
+        found.append(("problem", "harm on average", text))
     if weak:
         text = f"These rows do not show an average effect of {short_list(weak)}."
         found.append(("caution", "no average effect", text))

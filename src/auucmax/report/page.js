@@ -8,6 +8,7 @@
 (function () {
   const summary = JSON.parse(document.getElementById("numbers").textContent);
   const given = summary.plan, curve = summary.curve, unit = summary.unit;
+  const rule = JSON.parse(document.getElementById("rule").textContent);
   const share = document.getElementById("share"), budget = document.getElementById("budget");
   const said = document.getElementById("said"), few = document.getElementById("few");
   const sure = summary.certified_shares, last = given.share.length - 1;
@@ -148,15 +149,50 @@
     const cost = plan.cohort * plan.cost_per_person * sure.share_upper[near];
     return { share: sure.share[near], gain: gain, profit: plan.value_per_outcome * gain - cost };
   }
+  // A text with words for the names in braces; each name stands in it once.
+  function filled(sentence, words) {
+    return sentence.replace(/\{(\w+)\}/g, function (_, name) { return words[name]; });
+  }
+  // The rule of Python, by its own tables (auucmax.targeting.decision).
+  function decided(place, own) {
+    const what = plan.has_profit ? "profit" : "gain", lower = plan[what + "_lower"];
+    const numbers = {
+      gain_upper: at(plan.gain_upper, place), lower: at(lower, place),
+      profit_upper: plan.has_profit ? at(plan.profit_upper, place) : null,
+      certified: own ? own[what] : null,
+    };
+    const first = rule.rule.find(function (entry) { return entry[2] * numbers[entry[1]] > 0; });
+    const state = first ? first[0] : rule.otherwise, is_good = rule.good.includes(state);
+    const known = places.filter(function (j) { return lower[j] !== null; });
+    const best = known.reduce(function (b, j) { return b === null || lower[j] > lower[b] ? j : b; },
+      null);
+    const other = best !== null && lower[best] > 0 ? best : null;
+    let lead = state;
+    if (state === rule.otherwise && other === null) {
+      lead = known.some(function (j) { return plan[what][j] > 0; }) ? "nowhere" : "never";
+    }
+    const words = { who: rule.terms.who, along: rule.terms.along, what: what, state: state };
+    words.other = other === null ? "" : spoken(rule.terms.other, other);
+    words.instead = filled(rule.instead[other === null ? "nobody" : "other"], words);
+    return {
+      state: state, is_advice: is_good && rule.is_better,
+      lead: is_good ? "" : filled(rule.leads[lead], words),
+      verdict: rule.verdicts[state] || filled(rule.verdict, words),
+    };
+  }
   function judge(place) {
     const chip = document.getElementById("verdict"), least = document.getElementById("least");
-    if (!chip) return;
+    const lead = document.getElementById("lead");
     const what = plan.has_profit ? "profit" : "gain", own = certified(place);
-    const lower = at(plan[what + "_lower"], place);
-    const is = own && own[what] > 0 ? "certified" : lower > 0 ? "shown" : "not shown";
-    chip.className = "chip " + { certified: "ok", shown: "note", "not shown": "caution" }[is];
-    chip.textContent = what + " above zero: " + is;
+    const found = decided(place, own);
+    chip.className = "chip " + rule.styles[found.state];
+    chip.textContent = found.verdict;
+    lead.textContent = found.lead;
+    lead.hidden = place === 0 || found.lead === "";
     chip.hidden = place === 0;
+    document.querySelectorAll("[data-advice]").forEach(function (element) {
+      element.hidden = element.dataset.advice !== String(found.is_advice);
+    });
     if (!least) return;
     least.textContent = own ? forms[plan.has_profit ? "money" : "gain"](own[what]) : "nothing";
     const cut = document.getElementById("cut");
@@ -177,7 +213,8 @@
     // Spoken once the slider rests: a sentence for each step would only be noise.
     clearTimeout(timer);
     const words = plan.has_profit ? said.dataset.sayProfit : said.dataset.say;
-    timer = setTimeout(function () { said.textContent = spoken(words, place); }, 400);
+    const lead = document.getElementById("lead"), first = lead.hidden ? "" : lead.textContent + " ";
+    timer = setTimeout(function () { said.textContent = first + spoken(words, place); }, 400);
   }
   function command(place) {
     const line = document.getElementById("command");
@@ -292,10 +329,8 @@
   function renew() {
     plan = planned();
     const money = plan.has_profit, spends = plan.cost_per_person !== null;
-    const nowhere = money && plan.cautious === 0;
     const shown = {
-      profit: money, gain: !money, cost: ofArms ? !given.by_people : spends, nowhere: nowhere,
-      surely: !nowhere, never: nowhere && plan.best === 0, "not surely": nowhere && plan.best !== 0,
+      profit: money, gain: !money, cost: ofArms ? !given.by_people : spends,
       "can spend": spends && plan.cost[last] > 0, cautious: money && plan.cautious > 0,
       worth: plan.value_per_outcome !== null,
     };

@@ -24,7 +24,7 @@ from markupsafe import Markup
 
 from auucmax._files import whole_file
 from auucmax._messages import visible
-from auucmax.report.arms import ARMS_KIND
+from auucmax.report.arms import ARMS_KIND, harm_of_arms
 from auucmax.report.check import CHECK_KIND
 from auucmax.report.figures import (
     NARROW,
@@ -38,13 +38,24 @@ from auucmax.report.figures import (
     swatch,
     uplift_figure,
 )
-from auucmax.report.sentences import certificate_sentence, digits_for
+from auucmax.report.sentences import (
+    against_single,
+    certificate_sentence,
+    decision_of,
+    digits_for,
+    overall_sentence,
+    terms_of,
+)
 from auucmax.report.summary import KIND, VERSION
+from auucmax.targeting.decision import tables
 from auucmax.trial_model.evidence import provided
 
 _LAST_DAY = 2_900_000  # some days before the year 10,000
 #: How verdicts are coloured.
-STATES = {"certified": "ok", "shown": "note", "not shown": "caution"}
+STATES = {
+    "certified": "ok", "shown": "note", "not shown": "caution", "harm": "problem",
+    "loss": "problem",
+}  # fmt: skip
 #: What words of the page mean, told where they stand and at its end.
 WORDS = {
     "share": "The part of all people who are treated, those with the highest scores first.",
@@ -58,7 +69,10 @@ WORDS = {
         "Trials like this one find the true value inside it about 19 times in 20. It holds for all "
         "shares together, so also for one that is chosen by looking."
     ),
-    "shown": "The whole interval lies above zero. Intervals are approximations for many people.",
+    "shown": (
+        "The whole interval lies above zero; of harm, below it. Intervals are approximations for "
+        "many people."
+    ),
     "certified": (
         "Proven, without any approximation, up to a small chance of error that is told. A proof "
         "asks more of the data than an interval: its number is lower."
@@ -150,30 +164,47 @@ def _terms() -> Callable[[str], Markup]:
 def _of_ranking(summary: Mapping[str, Any]) -> dict[str, Any]:
     """What the page of one ranking shows beside the summary."""
     weights = [abs(term["weight"]) for term in summary["drivers"]["linear"] or []]
-    plan, check = summary["plan"], summary["randomisation"]
+    check = summary["randomisation"]
     bars = (summary["campaign"] or {}).get("bars")
-    nowhere = plan["profit"] is not None and plan["cautious_share"] == 0
-    return _formats(summary) | {
-        "title": title_of(summary),
+    return (
+        _formats(summary)
+        | _decided(summary)
+        | {
+            "title": title_of(summary),
+            "certificate": certificate_of(summary),
+            "proviso": provided("", check).removesuffix(": "),
+            "promise_wide": bars and promise_figure(bars),
+            "promise_narrow": bars and promise_figure(bars, width=NARROW),
+            "uplift_wide": uplift_figure(summary),
+            "uplift_narrow": uplift_figure(summary, width=NARROW),
+            "deciles_wide": decile_figure(summary),
+            "deciles_narrow": decile_figure(summary, width=NARROW),
+            "bar": bar,
+            "pair": pair,
+            "percent": _percent,
+            "day": _day,
+            "per_treated": summary["unit"]["per"].replace("people", "treated"),
+            "balance": balance_tag(check),
+            "verdicts": VERDICTS,
+            "largest_weight": max(weights, default=0.0),
+        }
+    )
+
+
+def _decided(summary: Mapping[str, Any], is_better: bool = True) -> dict[str, Any]:
+    """What is said of the decision, and what the script says it by at other places.
+
+    ``is_better``: whether it is shown that people, or their arms, are chosen better than by lot.
+    """
+    if summary["failed_check"] is not None:
+        return {"decision": None, "states": STATES}
+    found = decision_of(summary)
+    rule = tables(terms_of(summary)) | {"styles": STATES, "is_better": is_better}
+    return {
+        "decision": found,
+        "is_advice": found.is_good and is_better,
         "states": STATES,
-        "certificate": certificate_of(summary),
-        "proviso": provided("", check).removesuffix(": "),
-        "nowhere": nowhere,
-        "never": nowhere and plan["best_share"] == 0,
-        "promise_wide": bars and promise_figure(bars),
-        "promise_narrow": bars and promise_figure(bars, width=NARROW),
-        "uplift_wide": uplift_figure(summary),
-        "uplift_narrow": uplift_figure(summary, width=NARROW),
-        "deciles_wide": decile_figure(summary),
-        "deciles_narrow": decile_figure(summary, width=NARROW),
-        "bar": bar,
-        "pair": pair,
-        "percent": _percent,
-        "day": _day,
-        "per_treated": summary["unit"]["per"].replace("people", "treated"),
-        "balance": balance_tag(check),
-        "verdicts": VERDICTS,
-        "largest_weight": max(weights, default=0.0),
+        "rule": embedded_json(rule),
     }
 
 
@@ -218,27 +249,30 @@ def _of_arms(summary: Mapping[str, Any]) -> dict[str, Any]:
     sure = summary["certificate"]
     if sure is not None and sure.get("random_lower_bound", 0) > 0:
         state, how = "certified", ""
-    plan = summary["plan"]
-    lowest = [low for low in plan["profit_lower"] or [] if low is not None]
-    nowhere = plan["profit"] is not None and max(lowest, default=0.0) <= 0
-    return _formats(summary) | {
-        "title": title_of(summary),
-        "policy_wide": policy_figure(summary),
-        "policy_narrow": policy_figure(summary, width=NARROW),
-        "arms_wide": arms_figure(summary),
-        "arms_narrow": arms_figure(summary, width=NARROW),
-        "balances": balances,
-        "pair": pair,
-        "percent": _percent,
-        "chips": [
-            (STATES[state], f"better than random choice: {state}{how}"),
-            *dict.fromkeys(trials),
-        ],
-        "is_better": state != "not shown",
-        "nowhere": nowhere,
-        "never": nowhere and plan["best_share"] in (0, None),
-        "certificate": certificate_of(summary),
-    }
+    return (
+        _formats(summary)
+        | _decided(summary, state != "not shown")
+        | {
+            "title": title_of(summary),
+            "harm": harm_of_arms(summary),
+            "nobody": not any(summary["plan"]["treated"]),
+            "overall": overall_sentence(summary, "\u2212") if summary["segments"] else "",
+            "against": lambda own: against_single(summary, own, "\u2212"),
+            "per_treated": summary["unit"]["per"].replace("people", "treated"),
+            "policy_wide": policy_figure(summary),
+            "policy_narrow": policy_figure(summary, width=NARROW),
+            "arms_wide": arms_figure(summary),
+            "arms_narrow": arms_figure(summary, width=NARROW),
+            "balances": balances,
+            "pair": pair,
+            "percent": _percent,
+            "chips": [
+                (STATES[state], f"better than random choice: {state}{how}"),
+                *dict.fromkeys(trials),
+            ],
+            "certificate": certificate_of(summary),
+        }
+    )
 
 
 def _of_check(summary: Mapping[str, Any]) -> dict[str, Any]:

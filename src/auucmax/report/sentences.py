@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from auucmax._json import short
+from auucmax.targeting.decision import Decision, Terms, decide
 from auucmax.trial_model.evidence import provided
 
 
@@ -122,7 +123,11 @@ def _of_ranking(summary: Summary, found: Found) -> None:
             "people. Between nobody and everybody the numbers are on a straight line, as of "
             "people picked by lot, and tell nothing of the ranking."
         )
-    if effect["lower"] is None or effect["lower"] <= 0 <= effect["upper"]:
+    if effect["lower"] is not None and effect["upper"] < 0:
+        found["problem"]["harm on average"] = (
+            "On average the treatment does harm: the whole interval of its effect lies below zero."
+        )
+    elif effect["lower"] is None or effect["lower"] <= 0:
         found["caution"]["no average effect"] = (
             "These rows do not show that the treatment has an effect on average."
         )
@@ -176,7 +181,8 @@ def _of_plan(summary: Summary, found: Found) -> None:
         found["note"]["no profit"] = f"No profit is shown: no {' and no '.join(lacking)} was given."
     elif plan["cautious_share"] == 0:
         found["caution"]["profit not shown"] = (
-            f"{no_profit(summary)} The lower end of its interval is at most zero everywhere."
+            "At no share is the profit above zero beyond doubt: the lower end of its interval is "
+            "at most zero everywhere."
         )
 
 
@@ -235,30 +241,48 @@ def effect_sentence(summary: Summary) -> str:
 def headline_sentence(summary: Summary) -> str:
     """What to do, for how many people, and what it brings: profit, or gain where that is unknown.
 
-    If no share has a profit, that is said first.
+    That treating them does harm, or is not shown to help, is said first.
     """
     if summary["failed_check"] is not None:
         return str(summary["failed_check"])
-    loss = no_profit(summary)
-    found = provided(_decision(summary), summary["randomisation"])
-    return f"{loss} {found}" if loss else found
+    decision = decision_of(summary)
+    found = provided(_headline(summary, decision), summary["randomisation"])
+    return f"{decision.lead} {found}" if decision.lead else found
 
 
-def no_profit(summary: Summary) -> str | None:
-    """That at no share a profit is expected, or sure; None if at some share it is."""
-    plan = summary["plan"]
-    if plan["profit"] is None or plan["cautious_share"] != 0:
+def terms_of(summary: Summary) -> Terms:
+    """How decisions of a page are told: along shares, or along budgets of several arms."""
+    if "arms" not in summary:
+        return Terms()
+    people = "a list of {treated whole} people"
+    money = "a budget of {cost money}"
+    return Terms(along="budget", other=people if summary["plan"]["by_people"] else money)
+
+
+def decision_of(summary: Summary) -> Decision:
+    """Whether to treat the people of the headline."""
+    place = round(summary["headline"]["share"] * 100)
+    return decide(summary["plan"], place, _certified_at(summary), terms_of(summary))
+
+
+def _certified_at(summary: Summary) -> float | None:
+    """What is certified per person of profit, or gain, at the cut next to the headline's share."""
+    known = summary.get("certified_shares")
+    if known is None:
         return None
-    if plan["best_share"] == 0:
-        return "At no share is the profit above zero."
-    return "At no share is the profit above zero beyond doubt."
+    share, plan = summary["headline"]["share"], summary["plan"]
+    near = min(range(len(known["share"])), key=lambda k: abs(known["share"][k] - share))
+    lower = float(known["gain_lower"][near])
+    if plan["profit"] is None:
+        return lower
+    cost = plan["cost_per_person"] * known["share_upper"][near]
+    return float(plan["value_per_outcome"] * lower - cost)
 
 
-def _decision(summary: Summary) -> str:
+def _headline(summary: Summary, decision: Decision) -> str:
     head, plan = summary["headline"], summary["plan"]
     place = round(head["share"] * 100)
-    # What is not sure to pay is no advice.
-    start = "If you treat" if no_profit(summary) else "Treat"
+    start = "Treat" if decision.is_good else "If you treat"
     who = (
         f"{start} the {head['share']:.0%} with the highest scores, {plan['people'][place]:,} of "
         f"{plan['cohort']:,} people"
@@ -312,30 +336,18 @@ def part_sentence(summary: Summary) -> str:
 def verdicts_of(summary: Summary) -> list[dict[str, str]]:
     """What is certified, shown or not shown: of the decision, then of the ranking.
 
-    ``state`` is "certified", "shown" (by an interval, which is an approximation) or "not shown".
-    Rows that are no trial show nothing.
+    ``state`` is "certified", "shown" (by an interval, which is an approximation) or "not shown";
+    of a decision also "harm" or "loss", if the whole interval of gain or profit lies below zero.
+    ``text`` says it in short. Rows that are no trial show nothing.
     """
     if summary["failed_check"] is not None:
         return []
+    decision, order = decision_of(summary), _of_order(summary)
+    how = f" by the {summary['level']:.0%} interval" if order == "shown" else ""
     return [
-        {"of": "decision", "state": _of_decision(summary)},
-        {"of": "ranking", "state": _of_order(summary)},
+        {"of": "decision", "state": decision.state, "text": decision.verdict},
+        {"of": "ranking", "state": order, "text": f"better than random choice: {order}{how}"},
     ]
-
-
-def _of_decision(summary: Summary) -> str:
-    """Whether profit, or gain, is above zero at the share of the headline."""
-    share, plan, known = summary["headline"]["share"], summary["plan"], summary["certified_shares"]
-    place = round(share * 100)
-    value, cost = plan["value_per_outcome"], plan["cost_per_person"]
-    by_money = plan["profit"] is not None
-    if known is not None:
-        near = min(range(len(known["share"])), key=lambda k: abs(known["share"][k] - share))
-        lower = known["gain_lower"][near]
-        if (value * lower - cost * known["share_upper"][near] if by_money else lower) > 0:
-            return "certified"
-    low = plan["profit_lower" if by_money else "gain_lower"][place]
-    return "shown" if low is not None and low > 0 else "not shown"
 
 
 def _of_order(summary: Summary) -> str:
@@ -386,3 +398,92 @@ def certificate_sentence(summary: Summary) -> str:
         f"{found['gain_lower_bound'] * scale:,.{digits}f} {names['gain']} {summary['unit']['per']} "
         f"more than random choice, averaged over all shares."
     )
+
+
+def segment_lines(summary: Summary) -> dict[str, str]:
+    """What is told of each segment, by its conditions; empty if none is."""
+    found = summary["segments"]
+    if not found or summary["failed_check"] is not None:
+        return {}
+    if "arms" not in summary:
+        return {" and ".join(one["rule"]): _effect_in(summary, one) for one in found}
+    lines = {}
+    for one in found["parts"]:
+        text = one["arm"] or summary["names"]["control"]
+        if one["effect"] is not None:
+            text = f"{text}: {_effect_in(summary, one, summary['names']['control'])}"
+        if one["against"] is not None:
+            text = f"{text}; {against_single(summary, one)}"
+        lines[" and ".join(one["rule"])] = text
+    return lines | {"all segments": overall_sentence(summary)}
+
+
+def _effect_in(summary: Summary, one: Mapping[str, Any], control: str = "") -> str:
+    effect, per = one["effect"], summary["unit"]["per"].replace("people", "treated")
+    ends = "no interval: too few rows"
+    if effect["lower"] is not None:
+        ends = f"{rate(summary, effect['lower'])} to {rate(summary, effect['upper'])}"
+    estimate = rate(summary, effect["estimate"], sign=True)
+    against = f" against {control}" if control else ""
+    text = f"{estimate} {summary['names']['gain']} {per}{against} ({ends})"
+    if one["certified"] is None:
+        return text
+    least = f"certified at least {rate(summary, one['certified'])}"
+    return f"{text}, {least if one['certified'] > 0 else 'not certified to be above zero'}"
+
+
+def against_single(summary: Summary, one: Mapping[str, Any], minus: str = "-") -> str:
+    """The arm of a segment minus the one that is best for all: its profit, or its effect."""
+    found = summary["segments"]
+    what = "" if found["worth"] is None else "profit "
+    gap = _gap_words(summary, one["against"], one["saved"], "", minus)
+    return f"{what}against {found['single']} for all {gap}"
+
+
+def overall_sentence(summary: Summary, minus: str = "-") -> str:
+    """Whether arms by segment bring more than the best single arm for everybody."""
+    found = summary["segments"]
+    overall, single = found["overall"], found["single"]
+    if overall is None:
+        return f"All segments get {single}: no other arm is better for some of them."
+    what = summary["names"]["gain"] if found["worth"] is None else "profit"
+    low, high = _net_ends(found["worth"], overall, found["saved"])[1:]
+    verdict = f"are not shown to bring more {what} than {single} for everybody"
+    if low > 0 or high < 0:
+        more = "more" if low > 0 else "less"
+        verdict = f"bring {more} {what} than {single} for everybody, beyond chance"
+    per = f" {summary['unit']['per']}"
+    return f"These arms {verdict}: {_gap_words(summary, overall, found['saved'], per, minus)}."
+
+
+def _net_ends(
+    worth: float | None, gap: Mapping[str, Any], saved: float | None
+) -> tuple[float, float, float]:
+    """A difference with its ends: of the profit where the outcome has a worth."""
+    found = (float(gap["estimate"]), float(gap["lower"]), float(gap["upper"]))
+    if worth is None:
+        return found
+    return (
+        worth * found[0] + (saved or 0.0),
+        worth * found[1] + (saved or 0.0),
+        worth * found[2] + (saved or 0.0),
+    )
+
+
+def _gap_words(
+    summary: Summary, gap: Mapping[str, Any], saved: float | None, per: str, minus: str
+) -> str:
+    worth, after = summary["segments"]["worth"], summary["plan"]["currency"]
+    after = f" {after}" if after else ""
+    value, low, high = _net_ends(worth, gap, saved)
+    if worth is not None:
+        digits = digits_for((high - low) / 6)
+        texts = [f"{value:+,.{digits}f}", f"{low:,.{digits}f}", f"{high:,.{digits}f}"]
+        per = f"{after} a person"
+    else:
+        texts = [rate(summary, value, sign=True), rate(summary, low), rate(summary, high)]
+    estimate, start, end = (text.replace("-", minus) for text in texts)
+    text = f"{estimate}{per} ({start} to {end})"
+    if worth is not None or not saved:
+        return text
+    return f"{text}, for {abs(saved):,.3g}{after} {'less' if saved > 0 else 'more'} a person"

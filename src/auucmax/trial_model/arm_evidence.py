@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -34,7 +35,13 @@ from auucmax.evaluation.budget import (
 )
 from auucmax.targeting.arms import choose_arms
 from auucmax.trial_model.columns import Bounded
-from auucmax.trial_model.evidence import Evidence, are_bins_of_people, provided
+from auucmax.trial_model.evidence import (
+    EFFECT,
+    Evidence,
+    are_bins_of_people,
+    has_ends_or_reason,
+    provided,
+)
 
 _STEPS = 50  # that the budgets are cut into, of which those are joined that have too few rows
 _AT_ONCE = 2**22  # parts of rows that are compared at once
@@ -115,6 +122,9 @@ class ArmsEvidence(Shown):
           chosen on these rows, in their favour: there is no ``p_value``, and an upper end below 0
           shows nothing. With a cost of 1 for each arm a budget is a share of people. None: not
           told;
+        * ``people``: who gets each arm, against all others, at a part of the largest budget, or
+          None; ``segments``: parts of the people, in words of their columns, with effects of the
+          arms (:func:`auucmax.trial_model.segments.arm_segments_of`, by labels), or None;
         * ``certificate``: of the policy at a budget that was fixed beforehand, or None;
         * ``failed_check``, ``doubt``, ``notes``: as in :class:`auucmax.trial_model.Evidence`.
     """
@@ -145,14 +155,15 @@ class ArmsEvidence(Shown):
         }
         found = dict(plain({**facts, **shared}))
         if shared["failed_check"] is not None:
-            found["certificate"] = None
+            found |= {"certificate": None, "segments": None}
         return cls(dict(arms), found)
 
     @classmethod
     def from_dict(cls, arms: Mapping[str, Evidence], values: Mapping[str, Any]) -> Self:
         """Restore ``facts`` from a file, or raise a ValueError for anything else."""
-        # Files of before there were any tell nothing of people.
-        facts = read(_FACTS, {**values, "people": values.get("people")}, "the policy")
+        # Files of before there were any tell nothing of people, or of segments.
+        known = {name: values.get(name) for name in ("people", "segments")}
+        facts = read(_FACTS, {**values, **known}, "the policy")
         read(dict.fromkeys([facts["control"], *arms], int), facts["rows"], "rows")
         if not facts["curves"]:
             raise ValueError("the policy should have a curve, got none.")
@@ -174,6 +185,8 @@ class ArmsEvidence(Shown):
                 raise ValueError("the policy should have numbers that belong together, got others.")
         if not _are_people(facts["people"], facts["curves"][0]["costs"]):
             raise ValueError("people of the policy should be shares of each arm, got others.")
+        if not _are_segments(facts["segments"], [facts["control"], *arms]):
+            raise ValueError("segments should be parts of the people with arms, got others.")
         return cls(dict(arms), facts)
 
     def curve_for(self, costs: Sequence[float]) -> tuple[dict[str, Any], float] | None:
@@ -198,6 +211,50 @@ def _are_people(people: Mapping[str, Any] | None, costs: Mapping[str, float]) ->
         and len(set(labels)) == len(labels)
         and set(labels) <= set(costs)
         and all(map(are_bins_of_people, people["arms"]))
+    )
+
+
+def segments_told(found: Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any] | None:
+    """Segments by the labels of arms, of which the control is the first."""
+    if found is None:
+        return None
+    parts = [
+        part
+        | {
+            "learnt": dict(zip(names[1:], part["learnt"], strict=True)),
+            "contrasts": [
+                one | {"arm": names[one["arm"]], "over": names[one["over"]]}
+                for one in part["contrasts"]
+            ],
+            "certified": part["certified"] and dict(zip(names[1:], part["certified"], strict=True)),
+        }
+        for part in found["parts"]
+    ]
+    return {**found, "parts": parts}
+
+
+def _are_segments(found: Mapping[str, Any] | None, names: Sequence[str]) -> bool:
+    """Whether these are parts of the people, with effects of the arms and of all pairs of them."""
+    if found is None:
+        return True
+    pairs = [(high, low) for low, high in combinations(names, 2)]
+    for part in found["parts"]:
+        read(dict.fromkeys(names[1:], float), part["learnt"], "segments")
+        if part["certified"] is not None:
+            read(dict.fromkeys(names[1:], float), part["certified"], "segments")
+    return (
+        0 < found["level"] < 1
+        and len(found["parts"]) > 1
+        and all(0 < part["share"] <= 1 and part["rule"] for part in found["parts"])
+        and all(
+            [(one["arm"], one["over"]) for one in part["contrasts"]] == pairs
+            for part in found["parts"]
+        )
+        and all(
+            one["lower"] is not None and one["lower"] <= one["upper"] and has_ends_or_reason(one)
+            for part in found["parts"]
+            for one in part["contrasts"]
+        )
     )
 
 
@@ -564,6 +621,10 @@ _FACTS: dict[str, Any] = {
             "name": str, "bins": [str], "top": [_MAYBE], "rest": [_MAYBE], "distance": float,
         }]}],
     }),
+    "segments": (None, {"level": float, "parts": [{
+        "rule": [str], "rows": int, "share": float, "learnt": {...: ...},
+        "contrasts": [{"arm": str, "over": str, **EFFECT}], "certified": (None, {...: ...}),
+    }]}),
     "certificate": (None, {"text": str, "gain_lower_bound": float, "budget": float, ...: ...}),
     "failed_check": _MAYBE_TEXT,
     "doubt": _MAYBE_TEXT,

@@ -28,11 +28,13 @@ from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arm_evidence import (
     ArmsEvidence,
     FixedBudget,
+    JudgedArms,
     PolicyChunkRows,
     arms_at,
     guides,
     policy_certificate,
     policy_curve,
+    segments_told,
     top_shares,
     with_provisos,
 )
@@ -60,6 +62,7 @@ from auucmax.trial_model.judging import ranks_within
 from auucmax.trial_model.model import TrialModel
 from auucmax.trial_model.people import describe_arms
 from auucmax.trial_model.rows import Hashes
+from auucmax.trial_model.segments import arm_segments_of
 
 PEOPLE_PART = 0.3  #: of the largest budget, at which it is told who gets which arm
 
@@ -299,7 +302,7 @@ def _policy(
         "level": 0.95,
         "tilt": _tilt(judged.y),
         "curves": [policy_curve(judged, costs, known=known)],
-        "people": _people(everybody, apart, judged.uplift, costs),
+        **_people(everybody, apart, judged, costs, recipe),
         "notes": [
             f"Every row was given its arm by models of the other {recipe.n_folds - 1} of "
             f"{recipe.n_folds} folds, which had not seen it; the best single arm, and the arm for "
@@ -310,12 +313,17 @@ def _policy(
 
 
 def _people(
-    everybody: AllRows, apart: Sequence[_Apart], uplift: Floats, costs: Mapping[str, float]
+    everybody: AllRows,
+    apart: Sequence[_Apart],
+    judged: JudgedArms,
+    costs: Mapping[str, float],
+    recipe: Recipe,
 ) -> dict[str, Any]:
-    """Who gets each arm, against all others, where a part of the largest budget is spent."""
+    """Who gets each arm, against all others, where a part of the largest budget is spent; and
+    segments with effects of the arms."""
     price = np.array(list(costs.values()))
     budget = PEOPLE_PART * float(price.max())
-    given = arms_at(uplift, price, budget)
+    given = arms_at(judged.uplift, price, budget)
     frames, places = [], []
     for k, one in enumerate(apart):
         some = one.rows.sampled
@@ -323,8 +331,16 @@ def _people(
         frames.append(one.rows.features[own])
         places.append(everybody.places_of(one.rows, k)[some][own])
     columns = binned(pd.concat(frames, ignore_index=True))
-    told = describe_arms(columns, given[np.concatenate(places)], list(costs))
-    return {"part": PEOPLE_PART, "budget": budget, "arms": told}
+    some = np.concatenate(places)
+    told = describe_arms(columns, given[some], list(costs))
+    people = {"part": PEOPLE_PART, "budget": budget, "arms": told}
+    if judged.groups is not None or judged.chance is not None or judged.fold is None:
+        return {"people": people, "segments": None}
+    learn = judged.fold[some] < recipe.n_folds // 2
+    bounded = apart[0].rows.columns.bounded(judged.y)
+    found = arm_segments_of(columns, judged.y[some], judged.arm[some], learn, bounded)
+    control = apart[0].rows.columns.control
+    return {"people": people, "segments": segments_told(found, [control, *costs])}
 
 
 def _tilt(y: Floats) -> float:

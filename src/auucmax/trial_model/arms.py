@@ -172,7 +172,7 @@ class ArmsModel(Shown):
         names = [self.control, *self.labels]
         counts = dict(zip(names, np.bincount(judged.arm, minlength=len(names)), strict=True))
         facts = {"rows": counts, "curves": curves, "certificate": None, "notes": notes}
-        facts["people"] = None  # those of the fit are others
+        facts |= {"people": None, "segments": None}  # those of the fit are others
         return ArmsEvidence.of(arms, self.policy | facts)
 
     def _new_rows(

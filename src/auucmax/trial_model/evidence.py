@@ -16,6 +16,7 @@ from auucmax._shown import Shown
 from auucmax.data import RandomisationReport
 from auucmax.data.outcomes import KINDS
 from auucmax.evaluation.inference import interval_words
+from auucmax.targeting.decision import Terms, decide
 from auucmax.targeting.planning import Expectation
 
 #: What is said of a rival.
@@ -62,7 +63,19 @@ class Evidence(Shown):
         ends = auuc["gain_lower"], auuc["gain_upper"]
         words = interval_words(ends, self["level"], auuc["gain_declined"])
         told = f"gain over random {auuc['gain']:+.5f} ({words}), {self['rows']['n_rows']:,} rows"
-        return "\n".join([told, *([] if certificate is None else [certificate["text"]])])
+        lines = [self.harm, told, None if certificate is None else certificate["text"]]
+        return "\n".join(filter(None, lines))
+
+    @property
+    def harm(self) -> str | None:
+        """What to say first if treating everybody is shown to do harm; None if it is not."""
+        known = self.expected
+        plan = {
+            "share": known.share, "gain": known.uplift, "gain_lower": known.lower,
+            "gain_upper": known.upper, "profit": None,
+        }  # fmt: skip
+        found = decide(plan, len(known.share) - 1, terms=Terms(who="everybody"))
+        return found.lead if found.state == "harm" else None
 
     def with_facts(self, **facts: Any) -> Evidence:
         """The evidence with some facts replaced."""
@@ -99,13 +112,13 @@ class Evidence(Shown):
             and bins == list(range(1, len(bins) + 1)) != []
             and all(len(column) == len(bins) for column in tenths)
             and all(rival["verdict"] in VERDICTS for rival in rivals)
-            and all(map(_has_ends_or_reason, (facts["effect"], facts["auuc"])))
-            and all(_has_ends_or_reason(one["effect"]) for one in facts["segments"])
+            and all(map(has_ends_or_reason, (facts["effect"], facts["auuc"])))
+            and all(has_ends_or_reason(one["effect"]) for one in facts["segments"])
             and (facts["people"] is None or are_bins_of_people(facts["people"]))
             and (facts["certificate"] is None or 0 < facts["certificate"]["delta"] < 1)
             and _are_certified(facts["certified_shares"])
-            and all(_has_ends_or_reason(r["auuc"]) for r in rivals)
-            and all(_has_ends_or_reason(r["difference"]) for r in rivals)
+            and all(has_ends_or_reason(r["auuc"]) for r in rivals)
+            and all(has_ends_or_reason(r["difference"]) for r in rivals)
         )
         if not right:
             raise ValueError("evidence should have numbers that belong together, got others.")
@@ -191,7 +204,7 @@ _AUUC = (
     | dict.fromkeys(("lower", "upper", "gain_lower", "gain_upper", "p_value"), _MAYBE)
     | dict.fromkeys(("declined", "gain_declined"), _MAYBE_TEXT)
 )
-_EFFECT = dict.fromkeys(("estimate", "standard_error", "detectable"), float) | {
+EFFECT = dict.fromkeys(("estimate", "standard_error", "detectable"), float) | {
     "lower": _MAYBE, "upper": _MAYBE, "declined": _MAYBE_TEXT,
 }  # fmt: skip
 _FACTS: dict[str, Any] = {
@@ -203,7 +216,7 @@ _FACTS: dict[str, Any] = {
         **{f"{what}{arm}": kind for arm in ("treated", "control") for what, kind in (
             ("", int), ("mean_", float), ("events_", _MAYBE_COUNT), ("groups_", _MAYBE_COUNT))},
     },
-    "effect": _EFFECT,
+    "effect": EFFECT,
     "auuc": _AUUC,
     "qini": float,
     "ratio": [(None, [float])],
@@ -234,7 +247,7 @@ _FACTS: dict[str, Any] = {
                      "distance": float}],
     }),
     "segments": [{
-        "rule": [str], "rows": int, "share": float, "effect": _EFFECT, "certified": _MAYBE,
+        "rule": [str], "rows": int, "share": float, "effect": EFFECT, "certified": _MAYBE,
     }],
     "randomisation": (None, {
         "ok": bool, "stops": bool, "verdict": str, "advice": [str], "alpha": float,
@@ -247,7 +260,7 @@ _FACTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _has_ends_or_reason(values: Mapping[str, Any]) -> bool:
+def has_ends_or_reason(values: Mapping[str, Any]) -> bool:
     """Whether each interval has both ends, or words that say why it has none."""
     return all(
         _all_or_none(values[f"{of}lower"], values[f"{of}upper"])

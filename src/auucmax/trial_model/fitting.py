@@ -69,8 +69,9 @@ from auucmax.trial_model.crossfit import (
 from auucmax.trial_model.evidence import Evidence
 from auucmax.trial_model.judging import Judged, describe_drivers, evidence_of, linear_weights
 from auucmax.trial_model.model import CHANCES_BEYOND, TrialModel, certified, certified_shares
-from auucmax.trial_model.people import describe_people, segments_of
+from auucmax.trial_model.people import describe_people
 from auucmax.trial_model.rows import quantity_columns
+from auucmax.trial_model.segments import segments_of
 from auucmax.trial_model.timing import keep_within
 
 
@@ -460,7 +461,9 @@ def _cross_fitted(
         rivals=ranks,
         notes=notes,
         certified_shares=shares,
-        **_people(rows, passed, apart.fold < recipe.n_folds // 2, bounded, check),
+        # Of several arms, all of them make segments, once: those of each by itself would tell of
+        # other parts of the same control rows.
+        **_people(rows, passed, None if also else apart.fold < recipe.n_folds // 2, bounded, check),
     )
     none = np.zeros(len(rows.y), dtype=bool)
     return _Found(fitted, passed, calibration, evidence, none), apart
@@ -627,14 +630,14 @@ def _in_scores(calibration: Calibration, scores: ScoreQuantiles) -> Calibration:
 def _people(
     rows: TableRows,
     passed: Scored,
-    learn: Bools,
+    learn: Bools | None,
     bounded: Bounded | None,
     check: RandomisationReport,
 ) -> dict[str, Any]:
-    """Who the top are, and segments that some rows make and the others judge."""
+    """Who the top are, and segments that some rows make and the others judge; None: no segments."""
     some, columns = rows.sampled, binned(rows.features)
     found = describe_people(columns, passed.score[some], share=DRIVER_SHARE)
-    if check.stops:
+    if check.stops or learn is None:
         return {"people": found}
     everybody = rows.judged(passed.score)
     own = Judged(*(None if part is None else part[some] for part in everybody))  # type: ignore[arg-type]

@@ -1,0 +1,153 @@
+"""Whether to treat some people: one rule, for commands, notebooks, pages and their script.
+
+A decision is told by the ends of the intervals of what it brings. The rule and its words are
+tables, which the script of a page walks as Python does: there is no second rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from auucmax._validation import Floats
+
+#: State, number and sign: the first whose number, times the sign, is above zero holds.
+#: ``lower`` is that of the profit, or of the gain where no profit is known.
+RULE = (
+    ("harm", "gain_upper", -1),
+    ("loss", "profit_upper", -1),
+    ("certified", "certified", 1),
+    ("shown", "lower", 1),
+)
+OTHERWISE = "not shown"
+GOOD = ("certified", "shown")  #: states in which treating them is advice
+#: What is said first of people whom treating is no advice.
+LEADS = {
+    "harm": "Treating {who} is shown to do harm: {instead}.",
+    "loss": "Treating {who} is shown to cost more than it brings: {instead}.",
+    "not shown": "For {who} a {what} is not shown; it is for {other}.",
+    "nowhere": "At no {along} is the {what} above zero beyond doubt.",
+    "never": "At no {along} is the {what} above zero.",
+}
+INSTEAD = {"nobody": "treat nobody", "other": "choose {other} instead"}
+VERDICTS = {"harm": "shown to do harm", "loss": "shown to cost more than it brings"}
+VERDICT = "{what} above zero: {state}"  #: of all other states
+
+
+WARNINGS = {
+    "harm": "Treating them does harm: all of the interval of the expected gain is below 0.",
+    "loss": "Treating them loses money: all of the interval of the expected profit is below 0.",
+}  #: of a list of people
+
+
+class Decision(NamedTuple):
+    """``state`` of :data:`RULE`; ``lead`` is said first, or empty; ``verdict`` is short."""
+
+    state: str
+    lead: str
+    verdict: str
+
+    @property
+    def is_good(self) -> bool:
+        """Whether treating them is advice."""
+        return self.state in GOOD
+
+
+class Terms(NamedTuple):
+    """How a decision is told: of ``who``, ``along`` what it is chosen, and another choice.
+
+    ``other`` names one by numbers of a plan and their form, as in "the {share percent}".
+    """
+
+    who: str = "these people"
+    along: str = "share"
+    other: str = "the {share percent} with the highest scores"
+
+
+def state_of(numbers: Mapping[str, float | None]) -> str:
+    """The state that some numbers of :data:`RULE` tell; those that are not there tell nothing.
+
+    >>> state_of({"gain_upper": -0.1, "lower": -0.3}), state_of({"gain_upper": 0.2, "lower": -0.1})
+    ('harm', 'not shown')
+    """
+    for state, name, sign in RULE:
+        number = numbers.get(name)
+        if number is not None and sign * number > 0:
+            return state
+    return OTHERWISE
+
+
+def warned(gain_upper: float, profit_upper: float | None) -> list[str]:
+    """What to say first of a list of people, whatever it was chosen by; nothing if it may help."""
+    state = state_of({"gain_upper": gain_upper, "profit_upper": profit_upper})
+    return [WARNINGS[state]] if state in WARNINGS else []
+
+
+def decide(
+    plan: Mapping[str, Any], place: int, certified: float | None = None, terms: Terms | None = None
+) -> Decision:
+    """What to say of the choice at a place of a plan.
+
+    ``plan`` has ``gain``, ``gain_lower`` and ``gain_upper`` at each place, and the same of
+    ``profit``, or None for these. ``certified``: what this choice brings at least.
+    """
+    terms, what = terms or Terms(), "gain" if plan["profit"] is None else "profit"
+    lower = _floats(plan[f"{what}_lower"])
+    state = state_of({
+        "gain_upper": plan["gain_upper"][place],
+        "profit_upper": None if what == "gain" else plan["profit_upper"][place],
+        "certified": certified,
+        "lower": plan[f"{what}_lower"][place],
+    })  # fmt: skip
+    verdict = VERDICTS.get(state, VERDICT.format(what=what, state=state))
+    if state in GOOD:
+        return Decision(state, "", verdict)
+    best = int(np.nanargmax(np.append(lower, 0.0)))
+    other = None if best == len(lower) or not lower[best] > 0 else best
+    lead = state
+    if state == OTHERWISE and other is None:
+        known = _floats(plan[what])[np.isfinite(lower)]
+        lead = "nowhere" if known.max(initial=0.0) > 0 else "never"
+    words = {"who": terms.who, "what": what, "along": terms.along}
+    words["other"] = "" if other is None else spoken(terms.other, plan, other)
+    words["instead"] = INSTEAD["nobody" if other is None else "other"].format(**words)
+    return Decision(state, LEADS[lead].format(**words), verdict)
+
+
+def _floats(values: Sequence[float | None]) -> Floats:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def spoken(sentence: str, plan: Mapping[str, Any], place: int) -> str:
+    """A sentence with numbers of a plan in it.
+
+    >>> spoken("the {share percent}", {"share": [0.0, 0.25, 1.0]}, 1)
+    'the 25%'
+    """
+
+    def number(found: re.Match[str]) -> str:
+        name, form = found[1].split(" ")
+        value = plan[name][place]
+        if form == "money":
+            after = f" {plan['currency']}" if plan["currency"] else ""
+            return f"{value:,.{plan['digits']['money']}f}{after}"
+        return f"{value:.0%}" if form == "percent" else f"{value:,.0f}"
+
+    return re.sub(r"\{([^}]*)\}", number, sentence)
+
+
+def tables(terms: Terms) -> dict[str, Any]:
+    """The rule and its words as plain JSON, for the script of a page."""
+    return {
+        "rule": [list(entry) for entry in RULE],
+        "otherwise": OTHERWISE,
+        "good": list(GOOD),
+        "leads": LEADS,
+        "instead": INSTEAD,
+        "verdicts": VERDICTS,
+        "verdict": VERDICT,
+        "terms": terms._asdict(),
+    }
