@@ -410,7 +410,8 @@ def test_what_a_model_remembers_of_its_rows_stays_with_the_driver():
             [one.seen for one in getattr(own, "models", {"": own}).values()]
             for own in (model, light)
         )
-        assert kept.contents is not None and kept.key is not None
+        assert kept.contents is not None
+        assert kept.key is not None
         assert sent.ids is sent.contents is sent.key is None
         assert kept.key not in pickle.dumps(light)
 

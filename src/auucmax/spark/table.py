@@ -68,7 +68,8 @@ def fit_trial_model(
     and amounts are from samples. As from files that do not fit into memory: the encoder learns
     levels and medians from about 250,000 rows, which the check of the trial looks at, too; outcomes
     are 0/1 or mostly one value, and then "auto", "shrunk" or "boosted" learn; and ``propensity`` is
-    refused. Some 60 bytes a row come to the driver: outcome, arm, keys, scores.
+    refused, for the sums that executors make weigh all rows alike. Some 60 bytes a row come to the
+    driver: outcome, arm, keys, scores.
 
     Parameters
     ----------
