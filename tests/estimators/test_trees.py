@@ -39,12 +39,11 @@ def slow(trees, x):
 
 def quick(forest, rows, threads):
     """The compiled pass, for however few rows."""
-    before = trees.COMPILE_STEPS, trees.READY_STEPS, trees._THREAD_ROWS
-    trees.COMPILE_STEPS, trees.READY_STEPS, trees._THREAD_ROWS = 0, 0, 70
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("COMPILE_STEPS", 0), ("READY_STEPS", 0), ("FEW_STEPS", 0)):
+            patch.setattr(trees, name, value)
+        patch.setattr(trees, "_THREAD_ROWS", 70)
         return forest.predict(rows, num_threads=threads)
-    finally:
-        trees.COMPILE_STEPS, trees.READY_STEPS, trees._THREAD_ROWS = before
 
 
 @settings(max_examples=60, deadline=None)
@@ -167,3 +166,23 @@ def test_boosting_with_dropped_trees_is_a_sum_like_any_other():
     model = UpliftLambdaMART(n_trees=10, **options)
     model.fit(rows, trial.y, treatment=trial.treatment)
     np.testing.assert_array_equal(trees_of(model.booster_).predict(rows), model.predict(rows))
+
+
+def test_batches_after_a_million_steps_take_the_compiled_pass(fitted, monkeypatch):
+    """As one call of all their rows would; a few rows never do."""
+    model, X = fitted
+    forest = trees_of(model.booster_)
+    steps = len(X) * len(forest.roots) * forest.depth
+    for name, value in (("READY_STEPS", 3 * steps), ("COMPILE_STEPS", 3 * steps)):
+        monkeypatch.setattr(trees, name, value)
+    monkeypatch.setattr(trees, "_numpy_steps", 0)
+    slowly = []
+    original = type(forest).predict_slow
+    monkeypatch.setattr(
+        type(forest), "predict_slow", lambda own, rows: slowly.append(1) or original(own, rows)
+    )
+    found = [forest.predict(X) for _ in range(4)]
+    assert len(slowly) == 2
+    assert all(np.array_equal(one, found[0]) for one in found)
+    forest.predict(X[:3])
+    assert len(slowly) == 3

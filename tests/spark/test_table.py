@@ -7,9 +7,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from tests.spark.cases import MARKS, Partitions, lost_executor, partitions
+from tests.trial_model.arms_table import COSTS, arms_table
 from tests.trial_model.arms_table import NAMES as ARMS
-from tests.trial_model.arms_table import arms_table
-from tests.trial_model.trial_table import NAMES, households, trial_table
+from tests.trial_model.trial_table import NAMES, households, trial_table, two_strata
 
 from auucmax import spark as on_spark
 from auucmax import trial_model
@@ -17,7 +17,7 @@ from auucmax.data import open_table, pieces
 from auucmax.data.pieces import PiecedTable, sampled
 from auucmax.data.table_errors import TableError
 from auucmax.spark.table import open_frame
-from auucmax.trial_model import arm_fitting, by_name, fitting
+from auucmax.trial_model import arm_fitting, by_name, crossfit, fitting
 
 MAX_ROWS = 1_000  # fewer than any table here has: executors read, encode and score the rows
 
@@ -38,6 +38,20 @@ def few_tree_rows(monkeypatch):
         monkeypatch.setattr(
             module, "new_recipe", lambda *args, of=original: replace(of(*args), max_rows=MAX_ROWS)
         )
+
+
+@pytest.fixture
+def two_folds(monkeypatch, few_tree_rows):
+    """Folds as of more than a million rows, and no rivals, which learn from money in memory."""
+    monkeypatch.setattr(crossfit, "MANY_ROWS", MAX_ROWS)
+    monkeypatch.setattr(by_name, "RIVALS", dict.fromkeys(("auto", "shrunk", "auucmax"), ()))
+
+
+def with_money(table, buyers=0.5):
+    """The outcome as money, which some of those who respond spend."""
+    rng = np.random.default_rng(0)
+    spent = rng.lognormal(3, 1, len(table)).round(2) * (rng.random(len(table)) < buyers)
+    return table.assign(visit=table["visit"] * spent)
 
 
 def differences(one, other, path=""):
@@ -61,6 +75,12 @@ def assert_same(found, expected, table):
     for own in one.pop("rivals"):
         assert own["auuc"]["estimate"] == pytest.approx(known[own["name"]], abs=1e-4)
     assert differences(one, other) == []
+
+
+def assert_same_arms(found, expected, table):
+    np.testing.assert_allclose(found.uplift(table), expected.uplift(table), rtol=0, atol=1e-6)
+    assert differences(found.policy, expected.policy) == []
+    assert expected.policy["certificate"] is not None
 
 
 def fitted(df, **named):
@@ -115,13 +135,12 @@ def test_money_that_is_mostly_0(in_executors, few_tree_rows, monkeypatch):
 
 
 @pytest.mark.gate
-def test_several_arms(in_executors, few_tree_rows):
-    table = arms_table(9_000)
-    named = ARMS | {"id": "person", "model": "auucmax", "budget": 0.5}
-    found = fitted(frame_of(table, [4_000, 0, 5_000]), **named)
-    expected = trial_model.fit_arms_model(table, **named)
-    np.testing.assert_allclose(found.uplift(table), expected.uplift(table), rtol=0, atol=1e-6)
-    assert differences(found.policy, expected.policy) == []
+def test_several_arms_with_money_and_costs(in_executors, two_folds):
+    table = with_money(arms_table(6_000), buyers=0.8)
+    named = ARMS | {"id": "person", "model": "shrunk", "outcome_range": (0, 400)}
+    named |= {"cost": COSTS, "budget": 0.5}
+    found = fitted(frame_of(table, [4_000, 0, 2_000]), **named)
+    assert_same_arms(found, trial_model.fit_arms_model(table, **named), table)
 
 
 @pytest.mark.gate
@@ -230,10 +249,33 @@ def test_on_a_cluster_that_loses_an_executor(spark, monkeypatch, tmp_path):
 
 
 @with_marks
-def test_trees_on_a_cluster(spark, few_tree_rows):
-    table = days(trial_table(4_000))
-    named = NAMES | {"model": "boosted", "hold_out": 0.3, "id": "person"}
-    found = fitted(partitions(spark, table, [1_500, 2_500]), **named)
+def test_auto_by_folds_on_a_cluster(spark, two_folds, monkeypatch, tmp_path):
+    """Of groups, of money, and in the middle of it an executor is lost."""
+    table = with_money(households(900), buyers=0.8)
+    named = NAMES | {"groups": "home", "ignore": ["person"], "outcome_range": (0, 400)}
+    df = partitions(spark, table, [1_100, len(table) - 1_100])
+    with lost_executor(40, monkeypatch, tmp_path):
+        found = fitted(df, **named)
     assert_same(found, trial_model.fit_trial_model(table, **named), table)
-    scored = on_spark.score(partitions(spark, table, [1_500, 2_500]), found).toPandas()
+    assert (found.summary["tree_rows"], found.recipe.n_folds) == (MAX_ROWS, 2)
+    scored = on_spark.score(df, found).toPandas()
     np.testing.assert_allclose(scored["score"], found.predict(table), rtol=0, atol=1e-12)
+
+
+@with_marks
+def test_several_arms_with_costs_on_a_cluster(spark, two_folds):
+    table = arms_table(4_000)
+    named = ARMS | {"id": "person", "model": "auucmax", "cost": COSTS, "budget": 0.5}
+    found = fitted(partitions(spark, table, [1_500, 0, 2_500]), **named)
+    assert_same_arms(found, trial_model.fit_arms_model(table, **named), table)
+
+
+@with_marks
+def test_chances_that_differ_on_a_cluster(spark, two_folds):
+    """Of as many rows as the driver takes, everything is as in memory, to the last bit."""
+    table = two_strata(1_500)
+    named = {"treatment": "mail", "outcome": "visit", "propensity": "chance", "id": "person"}
+    found = on_spark.fit_trial_model(partitions(spark, table, [1_000, 500]), **named)
+    expected = trial_model.fit_trial_model(table, **named)
+    assert found.evidence.facts == expected.evidence.facts
+    np.testing.assert_array_equal(found.predict(table), expected.predict(table))

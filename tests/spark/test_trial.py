@@ -1,3 +1,4 @@
+import pickle
 import tempfile
 from datetime import date, timedelta
 
@@ -22,6 +23,7 @@ from auucmax.encoding import TableEncoder
 from auucmax.estimators import ShrunkInteractions
 from auucmax.rows import ArrayRows, part_of
 from auucmax.rows.base import FIRST_KEY
+from auucmax.spark import trial as spark_trial
 from auucmax.spark.rows import SparkRows
 from auucmax.trial_model import fit_trial_model, load_model, save_model
 
@@ -397,6 +399,21 @@ def test_scores_of_several_arms_are_their_uplifts(spark):
     assert list(found)[-2:] == ["uplift mail", "uplift phone"]
     found = found.set_index("person").loc[people["person"]]
     np.testing.assert_allclose(found.iloc[:, -2:], model.uplift(people), rtol=0, atol=1e-12)
+
+
+def test_what_a_model_remembers_of_its_rows_stays_with_the_driver():
+    table = arms_table(1_000)
+    for model in (fitted(table), next(iter(fitted(table).models.values()))):
+        light = spark_trial._without_rows(model)
+        np.testing.assert_array_equal(light.uplift(table), model.uplift(table))
+        (kept, *_), (sent, *_) = (
+            [one.seen for one in getattr(own, "models", {"": own}).values()]
+            for own in (model, light)
+        )
+        assert kept.contents is not None
+        assert kept.key is not None
+        assert sent.ids is sent.contents is sent.key is None
+        assert kept.key not in pickle.dumps(light)
 
 
 def with_place(frame):

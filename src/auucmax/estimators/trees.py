@@ -6,7 +6,6 @@ checked node by node, and scoring them needs no LightGBM.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,13 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._validation import Bools, Floats
+from auucmax.estimators.tree_tables import TreeTables, tables_of
+from auucmax.rows.base import n_threads
 
 MOST_STEPS = 2_000_000  #: of a row through all trees
-COMPILE_STEPS = 20_000_000  #: of all rows through all trees: from so many on, numba
+COMPILE_STEPS = 20_000_000  #: of all rows so far through all trees: from so many on, numba
 READY_STEPS = 1_000_000  #: the same where numba is there already, as after trees were grown
+FEW_STEPS = 20_000  #: of some rows: numpy takes these as quickly, whatever came before
 _NODES = 16_384  # nodes, of rows and trees, that numpy steps on together: they stay in the cache
 _BLOCK = 64  # rows that a compiled tree takes together
+_TABLE_BLOCK = 256  # rows that the table of a tree takes together
 _THREAD_ROWS = 16_384  # rows that a thread takes
+_numpy_steps = 0  # of all rows so far: many batches take as long as one of all their rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,22 +69,33 @@ class TreeScores:
         return replace(made, depth=int(made._steps().max(initial=0)))
 
     def predict(self, X: NDArray[Any], num_threads: int | None = None) -> Floats:
-        """Scores, (n,), in ``num_threads`` threads; 0 or None: one for each processor."""
-        least = READY_STEPS if "numba" in sys.modules else COMPILE_STEPS
-        if len(X) * len(self.roots) * self.depth < least:
+        """Scores, (n,), in ``num_threads`` threads; 0 or None: as many as numba takes."""
+        if not self._pays(len(X)):
             return self.predict_slow(X)
-        from auucmax.estimators.trees_kernel import add_trees
+        from auucmax.estimators.trees_kernel import add_tables, add_trees
 
-        scores = np.zeros(len(X))
+        scores, tables = np.zeros(len(X)), self._tables
 
         def add(start: int) -> None:
             own = slice(start, start + _THREAD_ROWS)
-            add_trees(X[own], *self._packed, _BLOCK, scores[own])
+            if tables is None:
+                add_trees(X[own], *self._packed, _BLOCK, scores[own])
+            else:
+                add_tables(X[own], *tables, _TABLE_BLOCK, scores[own])
 
         starts = range(0, len(X), _THREAD_ROWS)
-        with ThreadPoolExecutor(num_threads or os.cpu_count()) as pool:
+        with ThreadPoolExecutor(num_threads or n_threads()) as pool:
             list(pool.map(add, starts))
         return scores
+
+    def _pays(self, n_rows: int) -> bool:
+        """Whether these rows, with those before them, take longer than it takes to load numba."""
+        global _numpy_steps
+        steps = n_rows * len(self.roots) * self.depth
+        if steps < FEW_STEPS:
+            return False
+        _numpy_steps += steps
+        return _numpy_steps >= (READY_STEPS if "numba" in sys.modules else COMPILE_STEPS)
 
     def predict_slow(self, X: NDArray[Any]) -> Floats:
         """Scores by numpy alone, all trees of a block of rows together; quick for a few rows."""
@@ -114,6 +129,10 @@ class TreeScores:
         arrays = (self.feature, both, self.roots, self._steps())
         feature, sides, roots, steps = (array.astype(np.int32) for array in arrays)
         return feature, self.threshold, sides, self.missing_left, self.value, roots, steps
+
+    @cached_property
+    def _tables(self) -> TreeTables | None:
+        return tables_of(self)
 
     def _steps(self) -> NDArray[np.int64]:
         """The most steps of a row through each tree."""

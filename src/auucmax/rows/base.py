@@ -150,9 +150,9 @@ class Rows:
             return [summary(batch) for summary in summaries]
 
         totals: list[Any] | None = None
-        with ThreadPoolExecutor(n_threads := _n_threads()) as pool:
+        with ThreadPoolExecutor(workers := n_threads()) as pool:
             # One batch more than threads: it is read while the others are worked on.
-            for sums in _in_order(pool, work, self.batches(), n_threads + 1):
+            for sums in _in_order(pool, work, self.batches(), workers + 1):
                 totals = sums if totals is None else plus(totals, sums)
         if totals is None:
             raise self.without_rows()
@@ -559,7 +559,7 @@ def _in_order(
         yield waiting.popleft().result()
 
 
-def _n_threads() -> int:
+def n_threads() -> int:
     """The number of threads numba would take: NUMBA_NUM_THREADS, which joblib lowers in workers."""
     import joblib
 

@@ -32,6 +32,7 @@ NAME = "the DataFrame"  #: in messages
 SHUFFLED = "After a shuffle (a join, say) it need not: write the rows to files first."
 BLOCK_BYTES = 2**25  #: of the features of rows that are worked on at a time
 BLOCK_ROWS = 2**18  #: that are worked on at a time: Arrow batches are too small for the kernels
+ENCODED = 8  #: numbers that a raw value may become: blocks of raw rows are shorter by it
 VALUE_BYTES = 2**10  #: of a packed value, about; Spark sends 10,000 of them at a time: 10 MB
 MAX_BYTES = 2**22  #: of a summary that travels
 _FEW = 16  # partitions whose summaries the driver adds by itself
@@ -335,7 +336,7 @@ def _summarise(
 
     ``packed``: the rows as well, in a further column, before the sums.
     """
-    part, n_kept = _partition(), 0
+    part, n_kept = partition(), 0
     totals: list[Any] | None = None
     found: list[Any] | ValueError | None
     try:
@@ -360,7 +361,7 @@ def _summarise(
         yield row if packed is None else row.append_column("rows", _no_rows(1))
 
 
-def _partition() -> int:
+def partition() -> int:
     """The number of the partition of a task, which is about to work on it."""
     from pyspark import TaskContext
 
@@ -379,7 +380,7 @@ def fetched(
     """
 
     def worked(batches: Iterator[Any]) -> Iterator[Any]:
-        part = _partition()
+        part = partition()
         try:
             for found in work(batches, part):
                 yield _row(0, part, found)

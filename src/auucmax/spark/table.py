@@ -23,7 +23,16 @@ from auucmax.data.table_errors import TableError, changed_message, check_columns
 from auucmax.estimators.boosted import MAX_ROWS
 from auucmax.rows import Batch
 from auucmax.rows.base import Step
-from auucmax.spark.rows import NAME, SHUFFLED, SparkRows, blocks, check_told_apart, fetched, quoted
+from auucmax.spark.rows import (
+    ENCODED,
+    NAME,
+    SHUFFLED,
+    SparkRows,
+    blocks,
+    check_told_apart,
+    fetched,
+    quoted,
+)
 from auucmax.trial_model.columns import ColumnNames, arm_counts
 from auucmax.trial_model.crossfit import KeptRows, KnownRows
 from auucmax.trial_model.rows import Hashes, rows_of_arms
@@ -31,7 +40,6 @@ from auucmax.trial_model.rows import Hashes, rows_of_arms
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_WIDTH = 8  # numbers that a raw value may take when it is encoded: blocks are shorter by it
 _VALUE_BYTES = 16  # of a value in a frame, about
 
 
@@ -60,7 +68,8 @@ def fit_trial_model(
     and amounts are from samples. As from files that do not fit into memory: the encoder learns
     levels and medians from about 250,000 rows, which the check of the trial looks at, too; outcomes
     are 0/1 or mostly one value, and then "auto", "shrunk" or "boosted" learn; and ``propensity`` is
-    refused. Some 60 bytes a row come to the driver: outcome, arm, keys, scores.
+    refused, for the sums that executors make weigh all rows alike. Some 60 bytes a row come to the
+    driver: outcome, arm, keys, scores.
 
     Parameters
     ----------
@@ -140,7 +149,7 @@ class SparkTable(PiecedTable):
 
         def worked(batches: Iterator[Any], part: int) -> Iterator[Any]:
             place = start_of(starts, part)
-            for block in blocks(batches, _WIDTH * len(names)):
+            for block in blocks(batches, ENCODED * len(names)):
                 frame = as_kinds(block.to_pandas())
                 yield work(frame.set_axis(range(place, place + len(frame)), axis=0), place)
                 place += block.num_rows
@@ -200,7 +209,7 @@ class TrialPartition:
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
         """Blocks of rows of a partition."""
         start, n, mark = start_of(self.starts, first_key), 0, 0
-        for table in blocks(tables, _WIDTH * len(self.columns)):
+        for table in blocks(tables, ENCODED * len(self.columns)):
             rows, _ = rows_of_arms(as_kinds(table.to_pandas()), self.roles)
             keys = rows._replace(positions=rows.positions + start).keys(self.key)
             mark += _mark(rows.y, rows.treated, keys, n)

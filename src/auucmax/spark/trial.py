@@ -28,15 +28,18 @@ from auucmax.rows import Batch, Rows
 from auucmax.rows.arrow import ArrowColumns
 from auucmax.spark.encoding import fit_encoder, needs_encoder
 from auucmax.spark.rows import (
+    ENCODED,
     NAME,
     PartitionRows,
     SparkRows,
     arrow_columns,
+    blocks,
     check_frame,
     check_free,
     check_told_apart,
+    partition,
 )
-from auucmax.trial_model import ArmsModel
+from auucmax.trial_model import ArmsModel, TrialModel
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -129,8 +132,8 @@ def score(
     from pyspark.sql.types import DoubleType, StructField, StructType
 
     names = list(_model_features(model, df, features))
-    arms = isinstance(model, ArmsModel)
-    predict = model.uplift if arms else model.predict
+    arms, light = isinstance(model, ArmsModel), _without_rows(model)
+    predict = light.uplift if arms else light.predict
     added = [f"uplift {label}" for label in model.labels] if arms else [column]
     kept = [name for name in df.columns if name not in added]
     for name in added:
@@ -139,11 +142,11 @@ def score(
     def add_scores(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        for batch in batches:
-            table = pa.Table.from_batches([batch])
+        partition()  # threads of this task are its own cores
+        # Arrow batches, of 10,000 rows as a rule, are too small to be worth their calls.
+        for table in blocks(batches, ENCODED * len(names)):
             frame = table.select(names).to_pandas()
-            found = predict(frame) if len(frame) else []
-            scores = np.asarray(found, dtype=np.float64).reshape(len(frame), len(added))
+            scores = np.asarray(predict(frame), dtype=np.float64).reshape(len(frame), len(added))
             table = table.select(kept)
             for name, own in zip(added, scores.T, strict=True):
                 table = table.append_column(name, pa.array(np.ascontiguousarray(own)))
@@ -245,7 +248,21 @@ def _histogram(
         columns = arrow_columns(df, [score], arms.treatment, arms.outcome, *labels)
         return score_levels(SparkRows(df, PartitionRows(columns)), _only_column, n_bins=n_bins)
     raw = tuple(_model_features(score, df, features))
-    return score_levels(SparkRows(df, PartitionRows(arms, raw)), score.predict, n_bins=n_bins)
+    predict = _without_rows(score).predict
+    return score_levels(SparkRows(df, PartitionRows(arms, raw)), predict, n_bins=n_bins)
+
+
+def _without_rows(model: Any) -> Any:
+    """A model that scores as it does, without what it remembers of its rows.
+
+    Executors have no use for that: filters of the rows, up to some bytes a row, and their key.
+    """
+    if isinstance(model, ArmsModel):
+        arms = {label: _without_rows(own) for label, own in model.models.items()}
+        return replace(model, models=arms)
+    if isinstance(model, TrialModel):
+        return replace(model, seen=replace(model.seen, ids=None, contents=None, key=None))
+    return model
 
 
 def _only_column(X: NDArray[Any]) -> Floats:
