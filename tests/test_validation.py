@@ -46,6 +46,10 @@ BAD_ROWS = {
         with_("score", to=np.array(["2020-01-01", "NaT", "2020-01-02", "2020-01-03"], "M8[D]")),
         "score should hold real numbers, got datetime64",
     ),
+    "score moments": (
+        with_("score", to=pd.date_range("2020-01-01", periods=4, tz="UTC").astype(object)),
+        r"score should hold numbers, got object values such as '2020-01-01 00:00:00\+00:00'\.",
+    ),
     "boolean treatment, odd control": (
         {**with_("treatment", to=[True, True, False, False]), "control": "False"},
         "control should be one of the labels in treatment, False, True; got 'False'",

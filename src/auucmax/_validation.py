@@ -57,7 +57,7 @@ def check_column(
         array = np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} should hold numbers, got {array.dtype} values such as {array[0]!r}. "
+            f"{name} should hold numbers, got {array.dtype} values such as {str(array[0])!r}. "
             f"Convert the column to numbers first."
         ) from error
     # One pass and no temporary: the sum is finite unless an entry is not, or it overflows.
