@@ -41,6 +41,7 @@ NAMES = (
     "commands",
     "arms",
     "install",
+    "kernels",
 )
 PACKAGES = (
     "auucmax",
@@ -61,7 +62,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "benchmarks.md"
 GUIDE, PICTURE = ROOT / "docs" / "guide" / "scale.md", ROOT / "docs" / "images" / "scale.png"
 INSTALL = ROOT / "docs" / "install.md"
-MARKS = re.compile("(<!-- figures of benchmarks \\w+ -->).*(<!-- end of figures -->)", re.DOTALL)
+MARKS = "(<!-- figures of benchmarks {} -->).*?(<!-- end of figures -->)"
 
 
 _HEAD = """\
@@ -216,25 +217,30 @@ def write_more(name: str, records: list[dict[str, Any]]) -> None:
     if name == "install":
         from benchmarks.install import summary_table
 
-        write(INSTALL, with_figures(INSTALL.read_text(), summary_table(records)))
+        write(INSTALL, with_figures(INSTALL.read_text(), name, summary_table(records)))
+    if name == "kernels":
+        from benchmarks.kernels import sentence
+
+        write(INSTALL, with_figures(INSTALL.read_text(), name, sentence(records)))
     if name != "scale":
         return
     from benchmarks.scale import guide
     from benchmarks.scale_picture import draw
 
     draw(records).savefig(PICTURE, dpi=110)
-    write(GUIDE, with_figures(GUIDE.read_text(), guide(records)))
+    write(GUIDE, with_figures(GUIDE.read_text(), name, guide(records)))
 
 
-def with_figures(text: str, figures: str) -> str:
-    """The text of a page with other figures between its marks.
+def with_figures(text: str, name: str, figures: str) -> str:
+    """The text of a page with other figures of a benchmark between its marks.
 
-    >>> with_figures("a <!-- figures of benchmarks x --> 1 <!-- end of figures --> b", "2")
+    >>> with_figures("a <!-- figures of benchmarks x --> 1 <!-- end of figures --> b", "x", "2")
     'a <!-- figures of benchmarks x -->\\n\\n2\\n\\n<!-- end of figures --> b'
     """
-    (_, *others) = MARKS.findall(text)
-    assert not others  # a page has one place for figures
-    return MARKS.sub(lambda found: f"{found[1]}\n\n{figures}\n\n{found[2]}", text)
+    marks = re.compile(MARKS.format(name), re.DOTALL)
+    (_, *others) = marks.findall(text)
+    assert not others  # a page has one place for figures of a benchmark
+    return marks.sub(lambda found: f"{found[1]}\n\n{figures}\n\n{found[2]}", text)
 
 
 def write(path: Path, text: str) -> None:

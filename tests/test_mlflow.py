@@ -132,6 +132,33 @@ def test_it_is_logged_to_a_run(model, people, tmp_path, monkeypatch):
         mlflow.set_tracking_uri(None)
 
 
+def test_a_local_database_and_its_registry(model, people, tmp_path):
+    for library in ("sqlalchemy", "alembic"):
+        pytest.importorskip(library, reason=f"{library} is not installed (extra test)")
+    address = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    mlflow.set_tracking_uri(address)
+    mlflow.set_registry_uri(address)
+    try:
+        files = (tmp_path / "files").as_uri()
+        run = {"experiment_id": mlflow.create_experiment("trial", artifact_location=files)}
+        with mlflow.start_run(**run):
+            flavour.log_model(model, "visits", registered_model_name="visits")
+        with mlflow.start_run(**run):
+            info = flavour.log_model(model, "visits", registered_model_name="visits")
+        assert info.registered_model_version == 2
+        mlflow.MlflowClient().set_registered_model_alias("visits", "champion", "2")
+        for found in ("models:/visits/1", "models:/visits@champion", info.model_uri):
+            check(model, people, mlflow.pyfunc.load_model(found).predict(people))
+            assert flavour.load_model(found).evidence.to_dict() == model.evidence.to_dict()
+        local = mlflow.artifacts.download_artifacts(artifact_uri="models:/visits/2")
+        assert {path.name for path in Path(local).iterdir()} >= FILES
+        assert not list(tmp_path.rglob("*.key"))
+        assert list((tmp_path / "files").rglob("model.auucmax"))
+    finally:
+        mlflow.set_tracking_uri(None)
+        mlflow.set_registry_uri(None)
+
+
 def test_another_folder_is_refused(model, folder, tmp_path):
     with pytest.raises(ValueError, match="should not be there, or be empty"):
         flavour.save_model(model, folder)

@@ -53,7 +53,7 @@ def test_the_page_is_made_of_the_kept_results():
 def test_the_guide_has_the_figures_of_the_kept_results():
     records = json.loads((command.RESULTS / "scale.json").read_text())
     text = command.GUIDE.read_text()
-    assert command.with_figures(text, scale.guide(records)) == text
+    assert command.with_figures(text, "scale", scale.guide(records)) == text
     assert command.PICTURE.exists()
 
 

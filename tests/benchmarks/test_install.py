@@ -57,7 +57,7 @@ def test_the_kept_base_is_as_small_as_it_is_to_be():
     assert "auucmax" in base
     assert sum(base.values()) < install.MOST_MB
     text = command.INSTALL.read_text()
-    assert command.with_figures(text, install.summary_table(records)) == text
+    assert command.with_figures(text, "install", install.summary_table(records)) == text
 
 
 def test_all_benchmarks_have_their_turn(monkeypatch, capsys):

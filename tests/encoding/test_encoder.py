@@ -46,7 +46,7 @@ def column_of(kind, n):
         "boolean": lambda v: pd.Series(v, dtype="bool"),
         "maybe": lambda v: pd.Series(v, dtype="boolean"),
         "category": lambda v: pd.Series(pd.Categorical(v, categories=["c", "a", "b", "z"])),
-        "date": lambda v: pd.Series(pd.to_datetime(v).astype("datetime64[us]")),
+        "date": lambda v: pd.Series(v, dtype="datetime64[us]"),
     }
     return values.map(made.get(kind, lambda v: pd.Series(v, dtype=object)))
 

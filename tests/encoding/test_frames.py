@@ -156,6 +156,7 @@ def test_a_pandas_frame_stays_as_it_is():
     assert typed.dtypes.tolist() == [np.dtype("int64"), np.dtype("int64")]
 
 
+@pytest.mark.skipif(pd.__version__ < "3", reason="pandas 2 copies texts, and frames")
 @pytest.mark.parametrize("kind", ["arrow-backed", "polars", "pyarrow"])
 def test_memory_is_shared(kind):
     """Numbers, moments and texts are those of the table; only validity costs memory."""

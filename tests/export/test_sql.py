@@ -430,6 +430,7 @@ def test_extreme_predictors_do_not_overflow(link):
     np.testing.assert_allclose(got.to_numpy(), formula(frame), rtol=1e-12, atol=1e-200)
 
 
+@pytest.mark.skipif(pd.__version__ < "3", reason="pandas 2 ends a text at its first NUL")
 def test_a_level_that_a_database_cannot_hold_is_left_out():
     encoder = fit_encoder({"c": "category"}, {"c": ["a\0b", "a\0b", "a", "a"]})
     formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0, 2.0])),))

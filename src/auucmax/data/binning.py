@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -16,7 +17,6 @@ from auucmax.data.few import LEAST_ROWS
 from auucmax.encoding.kinds import kind_of, numbers_of
 
 MOST_BINS = 6
-_EPOCH = pd.Timestamp("1970-01-01")
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,4 +143,4 @@ def _between(cuts: tuple[str, ...]) -> tuple[str, ...]:
 
 def _date(days: float) -> str:
     """How a number of days since 1970 is told: as its date."""
-    return f"{(_EPOCH + pd.Timedelta(days=days)):%Y-%m-%d}"
+    return str(np.datetime64(math.floor(days), "D"))

@@ -189,7 +189,7 @@ def texts_as_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     if not texts:
         return frame
     with connect() as db:
-        cells = frame[texts].map(level_text, na_action="ignore").astype("str")
+        cells = frame[texts].map(level_text, na_action="ignore").astype("string")
         db.register("given", cells.rename(columns={c: f"c{k}" for k, c in enumerate(texts)}))
         names = ", ".join(f"c{k} AS {quoted(str(c))}" for k, c in enumerate(texts))
         kinds = dict.fromkeys(map(str, texts), ANY_KIND)

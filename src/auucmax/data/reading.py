@@ -50,7 +50,13 @@ from auucmax.data.table_errors import (
 )
 from auucmax.data.warehouses import COPY, copied_rows, is_table_expression, is_warehouse
 from auucmax.encoding.frames import frame_of, is_frame
-from auucmax.encoding.kinds import ANY_KIND, JSON_KINDS, KINDS_BY_DECIMAL, MISSING_TEXTS
+from auucmax.encoding.kinds import (
+    ANY_KIND,
+    JSON_KINDS,
+    KINDS_BY_DECIMAL,
+    MISSING_TEXTS,
+    moments_of,
+)
 
 _KINDS = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv",
@@ -137,11 +143,11 @@ def read_table(
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = Path(folder.name) / "rows.csv"
-    >>> _ = path.write_text("age,town\\n30,Oslo\\n41,\\n")
+    >>> _ = path.write_text("age,town\\n30,Oslo\\n,Rome\\n")
     >>> read_table(path)
-       age  town
-    0   30  Oslo
-    1   41   NaN
+        age  town
+    0    30  Oslo
+    1  <NA>  Rome
     >>> read_table(path, columns=["agee"])
     Traceback (most recent call last):
     auucmax.data.table_errors.TableError: rows.csv should have the column 'agee', got 'age', 'town'.
@@ -552,7 +558,7 @@ def as_kinds(frame: pd.DataFrame) -> pd.DataFrame:
             if kind == "boolean":
                 values = values.astype("boolean")
             elif kind in ("date", "datetime"):
-                moments = pd.to_datetime(values, errors="coerce", utc=True)
+                moments = moments_of(values)
                 zone = getattr(values[values.notna()].iloc[0], "tzinfo", None)
                 values = moments.dt.tz_localize(None) if zone is None else moments
             elif kind in ("decimal", "integer"):

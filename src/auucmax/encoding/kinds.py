@@ -245,11 +245,7 @@ def numbers_of(series: pd.Series, kind: str, *, finite: bool = True) -> Floats:
     array([ 1., nan,  0.])
     """
     if kind == "date":
-        if not isinstance(series.dtype, (np.dtype, pd.DatetimeTZDtype)):
-            series = series.astype(object)
-        # A time without a zone is taken to be UTC.
-        moments = pd.to_datetime(series, utc=True).dt.tz_localize(None)
-        micro = moments.to_numpy().astype("datetime64[us]")
+        micro = moments_of(series).dt.tz_localize(None).to_numpy().astype("datetime64[us]")
         return np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / _DAY_IN_MICROSECONDS)
     if series.dtype == object:
         series = series.where(series.notna(), np.nan)
@@ -260,6 +256,19 @@ def numbers_of(series: pd.Series, kind: str, *, finite: bool = True) -> Floats:
     if finite and (n_infinite := int(np.isinf(values).sum())):
         raise infinite_numbers(series.name, n_infinite)
     return values
+
+
+def moments_of(series: pd.Series) -> pd.Series:
+    """Dates and moments of any type as moments of UTC; one without a zone is taken to be UTC.
+
+    >>> import datetime
+    >>> moments_of(pd.Series([datetime.date(9999, 12, 31), None]))[0].year
+    9999
+    """
+    if isinstance(series.dtype, (np.dtype, pd.DatetimeTZDtype)) and series.dtype != object:
+        return pd.to_datetime(series, utc=True)
+    # By name: pandas 2 would count objects in nanoseconds, which end in 2262.
+    return series.astype(object).astype("datetime64[us, UTC]")
 
 
 def infinite_numbers(name: Any, count: int) -> ValueError:
@@ -337,7 +346,10 @@ def texts_of(series: pd.Series, kind: str) -> tuple[NDArray[np.intp], list[str]]
     """
     if kind == "mixed":  # factorize would take True and 1 for one value
         series = series.map(lambda value: _exact_text(value, series.name), na_action="ignore")
-    codes, found = pd.factorize(series.array)
+    array = series.array
+    if isinstance(array, pd.arrays.NumpyExtensionArray):  # which pandas 2 does not take
+        array = array.to_numpy()
+    codes, found = pd.factorize(array)
     values = np.asarray(found)  # single precision stays: its 0.1 prints as such
     if pd.api.types.infer_dtype(values) == "string":
         return codes.astype(np.intp, copy=False), [str(text) for text in values]

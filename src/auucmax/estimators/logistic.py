@@ -251,7 +251,7 @@ class Losses:
         result = np.zeros((len(self.points), 2 + 2 * terms))
         # Models of several folds may be at one point.
         points, place = np.unique(self.points, axis=0, return_inverse=True)
-        points = points.reshape(-1, 2, terms)
+        points, place = points.reshape(-1, 2, terms), place.ravel()  # a column in numpy 2.0
         for fold, d, blocks in self._groups(batch):
             models = self._counting(fold)
             own, places = np.unique(place[models], return_inverse=True)

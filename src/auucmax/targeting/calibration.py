@@ -384,6 +384,7 @@ def _squares(residual: Floats, block: NDArray[np.intp], clusters: Clusters | Non
         return residual**2
     # A row times the total of its cluster in the block; they add up to the square of the total.
     _, code = np.unique(np.stack([clusters, block]), axis=1, return_inverse=True)
+    code = code.ravel()  # a row in numpy 2.0
     return np.asarray(residual * np.bincount(code, residual)[code])
 
 
