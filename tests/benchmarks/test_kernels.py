@@ -58,6 +58,7 @@ def test_bets_are_those_of_the_compiled_ones(monkeypatch):
         np.testing.assert_allclose(found, own, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("squares", [False, True])
 def test_trees_are_those_of_the_compiled_ones(monkeypatch, squares):
     rng = np.random.default_rng(1)
