@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from auucmax import AUUCMax, TrialKFold, TwoModels, make_trial
+from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_scorer, make_trial
 from auucmax.bounds.held_out import InnerRows, record_of
 from auucmax.data.seen import RowSet
 
@@ -16,6 +16,10 @@ from auucmax.data.seen import RowSet
 @pytest.fixture(scope="module")
 def trial():
     return make_trial(600, n_features=5, random_state=0)
+
+
+# scikit-learn before 1.8 does not give treatment to the score that a pipeline has by itself.
+BEFORE_1_8 = tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 8)
 
 
 def outer_models():
@@ -37,6 +41,7 @@ def outer_models():
                 make_pipeline(scaler, inner),
                 {"auucmax__norm": [0.5]},
                 cv=TrialKFold(2, random_state=0),
+                scoring=auuc_scorer if BEFORE_1_8 else None,
             ),
             1,
         ),
@@ -48,6 +53,7 @@ def test_the_record_of_a_model_inside_others(trial, name):
     model, n_steps = outer_models()[name]
     with sklearn.config_context(enable_metadata_routing=True):
         model.fit(trial.X, trial.y, treatment=trial.treatment)
+    assert np.isfinite(getattr(model, "best_score_", 0.0))  # the folds had their treatment
     record, seen = record_of(model)
     assert len(seen.steps) == n_steps
     assert seen.n_features == 5

@@ -217,3 +217,13 @@ def test_a_list_that_cannot_be_written_says_so(tmp_path):
         write_parquet(both, tmp_path / "list.parquet")
     with pytest.raises(TableError, match=r"the list should be written to its end, got: No such f"):
         write_parquet(both[["score"]], tmp_path / "absent" / "list.parquet")
+
+
+def test_moments_of_texts_with_a_zone_may_have_no_seconds(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "at,n\n2024-01-31T10:00Z,1\n2024-01-31 10:00+02:00,2\n,3\n2024-01-31 10:00:30Z,4"
+    )
+    found = read_table(path)["at"]
+    expected = ["2024-01-31 10:00", "2024-01-31 08:00", None, "2024-01-31 10:00:30"]
+    assert list(found) == list(pd.to_datetime(expected, format="ISO8601", utc=True).as_unit("us"))

@@ -207,7 +207,10 @@ def test_pipelines_and_searches_take_weights(rows, cls, routing):
 def test_a_search_over_forests_takes_weights(rows):
     X, y, t = (column[:400] for column in rows)  # an unfitted forest has no length
     forests = GridSearchCV(RandomForestClassifier(3, random_state=0), {"max_depth": [2]}, cv=2)
-    assert ClassTransformation(forests).fit(X, y, treatment=t).n_parameters_ == 3 * 7
+    model = ClassTransformation(forests).fit(X, y, treatment=t)
+    trees = model.model_.best_estimator_.estimators_
+    assert len(trees) == 3
+    assert model.n_parameters_ == sum(tree.tree_.node_count for tree in trees) > 3 * 3
     neighbours = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [3]}, cv=2)
     with pytest.raises(ValueError, match="should take sample_weight, got KNeighborsClassifier"):
         ClassTransformation(neighbours).fit(X, y, treatment=t)

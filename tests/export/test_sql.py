@@ -347,13 +347,17 @@ def test_dates_that_are_texts():
     encoder = TableEncoder(min_level_rows=1).fit(pd.DataFrame(train))
     formula = Formula((Part(1.0, "identity", 0.0, np.array([1.0])),))
     query = to_sql(encoder, formula, table="t")
-    texts = ["2024-03-31", "2024-03-31 12:00:00", "2024-03-31T12:00Z", "2024-03-31 12:00:00+12:00"]
+    texts = [
+        "2024-03-31", "2024-03-31 12:00:00", "2024-03-31T12:00Z", "2024-03-31 12:00:00+12:00",
+        "2024-03-31 12:00", "2024-03-31 12:00+12", "2024-03-31T12:00:00.5Z",
+    ]  # fmt: skip
     with duckdb.connect() as db:
         for zone in ("UTC", "Asia/Kolkata"):
             db.execute(f"SET TimeZone = '{zone}'")
             db.register("t", pa.table({"d": texts}))
             found = [score for (score,) in db.execute(query).fetchall()]
-            assert found == [19813.0, 19813.5, 19813.5, 19813.0]
+            half_a_second = 19813.5 + 0.5 / 86_400
+            assert found == [19813.0, 19813.5, 19813.5, 19813.0, 19813.5, 19813.0, half_a_second]
         db.register("t", pa.table({"d": ["05.02.2020"]}))
         with pytest.raises(duckdb.ConversionException, match=r"not an ISO date: 05\.02\.2020"):
             db.execute(query)

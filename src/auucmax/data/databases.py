@@ -39,6 +39,7 @@ from auucmax.encoding.kinds import (
     level_text,
     points_of,
     type_of_texts,
+    with_seconds,
     without_blanks,
 )
 
@@ -265,6 +266,7 @@ class Reading(NamedTuple):
         whole = tuple(c for c in chosen if _WHOLE.fullmatch(types[c]))
         zoned = tuple(c for c in chosen if types[c] == ZONE_TYPE)
         source = {c: without_blanks(quoted(c)) if c in blank else quoted(c) for c in chosen}
+        source |= {c: with_seconds(source[c]) for c in zoned if c in untyped}
         parts = [f"{_converted(source[c], types[c])} AS {quoted(c)}" for c in chosen]
         parts += [f"CAST({quoted(c)} AS VARCHAR) AS {quoted(_digits(c))}" for c in whole]
         return cls(tuple(chosen), f"SELECT {', '.join(parts)} FROM ({table})", whole, zoned)

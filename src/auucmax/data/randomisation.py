@@ -133,7 +133,7 @@ def check_randomisation(
     >>> report.ok
     True
     >>> print(report.verdict)
-    No evidence against randomisation (3 tests, smallest corrected p = 1).
+    No evidence against randomisation (3 tests, smallest corrected p = ...).
     """
     _check_given(trial, alpha)
     rng = np.random.default_rng(random_state)

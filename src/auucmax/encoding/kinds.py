@@ -474,6 +474,13 @@ _NUMBER_BY_DECIMAL = {
         ' *{_BEFORE}(({_WHOLE_PART % ","})(\.\d*)?|\.\d+){_AFTER} *')
         AND regexp_matches(value, ',|{_CURRENCY}|\d \d') THEN {_GROUPED}""",
 }
+
+
+def with_seconds(text: str) -> str:
+    """SQL of the text of a moment with seconds, without which DuckDB 1 reads no zone."""
+    return rf"regexp_replace({text}, '^(.............:..)( |Z|[+-]|$)', '\1:00\2')"
+
+
 _KIND_OF_TEXT = rf"""CASE
     WHEN regexp_full_match(value, ' *-?(0|[1-9]\d*) *')
         THEN CASE WHEN TRY_CAST(value AS BIGINT) IS NULL THEN {_LONG} ELSE {_INTEGER} END
@@ -488,7 +495,8 @@ _KIND_OF_TEXT = rf"""CASE
     WHEN regexp_full_match(value, '{_DAY}{_CLOCK}')
         THEN CASE WHEN TRY_CAST(value AS TIMESTAMP) IS NULL THEN {_OTHER} ELSE {_MOMENT} END
     WHEN regexp_full_match(value, '{_DAY}{_CLOCK} ?(Z|[+-]\d{{2}}(:?\d{{2}})?)')
-        THEN CASE WHEN TRY_CAST(value AS TIMESTAMPTZ) IS NULL THEN {_OTHER} ELSE {_ZONED} END
+        THEN CASE WHEN TRY_CAST({with_seconds("value")} AS TIMESTAMPTZ) IS NULL
+            THEN {_OTHER} ELSE {_ZONED} END
     ELSE {_OTHER} END"""
 
 

@@ -8,12 +8,12 @@ meaning, which a translator of grammars does not know. In MySQL, ``CAST('NaN' AS
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from auucmax._validation import check_choice
-from auucmax.encoding.kinds import MISSING_TEXTS
+from auucmax.encoding.kinds import MISSING_TEXTS, with_seconds
 
 _DAY = 86_400
 # Characters that would end a line, or that cannot be seen, in a text with backslash escapes.
@@ -139,11 +139,17 @@ def _escaped(text: str, quote: str) -> str:
     )
 
 
-def _moment(varchar: str, moment: str = "TIMESTAMP WITH TIME ZONE", utc: str = "+00") -> str:
+def _moment(
+    varchar: str,
+    moment: str = "TIMESTAMP WITH TIME ZONE",
+    utc: str = "+00",
+    full: Callable[[str], str] = str,
+) -> str:
     """SQL of the moment that a date, a timestamp with or without a zone, or an ISO text is.
 
     By its text, which every type has; without a zone it is UTC, whatever that of the session.
-    Other texts are errors when the query runs: 05.02.2020 may be in May or in February.
+    ``full`` is SQL of a text as this database reads it. Other texts are errors when the query runs:
+    05.02.2020 may be in May or in February.
     """
     text, absent = f"CAST({{x}} AS {varchar})", ", ".join(f"'{t}'" for t in MISSING_TEXTS)
     clock = f"{text} LIKE '____-__-__%:%"
@@ -151,8 +157,8 @@ def _moment(varchar: str, moment: str = "TIMESTAMP WITH TIME ZONE", utc: str = "
         f"CAST(CASE WHEN {text} IN ({absent}) THEN NULL "
         f"WHEN {text} LIKE '____-__-__' THEN {text} || ' 00:00:00{utc}' "
         f"WHEN NOT {clock}' THEN 'not an ISO date: ' || {text} "
-        f"WHEN {clock}+%' OR {clock}-%' OR {clock}Z' THEN {text} "
-        f"ELSE {text} || '{utc}' END AS {moment})"
+        f"WHEN {clock}+%' OR {clock}-%' OR {clock}Z' THEN {full(text)} "
+        f"ELSE {full(text)} || '{utc}' END AS {moment})"
     )
 
 
@@ -163,7 +169,7 @@ _DUCKDB = Dialect(
     double="DOUBLE",
     as_text="CAST({x} AS VARCHAR)",
     real=_NAN,
-    days=f"CAST(EPOCH_US({_moment('VARCHAR')}) AS DOUBLE) / {_DAY}e6",
+    days=f"CAST(EPOCH_US({_moment('VARCHAR', full=with_seconds)}) AS DOUBLE) / {_DAY}e6",
     strictly="CAST({x} AS DOUBLE)",
     folds_case=True,
 )

@@ -142,12 +142,15 @@ def _arm_codes(column: Any) -> tuple[NDArray[np.int64], list[str | None]]:
     kind = column.type
     if pa.types.is_decimal(kind) and kind.bit_width < 128:  # which Arrow cannot encode
         column = column.cast(pa.decimal128(kind.precision, kind.scale))
+    elif pa.types.is_float16(kind):  # nor these, up to 22
+        column = column.cast(pa.float32())
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     codes = pc.fill_null(column.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
     values = column.dictionary
     if pa.types.is_floating(values.type):  # single precision stays: its 0.1 prints as such
         values = values.to_numpy(zero_copy_only=False)
+        values = values.astype(np.float16) if pa.types.is_float16(kind) else values
     else:
         values = values.to_pylist()
     return codes, [None if value is None else arm_text(value) for value in values]
