@@ -9,8 +9,9 @@ from tests.trial_model.arms_table import arms_table, fitted
 
 from auucmax.data.randomisation_report import FailedCheckError
 from auucmax.trial import ArmsMonitor, Monitor, monitor_trial
+from auucmax.trial.arm_balance import ratio_path
 from auucmax.trial.arm_monitoring import load_monitor, ratio_of_shares
-from auucmax.trial.monitoring import RATIO_LEVEL, ratio_path
+from auucmax.trial.monitoring import RATIO_LEVEL
 
 END = "2026-06-01"
 KNOWN = NAMED | {"control": "none"}

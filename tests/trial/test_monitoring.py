@@ -13,10 +13,9 @@ from auucmax import load_hillstrom
 from auucmax._archive import ArchiveFormat, ModelFileError
 from auucmax.data.randomisation_report import FailedCheckError
 from auucmax.trial import Monitor, arrivals, monitor_trial
-from auucmax.trial.arm_balance import ArmBalance
+from auucmax.trial.arm_balance import ArmBalance, ratio_path
 from auucmax.trial.arrivals import read_arrivals
 from auucmax.trial.monitor_state import FORMAT
-from auucmax.trial.monitoring import ratio_path
 from auucmax.trial_model import fit_trial_model
 
 END = "2026-06-01"
@@ -318,7 +317,7 @@ def test_treatment_that_goes_with_a_column_is_found_in_new_rows_alone(tmp_path, 
     assert "start anew, with another state file" in found.verdict
     assert (found.bounds, found.n_new, found.checked) == (None, 300, "")
     kept = Monitor.load(path)
-    assert kept.n_rows == found.n_rows == kept.alike.n_units < len(rows)  # they have entered
+    assert kept.n_rows == found.n_rows == kept.alike.n_units[0] < len(rows)  # they have entered
     good = days_of(table[:300], 300).assign(sent=pd.Timestamp("2026-05-01"))
     later = monitor_trial(good, path, model=model, as_of=END)
     assert (later.failed, later.n_rows, later.n_new) == (found.failed, found.n_rows, 0)
@@ -387,38 +386,90 @@ def test_scores_alone_show_it_as_well(rows):
     assert "Not tested: whether the arms are alike in other ways" in good.checked
 
 
-def test_sets_of_columns_share_what_chance_may_blame(rows):
-    """The k-th has a 2^k-th of it, and so have the arms of a state."""
+def test_arms_of_a_state_share_what_chance_may_blame(rows):
     monitor = Monitor.of(rows, **NAMED)
     monitor.look(rows, as_of=END)
-    monitor.alike.counts = np.array([[0, 10**6], *[[0, 0]] * 6, [10**6, 0], [0, 0]])
-    own, none = monitor.alike.log_ratio, read_arrivals(rows, monitor.settings, b"", 0, 0, None)[1]
-    for n_alike, n_together in ((1, 1), (3, 1), (1, 3)):
-        monitor.n_alike, monitor.n_together = n_alike, n_together
-        monitor.log_uneven, monitor.stopped = 0.0, None
-        monitor._compare(none._replace(day=np.zeros(1, np.int64), scores=np.empty((1, 0))))
-        assert monitor.log_uneven == pytest.approx(own - n_alike * np.log(2))
-        assert monitor.stopped is not None
+    level, one = np.log(1e4), (np.zeros(1, np.int64), np.ones(1, bool), np.full(1, 0.5))
+    for n_together, more, stops in ((1, 0.1, True), (3, 0.1, False), (3, np.log(3) + 0.1, True)):
+        monitor.n_together, monitor.log_uneven, monitor.stopped = n_together, 0.0, None
+        monitor.alike.capital[-1] = level + more  # as if a column that is gone had won so much
+        monitor._compare(*one)
+        assert (monitor.stopped is not None) == stops
     monitor.log_uneven = np.log(5e4)
     assert monitor.uneven == pytest.approx(3 / 5e4)
 
 
+def by_weekday(rows):
+    """Treated from Monday to Friday, and nobody at weekends, when people visit more."""
+    weekend = rows["sent"].dt.day_of_week >= 5
+    visit = np.random.default_rng(5).random(len(rows)) < np.where(weekend, 0.5, 0.3)
+    return rows.assign(mail=(~weekend).astype(int), visit=visit.astype(int))
+
+
+def test_arms_that_go_by_the_day_are_found_by_a_column_of_scores_alone(tmp_path, rows):
+    rows, path = by_weekday(rows), tmp_path / "s"
+    for number in range(12, 47, 7):
+        found = monitor_trial(rows, path, as_of=day(number), **NAMED)
+        if found.failed:
+            break
+    assert (found.bounds, found.rows()) == (None, {})
+    assert "it goes with 'day of arrival' (p = " in found.failed
+    assert "differed by design from day to day (strata, waves, a share that was raised)" in (
+        found.failed
+    )
+    assert "name them: propensity=COLUMN" in found.failed
+    good = Monitor.of(running(), **NAMED).look(running(), as_of=END)
+    assert "4,000 rows were compared by 'score', 'day of arrival': nothing" in good.checked
+
+
+def test_a_share_that_was_raised_is_right_by_the_chances_that_are_named(rows):
+    chance = np.where(rows["sent"] < "2026-01-15", 0.1, 0.5)
+    rows = rows.assign(
+        mail=(np.random.default_rng(5).random(len(rows)) < chance).astype(int), chance=chance
+    )
+    found = Monitor.of(rows, **NAMED).look(rows, as_of=END)
+    assert "it goes with 'day of arrival'" in found.failed
+    known = {"propensity": "chance", "least_chance": 0.1}
+    found = Monitor.of(rows, **NAMED | known).look(rows, as_of=END)
+    assert found.failed is None
+    assert "by 'score', 'chance', 'day of arrival'" in found.checked
+    assert "if treatment was given by chance, by the chances of 'chance': you may" in found.verdict
+
+
+def test_arms_that_follow_the_chance_for_sure_are_found(rows):
+    """Nobody was drawn: all whose chance is large are treated, as many as there should be."""
+    rich = np.random.default_rng(5).random(len(rows)) < 0.5
+    known = {"propensity": "chance", "least_chance": 0.2}
+    rows = rows.assign(chance=np.where(rich, 0.8, 0.2), mail=rich.astype(int))
+    found = Monitor.of(rows, **NAMED | known).look(rows, as_of=END)
+    assert "by the chances of 'chance': of 4,000 rows" in found.failed
+    assert "it goes with 'chance' (p = " in found.failed
+    assert found.bounds is None
+
+
 @pytest.mark.gate
-def test_a_model_of_other_columns_counts_people_from_nothing(tmp_path, table, model):
+def test_a_model_of_other_columns_counts_on_by_those_that_stay(tmp_path, table, model):
     rows, path = table.assign(sent=np.sort(table["sent"]))[5000:], tmp_path / "s"
-    newer = fitted(table[:5000].drop(columns="newbie"))
-    middle = str(rows["sent"].iloc[3000])
+    fewer = fitted(table[:5000].drop(columns="newbie"))
+    middle, late = (str(rows["sent"].iloc[own]) for own in (3000, 5000))
     monitor_trial(rows, path, model=model, date="sent", as_of=middle)
     before = Monitor.load(path)
-    found = monitor_trial(rows, path, model=model, new_model=newer, as_of=END)
+    monitor_trial(rows, path, model=model, new_model=fewer, as_of=late)
+    between = Monitor.load(path)
+    assert "newbie" not in between.alike.names
+    assert set(between.alike.n_units) == {between.n_rows}
+    assert between.log_uneven >= before.log_uneven
+    found = monitor_trial(rows, path, model=fewer, new_model=model, as_of=END)
     after = Monitor.load(path)
-    own = read_arrivals(rows, before.settings, before.key, before.last_day, 10**6, model)[1]
-    n_old = before.n_rows + before.bets.rows_to_close(own.treated)
-    assert (after.n_alike, after.alike.n_units) == (2, len(rows) - n_old)
-    assert "newbie" not in after.alike.names
-    assert after.log_uneven >= before.log_uneven
-    assert f"Since the model took over {after.alike.n_units:,} rows were compared" in str(found)
-    assert monitor_trial(rows, path, model=newer, as_of=END).failed is None
+    own = read_arrivals(rows, between.settings, between.key, between.last_day, 10**6, fewer)[1]
+    n_old = between.n_rows + between.bets.rows_to_close(own.treated)
+    place = after.alike.names.index("newbie")
+    others = set(after.alike.n_units[:place] + after.alike.n_units[place + 1 :])
+    assert (after.alike.n_units[place], others) == (len(rows) - n_old, {len(rows)})
+    assert after.alike.n_changes == 1
+    assert f"together {len(rows):,} rows were compared by 'recency_1'" in str(found)
+    assert f", {len(rows) - n_old:,} since a model brought it by 'newbie': nothing" in str(found)
+    assert monitor_trial(rows, path, model=model, as_of=END).failed is None
 
 
 def test_a_state_of_other_columns_than_the_model_is_refused(table, model):
@@ -489,8 +540,9 @@ def test_a_new_model_takes_over_from_the_next_superblock_on(tmp_path, table, mod
     assert found.blocks == (after.starts[1], after.bets.n_blocks - after.starts[1])
     assert after.starts[1] >= before.bets.n_blocks
     # It has the same columns: people are counted as before, and no model alone.
-    assert (before.alike.n_units, after.alike.n_units) == (before.n_rows, len(rows))
-    assert after.n_alike == 1
+    units = [set(own.alike.n_units) for own in (before, after)]
+    assert units == [{before.n_rows}, {len(rows)}]
+    assert after.alike.n_changes == 0
     assert f"At all looks together {len(rows):,} rows were compared" in str(found)
     # The superblock that was open is that of the first model; no block has rows of both.
     later = rows[rows["sent"] >= middle]
@@ -560,7 +612,7 @@ def test_households_are_bet_on_as_a_whole(tmp_path):
     for number in (20, 30, 60):
         found = monitor_trial(rows, path, as_of=day(number), **named)
     monitor, n_homes = Monitor.load(path), rows["home"].nunique()
-    assert sum(monitor.counts) == len(monitor.homes) == monitor.alike.n_units == n_homes
+    assert sum(monitor.counts) == len(monitor.homes) == monitor.alike.n_units[0] == n_homes
     assert f"{n_homes:,} groups were compared by 'score'" in found.checked
     assert monitor.n_rows == found.n_rows == len(rows)
     whole = Monitor.of(rows, **named).look(rows.sample(frac=1, random_state=0), as_of=END)
@@ -629,7 +681,8 @@ def test_chances_beyond_what_was_said_are_refused_and_wrong_ones_are_seen():
     assert found.ratio < 0.01
     assert "was not given by chance, by the chances of 'chance': of 6,000 rows" in found.verdict
     few = Monitor.of(rows, **NAMED | CHANCES)
-    found = few.look(rows[:230].assign(mail=1), as_of=END)
+    draw = np.random.default_rng(0).random(230) < 0.7
+    found = few.look(rows[:230].assign(mail=draw.astype(int)), as_of=END)
     assert found.ratio < 0.01
     assert "their chances do not explain so many" in found.verdict
 
@@ -702,10 +755,14 @@ def state(tmp_path_factory):
         lambda h, m: m.update({"people.npy": m["people.npy"][:10]}),
         lambda h, m: h.update(alike=None),
         lambda h, m: h.update(log_uneven=-1.0),
-        lambda h, m: h.update(n_alike=0),
-        lambda h, m: h.update(n_alike=2),
+        lambda h, m: h["alike"].update(n_changes=-1),
+        lambda h, m: h["alike"].update(n_changes=1),
+        lambda h, m: h["alike"].update(log_days="x"),
+        lambda h, m: m.update({"alike_totals.npy": m["alike_totals.npy"] + 1}),
+        lambda h, m: m.update({"alike_capital.npy": m["alike_capital.npy"][1:]}),
         lambda h, m: h.update(stopped=1),
         lambda h, m: h["alike"].update(edges=None),
+        lambda h, m: h["alike"].update(edges=[None]),
         lambda h, m: h["alike"].update(edges=[[0.5, 0.2, 3e38]]),
         lambda h, m: h["alike"].update(names=["score", "more"]),
         lambda h, m: h["alike"].update(levels=[7]),

@@ -24,8 +24,9 @@ from auucmax._validation import Floats, check_level, listed
 from auucmax.data.pieces import PiecedTable, pieces_of, table_of
 from auucmax.data.randomisation_report import FailedCheckError
 from auucmax.encoding.kinds import arm_text
+from auucmax.trial.arm_balance import RATIO_ROWS
 from auucmax.trial.monitor_state import fresh_bets, read_states, write_states
-from auucmax.trial.monitoring import RATIO_LEVEL, RATIO_ROWS, Look, Monitor, guarantee, untested
+from auucmax.trial.monitoring import RATIO_LEVEL, Look, Monitor, guarantee, untested
 from auucmax.trial.settings import check_settings, settings_of
 from auucmax.trial_model import ArmsModel, TrialModel
 from auucmax.trial_model.columns import check_named, check_names

@@ -163,10 +163,12 @@ def check_arrivals(
     if not sizes.min() >= FEWEST:
         return None
     report = check_trial_rows(trial_rows(kept, columns), columns)
-    return told_of_check(report, len(columns.features), level), len(kept)
+    return told_of_check(report, len(columns.features), level, own.rule), len(kept)
 
 
-def told_of_check(report: RandomisationReport, n_columns: int, level: float) -> str:
+def told_of_check(
+    report: RandomisationReport, n_columns: int, level: float, rule: str = "the same for all"
+) -> str:
     """What a check says that is one of many, each of which may stop a good trial with ``level``."""
     smallest = min((test.adjusted_p_value for test in report.tests), default=1.0)
     # Each column that predicts the outcome well has a test of its own beside these.
@@ -174,8 +176,8 @@ def told_of_check(report: RandomisationReport, n_columns: int, level: float) -> 
     smallest = min([smallest, *shifted])
     if len(shifted) < len(report.suspects) or smallest < level / 2:
         raise FailedCheckError(
-            f"treatment should be given by chance, the same for all. {report.verdict} So nothing "
-            f"is told of the trial, no row was taken, and the state keeps that it was found. "
+            f"treatment should be given by chance, {rule}. {report.verdict} So nothing is "
+            f"told of the trial, no row was taken, and the state keeps that it was found. "
             f"{' '.join(report.advice)} {ANEW}",
             report,
         )

@@ -65,7 +65,7 @@ def _parts(monitor: Monitor) -> tuple[dict[str, Any], dict[str, Any]]:
         **{name: getattr(monitor, name) for name in _OWN_NUMBERS},
     }  # fmt: skip
     arrays = {name: getattr(monitor, name) for name in _OWN_ARRAYS}
-    alike = monitor.alike or ArmBalance((), ())
+    alike = monitor.alike or ArmBalance.of([])
     arrays |= {f"alike_{name}": getattr(alike, name) for name in _ALIKE_ARRAYS}
     arrays |= {"credit": bets.wealth.credit, "staked": bets.wealth.staked, "sums": bets.sums}
     return header, arrays | bets.waiting._asdict()
@@ -151,12 +151,12 @@ _HEADER: dict[str, Any] = {
     "settings": {...: ...}, "key": str, "last_day": (int, None), "counts": [int],
     "log_ratio": float, "n_beyond": int, "starts": [int], "known": (None, Known), "bets": [int],
     "n_together": int, "n_checks": int, "checked_rows": int, "balance": (None, str),
-    "alike": (None, {...: ...}), "n_alike": int, "log_uneven": float,
+    "alike": (None, {...: ...}), "log_uneven": float,
     "stopped": (None, str),
 }  # fmt: skip
 _OWN_NUMBERS = (
     "last_day", "log_ratio", "n_beyond", "n_together", "n_checks", "checked_rows", "balance",
-    "n_alike", "log_uneven", "stopped",
+    "log_uneven", "stopped",
 )  # fmt: skip
 _ARRAYS: dict[str, Any] = {
     "day": np.int64, "day_rows": np.int64, "day_totals": np.uint64, "people": np.uint64,
@@ -164,12 +164,14 @@ _ARRAYS: dict[str, Any] = {
     "sums": np.float64, "y": np.float64, "scores": np.float64, "treated": np.bool_,
     "first": np.bool_, "chance": np.float64,
     "alike_counts": np.int64, "alike_tilts": np.float64, "alike_values": np.float64,
-    "alike_treated": np.bool_, "alike_chance": np.float64,
+    "alike_treated": np.bool_, "alike_chance": np.float64, "alike_capital": np.float64,
+    "alike_totals": np.int64,
 }  # fmt: skip
 _ALIKE: dict[str, Any] = {
-    "names": [str], "levels": [(int, None)], "edges": (None, [[float]]),
+    "names": [str], "levels": [(int, None)], "edges": [(None, [float])],
+    "log_days": float, "n_changes": int,
 }  # fmt: skip
-_ALIKE_ARRAYS = ("counts", "tilts", "values", "treated", "chance")
+_ALIKE_ARRAYS = ("counts", "tilts", "values", "treated", "chance", "capital", "totals")
 _OWN_ARRAYS = ("day", "day_rows", "day_totals", "people", "homes", "tilts")
 
 
@@ -185,27 +187,30 @@ def _restored_alike(
     """What was counted of people by columns and arms."""
     own = {name: arrays[f"alike_{name}"] for name in _ALIKE_ARRAYS}
     if plain["alike"] is None:
-        if sum(plain["counts"]) or any(array.size for array in own.values()):
+        if sum(plain["counts"]):
             raise ValueError("its numbers do not belong together")
         return None
     named = read(_ALIKE, plain["alike"], "columns")
-    edges = None if named["edges"] is None else tuple(map(tuple, named["edges"]))
-    names, levels = tuple(named["names"]), tuple(named["levels"])
-    alike = ArmBalance(names, levels, settings.propensity is not None, edges, **own)
+    edges = tuple(None if cut is None else tuple(cut) for cut in named.pop("edges"))
+    names, levels = tuple(named.pop("names")), tuple(named.pop("levels"))
+    alike = ArmBalance(names, levels, settings.propensity is not None, edges, **own, **named)
     if not (alike.is_sound and _counts_agree(alike, plain)):
         raise ValueError("its numbers do not belong together")
     return alike
 
 
 def _counts_agree(alike: ArmBalance, plain: dict[str, Any]) -> bool:
-    """Whether as many are counted by each column as entered, or since a model had others."""
-    n_treated = int(alike.treated.sum())
-    waiting = np.array([len(alike.treated) - n_treated, n_treated])
+    """Whether as many are counted by each column as entered, or since a model brought it."""
     entered = np.array(plain["counts"])
-    totals = [waiting + own for own in alike.totals]
-    if plain["n_alike"] == 1:
-        return all((own == entered).all() for own in totals)
-    return all((own == totals[0]).all() and (own <= entered).all() for own in totals)
+    is_first = alike.n_changes == 0
+    return (
+        alike.n_changes < len(plain["starts"])
+        and bool((alike.totals == entered).all())
+        and all(
+            bool((own == entered).all() if is_first else (own <= entered).all())
+            for own in alike.units
+        )
+    )
 
 
 def _check_restored(settings: Settings, plain: dict[str, Any]) -> None:
@@ -231,7 +236,6 @@ def _check_restored(settings: Settings, plain: dict[str, Any]) -> None:
         and len(means) == (2 if least is not None and known is not None else 0)
         and all(0 < own < 1 for own in means)
         and plain["log_uneven"] >= 0
-        and 1 <= plain["n_alike"] <= len(plain["starts"])
         and plain["starts"][:1] == [0]
         and sorted(plain["starts"]) == plain["starts"]
         and plain["starts"][-1] <= bets[1]

@@ -54,6 +54,15 @@ class Settings:
         return self.score_column.startswith("model ")
 
     @property
+    def rule(self) -> str:
+        """How chance should treat people."""
+        return (
+            "the same for all"
+            if self.propensity is None
+            else f"by the chances of {self.propensity!r}"
+        )
+
+    @property
     def columns(self) -> list[str]:
         """Columns of the table, besides features of a model."""
         own = [self.date, self.treatment, self.outcome, self.id, self.rival_column]
