@@ -109,6 +109,24 @@ def refuse(monitor, table, match, as_of=END):
     assert monitor.look(running(), as_of=END).n_rows == 4000
 
 
+def test_a_table_of_yesterday_closes_no_day_without_its_rows(tmp_path, rows):
+    """Nor does an empty one: the rows come with the next table, and are not late."""
+    path = tmp_path / "s"
+    monitor_trial(rows[:1000], path, as_of="2026-01-16", **NAMED)
+    for stale in (rows[:0], rows[:1000], rows[:900]):
+        if len(stale) == 900:
+            with pytest.raises(ValueError, match="got 100 rows fewer"):
+                monitor_trial(stale, path, as_of="2026-02-20")
+            continue
+        found = monitor_trial(stale, path, as_of="2026-02-20")
+        assert (found.until, found.n_rows, found.n_new) == ("2026-01-10", 1000, 0)
+    found = monitor_trial(rows, path, as_of="2026-02-20")
+    assert (found.until, found.n_rows, found.n_new) == ("2026-02-09", 4000, 3000)
+    waiting = Monitor.of(rows, **NAMED)
+    assert waiting.look(rows[:2000], as_of="2026-01-16").until == "2026-01-10"  # others wait
+    assert Monitor.of(rows, **NAMED).look(rows[:0], as_of="2026-01-16").until == "now"
+
+
 def test_rows_that_come_late(rows, looked):
     late = rows.iloc[[2000]].assign(sent=pd.Timestamp("2026-01-05"), person=99)
     refuse(looked, pd.concat([rows, late]), "in the order of their dates, got 1 of days until 2026")
@@ -185,6 +203,46 @@ def test_the_state_of_another_score_or_trial(tmp_path, rows, named, match):
     assert path.read_bytes() == before
 
 
+def test_labels_that_come_later_are_refused(tmp_path, rows):
+    path, named = tmp_path / "s", NAMED | {"treated": "mail", "control": "none"}
+    rows = rows.assign(mail=np.where(rows["mail"] == 1, "mail", "none"))
+    monitor_trial(rows, path, as_of="2026-01-16", **named)
+    before = path.read_bytes()
+    buyers = (rows["mail"] == "mail") & (rows["visit"] == 1) & (rows["sent"] >= "2026-01-11")
+    other = rows.assign(mail=rows["mail"].where(~buyers, "Mail"))
+    said = rf"'mail', 'none', as at the first look, got 'Mail' in {buyers.sum():,} rows\. Check"
+    with pytest.raises(ValueError, match=said):
+        monitor_trial(other, path, as_of=END)
+    assert path.read_bytes() == before
+
+
+def test_what_another_run_has_written_is_not_replaced(tmp_path, rows):
+    """Two runs begin with one state; the first stops the trial, and the second must not forget."""
+    path = tmp_path / "s"
+    monitor_trial(rows, path, as_of="2026-01-16", **NAMED)
+    slow = Monitor.load(path)
+    biased = rows[1000:].assign(score=rows["score"] + 0.5 * rows["mail"])
+    assert monitor_trial(biased, path, as_of=END).failed is not None
+    stopped = path.read_bytes()
+    assert slow.look(rows, as_of=END).failed is None
+    said = "s should be as it was when this look began, got another state"
+    with pytest.raises(ValueError, match=said) as caught:
+        slow.save(path)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match=said):
+        Monitor.of(rows, **NAMED).save(path)  # of another trial
+    assert path.read_bytes() == stopped
+    slow.save(tmp_path / "t")
+    slow.look(rows, as_of=END)
+    slow.save(tmp_path / "t")  # its own
+
+
+@pytest.mark.parametrize(("some", "got"), [(slice(0), "no rows"), (slice(1), "rows of '0' alone")])
+def test_a_first_look_at_one_arm_alone(rows, some, got):
+    with pytest.raises(ValueError, match=f"should have rows of all arms in 'mail', got {got}"):
+        Monitor.of(rows[some], **NAMED)
+
+
 def test_files_that_are_no_state(tmp_path, rows):
     path = tmp_path / "s"
     monitor_trial(rows, path, as_of="2026-01-16", **NAMED)
@@ -194,6 +252,11 @@ def test_files_that_are_no_state(tmp_path, rows):
         with pytest.raises(ModelFileError, match="s should be a whole state file"):
             monitor_trial(rows, path, as_of=END, **NAMED)
         assert path.read_bytes() == damaged
+    for damaged in (b"", whole[: len(whole) // 2]):
+        path.write_bytes(damaged)
+        with pytest.raises(ModelFileError, match="Put back a copy of the state, or begin") as found:
+            monitor_trial(rows, path, as_of=END)
+        assert "model" not in str(found.value)
 
 
 @pytest.mark.parametrize(
@@ -223,6 +286,8 @@ def test_arms_that_are_not_as_designed(rows):
     assert found.ratio < 0.01
     assert found.bounds is None
     assert "The arms are not as they should be" in found.verdict
+    assert " are treated by now, where 0.5 of them should be (p = " in found.verdict
+    assert " at its worst, however often" in found.verdict
     even = rows[:2].assign(mail=[0, 1], sent=pd.Timestamp("2026-06-02"), person=[1, 2])
     assert monitor.look(even, as_of="2026-08-01").failed is not None  # it is not forgotten
 
@@ -418,6 +483,7 @@ def test_arms_that_go_by_the_day_are_found_by_a_column_of_scores_alone(tmp_path,
         found.failed
     )
     assert "name them: propensity=COLUMN" in found.failed
+    assert "If households, or shops, were in one arm, name them: groups=COLUMN" in found.failed
     good = Monitor.of(running(), **NAMED).look(running(), as_of=END)
     assert "4,000 rows were compared by 'score', 'day of arrival': nothing" in good.checked
 

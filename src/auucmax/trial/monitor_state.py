@@ -5,10 +5,12 @@ A file may come from anywhere: numbers that no monitor has are refused.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 FORMAT = ArchiveFormat(
     "auucmax monitor", 4, "state file",
     "end this trial with it, or begin a new state file; what was known stays with the old one",
+    "put back a copy of the state, or begin a new state file",
 )  # fmt: skip
 
 
@@ -33,14 +36,32 @@ def write_states(
     path: str | os.PathLike[str],
     monitors: Sequence[Monitor],
     shared: Mapping[str, Any] | None = None,
-) -> None:
-    """Write the states of some arms, and what they ``share``, whole or not at all; private."""
+    *,
+    before: str | None = None,
+) -> str:
+    """Write the states of some arms, and what they ``share``, whole or not at all; private.
+
+    A file that is another than ``before`` (its digest) is not replaced: what another run found in
+    the meantime, a stop say, would be lost. Returns the digest of what is written.
+    """
+    if Path(path).is_file() and state_digest(path) != before:
+        raise ValueError(
+            f"{Path(path).name} should be as it was when this look began, got another state: "
+            f"another run has written it, or it is of another trial. Nothing was written: look "
+            f"again, one run at a time."
+        )
     members, headers = dict[str, Any](), []
     for number, monitor in enumerate(monitors):
         header, arrays = _parts(monitor)
         headers.append(header)
         members |= {f"{number}.{name}.npy": array for name, array in arrays.items()}
     FORMAT.write(path, {"states": headers, "shared": shared}, members, private=True)
+    return state_digest(path)
+
+
+def state_digest(path: str | os.PathLike[str]) -> str:
+    """What tells the contents of a state file from others."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def read_states(
@@ -53,7 +74,8 @@ def read_states(
 def _parts(monitor: Monitor) -> tuple[dict[str, Any], dict[str, Any]]:
     bets, settings = monitor.bets, monitor.settings
     header = {
-        "settings": asdict(settings) | {"outcome_range": [*settings.outcome_range]},
+        "settings": asdict(settings)
+        | {name: [*getattr(settings, name)] for name in ("outcome_range", "others")},
         "key": monitor.key.hex(),
         "counts": [*monitor.counts],
         "starts": [*monitor.starts],

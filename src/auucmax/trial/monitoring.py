@@ -36,7 +36,7 @@ from auucmax.trial.arrivals import (
     other_arm,
     read_arrivals,
 )
-from auucmax.trial.monitor_state import fresh_bets, read_states, write_states
+from auucmax.trial.monitor_state import fresh_bets, read_states, state_digest, write_states
 from auucmax.trial.settings import Settings, check_model, model_name, settings_of
 
 if TYPE_CHECKING:
@@ -234,6 +234,7 @@ class Monitor:
     alike: ArmBalance | None = field(default=None, repr=False)  # by columns of the last model
     log_uneven: float = 0.0  # the largest so far
     stopped: str | None = None  # why nothing is told any more
+    written: str | None = field(default=None, repr=False)  # the digest of its file
 
     @classmethod
     def of(cls, table: Any, *, model: TrialModel | None = None, **named: Any) -> Self:
@@ -444,7 +445,10 @@ class Monitor:
         self, new: Arrivals, day: int, new_model: TrialModel | None, newer: Arrivals | None
     ) -> bool | None:
         """Everything is checked: from here on nothing fails. Whether a new model has taken over."""
-        self.last_day = day
+        # A day without rows may be one whose rows are not here yet: the last that came closes it.
+        reached = None if new.last is None else min(day, new.last)
+        days = [own for own in (self.last_day, reached) if own is not None]
+        self.last_day = max(days, default=None)
         taken_over = self._bet(new, new_model, newer)
         if not len(new.day):
             return taken_over
@@ -553,9 +557,9 @@ class Monitor:
                     should = f"{own.treated_share:.4g} of them should be"
                 failed = (
                     f"The arms are not as they should be: {self.counts[1]:,} of "
-                    f"{sum(self.counts):,} {self._units} are treated, where {should} (p = "
-                    f"{ratio:.2g}, however often one looks). So nothing is told of the trial: find "
-                    f"out which rows are missing."
+                    f"{sum(self.counts):,} {self._units} are treated by now, where {should} (p = "
+                    f"{ratio:.2g} at its worst, however often one looks). So nothing is told of "
+                    f"the trial: find out which rows are missing."
                 )
         bounds = None
         if self.bets.n_blocks and failed is None:
@@ -604,19 +608,24 @@ class Monitor:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state, whole or not at all; nobody else can read it."""
-        write_states(path, [self])
+        """Write the state, whole or not at all; nobody else can read it.
+
+        A file that another run wrote since this one was read, or that is of another trial, raises a
+        ValueError.
+        """
+        self.written = write_states(path, [self], before=self.written)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The monitor whose state is in a file; what is none raises a ValueError."""
+        written = state_digest(path) if Path(path).is_file() else None
         states, shared = read_states(path)
         if shared is not None:
             raise ValueError(
                 f"{Path(path).name} should be the state of one arm, got one of {len(states)}. "
                 f"Name another file."
             )
-        return cls(**states[0])
+        return cls(**states[0], written=written)
 
 
 def balance_columns(settings: Settings, model: TrialModel | None) -> list[tuple[str, int | None]]:
