@@ -447,8 +447,8 @@ class Monitor:
         """Everything is checked: from here on nothing fails. Whether a new model has taken over."""
         # A day without rows may be one whose rows are not here yet: the last that came closes it.
         reached = None if new.last is None else min(day, new.last)
-        days = [own for own in (self.last_day, reached) if own is not None]
-        self.last_day = max(days, default=None)
+        closed = [own for own in (self.last_day, reached) if own is not None]
+        self.last_day = max(closed, default=None)
         taken_over = self._bet(new, new_model, newer)
         if not len(new.day):
             return taken_over
