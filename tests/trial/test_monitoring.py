@@ -941,3 +941,18 @@ def test_what_chance_does_at_one_of_many_looks_stops_nothing(
     found = monitor.look(table[5000:], model=model, as_of=END)
     assert ("one look in 20,000" in found.balance) == (p_value < 1e-4)
     assert monitor.n_checks == 2
+
+
+def test_columns_that_no_model_learns_from_are_counted_among_the_tests(table, model, monkeypatch):
+    """The day and the id are tested, too: single p-values are times all of these."""
+    counts = []
+
+    def told(report, n_columns, level, rule):
+        counts.append(n_columns)
+        return "nothing found."
+
+    monkeypatch.setattr(arrivals, "told_of_check", told)
+    monitor = Monitor.of(table[5000:], model=model, date="sent")
+    monitor.look(table[5000:], model=model, as_of=END)
+    assert (model.columns.ignored, model.columns.id) == (("sent",), "person")
+    assert counts == [len(model.columns.features) + 2]

@@ -151,8 +151,8 @@ class ArmBalance:
 
     def add(self, values: Sequence[Any], treated: Bools, chance: Floats) -> None:
         """Count people who came: (n,) values of each column, NaN where missing; a level's place."""
-        wait = [number for number, own in enumerate(self.edges) if own is None]
-        self._count([*range(len(self.names))], values, treated, chance)
+        wait = [k for k, own in enumerate(self.edges) if own is None]
+        self._count({k: own for k, own in enumerate(values) if k not in wait}, treated, chance)
         if not wait:
             return
         n = UNITS - len(self.treated)
@@ -162,13 +162,10 @@ class ArmBalance:
         self.chance = np.concatenate([self.chance, chance[:n]])
         if len(self.treated) < UNITS:
             return
-        first, columns = self.values, list[Any](values)
-        cuts = {k: _edges(own, None) for k, own in zip(wait, first, strict=True)}
-        self._cut(cuts)
-        for k, own in zip(wait, first, strict=True):
-            columns[k] = np.concatenate([own, _known(values[k][n:])])
-        arms = np.concatenate([self.treated, treated[n:]])
-        self._count(wait, columns, arms, np.concatenate([self.chance, chance[n:]]))
+        first = dict(zip(wait, self.values, strict=True))
+        self._cut({k: _edges(own, None) for k, own in first.items()})
+        self._count(first, self.treated, self.chance)
+        self._count({k: values[k][n:] for k in wait}, treated[n:], chance[n:])
         self.values, self.treated = np.empty((0, 0)), np.empty(0, bool)
         self.chance = np.empty(0)
 
@@ -233,19 +230,17 @@ class ArmBalance:
         self.edges = tuple(cuts.get(k, own) for k, own in enumerate(self.edges))
         self.values = np.empty((self.edges.count(None), len(self.treated)))
 
-    def _count(
-        self, columns: Sequence[int], values: Sequence[Any], treated: Bools, chance: Floats
-    ) -> None:
-        """Count people by some columns, of those that are cut."""
+    def _count(self, values: dict[int, Any], treated: Bools, chance: Floats) -> None:
+        """Count people by some columns, which are cut."""
         steps = _steps(treated, chance) if self.by_chance else ()
-        for k, (edges, place) in enumerate(zip(self.edges, self._places(), strict=True)):
-            if k not in columns or edges is None:
-                continue
-            code, n_bins = np.searchsorted(edges, _known(values[k])), len(edges) + 1
+        places = [*self._places()]
+        for k, own in values.items():
+            edges = self.edges[k] or ()
+            code, n_bins = np.searchsorted(edges, _known(own)), len(edges) + 1
             cells = np.bincount(2 * code + treated, minlength=2 * n_bins)
-            self.counts[place] += cells.reshape(n_bins, 2)
+            self.counts[places[k]] += cells.reshape(n_bins, 2)
             for number, step in enumerate(steps):
-                self.tilts[place, number] += np.bincount(code, step, minlength=n_bins)
+                self.tilts[places[k], number] += np.bincount(code, step, minlength=n_bins)
 
     def _places(self) -> Iterator[slice]:
         """Where the bins of each column are among those of all."""
