@@ -184,6 +184,52 @@ def test_a_model_that_takes_over_changes_what_changed_alone():
     assert np.isfinite(evidence)
 
 
+def slow_evidence(parts):
+    """Column by column and person by person, over the models of some parts of the people."""
+    columns, kept, n_changes, day_capital = {}, 0.0, -1, 0.5 / (len(parts[0][0]) + 1)
+    days, arms_of_days = [], []
+    for number, (own, people_here) in enumerate(parts):
+        anew = [name for name, levels in own.items() if columns.get(name, [None])[0] != levels]
+        n_changes += bool(anew)
+        worth = {
+            name: capital * np.exp(kt_ratio_slow(bins, arms))
+            for name, (_, capital, bins, arms) in columns.items()
+        }
+        kept += sum(worth[name] for name in columns if name not in own)
+        columns = {name: columns[name] for name in columns if name in own}
+        for name in anew:
+            share = 2.0 ** -(n_changes + 1) / (len(anew) + (number == 0))  # the days, at first
+            columns[name] = [own[name], share + worth.get(name, 0.0), [], []]
+        for values, arm in people_here:
+            for name, (_, _, bins, arms) in columns.items():
+                bins.append(values["abc".index(name)])
+                arms.append(arm)
+            days.append(number)
+            arms_of_days.append(arm)
+    found = [c * np.exp(kt_ratio_slow(bins, arms)) for _, c, bins, arms in columns.values()]
+    return kept + sum(found) + day_capital * np.exp(kt_ratio_slow(days, arms_of_days))
+
+
+MODELS = st.dictionaries(st.sampled_from("abc"), st.integers(1, 2), min_size=1)
+PEOPLE = st.lists(st.tuples(st.tuples(*[st.integers(0, 1)] * 3), st.booleans()), max_size=12)
+
+
+@given(st.lists(st.tuples(MODELS, PEOPLE), min_size=1, max_size=4))
+@settings(deadline=None)
+def test_evidence_over_models_is_that_of_people_one_by_one(parts):
+    balance = ArmBalance.of([*parts[0][0].items()])
+    for number, (own, people_here) in enumerate(parts):
+        if number:
+            balance.hand_over([*own.items()])
+        arms = np.array([arm for _, arm in people_here], bool)
+        values = np.array([own for own, _ in people_here]).reshape(-1, 3).T
+        chance = np.full(len(arms), 0.5)
+        balance.add([values["abc".index(name)] for name in own], arms, chance)
+        balance.add_days(np.full(len(arms), number), arms, chance)
+    assert balance.log_evidence == pytest.approx(np.log(slow_evidence(parts)), abs=1e-9)
+    assert balance.is_sound
+
+
 def test_names_that_two_columns_have_are_told_apart_by_their_order():
     """A rival's score may be a column of the model, too."""
     columns = [("spent", None), ("town", 3), ("spent", None)]

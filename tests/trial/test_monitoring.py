@@ -113,11 +113,7 @@ def test_a_table_of_yesterday_closes_no_day_without_its_rows(tmp_path, rows):
     """Nor does an empty one: the rows come with the next table, and are not late."""
     path = tmp_path / "s"
     monitor_trial(rows[:1000], path, as_of="2026-01-16", **NAMED)
-    for stale in (rows[:0], rows[:1000], rows[:900]):
-        if len(stale) == 900:
-            with pytest.raises(ValueError, match="got 100 rows fewer"):
-                monitor_trial(stale, path, as_of="2026-02-20")
-            continue
+    for stale in (rows[:0], rows[:1000]):
         found = monitor_trial(stale, path, as_of="2026-02-20")
         assert (found.until, found.n_rows, found.n_new) == ("2026-01-10", 1000, 0)
     found = monitor_trial(rows, path, as_of="2026-02-20")
