@@ -50,6 +50,8 @@ class ArchiveFormat:
         What messages call such a file, as ``"model file"``.
     again : str
         What to do where an older version wrote it.
+    remedy : str
+        What to do where it is damaged.
 
     Examples
     --------
@@ -65,6 +67,7 @@ class ArchiveFormat:
     version: int
     noun: str
     again: str = "fit the model again"
+    remedy: str = "save the model again, or fetch the file again"
 
     def write(
         self,
@@ -96,6 +99,11 @@ class ArchiveFormat:
         """
         name = Path(path).name or str(Path(path))  # "." has no name, nor has the root
         content = self._bytes(Path(path), name)
+        if not content:
+            raise ModelFileError(
+                f"{name} should be a whole {self.noun}, got one that cannot be used (it is empty). "
+                f"{self.remedy[:1].upper()}{self.remedy[1:]}."
+            )
         if not content.startswith(b"PK"):
             raise ModelFileError(
                 f"{name} should be a whole {self.noun}, got one that cannot be used, a table "
@@ -118,7 +126,7 @@ class ArchiveFormat:
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise ModelFileError(
                 f"{name} should be a whole {self.noun}, got one that cannot be used "
-                f"({reason[:200]}). Save the model again, or fetch the file again."
+                f"({reason[:200]}). {self.remedy[:1].upper()}{self.remedy[1:]}."
             ) from error
         remedy = (
             "A newer auucmax wrote it: upgrade auucmax."

@@ -19,6 +19,7 @@ from auucmax import make_trial
 from auucmax.cli.output import write_frame
 from auucmax.report import summarise_model, write_report
 from auucmax.trial import Monitor
+from auucmax.trial.monitor_state import state_digest, write_states
 from auucmax.trial_model import fit_trial_model, load_model, save_model, target
 
 folder = Path(sys.argv[1])
@@ -38,7 +39,9 @@ for seed in (0, 1):
         running, treatment="mail", outcome="visit", date="sent", score_column="score"
     )
     monitor.look(running[: 2_000 * (seed + 1)], as_of="2026-02-01")
-    writers["m.state"].append(lambda path, monitor=monitor: monitor.save(path))
+    writers["m.state"].append(lambda path, monitor=monitor: write_states(
+        path, [monitor], before=state_digest(path) if path.exists() else None
+    ))
 
 def content(path):
     # Two files of one model differ in some bytes; its key tells whose it is.

@@ -8,8 +8,8 @@ from auucmax import certify
 from auucmax.bounds.anytime import AnytimeBets, Wealth
 from auucmax.data.randomisation_report import FailedCheckError
 from auucmax.trial import Monitor
-from auucmax.trial.arm_balance import TILTS, ArmBalance
-from auucmax.trial.monitoring import RATIO_LEVEL, ratio_path, tilt_path
+from auucmax.trial.arm_balance import TILTS, ArmBalance, ratio_path, tilt_path
+from auucmax.trial.monitoring import RATIO_LEVEL
 from auucmax.trial_model import fit_trial_model
 
 pytestmark = pytest.mark.gate
@@ -172,15 +172,23 @@ def in_strata(rng, values, share):
     return treated
 
 
-def ratios(values, treated, chance, per_look, *, by_chance=False, until=np.inf):
-    """ln of the ratio at looks after every so many people, until it reaches something."""
+def ratios(values, treated, chance, per_look, *, by_chance=False, until=np.inf, change=None):
+    """ln of the evidence at looks after every so many people, until it reaches something.
+
+    Each look is of two days. ``change``: after how many looks a model takes over each time, with a
+    level more of the town, with another number or without one.
+    """
     columns = [("spend", None), ("town", 4), ("told", None)]
     balance = ArmBalance.of(columns, by_chance=by_chance)
-    found = []
+    found = list[float]()
     for start in range(0, len(treated), per_look):
         own = slice(start, start + per_look)
+        if change is not None and start and len(found) % change == 0:
+            k = len(found) // change
+            balance.hand_over([columns[0], ("town", 4 + k % 2), ("told", None if k % 3 else 9)])
         balance.add(values[:, own], treated[own], chance[own])
-        found.append(balance.log_ratio)
+        balance.add_days(np.arange(len(treated[own])) * 2 // per_look, treated[own], chance[own])
+        found.append(balance.log_evidence)
         if found[-1] >= until:
             break
     return np.array(found)
@@ -189,7 +197,10 @@ def ratios(values, treated, chance, per_look, *, by_chance=False, until=np.inf):
 @pytest.mark.parametrize("assigned", [by_chance, in_blocks, in_strata])
 @pytest.mark.parametrize("share", [0.5, 0.1])
 def test_arms_that_are_alike_are_blamed_as_rarely_as_promised(assigned, share):
-    """At .05 in the place of .0001, so that there is something to count; blocks are more even."""
+    """At .05 in the place of .0001, so that there is something to count; blocks are more even.
+
+    Half of the capital is in the first columns, so that it is as if the level were .025 of them.
+    """
     trials, alarms = 200, 0
     for seed in range(trials):
         rng = np.random.default_rng([seed, 4])
@@ -198,6 +209,43 @@ def test_arms_that_are_alike_are_blamed_as_rarely_as_promised(assigned, share):
         found = ratios(values, treated, np.full(2000, 0.5), 100)
         alarms += bool(found.max() >= -np.log(DELTA))
     assert alarms / trials <= allowed(DELTA, trials)
+
+
+@pytest.mark.parametrize("by_chances", [False, True])
+def test_columns_that_models_change_are_blamed_as_rarely_as_promised(by_chances):
+    """A model takes over after every 500 people; at each place some column begins anew."""
+    trials, alarms = 200, 0
+    for seed in range(trials):
+        rng = np.random.default_rng([seed, 9])
+        values = features(rng, 3000)
+        chance = np.where(values[0] > 100, 0.7, 0.3) if by_chances else np.full(3000, 0.3)
+        treated = rng.random(3000) < chance
+        found = ratios(values, treated, chance, 250, by_chance=by_chances, change=2)
+        alarms += bool(found.max() >= -np.log(DELTA))
+    assert alarms / trials <= allowed(DELTA, trials)
+
+
+def test_what_goes_with_a_column_is_found_though_models_change_others_all_the_time():
+    """The spend is a column of all of them: refits forget nothing."""
+    for seed in range(5):
+        rng = np.random.default_rng([seed, 10])
+        values = features(rng, 6000)
+        treated = rng.random(6000) < np.where(values[0] > 100, 0.6, 0.4)
+        found = ratios(values, treated, np.full(6000, 0.5), 250, change=2)
+        assert found.max() >= -np.log(1e-4)
+
+
+@pytest.mark.parametrize(("per_day", "most_days"), [(10, 21), (100, 7)])
+def test_arms_by_the_day_are_found(per_day, most_days):
+    """Alternating days, and weekdays against weekends."""
+    day = np.repeat(np.arange(70), per_day)
+    for treated in (day % 2 == 0, day % 7 < 5):
+        balance, n_days = ArmBalance.of([("score", None)]), 0
+        while balance.log_evidence < -np.log(1e-4):
+            own = day == n_days
+            balance.add_days(day[own], treated[own], np.full(per_day, 0.5))
+            n_days += 1
+        assert n_days <= most_days
 
 
 def test_households_that_are_alike_are_blamed_as_rarely_as_promised():
@@ -253,8 +301,8 @@ def test_treatment_that_goes_with_a_column_is_found(wrong, most_rows):
         rng = np.random.default_rng([seed, 7])
         values = features(rng, 30_000)
         treated = rng.random(30_000) < wrong(values)
-        found = ratios(values, treated, np.full(30_000, 0.5), 200, until=-np.log(1e-4 / 2))
-        assert found[-1] >= -np.log(1e-4 / 2)
+        found = ratios(values, treated, np.full(30_000, 0.5), 200, until=-np.log(1e-4))
+        assert found[-1] >= -np.log(1e-4)
         rows.append(200 * len(found))
     assert max(rows) <= most_rows
 

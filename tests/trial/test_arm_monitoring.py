@@ -9,8 +9,9 @@ from tests.trial_model.arms_table import arms_table, fitted
 
 from auucmax.data.randomisation_report import FailedCheckError
 from auucmax.trial import ArmsMonitor, Monitor, monitor_trial
+from auucmax.trial.arm_balance import ratio_path
 from auucmax.trial.arm_monitoring import load_monitor, ratio_of_shares
-from auucmax.trial.monitoring import RATIO_LEVEL, ratio_path
+from auucmax.trial.monitoring import RATIO_LEVEL
 
 END = "2026-06-01"
 KNOWN = NAMED | {"control": "none"}
@@ -207,3 +208,51 @@ def test_a_model_of_several_arms_ranks(tmp_path):
     monitor_trial(table, one, model=model.models["mail"], date="sent", as_of=END)
     with pytest.raises(ValueError, match="the model should be of one arm, as the state is"):
         monitor_trial(table, one, model=model, as_of=END)
+
+
+@pytest.mark.gate
+def test_arms_to_which_a_new_model_comes_one_after_the_other(tmp_path):
+    """The superblock of a small arm fills later than that of a large one: both models again."""
+    rng, path = np.random.default_rng(0), tmp_path / "s"
+    old, new = (fitted(arms_table(2_000, random_state=seed)) for seed in (1, 2))
+    table = arms_table(6_000, random_state=7).assign(
+        sent=pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(6_000) // 100, "D"),
+        arm=rng.choice(["none", "mail", "phone"], 6_000, p=[0.49, 0.49, 0.02]),
+        person=[f"later {k}" for k in range(6_000)],
+    )
+    monitor_trial(table, path, model=old, date="sent", as_of="2026-01-21")
+    both = {"model": old, "new_model": new}
+    found = monitor_trial(table, path, **both, as_of="2026-01-24")
+    assert {label: look.taken_over for label, look in found.arms.items()} == {
+        "mail": True,
+        "phone": False,
+    }
+    assert "mail: The new model ranks its rows from here on; other arms wait for it." in found.notes
+    assert "phone: The new model has not taken over" in str(found)
+    assert "pass it as the model from now on" not in str(found)
+    found = monitor_trial(table, path, **both, as_of=END)
+    assert [look.taken_over for look in found.arms.values()] == [None, True]
+    assert "phone: The new model ranks the rows from here on: pass it as the model" in str(found)
+    with pytest.raises(ValueError, match=r"it has taken over\. Pass it as the model"):
+        monitor_trial(table, path, **both, as_of=END)
+    assert monitor_trial(table, path, model=new, as_of=END).failed is None
+
+
+def test_labels_that_come_later_are_refused(tmp_path, rows):
+    path = tmp_path / "s"
+    monitor_trial(rows, path, as_of="2026-01-10", **KNOWN)
+    with pytest.raises(ValueError, match="as at the first look, got 'Call' in") as caught:
+        monitor_trial(rows.replace({"mail": {"call": "Call"}}), path, as_of=END)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match="should have rows of all arms in 'mail', got no rows"):
+        ArmsMonitor.of(rows[:0], **KNOWN)
+
+
+def test_what_another_run_has_written_is_not_replaced(tmp_path, rows):
+    path = tmp_path / "s"
+    monitor_trial(rows, path, as_of="2026-01-10", **KNOWN)
+    slow = load_monitor(path)
+    monitor_trial(rows, path, as_of="2026-01-12")
+    slow.look(rows, as_of=END)
+    with pytest.raises(ValueError, match="s should be as it was when this look began"):
+        slow.save(path)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -103,10 +104,22 @@ def test_outcomes_as_shares_of_their_range():
 def test_rows_of_other_arms_are_left_out():
     table = running(300)
     table["mail"] = np.where(table["person"] % 3 == 0, "post", table["mail"].astype(str))
-    _, new = arrived(table)
-    assert len(new.day) == 200
-    with pytest.raises(ValueError, match=r"should hold '1' and '0', got 'post'\."):
-        arrived(table[table["mail"] == "post"])
+    _, new = arrived(table, replace(SETTINGS, others=("post",)))
+    assert (len(new.day), len(arrived(table[:0])[1].day)) == (200, 0)
+
+
+def test_labels_that_were_not_there_at_the_first_look_are_refused():
+    table = running(300)
+    table["mail"] = np.where(table["person"] % 3 == 0, "Post", table["mail"].astype(str))
+    said = r"should hold '1', '0', 'post', as at the first look, got 'Post' in 100 rows\. Check"
+    with pytest.raises(ValueError, match=said) as caught:
+        arrived(table, replace(SETTINGS, others=("post",)))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_last_day_of_a_table_is_told_though_its_window_is_open():
+    assert arrived(running(1000), day=FIRST + 3)[1].last == FIRST + 9
+    assert arrived(running(10)[:0])[1].last is None
 
 
 def test_an_empty_table_has_no_rows():

@@ -13,10 +13,9 @@ from auucmax import load_hillstrom
 from auucmax._archive import ArchiveFormat, ModelFileError
 from auucmax.data.randomisation_report import FailedCheckError
 from auucmax.trial import Monitor, arrivals, monitor_trial
-from auucmax.trial.arm_balance import ArmBalance
+from auucmax.trial.arm_balance import ArmBalance, ratio_path
 from auucmax.trial.arrivals import read_arrivals
 from auucmax.trial.monitor_state import FORMAT
-from auucmax.trial.monitoring import ratio_path
 from auucmax.trial_model import fit_trial_model
 
 END = "2026-06-01"
@@ -110,6 +109,20 @@ def refuse(monitor, table, match, as_of=END):
     assert monitor.look(running(), as_of=END).n_rows == 4000
 
 
+def test_a_table_of_yesterday_closes_no_day_without_its_rows(tmp_path, rows):
+    """Nor does an empty one: the rows come with the next table, and are not late."""
+    path = tmp_path / "s"
+    monitor_trial(rows[:1000], path, as_of="2026-01-16", **NAMED)
+    for stale in (rows[:0], rows[:1000]):
+        found = monitor_trial(stale, path, as_of="2026-02-20")
+        assert (found.until, found.n_rows, found.n_new) == ("2026-01-10", 1000, 0)
+    found = monitor_trial(rows, path, as_of="2026-02-20")
+    assert (found.until, found.n_rows, found.n_new) == ("2026-02-09", 4000, 3000)
+    waiting = Monitor.of(rows, **NAMED)
+    assert waiting.look(rows[:2000], as_of="2026-01-16").until == "2026-01-10"  # others wait
+    assert Monitor.of(rows, **NAMED).look(rows[:0], as_of="2026-01-16").until == "now"
+
+
 def test_rows_that_come_late(rows, looked):
     late = rows.iloc[[2000]].assign(sent=pd.Timestamp("2026-01-05"), person=99)
     refuse(looked, pd.concat([rows, late]), "in the order of their dates, got 1 of days until 2026")
@@ -186,6 +199,46 @@ def test_the_state_of_another_score_or_trial(tmp_path, rows, named, match):
     assert path.read_bytes() == before
 
 
+def test_labels_that_come_later_are_refused(tmp_path, rows):
+    path, named = tmp_path / "s", NAMED | {"treated": "mail", "control": "none"}
+    rows = rows.assign(mail=np.where(rows["mail"] == 1, "mail", "none"))
+    monitor_trial(rows, path, as_of="2026-01-16", **named)
+    before = path.read_bytes()
+    buyers = (rows["mail"] == "mail") & (rows["visit"] == 1) & (rows["sent"] >= "2026-01-11")
+    other = rows.assign(mail=rows["mail"].where(~buyers, "Mail"))
+    said = rf"'mail', 'none', as at the first look, got 'Mail' in {buyers.sum():,} rows\. Check"
+    with pytest.raises(ValueError, match=said):
+        monitor_trial(other, path, as_of=END)
+    assert path.read_bytes() == before
+
+
+def test_what_another_run_has_written_is_not_replaced(tmp_path, rows):
+    """Two runs begin with one state; the first stops the trial, and the second must not forget."""
+    path = tmp_path / "s"
+    monitor_trial(rows, path, as_of="2026-01-16", **NAMED)
+    slow = Monitor.load(path)
+    biased = rows[1000:].assign(score=rows["score"] + 0.5 * rows["mail"])
+    assert monitor_trial(biased, path, as_of=END).failed is not None
+    stopped = path.read_bytes()
+    assert slow.look(rows, as_of=END).failed is None
+    said = "s should be as it was when this look began, got another state"
+    with pytest.raises(ValueError, match=said) as caught:
+        slow.save(path)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match=said):
+        Monitor.of(rows, **NAMED).save(path)  # of another trial
+    assert path.read_bytes() == stopped
+    slow.save(tmp_path / "t")
+    slow.look(rows, as_of=END)
+    slow.save(tmp_path / "t")  # its own
+
+
+@pytest.mark.parametrize(("some", "got"), [(slice(0), "no rows"), (slice(1), "rows of '0' alone")])
+def test_a_first_look_at_one_arm_alone(rows, some, got):
+    with pytest.raises(ValueError, match=f"should have rows of all arms in 'mail', got {got}"):
+        Monitor.of(rows[some], **NAMED)
+
+
 def test_files_that_are_no_state(tmp_path, rows):
     path = tmp_path / "s"
     monitor_trial(rows, path, as_of="2026-01-16", **NAMED)
@@ -195,6 +248,11 @@ def test_files_that_are_no_state(tmp_path, rows):
         with pytest.raises(ModelFileError, match="s should be a whole state file"):
             monitor_trial(rows, path, as_of=END, **NAMED)
         assert path.read_bytes() == damaged
+    for damaged in (b"", whole[: len(whole) // 2]):
+        path.write_bytes(damaged)
+        with pytest.raises(ModelFileError, match="Put back a copy of the state, or begin") as found:
+            monitor_trial(rows, path, as_of=END)
+        assert "model" not in str(found.value)
 
 
 @pytest.mark.parametrize(
@@ -224,6 +282,8 @@ def test_arms_that_are_not_as_designed(rows):
     assert found.ratio < 0.01
     assert found.bounds is None
     assert "The arms are not as they should be" in found.verdict
+    assert " are treated by now, where 0.5 of them should be (p = " in found.verdict
+    assert " at its worst, however often" in found.verdict
     even = rows[:2].assign(mail=[0, 1], sent=pd.Timestamp("2026-06-02"), person=[1, 2])
     assert monitor.look(even, as_of="2026-08-01").failed is not None  # it is not forgotten
 
@@ -318,7 +378,7 @@ def test_treatment_that_goes_with_a_column_is_found_in_new_rows_alone(tmp_path, 
     assert "start anew, with another state file" in found.verdict
     assert (found.bounds, found.n_new, found.checked) == (None, 300, "")
     kept = Monitor.load(path)
-    assert kept.n_rows == found.n_rows == kept.alike.n_units < len(rows)  # they have entered
+    assert kept.n_rows == found.n_rows == kept.alike.n_units[0] < len(rows)  # they have entered
     good = days_of(table[:300], 300).assign(sent=pd.Timestamp("2026-05-01"))
     later = monitor_trial(good, path, model=model, as_of=END)
     assert (later.failed, later.n_rows, later.n_new) == (found.failed, found.n_rows, 0)
@@ -387,38 +447,91 @@ def test_scores_alone_show_it_as_well(rows):
     assert "Not tested: whether the arms are alike in other ways" in good.checked
 
 
-def test_sets_of_columns_share_what_chance_may_blame(rows):
-    """The k-th has a 2^k-th of it, and so have the arms of a state."""
+def test_arms_of_a_state_share_what_chance_may_blame(rows):
     monitor = Monitor.of(rows, **NAMED)
     monitor.look(rows, as_of=END)
-    monitor.alike.counts = np.array([[0, 10**6], *[[0, 0]] * 6, [10**6, 0], [0, 0]])
-    own, none = monitor.alike.log_ratio, read_arrivals(rows, monitor.settings, b"", 0, 0, None)[1]
-    for n_alike, n_together in ((1, 1), (3, 1), (1, 3)):
-        monitor.n_alike, monitor.n_together = n_alike, n_together
-        monitor.log_uneven, monitor.stopped = 0.0, None
-        monitor._compare(none._replace(day=np.zeros(1, np.int64), scores=np.empty((1, 0))))
-        assert monitor.log_uneven == pytest.approx(own - n_alike * np.log(2))
-        assert monitor.stopped is not None
+    level, one = np.log(1e4), (np.zeros(1, np.int64), np.ones(1, bool), np.full(1, 0.5))
+    for n_together, more, stops in ((1, 0.1, True), (3, 0.1, False), (3, np.log(3) + 0.1, True)):
+        monitor.n_together, monitor.log_uneven, monitor.stopped = n_together, 0.0, None
+        monitor.alike.capital[-1] = level + more  # as if a column that is gone had won so much
+        monitor._compare(*one)
+        assert (monitor.stopped is not None) == stops
     monitor.log_uneven = np.log(5e4)
     assert monitor.uneven == pytest.approx(3 / 5e4)
 
 
+def by_weekday(rows):
+    """Treated from Monday to Friday, and nobody at weekends, when people visit more."""
+    weekend = rows["sent"].dt.day_of_week >= 5
+    visit = np.random.default_rng(5).random(len(rows)) < np.where(weekend, 0.5, 0.3)
+    return rows.assign(mail=(~weekend).astype(int), visit=visit.astype(int))
+
+
+def test_arms_that_go_by_the_day_are_found_by_a_column_of_scores_alone(tmp_path, rows):
+    rows, path = by_weekday(rows), tmp_path / "s"
+    for number in range(12, 47, 7):
+        found = monitor_trial(rows, path, as_of=day(number), **NAMED)
+        if found.failed:
+            break
+    assert (found.bounds, found.rows()) == (None, {})
+    assert "it goes with 'day of arrival' (p = " in found.failed
+    assert "differed by design from day to day (strata, waves, a share that was raised)" in (
+        found.failed
+    )
+    assert "name them: propensity=COLUMN" in found.failed
+    assert "If households, or shops, were in one arm, name them: groups=COLUMN" in found.failed
+    good = Monitor.of(running(), **NAMED).look(running(), as_of=END)
+    assert "4,000 rows were compared by 'score', 'day of arrival': nothing" in good.checked
+
+
+def test_a_share_that_was_raised_is_right_by_the_chances_that_are_named(rows):
+    chance = np.where(rows["sent"] < "2026-01-15", 0.1, 0.5)
+    rows = rows.assign(
+        mail=(np.random.default_rng(5).random(len(rows)) < chance).astype(int), chance=chance
+    )
+    found = Monitor.of(rows, **NAMED).look(rows, as_of=END)
+    assert "it goes with 'day of arrival'" in found.failed
+    known = {"propensity": "chance", "least_chance": 0.1}
+    found = Monitor.of(rows, **NAMED | known).look(rows, as_of=END)
+    assert found.failed is None
+    assert "by 'score', 'chance', 'day of arrival'" in found.checked
+    assert "if treatment was given by chance, by the chances of 'chance': you may" in found.verdict
+
+
+def test_arms_that_follow_the_chance_for_sure_are_found(rows):
+    """Nobody was drawn: all whose chance is large are treated, as many as there should be."""
+    rich = np.random.default_rng(5).random(len(rows)) < 0.5
+    known = {"propensity": "chance", "least_chance": 0.2}
+    rows = rows.assign(chance=np.where(rich, 0.8, 0.2), mail=rich.astype(int))
+    found = Monitor.of(rows, **NAMED | known).look(rows, as_of=END)
+    assert "by the chances of 'chance': of 4,000 rows" in found.failed
+    assert "it goes with 'chance' (p = " in found.failed
+    assert found.bounds is None
+
+
 @pytest.mark.gate
-def test_a_model_of_other_columns_counts_people_from_nothing(tmp_path, table, model):
+def test_a_model_of_other_columns_counts_on_by_those_that_stay(tmp_path, table, model):
     rows, path = table.assign(sent=np.sort(table["sent"]))[5000:], tmp_path / "s"
-    newer = fitted(table[:5000].drop(columns="newbie"))
-    middle = str(rows["sent"].iloc[3000])
+    fewer = fitted(table[:5000].drop(columns="newbie"))
+    middle, late = (str(rows["sent"].iloc[own]) for own in (3000, 5000))
     monitor_trial(rows, path, model=model, date="sent", as_of=middle)
     before = Monitor.load(path)
-    found = monitor_trial(rows, path, model=model, new_model=newer, as_of=END)
+    monitor_trial(rows, path, model=model, new_model=fewer, as_of=late)
+    between = Monitor.load(path)
+    assert "newbie" not in between.alike.names
+    assert set(between.alike.n_units) == {between.n_rows}
+    assert between.log_uneven >= before.log_uneven
+    found = monitor_trial(rows, path, model=fewer, new_model=model, as_of=END)
     after = Monitor.load(path)
-    own = read_arrivals(rows, before.settings, before.key, before.last_day, 10**6, model)[1]
-    n_old = before.n_rows + before.bets.rows_to_close(own.treated)
-    assert (after.n_alike, after.alike.n_units) == (2, len(rows) - n_old)
-    assert "newbie" not in after.alike.names
-    assert after.log_uneven >= before.log_uneven
-    assert f"Since the model took over {after.alike.n_units:,} rows were compared" in str(found)
-    assert monitor_trial(rows, path, model=newer, as_of=END).failed is None
+    own = read_arrivals(rows, between.settings, between.key, between.last_day, 10**6, fewer)[1]
+    n_old = between.n_rows + between.bets.rows_to_close(own.treated)
+    place = after.alike.names.index("newbie")
+    others = set(after.alike.n_units[:place] + after.alike.n_units[place + 1 :])
+    assert (after.alike.n_units[place], others) == (len(rows) - n_old, {len(rows)})
+    assert after.alike.n_changes == 1
+    assert f"together {len(rows):,} rows were compared by 'recency_1'" in str(found)
+    assert f", {len(rows) - n_old:,} since a model brought it by 'newbie': nothing" in str(found)
+    assert monitor_trial(rows, path, model=model, as_of=END).failed is None
 
 
 def test_a_state_of_other_columns_than_the_model_is_refused(table, model):
@@ -489,8 +602,9 @@ def test_a_new_model_takes_over_from_the_next_superblock_on(tmp_path, table, mod
     assert found.blocks == (after.starts[1], after.bets.n_blocks - after.starts[1])
     assert after.starts[1] >= before.bets.n_blocks
     # It has the same columns: people are counted as before, and no model alone.
-    assert (before.alike.n_units, after.alike.n_units) == (before.n_rows, len(rows))
-    assert after.n_alike == 1
+    units = [set(own.alike.n_units) for own in (before, after)]
+    assert units == [{before.n_rows}, {len(rows)}]
+    assert after.alike.n_changes == 0
     assert f"At all looks together {len(rows):,} rows were compared" in str(found)
     # The superblock that was open is that of the first model; no block has rows of both.
     later = rows[rows["sent"] >= middle]
@@ -560,7 +674,7 @@ def test_households_are_bet_on_as_a_whole(tmp_path):
     for number in (20, 30, 60):
         found = monitor_trial(rows, path, as_of=day(number), **named)
     monitor, n_homes = Monitor.load(path), rows["home"].nunique()
-    assert sum(monitor.counts) == len(monitor.homes) == monitor.alike.n_units == n_homes
+    assert sum(monitor.counts) == len(monitor.homes) == monitor.alike.n_units[0] == n_homes
     assert f"{n_homes:,} groups were compared by 'score'" in found.checked
     assert monitor.n_rows == found.n_rows == len(rows)
     whole = Monitor.of(rows, **named).look(rows.sample(frac=1, random_state=0), as_of=END)
@@ -629,7 +743,8 @@ def test_chances_beyond_what_was_said_are_refused_and_wrong_ones_are_seen():
     assert found.ratio < 0.01
     assert "was not given by chance, by the chances of 'chance': of 6,000 rows" in found.verdict
     few = Monitor.of(rows, **NAMED | CHANCES)
-    found = few.look(rows[:230].assign(mail=1), as_of=END)
+    draw = np.random.default_rng(0).random(230) < 0.7
+    found = few.look(rows[:230].assign(mail=draw.astype(int)), as_of=END)
     assert found.ratio < 0.01
     assert "their chances do not explain so many" in found.verdict
 
@@ -702,10 +817,14 @@ def state(tmp_path_factory):
         lambda h, m: m.update({"people.npy": m["people.npy"][:10]}),
         lambda h, m: h.update(alike=None),
         lambda h, m: h.update(log_uneven=-1.0),
-        lambda h, m: h.update(n_alike=0),
-        lambda h, m: h.update(n_alike=2),
+        lambda h, m: h["alike"].update(n_changes=-1),
+        lambda h, m: h["alike"].update(n_changes=1),
+        lambda h, m: h["alike"].update(log_days="x"),
+        lambda h, m: m.update({"alike_totals.npy": m["alike_totals.npy"] + 1}),
+        lambda h, m: m.update({"alike_capital.npy": m["alike_capital.npy"][1:]}),
         lambda h, m: h.update(stopped=1),
         lambda h, m: h["alike"].update(edges=None),
+        lambda h, m: h["alike"].update(edges=[None]),
         lambda h, m: h["alike"].update(edges=[[0.5, 0.2, 3e38]]),
         lambda h, m: h["alike"].update(names=["score", "more"]),
         lambda h, m: h["alike"].update(levels=[7]),
@@ -818,3 +937,18 @@ def test_what_chance_does_at_one_of_many_looks_stops_nothing(
     found = monitor.look(table[5000:], model=model, as_of=END)
     assert ("one look in 20,000" in found.balance) == (p_value < 1e-4)
     assert monitor.n_checks == 2
+
+
+def test_columns_that_no_model_learns_from_are_counted_among_the_tests(table, model, monkeypatch):
+    """The day and the id are tested, too: single p-values are times all of these."""
+    counts = []
+
+    def told(report, n_columns, level, rule):
+        counts.append(n_columns)
+        return "nothing found."
+
+    monkeypatch.setattr(arrivals, "told_of_check", told)
+    monitor = Monitor.of(table[5000:], model=model, date="sent")
+    monitor.look(table[5000:], model=model, as_of=END)
+    assert (model.columns.ignored, model.columns.id) == (("sent",), "person")
+    assert counts == [len(model.columns.features) + 2]

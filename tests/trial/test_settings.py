@@ -35,3 +35,18 @@ def test_what_is_given_again_must_be_the_same(rows):
     check_settings(settings, "s", NAMED | {"window": 5})
     with pytest.raises(ValueError, match="groups should be None, as in the state file s"):
         check_settings(settings, "s", {"groups": "other"})
+    for unknown in ("shares", "others", "columns"):
+        with pytest.raises(ValueError, match=f"{unknown} should be one of 'control', 'date'"):
+            check_settings(settings, "s", {unknown: 0.5})
+
+
+def test_a_column_that_is_called_like_a_model_is_a_column(rows):
+    own = rows.rename(columns={"score": "model x"})
+    settings = settings_of(own, None, **NAMED | {"score_column": "model x"})
+    assert (settings.by_model, "model x" in settings.columns) == (False, True)
+
+
+def test_other_arms_are_those_of_the_first_table(rows):
+    own = rows.assign(mail=rows["mail"].astype(str).where(rows.index > 9, "call"))
+    settings = settings_of(own, None, **NAMED, treated="1", control="0")
+    assert settings.others == ("call",)

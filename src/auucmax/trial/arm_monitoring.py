@@ -21,14 +21,15 @@ from scipy.special import gammaln
 
 from auucmax._shown import Shown
 from auucmax._validation import Floats, check_level, listed
-from auucmax.data.pieces import PiecedTable, pieces_of, table_of
+from auucmax.data.pieces import PiecedTable, table_of
 from auucmax.data.randomisation_report import FailedCheckError
 from auucmax.encoding.kinds import arm_text
-from auucmax.trial.monitor_state import fresh_bets, read_states, write_states
-from auucmax.trial.monitoring import RATIO_LEVEL, RATIO_ROWS, Look, Monitor, guarantee, untested
-from auucmax.trial.settings import check_settings, settings_of
+from auucmax.trial.arm_balance import RATIO_ROWS
+from auucmax.trial.monitor_state import fresh_bets, read_states, state_digest, write_states
+from auucmax.trial.monitoring import RATIO_LEVEL, Look, Monitor, guarantee, untested
+from auucmax.trial.settings import check_settings, labels_of, model_name, settings_of
 from auucmax.trial_model import ArmsModel, TrialModel
-from auucmax.trial_model.columns import check_named, check_names
+from auucmax.trial_model.columns import check_named
 
 AnyModel = TrialModel | ArmsModel
 
@@ -89,8 +90,12 @@ class ArmsLook(Shown):
         if self.failed is not None:
             return ()
         found = list[str]()
+        waits = any(look.taken_over is False for look in self.arms.values())
         for label, look in self.arms.items():
-            told = look.handover, look.balance, look.compared
+            handover = look.handover
+            if look.taken_over and waits:
+                handover = "The new model ranks its rows from here on; other arms wait for it."
+            told = handover, look.balance, look.compared
             found += [f"{label}: {note}" for note in told if note]
         if lacking := [label for label, look in self.arms.items() if look.balance is None]:
             compared = self.arms[lacking[0]].compared
@@ -121,6 +126,7 @@ class ArmsMonitor:
     log_ratio: float = 0.0
     score_column: str | None = None
     rival_column: str | None = None
+    written: str | None = None  # the digest of its file
 
     @classmethod
     def of(
@@ -159,7 +165,8 @@ class ArmsMonitor:
             labels = model.labels
         else:
             check_named({"treatment": treatment, "outcome": named.get("outcome")})
-            labels = _labels(table, str(treatment), control)
+            found = labels_of(table, str(treatment))
+            labels = [label for label in found if label != arm_text(control)]
         delta = 0.05 if delta is None else delta
         check_level(delta, "delta")
         key, monitors = secrets.token_bytes(16), dict[str, Monitor]()
@@ -171,6 +178,8 @@ class ArmsMonitor:
                 rival_column=_column(table, rival_column, label), delta=delta / len(labels),
                 **named,
             )  # fmt: skip
+            others = {*settings.others, *labels} - {label}
+            settings = replace(settings, others=tuple(sorted(others)))
             monitors[label] = Monitor(settings, key, fresh_bets(settings), n_together=len(labels))
         shares = None if treated_share is None else _shares(labels, treated_share)
         return cls(monitors, delta, shares, 0.0, score_column, rival_column)
@@ -190,8 +199,14 @@ class ArmsMonitor:
         if any(own.stopped is not None for own in self.monitors.values()):
             return self._tell({label: own.tell() for label, own in self.monitors.items()})
         table, monitors, looks = table_of(table), copy.deepcopy(self.monitors), dict[str, Look]()
+        newly = {label: _of_arm(new_model, label) for label in monitors}
+        ranked = [label for label, one in newly.items() if one is not None
+                  and monitors[label].settings.score_column == model_name(one)]  # fmt: skip
         for label, monitor in monitors.items():
-            own, newer = (_of_arm(one, label) for one in (model, new_model))
+            own, newer = _of_arm(model, label), newly[label]
+            if label in ranked and len(ranked) < len(monitors):
+                # Its superblock was full at an earlier look than that of another arm.
+                own, newer = newer, None
             try:
                 looks[label] = monitor.look(table, model=own, new_model=newer, as_of=as_of)
             except ValueError as error:
@@ -217,8 +232,8 @@ class ArmsMonitor:
                                  for n, share in zip(counts, self.shares, strict=True))  # fmt: skip
                 failed = (
                     f"The arms are not as they should be: of {sum(counts):,}, the control and the "
-                    f"arms have {told} (p = {ratio:.2g}, however often one looks). So nothing is "
-                    f"told of the trial: find out which rows are missing."
+                    f"arms have {told} by now (p = {ratio:.2g} at its worst, however often one "
+                    f"looks). So nothing is told of the trial: find out which rows are missing."
                 )
         if failed is not None:
             looks = {
@@ -258,7 +273,7 @@ class ArmsMonitor:
         check_settings(first.settings, name, rest)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state, whole or not at all; nobody else can read it."""
+        """Write the state, as :meth:`Monitor.save` does."""
         shared = {
             "delta": self.delta,
             "shares": None if self.shares is None else [*self.shares],
@@ -266,18 +281,20 @@ class ArmsMonitor:
             "score_column": self.score_column,
             "rival_column": self.rival_column,
         }
-        write_states(path, list(self.monitors.values()), shared)
+        own = list(self.monitors.values())
+        self.written = write_states(path, own, shared, before=self.written)
 
 
 def load_monitor(path: str | os.PathLike[str]) -> Monitor | ArmsMonitor:
     """The monitor whose state is in a file, of one arm or of several."""
+    written = state_digest(path) if Path(path).is_file() else None
     states, shared = read_states(path)
-    monitors = [Monitor(**own) for own in states]
     if shared is None:
-        return monitors[0]
+        return Monitor(**states[0], written=written)
+    monitors = [Monitor(**own) for own in states]
     shares = None if shared["shares"] is None else tuple(shared["shares"])
     by_label = {own.settings.treated: own for own in monitors}
-    return ArmsMonitor(by_label, **(shared | {"shares": shares}))
+    return ArmsMonitor(by_label, **(shared | {"shares": shares}), written=written)
 
 
 def monitor_trial(
@@ -356,17 +373,7 @@ def _names_arms(
         or named.get("treated") is not None
     ):
         return False
-    return len(_labels(table, treatment, control)) > 1
-
-
-def _labels(table: pd.DataFrame | PiecedTable, treatment: str, control: Any) -> list[str]:
-    """The arms of a table but the control, sorted."""
-    table = table_of(table)
-    check_names(table, [treatment])
-    found = set[str]()
-    for piece in pieces_of(table, [treatment]):
-        found |= {arm_text(value) for value in piece[treatment].dropna().unique()}
-    return sorted(found - {arm_text(control)})
+    return len({*labels_of(table, treatment)} - {arm_text(control)}) > 1
 
 
 def _column(table: pd.DataFrame | PiecedTable, name: str | None, label: str) -> str | None:

@@ -46,7 +46,7 @@ class Arrivals(NamedTuple):
     ``y`` in [0, 1], higher is better; ``scores`` (scores, n) and ``values`` (columns of a model, n)
     as :mod:`auucmax.trial.arm_balance` counts them, none of rows that are not needed.
     ``beyond`` (n,): outcomes that were clipped. ``n_waiting`` rows have open windows; ``n_given``
-    rows were read in all.
+    rows were read in all, of which ``last`` is the last day; None of no rows.
     """
 
     day: Days
@@ -60,6 +60,7 @@ class Arrivals(NamedTuple):
     beyond: Bools
     n_waiting: int
     n_given: int
+    last: int | None
 
     @property
     def treated(self) -> Bools:
@@ -71,7 +72,7 @@ class Arrivals(NamedTuple):
         return np.append(True, self.home[1:] != self.home[:-1])[: len(self.home)]
 
     def take(self, rows: Any) -> Arrivals:
-        parts: list[Any] = [*(own[..., rows] for own in self[:-2]), *self[-2:]]
+        parts: list[Any] = [*(own[..., rows] for own in self[:-3]), *self[-3:]]
         return Arrivals(*parts)
 
     def row_hashes(self, key: bytes) -> Hashes:
@@ -163,10 +164,14 @@ def check_arrivals(
     if not sizes.min() >= FEWEST:
         return None
     report = check_trial_rows(trial_rows(kept, columns), columns)
-    return told_of_check(report, len(columns.features), level), len(kept)
+    # What no model learns from is tested as well: ignored columns, ids and groups.
+    tested = {*columns.features, *columns.ignored, columns.id, columns.groups} & {*kept.columns}
+    return told_of_check(report, len(tested), level, own.rule), len(kept)
 
 
-def told_of_check(report: RandomisationReport, n_columns: int, level: float) -> str:
+def told_of_check(
+    report: RandomisationReport, n_columns: int, level: float, rule: str = "the same for all"
+) -> str:
     """What a check says that is one of many, each of which may stop a good trial with ``level``."""
     smallest = min((test.adjusted_p_value for test in report.tests), default=1.0)
     # Each column that predicts the outcome well has a test of its own beside these.
@@ -174,8 +179,8 @@ def told_of_check(report: RandomisationReport, n_columns: int, level: float) -> 
     smallest = min([smallest, *shifted])
     if len(shifted) < len(report.suspects) or smallest < level / 2:
         raise FailedCheckError(
-            f"treatment should be given by chance, the same for all. {report.verdict} So nothing "
-            f"is told of the trial, no row was taken, and the state keeps that it was found. "
+            f"treatment should be given by chance, {rule}. {report.verdict} So nothing is "
+            f"told of the trial, no row was taken, and the state keeps that it was found. "
             f"{' '.join(report.advice)} {ANEW}",
             report,
         )
@@ -190,7 +195,7 @@ def told_of_check(report: RandomisationReport, n_columns: int, level: float) -> 
 def check_not_ahead(as_of: Any, table: pd.DataFrame | PiecedTable, settings: Settings) -> None:
     """Raise a ValueError for a look in the future, beyond the windows of all rows of the table.
 
-    Its days would count as entered: rows that come until then would be late.
+    All windows would count as closed, and later looks, at the right date, as looks at the past.
     """
     today = last_closed_day(None, 0.0) + 1
     if as_of is None or (asked := last_closed_day(as_of, 0.0) + 1) <= today + 1:  # of any zone
@@ -203,8 +208,8 @@ def check_not_ahead(as_of: Any, table: pd.DataFrame | PiecedTable, settings: Set
     if asked > last + settings.window + 1:
         raise ValueError(
             f"as_of should not be after today, {date_of(today)}, or the windows of the rows, whose "
-            f"last date is {date_of(last)}, got {date_of(asked)}. Check the year: rows that come "
-            f"until then would be taken for late."
+            f"last date is {date_of(last)}, got {date_of(asked)}. Check the year: windows "
+            f"that are open would be taken for closed."
         )
 
 
@@ -235,10 +240,12 @@ def _closed_rows(
     codes, values = pd.factorize(arms)
     labels = np.array([arm_text(value) for value in values], dtype=object)
     ours = np.isin(labels[codes], (settings.treated, settings.control))
-    if len(frame) and not ours.any():
+    arms_known = settings.treated, settings.control, *settings.others
+    if n_unknown := int((~np.isin(labels[codes], arms_known)).sum()):
         raise ValueError(
-            f"the treatment {settings.treatment!r} should hold {settings.treated!r} and "
-            f"{settings.control!r}, got {listed(sorted(labels))}. Check the labels of the arms."
+            f"the treatment {settings.treatment!r} should hold {listed(arms_known)}, as at the "
+            f"first look, got {listed(sorted({*labels} - {*arms_known}))} in {n_unknown:,} rows. "
+            f"Check the spelling, or leave these rows out: the state is as it was."
         )
     days = _days(frame[settings.date], settings.date)
     closed = ours & (days <= day)
@@ -248,7 +255,8 @@ def _closed_rows(
     y, beyond = _outcomes(kept, settings)
     none = np.empty((0, len(y))), np.empty((0, len(y)), np.float32)
     known = days[closed], *people, y, _chances(kept, settings), *none, beyond
-    return Arrivals(*known, int((ours & ~closed).sum()), len(frame)), kept
+    last = int(days.max()) if len(days) else None
+    return Arrivals(*known, int((ours & ~closed).sum()), len(frame), last), kept
 
 
 def _days(column: pd.Series, name: str) -> Days:
@@ -396,10 +404,11 @@ def _check_new_to_model(learnt: list[_Learnt], model: TrialModel) -> None:
 
 
 def _joined(parts: tuple[Arrivals, ...]) -> Arrivals:
-    *columns, scores, values, beyond, waiting, given = zip(*parts, strict=True)
+    *columns, scores, values, beyond, waiting, given, lasts = zip(*parts, strict=True)
     joined: list[Any] = [np.concatenate(own, axis=-1) for own in columns]
     for made in (scores, values):  # of the rows that need them
         known = [own for own in made if own.shape[0]] or [np.empty((0, sum(map(len, beyond))))]
         joined.append(np.concatenate(known, axis=1))
-    joined += [np.concatenate(beyond), sum(waiting), sum(given)]
+    last = max((own for own in lasts if own is not None), default=None)
+    joined += [np.concatenate(beyond), sum(waiting), sum(given), last]
     return Arrivals(*joined)

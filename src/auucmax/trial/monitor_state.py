@@ -5,10 +5,12 @@ A file may come from anywhere: numbers that no monitor has are refused.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 FORMAT = ArchiveFormat(
     "auucmax monitor", 4, "state file",
     "end this trial with it, or begin a new state file; what was known stays with the old one",
+    "put back a copy of the state, or begin a new state file",
 )  # fmt: skip
 
 
@@ -33,14 +36,32 @@ def write_states(
     path: str | os.PathLike[str],
     monitors: Sequence[Monitor],
     shared: Mapping[str, Any] | None = None,
-) -> None:
-    """Write the states of some arms, and what they ``share``, whole or not at all; private."""
+    *,
+    before: str | None = None,
+) -> str:
+    """Write the states of some arms, and what they ``share``, whole or not at all; private.
+
+    A file that is another than ``before`` (its digest) is not replaced: what another run found in
+    the meantime, a stop say, would be lost. Returns the digest of what is written.
+    """
+    if Path(path).is_file() and state_digest(path) != before:
+        raise ValueError(
+            f"{Path(path).name} should be as it was when this look began, got another state: "
+            f"another run has written it, or it is of another trial. Nothing was written: look "
+            f"again, one run at a time."
+        )
     members, headers = dict[str, Any](), []
     for number, monitor in enumerate(monitors):
         header, arrays = _parts(monitor)
         headers.append(header)
         members |= {f"{number}.{name}.npy": array for name, array in arrays.items()}
     FORMAT.write(path, {"states": headers, "shared": shared}, members, private=True)
+    return state_digest(path)
+
+
+def state_digest(path: str | os.PathLike[str]) -> str:
+    """What tells the contents of a state file from others."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def read_states(
@@ -53,7 +74,8 @@ def read_states(
 def _parts(monitor: Monitor) -> tuple[dict[str, Any], dict[str, Any]]:
     bets, settings = monitor.bets, monitor.settings
     header = {
-        "settings": asdict(settings) | {"outcome_range": [*settings.outcome_range]},
+        "settings": asdict(settings)
+        | {name: [*getattr(settings, name)] for name in ("outcome_range", "others")},
         "key": monitor.key.hex(),
         "counts": [*monitor.counts],
         "starts": [*monitor.starts],
@@ -65,7 +87,7 @@ def _parts(monitor: Monitor) -> tuple[dict[str, Any], dict[str, Any]]:
         **{name: getattr(monitor, name) for name in _OWN_NUMBERS},
     }  # fmt: skip
     arrays = {name: getattr(monitor, name) for name in _OWN_ARRAYS}
-    alike = monitor.alike or ArmBalance((), ())
+    alike = monitor.alike or ArmBalance.of([])
     arrays |= {f"alike_{name}": getattr(alike, name) for name in _ALIKE_ARRAYS}
     arrays |= {"credit": bets.wealth.credit, "staked": bets.wealth.staked, "sums": bets.sums}
     return header, arrays | bets.waiting._asdict()
@@ -151,12 +173,12 @@ _HEADER: dict[str, Any] = {
     "settings": {...: ...}, "key": str, "last_day": (int, None), "counts": [int],
     "log_ratio": float, "n_beyond": int, "starts": [int], "known": (None, Known), "bets": [int],
     "n_together": int, "n_checks": int, "checked_rows": int, "balance": (None, str),
-    "alike": (None, {...: ...}), "n_alike": int, "log_uneven": float,
+    "alike": (None, {...: ...}), "log_uneven": float,
     "stopped": (None, str),
 }  # fmt: skip
 _OWN_NUMBERS = (
     "last_day", "log_ratio", "n_beyond", "n_together", "n_checks", "checked_rows", "balance",
-    "n_alike", "log_uneven", "stopped",
+    "log_uneven", "stopped",
 )  # fmt: skip
 _ARRAYS: dict[str, Any] = {
     "day": np.int64, "day_rows": np.int64, "day_totals": np.uint64, "people": np.uint64,
@@ -164,12 +186,14 @@ _ARRAYS: dict[str, Any] = {
     "sums": np.float64, "y": np.float64, "scores": np.float64, "treated": np.bool_,
     "first": np.bool_, "chance": np.float64,
     "alike_counts": np.int64, "alike_tilts": np.float64, "alike_values": np.float64,
-    "alike_treated": np.bool_, "alike_chance": np.float64,
+    "alike_treated": np.bool_, "alike_chance": np.float64, "alike_capital": np.float64,
+    "alike_totals": np.int64,
 }  # fmt: skip
 _ALIKE: dict[str, Any] = {
-    "names": [str], "levels": [(int, None)], "edges": (None, [[float]]),
+    "names": [str], "levels": [(int, None)], "edges": [(None, [float])],
+    "log_days": float, "n_changes": int,
 }  # fmt: skip
-_ALIKE_ARRAYS = ("counts", "tilts", "values", "treated", "chance")
+_ALIKE_ARRAYS = ("counts", "tilts", "values", "treated", "chance", "capital", "totals")
 _OWN_ARRAYS = ("day", "day_rows", "day_totals", "people", "homes", "tilts")
 
 
@@ -185,27 +209,30 @@ def _restored_alike(
     """What was counted of people by columns and arms."""
     own = {name: arrays[f"alike_{name}"] for name in _ALIKE_ARRAYS}
     if plain["alike"] is None:
-        if sum(plain["counts"]) or any(array.size for array in own.values()):
+        if sum(plain["counts"]):
             raise ValueError("its numbers do not belong together")
         return None
     named = read(_ALIKE, plain["alike"], "columns")
-    edges = None if named["edges"] is None else tuple(map(tuple, named["edges"]))
-    names, levels = tuple(named["names"]), tuple(named["levels"])
-    alike = ArmBalance(names, levels, settings.propensity is not None, edges, **own)
+    edges = tuple(None if cut is None else tuple(cut) for cut in named.pop("edges"))
+    names, levels = tuple(named.pop("names")), tuple(named.pop("levels"))
+    alike = ArmBalance(names, levels, settings.propensity is not None, edges, **own, **named)
     if not (alike.is_sound and _counts_agree(alike, plain)):
         raise ValueError("its numbers do not belong together")
     return alike
 
 
 def _counts_agree(alike: ArmBalance, plain: dict[str, Any]) -> bool:
-    """Whether as many are counted by each column as entered, or since a model had others."""
-    n_treated = int(alike.treated.sum())
-    waiting = np.array([len(alike.treated) - n_treated, n_treated])
+    """Whether as many are counted by each column as entered, or since a model brought it."""
     entered = np.array(plain["counts"])
-    totals = [waiting + own for own in alike.totals]
-    if plain["n_alike"] == 1:
-        return all((own == entered).all() for own in totals)
-    return all((own == totals[0]).all() and (own <= entered).all() for own in totals)
+    is_first = alike.n_changes == 0
+    return (
+        alike.n_changes < len(plain["starts"])
+        and bool((alike.totals == entered).all())
+        and all(
+            bool((own == entered).all() if is_first else (own <= entered).all())
+            for own in alike.units
+        )
+    )
 
 
 def _check_restored(settings: Settings, plain: dict[str, Any]) -> None:
@@ -231,7 +258,6 @@ def _check_restored(settings: Settings, plain: dict[str, Any]) -> None:
         and len(means) == (2 if least is not None and known is not None else 0)
         and all(0 < own < 1 for own in means)
         and plain["log_uneven"] >= 0
-        and 1 <= plain["n_alike"] <= len(plain["starts"])
         and plain["starts"][:1] == [0]
         and sorted(plain["starts"]) == plain["starts"]
         and plain["starts"][-1] <= bets[1]

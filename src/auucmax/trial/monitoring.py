@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
-from scipy.special import betaln, logsumexp
 
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, listed
 from auucmax.bounds.anytime import TARGETS, AnytimeBets
 from auucmax.data.pieces import PiecedTable, table_of
 from auucmax.data.randomisation_report import STOP, FailedCheckError
-from auucmax.trial.arm_balance import TILTS, ArmBalance
+from auucmax.trial.arm_balance import DAY, TILTS, ArmBalance, ratio_path, tilt_path
 from auucmax.trial.arrivals import (
     ANEW,
     FEWEST,
@@ -37,14 +36,13 @@ from auucmax.trial.arrivals import (
     other_arm,
     read_arrivals,
 )
-from auucmax.trial.monitor_state import fresh_bets, read_states, write_states
+from auucmax.trial.monitor_state import fresh_bets, read_states, state_digest, write_states
 from auucmax.trial.settings import Settings, check_model, model_name, settings_of
 
 if TYPE_CHECKING:
     from auucmax.trial_model import TrialModel
 
 RATIO_LEVEL = 0.01  #: chance of an alarm, ever, if arms are as they should be
-RATIO_ROWS = 1000.0  #: how many rows the guess of another share is worth
 GROWN = 1.25  #: how many times as many rows there are at the next check of the balance, at least
 #: What the bounds are of.
 WORDS = {
@@ -54,12 +52,12 @@ WORDS = {
 }
 
 
-def guarantee(delta: float, of: str = "") -> str:
+def guarantee(delta: float, of: str = "", rule: str = "the same for all") -> str:
     """How sure all bounds are."""
     return (
         f"All bounds{of} hold together, at this look and at every other, with probability "
-        f"{1 - delta:.4g}, if treatment was given by chance, the same for all: you may then act on "
-        f"them whenever you like."
+        f"{1 - delta:.4g}, if treatment was given by chance, {rule}: you may then act on them "
+        f"whenever you like."
     )
 
 
@@ -83,7 +81,7 @@ class Look(Shown):
     their mean, each counted by its blocks. ``taken_over``: whether a new model ranks from here on;
     None if none was brought. ``balance``: what the last check of the rows of a table found, as of
     any trial; None if they were not compared. ``compared``: by which columns all who ever entered
-    were compared; None before there are enough.
+    were compared; None before there are enough. ``rule``: how chance should treat people.
     """
 
     bounds: dict[str, dict[str, float]] | None
@@ -100,6 +98,7 @@ class Look(Shown):
     taken_over: bool | None = None
     balance: str | None = None
     compared: str | None = None
+    rule: str = "the same for all"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -110,7 +109,7 @@ class Look(Shown):
         """In a sentence, what may be acted on."""
         if self.failed is not None or self.bounds is None:
             return self.found
-        return f"{self.found} {guarantee(self.delta)}"
+        return f"{self.found} {guarantee(self.delta, rule=self.rule)}"
 
     @property
     def found(self) -> str:
@@ -233,9 +232,9 @@ class Monitor:
     checked_rows: int = 0  # at the last of them
     balance: str | None = None
     alike: ArmBalance | None = field(default=None, repr=False)  # by columns of the last model
-    n_alike: int = 1  # sets of columns so far, of which models had others than the one before
-    log_uneven: float = 0.0  # the largest so far, of all models
+    log_uneven: float = 0.0  # the largest so far
     stopped: str | None = None  # why nothing is told any more
+    written: str | None = field(default=None, repr=False)  # the digest of its file
 
     @classmethod
     def of(cls, table: Any, *, model: TrialModel | None = None, **named: Any) -> Self:
@@ -320,13 +319,13 @@ class Monitor:
 
     def _check_columns(self, model: TrialModel | None) -> None:
         """People are counted by the columns that they were counted by before."""
-        own = alike_of(self.settings, model)
+        own = balance_columns(self.settings, model)
         if self.alike is None:
-            self.alike = own
+            self.alike = ArmBalance.of(own, by_chance=self.settings.propensity is not None)
         if not self.alike.is_of(own):
             raise ValueError(
-                f"the state should be of the columns {listed(own.names)}, as the model is, got one "
-                f"of {listed(self.alike.names)}. Pass the model of the last look."
+                f"the state should be of the columns {listed(name for name, _ in own)}, as the "
+                f"model is, got one of {listed(self.alike.names)}. Pass the model of the last look."
             )
 
     def _check_balance(
@@ -446,12 +445,16 @@ class Monitor:
         self, new: Arrivals, day: int, new_model: TrialModel | None, newer: Arrivals | None
     ) -> bool | None:
         """Everything is checked: from here on nothing fails. Whether a new model has taken over."""
-        self.last_day = day
+        # A day without rows may be one whose rows are not here yet: the last that came closes it.
+        reached = None if new.last is None else min(day, new.last)
+        closed = [own for own in (self.last_day, reached) if own is not None]
+        self.last_day = max(closed, default=None)
         taken_over = self._bet(new, new_model, newer)
         if not len(new.day):
             return taken_over
-        treated = new.treated[new.first]
-        self._watch(treated, new.chance[new.first])
+        treated, chance = new.treated[new.first], new.chance[new.first]
+        self._watch(treated, chance)
+        self._compare(new.day[new.first], treated, chance)
         n_treated = int(treated.sum())
         control, before = self.counts
         self.counts = control + len(treated) - n_treated, before + n_treated
@@ -481,11 +484,8 @@ class Monitor:
             return None if new_model is None else False
         self.settings = replace(self.settings, score_column=model_name(new_model))
         self.starts += (self.bets.n_blocks,)
-        fresh = alike_of(self.settings, new_model)
-        # Models of the same columns are one more reason to go on counting: no one of them might
-        # rank enough people to show what all of them do.
-        if self.alike is None or not self.alike.is_of(fresh):
-            self.alike, self.n_alike = fresh, self.n_alike + 1
+        assert self.alike is not None
+        self.alike.hand_over(balance_columns(self.settings, new_model))
         self._add(newer.take(slice(stop, None)))
         return True
 
@@ -494,31 +494,35 @@ class Monitor:
             return
         own = rows.y, rows.scores, rows.treated, self.level, rows.first, rows.chance
         self.bets.add(*own)
-        self._compare(rows)
-
-    def _compare(self, rows: Arrivals) -> None:
-        """Whether treatment goes with a column, of all who ever entered; a home by its first row.
-
-        The k-th set of columns has 1/2^k of what chance may blame, all together STOP.
-        """
         assert self.alike is not None
-        first = rows.first
-        values = [own[first] for own in (*rows.values, *rows.scores)]
+        # A household counts once, by its first row.
+        first, chances = rows.first, () if self.settings.propensity is None else (rows.chance,)
+        values = [own[first] for own in (*rows.values, *rows.scores, *chances)]
         self.alike.add(values, rows.treated[first], rows.chance[first])
-        price = self.n_alike * float(np.log(2))
-        self.log_uneven = max(self.log_uneven, self.alike.log_ratio - price)
-        if self.stopped is None and self.uneven <= STOP:
-            suspects = self.alike.suspects(price - float(np.log(STOP / self.n_together)))
-            rule, name = "the same for all", self.settings.propensity
-            asked = "If chances differed by design (strata, waves), name them: propensity=COLUMN. "
-            if name is not None:
-                rule, asked = f"by the chances of {name!r}", ""
-            self.stopped = (
-                f"Treatment was not given by chance, {rule}: of {self.alike.n_units:,} "
-                f"{self._units} that entered until {date_of(int(rows.day[-1]))} it goes with "
-                f"{listed(suspects)} (p = {self.uneven:.2g}, however often one looks). So nothing "
-                f"is told of the trial: find out who was treated, and why. {asked}{ANEW}"
+
+    def _compare(self, day: Days, treated: Bools, chance: Floats) -> None:
+        """Whether treatment goes with a column, or the day, of all who ever entered."""
+        assert self.alike is not None
+        self.alike.add_days(day, treated, chance)
+        self.log_uneven = max(self.log_uneven, self.alike.log_evidence)
+        if self.stopped is not None or self.uneven > STOP:
+            return
+        suspects = self.alike.suspects(-float(np.log(STOP / self.n_together)))
+        asked = ""
+        if self.settings.propensity is None:
+            when = " from day to day" if DAY in suspects else ""
+            asked = (
+                f"If chances differed by design{when} (strata, waves, a share that was raised), "
+                f"name them: propensity=COLUMN. "
             )
+        if self.settings.groups is None:
+            asked += "If households, or shops, were in one arm, name them: groups=COLUMN. "
+        self.stopped = (
+            f"Treatment was not given by chance, {self.settings.rule}: of "
+            f"{sum(self.alike.totals):,} {self._units} that entered until {date_of(int(day[-1]))} "
+            f"it goes with {listed(suspects)} (p = {self.uneven:.2g}, however often one looks). So "
+            f"nothing is told of the trial: find out who was treated, and why. {asked}{ANEW}"
+        )
 
     @property
     def _units(self) -> str:
@@ -553,9 +557,9 @@ class Monitor:
                     should = f"{own.treated_share:.4g} of them should be"
                 failed = (
                     f"The arms are not as they should be: {self.counts[1]:,} of "
-                    f"{sum(self.counts):,} {self._units} are treated, where {should} (p = "
-                    f"{ratio:.2g}, however often one looks). So nothing is told of the trial: find "
-                    f"out which rows are missing."
+                    f"{sum(self.counts):,} {self._units} are treated by now, where {should} (p = "
+                    f"{ratio:.2g} at its worst, however often one looks). So nothing is told of "
+                    f"the trial: find out which rows are missing."
                 )
         bounds = None
         if self.bets.n_blocks and failed is None:
@@ -580,37 +584,52 @@ class Monitor:
             taken_over=taken_over,
             balance=self.balance,
             compared=self._compared(),
+            rule=own.rule,
         )
 
     def _compared(self) -> str | None:
         """By which columns all who entered were compared."""
-        if self.alike is None or not self.alike.n_units:
+        if self.alike is None or not self.alike.totals.any():
             return None
         found = "nothing found" if self.uneven > RATIO_LEVEL else "watch them"
-        since = "At all looks together" if self.n_alike == 1 else "Since the model took over"
+        n_all = int(self.alike.totals.sum())
+        by_size = dict[int, list[str]]()
+        for n, name in zip((*self.alike.n_units, n_all), (*self.alike.names, DAY), strict=True):
+            by_size.setdefault(n, []).append(name)
+        told = [f"{n_all:,} {self._units} were compared by {listed(by_size.pop(n_all))}"]
+        told += [
+            f"{n:,} since a model brought it by {listed(by_size[n])}"
+            for n in sorted(by_size, reverse=True)
+            if n
+        ]
         return (
-            f"{since} {self.alike.n_units:,} {self._units} were compared by "
-            f"{listed(self.alike.names)}: {found} (p = {self.uneven:.2g}, however often one looks)."
+            f"At all looks together {', '.join(told)}: {found} (p = {self.uneven:.2g}, however "
+            f"often one looks)."
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state, whole or not at all; nobody else can read it."""
-        write_states(path, [self])
+        """Write the state, whole or not at all; nobody else can read it.
+
+        A file that another run wrote since this one was read, or that is of another trial, raises a
+        ValueError.
+        """
+        self.written = write_states(path, [self], before=self.written)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The monitor whose state is in a file; what is none raises a ValueError."""
+        written = state_digest(path) if Path(path).is_file() else None
         states, shared = read_states(path)
         if shared is not None:
             raise ValueError(
                 f"{Path(path).name} should be the state of one arm, got one of {len(states)}. "
                 f"Name another file."
             )
-        return cls(**states[0])
+        return cls(**states[0], written=written)
 
 
-def alike_of(settings: Settings, model: TrialModel | None) -> ArmBalance:
-    """What is to be counted of people: raw columns of the model, if there is one, and scores."""
+def balance_columns(settings: Settings, model: TrialModel | None) -> list[tuple[str, int | None]]:
+    """By what people are compared: raw columns of the model, if any, scores, known chances."""
     columns = list[tuple[str, int | None]]()
     if model is not None:
         columns = [
@@ -618,45 +637,8 @@ def alike_of(settings: Settings, model: TrialModel | None) -> ArmBalance:
             for own in model.encoder.columns_
         ]
     score = "score of the model" if settings.by_model else settings.score_column
-    columns += [(name, None) for name in (score, settings.rival_column) if name is not None]
-    return ArmBalance.of(columns, by_chance=settings.propensity is not None)
-
-
-def ratio_path(treated: Bools, before: tuple[int, int], share: float) -> Floats:
-    """(n,) ln of the mixture over shares of the likelihood ratio against ``share``, row by row.
-
-    With k of n rows treated and a Beta(a, b) mixture around the share e,
-
-        M = B(a + k, b + n - k) / (B(a, b) e^k (1 - e)^(n - k)),
-
-    a non-negative martingale that starts at 1 if each row is treated with probability e.
-
-    >>> even, odd = np.arange(5000) % 2 == 0, np.arange(5000) % 9 < 5
-    >>> [round(float(np.exp(-ratio_path(arms, (0, 0), 0.5).max())), 3) for arms in (even, odd)]
-    [1.0, 0.0]
-    """
-    a, b = RATIO_ROWS * share, RATIO_ROWS * (1 - share)
-    k = before[1] + np.cumsum(treated)
-    others = before[0] + np.cumsum(~treated)
-    expected = k * np.log(share) + others * np.log1p(-share)
-    return np.asarray(betaln(a + k, b + others) - betaln(a, b) - expected)
-
-
-def tilt_path(treated: Bools, chance: Floats, before: Floats) -> tuple[Floats, Floats]:
-    """(n,) ln of the mean over tilts b of the likelihood ratios, row by row; and those at the end.
-
-    If odds of treatment were exp(b) times what a chance e says, a row with arm t would be
-    exp(b t) / (1 - e + e exp(b)) times as likely: the mean of it is 1 if chances are as they
-    should be, so the product is a non-negative martingale that starts at 1.
-
-    >>> chance = np.tile([0.2, 0.8], 1000)
-    >>> right, wrong = (np.arange(2000) % 10 < part for part in (5, 6))
-    >>> [bool(tilt_path(own, chance, np.zeros(10))[0].max() > 4.6) for own in (right, wrong)]
-    [False, True]
-    """
-    steps = np.outer(treated, TILTS) - np.log1p(np.outer(chance, np.expm1(TILTS)))
-    path = before + np.cumsum(steps, axis=0)
-    return np.asarray(logsumexp(path, axis=1) - np.log(len(TILTS))), path[-1]
+    named = (score, settings.rival_column, settings.propensity)
+    return columns + [(name, None) for name in named if name is not None]
 
 
 def _ends(code: Any, values: Any, end: Any) -> Any:

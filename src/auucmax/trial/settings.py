@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from auucmax._validation import check_level, check_range, check_whole
+from auucmax._validation import check_level, check_range, check_whole, listed
 from auucmax.data.pieces import PiecedTable
-from auucmax.trial_model.columns import check_named, check_names, name_columns
+from auucmax.encoding.kinds import arm_text
+from auucmax.trial_model.columns import check_named, check_names, different_values, name_columns
 
 if TYPE_CHECKING:
     from auucmax.trial_model import TrialModel
@@ -28,7 +29,8 @@ class Settings:
     ``score_column`` and ``rival_column`` have scores; of a score that a model makes it is "model "
     and a hash of it. ``window``: days after the day of a row until its outcome counts. ``groups``:
     column of households, whose rows enter together; ``propensity``: of known chances of treatment,
-    which lie between ``least_chance`` and 1 minus it.
+    which lie between ``least_chance`` and 1 minus it. ``others``: labels of arms that were there at
+    the first look, and are left out.
     """
 
     treatment: str
@@ -48,10 +50,20 @@ class Settings:
     groups: str | None = None
     propensity: str | None = None
     least_chance: float | None = None
+    others: tuple[str, ...] = ()
 
     @property
     def by_model(self) -> bool:
-        return self.score_column.startswith("model ")
+        return re.fullmatch("model [0-9a-f]{16}", self.score_column) is not None
+
+    @property
+    def rule(self) -> str:
+        """How chance should treat people."""
+        return (
+            "the same for all"
+            if self.propensity is None
+            else f"by the chances of {self.propensity!r}"
+        )
 
     @property
     def columns(self) -> list[str]:
@@ -109,6 +121,7 @@ def settings_of(
         if model.columns.outcome_range:
             given.setdefault("outcome_range", model.columns.outcome_range)
     check_named(given)
+    labels = labels_of(table, given["treatment"])
     features = [*model.columns.features] if model is not None else [score_column]
     names = name_columns(table, **(given | {"features": features}))
     delta = 0.05 if delta is None else delta
@@ -134,7 +147,21 @@ def settings_of(
         names.groups,
         propensity,
         least_chance,
+        tuple(label for label in labels if label not in (names.treated, names.control)),
     )
+
+
+def labels_of(table: pd.DataFrame | PiecedTable, treatment: str) -> list[str]:
+    """The labels of the arms at a first look, sorted; of one arm alone nothing can begin."""
+    check_names(table, [treatment])
+    labels = sorted({arm_text(value) for value in different_values(table, treatment)})
+    if len(labels) < 2:
+        got = f"rows of {labels[0]!r} alone" if labels else "no rows"
+        raise ValueError(
+            f"the table of the first look should have rows of all arms in {treatment!r}, got "
+            f"{got}. Look when people of each have come, or check the column."
+        )
+    return labels
 
 
 def check_chances(
@@ -206,7 +233,13 @@ def check_model(
 
 def check_settings(settings: Settings, name: str, named: dict[str, Any]) -> None:
     """Raise a ValueError if a look says something else than the first one did."""
+    options = {own.name for own in fields(Settings)} - {"others"}
     for option, given in named.items():
+        if option not in options:
+            raise ValueError(
+                f"{option} should be one of {listed(sorted(options))}, got a name that is none. "
+                f"Check the spelling, or leave it out."
+            )
         known = getattr(settings, option)
         if given is None:
             continue
