@@ -93,6 +93,10 @@ def test_a_look_says_what_may_be_acted_on(rows, looked):
     worse = Monitor.of(rows, **NAMED | {"rival_column": "other"})
     found = worse.look(rows.assign(score=-rows["score"]), as_of=END)
     assert "is worse than a random order, and worse than its rival" in found.verdict
+    assert "harm" not in found.verdict
+    harmed = rows.assign(visit=rows["visit"].where(rows["mail"] == 0, 0))
+    found = Monitor.of(rows, **NAMED).look(harmed, as_of=END)
+    assert found.verdict.startswith("The treatment does harm on average: stop it, or treat few.")
     early = Monitor.of(rows, **NAMED).look(rows[:100], as_of=END)
     assert early.bounds is None
     assert "Nothing can be said yet: 100 rows" in early.verdict
@@ -777,6 +781,13 @@ def state(tmp_path_factory):
     return path
 
 
+def _split(counts):
+    """As many people of each arm, in bins of their own: a stop that the state does not tell."""
+    apart = np.zeros_like(counts)
+    apart[0, 0], apart[1, 1] = counts.sum(0)
+    return apart
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -823,6 +834,9 @@ def state(tmp_path_factory):
         lambda h, m: m.update({"alike_totals.npy": m["alike_totals.npy"] + 1}),
         lambda h, m: m.update({"alike_capital.npy": m["alike_capital.npy"][1:]}),
         lambda h, m: h.update(stopped=1),
+        lambda h, m: h.update(stopped=""),
+        lambda h, m: h.update(log_uneven=50.0),
+        lambda h, m: m.update({"alike_counts.npy": _split(m["alike_counts.npy"])}),
         lambda h, m: h["alike"].update(edges=None),
         lambda h, m: h["alike"].update(edges=[None]),
         lambda h, m: h["alike"].update(edges=[[0.5, 0.2, 3e38]]),

@@ -19,6 +19,7 @@ from auucmax._archive import ArchiveFormat, check_same_names
 from auucmax._json import read
 from auucmax._validation import check_level, check_range, check_whole
 from auucmax.bounds.anytime import AnytimeBets, Known, WaitingRows, Wealth
+from auucmax.data.randomisation_report import STOP
 from auucmax.trial.arm_balance import TILTS, ArmBalance
 from auucmax.trial.settings import MOST_DAYS, Settings
 
@@ -216,9 +217,16 @@ def _restored_alike(
     edges = tuple(None if cut is None else tuple(cut) for cut in named.pop("edges"))
     names, levels = tuple(named.pop("names")), tuple(named.pop("levels"))
     alike = ArmBalance(names, levels, settings.propensity is not None, edges, **own, **named)
-    if not (alike.is_sound and _counts_agree(alike, plain)):
+    if not (alike.is_sound and _counts_agree(alike, plain) and _tells_of_a_stop(alike, plain)):
         raise ValueError("its numbers do not belong together")
     return alike
+
+
+def _tells_of_a_stop(alike: ArmBalance, plain: dict[str, Any]) -> bool:
+    """Whether what is counted had no reason to stop the trial, or the state says that it did."""
+    found = max(alike.log_evidence, plain["log_uneven"])
+    level = STOP / plain["n_together"]
+    return plain["stopped"] is not None or found < -np.log(level) + 1e-6
 
 
 def _counts_agree(alike: ArmBalance, plain: dict[str, Any]) -> bool:
@@ -258,6 +266,7 @@ def _check_restored(settings: Settings, plain: dict[str, Any]) -> None:
         and len(means) == (2 if least is not None and known is not None else 0)
         and all(0 < own < 1 for own in means)
         and plain["log_uneven"] >= 0
+        and plain["stopped"] != ""
         and plain["starts"][:1] == [0]
         and sorted(plain["starts"]) == plain["starts"]
         and plain["starts"][-1] <= bets[1]

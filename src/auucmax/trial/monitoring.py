@@ -135,7 +135,10 @@ class Look(Shown):
         who = "The ranking"
         if (n_models := sum(n > 0 for n in self.blocks)) > 1:
             who = f"The mean of the {n_models} models so far, each counted by its blocks,"
-        return f"{who} {found}{beside}."
+        harm = ""
+        if self.bounds["effect"]["upper"] < 0:
+            harm = "The treatment does harm on average: stop it, or treat few. "
+        return f"{harm}{who} {found}{beside}."
 
     @property
     def checked(self) -> str:
