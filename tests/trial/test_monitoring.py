@@ -343,6 +343,10 @@ def test_treatment_that_goes_by_a_feature_is_refused_and_nothing_is_taken(table,
     with pytest.raises(FailedCheckError, match=r"the same for all\. The check fails"):
         monitor.look(kept, model=model, as_of=END)
     assert (monitor.n_rows, monitor.last_day) == (0, None)
+    split = new[(new["mail"] == 1) == older]
+    with pytest.raises(FailedCheckError, match="The check fails") as caught:
+        Monitor.of(split, model=model, date="sent").look(split, model=model, as_of=END)
+    assert "after=" not in str(caught.value)
     found = Monitor.of(kept, model=model, date="sent").look(new, model=model, as_of=END)
     assert found.balance is not None
     assert "Not tested: whether the arms have the sizes of the design" in str(found)

@@ -178,10 +178,12 @@ def told_of_check(
     shifted = [n_columns * own.value for own in report.suspects if own.measure == "p"]
     smallest = min([smallest, *shifted])
     if len(shifted) < len(report.suspects) or smallest < level / 2:
+        # Columns of a model are of before the treatment: none is to be named as one of after.
+        advice = [text for text in report.advice if "after=" not in text]
         raise FailedCheckError(
             f"treatment should be given by chance, {rule}. {report.verdict} So nothing is "
             f"told of the trial, no row was taken, and the state keeps that it was found. "
-            f"{' '.join(report.advice)} {ANEW}",
+            f"{' '.join(advice)} {ANEW}",
             report,
         )
     if report.stops:
