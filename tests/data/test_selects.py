@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
+from tests.cli.commands import run
 
 from auucmax.data.selects import check_select
 from auucmax.data.table_errors import TableError
@@ -103,6 +105,13 @@ def test_common_functions_pass(dialect):
 )
 def test_tables_and_functions_that_compute_pass(dialect, query):
     check_select(query, dialect)
+
+
+@pytest.mark.parametrize("dialect", [own for own in OWN if own != "sqlite"])
+def test_our_own_queries_pass(dialect):
+    model = Path(__file__).parents[1] / "golden" / "0.2.0" / "linear.model"
+    exported = run("export", model, "--to", "sql", "--dialect", dialect, "--table", "people")
+    check_select(exported.stdout, dialect)
 
 
 ACTING = {
