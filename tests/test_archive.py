@@ -16,6 +16,7 @@ from hypothesis.extra import numpy as arrays
 
 from auucmax import _archive
 from auucmax._archive import ArchiveFormat, ModelFileError, array_bytes, array_of, check_same_names
+from auucmax._messages import visible
 
 FORMAT = ArchiveFormat("auucmax test", 2, "test file")
 HEADER = {"name": "é", "numbers": [1, 2.5, None, True]}
@@ -58,7 +59,7 @@ def refused(path, message, restore=both):
     with pytest.raises(ModelFileError, match=message) as caught:
         FORMAT.read(path, restore)
     assert "\n" not in str(caught.value)
-    assert str(caught.value).startswith(f"{path.name or path} should be a ")
+    assert str(caught.value).startswith(f"{visible(path.name) or path} should be a ")
 
 
 def test_what_is_written_is_read(path):
@@ -258,6 +259,11 @@ def test_what_the_reader_cannot_use_is_told_in_one_line(path):
 
     refused(path, "KeyError: 'two", fails)
 
+    def steers(header, members):
+        raise ValueError("\x1b[2J")
+
+    refused(path, "ValueError: \ufffd.2J", steers)
+
     def lacks(header, members):
         raise ImportError("no torch")
 
@@ -269,3 +275,5 @@ def test_names_that_differ():
     check_same_names("fields", {"a"}, {"a"})
     with pytest.raises(ValueError, match="its fields differ in a, c"):
         check_same_names("fields", {"a", "b"}, {"b", "c"})
+    with pytest.raises(ValueError, match=r"its fields differ in \ufffd.2J"):
+        check_same_names("fields", {"\x1b[2J"}, set())

@@ -75,3 +75,9 @@ def test_entries_that_may_have_others():
     for wrong in ({"b": 1}, [], {"a": None}):
         with pytest.raises(ValueError, match="should"):
             read(kind, wrong)
+
+
+def test_names_of_a_file_do_not_steer_a_terminal():
+    for kind, value in (({"a": int}, {"a": 1, "\x1b[2J": 1}), ({"\x1b[2J": int}, {"\x1b[2J": ""})):
+        with pytest.raises(ValueError, match=r"\ufffd.2J"):
+            read(kind, value)

@@ -1,5 +1,7 @@
 """Texts that are shown: they neither steer a terminal nor tell a password."""
 
+import re
+import time
 import warnings
 
 import pytest
@@ -36,6 +38,32 @@ def test_no_password_is_told(text, secret):
     told = without_passwords(text.format(secret))
     assert secret not in told
     assert "***" in told
+
+
+def by_one_pattern(text):
+    """The slow twin: addresses found by a pattern that tries each character as the first."""
+    text = re.sub(r"^([A-Za-z][\w+.-]*:/{1,2}[^\s:@/'\"]*):.*@", r"\1:***@", text, flags=re.DOTALL)
+    scheme = r"(?:[A-Za-z][\w+.-]*:/{1,2}|//)?"
+    return re.sub(rf"({scheme}[^\s:@/'\"]*):(?!/)[^\s'\"]*@", r"\1:***@", text)
+
+
+@given(st.text(alphabet="ab1:/@' \"\n.+-"))
+def test_passwords_are_found_as_by_one_pattern(text):
+    assert without_passwords(text) == by_one_pattern(text)
+
+
+@pytest.mark.parametrize("piece", ["s", "s:", "s@", "//", "password", "password='", "a:/", "é\x1b"])
+def test_ten_times_the_text_takes_about_ten_times_as_long(piece):
+    """Not a hundred times, by which a text of a file could stop every command."""
+
+    def seconds(n):
+        text = (piece * n)[:n] + " x"
+        start = time.process_time()
+        without_passwords(text)
+        return time.process_time() - start
+
+    least = [min(seconds(n) for _ in range(3)) for n in (10_000, 100_000)]
+    assert least[1] < 40 * max(least[0], 1e-4)
 
 
 def test_texts_that_have_no_password_stay():

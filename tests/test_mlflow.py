@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -167,6 +168,9 @@ def test_another_folder_is_refused(model, folder, tmp_path):
     save_model(model, tmp_path / "model.auucmax")
     with pytest.raises(ValueError, match="flavour auucmax, got python_function"):
         flavour.load_model(tmp_path)
+    (tmp_path / "MLmodel").write_text('flavors:\n  "\\e[2Jevil": {a: 1}\n')
+    with pytest.raises(ValueError, match=r"flavour auucmax, got \ufffd.2Jevil"):
+        flavour.load_model(tmp_path)
 
 
 @pytest.mark.parametrize("is_there", [False, True])
@@ -181,6 +185,32 @@ def test_what_fails_leaves_nothing_in_the_way(model, tmp_path, is_there):
     assert [file.name for file in tmp_path.rglob("*")] == ["visits"] * is_there
     flavour.save_model(model, path)
     assert {file.name for file in path.iterdir()} == FILES
+
+
+def test_what_fails_leaves_no_parents_and_what_others_put_there(model, tmp_path):
+    with pytest.raises(TypeError):
+        flavour.save_model(model, tmp_path / "a" / "b" / "visits", metadata=3)
+    assert list(tmp_path.iterdir()) == []
+    (path := tmp_path / "visits").mkdir()
+
+    class Fails:
+        def __setattr__(self, name, value):
+            (path / "folder").mkdir()
+            (path / "others.txt").write_text("kept")
+            raise RuntimeError("the first error")
+
+    with pytest.raises(RuntimeError, match="the first error"):
+        flavour.save_model(model, path, mlflow_model=Fails())
+    assert {file.name for file in tmp_path.rglob("*")} == {"visits", "folder", "others.txt"}
+
+
+def test_a_link_out_of_the_folder_is_not_followed(model, folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "visits")
+    (tmp_path / "visits" / "model.auucmax").rename(tmp_path / "outside")
+    (tmp_path / "visits" / "model.auucmax").symlink_to("../outside")
+    for load in (flavour.load_model, mlflow.pyfunc.load_model):
+        with pytest.raises(ValueError, match="got a link out of it"):
+            load(str(tmp_path / "visits"))
 
 
 def test_it_is_served(model, folder, people, tmp_path):

@@ -82,12 +82,16 @@ def test_names_from_data_are_text(results):
         assert "\x1b" not in html
 
 
-def test_a_prompt_shows_no_control_characters():
+def test_prompt_and_print_show_no_control_characters():
     class Found(Shown):
         def __str__(self):
             return "arm a\x1b[2J\u202e\n10 rows"
 
-    assert repr(Found()) == "arm a\ufffd[2J\ufffd\n10 rows"
+    class Further(Found):
+        pass
+
+    for found in (Found(), Further()):
+        assert repr(found) == str(found) == f"{found}" == "arm a\ufffd[2J\ufffd\n10 rows"
 
 
 def test_a_long_first_line_is_bold_up_to_its_colon():

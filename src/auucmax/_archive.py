@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax._files import whole_file
+from auucmax._messages import visible
 
 LARGEST_FILE = 2**31  #: bytes
 DEEPEST = 50  #: entries in entries of a JSON member
@@ -97,7 +98,7 @@ class ArchiveFormat:
         that ``restore`` cannot use, may be whatever exception it likes: the caller gets a
         ModelFileError of one line. An ImportError passes, for it is not the file's fault.
         """
-        name = Path(path).name or str(Path(path))  # "." has no name, nor has the root
+        name = visible(Path(path).name or str(Path(path)))  # "." has no name, nor has the root
         content = self._bytes(Path(path), name)
         if not content:
             raise ModelFileError(
@@ -123,7 +124,7 @@ class ArchiveFormat:
         except ImportError:
             raise
         except Exception as error:  # a damaged file makes parsers raise whatever they like
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            reason = visible(" ".join(f"{type(error).__name__}: {error}".split()))
             raise ModelFileError(
                 f"{name} should be a whole {self.noun}, got one that cannot be used "
                 f"({reason[:200]}). {self.remedy[:1].upper()}{self.remedy[1:]}."
@@ -216,7 +217,8 @@ def array_of(name: str, content: bytes) -> NDArray[Any]:
 def check_same_names(what: str, found: set[str], expected: set[str]) -> None:
     """Raise a ValueError that lists the names which only one of two sets has."""
     if found != expected:
-        raise ValueError(f"its {what} differ in {', '.join(sorted(found ^ expected))[:100]}")
+        odd = visible(", ".join(sorted(found ^ expected)))[:100]
+        raise ValueError(f"its {what} differ in {odd}")
 
 
 def _encoded(name: str, value: Any) -> bytes:

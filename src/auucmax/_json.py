@@ -11,6 +11,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from auucmax._messages import visible
+
 LARGEST_NUMBER = 1e200  #: of a file: products of some of them are finite still
 LARGEST_WHOLE = 2**53  #: above, a whole number is none to a float
 
@@ -77,8 +79,8 @@ def read(kind: Any, value: Any, name: str = "the value") -> Any:
         return value
     size = " that is too large" if type(value) is kind else ""
     raise ValueError(
-        f"{name[:50]} should be {_words(kind)}, got {type(value).__name__}{size}. It is not as "
-        f"auucmax writes it: save it again."
+        f"{visible(name[:50])} should be {_words(kind)}, got {type(value).__name__}{size}. It is "
+        f"not as auucmax writes it: save it again."
     )
 
 
@@ -88,8 +90,8 @@ def _entries(kind: dict[Any, Any], value: dict[str, Any], name: str) -> dict[str
     odd = named - set(value) if ... in kind else named ^ set(value)
     if odd:
         raise ValueError(
-            f"{name[:50]} should have the entries that auucmax writes, got others: they differ in "
-            f"{', '.join(sorted(odd))[:100]}. Save it again."
+            f"{visible(name[:50])} should have the entries that auucmax writes, got others: they "
+            f"differ in {visible(', '.join(sorted(odd)))[:100]}. Save it again."
         )
     return {key: read(kind[key], value[key], key) for key in named}
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from html import escape
+from typing import Any
 
 from auucmax._messages import visible, visible_lines
 
@@ -27,9 +29,14 @@ class Shown:
 
     __slots__ = ()
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # A label must not steer a terminal, whether it is printed or shown by a prompt.
+        if own := vars(cls).get("__str__"):
+            cls.__str__ = wraps(own)(lambda self: visible_lines(own(self)))  # type: ignore[method-assign]
+
     def __repr__(self) -> str:
-        # A label must not steer the terminal of a prompt.
-        return visible_lines(str(self))
+        return str(self)
 
     def _repr_html_(self) -> str:
         return text_as_html(str(self))

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from auucmax import trial_model
+from auucmax._messages import visible
 from auucmax._optional import import_optional
 from auucmax._version import __version__
 from auucmax.report import model_card, summarise_arms, summarise_model, write_report
@@ -67,22 +68,23 @@ def save_model(
             f"the folder {folder.name} should not be there, or be empty, got one with files. Name "
             f"another one."
         )
-    was_there = folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        _write_model(model, folder)
+    there = next(parent for parent in folder.parents if parent.exists())
+    # In a folder of its own, which becomes the one that is named: half a folder would be in the way
+    # of the next attempt, and what others put there meanwhile is not ours to remove.
+    with tempfile.TemporaryDirectory(prefix=".auucmax-", dir=there) as private:
+        whole = Path(private) / folder.name
+        whole.mkdir()
+        _write_model(model, whole)
         described = mlflow.models.Model() if mlflow_model is None else mlflow_model
         described.signature = signature_of(model) if signature is None else signature
         if metadata is not None:
             described.metadata = dict(metadata)
-        _describe(model, folder, described)
-        _write_environment(folder, pip_requirements, extra_pip_requirements)
-    except BaseException:  # half a folder would be in the way of the next attempt
-        for file in folder.iterdir():
-            file.unlink()
-        if not was_there:
+        _describe(model, whole, described)
+        _write_environment(whole, pip_requirements, extra_pip_requirements)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if folder.exists():
             folder.rmdir()
-        raise
+        whole.rename(folder)
 
 
 def _describe(model: TrialModel | ArmsModel, folder: Path, described: Any) -> None:
@@ -178,10 +180,21 @@ def load_model(model_uri: str | Path) -> TrialModel | ArmsModel:
     flavors = mlflow.models.Model.load(folder).flavors
     if FLAVOR_NAME not in flavors:
         raise ValueError(
-            f"the model should have the flavour {FLAVOR_NAME}, got {', '.join(flavors)}. Load it "
+            f"the model should have the flavour {FLAVOR_NAME}, got "
+            f"{visible(', '.join(flavors))[:200]}. Load it "
             f"by the library that saved it."
         )
-    return trial_model.load_model(Path(folder) / _FILE)
+    return _loaded(Path(folder) / _FILE)
+
+
+def _loaded(file: Path) -> TrialModel | ArmsModel:
+    """The model of a file that is in its folder, and not a link to anything else."""
+    if not file.resolve().is_relative_to(file.parent.resolve()):
+        raise ValueError(
+            f"{visible(file.name)} should be a file of the model's folder, got a link out of it. "
+            f"Log the model again, or copy the file into the folder."
+        )
+    return trial_model.load_model(file)
 
 
 def signature_of(model: TrialModel | ArmsModel) -> Any:
@@ -207,7 +220,7 @@ def _uplift_names(model: TrialModel | ArmsModel) -> list[str]:
 
 def _load_pyfunc(path: str) -> _Scores:
     """What MLflow calls to load a model as a pyfunc."""
-    return _Scores(trial_model.load_model(path))
+    return _Scores(_loaded(Path(path)))
 
 
 class _Scores:

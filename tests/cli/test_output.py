@@ -8,7 +8,7 @@ import pytest
 from tests.cli.commands import ALL_BUT_PERSON, COMMANDS, FIT, GONE, run
 from tests.trial_model.trial_table import trial_table
 
-from auucmax.cli.output import as_options, print_result, telling
+from auucmax.cli.output import LONGEST_MESSAGE, as_options, print_result, tell, telling
 
 
 def test_what_has_no_number_is_not_told_as_one(tmp_path):
@@ -175,3 +175,18 @@ def test_machines_and_the_page_are_told_options(tmp_path, files):
     for text in (check.stdout, fit.stdout, report.stdout, page):
         assert "--groups home" in text
         assert not PYTHON_WORDS.findall(re.sub(r"<(script|style).*?</\1>", "", text, flags=re.S))
+
+
+def test_a_long_text_is_cut_and_its_password_is_not_told(capsys):
+    tell(
+        "got "
+        + "s" * (LONGEST_MESSAGE - 30)
+        + " mysql://me:"
+        + "hunter2" * 10
+        + "@shop/"
+        + "x" * 99
+    )
+    told = capsys.readouterr().out
+    assert "hunter" not in told
+    assert len(told) < LONGEST_MESSAGE + 10
+    assert "://me:***" in told

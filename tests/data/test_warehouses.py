@@ -20,8 +20,8 @@ from tests.trial_model.trial_table import NAMES, trial_table
 from auucmax._files import WAREHOUSES
 from auucmax.data import open_table, read_table
 from auucmax.data.pieces import PiecedTable
+from auucmax.data.selects import check_select
 from auucmax.data.table_errors import TableError
-from auucmax.data.warehouses import check_select
 from auucmax.trial_model import fit_trial_model
 
 # ibis calls DuckDB by a name that it is going to drop.
@@ -190,39 +190,6 @@ def test_nothing_but_one_select_is_run(sqlite_file, query):
         for dialect in ("bigquery", "snowflake", "databricks", "trino", "mysql"):
             with pytest.raises(TableError, match="query should be one SELECT"):
                 check_select(query, dialect)
-
-
-@pytest.mark.parametrize(
-    ("dialect", "query"),
-    [
-        ("trino", "SELECT * FROM TABLE(pg.system.query(query => 'DELETE FROM people'))"),
-        ("trino", "SELECT * FROM TABLE(pg.\"system\".QUERY(query => 'DELETE FROM people'))"),
-        ("trino", "SELECT * FROM TABLE(es.system.raw_query(schema => 's', query => '{}'))"),
-        ("databricks", "SELECT TRANSFORM(age) USING 'a command' AS (a) FROM people"),
-        ("databricks", "SELECT * FROM remote_query('shop', query => 'DELETE FROM people')"),
-        ("databricks", "SELECT (SELECT reflect('java.lang.System', 'exit', 1)) FROM people"),
-        ("bigquery", "SELECT * FROM EXTERNAL_QUERY('shop', 'DELETE FROM people')"),
-        ("bigquery", "WITH a AS (SELECT * FROM `external_query`('s', 'x')) SELECT * FROM a"),
-        ("snowflake", "SELECT SYSTEM$CANCEL_ALL_QUERIES(1)"),
-        ("mysql", "SELECT LOAD_FILE('/a/file')"),
-    ],
-)
-def test_what_hands_a_text_to_another_program_is_refused(dialect, query):
-    with pytest.raises(TableError, match="query should be one SELECT that reads tables alone, got"):
-        check_select(query, dialect)
-
-
-@pytest.mark.parametrize(
-    ("dialect", "query"),
-    [
-        ("trino", "SELECT query, system FROM TABLE(sequence(start => 1, stop => 5))"),
-        ("databricks", "SELECT transform(bought, x -> x + 1) FROM people"),
-        ("snowflake", "SELECT f.value FROM people, LATERAL FLATTEN(input => people.bought) f"),
-        ("bigquery", "SELECT * FROM UNNEST([1, 2]) AS query"),
-    ],
-)
-def test_functions_that_read_alone_pass(dialect, query):
-    check_select(query, dialect)
 
 
 def test_two_slashes_begin_in_this_folder_and_three_at_the_root(sqlite_file, monkeypatch):

@@ -39,7 +39,22 @@ def test_templates_change_nothing_but_the_table(case):
         assert text == query(table=table)
 
 
-@pytest.mark.parametrize("level", ["{{ x }}", "{% endraw %}", "{# no #}", "{{{", "{", "a\r\nb\r"])
+@pytest.mark.parametrize(
+    "level",
+    [
+        "{{ x }}",
+        "{% endraw %}",
+        "{# no #}",
+        "{{{",
+        "{",
+        "a\r\nb\r",
+        "{\r",
+        "{\r{",
+        "{\r%}",
+        "\r{{",
+        "{{%\r",
+    ],
+)
 def test_braces_and_line_ends_of_levels_stay(level):
     files = dbt_files(
         lambda table: f"SELECT '{level}' FROM \"{table[0]}\"", table="people", columns=["score"],

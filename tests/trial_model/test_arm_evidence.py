@@ -226,6 +226,22 @@ def test_segments_are_read_as_they_were_written_or_not_at_all(arms_model):
         found | {"parts": [first | {"contrasts": first["contrasts"][1:]}, *others]},
         found | {"parts": [first | {"share": 0.0}, *others]},
         found | {"parts": [first | {"contrasts": turned}, *others]},
+        *(
+            found
+            | {"parts": [first | {"contrasts": [one | odd for one in first["contrasts"]]}, *others]}
+            for odd in (
+                {"standard_error": 1e200},
+                {"standard_error": -1.0},
+                {"estimate": 5.0, "lower": -1.0, "upper": 0.0},
+                {"upper": None},
+            )
+        ),
+        found | {"level": 0.9999999999999999},
+        found | {"parts": [first | {"rows": -5}, *others]},
+        found | {"parts": [first | {"share": 1.0}, *others]},
+        found | {"parts": [first | {"rule": []}, *others]},
+        found | {"parts": [first | {"rule": [""]}, *others]},
+        found | {"parts": [one | {"share": 1e-9} for one in found["parts"] * 5]},
         {"level": 0.95},
     ):
         with pytest.raises(ValueError, match="segments"):

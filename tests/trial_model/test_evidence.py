@@ -56,3 +56,25 @@ def test_what_no_fit_wrote_is_refused(evidence, change):
     change(plain)
     with pytest.raises((ValueError, KeyError, TypeError)):
         Evidence.from_dict(plain)
+
+
+def test_segments_are_parts_of_the_people_with_effects(evidence):
+    effect = {
+        "estimate": 0.1, "standard_error": 0.02, "detectable": 0.05, "lower": 0.05, "upper": 0.15,
+        "declined": None,
+    }  # fmt: skip
+    part = {"rule": ["age up to 40"], "rows": 50, "share": 0.5, "effect": effect, "certified": None}
+    told = evidence.with_facts(segments=[part, part])
+    assert Evidence.from_dict(told.to_dict())["segments"] == [part, part]
+    for odd in (
+        {"rows": -5}, {"share": 0.6}, {"share": -0.5}, {"rule": []}, {"rule": [" "]},
+        *({"effect": effect | own} for own in (
+            {"standard_error": 1e200}, {"standard_error": -1.0}, {"estimate": 5.0}, {"upper": None},
+        )),
+    ):  # fmt: skip
+        wrong = evidence.with_facts(segments=[part, part | odd])
+        with pytest.raises(ValueError, match="numbers that belong together"):
+            Evidence.from_dict(wrong.to_dict())
+    many = evidence.with_facts(segments=[part | {"share": 0.01}] * 9)
+    with pytest.raises(ValueError, match="numbers that belong together"):
+        Evidence.from_dict(many.to_dict())

@@ -56,6 +56,7 @@ _GIVEN = re.compile(
 _VARIABLES = {"y": "the outcome", "X": "the features"}
 _VARIABLE = re.compile(r"(?<![\w'\"])(?:\w+Error: )?([yX])(?= should )")
 _PYTHON = re.compile(r" ?\(in Python(?:[^()]|\([^()]*\))*\)")
+LONGEST_MESSAGE = 10_000  #: characters; a text of a file may have millions
 WRITERS = (".csv", ".parquet")
 _FORMULA = r"[=@\t\r]|[+-](?![\d.,]+$)"  # what a spreadsheet would run; -5 is a number
 
@@ -73,7 +74,8 @@ def tell(*lines: str, err: bool = False) -> None:
 
 
 def _shown(text: str) -> str:
-    return visible(without_passwords(as_options(text)))
+    # Passwords first: of one that is cut nothing could be recognised.
+    return visible(as_options(without_passwords(text)))
 
 
 def as_options(message: str) -> str:
@@ -88,6 +90,8 @@ def as_options(message: str) -> str:
     >>> as_options("share or budget should be given, got both. Lower at_least, not 'at_least'.")
     "--share or --budget should be given, got both. Lower --at-least, not 'at_least'."
     """
+    if len(message) > LONGEST_MESSAGE:
+        message = f"{message[:LONGEST_MESSAGE]}…"
     message = _VARIABLE.sub(lambda found: _VARIABLES[found[1]], _PYTHON.sub("", message))
     message = _FIRST.sub(lambda first: _NAME.sub(lambda own: _option(own[0]), first[0]), message)
     return _BARE.sub(lambda own: _option(own[0]), _GIVEN.sub(_given, message))

@@ -20,6 +20,7 @@ import pandas as pd
 from auucmax._files import private_folder
 from auucmax._optional import import_optional
 from auucmax._validation import listed
+from auucmax.data.selects import check_select
 from auucmax.data.table_errors import TableError, check_columns, check_different, one_line
 from auucmax.encoding.kinds import (
     ANY_KIND,
@@ -131,7 +132,11 @@ def table_query(
 
 
 def read_postgres(url: str, query: str | None) -> pd.DataFrame:
-    """The rows of a SELECT, or of a table, of a PostgreSQL database."""
+    """The rows of a SELECT, or of a table, of a PostgreSQL database, which stays as it is.
+
+    A transaction that only reads can still write large objects and files and call other servers:
+    functions that might are not run, and nothing is committed.
+    """
     psycopg = import_optional("psycopg", extra="postgres")
     string = import_optional("psycopg.types.string", extra="postgres")
     name = address_name(url)
@@ -151,10 +156,13 @@ def read_postgres(url: str, query: str | None) -> pd.DataFrame:
         ).fetchall()
         names = [table if schema == "public" else f"{schema}.{table}" for schema, table in tables]
         sql = table_query(query, names, name, lambda table: ".".join(map(quoted, table.split("."))))
+        if query not in names:
+            check_select(sql, "postgres")
         # The protocol of a pipeline takes one statement: none that ends the transaction, say.
         with connection.pipeline():
             cursor = connection.execute(sql.encode())
             rows = cursor.fetchall()
+        connection.rollback()  # the end of the block would commit
         titles = [column.name for column in cursor.description or ()]
         frame = pd.DataFrame(rows, columns=titles, dtype=object)
     parts = []

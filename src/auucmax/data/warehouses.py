@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 from auucmax._files import WAREHOUSES, private_folder
 from auucmax._optional import import_optional
 from auucmax.data.databases import SELECT, address_name, table_query
+from auucmax.data.selects import check_select
 from auucmax.data.table_errors import TableError, check_columns, check_different, one_line
 
 COPY = "auucmax_rows"  #: the table that a copy holds
@@ -28,12 +29,6 @@ _ADVICE = "Check the address, the rights and the query."
 _HOST = re.compile(r"[\w.-]+|[0-9a-f:.]+")
 # Host, port and path as they should be: in others a password may have lost its place.
 _PLACE = re.compile(r"(?:[\w.-]*|\[[0-9A-Fa-f:.]+\])(?::\d*)?(?:/[\w.-]*)*")
-# Functions that hand a text to another program, which may do what no SELECT does: queries of other
-# servers (Trino, BigQuery, Databricks), calls of Java or of the web, files of the server.
-_PASS_ON = (
-    "query", "raw_query", "external_query", "remote_query", "reflect", "try_reflect", "java_method",
-    "http_request", "load_file",
-)  # fmt: skip
 _SHORT = 4  # letters below which a secret is hidden as a whole word only
 
 
@@ -81,8 +76,7 @@ def _table_at(address: str, query: str | None, name: str, stack: ExitStack) -> A
     connection = _connection(scheme, address, name, stack)
     stack.callback(_disconnect, connection)
     if query is not None and SELECT.match(query):
-        check_select(query, connection.dialect)
-        table = connection.sql(query.strip().rstrip(";"))
+        table = connection.sql(check_select(query, connection.dialect))
     elif query is not None and re.fullmatch(r"\w+([.]\w+)+", query):
         *place, own = query.split(".")
         table = connection.table(own, database=tuple(place) if len(place) > 1 else place[0])
@@ -137,45 +131,6 @@ def _unwritten(file: Path, stack: ExitStack) -> str:
 def _disconnect(connection: Any) -> None:
     with suppress(Exception):  # the rows are here, whatever the server says
         connection.disconnect()
-
-
-def check_select(query: str, dialect: Any) -> None:
-    """Raise a TableError unless the query is one SELECT and changes nothing.
-
-    >>> check_select("SELECT 1", "trino")
-    >>> check_select("SELECT 1; DROP TABLE people", "trino")
-    Traceback (most recent call last):
-    auucmax.data.table_errors.TableError: query should be one SELECT, got \
-'SELECT 1; DROP TABLE people'. Other statements are not run.
-    """
-    sqlglot = import_optional("sqlglot", extra="warehouse")
-    exp = sqlglot.exp
-    changes = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Drop, exp.Alter)
-    try:
-        statements = sqlglot.parse(query, read=dialect)
-    except sqlglot.errors.SqlglotError as error:
-        first = str(error).splitlines()[0]
-        raise TableError(
-            f"query should be one SELECT, got {query[:80]!r}: {first}. Check it."
-        ) from error
-    found = [statement for statement in statements if statement is not None]
-    if len(found) != 1 or not isinstance(found[0], exp.Query) or found[0].find(*changes):
-        raise TableError(
-            f"query should be one SELECT, got {query[:80]!r}. Other statements are not run."
-        )
-    calls = [own.name for own in found[0].find_all(exp.Anonymous)]
-    calls = [name for name in calls if _passes_on(name.lower())]
-    if found[0].find(exp.QueryTransform):
-        calls.append("TRANSFORM ... USING")
-    if calls:
-        raise TableError(
-            f"query should be one SELECT that reads tables alone, got {calls[0]} in it, which "
-            f"hands a text to another program. Leave it out."
-        )
-
-
-def _passes_on(name: str) -> bool:
-    return name in _PASS_ON or name.startswith("system$")
 
 
 def _copy(table: Any, file: Path) -> None:

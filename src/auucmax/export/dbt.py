@@ -15,6 +15,7 @@ from auucmax.export.dialects import Dialect, dialect_named
 WRITTEN = "Written by auucmax, which replaces this file at the next export."
 _REFERENCE = re.compile(r"(?:\w+[.])?\w+", re.ASCII)
 _JINJA = re.compile(r"\{(?=[{%#])")
+_ODD = re.compile(r"\{(?=[{%#\r])|\r")
 _NEAR = 1e-9  # what scores of a database may differ by
 
 
@@ -133,8 +134,8 @@ def _escaped(text: str) -> str:
     >>> _escaped("'{{ x }}' {")
     "'{{ '{' }}{ x }}' {"
     """
-    # A carriage return would become a line feed.
-    return _JINJA.sub("{{ '{' }}", text).replace("\r", r"{{ '\r' }}")
+    # A carriage return would become a line feed; what replaces it begins with a brace itself.
+    return _ODD.sub(lambda odd: f"{{{{ {odd[0]!r} }}}}", text)
 
 
 def _yaml(text: str) -> str:

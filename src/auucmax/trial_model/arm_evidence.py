@@ -39,7 +39,8 @@ from auucmax.trial_model.evidence import (
     EFFECT,
     Evidence,
     are_bins_of_people,
-    has_ends_or_reason,
+    are_parts,
+    is_effect,
     provided,
 )
 
@@ -243,17 +244,12 @@ def _are_segments(found: Mapping[str, Any] | None, names: Sequence[str]) -> bool
         if part["certified"] is not None:
             read(dict.fromkeys(names[1:], float), part["certified"], "segments")
     return (
-        0 < found["level"] < 1
-        and len(found["parts"]) > 1
-        and all(0 < part["share"] <= 1 and part["rule"] for part in found["parts"])
+        0 < found["level"] <= 1 - 1e-9  # nearer to 1, it has no quantile
+        and are_parts(found["parts"])
         and all(
             [(one["arm"], one["over"]) for one in part["contrasts"]] == pairs
+            and all(map(is_effect, part["contrasts"]))
             for part in found["parts"]
-        )
-        and all(
-            one["lower"] is not None and one["lower"] <= one["upper"] and has_ends_or_reason(one)
-            for part in found["parts"]
-            for one in part["contrasts"]
         )
     )
 

@@ -6,12 +6,12 @@ Report, plan and printed tables read an :class:`Evidence`; none of them needs a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Self
 
-from auucmax._json import plain, read
+from auucmax._json import LARGEST_NUMBER, plain, read
 from auucmax._shown import Shown
 from auucmax.data import RandomisationReport
 from auucmax.data.outcomes import KINDS
@@ -22,6 +22,7 @@ from auucmax.targeting.planning import Expectation
 #: What is said of a rival.
 VERDICTS = ("worse", "better", "not told apart")
 MOST_DIFFERENCES = 20
+MOST_PARTS = 8  #: leaves of a tree of depth 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,7 +114,8 @@ class Evidence(Shown):
             and all(len(column) == len(bins) for column in tenths)
             and all(rival["verdict"] in VERDICTS for rival in rivals)
             and all(map(has_ends_or_reason, (facts["effect"], facts["auuc"])))
-            and all(has_ends_or_reason(one["effect"]) for one in facts["segments"])
+            and (not facts["segments"] or are_parts(facts["segments"]))
+            and all(is_effect(one["effect"]) for one in facts["segments"])
             and (facts["people"] is None or are_bins_of_people(facts["people"]))
             and (facts["certificate"] is None or 0 < facts["certificate"]["delta"] < 1)
             and _are_certified(facts["certified_shares"])
@@ -132,6 +134,26 @@ def are_bins_of_people(people: Mapping[str, Any]) -> bool:
         and all(share is None or 0 <= share <= 1 for share in (*one["top"], *one["rest"]))
         and 0 <= one["distance"] <= 1 + len(one["bins"]) * 0.01  # of rounded shares
         for one in people["columns"]
+    )
+
+
+def are_parts(parts: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether these are parts of the people as a tree tells them: words, rows and shares."""
+    return (
+        2 <= len(parts) <= MOST_PARTS
+        and sum(part["share"] for part in parts) <= 1 + 1e-9  # of rounded ones
+        and all(part["share"] > 0 and part["rows"] > 0 for part in parts)
+        and all(part["rule"] and all(map(str.strip, part["rule"])) for part in parts)
+    )
+
+
+def is_effect(one: Mapping[str, Any]) -> bool:
+    """Whether it is an estimate in its interval, with an error that can be squared."""
+    return (
+        has_ends_or_reason(one)
+        and one["lower"] is not None
+        and one["lower"] <= one["estimate"] <= one["upper"]
+        and 0 <= one["standard_error"] <= LARGEST_NUMBER**0.5
     )
 
 
