@@ -253,7 +253,6 @@ def limits_of(
 
 def tell_choice(found: ArmTargeting, gain: str, output: Path, as_json: bool) -> None:
     """What ``target`` says of a choice of arms."""
-    from auucmax.targeting.decision import warned
     from auucmax.trial_model.choosing import repeated_ids
 
     if as_json:
@@ -266,24 +265,25 @@ def tell_choice(found: ArmTargeting, gain: str, output: Path, as_json: bool) -> 
         treated = treated.replace(f", cost {choice.cost:,.2f}", "", 1)
     rows = {"treated": treated}
     rows |= {label: f"{n:,} people" for label, n in zip(found.labels, choice.counts, strict=True)}
-    if found.expected is not None:
+    if found.expected is not None and not found.nobody:
         rows[f"expected gain in {gain}"] = _ends(found.expected)
-    if found.failed_check is None:
+    if found.failed_check is None and not found.nobody:
         rows["sum of the uplifts"] = f"{choice.uplift:,.1f}"
-    if found.profit is not None:
+    if found.profit is not None and not found.nobody:
         rows["expected profit"] = _ends(found.profit)
     left_out = None if found.excluded is None else str(found.excluded)
     unknown = None if found.failed_check else found.unknown
     twice = repeated_ids(found.repeated)
-    warnings = list[str]()
-    if found.expected is not None and choice.n_treated and not found.failed_check:
-        profit = found.profit
-        warnings = warned(found.expected.upper, None if profit is None else profit.upper)
-    told = (*warnings, found.assumed, left_out, twice, found.nobody, unknown, found.caution)
+    told = (found.assumed, left_out, twice, unknown, found.caution)
     print_result(
         str(found).split("\n")[0], rows, cautions=[note for note in told if note],
-        written=[f"Written to {output}."],
+        written=[written(found.decision.state, output)],
     )  # fmt: skip
+
+
+def written(state: str, output: Path) -> str:
+    """That a list is written, also of people whom treating is shown to harm."""
+    return f"Written to {output}{', as asked' if state in ('harm', 'loss') else ''}."
 
 
 def _ends(gain: ExpectedGain) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from auucmax._json import short
-from auucmax.targeting.decision import Decision, Terms, decide
+from auucmax.targeting.decision import Decision, Terms, decide, terms_of_arms
 from auucmax.trial_model.evidence import provided
 
 
@@ -254,9 +254,7 @@ def terms_of(summary: Summary) -> Terms:
     """How decisions of a page are told: along shares, or along budgets of several arms."""
     if "arms" not in summary:
         return Terms()
-    people = "a list of {treated whole} people"
-    money = "a budget of {cost money}"
-    return Terms(along="budget", other=people if summary["plan"]["by_people"] else money)
+    return terms_of_arms(summary["plan"]["by_people"])
 
 
 def decision_of(summary: Summary) -> Decision:

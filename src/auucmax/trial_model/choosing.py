@@ -17,6 +17,7 @@ from auucmax.data.pieces import PiecedTable, pieces_of, table_of
 from auucmax.encoding.frames import as_given, first_rows, frame_of
 from auucmax.targeting import Plan, PlanRow, Selection, top_share, within_budget
 from auucmax.targeting.calibration import scaled_to_gain
+from auucmax.targeting.decision import Decision, decide, of_list, unknown
 from auucmax.targeting.planning import EVERY_PERCENT, Expectation
 from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arms import ArmsModel
@@ -121,14 +122,31 @@ class Targeting(Shown):
         return max(found, key=lambda own: own.profit or 0.0, default=None)
 
     def __str__(self) -> str:
-        row, reason = self.expected, self.failed_check or self.unknown or self.nobody
-        told = f"Treat {self.selection.n_treated:,} of {len(self.people):,} people"
+        if self.nobody is not None:
+            return self.nobody
+        row, reason = self.expected, self.failed_check or self.unknown
+        who = f"{self.selection.n_treated:,} of {len(self.people):,} people"
         if reason is not None:
-            return f"{told}; what that brings is not known.\n{reason}"
+            return f"{of_list(self.decision, who, 'what that brings is not known')}\n{reason}"
         ends = "interval cannot be said"
         if np.isfinite(row.gain_lower):
             ends = f"{row.gain_lower:,.1f} to {row.gain_upper:,.1f}"
-        return f"{told}; expected gain {row.gain:,.1f} ({ends})."
+        return of_list(self.decision, who, f"expected gain {row.gain:,.1f} ({ends})")
+
+    @property
+    def decision(self) -> Decision:
+        """Whether to treat those who are chosen, by the rule of the report."""
+        if self.failed_check or self.unknown:
+            return unknown("profit" if self.has_profit else "gain")
+        table, near = self.plan.table, self.certified_near
+        known = np.array([self.is_known(share) for share in table["share"]], dtype=bool)
+        # Those who are chosen come last, after every percent.
+        plan: dict[str, Any] = {"share": np.append(table["share"], self.expected.share)}
+        for name in _EFFECTS:
+            own = np.append(np.where(known, table[name], np.nan), getattr(self.expected, name))
+            plan[name] = own if self.has_profit or name not in _PROFITS else None
+        certified = None if near is None else near.profit if self.has_profit else near.gain
+        return decide(plan, len(table), certified)
 
     def chosen(self) -> Any:
         """The people to treat alone."""
@@ -487,7 +505,7 @@ def _nobody(n: int, share: float | None, budget: float | None, cost: float | Non
         why = f"a budget of {budget:g} does not pay for one person at {cost:g}"
     else:
         why = "at no share for which the trial has rows enough is the expected profit above 0"
-    return f"Nobody is chosen: {why}."
+    return f"Treat nobody: {why}."
 
 
 def _people(
