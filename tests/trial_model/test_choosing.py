@@ -300,7 +300,8 @@ def test_an_id_that_has_the_name_of_another_column(model, new, name):
     ("policy", "words"),
     [
         ({}, "got none of them"),
-        ({"value": 3}, "got none of them"),
+        ({"value": 3}, "got a value without a cost"),
+        ({"cost": 3}, "got a cost without a value"),
         ({"share": 0.1, "budget": 3, "cost": 1}, "got both"),
         ({"budget": 3}, "should come with the cost"),
         ({"budget": 3, "cost": 0}, "should come with the cost"),

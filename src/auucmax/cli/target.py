@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from auucmax.cli import options
-from auucmax.cli.arms import CostOfArms, limits_of, price_of_one, tell_choice, written
+from auucmax.cli.arms import CostOfArms, limits_of, price_of_one, tell_choice, tell_half, written
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import (
     check_table_target,
@@ -101,6 +101,8 @@ def target(
     if isinstance(fitted, TrialModel):
         price = _check_for_two(cost, of_arms)
         check_policy(share, budget, price, value)
+        if value is not None:  # a cost alone tells what is spent
+            tell_half(price is not None, True)
     else:
         limits = limits_of(fitted.labels, cost, *of_arms.values())
     table = read_rows(Source(new, query, memory, decimal, encoding))
@@ -112,7 +114,10 @@ def target(
                 exclude=unwanted, reasons=reasons,
             )  # fmt: skip
         write_frame(arms.people if everyone else arms.chosen(), output)
-        tell_choice(arms, fitted.columns.gain, output, as_json)
+        if value is not None:
+            tell_half(arms.has_cost, True)
+        by_value = share is None and budget is None
+        tell_choice(arms, fitted.columns.gain, output, as_json, by_value)
         return
     with working("choosing", table):
         found = choose(
@@ -167,7 +172,7 @@ def _cautions(found: Targeting, ranking: str) -> list[str]:
     left_out = None if found.excluded is None else str(found.excluded)
     if found.excluded is not None and found.excluded.n_people:
         left_out = f"{left_out} Nothing is certified of the others: the trial was of all."
-    told = [note for note in (left_out, found.of_repeated, unknown) if note]
+    told = [note for note in (left_out, found.of_repeated, found.of_nameless, unknown) if note]
     if found.proviso and not found.unknown:
         told.append(found.proviso)
     if found.unknown or not found.selection.n_treated:

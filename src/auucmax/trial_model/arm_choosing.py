@@ -22,7 +22,14 @@ from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arm_evidence import is_judged
 from auucmax.trial_model.arm_fitting import check_arm_costs, check_arm_names
 from auucmax.trial_model.arms import ArmsModel
-from auucmax.trial_model.choosing import Excluded, kept_people, reasons_for, scored_people
+from auucmax.trial_model.choosing import (
+    Excluded,
+    kept_people,
+    nameless,
+    reasons_for,
+    scored_people,
+    without_ids,
+)
 
 LARGE_SHIFT = 0.1  #: of the people who get an arm: others than in the trial are not like its people
 
@@ -54,7 +61,7 @@ class ArmTargeting(Shown):
     failed_check : why the trial of the model is none; None if it passed its check.
     nobody : why nobody is treated, in a sentence; None if somebody is.
     excluded : people who were left out by their ids, or None.
-    repeated : rows with the id of one before, which are left out.
+    repeated : rows with the id of one before, which are left out. nameless : people without an id.
     assumed : a sentence on costs that were not given, and taken from the fit; or None.
     """
 
@@ -70,6 +77,7 @@ class ArmTargeting(Shown):
     nobody: str | None = None
     excluded: Excluded | None = None
     repeated: int = 0
+    nameless: int = 0
     assumed: str | None = None
 
     def __str__(self) -> str:
@@ -95,6 +103,11 @@ class ArmTargeting(Shown):
         if self.expected is None or self.value is None or not self.has_cost:
             return None
         return ExpectedGain(*(self.value * end - self.choice.cost for end in self.expected))
+
+    @property
+    def of_nameless(self) -> str | None:
+        """That people have no id; None if all have one."""
+        return without_ids(self.nameless)
 
     @property
     def caution(self) -> str | None:
@@ -126,6 +139,7 @@ class ArmTargeting(Shown):
             "nobody": self.nobody,
             "excluded": None if self.excluded is None else self.excluded._asdict(),
             "repeated": self.repeated,
+            "nameless": self.nameless,
             "assumed": self.assumed,
         }
 
@@ -318,6 +332,7 @@ def target_arms(
         nobody=None if found.n_treated else _nobody(found, share, budget),
         excluded=excluded,
         repeated=repeated,
+        nameless=int(nameless(names, model.columns.id).sum()),
         assumed=assumed,
     )
 

@@ -89,7 +89,7 @@ class Targeting(Shown):
     certified : :class:`CertifiedGain` at several shares, which hold together; empty if nothing is
         certified, as of people some of whom were left out: the others are not like the trial's.
     repeated : rows of the table with the id of one before, which are left out: everybody is on the
-        list once.
+        list once. nameless : people without an id.
     """
 
     people: Any
@@ -106,6 +106,7 @@ class Targeting(Shown):
     proviso: str | None = None
     certified: tuple[CertifiedGain, ...] = ()
     repeated: int = 0
+    nameless: int = 0
 
     @property
     def certified_near(self) -> CertifiedGain | None:
@@ -163,6 +164,11 @@ class Targeting(Shown):
         return repeated_ids(self.repeated)
 
     @property
+    def of_nameless(self) -> str | None:
+        """That people have no id; None if all have one."""
+        return without_ids(self.nameless)
+
+    @property
     def of_uplift(self) -> str | None:
         """How the sum of the uplifts goes with the expected gain; None if there is no gain."""
         if self.nobody or self.unknown:
@@ -206,6 +212,7 @@ class Targeting(Shown):
             "proviso": self.proviso,
             "certified": [own._asdict() for own in self.certified],
             "repeated": self.repeated,
+            "nameless": self.nameless,
             "plan": plan | {"cost": self.cost, "value": self.value},
         }
 
@@ -308,6 +315,7 @@ def target(
         proviso=_proviso(model.evidence),
         certified=_certified(model.evidence, len(score), cost, value) if like_trial else (),
         repeated=repeated,
+        nameless=int(nameless(names, model.columns.id).sum()),
     )
 
 
@@ -380,9 +388,11 @@ def check_policy(
             "cost."
         )
     if share is None and budget is None and (cost is None or value is None):
+        half = "a value without a cost" if value is not None else "a cost without a value"
         raise ValueError(
-            "whom to treat should be said by a share, by a budget with its cost, or by cost and "
-            "value; got none of them. Pass share=0.3, for example."
+            f"whom to treat should be said by a share, by a budget with its cost, or by cost and "
+            f"value; got {'none of them' if cost is None and value is None else half}. Pass "
+            f"share=0.3, for example."
         )
 
 
@@ -448,12 +458,27 @@ def scored_people(
     once = np.ones(len(everybody), dtype=bool)
     if id is not None and everybody.name == id != model.columns.groups:
         # Those without an id, or with a blank one, may be anybody: they are not taken for one.
-        nameless = everybody.isna()
-        if everybody.dtype.kind == "O":
-            nameless |= everybody.astype(str).str.strip() == ""
-        once = ~(everybody.duplicated() & ~nameless).to_numpy(dtype=bool)
+        once = ~everybody.duplicated().to_numpy(dtype=bool) | nameless(everybody, id)
     people = everybody[once], np.concatenate(scores)[once], pd.concat(others)[once]
     return *people, int((~once).sum())
+
+
+def nameless(names: pd.Series, id: str | None) -> Bools:
+    """Whose id is missing or blank; nobody's, where ``names`` are no ids."""
+    if id is None or names.name != id:
+        return np.zeros(len(names), dtype=bool)
+    found = names.isna()
+    if names.dtype.kind == "O":
+        found |= names.astype(str).str.strip() == ""
+    return found.to_numpy(dtype=bool)
+
+
+def without_ids(n: int) -> str | None:
+    """That n people have no id; None if all have one."""
+    if not n:
+        return None
+    who = "person has" if n == 1 else "people have"
+    return f"{n:,} {who} no id: if chosen, they stand on the list without a name."
 
 
 def kept_people(
