@@ -260,7 +260,7 @@ def test_costs_count_where_they_can_be_weighed(arms_model):
     plain = summarise_arms(arms_model)
     assert {part["arm"] for part in plain["segments"]["parts"]} == {"mail", "phone"}
     text = re.sub("<[^>]*>", "", render(plain))
-    assert "These arms bring more visit than phone for everybody, beyond chance: +" in text
+    assert "These arms bring more of visit than phone for everybody, beyond chance: +" in text
     assert "for 1 less a person" in text
     assert "no value of one visit was given to weigh costs against" in text
     free = segment_lines(summarise_arms(fitted(arms_table())))
