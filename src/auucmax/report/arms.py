@@ -432,6 +432,26 @@ def _profit_words(summary: Mapping[str, Any], place: int) -> str:
     )
 
 
+def _of_effects(summary: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Harm and doubt by the average effects of arms."""
+    found: list[tuple[str, str, str]] = []
+    weak = [arm["label"] for arm in summary["arms"]
+            if arm["effect"]["lower"] is None
+            or arm["effect"]["lower"] <= 0 <= arm["effect"]["upper"]]  # fmt: skip
+    given, unused = _harmful(summary)
+    if given:
+        text = f"{_harm_words(given)} The whole interval of the average effect lies below zero."
+        found.append(("problem", "harm on average", text))
+    if unused:
+        it = "it" if len(unused) == 1 else "them"
+        text = f"{_harm_words(unused)} Nobody gets {it} by this model, at any budget."
+        found.append(("note", "harm of an arm that nobody gets", text))
+    if weak:
+        text = f"These rows do not show an average effect of {short_list(weak)}."
+        found.append(("caution", "no average effect", text))
+    return found
+
+
 def _caveats(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     """What these data cannot support, the worst first."""
     found: list[tuple[str, str, str]] = []
@@ -455,20 +475,7 @@ def _caveats(summary: Mapping[str, Any]) -> list[dict[str, str]]:
             f"all budgets, than {other['name']}."
         )
         found.append((severity, f"not better than {other['kind']}", text))
-    weak = [arm["label"] for arm in summary["arms"]
-            if arm["effect"]["lower"] is None
-            or arm["effect"]["lower"] <= 0 <= arm["effect"]["upper"]]  # fmt: skip
-    given, unused = _harmful(summary)
-    if given:
-        text = f"{_harm_words(given)} The whole interval of the average effect lies below zero."
-        found.append(("problem", "harm on average", text))
-    if unused:
-        it = "it" if len(unused) == 1 else "them"
-        text = f"{_harm_words(unused)} Nobody gets {it} by this model, at any budget."
-        found.append(("note", "harm of an arm that nobody gets", text))
-    if weak:
-        text = f"These rows do not show an average effect of {short_list(weak)}."
-        found.append(("caution", "no average effect", text))
+    found += _of_effects(summary)
     if summary["certificate"] is None:
         text = (
             "Nothing is certified of the policy: its intervals are approximations for many rows. "

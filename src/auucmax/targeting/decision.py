@@ -64,11 +64,8 @@ class Terms(NamedTuple):
 
 def terms_of_arms(by_people: bool) -> Terms:
     """How decisions on several arms are told: along budgets, of people or of money."""
-    people, money = (
-        "the {treated whole} people with the highest uplifts",
-        "a budget of {cost money}",
-    )
-    return Terms(along="budget", other=people if by_people else money)
+    people = "the {treated whole} people with the highest uplifts"
+    return Terms(along="budget", other=people if by_people else "a budget of {cost money}")
 
 
 def state_of(numbers: Mapping[str, float | None]) -> str:
