@@ -68,7 +68,8 @@ def test_every_result_is_short_and_begins_with_its_verdict(results):
         .startswith("<p><strong>This ranking is not shown to beat random targeting: </strong>")
     )
     assert "gain over random" in str(results["model"]).splitlines()[0]
-    assert str(results["targeting"]).startswith("Treat 600 of 2,000 people; expected gain")
+    assert str(results["targeting"]).startswith("At no share is the gain above zero")
+    assert "If you treat 600 of 2,000 people: expected gain" in str(results["targeting"])
     assert str(results["size"]).startswith("better than random")
 
 
@@ -144,7 +145,7 @@ def test_results_of_several_arms():
     names = {"treatment": "segment", "outcome": "visit", "control": trial.control}
     model = fit_arms_model(table, **names, model="tm")
     found = target_arms(model, table.drop(columns=["segment", "visit"]), share=0.3)
-    assert str(found).startswith("Treat 3,600 of 12,000 people (")
+    assert str(found).startswith("For these people a gain is not shown. If you treat 3,600 of 12,0")
     assert "what that brings is not known.\n" in str(found) or "expected gain" in str(found)
     assert "Womens E-Mail" in str(model)
     assert repr(model) in str(model)

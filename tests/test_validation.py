@@ -250,6 +250,9 @@ def test_extreme_weights_and_wide_integers():
 def test_near_names():
     message = unknown_columns_message("rows.csv", ["Visit "], ["visit", "mail"])
     assert message.endswith("Did you mean 'visit'?")
+    names = ["Spend_EUR", "sent", "visit"]
+    message = unknown_columns_message("rows.csv", ["spend"], names, taken=["sent", "visit"])
+    assert message.endswith("Did you mean 'Spend_EUR'?")
     message = unknown_columns_message("rows.csv", ["x", "q"], ["visit", "mail"])
     assert "columns 'x', 'q'" in message
     assert message.endswith("Check the names of the columns.")

@@ -334,15 +334,22 @@ def listed(values: Iterable[Any], most: int = 6) -> str:
     return ", ".join(values[:most]) + more
 
 
-def unknown_columns_message(table: str, unknown: Sequence[str], names: Sequence[str]) -> str:
+def unknown_columns_message(
+    table: str, unknown: Sequence[str], names: Sequence[str], taken: Iterable[str] = ()
+) -> str:
     """What to say of columns that are not there, with names that look like theirs.
+
+    ``taken``: names that are known to be something else, such as the treatment.
 
     >>> unknown_columns_message("the table", ["agee"], ["age", "town"])
     "the table should have the column 'agee', got 'age', 'town'. Did you mean 'age'?"
     """
-    near = {found: None for name in unknown for found in get_close_matches(name, names, 2, 0.6)}
-    for name in unknown:  # difflib tells capitals apart
-        near.update({n: None for n in names if n.strip().lower() == name.strip().lower()})
+    free = {n.strip().lower(): n for n in names if n not in set(taken)}  # capitals are no matter
+    near = {
+        free[found]: None
+        for name in unknown
+        for found in get_close_matches(name.strip().lower(), free, 2, 0.6)
+    }
     advice = "Check the names of the columns."
     if near:
         advice = f"Did you mean {' or '.join(map(repr, near))}?"

@@ -87,6 +87,9 @@ def test_a_value_alone_takes_the_costs_of_the_fit(trial, tmp_path):
     found, priced = numbers(line), numbers(f"{line} {COST}")
     assert found.pop("assumed").endswith("that the model was fitted with: mail 1, phone 2.")
     assert found == {name: priced[name] for name in found}
+    rule = "An arm goes to everybody whose own uplift is worth more than it costs."
+    assert rule in " ".join(run(line).stdout.split())
+    assert rule not in " ".join(run(f"{line} --budget 300").stdout.split())
     query = f"export {trial}/m.model --to sql --value 8"
     assert run(query).stdout == run(f"{query} {COST}").stdout
 

@@ -195,6 +195,9 @@ def test_dbt_files_go_to_a_project(files, tmp_path):
     assert f"note: {tmp_path} has no dbt_project.yml: dbt reads these files only" in shown.stderr
     (tmp_path / "dbt_project.yml").write_text("name: shop\n")
     assert run(f"export {files.model} --to dbt -o {tmp_path}").stderr == ""
+    other = run(f"export {files.model} --to dbt -o {tmp_path} --keep all")
+    assert "note: files of an earlier export, of this model or another, are rep" in other.stderr
+    assert "Name another --table, or folder, to keep both." in other.stderr
 
 
 def everything(folder):

@@ -45,7 +45,9 @@ def test_an_empty_list_says_why(files, tmp_path):
     command = f"target {files.model} {files.new} -o {tmp_path}/list.csv"
     shown = run(f"{command} --budget .1 --cost .5")
     assert shown.exit_code == 0
-    assert "Nobody is chosen: a budget of 0.1 does not pay for one person at 0.5." in shown.stdout
+    why = "Treat nobody: a budget of 0.1 does not pay for one person at 0.5."
+    assert shown.stdout.startswith(why)
+    assert "expected gain" not in shown.stdout
     assert len(pd.read_csv(tmp_path / "list.csv")) == 0
 
 
@@ -95,6 +97,23 @@ def test_people_who_stand_twice_are_listed_once_and_told(files, tmp_path):
     assert (tmp_path / "twice-list.csv").read_text() == (tmp_path / "list.csv").read_text()
 
 
+def test_people_without_an_id_are_counted(files, tmp_path):
+    new = pd.read_csv(files.new)
+    name = next(iter(new.columns))
+    new[name] = new[name].astype(object)
+    new.loc[:4, name] = None
+    new.to_csv(tmp_path / "blank.csv", index=False)
+    told = run(f"target {files.model} {tmp_path}/blank.csv -s .3 -o {tmp_path}/list.csv")
+    assert "5 people have no id: if chosen, they stand on the list without a name." in told.stdout
+
+
+def test_half_of_the_money_is_told(files, tmp_path):
+    command = f"target {files.model} {files.new} -o {tmp_path}/list.csv --value 8"
+    assert "got a value without a cost. Pass --share 0.3" in run(command).stderr
+    half = "note: no profit is told: --value is there, and --cost is not. Pass both for it."
+    assert half in run(f"{command} -s .3").stderr
+
+
 def test_ids_to_leave_out_that_cannot_be_used(files, tmp_path):
     """A file without a header, a model without ids, ids of everybody: nothing is written."""
     command = f"target {{model}} {files.new} -s .3 -o {tmp_path}/list.csv --exclude"
@@ -121,11 +140,24 @@ def test_harm_and_a_ranking_that_is_not_shown_are_said(tmp_path):
     table["visit"] = (rng.random(3_000) < 0.4 - 0.2 * table["mail"]).astype(int)
     table.to_csv(tmp_path / "trial.csv", index=False)
     fit = f"fit {tmp_path}/trial.csv -t mail -y visit -m tm --forget-rows -o {tmp_path}/m"
-    assert run(fit).exit_code == 0
+    said = " ".join(run(fit).stdout.split())
+    assert said.startswith("Treating everybody is shown to do harm: treat nobody. The ranking is ")
+    assert "more rows" not in said
+    table.assign(id=range(3_000)).to_csv(tmp_path / "people.csv", index=False)
+    given = run(
+        f"assign {tmp_path}/people.csv --id id --key k --model {tmp_path}/m --share .3 "
+        f"-o {tmp_path}/a.csv"
+    )
+    assert given.exit_code == 0
+    harm = "note: Treating the people whom the model chooses is shown to do harm: treat nobody."
+    assert given.stderr.startswith(harm)
     shown = run(
         f"target {tmp_path}/m {tmp_path}/trial.csv -s .3 -o {tmp_path}/l.csv --quiet"
     ).stdout
-    assert "Treating them does harm: all of the interval" in " ".join(shown.split())
+    lead = "Treating these people is shown to do harm: treat nobody. If you treat 900 of 3,000"
+    assert " ".join(shown.split()).startswith(lead)
+    loud = run(f"target {tmp_path}/m {tmp_path}/trial.csv -s .3 -o {tmp_path}/l.csv").stdout
+    assert f"Written to {tmp_path}/l.csv, as asked." in loud
     assert "The ranking is not shown to beat a random order." in " ".join(shown.split())
     lead = "Treating these people is shown to do harm: treat nobody. If you treat the 30%"
     page = run(f"report {tmp_path}/m -o {tmp_path}/r.html").stdout

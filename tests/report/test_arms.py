@@ -181,6 +181,29 @@ def test_arms_that_do_harm_are_no_advice():
     assert '<span class="chip problem" id="verdict">shown to do harm</span>' in page
 
 
+def test_the_harm_of_an_arm_that_nobody_gets_is_a_note():
+    """One arm lowers the outcome of everybody, the other raises it."""
+    table, chance = arms_table(), np.random.default_rng(0).random(3_000)
+    means = {"none": 0.4, "mail": 0.2, "phone": 0.7}
+    table["visit"] = (chance < table["arm"].map(means).to_numpy()).astype(int)
+    found = summarise_arms(fitted(table), share=0.5)
+    assert not any(found["plan"]["people"][0])
+    assert found["headline"]["text"].startswith("Treating 50% of the people, each with the arm")
+    note = next(one for one in found["caveats"] if one["kind"] == "harm of an arm that nobody gets")
+    assert note["severity"] == "note"
+    assert note["text"].startswith('On average "mail" does harm, beyond doubt. Nobody gets it')
+    hero = render(found).split('id="h-hero"')[1].split("</section>")[0]
+    assert "does harm" not in hero
+
+
+def test_the_rule_of_lists_is_told_where_a_profit_chose_the_budget(arms_model):
+    kind = "another rule of lists"
+    best = summarise_arms(arms_model, costs=COSTS, economy=Economy(value=9.0))
+    assert kind in [one["kind"] for one in best["caveats"]]
+    gain = summarise_arms(arms_model, costs=COSTS)
+    assert kind not in [one["kind"] for one in gain["caveats"]]
+
+
 def test_the_page_says_who_gets_each_arm(arms_model, arms_summary):
     page = render(arms_summary)
     found = arms_summary["people"]
@@ -237,7 +260,7 @@ def test_costs_count_where_they_can_be_weighed(arms_model):
     plain = summarise_arms(arms_model)
     assert {part["arm"] for part in plain["segments"]["parts"]} == {"mail", "phone"}
     text = re.sub("<[^>]*>", "", render(plain))
-    assert "These arms bring more visit than phone for everybody, beyond chance: +" in text
+    assert "These arms bring more of visit than phone for everybody, beyond chance: +" in text
     assert "for 1 less a person" in text
     assert "no value of one visit was given to weigh costs against" in text
     free = segment_lines(summarise_arms(fitted(arms_table())))

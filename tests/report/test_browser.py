@@ -404,6 +404,18 @@ def test_the_policy_forbids_every_request(browser, summary):
     assert seen["/with"] == (None, set())
 
 
+@pytest.mark.parametrize("name", ["plain", "arms"])
+@pytest.mark.parametrize("width", [1100, 1280])
+def test_tables_in_half_of_a_page_have_all_their_columns(open_page, name, width):
+    page = open_page(name, viewport={"width": width, "height": 700})
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    wide = page.evaluate(
+        "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > "
+        "one.clientWidth).map(one => one.getAttribute('aria-labelledby'))"
+    )
+    assert wide == []
+
+
 @pytest.mark.parametrize("name", ["plain", "hostile", "arms"])
 @pytest.mark.parametrize("width", [320, 375, 1000, 1400])
 def test_no_page_is_wider_than_its_screen(open_page, name, width):

@@ -111,6 +111,12 @@ def test_segments_and_people_are_told_and_few_people_are_not(summary):
     assert "no interval: too few rows), not certified to be above zero" in text
     assert "few 25%" in text
     assert "100% 75%" in text
+    harm = [one | {"effect": one["effect"] | {"lower": -0.2, "upper": -0.1}, "certified": -0.3}
+            for one in segments]  # fmt: skip
+    assert "shown to be harmed" in segment_lines(summary | {"segments": harm})["recency over 3"]
+    text = Page(render(summary | {"segments": harm})).text
+    assert "shown to be harmed" in text
+    assert "not certified to be above zero" not in text
 
 
 def test_a_profit_at_no_share_is_said_first(material):
@@ -176,7 +182,10 @@ def test_the_chip_and_the_certificate_agree(summary):
     found["verdicts"] = verdicts_of(found)
     page = html.unescape(re.sub("<[^>]*>", "", render(found)))
     assert "better than random choice: shown by the 95% interval" in page
-    assert "Certificate. None yet: the interval shows that the ranking beats random choice" in page
+    assert (
+        "Certificate. None: the interval, an approximation, shows that the ranking beats random"
+        in page
+    )
     assert "does not show that the ranking" not in page
 
 

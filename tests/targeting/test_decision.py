@@ -4,7 +4,16 @@ import json
 
 import pytest
 
-from auucmax.targeting.decision import LEADS, RULE, Terms, decide, state_of, tables, warned
+from auucmax.targeting.decision import (
+    LEADS,
+    RULE,
+    Terms,
+    decide,
+    of_list,
+    state_of,
+    tables,
+    terms_of_arms,
+)
 
 
 def plan_of(lower, upper, gain=None, profit=None):
@@ -44,7 +53,7 @@ def test_harm_names_what_to_do_instead():
 def test_an_interval_that_holds_zero_is_no_advice():
     lower, upper = [0.0, 0.2, -3.0], [0.0, 0.9, 5.0]
     found = decide(plan_of(lower, upper), 2)
-    assert found.lead.startswith("For these people a gain is not shown; it is for the 50% ")
+    assert found.lead.startswith("For these people a gain is not shown; it is shown for the 50% ")
     assert found.verdict == "gain above zero: not shown"
     lower[1] = -0.1
     assert decide(plan_of(lower, upper), 2).lead == LEADS["nowhere"].format(
@@ -74,7 +83,20 @@ def test_the_script_gets_the_very_rule():
     assert found["leads"] == LEADS
 
 
-def test_lists_are_warned_of():
-    assert warned(1.0, None) == warned(float("nan"), None) == warned(1.0, 2.0) == []
-    assert "does harm" in warned(-1.0, -2.0)[0]
-    assert "loses money" in warned(1.0, -2.0)[0]
+def test_the_first_line_on_a_list_advises_only_what_is_shown():
+    shown = decide(plan_of([0.0, 0.2, 0.3], [0.0, 0.9, 0.9]), 1)
+    assert of_list(shown, "3 of 9 people", "gain 1") == "Treat 3 of 9 people; gain 1."
+    harm = decide(plan_of([0.0, -2.0, -3.0], [0.0, -0.9, -0.9]), 1)
+    assert of_list(harm, "3 of 9 people", "gain -1") == (
+        "Treating these people is shown to do harm: treat nobody. If you treat 3 of 9 people: "
+        "gain -1."
+    )
+
+
+def test_several_arms_name_people_or_money():
+    plan = plan_of([0.0, 0.2, -3.0], [0.0, 0.9, 5.0]) | {"treated": [0, 40, 90]}
+    plan |= {"cost": [0, 20.0, 45.0], "currency": "EUR", "digits": {"money": 2}}
+    people, money = (decide(plan, 2, terms=terms_of_arms(by)).lead for by in (True, False))
+    lead = "For these people a gain is not shown; it is shown for"
+    assert people == f"{lead} the 40 people with the highest uplifts."
+    assert money == f"{lead} a budget of 20.00 EUR."

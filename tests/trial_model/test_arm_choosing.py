@@ -110,6 +110,33 @@ def test_budgets_of_nothing_and_of_everything(arms_model, new):
     assert free.choice.counts == tuple(np.bincount(best[arms_model.uplift(new).max(axis=1) > 0]))
 
 
+def test_a_choice_is_advice_only_where_its_gain_or_profit_is_shown(arms_model, new):
+    good = target_arms(arms_model, new, budget=700, limits=PRICED)
+    assert good.decision.state == "shown"
+    assert str(good).startswith("Treat ")
+    value = good.choice.cost / good.expected.upper
+    lost = target_arms(arms_model, new, budget=700, value=value, limits=PRICED)
+    assert lost.nobody or lost.decision.state in {"loss", "not shown"}
+    free = np.array(arms_model.evidence["curves"][-1]["policy"]["simultaneous_lower"], dtype=float)
+    assert np.nanmax(free) > 0
+    limited = target_arms(arms_model, new, budget=700, limits=replace(PRICED, at_most={"mail": 9}))
+    assert str(limited).startswith("For these people a gain is not shown. If you treat ")
+
+
+def test_harm_and_doubt_are_said_first_by_the_rule_of_the_report(arms_model, new):
+    def with_ends(lower, upper):
+        other, facts = copy(arms_model), json.loads(json.dumps(arms_model.policy))
+        for curve in facts["curves"]:
+            n = len(curve["budget"])
+            curve["policy"]["simultaneous_lower"] = [lower] * n
+            curve["policy"]["simultaneous_upper"] = [upper] * n
+        other.policy = facts
+        return str(target_arms(other, new, budget=700, limits=PRICED))
+
+    assert with_ends(-0.2, -0.1).startswith("Treating these people is shown to do harm: treat nob")
+    assert with_ends(-0.2, 0.1).startswith("At no budget is the gain above zero beyond doubt. If")
+
+
 def test_value_leaves_out_what_is_not_worth_its_cost(arms_model, new):
     found = target_arms(arms_model, new, value=8, limits=PRICED)
     uplift = arms_model.uplift(new)

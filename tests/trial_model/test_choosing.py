@@ -114,13 +114,28 @@ def test_everybody(model, new):
 )
 def test_nobody(model, new, how, why):
     found = target(model, new, **how)
-    assert found.nobody == found.to_dict()["nobody"] == f"Nobody is chosen: {why}."
+    assert found.nobody == found.to_dict()["nobody"] == str(found) == f"Treat nobody: {why}."
     assert found.uplift == 0
     assert len(found.chosen()) == 0
     assert found.expected == found.plan.at(0)._replace(effect=found.expected.effect)
     assert found.expected.gain == found.expected.gain_upper == found.expected.cost == 0
     assert found.to_dict()["threshold"] is None
     assert found.to_dict()["expected"]["effect"] is None
+
+
+def test_a_list_is_advice_only_where_its_gain_or_profit_is_shown(model, new):
+    good = target(model, new, share=0.3)
+    assert good.decision.is_good
+    assert str(good).startswith("Treat 300 of 1,000 people; expected gain ")
+    value = 60 / good.expected.gain_upper  # so that a profit may be, and is not shown
+    doubtful = target(model, new, share=0.3, cost=0.2, value=value * 1.1)
+    assert doubtful.decision.state == "not shown"
+    assert doubtful.decision.lead in str(doubtful)
+    assert "If you treat 300 of 1,000 people: expected gain " in str(doubtful)
+    lost = target(model, new, share=0.3, cost=0.2, value=value * 0.9)
+    assert str(lost).startswith("Treating these people is shown to cost more than it brings: ")
+    page = summarise_model(model, economy=Economy(cost=0.2, value=value * 0.9), share=0.3)
+    assert page["headline"]["text"].startswith(lost.decision.lead)
 
 
 def test_a_budget_pays_for_as_many_as_it_does(model, new):
@@ -285,7 +300,8 @@ def test_an_id_that_has_the_name_of_another_column(model, new, name):
     ("policy", "words"),
     [
         ({}, "got none of them"),
-        ({"value": 3}, "got none of them"),
+        ({"value": 3}, "got a value without a cost"),
+        ({"cost": 3}, "got a cost without a value"),
         ({"share": 0.1, "budget": 3, "cost": 1}, "got both"),
         ({"budget": 3}, "should come with the cost"),
         ({"budget": 3, "cost": 0}, "should come with the cost"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from auucmax.cli.output import between, print_banner, print_json, print_result, unit_for
+from auucmax.cli.output import between, note, print_banner, print_json, print_result, unit_for
 from auucmax.cli.ranking import effect_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,11 @@ CostOfArms = Annotated[
         help='Of treating one person; of several arms that of each: "A=.1,B=.12".',
     ),
 ]
+BY_VALUE = (
+    "An arm goes to everybody whose own uplift is worth more than it costs. `auucmax report` with "
+    "the same numbers takes the budget of the highest profit on the rows of the trial instead: it "
+    "may treat other numbers of people."
+)  #: why two commands may differ
 SHOWN = (0.1, 0.3, 0.5, 1.0)  #: parts of the largest budget at which a policy is told in words
 
 
@@ -45,6 +50,13 @@ def price_of_one(text: str | None) -> float | None:
     if text is not None and price is None:
         raise ValueError(f"--cost should be one number for a MODEL of two arms, got {text!r}.")
     return price
+
+
+def tell_half(has_cost: bool, has_value: bool) -> None:
+    """A note, if only one of cost and value is known."""
+    if has_cost != has_value:
+        one, other = ("--cost", "--value") if has_cost else ("--value", "--cost")
+        note(f"no profit is told: {one} is there, and {other} is not. Pass both for it.")
 
 
 def texts_by_arm(text: str | None, labels: Sequence[str], option: str) -> dict[str, str]:
@@ -251,9 +263,10 @@ def limits_of(
     )
 
 
-def tell_choice(found: ArmTargeting, gain: str, output: Path, as_json: bool) -> None:
-    """What ``target`` says of a choice of arms."""
-    from auucmax.targeting.decision import warned
+def tell_choice(
+    found: ArmTargeting, gain: str, output: Path, as_json: bool, by_value: bool
+) -> None:
+    """What ``target`` says of a choice of arms; ``by_value``: neither share nor budget chose."""
     from auucmax.trial_model.choosing import repeated_ids
 
     if as_json:
@@ -266,24 +279,26 @@ def tell_choice(found: ArmTargeting, gain: str, output: Path, as_json: bool) -> 
         treated = treated.replace(f", cost {choice.cost:,.2f}", "", 1)
     rows = {"treated": treated}
     rows |= {label: f"{n:,} people" for label, n in zip(found.labels, choice.counts, strict=True)}
-    if found.expected is not None:
+    if found.expected is not None and not found.nobody:
         rows[f"expected gain in {gain}"] = _ends(found.expected)
-    if found.failed_check is None:
+    if found.failed_check is None and not found.nobody:
         rows["sum of the uplifts"] = f"{choice.uplift:,.1f}"
-    if found.profit is not None:
+    if found.profit is not None and not found.nobody:
         rows["expected profit"] = _ends(found.profit)
     left_out = None if found.excluded is None else str(found.excluded)
     unknown = None if found.failed_check else found.unknown
     twice = repeated_ids(found.repeated)
-    warnings = list[str]()
-    if found.expected is not None and choice.n_treated and not found.failed_check:
-        profit = found.profit
-        warnings = warned(found.expected.upper, None if profit is None else profit.upper)
-    told = (*warnings, found.assumed, left_out, twice, found.nobody, unknown, found.caution)
+    rule = BY_VALUE if by_value else None
+    told = (found.assumed, left_out, twice, found.of_nameless, unknown, found.caution, rule)
     print_result(
         str(found).split("\n")[0], rows, cautions=[note for note in told if note],
-        written=[f"Written to {output}."],
+        written=[written(found.decision.state, output)],
     )  # fmt: skip
+
+
+def written(state: str, output: Path) -> str:
+    """That a list is written, also of people whom treating is shown to harm."""
+    return f"Written to {output}{', as asked' if state in ('harm', 'loss') else ''}."
 
 
 def _ends(gain: ExpectedGain) -> str:

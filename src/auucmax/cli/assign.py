@@ -13,6 +13,7 @@ from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import (
     check_table_target,
+    note,
     print_json,
     print_result,
     tell_formulas,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from auucmax.trial import Assignment
+    from auucmax.trial_model import ArmsModel, TrialModel
 
 
 @tells_failures
@@ -121,6 +123,7 @@ def assign(
         if output is None:
             return
     fitted = None if model is None else read_model(model, new_levels)
+    _tell_harm(fitted, share)
     old = None if output is None or not add else read_table(str(output))
     with working("assigning"):
         found = assigned(people, **how, model=fitted, share=share, explore=explore, before=old)
@@ -132,6 +135,22 @@ def assign(
         print_json(found.to_dict() | more)
     else:
         _show(found, output, old, caution)
+
+
+def _tell_harm(model: TrialModel | ArmsModel | None, share: float | None) -> None:
+    """A note, if those whom a model chooses are shown to be harmed."""
+    from auucmax.trial_model import TrialModel
+
+    if model is None or share is None:
+        return
+    if isinstance(model, TrialModel):
+        harm = model.evidence.harm_at(share, "the people whom the model chooses")
+        if harm is not None:
+            note(harm)
+        return
+    for label, own in model.evidence.arms.items():
+        if own.harm is not None:
+            note(f"{label}: {own.harm}")
 
 
 def _check_old(output: Path, add: bool) -> None:

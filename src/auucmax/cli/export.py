@@ -89,6 +89,7 @@ def export(
         contents = {} if output is None else {output: content}
     if to == "dbt":
         _check_project(contents, model)
+        _tell_replaced(contents)
     _write(contents)
     if as_json:
         text = content.decode() if output is None else None
@@ -146,6 +147,16 @@ def _check_project(contents: Mapping[Path, bytes], model: Path) -> None:
                     f"files of a dbt model should replace none but those of an earlier export, got "
                     f"{path}, which auucmax did not write. Move it, or name another --table."
                 )
+
+
+def _tell_replaced(contents: Mapping[Path, bytes]) -> None:
+    """A note, if files of an earlier export, perhaps of another model, are replaced by others."""
+    gone = [path for path, own in contents.items() if path.exists() and path.read_bytes() != own]
+    if gone:
+        note(
+            f"files of an earlier export, of this model or another, are replaced: "
+            f"{', '.join(map(str, gone))}. Name another --table, or folder, to keep both."
+        )
 
 
 def _write(contents: Mapping[Path, bytes]) -> None:

@@ -192,10 +192,13 @@ def fit(
     if as_json:
         print_json(told(found) | {"file": str(output), "key_file": key})
         return
-    _tell(found, fitted.columns.gain, output, key)
+    _tell(found, fitted.columns.gain, output, key, fitted.evidence.harm)
 
 
-def _tell(found: dict[str, Any], gain: str, output: Path, key: str | None) -> None:
+def _tell(
+    found: dict[str, Any], gain: str, output: Path, key: str | None, harm: str | None
+) -> None:
+    """What was learnt; ``harm`` comes first, and more rows are no advice then."""
     print_banner(found["failed_check"])
     how, *others = found["notes"]
     # What was a warning has been told already.
@@ -207,8 +210,10 @@ def _tell(found: dict[str, Any], gain: str, output: Path, key: str | None) -> No
         cautions.append(f"Trees learnt from {trees:,} of {learnt:,} rows, drawn at random.")
     lines = lines_of(found, gain)
     lines["rows"] += _left_out(found["table"])
+    cautions += [] if harm else to_try(found, str(output))
+    verdict = f"{harm} {verdict_of(found)}" if harm else verdict_of(found)
     print_result(
-        verdict_of(found), lines, cautions=[*cautions, *to_try(found, str(output)), *_of_key(key)],
+        verdict, lines, cautions=[*cautions, *_of_key(key)],
         details=_told(found["model"], found, gain), notes=[how], written=[f"Written to {output}."],
     )  # fmt: skip
 
@@ -274,8 +279,9 @@ def _save_arms(fitted: ArmsModel, data: str, output: Path, key: str | None, as_j
     if any(lost := fitted.summary["without_outcome"].values()):
         each = ", ".join(f"{label} {n:,}" for label, n in fitted.summary["without_outcome"].items())
         cautions.append(f"Rows without an outcome are left out: {sum(lost):,} ({each}).")
+    harm = [f"{label}: {own.harm}" for label, own in evidence.arms.items() if own.harm]
     print_result(
-        verdict_of_arms(evidence), lines_of_arms(evidence, fitted.columns.gain),
+        " ".join([*harm, verdict_of_arms(evidence)]), lines_of_arms(evidence, fitted.columns.gain),
         cautions=[*cautions, *_of_key(key)],
         details=told_of_arms(evidence), notes=[how], written=[f"Written to {output}."],
     )  # fmt: skip

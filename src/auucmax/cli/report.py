@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from auucmax.cli import options
-from auucmax.cli.arms import CostOfArms, costs_by_arm, price_of_one
+from auucmax.cli.arms import CostOfArms, costs_by_arm, price_of_one, tell_half
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import names_in
-from auucmax.cli.output import note, print_banner, print_json, print_result, working
+from auucmax.cli.output import print_banner, print_json, print_result, working
 from auucmax.cli.output import told as as_commands
 from auucmax.cli.ranking import effect_of
 
@@ -114,7 +114,7 @@ def report(
         table = trials.read_rows(trials.Source(data, query, memory, decimal, encoding))
     money = Economy(cohort=cohort, value=value, currency=currency)
     if isinstance(fitted, TrialModel):
-        _tell_half(cost is not None, value is not None)
+        tell_half(cost is not None, value is not None)
         money = replace(money, cost=price_of_one(cost))
         evidence = None if table is None else _evidence(fitted, table, names)
         came = None if campaign is None else _read_campaign(campaign)
@@ -124,7 +124,7 @@ def report(
         judged = None if table is None else _judged(fitted, table)
         summary = summarise_arms(fitted, judged, costs=costs, economy=money, share=share)
         if summary["plan"]["by_people"]:  # nor did the fit have costs
-            _tell_half(False, value is not None)
+            tell_half(False, value is not None)
     summary = as_commands(summary)
     write_report(summary, output)
     if as_json:
@@ -157,13 +157,6 @@ def _tell(summary: dict[str, Any], output: Path) -> None:
         notes=[own["text"] for own in caveats if own["severity"] == "note"],
         written=[f"Written to {output}."],
     )  # fmt: skip
-
-
-def _tell_half(has_cost: bool, has_value: bool) -> None:
-    """A note, if only one of cost and value is known."""
-    if has_cost != has_value:
-        one, other = ("--cost", "--value") if has_cost else ("--value", "--cost")
-        note(f"no profit is told: {one} is there, and {other} is not. Pass both for it.")
 
 
 def _read_campaign(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from auucmax.cli import options
-from auucmax.cli.arms import CostOfArms, limits_of, price_of_one, tell_choice
+from auucmax.cli.arms import CostOfArms, limits_of, price_of_one, tell_choice, tell_half, written
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import (
     check_table_target,
@@ -101,6 +101,8 @@ def target(
     if isinstance(fitted, TrialModel):
         price = _check_for_two(cost, of_arms)
         check_policy(share, budget, price, value)
+        if value is not None:  # a cost alone tells what is spent
+            tell_half(price is not None, True)
     else:
         limits = limits_of(fitted.labels, cost, *of_arms.values())
     table = read_rows(Source(new, query, memory, decimal, encoding))
@@ -112,7 +114,10 @@ def target(
                 exclude=unwanted, reasons=reasons,
             )  # fmt: skip
         write_frame(arms.people if everyone else arms.chosen(), output)
-        tell_choice(arms, fitted.columns.gain, output, as_json)
+        if value is not None:
+            tell_half(arms.has_cost, True)
+        by_value = share is None and budget is None
+        tell_choice(arms, fitted.columns.gain, output, as_json, by_value)
         return
     with working("choosing", table):
         found = choose(
@@ -131,13 +136,13 @@ def _tell(found: Targeting, gain: str, output: Path, as_json: bool, ranking: str
     print_banner(found.failed_check)
     rows = {"treated": _treated(found.selection, found.cost)}
     cautions, more, notes = _cautions(found, ranking), dict[str, str](), list[str]()
-    if not found.unknown:
+    if not found.unknown and not found.nobody:
         rows[f"expected gain in {gain}"] = _between(found.expected, "gain")
     if found.of_uplift:
         more["sum of the uplifts"] = f"{found.uplift:,.1f}"
         notes.append(found.of_uplift)
     if found.has_profit and not found.failed_check:
-        if not found.unknown:
+        if not found.unknown and not found.nobody:
             rows["expected profit"] = _between(found.expected, "profit")
         rows["highest expected profit"] = _peak(found, found.plan.best)
         more["highest lower limit of it"] = _peak(found, found.plan.cautious)
@@ -157,25 +162,21 @@ def _tell(found: Targeting, gain: str, output: Path, as_json: bool, ranking: str
         notes.append(found.plan.population)
     print_result(
         str(found).split("\n")[0], rows, cautions=cautions, details=rows | more, notes=notes,
-        written=[f"Written to {output}."],
+        written=[written(found.decision.state, output)],
     )  # fmt: skip
 
 
 def _cautions(found: Targeting, ranking: str) -> list[str]:
-    """What must be known of a list before it is used: harm first."""
-    from auucmax.targeting.decision import warned
-
+    """What must be known of a list before it is used."""
     unknown = None if found.failed_check else found.unknown
     left_out = None if found.excluded is None else str(found.excluded)
     if found.excluded is not None and found.excluded.n_people:
         left_out = f"{left_out} Nothing is certified of the others: the trial was of all."
-    told = [note for note in (left_out, found.of_repeated, found.nobody, unknown) if note]
+    told = [note for note in (left_out, found.of_repeated, found.of_nameless, unknown) if note]
     if found.proviso and not found.unknown:
         told.append(found.proviso)
     if found.unknown or not found.selection.n_treated:
         return told
-    row = found.expected
-    told[:0] = warned(row.gain_upper, row.profit_upper if found.has_profit else None)
     if "not shown" in ranking or "worse" in ranking:
         told.append(ranking)
     return told

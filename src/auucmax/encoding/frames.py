@@ -44,10 +44,10 @@ def frame_of(
     """
     if isinstance(table, pd.DataFrame):
         frame = _text_names(table)
-        _check_there(columns, list(frame.columns))
+        _check_there(columns, list(frame.columns), also)
         return _without_arrow_types(frame)
     known, names = _known(table)
-    _check_there(columns, names)
+    _check_there(columns, names, also)
     wanted = {*names} if columns is None else {*columns, *also}
     arrow = _arrow(_without_objects(known.select(name for name in names if name in wanted)))
     own = {name: _series(arrow[name]) for name in arrow.column_names}
@@ -196,9 +196,9 @@ def _text_names(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.set_axis(names, axis=1)
 
 
-def _check_there(columns: Sequence[str] | None, names: list[str]) -> None:
+def _check_there(columns: Sequence[str] | None, names: list[str], also: Sequence[str]) -> None:
     if unknown := [name for name in columns or () if name not in names]:
-        raise ValueError(unknown_columns_message("the table", unknown, names))
+        raise ValueError(unknown_columns_message("the table", unknown, names, also))
 
 
 def _repeated(names: list[str]) -> ValueError:

@@ -367,12 +367,28 @@ def _headline(summary: Mapping[str, Any]) -> str:
 
 
 def harm_of_arms(summary: Mapping[str, Any]) -> str:
-    """Which arms are shown to do harm if everybody gets them; empty if none is."""
-    harm = [arm["label"] for arm in summary["arms"]
-            if arm["effect"]["lower"] is not None and arm["effect"]["upper"] < 0]  # fmt: skip
-    if not harm:
+    """What is said before a decision that is no advice: arms of it do harm to everybody."""
+    return "" if decision_of(summary).is_good else _harm_words(_harmful(summary)[0])
+
+
+def _harmful(summary: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Arms that are shown to do harm if everybody gets them; then those whom nobody gets.
+
+    Where nobody gets any arm at all, harm is why: these are of the first kind.
+    """
+    plan, found = summary["plan"], (list[str](), list[str]())
+    nobody = not any(plan["treated"])
+    for arm, people in zip(summary["arms"], plan["people"], strict=True):
+        if arm["effect"]["lower"] is not None and arm["effect"]["upper"] < 0:
+            found[0 if nobody or any(people) else 1].append(arm["label"])
+    return found
+
+
+def _harm_words(labels: Sequence[str]) -> str:
+    if not labels:
         return ""
-    return f"On average {short_list(harm)} {'does' if len(harm) == 1 else 'do'} harm, beyond doubt."
+    do = "does" if len(labels) == 1 else "do"
+    return f"On average {short_list(labels)} {do} harm, beyond doubt."
 
 
 def _at_budget(summary: Mapping[str, Any]) -> str:
@@ -416,6 +432,26 @@ def _profit_words(summary: Mapping[str, Any], place: int) -> str:
     )
 
 
+def _of_effects(summary: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Harm and doubt by the average effects of arms."""
+    found: list[tuple[str, str, str]] = []
+    weak = [arm["label"] for arm in summary["arms"]
+            if arm["effect"]["lower"] is None
+            or arm["effect"]["lower"] <= 0 <= arm["effect"]["upper"]]  # fmt: skip
+    given, unused = _harmful(summary)
+    if given:
+        text = f"{_harm_words(given)} The whole interval of the average effect lies below zero."
+        found.append(("problem", "harm on average", text))
+    if unused:
+        it = "it" if len(unused) == 1 else "them"
+        text = f"{_harm_words(unused)} Nobody gets {it} by this model, at any budget."
+        found.append(("note", "harm of an arm that nobody gets", text))
+    if weak:
+        text = f"These rows do not show an average effect of {short_list(weak)}."
+        found.append(("caution", "no average effect", text))
+    return found
+
+
 def _caveats(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     """What these data cannot support, the worst first."""
     found: list[tuple[str, str, str]] = []
@@ -439,15 +475,7 @@ def _caveats(summary: Mapping[str, Any]) -> list[dict[str, str]]:
             f"all budgets, than {other['name']}."
         )
         found.append((severity, f"not better than {other['kind']}", text))
-    weak = [arm["label"] for arm in summary["arms"]
-            if arm["effect"]["lower"] is None
-            or arm["effect"]["lower"] <= 0 <= arm["effect"]["upper"]]  # fmt: skip
-    if harm := harm_of_arms(summary):
-        text = f"{harm} The whole interval of the average effect lies below zero."
-        found.append(("problem", "harm on average", text))
-    if weak:
-        text = f"These rows do not show an average effect of {short_list(weak)}."
-        found.append(("caution", "no average effect", text))
+    found += _of_effects(summary)
     if summary["certificate"] is None:
         text = (
             "Nothing is certified of the policy: its intervals are approximations for many rows. "
@@ -459,6 +487,13 @@ def _caveats(summary: Mapping[str, Any]) -> list[dict[str, str]]:
         f"the trial, at the same time and with the same treatments. The rows cannot tell."
     )
     found.append(("note", "population", text))
+    if summary["plan"]["best_share"] == summary["headline"]["share"]:
+        text = (
+            "The budget is that of the highest expected profit on the rows of the trial. `target` "
+            "with the same costs and value gives an arm to everybody whose own uplift is worth "
+            "more than it costs instead: it may treat other numbers of people, or nobody."
+        )
+        found.append(("caution", "another rule of lists", text))
     if not summary["plan"]["by_people"] and summary["plan"]["value_per_outcome"] is None:
         found.append(("note", "no profit", "No profit is shown: no value was given."))
     order = ("problem", "caution", "note")

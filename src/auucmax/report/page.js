@@ -128,7 +128,7 @@
       return Array.isArray(list) ? at(list, place) : list;
     });
     if (values.length === 2) {
-      if (values[0] === null) return "interval cannot be said";
+      if (values[0] === null) return "unknown: too few rows";  // after the word interval
       return forms[form](values[0]) + " to " + forms[form](values[1]);
     }
     return values[0] === null ? "unknown" : forms[form](values[0]);

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from auucmax._json import short
-from auucmax.targeting.decision import Decision, Terms, decide
+from auucmax.targeting.decision import Decision, Terms, decide, terms_of_arms
 from auucmax.trial_model.evidence import provided
 
 
@@ -194,8 +194,7 @@ def _of_certificate(summary: Summary, found: Found) -> None:
         )
     elif certificate["gain_lower_bound"] <= 0:
         found["caution"]["not certified"] = (
-            "It is not certified that the ranking beats random targeting. A certificate asks for "
-            "more rows than the intervals do, for it needs no approximation."
+            "It is not certified that the ranking beats random targeting."
         )
 
 
@@ -254,9 +253,7 @@ def terms_of(summary: Summary) -> Terms:
     """How decisions of a page are told: along shares, or along budgets of several arms."""
     if "arms" not in summary:
         return Terms()
-    people = "a list of {treated whole} people"
-    money = "a budget of {cost money}"
-    return Terms(along="budget", other=people if summary["plan"]["by_people"] else money)
+    return terms_of_arms(summary["plan"]["by_people"])
 
 
 def decision_of(summary: Summary) -> Decision:
@@ -382,8 +379,8 @@ def certificate_sentence(summary: Summary) -> str:
     if found["gain_lower_bound"] <= 0:
         if _of_order(summary) == "shown":
             return (
-                "None yet: the interval shows that the ranking beats random choice, but the proof "
-                "of it asks for more rows."
+                "None: the interval, an approximation, shows that the ranking beats random choice, "
+                "and these rows do not prove it."
             )
         return "None: it is not certified that the ranking beats random choice."
     who = (
@@ -428,8 +425,10 @@ def _effect_in(summary: Summary, one: Mapping[str, Any], control: str = "") -> s
     text = f"{estimate} {summary['names']['gain']} {per}{against} ({ends})"
     if one["certified"] is None:
         return text
-    least = f"certified at least {rate(summary, one['certified'])}"
-    return f"{text}, {least if one['certified'] > 0 else 'not certified to be above zero'}"
+    if one["certified"] > 0:
+        return f"{text}, certified at least {rate(summary, one['certified'])}"
+    harmed = effect["upper"] is not None and effect["upper"] < 0
+    return f"{text}, {'shown to be harmed' if harmed else 'not certified to be above zero'}"
 
 
 def against_single(summary: Summary, one: Mapping[str, Any], minus: str = "-") -> str:
@@ -446,7 +445,7 @@ def overall_sentence(summary: Summary, minus: str = "-") -> str:
     overall, single = found["overall"], found["single"]
     if overall is None:
         return f"All segments get {single}: no other arm is better for some of them."
-    what = summary["names"]["gain"] if found["worth"] is None else "profit"
+    what = f"of {summary['names']['gain']}" if found["worth"] is None else "profit"
     low, high = _net_ends(found["worth"], overall, found["saved"])[1:]
     verdict = f"are not shown to bring more {what} than {single} for everybody"
     if low > 0 or high < 0:

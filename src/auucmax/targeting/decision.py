@@ -28,19 +28,14 @@ GOOD = ("certified", "shown")  #: states in which treating them is advice
 LEADS = {
     "harm": "Treating {who} is shown to do harm: {instead}.",
     "loss": "Treating {who} is shown to cost more than it brings: {instead}.",
-    "not shown": "For {who} a {what} is not shown; it is for {other}.",
+    "not shown": "For {who} a {what} is not shown; it is shown for {other}.",
+    "unknown": "For {who} a {what} is not shown.",
     "nowhere": "At no {along} is the {what} above zero beyond doubt.",
     "never": "At no {along} is the {what} above zero.",
 }
 INSTEAD = {"nobody": "treat nobody", "other": "choose {other} instead"}
 VERDICTS = {"harm": "shown to do harm", "loss": "shown to cost more than it brings"}
 VERDICT = "{what} above zero: {state}"  #: of all other states
-
-
-WARNINGS = {
-    "harm": "Treating them does harm: all of the interval of the expected gain is below 0.",
-    "loss": "Treating them loses money: all of the interval of the expected profit is below 0.",
-}  #: of a list of people
 
 
 class Decision(NamedTuple):
@@ -67,6 +62,12 @@ class Terms(NamedTuple):
     other: str = "the {share percent} with the highest scores"
 
 
+def terms_of_arms(by_people: bool) -> Terms:
+    """How decisions on several arms are told: along budgets, of people or of money."""
+    people = "the {treated whole} people with the highest uplifts"
+    return Terms(along="budget", other=people if by_people else "a budget of {cost money}")
+
+
 def state_of(numbers: Mapping[str, float | None]) -> str:
     """The state that some numbers of :data:`RULE` tell; those that are not there tell nothing.
 
@@ -80,10 +81,25 @@ def state_of(numbers: Mapping[str, float | None]) -> str:
     return OTHERWISE
 
 
-def warned(gain_upper: float, profit_upper: float | None) -> list[str]:
-    """What to say first of a list of people, whatever it was chosen by; nothing if it may help."""
-    state = state_of({"gain_upper": gain_upper, "profit_upper": profit_upper})
-    return [WARNINGS[state]] if state in WARNINGS else []
+def unknown(what: str, terms: Terms | None = None) -> Decision:
+    """What to say of people of whom no gain, or profit, is known.
+
+    >>> unknown("gain").lead
+    'For these people a gain is not shown.'
+    """
+    lead = LEADS["unknown"].format(who=(terms or Terms()).who, what=what)
+    return Decision(OTHERWISE, lead, VERDICT.format(what=what, state=OTHERWISE))
+
+
+def of_list(decision: Decision, people: str, brings: str) -> str:
+    """The first line on a list of people: advice to treat them only where it is good.
+
+    >>> of_list(unknown("gain"), "3 of 9 people", "expected gain 1.0")
+    'For these people a gain is not shown. If you treat 3 of 9 people: expected gain 1.0.'
+    """
+    if decision.is_good:
+        return f"Treat {people}; {brings}."
+    return f"{decision.lead} If you treat {people}: {brings}."
 
 
 def decide(

@@ -17,11 +17,19 @@ from auucmax.data.pieces import table_of
 from auucmax.encoding.frames import as_given, first_rows
 from auucmax.encoding.kinds import arm_text, outcome_numbers
 from auucmax.targeting.arms import ArmChoice, choose_arms
+from auucmax.targeting.decision import Decision, decide, of_list, terms_of_arms, unknown
 from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arm_evidence import is_judged
 from auucmax.trial_model.arm_fitting import check_arm_costs, check_arm_names
 from auucmax.trial_model.arms import ArmsModel
-from auucmax.trial_model.choosing import Excluded, kept_people, reasons_for, scored_people
+from auucmax.trial_model.choosing import (
+    Excluded,
+    kept_people,
+    nameless,
+    reasons_for,
+    scored_people,
+    without_ids,
+)
 
 LARGE_SHIFT = 0.1  #: of the people who get an arm: others than in the trial are not like its people
 
@@ -48,11 +56,12 @@ class ArmTargeting(Shown):
     choice : :class:`auucmax.targeting.ArmChoice`, arms in the order of ``labels``.
     expected : :class:`ExpectedGain`, from rows of the trial that models had not seen; None if it
         is not known, and ``unknown`` then says why.
+    decision : whether to treat them, by the rule of the report.
     has_cost, value : whether costs were given, and the value of a unit of the outcome, or None.
     failed_check : why the trial of the model is none; None if it passed its check.
     nobody : why nobody is treated, in a sentence; None if somebody is.
     excluded : people who were left out by their ids, or None.
-    repeated : rows with the id of one before, which are left out.
+    repeated : rows with the id of one before, which are left out. nameless : people without an id.
     assumed : a sentence on costs that were not given, and taken from the fit; or None.
     """
 
@@ -61,25 +70,28 @@ class ArmTargeting(Shown):
     choice: ArmChoice
     expected: ExpectedGain | None
     unknown: str | None
+    decision: Decision
     has_cost: bool
     value: float | None = None
     failed_check: str | None = None
     nobody: str | None = None
     excluded: Excluded | None = None
     repeated: int = 0
+    nameless: int = 0
     assumed: str | None = None
 
     def __str__(self) -> str:
+        if self.nobody is not None:
+            return self.nobody
         counts = zip(self.labels, self.choice.counts, strict=True)
         arms = ", ".join(f"{label} {n:,}" for label, n in counts)
-        told = f"Treat {self.choice.n_treated:,} of {len(self.people):,} people ({arms})"
-        reason = self.failed_check or self.unknown or self.nobody
-        why = "" if reason is None else f"\n{reason}"
+        who = f"{self.choice.n_treated:,} of {len(self.people):,} people ({arms})"
         if self.expected is None or self.failed_check:
-            return f"{told}; what that brings is not known.{why}"
+            told = of_list(self.decision, who, "what that brings is not known")
+            return "\n".join(filter(None, [told, self.failed_check or self.unknown]))
         gain, low, high = self.expected
         ends = f"{low:,.1f} to {high:,.1f}" if np.isfinite(low) else "interval cannot be said"
-        return f"{told}; expected gain {gain:,.1f} ({ends}).{why}"
+        return of_list(self.decision, who, f"expected gain {gain:,.1f} ({ends})")
 
     def chosen(self) -> Any:
         """The people who get an arm alone."""
@@ -91,6 +103,11 @@ class ArmTargeting(Shown):
         if self.expected is None or self.value is None or not self.has_cost:
             return None
         return ExpectedGain(*(self.value * end - self.choice.cost for end in self.expected))
+
+    @property
+    def of_nameless(self) -> str | None:
+        """That people have no id; None if all have one."""
+        return without_ids(self.nameless)
 
     @property
     def caution(self) -> str | None:
@@ -122,6 +139,7 @@ class ArmTargeting(Shown):
             "nobody": self.nobody,
             "excluded": None if self.excluded is None else self.excluded._asdict(),
             "repeated": self.repeated,
+            "nameless": self.nameless,
             "assumed": self.assumed,
         }
 
@@ -291,9 +309,11 @@ def target_arms(
     costs = np.broadcast_to(cost, uplift.shape)
     given = np.flatnonzero(found.arm >= 0)
     spent = float(costs[given, found.arm[given]].sum())
-    known = model.evidence["failed_check"]
-    expected: ExpectedGain | str = known or _expected(model, found, share, limits, cost)
+    failed = model.evidence["failed_check"]
     has_cost = limits.cost is not None or limits.cost_column is not None
+    judged: Judged | str = failed or _judged_policy(model, found, share, limits, cost)
+    expected = failed or _expected(judged, found)
+    money = (value, cost) if value is not None and has_cost else None
     why = None
     if reasons:
         why = reasons_for(list(model.models.values()), rows, names, found.arm)
@@ -305,12 +325,14 @@ def target_arms(
         choice=ArmChoice(**(vars(found) | {"cost": spent})),
         expected=None if isinstance(expected, str) else expected,
         unknown=expected if isinstance(expected, str) else None,
+        decision=_decision(judged, expected, found, spent, money),
         has_cost=has_cost,
         value=value,
-        failed_check=known,
+        failed_check=failed,
         nobody=None if found.n_treated else _nobody(found, share, budget),
         excluded=excluded,
         repeated=repeated,
+        nameless=int(nameless(names, model.columns.id).sum()),
         assumed=assumed,
     )
 
@@ -362,13 +384,57 @@ def _check_policy(
         )
 
 
-def _expected(
+class Judged(NamedTuple):
+    """The curve of the policy on the trial's rows: its budgets times ``factor`` are in the unit of
+    the costs, or people."""
+
+    curve: Mapping[str, Any]
+    factor: float
+    by_people: bool
+
+    def gains(self, n: int) -> dict[str, Floats]:
+        """What each budget brings to n people, with the ends of its interval."""
+        found, budget = {}, np.array(self.curve["budget"])
+        sources = "gain", "simultaneous_lower", "simultaneous_upper"
+        for name, source in zip(("gain", "gain_lower", "gain_upper"), sources, strict=True):
+            known = self.curve["policy"][source]
+            own = np.array([np.nan if v is None else v for v in known], dtype=np.float64)
+            # At a budget of 0 the gain is 0, and needs no interval.
+            found[name] = n * np.where(budget == 0, np.nan_to_num(own), own)
+        return found
+
+
+def _decision(
+    judged: Judged | str,
+    expected: ExpectedGain | str,
+    found: ArmChoice,
+    spent: float,
+    money: tuple[float, Floats] | None,
+) -> Decision:
+    """Whether to treat those who get an arm; ``money``: value of the outcome, and costs of arms."""
+    if isinstance(judged, str) or isinstance(expected, str):
+        return unknown("gain" if money is None else "profit")
+    n, shares = len(found.arm), np.array(judged.curve["policy"]["shares"])
+    plan: dict[str, Any] = dict.fromkeys(("profit", "profit_lower", "profit_upper"))
+    # Those who are chosen come last, after all budgets of the curve.
+    for (name, own), end in zip(judged.gains(n).items(), expected, strict=True):
+        plan[name] = np.append(own, end)
+        if money is not None:
+            cost = np.append(n * shares @ money[1], spent)
+            plan[name.replace("gain", "profit")] = money[0] * plan[name] - cost
+    plan |= {
+        "treated": n * shares.sum(axis=1),
+        "cost": n * judged.factor * np.array(judged.curve["budget"]),
+        "currency": "",
+        "digits": {"money": 2},
+    }
+    return decide(plan, len(shares), terms=terms_of_arms(judged.by_people))
+
+
+def _judged_policy(
     model: ArmsModel, found: ArmChoice, share: float | None, limits: ArmLimits, cost: Floats
-) -> ExpectedGain | str:
-    """What the trial's rows tell of the same policy at the same money per person; or why not."""
-    n = len(found.arm)
-    if found.n_treated == 0:
-        return ExpectedGain(0.0, 0.0, 0.0)
+) -> Judged | str:
+    """What the trial's rows tell of the same policy; or why they do not."""
     if limits.bind:
         return (
             "What this brings has no interval: with limits of arms, or costs of single people, the "
@@ -388,15 +454,17 @@ def _expected(
             "What this brings has no interval: the trial has judged the policy at other costs. Fit "
             "the model with these by cost=..., in any unit."
         )
-    curve, factor = known
-    spent = (found.n_treated if by_people else found.cost) / n
-    return _on_curve(curve, spent / factor, found, n)
+    return Judged(*known, by_people)
 
 
-def _on_curve(
-    curve: Mapping[str, Any], spent: float, found: ArmChoice, n: int
-) -> ExpectedGain | str:
-    grid = np.array(curve["budget"])
+def _expected(judged: Judged | str, found: ArmChoice) -> ExpectedGain | str:
+    """What the policy brings at the same money per person; or why that is not known."""
+    if found.n_treated == 0:
+        return ExpectedGain(0.0, 0.0, 0.0)
+    if isinstance(judged, str):
+        return judged
+    n, curve, grid = len(found.arm), judged.curve, np.array(judged.curve["budget"])
+    spent = (found.n_treated if judged.by_people else found.cost) / n / judged.factor
     spent = min(spent, float(grid[-1]))
     if not is_judged(spent, grid):
         return (
@@ -408,18 +476,14 @@ def _on_curve(
     away = np.abs(of_trial - np.array(found.counts) / n).max()
     if away > max(LARGE_SHIFT, 2 / np.sqrt(n)):
         return (
-            f"What this brings has no interval: other parts of these people get the arms than of "
-            f"those of the trial (they differ by {away:.0%} of the people). Either they are not "
-            f"like these, or models that learnt from parts of the trial choose otherwise here."
+            f"What this brings has no interval: other parts of these people get the arms than "
+            f"where the trial judges (they differ by {away:.0%} of the people). Models that learnt "
+            f"from parts of the trial judge there, and choose otherwise; or these people are not "
+            f"like those of the trial."
         )
     place = min(int(np.searchsorted(grid, spent * (1 - 1e-12), side="right")), len(grid) - 1)
     around = slice(max(place - 1, 0), place + 1)
-    ends = []
-    for name in ("gain", "simultaneous_lower", "simultaneous_upper"):
-        values = np.array([np.nan if v is None else v for v in curve["policy"][name]])
-        # At a budget of 0 the gain is 0, and needs no interval.
-        values[grid == 0] = np.nan_to_num(values[grid == 0])
-        ends.append(float(np.interp(spent, grid[around], values[around])) * n)
+    ends = [float(np.interp(spent, grid[around], own[around])) for own in judged.gains(n).values()]
     if not np.isfinite(ends[0]):
         return "What this brings is not known: too few rows of the trial tell it."
     return ExpectedGain(*ends)
@@ -432,7 +496,7 @@ def _nobody(found: ArmChoice, share: float | None, budget: float | None) -> str:
         why = f"a share of {share:g} of {n:,} people is less than one person"
     elif budget is not None and found.part is not None:
         why = f"a budget of {budget:g} does not pay for one person"
-    return f"Nobody is chosen: {why}."
+    return f"Treat nobody: {why}."
 
 
 def _people(

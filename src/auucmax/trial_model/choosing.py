@@ -17,6 +17,7 @@ from auucmax.data.pieces import PiecedTable, pieces_of, table_of
 from auucmax.encoding.frames import as_given, first_rows, frame_of
 from auucmax.targeting import Plan, PlanRow, Selection, top_share, within_budget
 from auucmax.targeting.calibration import scaled_to_gain
+from auucmax.targeting.decision import Decision, decide, of_list, unknown
 from auucmax.targeting.planning import EVERY_PERCENT, Expectation
 from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arms import ArmsModel
@@ -88,7 +89,7 @@ class Targeting(Shown):
     certified : :class:`CertifiedGain` at several shares, which hold together; empty if nothing is
         certified, as of people some of whom were left out: the others are not like the trial's.
     repeated : rows of the table with the id of one before, which are left out: everybody is on the
-        list once.
+        list once. nameless : people without an id.
     """
 
     people: Any
@@ -105,6 +106,7 @@ class Targeting(Shown):
     proviso: str | None = None
     certified: tuple[CertifiedGain, ...] = ()
     repeated: int = 0
+    nameless: int = 0
 
     @property
     def certified_near(self) -> CertifiedGain | None:
@@ -121,14 +123,31 @@ class Targeting(Shown):
         return max(found, key=lambda own: own.profit or 0.0, default=None)
 
     def __str__(self) -> str:
-        row, reason = self.expected, self.failed_check or self.unknown or self.nobody
-        told = f"Treat {self.selection.n_treated:,} of {len(self.people):,} people"
+        if self.nobody is not None:
+            return self.nobody
+        row, reason = self.expected, self.failed_check or self.unknown
+        who = f"{self.selection.n_treated:,} of {len(self.people):,} people"
         if reason is not None:
-            return f"{told}; what that brings is not known.\n{reason}"
+            return f"{of_list(self.decision, who, 'what that brings is not known')}\n{reason}"
         ends = "interval cannot be said"
         if np.isfinite(row.gain_lower):
             ends = f"{row.gain_lower:,.1f} to {row.gain_upper:,.1f}"
-        return f"{told}; expected gain {row.gain:,.1f} ({ends})."
+        return of_list(self.decision, who, f"expected gain {row.gain:,.1f} ({ends})")
+
+    @property
+    def decision(self) -> Decision:
+        """Whether to treat those who are chosen, by the rule of the report."""
+        if self.failed_check or self.unknown:
+            return unknown("profit" if self.has_profit else "gain")
+        table, near = self.plan.table, self.certified_near
+        known = np.array([self.is_known(share) for share in table["share"]], dtype=bool)
+        # Those who are chosen come last, after every percent.
+        plan: dict[str, Any] = {"share": np.append(table["share"], self.expected.share)}
+        for name in _EFFECTS:
+            own = np.append(np.where(known, table[name], np.nan), getattr(self.expected, name))
+            plan[name] = own if self.has_profit or name not in _PROFITS else None
+        certified = None if near is None else near.profit if self.has_profit else near.gain
+        return decide(plan, len(table), certified)
 
     def chosen(self) -> Any:
         """The people to treat alone."""
@@ -143,6 +162,11 @@ class Targeting(Shown):
     def of_repeated(self) -> str | None:
         """That people stand in the table more than once; None if all ids differ."""
         return repeated_ids(self.repeated)
+
+    @property
+    def of_nameless(self) -> str | None:
+        """That people have no id; None if all have one."""
+        return without_ids(self.nameless)
 
     @property
     def of_uplift(self) -> str | None:
@@ -188,6 +212,7 @@ class Targeting(Shown):
             "proviso": self.proviso,
             "certified": [own._asdict() for own in self.certified],
             "repeated": self.repeated,
+            "nameless": self.nameless,
             "plan": plan | {"cost": self.cost, "value": self.value},
         }
 
@@ -290,6 +315,7 @@ def target(
         proviso=_proviso(model.evidence),
         certified=_certified(model.evidence, len(score), cost, value) if like_trial else (),
         repeated=repeated,
+        nameless=int(nameless(names, model.columns.id).sum()),
     )
 
 
@@ -362,9 +388,11 @@ def check_policy(
             "cost."
         )
     if share is None and budget is None and (cost is None or value is None):
+        half = "a value without a cost" if value is not None else "a cost without a value"
         raise ValueError(
-            "whom to treat should be said by a share, by a budget with its cost, or by cost and "
-            "value; got none of them. Pass share=0.3, for example."
+            f"whom to treat should be said by a share, by a budget with its cost, or by cost and "
+            f"value; got {'none of them' if cost is None and value is None else half}. Pass "
+            f"share=0.3, for example."
         )
 
 
@@ -430,12 +458,27 @@ def scored_people(
     once = np.ones(len(everybody), dtype=bool)
     if id is not None and everybody.name == id != model.columns.groups:
         # Those without an id, or with a blank one, may be anybody: they are not taken for one.
-        nameless = everybody.isna()
-        if everybody.dtype.kind == "O":
-            nameless |= everybody.astype(str).str.strip() == ""
-        once = ~(everybody.duplicated() & ~nameless).to_numpy(dtype=bool)
+        once = ~everybody.duplicated().to_numpy(dtype=bool) | nameless(everybody, id)
     people = everybody[once], np.concatenate(scores)[once], pd.concat(others)[once]
     return *people, int((~once).sum())
+
+
+def nameless(names: pd.Series, id: str | None) -> Bools:
+    """Whose id is missing or blank; nobody's, where ``names`` are no ids."""
+    if id is None or names.name != id:
+        return np.zeros(len(names), dtype=bool)
+    found = names.isna()
+    if names.dtype.kind == "O":
+        found |= names.astype(str).str.strip() == ""
+    return found.to_numpy(dtype=bool)
+
+
+def without_ids(n: int) -> str | None:
+    """That n people have no id; None if all have one."""
+    if not n:
+        return None
+    who = "person has" if n == 1 else "people have"
+    return f"{n:,} {who} no id: if chosen, they stand on the list without a name."
 
 
 def kept_people(
@@ -487,7 +530,7 @@ def _nobody(n: int, share: float | None, budget: float | None, cost: float | Non
         why = f"a budget of {budget:g} does not pay for one person at {cost:g}"
     else:
         why = "at no share for which the trial has rows enough is the expected profit above 0"
-    return f"Nobody is chosen: {why}."
+    return f"Treat nobody: {why}."
 
 
 def _people(

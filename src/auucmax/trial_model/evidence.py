@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Self
 
+import numpy as np
+
 from auucmax._json import LARGEST_NUMBER, plain, read
 from auucmax._shown import Shown
 from auucmax.data import RandomisationReport
@@ -70,12 +72,19 @@ class Evidence(Shown):
     @property
     def harm(self) -> str | None:
         """What to say first if treating everybody is shown to do harm; None if it is not."""
+        return self.harm_at(1.0, "everybody")
+
+    def harm_at(self, share: float, who: str) -> str | None:
+        """The same of the people with the highest scores."""
+        if self["failed_check"] is not None:
+            return None
         known = self.expected
+        place = int(np.abs(np.array(known.share) - share).argmin())
         plan = {
             "share": known.share, "gain": known.uplift, "gain_lower": known.lower,
             "gain_upper": known.upper, "profit": None,
         }  # fmt: skip
-        found = decide(plan, len(known.share) - 1, terms=Terms(who="everybody"))
+        found = decide(plan, place, terms=Terms(who=who))
         return found.lead if found.state == "harm" else None
 
     def with_facts(self, **facts: Any) -> Evidence:
