@@ -53,7 +53,7 @@ def summarise_arms(
         known, or none is above zero.
     """
     evidence, economy = evidence or model.evidence, economy or Economy()
-    columns, facts, first = model.columns, evidence.facts, next(iter(evidence.arms.values()))
+    facts, first = evidence.facts, next(iter(evidence.arms.values()))
     curve, factor = _curve_for(evidence, costs)
     by_people = costs is None and model.costs is None
     grid = EVERY_PERCENT * curve["budget"][-1]
@@ -64,15 +64,7 @@ def summarise_arms(
         "kind": ARMS_KIND,
         "version": VERSION,
         "level": facts["level"],
-        "names": Names(
-            columns.outcome,
-            columns.treatment,
-            "",
-            facts["control"],
-            model.model_name,
-            **_origin(model),
-        ).to_dict()
-        | {"gain": short(columns.gain)},
+        "names": _names(model, facts["control"]),
         "failed_check": facts["failed_check"],
         "banner": facts["failed_check"] or model.warning,
         "rows": {
@@ -97,6 +89,13 @@ def summarise_arms(
     summary["headline"]["text"] = _headline(summary)
     summary["caveats"] = _caveats(summary)
     return summary
+
+
+def _names(model: ArmsModel, control: str) -> dict[str, Any]:
+    """What the trial calls things; the treatments are named arm by arm."""
+    own = model.columns
+    names = Names(own.outcome, own.treatment, "", control, model.model_name, **_origin(model))
+    return names.to_dict() | {"gain": short(own.gain)}
 
 
 def _budget_of(share: float, curve: Mapping[str, Any], grid: Floats) -> float:
@@ -452,6 +451,14 @@ def _of_effects(summary: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return found
 
 
+#: Said where the report opens at the best budget, of lists.
+_OTHER_RULE = (
+    "The budget is that of the highest expected profit on the rows of the trial. `target` with the "
+    "same costs and value gives an arm to everybody whose own uplift is worth more than it costs "
+    "instead: it may treat other numbers of people, or nobody."
+)
+
+
 def _caveats(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     """What these data cannot support, the worst first."""
     found: list[tuple[str, str, str]] = []
@@ -488,12 +495,7 @@ def _caveats(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     )
     found.append(("note", "population", text))
     if summary["plan"]["best_share"] == summary["headline"]["share"]:
-        text = (
-            "The budget is that of the highest expected profit on the rows of the trial. `target` "
-            "with the same costs and value gives an arm to everybody whose own uplift is worth "
-            "more than it costs instead: it may treat other numbers of people, or nobody."
-        )
-        found.append(("caution", "another rule of lists", text))
+        found.append(("caution", "another rule of lists", _OTHER_RULE))
     if not summary["plan"]["by_people"] and summary["plan"]["value_per_outcome"] is None:
         found.append(("note", "no profit", "No profit is shown: no value was given."))
     order = ("problem", "caution", "note")

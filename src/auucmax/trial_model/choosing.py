@@ -289,8 +289,7 @@ def target(
             selection = top_share(score, share, cost=price)  # type: ignore[arg-type]
         else:
             selection = within_budget(score, budget, cost=price)
-        at = known.share_of(selection)
-        found = planned(share=(at,))
+        found = planned(share=(at := known.share_of(selection),))
     expected = _scaled(found.at(at), selection, value=worth, cost=price)
     unknown = failed or _too_few(model.evidence, known, selection, at)
     if unknown is not None:
