@@ -48,7 +48,9 @@ def test_by_people_there_is_no_money():
     page = render(found)
     assert found["plan"]["by_people"]
     assert found["plan"]["profit"] is None
-    assert found["headline"]["text"].startswith("Treating 30% of the people, each with the arm")
+    told = found["headline"]["text"]
+    assert told.startswith("For these people a gain is not shown; it is shown for the 10,000")
+    assert "Treating 30% of the people, each with the arm" in told
     assert "People who can be treated" in page
     assert ">Spent<" not in page
     assert 'id="value"' not in page
