@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from tests.encoding.tables import tables
 
 from auucmax.data.reading import read_table
 from auucmax.encoding import encoder as encoder_module
@@ -20,46 +21,7 @@ from auucmax.encoding.encoder import TableEncoder
 from auucmax.encoding.kinds import MISSING_TEXTS
 from auucmax.encoding.reference import encode_slow
 
-TOWNS = ["Oslo", "Rome", "", "NaN", "'quoted\"", "日本", "1", "1.0", "1.50", "True", "true", "-0"]
 pytestmark = pytest.mark.filterwarnings("ignore:columns should tell rows apart")
-
-
-def column_of(kind, n):
-    """A strategy for a column of a kind, with missing values."""
-    plain = {
-        "number": st.one_of(st.none(), st.floats(-1e6, 1e6), st.integers(-5, 5)),
-        "integer": st.integers(-3, 3),
-        "code": st.one_of(st.none(), st.sampled_from([-1, 0, 7, 12])),
-        "boolean": st.booleans(),
-        "maybe": st.one_of(st.none(), st.booleans()),
-        "text": st.one_of(st.none(), st.sampled_from(TOWNS)),
-        "category": st.one_of(st.none(), st.sampled_from(["a", "b", "c"])),
-        "date": st.one_of(st.none(), st.datetimes(datetime.datetime(1900, 1, 1))),
-        "day": st.one_of(st.none(), st.dates()),
-        "decimal": st.one_of(st.none(), st.decimals(-99, 99, places=2)),
-    }[kind]
-    values = st.lists(plain, min_size=n, max_size=n)
-    made = {
-        "number": lambda v: pd.Series(v, dtype="float64"),
-        "integer": lambda v: pd.Series(v, dtype="int64"),
-        "code": lambda v: pd.Series(v, dtype="Int64"),
-        "boolean": lambda v: pd.Series(v, dtype="bool"),
-        "maybe": lambda v: pd.Series(v, dtype="boolean"),
-        "category": lambda v: pd.Series(pd.Categorical(v, categories=["c", "a", "b", "z"])),
-        "date": lambda v: pd.Series(v, dtype="datetime64[us]"),
-    }
-    return values.map(made.get(kind, lambda v: pd.Series(v, dtype=object)))
-
-
-KINDS = ["number", "integer", "code", "boolean", "maybe", "text", "category", "date", "day",
-         "decimal"]  # fmt: skip
-
-
-@st.composite
-def tables(draw, min_rows=2):
-    n = draw(st.integers(min_rows, 14))
-    kinds = draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=4))
-    return pd.DataFrame({f"{kind} {k}": draw(column_of(kind, n)) for k, kind in enumerate(kinds)})
 
 
 def fitted(frame, **options):
@@ -567,16 +529,6 @@ def test_terms_of_a_category():
     assert replace(town, levels=(), has_missing=False).terms == []
 
 
-def test_columns_that_are_counted_elsewhere_give_the_same_encoder():
-    frame = small(age=[1.0, 2, None], town=["a", "b", "a"], none=[None] * 3)
-    here = TableEncoder(min_level_rows=1).fit(frame)
-    town = Column.of_levels("town", ["a", "b"], n_other=0, n_missing=0, n_rows=3)
-    columns = [Column("age", "number", fill=1.5, has_missing=True), town, Column("none", "number")]
-    there = TableEncoder(min_level_rows=1).fit_columns(columns)
-    assert (there.terms_, there.dropped_) == (here.terms_, here.dropped_)
-    assert there.to_dict() == here.to_dict()
-
-
 PLANS = small(plan=[1, 2, 7, 2] * 20 + [8, 9] * 11, x=np.linspace(0, 1, 102))
 
 
@@ -720,3 +672,12 @@ def test_few_other_texts_and_missing_values_have_no_feature(n):
     np.testing.assert_array_equal(encode_slow(frame, encoder), features)
     levels = [k for k, kind in enumerate(kinds) if kind == "level"]
     assert (features[200:, levels] == 0).all()
+
+
+def test_nothing_is_learnt_of_a_number_that_few_rows_have():
+    """Its median would be the value of one of them."""
+    frame = pd.DataFrame({"age": np.arange(100.0), "rare": [*np.arange(19.0), *[np.nan] * 81]})
+    with pytest.warns(UserWarning, match="'rare'"):
+        encoder = TableEncoder().fit(frame)
+    assert list(encoder.get_feature_names_out()) == ["age"]
+    assert all(column.name == "age" for column in encoder.columns_)

@@ -10,7 +10,7 @@ from auucmax.estimators.logistic import (
     Design,
     Losses,
     dealt_folds,
-    fit_logistic,
+    fit_regression,
     losses_slow,
 )
 from auucmax.estimators.meta import default_model, fit_standardised
@@ -88,7 +88,7 @@ def test_a_logistic_regression_is_that_of_scikit_learn():
     X = rng.normal(size=(3_000, 4)) * [1, 10, 0.1, 0] + 3.0  # the last column is constant
     y = (rng.random(3_000) < 1 / (1 + np.exp(1 - X[:, 0] + X[:, 1] / 20))) * 1.0
     rows = ListedRows(X, y, rng.integers(2, size=3_000), edges=(5, 5, 2_000))
-    intercept, coef = ask(fit_logistic(rows))
+    intercept, coef = ask(fit_regression(rows, len(y), BINOMIAL))
     model = fit_standardised(default_model(y).set_params(tol=1e-10), X, y, None)
     np.testing.assert_allclose(coef, model.coef_[0], atol=1e-5)
     np.testing.assert_allclose(intercept, model.intercept_, atol=1e-4)

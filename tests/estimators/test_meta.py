@@ -154,7 +154,9 @@ def test_two_models_by_default_are_pipelines_and_their_coefficients_those_of_the
     X, y, t = rows
     X = X * [1, 10, 0.1, 3] + [0, 1, 2, 3]
     model = TwoModels().fit(X, y, treatment=t)
-    pipeline = make_pipeline(StandardScaler(), LogisticRegression(solver="newton-cholesky"))
+    pipeline = make_pipeline(
+        StandardScaler(), LogisticRegression(solver="newton-cholesky", tol=1e-8)
+    )
     expected = pipeline.fit(X[t == 1], y[t == 1]).predict_proba(X)
     assert model.treated_model_.predict_proba(X) == pytest.approx(expected, abs=1e-12)
     assert model.n_parameters_ == 2 * 5
@@ -433,7 +435,7 @@ def test_noise_is_learnt_but_not_on_other_rows(cls):
 )
 def test_agrees_with_scikit_uplift(ours, theirs):
     models = pytest.importorskip("sklift.models", reason="needs scikit-uplift")
-    base = LogisticRegression(solver="newton-cholesky")
+    base = LogisticRegression(solver="newton-cholesky", tol=1e-8)
     train, test = load_hillstrom().split(random_state=0)
     mailed = [(part.treatment != part.control).astype(int) for part in (train, test)]
     if theirs == "class transformation":
@@ -518,7 +520,7 @@ def test_sdr_is_scikit_learn_on_the_stacked_design(scale, treatment_column):
     t_train, t_test = ((part.treatment != part.control).astype(int) for part in (train, test))
     X, X_new = (part.X.to_numpy() / [*[1] * 18, 100, 1, 1, 1] for part in (train, test))
     X, y, t_train = X[:6000], train.y[:6000], t_train[:6000]
-    base = LogisticRegression(solver="newton-cholesky")
+    base = LogisticRegression(solver="newton-cholesky", tol=1e-8)
     by_hand = base.fit(stacked(X, t_train, scale, treatment_column), y)
     treated, control = (
         by_hand.predict_proba(stacked(X_new, np.full(len(X_new), arm), scale, treatment_column))
@@ -540,7 +542,7 @@ def test_sdr_standardises_before_it_stacks(rows, scale, treatment_column, binary
     X = X * [1, 10, 0.1, 3] + [0, 1, 2, 3]
     y = y if binary else y + X[:, 1]
     options = {"arm_scale": scale, "treatment_column": treatment_column}
-    base = LogisticRegression(solver="newton-cholesky") if binary else LinearRegression()
+    base = LogisticRegression(solver="newton-cholesky", tol=1e-8) if binary else LinearRegression()
     # Without the column, the shifts are what tells the levels of the arms apart.
     Z = StandardScaler(with_mean=treatment_column).fit_transform(X)
     expected = SharedDataRepresentation(base, **options).fit(Z, y, treatment=t).predict(Z)

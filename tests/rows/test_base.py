@@ -102,7 +102,7 @@ def test_weights_and_frames_go_along():
 
 
 class Weighted(Rows):
-    names = ("a",)
+    names, weighted = ("a",), True
 
     def batches(self):
         for k in (0, 5):
@@ -115,6 +115,16 @@ def test_weights_are_cached():
         assert np.concatenate([b.weight for b in kept.batches()]).tolist() == [
             k / 2 for k in range(10)
         ]
+
+
+def test_rows_of_a_cache_may_be_numbered():
+    def odd(batch):
+        return batch.take(batch.keys % 2 == 1)
+
+    for rows in (Weighted(), ArrayRows(np.zeros((10, 1)), np.zeros(10), np.arange(10) < 5)):
+        with rows.part(odd).cached() as kept, rows.part(odd).cached(numbered=True) as numbered:
+            keys = [np.concatenate([b.keys for b in own.batches()]) for own in (kept, numbered)]
+        assert [own.tolist() for own in keys] == [[1, 3, 5, 7, 9], [0, 1, 2, 3, 4]]
 
 
 class Widening(Rows):

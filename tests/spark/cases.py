@@ -103,6 +103,9 @@ class Partitions:
     def select(self, *columns):
         return self._of([t.select([c.strip("`") for c in columns]) for t in self.tables])
 
+    def toDF(self, *names):
+        return self._of([t.rename_columns(names) for t in self.tables])
+
     def mapInArrow(self, function, schema):
         from pyspark import cloudpickle
 

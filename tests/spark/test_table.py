@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from tests.spark.cases import MARKS, Partitions, lost_executor, partitions
-from tests.trial_model.arms_table import COSTS, arms_table
+from tests.trial_model.arms_table import COSTS, arms_table, unequal_arms
 from tests.trial_model.arms_table import NAMES as ARMS
 from tests.trial_model.trial_table import NAMES, households, trial_table, two_strata
 
@@ -16,6 +16,7 @@ from auucmax import trial_model
 from auucmax.data import open_table, pieces
 from auucmax.data.pieces import PiecedTable, sampled
 from auucmax.data.table_errors import TableError
+from auucmax.estimators import ensemble, logistic, targets
 from auucmax.spark.table import open_frame
 from auucmax.trial_model import arm_fitting, by_name, crossfit, fitting
 
@@ -42,7 +43,7 @@ def few_tree_rows(monkeypatch):
 
 @pytest.fixture
 def two_folds(monkeypatch, few_tree_rows):
-    """Folds as of more than a million rows, and no rivals, which learn from money in memory."""
+    """Folds as of more than a million rows, and no rivals, which take their time."""
     monkeypatch.setattr(crossfit, "MANY_ROWS", MAX_ROWS)
     monkeypatch.setattr(by_name, "RIVALS", dict.fromkeys(("auto", "shrunk", "auucmax"), ()))
 
@@ -68,13 +69,9 @@ def differences(one, other, path=""):
 
 
 def assert_same(found, expected, table):
-    """Scores and all evidence; rivals nearly, as another solver fits these where rows are many."""
+    """Scores and all evidence, that of rivals among it."""
     np.testing.assert_allclose(found.predict(table), expected.predict(table), rtol=0, atol=1e-6)
-    one, other = ({**model.evidence.facts} for model in (found, expected))
-    known = {own["name"]: own["auuc"]["estimate"] for own in other.pop("rivals")}
-    for own in one.pop("rivals"):
-        assert own["auuc"]["estimate"] == pytest.approx(known[own["name"]], abs=1e-4)
-    assert differences(one, other) == []
+    assert differences(found.evidence.facts, expected.evidence.facts) == []
 
 
 def assert_same_arms(found, expected, table):
@@ -124,8 +121,35 @@ def test_households(in_executors):
 
 
 @pytest.mark.gate
-def test_money_that_is_mostly_0(in_executors, few_tree_rows, monkeypatch):
-    monkeypatch.setattr(by_name, "RIVALS", {"auto": ()})  # which learn from money in memory only
+def test_of_more_rows_than_samples_hold(in_executors, few_tree_rows, monkeypatch):
+    """Hinges, amounts and ranks are learnt from the same rows as in memory."""
+    monkeypatch.setattr(logistic, "_SAMPLE", 500)
+    monkeypatch.setattr(pieces, "SAMPLE_ROWS", 700)
+    for module in (targets, ensemble):
+        monkeypatch.setattr(module, "SAMPLE", 300)
+    table = with_money(trial_table(4_000))
+    named = NAMES | {"hold_out": 0.3, "id": "person", "outcome_range": (0, 400)}
+    found = fitted(frame_of(table, [1_500, 2_500]), **named)
+    expected = trial_model.fit_trial_model(table, **named)
+    np.testing.assert_allclose(found.predict(table), expected.predict(table), rtol=0, atol=1e-6)
+    for name in ("auuc", "rivals", "certificate"):
+        assert differences(found.evidence[name], expected.evidence[name]) == []
+
+
+@pytest.mark.gate
+def test_any_number(in_executors, few_tree_rows):
+    """And its rivals: least squares, and AUUC-max of levels."""
+    table = trial_table(4_000)
+    rng = np.random.default_rng(0)
+    table["visit"] = rng.normal(50 + 20 * table["visit"], 10).round(3)
+    named = NAMES | {"hold_out": 0.3, "id": "person", "outcome_range": (0, 100)}
+    found = fitted(frame_of(table, [1_500, 2_500]), **named)
+    assert_same(found, trial_model.fit_trial_model(table, **named), table)
+    assert len(found.evidence["rivals"]) == 3
+
+
+@pytest.mark.gate
+def test_money_that_is_mostly_0(in_executors, few_tree_rows):
     table = trial_table(4_000)
     spend = np.random.default_rng(0).lognormal(3, 1, len(table)).round(2)
     table["visit"] = table["visit"] * spend
@@ -145,7 +169,7 @@ def test_several_arms_with_money_and_costs(in_executors, two_folds):
 
 @pytest.mark.gate
 def test_two_logistic_regressions_are_those_of_a_table_in_pieces(in_executors, tmp_path):
-    """In memory scikit-learn fits them, to its own tolerance."""
+    """And those that scikit-learn fits in memory."""
     table = trial_table(4_000)
     table.to_parquet(tmp_path / "rows.parquet")
     named = NAMES | {"model": "tm", "hold_out": 0.3, "id": "person"}
@@ -153,7 +177,7 @@ def test_two_logistic_regressions_are_those_of_a_table_in_pieces(in_executors, t
     in_pieces = open_table(tmp_path / "rows.parquet", memory=1)
     assert_same(found, trial_model.fit_trial_model(in_pieces, **named), table)
     memory = trial_model.fit_trial_model(table, **named)
-    np.testing.assert_allclose(found.predict(table), memory.predict(table), rtol=0, atol=1e-4)
+    assert_same(found, memory, table)
 
 
 @pytest.mark.gate
@@ -168,14 +192,10 @@ def test_few_rows_come_to_the_driver(in_executors):
 
 
 def test_what_is_refused_of_many_rows(in_executors):
-    table = trial_table(1_500).assign(chance=0.5).drop(columns="person")
+    table = trial_table(1_500).drop(columns="person")
     df = frame_of(table, [1_000, 500])
-    with pytest.raises(ValueError, match=r"fits into memory, got the DataFrame.*by max_rows=\."):
-        fitted(df, **NAMES, propensity="chance")
     with pytest.raises(ValueError, match=r"model should be one of .* allow more by max_rows=\."):
         fitted(df, **NAMES, model="cvt")
-    with pytest.raises(ValueError, match="should be 0/1, or mostly one value"):
-        fitted(frame_of(table.assign(visit=table["spent"]), [1_500]), **NAMES)
     with pytest.raises(ValueError, match="max_rows should be"):
         on_spark.fit_trial_model(df, **NAMES, max_rows=3)
     with pytest.raises(TableError, match="the DataFrame should have rows, got none"):
@@ -214,17 +234,35 @@ def test_a_table_of_a_frame(in_executors):
     pd.testing.assert_series_equal(drawn["age"], table["age"][drawn.index])
 
 
-@pytest.mark.gate
-def test_texts_that_only_rows_outside_of_the_sample_have(in_executors, monkeypatch):
-    """The model takes them later on, as it took them in its rows."""
-    monkeypatch.setattr(pieces, "SAMPLE_ROWS", 2_000)
-    table = trial_table(4_000)
+OF_ROWS_AT_HAND = {"randomisation", "people", "drivers", "segments"}
+
+
+def check_with_few_rows_at_hand(frame, table, monkeypatch):
+    """Scores and all evidence are those of memory, but for what is told by the rows at hand."""
     table["town"] = table["town"].fillna("Bern")
-    unseen = ~sampled(np.arange(4_000), 2_000, 4_000) & (table["arm"] != "phone")
+    unseen = ~sampled(np.arange(len(table)), 400, len(table)) & (table["arm"] != "phone")
     table.loc[np.flatnonzero(unseen)[:3], "town"] = "Paris"
-    named = NAMES | {"model": "auucmax", "hold_out": 0.3, "id": "person"}
-    found = fitted(frame_of(table, [1_000, 3_000]), **named)
-    assert len(found.predict(table)) == len(table)
+    rng = np.random.default_rng(0)
+    place = rng.integers(0, 60, len(table))
+    table["shop"] = [f"shop {k}" for k in place]  # of which outcomes tell
+    table["visit"] = np.where(rng.random(len(table)) < (place % 4 == 0) * 0.5, 1, table["visit"])
+    monkeypatch.setattr(pieces, "SAMPLE_ROWS", 400)
+    named = NAMES | {"model": "shrunk", "hold_out": 0.3, "ignore": ["person"]}
+    found = fitted(frame(table), **named)
+    expected = trial_model.fit_trial_model(table, **named)
+    assert found.encoder.columns_ == expected.encoder.columns_
+    assert {"shop: base"} < set(expected.encoder.get_feature_names_out())
+    np.testing.assert_allclose(found.predict(table), expected.predict(table), rtol=0, atol=1e-6)
+    one, other = ({**model.evidence.facts} for model in (found, expected))
+    assert {name for name in one if differences(one[name], other[name])} == OF_ROWS_AT_HAND
+
+
+@pytest.mark.gate
+def test_an_encoder_learns_from_all_rows(in_executors, monkeypatch):
+    def frame(table):
+        return frame_of(table, [1_000, 0, 3_000])
+
+    check_with_few_rows_at_hand(frame, trial_table(4_000), monkeypatch)
 
 
 def with_marks(test):
@@ -249,6 +287,14 @@ def test_on_a_cluster_that_loses_an_executor(spark, monkeypatch, tmp_path):
 
 
 @with_marks
+def test_an_encoder_learns_from_all_rows_on_a_cluster(spark, monkeypatch):
+    def frame(table):
+        return partitions(spark, table, [0, 3, 3_600, 0, 397])
+
+    check_with_few_rows_at_hand(frame, days(trial_table(4_000)), monkeypatch)
+
+
+@with_marks
 def test_auto_by_folds_on_a_cluster(spark, two_folds, monkeypatch, tmp_path):
     """Of groups, of money, and in the middle of it an executor is lost."""
     table = with_money(households(900), buyers=0.8)
@@ -270,12 +316,38 @@ def test_several_arms_with_costs_on_a_cluster(spark, two_folds):
     assert_same_arms(found, trial_model.fit_arms_model(table, **named), table)
 
 
+STRATA = {"treatment": "mail", "outcome": "visit", "propensity": "chance", "id": "person"}
+
+
 @with_marks
-def test_chances_that_differ_on_a_cluster(spark, two_folds):
-    """Of as many rows as the driver takes, everything is as in memory, to the last bit."""
-    table = two_strata(1_500)
-    named = {"treatment": "mail", "outcome": "visit", "propensity": "chance", "id": "person"}
-    found = on_spark.fit_trial_model(partitions(spark, table, [1_000, 500]), **named)
+@pytest.mark.parametrize("max_rows", [MAX_ROWS, 10 * MAX_ROWS])
+def test_chances_that_differ_on_a_cluster(spark, two_folds, max_rows):
+    """Executors weigh the rows, or all of them come to the driver."""
+    table = two_strata(3_000)
+    df = partitions(spark, table, [1_900, 0, 1_100])
+    found = on_spark.fit_trial_model(df, **STRATA, max_rows=max_rows)
+    assert_same(found, trial_model.fit_trial_model(table, **STRATA), table)
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("model", ["auto", "auucmax", "tm"])
+def test_chances_that_differ(in_executors, few_tree_rows, model):
+    """By folds, with certificate and rivals, and without chances it is another model."""
+    table = two_strata(6_000)
+    named = STRATA | {"model": model}
     expected = trial_model.fit_trial_model(table, **named)
-    assert found.evidence.facts == expected.evidence.facts
-    np.testing.assert_array_equal(found.predict(table), expected.predict(table))
+    assert expected.evidence["certificate"] is not None
+    found = fitted(frame_of(table, [1_000, 0, 4_900, 100]), **named)
+    assert_same(found, expected, table)
+    other = trial_model.fit_trial_model(table, **(named | {"propensity": None}), despite_check=True)
+    assert np.abs(other.predict(table) - expected.predict(table)).max() > 1e-4
+
+
+@pytest.mark.gate
+def test_chances_of_several_arms(in_executors, two_folds):
+    table = unequal_arms(6_000)
+    chances = {"mail": "chance mail", "phone": "chance phone"}
+    named = ARMS | {"id": "person", "model": "shrunk", "propensity": chances}
+    named |= {"cost": COSTS, "budget": 0.5}
+    found = fitted(frame_of(table, [4_000, 2_000]), **named)
+    assert_same_arms(found, trial_model.fit_arms_model(table, **named), table)

@@ -8,12 +8,14 @@ import pandas as pd
 import pytest
 from tests.trial_model.trial_table import NAMES, households, trial_table
 
+from auucmax.data import pieces as pieces_module
 from auucmax.data.pieces import open_table
 from auucmax.encoding.columns import fold_of
 from auucmax.estimators import AUUCMax, TwoModels
 from auucmax.trial_model import name_columns
 from auucmax.trial_model.crossfit import (
     LEAST,
+    PiecedRows,
     Recipe,
     TableRows,
     _Spread,
@@ -142,8 +144,12 @@ def with_zip(table, n_zips=40):
     return table.assign(zip=[f"z{k}" for k in place], visit=visits)
 
 
-@pytest.mark.parametrize("id", [None, "person"])
-def test_a_table_in_pieces_gives_the_rows_and_models_of_a_frame(tmp_path, id):
+@pytest.mark.parametrize(("id", "sample_rows"), [(None, 300), ("person", 300), (None, 3_000)])
+def test_a_table_in_pieces_gives_the_rows_and_models_of_a_frame(
+    tmp_path, monkeypatch, id, sample_rows
+):
+    """However few of the rows are at hand."""
+    monkeypatch.setattr(pieces_module, "SAMPLE_ROWS", sample_rows)
     table = with_zip(trial_table(3_000))
     table.to_csv(tmp_path / "rows.csv", index=False)
     pieces = open_table(tmp_path / "rows.csv", memory=1)
@@ -161,7 +167,13 @@ def test_a_table_in_pieces_gives_the_rows_and_models_of_a_frame(tmp_path, id):
     def make():
         return {"auucmax": AUUCMax(random_state=0, selection=None)}
 
+    readings = []
+    original = PiecedRows.batches
+    monkeypatch.setattr(PiecedRows, "batches", lambda rows: readings.append(1) or original(rows))
     fitted = [rows.fit(make(), recipe.outside(0)) for rows in (one, other)]
+    assert len(other.sampled) < 400 or sample_rows == 3_000
+    # What columns hold, what outcomes tell of levels, the features.
+    assert len(readings) == (3 if sample_rows < 3_000 else 2)
     terms = fitted[0].encoder.terms_
     assert {"base", "sine", "cosine"} <= {term.kind for term in terms}
     assert fitted[1].encoder.terms_ == terms

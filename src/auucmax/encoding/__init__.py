@@ -2,8 +2,8 @@
 
 ``frames`` takes tables of any library and gives results back in it, ``kinds`` says what a column
 holds, reads its values and gives equal values one text whatever the file, ``columns`` is what is
-learnt of a column, and what outcomes tell of its levels, ``encoder`` learns features from a table
-and makes them of another.
+learnt of a column, and what outcomes tell of its levels, ``summaries`` is what rows tell of
+columns, as counts that add up, ``encoder`` learns features from a table and makes them of another.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ or as a graph. What was learnt is a list of columns and a list of terms, plain d
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from auucmax._validation import (
+    Bools,
     Floats,
     check_choice,
     check_column,
@@ -40,18 +41,20 @@ from auucmax.encoding.columns import (
 )
 from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import (
-    MISSING_TEXTS,
+    are_codes,
     are_number_texts,
-    code_counts,
     code_places,
+    infinite_numbers,
     kind_of,
     level_text,
     numbers_of,
     places_of,
+    several_kinds,
     texts_of,
     truths_of,
     unknown_kind,
 )
+from auucmax.encoding.summaries import ColumnSummary, Counting, TextCounts, three_digits
 
 NEW_LEVELS = ("error", "other")
 _MANY_NEW = 0.5  # share of unknown texts that a warning names
@@ -211,14 +214,57 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self._check_parameters()
         table = frame_of(frame)
         if not len(table):
-            raise ValueError("the table should have rows, got none. Check where it comes from.")
-        self._learn([self._column(table[name]) for name in table.columns])
+            raise _no_rows()
+        told = [ColumnSummary.of(table[name], self.takes_for_levels) for name in table.columns]
+        self._learn([self._column(*one) for one in zip(map(str, table), told, strict=True)])
         names = np.arange(len(table)) if keys is None else np.asarray(keys)
         if y is None or treatment is None:
             return {}, names
         outcome = check_column(y, "y", len(table))
         treated = check_treatment(treatment, len(table))
         return self._learn_means(self.level_sums(table, outcome, treated, names)), names
+
+    def fit_rows(
+        self,
+        rows: Any,
+        keep: Callable[[Any], Bools] | None = None,
+        sample: pd.DataFrame | None = None,
+    ) -> Self:
+        """Learn columns and terms from rows, wherever they are: those that ``fit`` learns of them.
+
+        One reading. There is another one for a median that a sample does not enclose, and for a
+        column of more texts than are counted at a time (one for each 32 bytes of
+        ``rows.max_bytes``); without a sample there are two or three, if columns hold numbers. Of
+        such a column of texts, a level may be missing only if it is rarer than one row in half as
+        many as these texts.
+
+        Parameters
+        ----------
+        rows : :class:`auucmax.rows.Rows` with frames as X.
+        keep : which rows are learnt from, by their keys. Categories take texts that only other
+            rows have, as after ``accept``. Default: all.
+        sample : some of the rows that are learnt from, at random, by which medians are expected.
+        """
+        self._check_parameters()
+        most = max(MOST_LEVELS, int(self.max_levels))
+        if sample is None:
+            sample = pd.DataFrame(columns=list(rows.names))
+        counting = Counting.first(self.takes_for_levels, sample, rows.max_bytes // 32, keep)
+        (found,) = rows.total(counting)
+        while more := counting.again(found, most, int(self.min_level_rows)):
+            (told,) = rows.total(more)
+            found = replace(found, columns=found.columns | told.columns)
+        if not next(iter(found.columns.values())).n_rows:
+            raise _no_rows()
+        self._learn([self._column(name, own) for name, own in found.columns.items()])
+        return self.take_new(
+            {
+                column.name
+                for column in self._strict
+                if (texts := found.apart.get(column.name)) is not None
+                and (texts.short or places_of(list(texts.counts), column.levels)[1])
+            }
+        )
 
     def fit_means(self, rows: Any) -> TrainingEncoder:
         """Learn from the outcomes of rows, wherever they are, and give what encodes these rows.
@@ -270,7 +316,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         total = sums.sum(axis=0)
         # To three digits a number is nobody's.
         base, effect = (
-            tuple(float(f"{value:.3g}") for value in values) if values.any() else ()
+            tuple(three_digits(value) for value in values) if values.any() else ()
             for values in means_of(total, int(self.min_level_rows), clearly=True)
         )
         if not (base or effect):
@@ -280,11 +326,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         # Rows with other texts, if they are few, have 0, as all rows on average.
         return replace(column, base=base, effect=effect, has_other=share > 0, other_share=share,
                        takes_new=column.takes_new or n[-1] > 0)  # fmt: skip
-
-    def fit_columns(self, columns: Iterable[Column]) -> Self:
-        """Learn terms from what is known of each column: for rows that are counted elsewhere."""
-        self._check_parameters()
-        return self._learn(list(columns))
 
     def _check_parameters(self) -> None:
         check_whole(self.max_levels, "max_levels", 1)
@@ -319,58 +360,55 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 return option == "categorical"
         return None
 
-    def _column(self, series: pd.Series) -> Column:
-        name, kind = str(series.name), kind_of(series)
+    def _column(self, name: str, summary: ColumnSummary) -> Column:
+        """What is learnt of a column, from what its rows tell."""
+        kind, numbers, n_rows = summary.kind(name), summary.numbers, summary.n_rows
         decided = self.takes_for_levels(name, kind)
         if kind == "mixed" and not decided:
-            raise unknown_kind(series)
+            raise several_kinds(name, summary.kinds)
         if kind == "category" or (decided and kind != "empty"):
-            codes, texts = texts_of(series, kind)
-            rows = np.bincount(codes[codes >= 0], minlength=len(texts)).tolist()
-            counts = dict(zip(texts, rows, strict=True))
-            return self.column_of_texts(name, counts, len(series), takes_new=kind == "number")
-        values = np.empty(0) if kind == "empty" else numbers_of(series, kind)
-        present = values[~np.isnan(values)]
-        if not len(present):
+            texts = TextCounts(0, {}) if summary.texts is None else summary.texts
+            return self._column_of_texts(name, texts, n_rows, takes_new=kind == "number")
+        least = int(self.min_level_rows)
+        if numbers is not None and numbers.n_infinite:
+            raise infinite_numbers(name, numbers.n_infinite)
+        # A median, or a coefficient, of fewer people would tell of them.
+        if numbers is None or not numbers.n or numbers.n < least <= n_rows:
             return Column(name, "number")
-        if kind == "number" and decided is None:
-            codes_found = code_counts(present, int(self.min_level_rows))
-            if codes_found is not None:
-                return self.column_of_codes(name, codes_found, len(values))
-        span, cycles = float(np.ptp(present)), tuple[str, ...]()
-        if kind == "date":
-            spreads = {c: float(np.ptp(np.mod(present, p))) for c, p in CYCLES.items()}
-            cycles = cycles_of(span, spreads)
+        if kind == "number" and decided is None and numbers.few and are_codes(numbers.few, least):
+            codes = {int(value): n for value, n in numbers.few.items()}
+            return self._column_of_codes(name, codes, n_rows)
+        span, *spreads = (numbers.high - numbers.low).tolist()
+        cycles = cycles_of(span, dict(zip(CYCLES, spreads, strict=True))) if spreads else ()
         return Column(
             name,
             kind,
-            has_missing=len(values) - len(present) >= int(self.min_level_rows),
+            has_missing=n_rows - numbers.n >= least,
             varies=span > 0,
-            fill=float(np.median(present, overwrite_input=True)),
+            fill=numbers.bounds[0],
             cycles=cycles,
         )
 
-    def column_of_texts(
-        self, name: str, counts: Mapping[str, int], n_rows: int, *, takes_new: bool = False
+    def _column_of_texts(
+        self, name: str, texts: TextCounts, n_rows: int, *, takes_new: bool
     ) -> Column:
         """A category, by how many of its rows have each text; the others have none."""
-        order = self._frequent({t: n for t, n in counts.items() if t not in MISSING_TEXTS})
+        order = self._frequent(texts.counts)
         levels, more = sorted(order[: int(self.max_levels)]), order[int(self.max_levels) :]
-        places = places_of(list(counts), levels)[0][:-1]
-        rows = np.array(list(counts.values()), dtype=np.int64)
-        n_other, n_present = rows[places == len(levels)].sum(), rows[places >= 0].sum()
+        places = places_of(list(texts.counts), levels)[0][:-1]
+        rows = np.array(list(texts.counts.values()), dtype=np.int64)
         return Column.of_levels(
             name,
             levels,
-            n_other=int(n_other),
-            n_missing=n_rows - int(n_present),
+            n_other=texts.n - int(rows[places < len(levels)].sum()),
+            n_missing=n_rows - texts.n,
             n_rows=n_rows,
             takes_new=takes_new,
             more=more,
             least=int(self.min_level_rows),
         )
 
-    def column_of_codes(self, name: str, counts: Mapping[int, int], n_rows: int) -> Column:
+    def _column_of_codes(self, name: str, counts: Mapping[int, int], n_rows: int) -> Column:
         """A column of codes, by how many of its rows have each; the others have none."""
         levels = sorted(self._frequent(counts)[: int(self.max_levels)])
         n_present = sum(counts.values())
@@ -399,9 +437,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _learn(self, columns: list[Column]) -> Self:
         # A median may be the value of one person: to three digits it is nobody's.
-        columns = [
-            c if c.fill is None else replace(c, fill=float(f"{c.fill:.3g}")) for c in columns
-        ]
+        columns = [c if c.fill is None else replace(c, fill=three_digits(c.fill)) for c in columns]
         names = [column.name for column in columns]
         if unknown := [n for n in (*self.categorical, *self.numeric) if n not in names]:
             raise ValueError(unknown_columns_message("the table", unknown, names))
@@ -490,12 +526,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def unknown_in(self, frame: Any) -> set[str]:
         """Names of the categories that take no unknown texts, and have some in these rows."""
         table, found = frame_of(frame), set()
-        for column in self.columns_:
-            if column.kind == "category" and not (column.has_other or column.takes_new):
-                series = table[column.name]
-                if places_of(texts_of(series, kind_of(series))[1], column.levels)[1]:
-                    found.add(column.name)
+        for column in self._strict:
+            series = table[column.name]
+            if places_of(texts_of(series, kind_of(series))[1], column.levels)[1]:
+                found.add(column.name)
         return found
+
+    @property
+    def _strict(self) -> list[Column]:
+        """Categories that take no unknown texts."""
+        return [
+            column
+            for column in self.columns_
+            if column.kind == "category" and not (column.has_other or column.takes_new)
+        ]
 
     def take_new(self, names: Collection[str]) -> Self:
         """Categories of these names take unknown texts from now on."""
@@ -637,6 +681,10 @@ def _other_kind(column: Column, kind: str, example: Any) -> ValueError:
         f"column {column.name!r} should hold {_PLURAL[column.kind]} as in training, got "
         f"{_PLURAL[kind]} such as {shown}. Convert the column, or clean these values."
     )
+
+
+def _no_rows() -> ValueError:
+    return ValueError("the table should have rows, got none. Check where it comes from.")
 
 
 def listed_kinds(kinds: Iterable[str]) -> str:

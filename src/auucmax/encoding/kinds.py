@@ -11,7 +11,7 @@ The texts that stand for values are the same from CSV, Parquet, SQL or Python. A
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any, NamedTuple
@@ -118,6 +118,11 @@ def other_spellings(levels: Collection[str]) -> dict[str, str]:
         if len(own) == 1:
             found |= {text: own[0] for text in spellings if text != own[0]}
     return found
+
+
+def may_count_as(text: str, levels: Collection[str]) -> bool:
+    """Whether a text counts as one of the levels if some of them, or all, are levels."""
+    return text in levels or text in _BOOLEAN or _without_end_zeros(text) in levels
 
 
 def _without_end_zeros(text: str) -> str:
@@ -236,6 +241,14 @@ def unknown_kind(series: pd.Series) -> ValueError:
     )
 
 
+def several_kinds(name: Any, kinds: Iterable[str]) -> ValueError:
+    """The error for a column whose batches are of kinds that no column has together."""
+    return ValueError(
+        f"column {name!r} should hold numbers, texts, booleans or dates, and one of these only; "
+        f"got values of several kinds, {listed(sorted(kinds))}. Convert or drop the column."
+    )
+
+
 def numbers_of(series: pd.Series, kind: str, *, finite: bool = True) -> Floats:
     """Numbers, booleans or dates (days since 1970-01-01, UTC) as float64, NaN where missing.
 
@@ -282,11 +295,22 @@ def infinite_numbers(name: Any, count: int) -> ValueError:
 def code_counts(values: Floats, fewest_rows: int) -> dict[int, int] | None:
     """Rows of each value, sorted, if numbers (none missing) are probably codes; None if not.
 
-    See :func:`are_codes`. Most columns are told by their first rows.
+    See :func:`are_codes`.
 
     >>> code_counts(np.array([3.0, 1.0, 2.0, 1.0, 3.0, 3.0]), fewest_rows=2)
     {1: 2, 2: 1, 3: 3}
     >>> code_counts(np.array([0.5, 1.0, 2.0, 1.0, 2.0, 0.5]), fewest_rows=2)
+    """
+    counts = value_counts(values)
+    if counts is None or not are_codes(counts, fewest_rows):
+        return None
+    return {int(value): n for value, n in sorted(counts.items())}
+
+
+def value_counts(values: Floats) -> dict[float, int] | None:
+    """Rows of each value, if numbers (none missing) are few whole ones; None if not.
+
+    Most columns are told by their first rows.
     """
     for some in (values[:_FIRST_LOOK], values):
         found = pd.unique(some)
@@ -294,8 +318,7 @@ def code_counts(values: Floats, fewest_rows: int) -> dict[int, int] | None:
             return None
     known = np.sort(found)
     rows = np.bincount(np.searchsorted(known, values), minlength=len(known))
-    counts = dict(zip(known.tolist(), rows.tolist(), strict=True))
-    return {int(v): n for v, n in counts.items()} if are_codes(counts, fewest_rows) else None
+    return dict(zip(known.tolist(), rows.tolist(), strict=True))
 
 
 def are_codes(counts: Mapping[float, int], fewest_rows: int) -> bool:

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Bools, Floats, check_choice, check_level
 from auucmax.estimators.base import SetAside
-from auucmax.estimators.learning_rows import FitsRows, LearningRows
+from auucmax.estimators.learning_rows import FitsRows, LearningRows, scaled_weights
 from auucmax.estimators.norm_search import LinearPath, NormSearch, warn_of_failure
 from auucmax.estimators.scaling import SCALES, warn_of_ranges
 from auucmax.pairs import OutcomeLevels, Surrogate, get_surrogate, scores
@@ -24,6 +24,10 @@ PAPER_GRID = (0.5, 0.8, 1.0)
 RELATIVE_GRID = (0.03, 0.1, 0.3, 1.0)
 SEARCH_ROWS = 1_000_000  #: random rows that are enough to choose a norm by
 REFIT_TOLERANCE = 1e-7  #: of the fit on all rows, which begins near its end
+_WEIGHTS = (
+    "sample_weight should be equal for all rows with selection='certificate', got different "
+    "weights: certificates are for unweighted rows. Use selection='cv'."
+)
 
 
 class AUUCMax(FitsRows):
@@ -136,12 +140,9 @@ class AUUCMax(FitsRows):
     ) -> SetAside | None:
         if self.selection == "certificate":
             if sample_weight is not None and np.ptp(sample_weight) > 0:
-                raise ValueError(
-                    "sample_weight should be equal for all rows with selection='certificate', got "
-                    "different weights: certificates are for unweighted rows. Use selection='cv'."
-                )
+                raise ValueError(_WEIGHTS)
             sample_weight = None
-        _, kept = self._fit_rows(ArrayRows(X, y, treated, sample_weight))
+        _, kept = self._fit_rows(scaled_weights(ArrayRows(X, y, treated, sample_weight)))
         if kept is None:
             return None
         assert isinstance(kept.rows, ArrayRows)  # a half of them
@@ -150,6 +151,8 @@ class AUUCMax(FitsRows):
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, LearningRows | None]:
         """The one way to fit, wherever the rows are; returns those learnt from and those kept."""
         self._check_parameters()
+        if self.selection == "certificate" and rows.weighted:
+            raise ValueError(_WEIGHTS)
         self.__dict__.pop("certificate_", None)  # of an earlier fit
         learn, kept = LearningRows.of(rows, levels=None), None
         # On small matrices a second BLAS thread waits more than it works.

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from auucmax._validation import Floats, check_whole
 from auucmax.estimators.boosting import Bins, Boosting, Growth, tree_scores
-from auucmax.estimators.learning_rows import FitsRows, LearningRows, seed_of
+from auucmax.estimators.learning_rows import FitsRows, LearningRows, learning_of, seed_of
 from auucmax.estimators.logistic import filled
 from auucmax.estimators.shrunk import N_FOLDS, STRENGTHS, Path, shrunk_path
 from auucmax.estimators.targets import Loss, loss_of, target_of
@@ -107,7 +107,7 @@ class BoostedEffect(FitsRows):
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
         self._check_parameters()
         target = target_of(rows)
-        learn = LearningRows.of(target.of(rows))
+        learn = learning_of(target, rows)
         own = collected(learn, int(self.max_rows), self.random_state)
         path = shrunk_path(
             LearningRows.of(own),
@@ -302,11 +302,12 @@ def collected(learn: LearningRows, most: int, random_state: int | None) -> Array
         if learn.n_rows > most:  # a few more, of which the right number is kept
             rows = rows.part(Share(min((most + 8 * most**0.5) / learn.n_rows, 1.0), seed))
         found = list(rows.each(_as_it_is))
-        X, y, treated, keys = (
-            np.concatenate([np.asarray(batch[k]) for batch in found]) for k in range(4)
+        X, y, treated, keys, *weight = (
+            np.concatenate([np.asarray(batch[k]) for batch in found])
+            for k in range(4 + rows.weighted)
         )
         order = np.argsort(keys, kind="stable")
-        own = X[order], y[order], treated[order]
+        own = X[order], y[order], treated[order], *(values[order] for values in weight)
         rows = ArrayRows(*own, names=rows.names, keys=keys[order])
     if len(rows.y) <= most:
         return rows

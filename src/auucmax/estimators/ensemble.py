@@ -18,14 +18,13 @@ from sklearn.utils import get_tags
 from auucmax._validation import Bools, Floats
 from auucmax.estimators.base import UpliftEstimator, copy_with, free_random_states
 from auucmax.estimators.boosted import MAX_ROWS, BoostedEffect, collected
-from auucmax.estimators.learning_rows import FitsRows, LearningRows
+from auucmax.estimators.learning_rows import FitsRows, LearningRows, learning_of
 from auucmax.estimators.shrunk import ShrunkInteractions
-from auucmax.estimators.targets import target_of
+from auucmax.estimators.targets import SAMPLE, target_of
 from auucmax.rows import ArrayRows, Batch, Rows, Sample
 
 MOST_KNOTS = 1_000
 LEAST_ROWS = 20  #: whose scores a knot is the mean of
-_SAMPLE = 100_000  # scores that ranks are learnt from, of rows that are not in memory
 
 
 class UpliftEnsemble(FitsRows):
@@ -88,14 +87,13 @@ class UpliftEnsemble(FitsRows):
         weight = {} if sample_weight is None else {"sample_weight": sample_weight}
         for model in self.estimators_:
             model.fit(X, y, treatment=treated, **weight)
-        self.knots_ = [rank_knots(model.predict(X), sample_weight) for model in self.estimators_]
-        self._count()
+        self._learn_ranks(ArrayRows(X, y, treated, sample_weight), len(y))
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
         self.estimators_ = self.new_members()
         # Members that need rows in memory get the outcomes as they are, which must then be 0/1.
         streams = all(isinstance(model, FitsRows) for model in self.estimators_)
-        learn = LearningRows.of(target_of(rows).of(rows) if streams else rows)
+        learn = learning_of(target_of(rows), rows) if streams else LearningRows.of(rows)
         learn.check()
         few: ArrayRows | None = None
         for model in self.estimators_:
@@ -105,11 +103,16 @@ class UpliftEnsemble(FitsRows):
                 continue
             if few is None:
                 few = collected(learn, int(self.max_rows), self.random_state)
-            model.fit(few.X, few.y, treatment=few.treated)
-        samples = rows.total(*(_Scores(model.predict) for model in self.estimators_))
-        self.knots_ = [rank_knots(sample.values) for sample in samples]
-        self._count()
+            weight = {} if few.weight is None else {"sample_weight": few.weight}
+            model.fit(few.X, few.y, treatment=few.treated, **weight)
+        self._learn_ranks(rows, learn.n_rows)
         return learn, None
+
+    def _learn_ranks(self, rows: Rows, n_rows: int) -> None:
+        """Ranks of the members' scores, by at most a million rows, the same wherever they are."""
+        samples = rows.total(*(_Scores(model.predict, n_rows) for model in self.estimators_))
+        self.knots_ = [rank_knots(*sample.values.T) for sample in samples]
+        self._count()
 
     def new_members(self) -> list[Any]:
         """The models that are to be fitted, with their seeds.
@@ -183,11 +186,13 @@ def rank_knots(score: Floats, weight: Floats | None = None) -> Floats:
 
 
 class _Scores:
-    """Summary of a batch: a sample of the scores of a model."""
+    """Summary of a batch: a sample of the scores of a model, and of the rows' weights, (m, 2)."""
 
-    def __init__(self, predict: Any) -> None:
-        self.predict = predict
+    def __init__(self, predict: Any, n_rows: int) -> None:
+        self.predict, self.n_rows = predict, n_rows
 
     def __call__(self, batch: Batch) -> Sample:
         scores = self.predict(np.asarray(batch.X)) if len(batch.y) else np.zeros(0)
-        return Sample.of(scores, batch.keys, _SAMPLE)
+        weight = np.ones(len(scores)) if batch.weight is None else batch.weight
+        values = np.column_stack([scores, weight])
+        return Sample.of(values, batch.keys, SAMPLE, n_rows=self.n_rows)

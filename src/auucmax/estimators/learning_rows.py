@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from operator import methodcaller
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -19,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from auucmax._validation import Bools, Floats, ScoredRows
 from auucmax.bounds.certify import Certificate, certify
 from auucmax.data.seen import RowSet, TrainingRecord
-from auucmax.data.trial import TrialKFold
-from auucmax.estimators.base import SetAside, UpliftEstimator, row_weights
+from auucmax.estimators.base import SetAside, UpliftEstimator
+from auucmax.estimators.logistic import DealtPart, dealt_folds, weight_sums
 from auucmax.estimators.scaling import (
     Scaling,
     column_squares,
@@ -28,7 +27,15 @@ from auucmax.estimators.scaling import (
     scaling_of,
     unit_rows,
 )
-from auucmax.evaluation.bins import N_BINS, binned, score_edges, score_levels, score_sample
+from auucmax.estimators.targets import Target
+from auucmax.evaluation.bins import (
+    N_BINS,
+    area_of,
+    bin_weights,
+    score_edges,
+    score_levels,
+    score_sample,
+)
 from auucmax.evaluation.levels import Levels
 from auucmax.evaluation.ranking import RankingKind
 from auucmax.pairs import (
@@ -78,7 +85,7 @@ class Look:
                 f"features should be finite numbers, got a missing or infinite one in "
                 f"{names[bad[0]]!r}. Fill it in, or leave the column out."
             )
-        counts = self.sums.products[:, 0, 0]
+        counts = self.sums.counts
         n_treated = int(counts[: len(counts) // 2].sum())
         if self.rows.n_rows and n_treated in (0, self.rows.n_rows):
             raise ValueError(
@@ -164,14 +171,15 @@ class LearningRows:
 
     @property
     def n_rows(self) -> int:
-        return int(self.sums.products[:, 0, 0].sum())
+        sums = self.look.sums if self._known is None else self._known
+        return int(sums.counts.sum())
 
     def class_counts(self) -> Counts:
         """Weight of treated responders and others, control responders and others.
 
         Of outcomes that are not 0/1: of rows with high outcomes and others, see ``OutcomeLevels``.
         """
-        a, b, c, d = self.levels.high_counts(self.sums.products[:, 0, 0]).tolist()
+        a, b, c, d = self.levels.high_counts(self.sums.weights).tolist()
         return a, b, c, d
 
     def column_range(self) -> tuple[Floats, Floats]:
@@ -230,11 +238,11 @@ class LearningRows:
         (found,) = yield [(self.rows, samples)]
         edges = [score_edges(sample.values, n_bins) for sample in found]
         tables = [
-            partial(binned, predict=own, edges=cut)
+            partial(bin_weights, predict=own, edges=cut)
             for own, cut in zip(predicts, edges, strict=True)
         ]
-        (levels,) = yield [(self.rows, tables)]
-        return [own.auuc(ranking) for own in levels]
+        (found,) = yield [(self.rows, tables)]
+        return [area_of(own, ranking) for own in found]
 
     def certified(self, coef: Floats, **options: Any) -> Certificate:
         """The certificate of the scores X coef on these rows, which were kept apart."""
@@ -254,12 +262,15 @@ class LearningRows:
                 f"one. Collect more rows (in Python: or use selection='bound' or None in place of "
                 f"'cv')."
             )
-        if fewest < 20 * N_FOLDS:
-            return self._few_folds(fewest, random_state)
-        # Arms and outcomes are left to chance, since there are many rows of each.
-        seed, numbers = seed_of(random_state), range(N_FOLDS)
-        test = [HashedPart(N_FOLDS, (k,), seed) for k in numbers]
-        rest = [HashedPart(N_FOLDS, (*numbers[:k], *numbers[k + 1 :]), seed) for k in numbers]
+        seed = seed_of(random_state)
+        test: Sequence[Step] = [HashedPart(N_FOLDS, (k,), seed) for k in range(N_FOLDS)]
+        rest: Sequence[Step] = [HashedPart(N_FOLDS, _others(k), seed) for k in range(N_FOLDS)]
+        if fewest < 20 * N_FOLDS:  # too rare to be left to chance: each fold has its share
+            cut = float(np.nextafter(self.levels.cut_point, -np.inf))
+            dealt = yield from dealt_folds(self.rows, N_FOLDS, seed, cut)
+            test, rest = (
+                [DealtPart(dealt, k, own) for k in range(dealt.n_folds)] for own in (True, False)
+            )
         # The sums of the rows to learn from follow from those of all: no reading of their own.
         sums = yield from self._sums_of(test)
         return [
@@ -267,19 +278,12 @@ class LearningRows:
                 partial(self._part, rest[k], sums[k] and self.sums.without(sums[k])),
                 partial(self._part, test[k], sums[k]),
             )
-            for k in numbers
+            for k in range(len(test))
         ]
 
     def _fewest(self) -> int:
         """Rows of the rarest outcome of an arm; weights do not count."""
-        return int(min(self.class_counts()))
-
-    def _few_folds(self, fewest: int, random_state: int | None) -> list[Fold]:
-        raise ValueError(
-            f"each arm should have at least {20 * N_FOLDS} rows {self._of_each_outcome} where rows "
-            f"are read batch by batch, got {fewest} in one. Collect more rows, or read them into "
-            f"memory (in Python: or use selection='bound' or None in place of 'cv')."
-        )
+        return int(self.levels.high_counts(self.sums.counts).min())
 
     @property
     def _of_each_outcome(self) -> str:
@@ -384,19 +388,13 @@ class InMemory(LearningRows):
     def _fewest(self) -> int:
         return int(np.bincount(self.cells, minlength=4).min())
 
-    def _few_folds(self, fewest: int, random_state: int | None) -> list[Fold]:
-        """Fewer folds, dealt by arm and outcome, where one is too rare to be left to chance."""
-        X, y, treated, _ = self.rows.columns
-        n_folds = min(N_FOLDS, fewest)
-        dealt = TrialKFold(n_folds, by="treatment-outcome", random_state=random_state)
-        return [
-            Fold(*(partial(self._part, methodcaller("take", places)) for places in both))
-            for both in dealt.split(X, y >= self.levels.cut_point, treatment=treated)
-        ]
-
     def _sums_of(self, parts: Sequence[Step]) -> Question[Sequence[Any]]:
         yield from ()
         return [None] * len(parts)  # nothing is spared: parts of arrays are copies
+
+
+def _others(fold: int) -> tuple[int, ...]:
+    return tuple(k for k in range(N_FOLDS) if k != fold)
 
 
 class FitsRows(UpliftEstimator):
@@ -414,7 +412,7 @@ class FitsRows(UpliftEstimator):
     def _fit(
         self, X: NDArray[Any], y: Floats, treated: Bools, sample_weight: Floats | None
     ) -> SetAside | None:
-        self._fit_rows(ArrayRows(X, y, treated, row_weights(sample_weight)))
+        self._fit_rows(scaled_weights(ArrayRows(X, y, treated, sample_weight)))
         return None
 
     def fit(
@@ -447,7 +445,7 @@ class FitsRows(UpliftEstimator):
                 )
             self.n_features_in_ = len(X.names)
             self.feature_names_in_ = np.array(X.names, dtype=object)
-            learn, kept = self._fit_rows(X)
+            learn, kept = self._fit_rows(scaled_weights(X))
             aside = () if kept is None else (kept.look.rows, self.n_candidates_)
             self.training_record_ = TrainingRecord.of(learn.look.rows, *aside)
             return self
@@ -482,17 +480,44 @@ def cells(rows: ArrayRows | Batch) -> NDArray[np.intp]:
     return 2 * rows.treated.astype(np.intp) + (rows.y == 1)
 
 
+def learning_of(target: Target, rows: Rows) -> LearningRows:
+    """Rows with what is learnt of their outcomes, which may be any number."""
+    levels = None if target.learnt == "number" else BINARY
+    return LearningRows.of(target.of(rows), levels=levels)
+
+
+def scaled_weights(rows: Rows) -> Rows:
+    """The rows, with weights as :func:`auucmax.estimators.base.row_weights` has them.
+
+    Weights that are not whole are scaled to mean 1: a reading, if there are weights.
+
+    >>> rows = ArrayRows(np.zeros((3, 1)), np.zeros(3), np.arange(3) < 1, np.array([0.1, 0.2, 0.3]))
+    >>> scaled_weights(rows).weight
+    array([0.5, 1. , 1.5])
+    """
+    if not rows.weighted:
+        return rows
+    ((n_rows, total, n_broken),) = rows.total(weight_sums)
+    return rows.part(_Weighed(n_rows / total)) if n_broken else rows
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """A step of a view: weights times a factor."""
+
+    factor: float
+
+    def __call__(self, batch: Batch) -> Batch:
+        assert batch.weight is not None  # of rows that are weighted
+        return batch._replace(weight=batch.weight * self.factor)
+
+
 def seed_of(random_state: int | None) -> int:
     """The seed of the hash that draws parts of rows: the same for the same random state."""
     return int(np.random.default_rng(random_state).integers(2**62))
 
 
 def _look(batch: Batch, levels: OutcomeLevels | None) -> Look:
-    if batch.weight is not None:
-        raise ValueError(
-            "rows that are read batch by batch should all weigh 1, got weights. Fit on arrays with "
-            "sample_weight."
-        )
     outcomes = FewValues.of(batch.y)
     coded = batch
     if not outcomes.binary:
@@ -506,7 +531,7 @@ def _look(batch: Batch, levels: OutcomeLevels | None) -> Look:
             )
     return Look(
         class_sums(coded, BINARY if levels is None else levels),
-        np.einsum("ij,ij->j", batch.X, batch.X, dtype=np.float64),
+        column_squares(batch.X, batch.weight),
         RowSet.of(batch.X, batch.y, batch.treated),
         outcomes,
     )

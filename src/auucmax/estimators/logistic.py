@@ -27,6 +27,8 @@ from auucmax.solvers import Answer, Ask, solver
 MANY_VALUES = 8  #: a column with more different values than these has hinges
 BLOCK = 4_096  #: rows whose features stay near the processor
 _SAMPLE = 50_000  # rows by which hinges are placed: all, if there are no more
+_SAMPLE_BYTES = 2**25  # of them; fewer, if rows are wide
+_TOLERANCE = 1e-9  # of a regression, so that it is that of memory to 1e-6
 _BITS = 12  # of a hash that one reading counts by; two readings split rows to one in 2^24
 
 Codes = NDArray[np.int64]
@@ -94,10 +96,11 @@ class Made:
         return np.asarray(X)
 
 
-def design_of(rows: Rows, hinges: bool) -> Question[Design]:
+def design_of(rows: Rows, hinges: bool, n_rows: int) -> Question[Design]:
     """Hinges by a sample of the rows, the same wherever they are; then means and deviations."""
-    size = max(1_000, rows.max_bytes // (8 * max(len(rows.names), 1)))
-    ((sample,),) = yield [(rows, (partial(_row_sample, size=min(size, _SAMPLE)),))]
+    size = max(1_000, _SAMPLE_BYTES // (8 * max(len(rows.names), 1)))
+    sample_of = partial(_row_sample, size=min(size, _SAMPLE), n_rows=n_rows)
+    ((sample,),) = yield [(rows, (sample_of,))]
     X = np.asarray(sample.values, dtype=np.float64)
     fill = medians(X)
     X = filled(X, fill)
@@ -130,8 +133,8 @@ def medians(X: Floats) -> Floats:
     return found
 
 
-def _row_sample(batch: Batch, size: int) -> Sample:
-    return Sample.of(np.asarray(batch.X), batch.keys, size)
+def _row_sample(batch: Batch, size: int, n_rows: int) -> Sample:
+    return Sample.of(np.asarray(batch.X), batch.keys, size, n_rows=n_rows)
 
 
 def _moments(batch: Batch, columns: Codes, knots: Floats, centre: Floats, fill: Floats) -> Floats:
@@ -145,6 +148,12 @@ def _moments(batch: Batch, columns: Codes, knots: Floats, centre: Floats, fill: 
         result[0] += weight.sum()
         result[1:] += np.concatenate([weight @ features, weight @ features**2])
     return result
+
+
+def weight_sums(batch: Batch) -> Floats:
+    """A summary of a batch: its rows, their weight, and the rows whose weight is not whole."""
+    weight = np.ones(len(batch.y)) if batch.weight is None else batch.weight
+    return np.array([len(weight), weight.sum(), (weight != np.rint(weight)).sum()])
 
 
 # Folds
@@ -170,6 +179,18 @@ class Folds:
         """(m,) the fold of each row."""
         hashes, edges = hash_keys(batch.keys, self.seed), self.edges[_strata(batch, self.cut)]
         return np.asarray((hashes[:, None] >= edges).sum(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class DealtPart:
+    """The rows inside of a fold, or outside of it: a step of a view."""
+
+    folds: Folds
+    fold: int
+    inside: bool
+
+    def __call__(self, batch: Batch) -> Batch:
+        return batch.take(np.flatnonzero((self.folds(batch) == self.fold) == self.inside))
 
 
 def dealt_folds(rows: Rows, n_folds: int, seed: int, cut: float = 0.5) -> Question[Folds]:
@@ -321,28 +342,32 @@ def losses_slow(losses: Losses, batch: Batch) -> Floats:
     return result
 
 
-def fit_logistic(rows: Rows) -> Question[tuple[float, Floats]]:
-    """Intercept and coefficients (d,) of a logistic regression, penalised as scikit-learn's is.
+def fit_regression(rows: Rows, n_rows: int, loss: Loss) -> Question[tuple[float, Floats]]:
+    """Intercept and coefficients (d,) of a logistic or a linear regression, as scikit-learn's.
 
-    It minimises the total log-loss plus half the squared norm of the coefficients of standardised
-    features. The rows must all weigh 1.
+    The first minimises the total log-loss plus half the squared norm of the coefficients of
+    standardised features, and weights that are not whole count as if their mean was 1. The other
+    one is least squares, of several solutions the shortest.
     """
-    design = yield from design_of(rows, hinges=False)
-    terms = design.n_terms
+    design = yield from design_of(rows, False, n_rows)
+    terms, total = design.n_terms, 0.0
+    if rows.weighted:
+        (((number, _, n_broken),),) = yield [(rows, (weight_sums,))]
+        total = number if n_broken else 0.0
 
     def answer(asked: Ask) -> Question[Answer]:
         point = np.concatenate([asked.w, np.zeros(terms)])
-        losses = Losses(design, 0.0, _one_fold, point[None], np.array([-1]))
+        losses = Losses(design, 0.0, _one_fold, point[None], np.array([-1]), loss=loss)
         wanted: list[Any] = [losses, losses.curvature] if asked.hessian else [losses]
         (((sums,), *bends),) = yield [(rows, wanted)]
-        n_rows = sums[0]
-        penalty = np.full(terms, 1 / n_rows)
+        weight = sums[0]
+        penalty = np.full(terms, 1 / (total or weight) if loss is BINOMIAL else 0.0)
         penalty[0] = 0.0
-        hessian = bends[0][0] / n_rows + np.diag(penalty) if bends else None
-        value = sums[1] / n_rows + float(penalty @ asked.w**2) / 2
-        return Answer(value, sums[2 : 2 + terms] / n_rows + penalty * asked.w, hessian)
+        hessian = bends[0][0] / weight + np.diag(penalty) if bends else None
+        value = sums[1] / weight + float(penalty @ asked.w**2) / 2
+        return Answer(value, sums[2 : 2 + terms] / weight + penalty * asked.w, hessian)
 
-    found = yield from relay(solver(np.inf, start=np.zeros(terms)), answer)
+    found = yield from relay(solver(np.inf, start=np.zeros(terms), tolerance=_TOLERANCE), answer)
     intercept, coef = design.unscaled(found.w[None])
     return float(intercept[0]), coef[0]
 

@@ -33,8 +33,10 @@ from threadpoolctl import threadpool_limits
 from auucmax._validation import Bools, Floats, check_choice, check_level, check_positive
 from auucmax.estimators.base import UpliftEstimator, count_parameters, row_weights
 from auucmax.estimators.learning_rows import FitsRows, LearningRows
-from auucmax.estimators.logistic import fit_logistic
+from auucmax.estimators.logistic import fit_regression
+from auucmax.estimators.targets import BINOMIAL, GAUSSIAN
 from auucmax.rows import Batch, Rows, ask, together
+from auucmax.rows.base import Step
 
 
 class OverBaseModel(BaseEstimator):
@@ -60,18 +62,21 @@ class OverBaseModel(BaseEstimator):
             return fit_standardised(default, X, y, weight)
         return fit_model(clone(self.estimator), X, y, weight)
 
-    def _fit_logistic(self, *parts: Rows) -> list[Any]:
-        """A default model of each of some rows that are read batch by batch."""
+    def _fit_parts(self, learn: LearningRows, *parts: Step) -> list[Any]:
+        """A default model of each of some parts of rows that are read batch by batch."""
         if self.estimator is not None:
             raise ValueError(
                 f"the model of rows that are read batch by batch should be the default one, a "
-                f"logistic regression; got {type(self.estimator).__name__}. Leave it out, or read "
-                f"the rows into memory."
+                f"logistic or linear regression; got {type(self.estimator).__name__}. Leave it "
+                f"out, or read the rows into memory."
             )
         self._own_model = False
+        learn.check()
+        binary = learn.look.outcomes.binary
+        some, loss = map(learn.rows.part, parts), BINOMIAL if binary else GAUSSIAN
         with threadpool_limits(limits=1, user_api="blas"):
-            found = ask(together(*map(fit_logistic, parts)))
-        return [logistic_model(intercept, coef) for intercept, coef in found]
+            found = ask(together(*(fit_regression(own, learn.n_rows, loss) for own in some)))
+        return [linear_model(intercept, coef, binary) for intercept, coef in found]
 
     def _count(self, *models: Any) -> None:
         self.n_parameters_: int | None = count_parameters(*models)
@@ -96,7 +101,7 @@ class TwoModels(OverBaseModel, FitsRows):
     ----------
     estimator : any scikit-learn classifier (0/1 outcome) or regressor; cloned for each arm. By
         default logistic regression on standardised features, or least squares if y is not 0/1. Of
-        rows that are read batch by batch logistic regressions learn, the same to 1e-3.
+        rows that are read batch by batch these learn, the same to 1e-6.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
@@ -129,10 +134,10 @@ class TwoModels(OverBaseModel, FitsRows):
         self._count(*models)
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
-        learn = LearningRows.of(rows)
-        learn.check()
-        models = self._fit_logistic(*(rows.part(arm) for arm in (_treated, _control)))
-        self.treated_model_, self.control_model_ = models
+        learn = LearningRows.of(rows, levels=None)
+        self.treated_model_, self.control_model_ = models = self._fit_parts(
+            learn, _treated, _control
+        )
         self._count(*models)
         return learn, None
 
@@ -269,7 +274,7 @@ class ResponseModel(OverBaseModel, FitsRows):
     ----------
     estimator : a scikit-learn classifier (0/1 outcome) or regressor. By default logistic regression
         on standardised features, or least squares if y is not 0/1. Of rows that are read batch by
-        batch a logistic regression learns, the same to 1e-3.
+        batch these learn, the same to 1e-6.
     control : label of the control group, when treatment is not 0/1.
 
     Attributes
@@ -295,9 +300,8 @@ class ResponseModel(OverBaseModel, FitsRows):
         self._count(self.model_)
 
     def _fit_rows(self, rows: Rows) -> tuple[LearningRows, None]:
-        learn = LearningRows.of(rows)
-        learn.check()
-        (self.model_,) = self._fit_logistic(rows)
+        learn = LearningRows.of(rows, levels=None)
+        (self.model_,) = self._fit_parts(learn, _everybody)
         self._count(self.model_)
         return learn, None
 
@@ -313,11 +317,19 @@ def _control(batch: Batch) -> Batch:
     return batch.take(~batch.treated)
 
 
-def logistic_model(intercept: float, coef: Floats) -> Any:
+def _everybody(batch: Batch) -> Batch:
+    return batch
+
+
+def linear_model(intercept: float, coef: Floats, binary: bool) -> Any:
     """scikit-learn's model with these numbers, as if it had been fitted."""
-    model = default_model(np.arange(2.0))
+    model = default_model(np.arange(2.0 if binary else 3.0))
+    model.n_features_in_ = len(coef)
+    if not binary:
+        model.coef_, model.intercept_ = coef, intercept
+        return model
     model.coef_, model.intercept_ = coef.reshape(1, -1), np.array([intercept])
-    model.classes_, model.n_features_in_ = np.arange(2), len(coef)
+    model.classes_ = np.arange(2)
     return model
 
 
@@ -418,7 +430,8 @@ def mean_outcome(model: Any, X: Any) -> Floats:
 def default_model(y: Floats) -> Any:
     """Logistic regression for a 0/1 outcome, least squares for any other."""
     if np.isin(y, (0, 1)).all():
-        return LogisticRegression(solver="newton-cholesky")  # exact, and quick for few columns
+        # Exact, and quick for few columns; to as many digits as where rows are read in batches.
+        return LogisticRegression(solver="newton-cholesky", tol=1e-8)
     return LinearRegression()
 
 

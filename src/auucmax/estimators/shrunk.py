@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from auucmax._validation import Floats, check_positive, check_whole
-from auucmax.estimators.learning_rows import FitsRows, LearningRows, seed_of
+from auucmax.estimators.learning_rows import FitsRows, LearningRows, learning_of, seed_of
 from auucmax.estimators.logistic import (
     BLOCK,
     Codes,
@@ -121,7 +121,7 @@ class ShrunkInteractions(FitsRows):
         for strength in self.strengths:
             check_positive(strength, "strengths", "0.01 is usual.")
         target = target_of(rows)
-        learn = LearningRows.of(target.of(rows))
+        learn = learning_of(target, rows)
         path = shrunk_path(
             learn,
             strengths=sorted(map(float, self.strengths), reverse=True),
@@ -202,7 +202,8 @@ def shrunk_path(
     share, mean = _share_and_mean(learn, target)
     with threadpool_limits(limits=1, user_api="blas"):
         folds = ask(dealt_folds(learn.rows, n_folds, seed_of(random_state), target.cut))
-        return ask(_path(learn.rows, share, mean, folds, strengths, hinges, target.loss))
+        design = ask(design_of(learn.rows, hinges, learn.n_rows))
+        return ask(_path(learn.rows, share, mean, folds, strengths, design, target.loss))
 
 
 def _share_and_mean(learn: LearningRows, target: Target) -> tuple[float, float]:
@@ -226,10 +227,9 @@ def _path(
     mean: float,
     folds: Folds,
     strengths: Sequence[float],
-    hinges: bool,
+    design: Design,
     of: Loss,
 ) -> Question[Path]:
-    design = yield from design_of(rows, hinges)
     terms, n_folds = design.n_terms, folds.n_folds
     loss = _PathLoss(design, share, folds, of, np.sqrt(of.bend(mean)))
     if isinstance(rows, ArrayRows) and len(rows.y) * terms <= _KEPT:

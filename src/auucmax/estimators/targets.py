@@ -29,13 +29,13 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from auucmax._validation import Bools, Floats
-from auucmax.data.outcomes import MOSTLY, usual_value
-from auucmax.rows import ArrayRows, Batch, Extremes, Rows, Sample
+from auucmax.data.outcomes import MOSTLY
+from auucmax.rows import Batch, Extremes, Rows, Sample
 
 LEARNT = ("0/1", "whether", "number")
 TAIL = 0.01  #: of outcomes on either side that are winsorised
 CLEARLY = 4.0  #: squared standard errors that a difference of amounts has to be beyond, to count
-_SAMPLE = 100_000  # outcomes that amounts and quantiles are learnt from, of rows not in memory
+SAMPLE = 1_000_000  #: rows, at most, that amounts, quantiles and ranks are learnt from
 
 
 class Loss(ABC):
@@ -218,19 +218,12 @@ class Target:
 
         A model of rows that are read batch by batch remembers them so, hashed with what is learnt.
         """
-        if self.learnt == "number" and not isinstance(rows, ArrayRows):
-            raise ValueError(
-                f"outcomes that are read batch by batch should be 0/1, or at least half of them "
-                f"the smallest or the largest one, such as 0; got numbers from {self.low:g} to "
-                f"{self.high:g}. Read them into memory, or cut them at a threshold."
-            )
         return rows if self.learnt == "0/1" else rows.part(self)
 
 
 def target_of(rows: Rows) -> Target:
-    """What is learnt of the outcomes of some rows, by a reading or two."""
-    most = len(rows.y) if isinstance(rows, ArrayRows) else _SAMPLE
-    ends, some = rows.total(_ends, partial(_outcomes, size=most))
+    """What is learnt of the outcomes of some rows: a reading, three if they are not 0/1."""
+    (ends,) = rows.total(_ends)
     low, (high, is_other) = float(ends.low[0]), ends.high.tolist()
     if low == high:
         raise ValueError(
@@ -238,11 +231,14 @@ def target_of(rows: Rows) -> Target:
         )
     if not is_other:
         return Target("0/1", np.ones(2))
-    usual = usual_value(some.values[:, 0], (low, high))
-    if usual is None:
-        return _number(_Outcomes.of(some))
-    (apart,) = rows.total(partial(_outcomes, size=most, usual=usual))
-    return _whether(_Outcomes.of(apart), usual)
+    (counts,) = rows.total(partial(_counts, ends=(low, high)))
+    n_rows = int(counts[0])
+    shares = zip((low, high), counts[1:] / n_rows, strict=True)
+    usual = next((value for value, share in shares if share >= MOSTLY), None)
+    n_other = n_rows if usual is None else n_rows - int(counts[1 + (usual == high)])
+    (some,) = rows.total(partial(_outcomes, n_rows=n_other, usual=usual))
+    found = _Outcomes.of(some)
+    return _number(found) if usual is None else _whether(found, usual)
 
 
 class _Outcomes(NamedTuple):
@@ -265,14 +261,19 @@ def _ends(batch: Batch) -> Extremes:
     return Extremes(np.array([low, other]), np.array([high, other]))
 
 
-def _outcomes(batch: Batch, size: int, usual: float | None = None) -> Sample:
+def _counts(batch: Batch, ends: tuple[float, float]) -> Floats:
+    """Rows, and those with the smallest and with the largest outcome."""
+    return np.array([len(batch.y), *((batch.y == end).sum() for end in ends)], dtype=np.float64)
+
+
+def _outcomes(batch: Batch, n_rows: int, usual: float | None = None) -> Sample:
     """A sample of outcomes, or of those that are not the usual one."""
     weight = np.ones(len(batch.y)) if batch.weight is None else batch.weight
     values, keys = np.column_stack([batch.y, batch.treated, weight]), batch.keys
     if usual is not None:
         some = batch.y != usual
         values, keys = values[some], keys[some]
-    return Sample.of(values, keys, size)
+    return Sample.of(values, keys, SAMPLE, n_rows=n_rows)
 
 
 def _number(rows: _Outcomes) -> Target:

@@ -94,17 +94,11 @@ class BinnedLevels(Levels):
         y = check_column(y, "y")
         score = check_column(score, "score", len(y))
         arm = check_mask(treated, "treated", len(y))
-        # Looking up the edges in sorted scores takes a tenth of the time of looking up each score.
-        order = rank_rows(score).order
+        order, counts, cell = _cells(score, arm, edges)
         score, y = score.take(order), y.take(order)
-        ends = np.append(np.searchsorted(score, edges, side="right"), len(y))
-        counts = np.diff(ends, prepend=0)
-        filled = counts > 0
+        ends, filled = np.cumsum(counts), counts > 0
         low[filled] = score[ends[filled] - counts[filled]]
         high[filled] = score[ends[filled] - 1]
-        # Cells of the control arm come first, then those of the treated.
-        cell = np.repeat(np.arange(n_bins), counts)
-        cell += n_bins * arm.take(order)
 
         def cell_sums(values: Floats | None) -> NDArray[Any]:
             return np.bincount(cell, weights=values, minlength=2 * n_bins).reshape(2, n_bins)
@@ -308,6 +302,24 @@ class BinnedLevels(Levels):
         return np.maximum(np.stack([size + outcome, size - outcome]) / 2, 0.0)
 
 
+def _cells(
+    score: Floats, treated: Bools, edges: Floats
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Rows from the lowest score up; rows of each bin; and the cell of each row, in that order.
+
+    Cells are the bins of the control arm, and then those of the treated.
+    """
+    if not len(score):
+        return np.empty(0, np.intp), np.zeros(len(edges) + 1, np.intp), np.empty(0, np.intp)
+    # Looking up the edges in sorted scores takes a tenth of the time of looking up each score.
+    order = rank_rows(score).order
+    ends = np.append(np.searchsorted(score.take(order), edges, side="right"), len(score))
+    counts = np.diff(ends, prepend=0)
+    cell = np.repeat(np.arange(len(counts)), counts)
+    cell += len(counts) * treated.take(order)
+    return order, counts, cell
+
+
 def score_edges(sample: ArrayLike, n_bins: int = N_BINS) -> Floats:
     """Inner edges of at most ``n_bins`` bins for scores of which ``sample`` is a random sample.
 
@@ -458,6 +470,37 @@ def score_sample(batch: Batch, *, predict: Predict, size: int) -> Sample:
     return Sample.of(_scores(batch, predict), batch.keys, size)
 
 
+def bin_weights(batch: Batch, *, predict: Predict, edges: Floats) -> Floats:
+    """A summary of a batch: weight and weighted outcome by arm and bin of scores, (2, bins, 2).
+
+    For control (0) and treated (1) rows; bins are those of :class:`BinnedLevels`.
+    """
+    n_bins = len(edges) + 1
+    order, _, cell = _cells(_scores(batch, predict), batch.treated, edges)
+    weight = np.ones(len(batch.y)) if batch.weight is None else batch.weight
+    values = (own.take(order) for own in (weight, weight * batch.y))
+    sums = [np.bincount(cell, own, minlength=2 * n_bins) for own in values]
+    return np.asarray(np.stack(sums, axis=1).reshape(2, n_bins, 2), dtype=np.float64)
+
+
+def area_of(sums: Floats, ranking: RankingKind = "joint") -> float:
+    """AUUC by the sums of :func:`bin_weights`: rows of a bin count as tied.
+
+    >>> area_of(np.array([[[1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [1.0, 1.0]]]))
+    0.375
+    """
+    weight, outcome = np.moveaxis(sums, 2, 0)
+    ranked = weight if ranking == "separate" else np.broadcast_to(weight.sum(axis=0), weight.shape)
+    below = (np.cumsum(ranked, axis=1) - ranked / 2) / ranked.sum(axis=1, keepdims=True)
+    control, treated = (below * outcome).sum(axis=1) / weight.sum(axis=1)
+    return float(treated - control)
+
+
 def binned(batch: Batch, *, predict: Predict, edges: Floats) -> BinnedLevels:
     """A summary of a batch: its scores in bins between these edges."""
+    if batch.weight is not None:  # sums of numbers of rows have no place for them
+        raise ValueError(
+            "rows whose scores are put into bins should all weigh 1, got weights. Read the rows "
+            "into memory, and pass sample_weight."
+        )
     return BinnedLevels.of(batch.y, _scores(batch, predict), batch.treated, edges)

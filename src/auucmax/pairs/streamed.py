@@ -45,7 +45,7 @@ class StreamedObjective(LinearPairs):
 
     Parameters
     ----------
-    rows : all of weight 1. Their ``max_bytes`` says how large a summary may be.
+    rows : their ``max_bytes`` says how large a summary may be.
     levels : :class:`OutcomeLevels` of the rows; those of outcomes 0/1, unless told otherwise.
     known : the sums of ``class_sums`` over the rows, if somebody has them already.
     options : surrogate, weights, accuracy, max_bins as in :class:`PairObjective`. A surrogate with
@@ -65,8 +65,8 @@ class StreamedObjective(LinearPairs):
         if known is None:
             (known,) = rows.total(partial(class_sums, levels=levels))
         self.sums, self.low, self.high = known.products, known.extremes.low, known.extremes.high
-        counts = self.sums[:, 0, 0]
-        super().__init__(counts, int(counts.sum()), levels=levels, few_bins=MOST_BINS, **options)
+        options |= {"levels": levels, "few_bins": MOST_BINS}
+        super().__init__(self.sums[:, 0, 0], int(known.counts.sum()), **options)
         if self.surrogate.knot is not None and self.surrogate.n_derivatives < 2:
             raise ValueError(
                 f"the surrogate should be smooth for rows that are read batch by batch, got "
@@ -150,25 +150,34 @@ class _PairSums:
 def pair_rows(batch: Batch, levels: OutcomeLevels) -> PairRows:
     """Rows with class codes."""
     codes = levels.codes(batch.y, batch.treated)
-    return PairRows(batch.X, codes, n_classes=levels.n_classes)
+    return PairRows(batch.X, codes, batch.weight, levels.n_classes)
 
 
 @dataclass(frozen=True, eq=False)
 class ClassSums:
-    """Sums of (1, x)(1, x)' by class, (classes, d + 1, d + 1), and the columns' extremes.
+    """Weighted sums of (1, x)(1, x)' by class, (classes, d + 1, d + 1), and columns' extremes.
 
-    Of very many columns the first row of each matrix only: numbers and sums, (classes, 1, d + 1).
+    Of very many columns the first row of each matrix only: weights and sums, (classes, 1, d + 1).
+    ``counts`` (classes,) are numbers of rows, whatever they weigh.
     """
 
     products: Floats
+    counts: Floats
     extremes: Extremes
 
+    @property
+    def weights(self) -> Floats:
+        """(classes,) in total; the numbers of rows, if all weigh 1."""
+        return self.products[:, 0, 0]
+
     def __add__(self, other: ClassSums) -> ClassSums:
-        return ClassSums(self.products + other.products, self.extremes + other.extremes)
+        products, counts = self.products + other.products, self.counts + other.counts
+        return ClassSums(products, counts, self.extremes + other.extremes)
 
     def without(self, some: ClassSums) -> ClassSums:
         """Sums of the rows but for some of them; the extremes of all rows stay, as bounds."""
-        return ClassSums(self.products - some.products, self.extremes)
+        products, counts = self.products - some.products, self.counts - some.counts
+        return ClassSums(products, counts, self.extremes)
 
 
 def class_sums(batch: Batch, levels: OutcomeLevels = BINARY) -> ClassSums:
@@ -181,9 +190,13 @@ def class_sums(batch: Batch, levels: OutcomeLevels = BINARY) -> ClassSums:
         codes = rows.codes[start : start + 16_384]
         block = np.ones((len(codes), d + 1))
         block[:, 1:] = rows.X[start : start + 16_384]
+        weight = None if rows.weight is None else rows.weight[start : start + 16_384, None]
         for c in range(rows.n_classes):
-            own = block[codes == c]
-            sums[c] += own.T @ own if all_products else own.sum(axis=0)
+            some = codes == c
+            own = block[some]
+            weighted = own if weight is None else own * weight[some]
+            sums[c] += weighted.T @ own if all_products else weighted.sum(axis=0)
+    counts = np.bincount(rows.codes, minlength=rows.n_classes).astype(np.float64)
     if not n:
-        return ClassSums(sums, Extremes(np.full(d, np.inf), np.full(d, -np.inf)))
-    return ClassSums(sums, Extremes(*passes.column_range(rows.X)))
+        return ClassSums(sums, counts, Extremes(np.full(d, np.inf), np.full(d, -np.inf)))
+    return ClassSums(sums, counts, Extremes(*passes.column_range(rows.X)))

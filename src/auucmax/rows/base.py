@@ -134,6 +134,8 @@ class Rows:
     names: tuple[str, ...]
     #: How large a summary may be: small, where summaries travel.
     max_bytes: int = MAX_BYTES
+    #: Whether batches have weights.
+    weighted: bool = False
 
     def batches(self) -> Iterator[Batch]:
         """All rows, once, always in the same order; there is at least one."""
@@ -174,9 +176,12 @@ class Rows:
         self.keep_order()
         return _View(self, (part,), self.names)
 
-    def cached(self) -> AbstractContextManager[Rows]:
-        """A context in which the rows, of numbers only, are where reading again is cheap."""
-        return _on_disk(self)
+    def cached(self, *, numbered: bool = False) -> AbstractContextManager[Rows]:
+        """A context in which the rows, of numbers only, are where reading again is cheap.
+
+        ``numbered``: their keys are then their places among these rows, as those of arrays are.
+        """
+        return _on_disk(self, numbered)
 
     def keep_order(self) -> None:
         """Expect the same order from now on: sources that cannot promise it check each reading."""
@@ -192,7 +197,7 @@ class _View(Rows):
     def __init__(self, rows: Rows, steps: tuple[Step, ...], names: tuple[str, ...]) -> None:
         self.source: Rows = rows.source if isinstance(rows, _View) else rows
         self.steps: tuple[Step, ...] = (*(rows.steps if isinstance(rows, _View) else ()), *steps)
-        self.names, self.max_bytes = names, rows.max_bytes
+        self.names, self.max_bytes, self.weighted = names, rows.max_bytes, rows.weighted
 
     def batches(self) -> Iterator[Batch]:
         for batch in self.source.batches():
@@ -208,10 +213,10 @@ class _View(Rows):
         found = self.source.each(_Stepped(self.steps, work))
         return (result for (result,) in filter(None, found))
 
-    def cached(self) -> AbstractContextManager[Rows]:
+    def cached(self, *, numbered: bool = False) -> AbstractContextManager[Rows]:
         # Rows of a cluster must not come here: only summaries leave it, so it caches for itself.
         own = getattr(self.source, "cached_view", None)
-        return _on_disk(self) if own is None else own(self.steps, self.names)
+        return _on_disk(self, numbered) if own is None else own(self.steps, self.names)
 
     def keep_order(self) -> None:
         self.source.keep_order()
@@ -411,8 +416,15 @@ class Sample:
     size: int
 
     @classmethod
-    def of(cls, values: Floats, keys: Keys, size: int, seed: int = 0) -> Sample:
-        return cls(values, hash_keys(keys, seed), size)._smallest()
+    def of(cls, values: Floats, keys: Keys, size: int, seed: int = 0, n_rows: float = 0) -> Sample:
+        """Of a batch. ``n_rows``: of all batches, if that is known; then a batch brings little more
+        than its part of the sample."""
+        hashes = hash_keys(keys, seed)
+        if size < n_rows:  # eight standard deviations more than needed
+            most = np.uint64(min((size + 8 * size**0.5) / n_rows, 1.0) * (2.0**64 - 2**12))
+            some = np.flatnonzero(hashes <= most)
+            values, hashes = values[some], hashes[some]
+        return cls(values, hashes, size)._smallest()
 
     def __add__(self, other: Sample) -> Sample:
         both = np.concatenate([self.values, other.values])
@@ -450,6 +462,7 @@ class ArrayRows(Rows):
             names = [f"x{k}" for k in range(X.shape[1])]
         self.names = tuple(map(str, names))
         self.X, self.y, self.treated, self.weight = X, y, treated, weight
+        self.weighted = weight is not None
         self._keys = keys
 
     @property
@@ -489,8 +502,8 @@ class ArrayRows(Rows):
         return ArrayRows(X, y, treated, weight, names=names, keys=keys)
 
     @contextmanager
-    def cached(self) -> Iterator[ArrayRows]:
-        yield self
+    def cached(self, *, numbered: bool = False) -> Iterator[ArrayRows]:
+        yield ArrayRows(*self.columns, names=self.names) if numbered else self
 
 
 # On the disk, and in threads
@@ -501,6 +514,7 @@ class _DiskRows(Rows):
 
     def __init__(self, folder: Path, rows: Rows, kinds: list[np.dtype[Any]], width: int) -> None:
         self.names, self.max_bytes, self.width = rows.names, rows.max_bytes, width
+        self.weighted = rows.weighted
         places = (folder / name for name in Batch._fields)
         self.files = list(zip(places, kinds, strict=True))
 
@@ -515,20 +529,23 @@ class _DiskRows(Rows):
                     return
                 file, kind = files[0]
                 X = np.fromfile(file, kind, len(y) * self.width).reshape(len(y), self.width)
-                own = None if np.isnan(weight).any() else weight
+                own = weight if self.weighted else None
                 yield Batch(np.asfortranarray(X), y, treated, keys, own)
 
 
 @contextmanager
-def _on_disk(rows: Rows) -> Iterator[Rows]:
+def _on_disk(rows: Rows, numbered: bool) -> Iterator[Rows]:
     """Written to temporary files in one reading; where nothing is left, as they were."""
     kinds: list[np.dtype[Any]] = []
+    n_rows = 0
     with private_folder() as folder:
         with ExitStack() as stack:
             files = [stack.enter_context((folder / name).open("wb")) for name in Batch._fields]
             for X, y, treated, keys, weight in rows.batches():
                 if not len(y):
                     continue
+                if numbered:
+                    keys = np.arange(n_rows, n_rows := n_rows + len(y), dtype=np.uint64)
                 own = np.full(len(y), np.nan) if weight is None else weight
                 arrays = [np.ascontiguousarray(field) for field in (X, y, treated, keys, own)]
                 kinds = kinds or [array.dtype for array in arrays]

@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, isqrt
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -56,6 +56,10 @@ class PartitionRows:
         return self.of_arms.dtype
 
     @property
+    def weighted(self) -> bool:
+        return False
+
+    @property
     def columns(self) -> tuple[str, ...]:
         return (*self.raw, *self.of_arms.columns)
 
@@ -85,14 +89,16 @@ class PartitionRows:
 class PackedRows:
     """Rows, packed: m of them are an (m, width) matrix of dtype in one value.
 
-    After the d features come the treatment and, in the eight bytes of a double, the outcome. A
-    missing value holds no rows. A pass over columns spends its time in Spark's conversion of every
-    single number to Arrow; one over packed values only moves bytes. ``first_keys`` are those of
-    the first rows of partitions, where it is known how many rows each has.
+    After the d features come the treatment and, in the eight bytes of a double each, the outcome
+    and, if rows have one, the weight. A missing value holds no rows. A pass over columns spends its
+    time in Spark's conversion of every single number to Arrow; one over packed values only moves
+    bytes. ``first_keys`` are those of the first rows of partitions, where it is known how many rows
+    each has.
     """
 
     names: tuple[str, ...]
     dtype: str
+    weighted: bool = False
     columns: tuple[str, ...] = ("rows",)
     first_keys: tuple[int, ...] = ()
 
@@ -103,7 +109,7 @@ class PackedRows:
     @property
     def width(self) -> int:
         """Numbers of dtype that a row takes."""
-        return len(self.names) + 1 + 8 // np.dtype(self.dtype).itemsize
+        return len(self.names) + 1 + (1 + self.weighted) * 8 // np.dtype(self.dtype).itemsize
 
     def batches(self, tables: Iterator[Any], first_key: int) -> Iterator[Batch]:
         """Blocks of rows of a partition."""
@@ -113,8 +119,8 @@ class PackedRows:
                 rows = matrix[start : start + BLOCK_ROWS]
                 keys = np.arange(first_key, first_key := first_key + len(rows), dtype=np.uint64)
                 d = len(self.names)
-                y = np.ascontiguousarray(rows[:, d + 1 :]).view(np.float64)[:, 0]
-                yield Batch(rows[:, :d], y, rows[:, d] == 1, keys)
+                y, *weight = np.ascontiguousarray(rows[:, d + 1 :]).view(np.float64).T
+                yield Batch(rows[:, :d], y, rows[:, d] == 1, keys, *weight)
 
     def _matrix(self, column: Any) -> NDArray[Any]:
         """All rows of an Arrow column of packed values, which lie one after the other: no copy."""
@@ -133,7 +139,8 @@ class PackedRows:
         d = len(self.names)
         rows = np.empty((len(batch.y), self.width), dtype=self.dtype)
         rows[:, :d], rows[:, d] = batch.X, batch.treated
-        rows[:, d + 1 :] = np.ascontiguousarray(batch.y)[:, None].view(self.dtype)
+        known = [batch.y] if batch.weight is None else [batch.y, batch.weight]
+        rows[:, d + 1 :] = np.stack(known, axis=1).view(self.dtype)
         step = max(VALUE_BYTES // rows[:1].nbytes, 1) * rows[:1].nbytes
         ends = np.append(np.arange(0, rows.nbytes, step), rows.nbytes).astype(np.int32)
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(rows)]
@@ -150,6 +157,10 @@ class Reading(Protocol):
     @property
     def dtype(self) -> str:
         """Of the features, if they are numbers."""
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows have weights."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -175,7 +186,7 @@ class SparkRows(Rows):
         # A column may be asked for twice: a score that is evaluated as the outcome of itself, say.
         columns = dict.fromkeys(reading.columns)
         self.frame, self.reading = frame.select(*map(quoted, columns)), reading
-        self.names = reading.names
+        self.names, self.weighted = reading.names, reading.weighted
         self._n_partitions: int | None = None  # that had rows, known after the first reading
         self._seen = _Seen()
 
@@ -195,16 +206,20 @@ class SparkRows(Rows):
         columns = arrow_columns(frame, features, treatment, outcome, treated, control)
         return cls(frame, PartitionRows(columns))
 
-    def cached(self) -> AbstractContextManager[Rows]:
-        """A context in which the rows are packed and kept in the executors' memory (or disks)."""
+    def cached(self, *, numbered: bool = False) -> AbstractContextManager[Rows]:
+        """A context in which the rows are packed and kept in the executors' memory (or disks).
+
+        They are numbered where it is known how many each partition has, and then always.
+        """
         return self.cached_view((), self.names)
 
     @contextmanager
     def cached_view(self, steps: tuple[Step, ...], names: tuple[str, ...]) -> Iterator[Rows]:
         """A context in which the rows of a view, made once, are kept by the executors."""
         mapped = any(isinstance(step, Mapped) for step in steps)
-        packed = PackedRows(names, "float64" if mapped else self.reading.dtype)
-        rows = _PackingRows(self, steps, replace(packed, first_keys=self._first_keys(steps)))
+        dtype = "float64" if mapped else self.reading.dtype
+        packed = PackedRows(names, dtype, self.weighted, first_keys=self._first_keys(steps))
+        rows = _PackingRows(self, steps, packed)
         try:
             yield rows
         finally:
@@ -246,7 +261,7 @@ class SparkRows(Rows):
         def summarise(batches: Iterator[Any]) -> Iterator[Any]:
             return _summarise(batches, reading, (), summaries, branch)
 
-        return self._added_up(self.frame.mapInArrow(summarise, _SCHEMA))
+        return self._added_up(map_batches(self.frame, summarise, _SCHEMA))
 
     @property
     def _branch(self) -> int:
@@ -314,7 +329,7 @@ class _PackingRows(SparkRows):
         def pack(batches: Iterator[Any]) -> Iterator[Any]:
             return _summarise(batches, reading, steps, summaries, branch, packed)
 
-        kept = self._kept = self.frame.mapInArrow(pack, f"{_SCHEMA}, rows binary").cache()
+        kept = self._kept = map_batches(self.frame, pack, f"{_SCHEMA}, rows binary").cache()
         self.frame, self.reading = kept.select("rows"), packed
         return self._added_up(kept.where("summary is not null").drop("rows"))
 
@@ -370,6 +385,22 @@ def partition() -> int:
     return TaskContext.get().partitionId()  # type: ignore[union-attr]
 
 
+def map_batches(
+    frame: DataFrame, work: Callable[[Iterator[Any]], Iterator[Any]], schema: Any
+) -> DataFrame:
+    """What executors make of the Arrow batches of a DataFrame, whatever its columns are called.
+
+    ``mapInArrow`` looks columns up by their names, and takes a dot for a part of a struct: they get
+    plain names on the way, and their own ones back in the batches.
+    """
+    names = list(frame.columns)
+
+    def renamed(batches: Iterator[Any]) -> Iterator[Any]:
+        return work(batch.rename_columns(names) for batch in batches)
+
+    return frame.toDF(*(f"c{k}" for k in range(len(names)))).mapInArrow(renamed, schema)
+
+
 def fetched(
     frame: DataFrame, work: Callable[[Iterator[Any], int], Iterator[Any]], *, kept: bool = True
 ) -> Iterator[Any]:
@@ -387,7 +418,7 @@ def fetched(
         except ValueError as error:  # the driver tells it in its one line
             yield _row(0, part, error)
 
-    made = frame.mapInArrow(worked, _SCHEMA).select("summary")
+    made = map_batches(frame, worked, _SCHEMA).select("summary")
     if kept:
         made = made.cache()
         made.count()

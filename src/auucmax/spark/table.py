@@ -2,7 +2,7 @@
 
 A table of at most ``max_rows`` rows comes to the driver, and is one in memory. Of a larger one
 these come there: of every row outcome, arm, keys and scores, some 60 bytes; a sample of raw rows,
-by which columns are encoded and the trial is checked; and the rows that trees learn from.
+by which the trial is checked and people are described; and the rows that trees learn from.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pandas as pd
 
 from auucmax import trial_model
 from auucmax._validation import Bools, Floats, check_whole
+from auucmax.data.chances import ChanceWeights
 from auucmax.data.hashing import mix_bits
 from auucmax.data.pieces import PIECE_ROWS, PiecedTable, Work
 from auucmax.data.reading import as_kinds
@@ -64,12 +65,10 @@ def fit_trial_model(
     Of more, executors read, encode and score the rows. Linear models ("auto", "shrunk", "auucmax",
     "tm", "response") learn from all of them, by sums that executors make; trees ("auto",
     "boosted") from ``max_rows``, drawn at random, at the driver. Scores and evidence are those of
-    memory to 1e-6 up to 100,000 rows that a model learns from; of more, ranks of members, hinges
-    and amounts are from samples. As from files that do not fit into memory: the encoder learns
-    levels and medians from about 250,000 rows, which the check of the trial looks at, too; outcomes
-    are 0/1 or mostly one value, and then "auto", "shrunk" or "boosted" learn; and ``propensity`` is
-    refused, for the sums that executors make weigh all rows alike. Some 60 bytes a row come to the
-    driver: outcome, arm, keys, scores.
+    memory to 1e-6, of any outcome, with groups and with chances of treatment that differ. As from
+    files that do not fit into memory, the check of the trial, the description of people and the
+    segments are from about 250,000 rows, drawn at random. Some 60 bytes a row come to the driver:
+    outcome, arm, keys, scores.
 
     Parameters
     ----------
@@ -167,7 +166,7 @@ class SparkTable(PiecedTable):
             _mark(known.y[own], known.treated[own], known.keys[own], 0) % 2**64
             for own in map(slice, edges[:-1], edges[1:])
         )
-        reading = TrialPartition(columns, key, self.starts, marks)
+        reading = TrialPartition(columns, key, self.starts, marks, known.weigh)
         return TableSparkRows(self.frame, reading, known.keys, edges)
 
 
@@ -185,14 +184,20 @@ class TrialPartition:
     """Raw rows of the two arms, with the keys that they have in memory.
 
     ``marks`` are the :func:`_mark` of each partition when it was read first: rows that come in
-    another order are an error, since the driver knows rows by their places.
+    another order are an error, since the driver knows rows by their places. ``weigh`` makes
+    weights of the chances of treatment, if rows have them.
     """
 
     roles: ColumnNames
     key: str
     starts: tuple[int, ...]
     marks: tuple[int, ...]
+    weigh: ChanceWeights | None
     dtype: str = "float64"
+
+    @property
+    def weighted(self) -> bool:
+        return self.weigh is not None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -214,7 +219,10 @@ class TrialPartition:
             keys = rows._replace(positions=rows.positions + start).keys(self.key)
             mark += _mark(rows.y, rows.treated, keys, n)
             start, n = start + table.num_rows, n + len(rows.y)
-            yield Batch(rows.frame[list(self.names)], rows.y, rows.treated, keys)
+            weight = None
+            if self.weigh is not None and rows.propensity is not None:
+                weight = self.weigh(rows.treated, rows.propensity, rows.people)
+            yield Batch(rows.frame[list(self.names)], rows.y, rows.treated, keys, weight)
         if mark % 2**64 != (self.marks[first_key] if first_key < len(self.marks) else 0):
             raise TableError(changed_message(NAME, SHUFFLED))
 

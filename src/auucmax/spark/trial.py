@@ -26,7 +26,6 @@ from auucmax.evaluation.inference import AUUCInference
 from auucmax.evaluation.ranking import RANKINGS, RankingKind
 from auucmax.rows import Batch, Rows
 from auucmax.rows.arrow import ArrowColumns
-from auucmax.spark.encoding import fit_encoder, needs_encoder
 from auucmax.spark.rows import (
     ENCODED,
     NAME,
@@ -37,7 +36,9 @@ from auucmax.spark.rows import (
     check_frame,
     check_free,
     check_told_apart,
+    map_batches,
     partition,
+    quoted,
 )
 from auucmax.trial_model import ArmsModel, TrialModel
 
@@ -87,15 +88,14 @@ def fit(
     """
     model = AUUCMax() if model is None else clone(model)
     names = check_frame(df, features, treatment, outcome)
-    if encoder is None and not needs_encoder(df, names):
+    if not _has_texts(df, names) and encoder is None:
         columns = arrow_columns(df, names, treatment, outcome, treated, control)
         rows: Rows = SparkRows(df, PartitionRows(columns))
         with rows.cached() if cache else nullcontext(rows) as ready:
             return model.fit(ready)
     arms = _arms(df, treatment, outcome, treated, control)
     raw = SparkRows(df, PartitionRows(arms, names))
-    fitted = TableEncoder() if encoder is None else clone(encoder)
-    fitted = fit_encoder(df, names, fitted, arms)
+    fitted = (TableEncoder() if encoder is None else clone(encoder)).fit_rows(raw)
     training = None
     # Rows that are kept apart to certify must not tell what levels are worth.
     if model.selection != "certificate":
@@ -154,7 +154,7 @@ def score(
 
     own = [field for field in df.schema.fields if field.name not in added]
     schema = StructType([*own, *(StructField(name, DoubleType()) for name in added)])
-    return df.mapInArrow(add_scores, schema)
+    return map_batches(df, add_scores, schema)
 
 
 def evaluate(
@@ -274,6 +274,22 @@ def _arms(df: DataFrame, treatment: str, outcome: str, treated: Any, control: An
     check_columns([treatment, outcome], df.columns, NAME)
     check_told_apart(df, [treatment, outcome])
     return replace(arrow_columns(df, [outcome], treatment, outcome, treated, control), features=())
+
+
+def _has_texts(df: DataFrame, columns: Sequence[str]) -> bool:
+    """Whether some columns hold texts or dates, and not numbers; other types are errors."""
+    from pyspark.sql import types
+
+    numbers = types.NumericType, types.BooleanType
+    others = types.StringType, types.DateType, types.TimestampType, types.TimestampNTZType
+    fields = df.select(*map(quoted, columns)).schema.fields
+    for own in fields:
+        if not isinstance(own.dataType, (*numbers, *others)):
+            raise TableError(
+                f"column {own.name!r} should hold numbers, texts, booleans or dates, got "
+                f"{own.dataType.simpleString():.50}. Convert or drop the column."
+            )
+    return any(isinstance(own.dataType, others) for own in fields)
 
 
 def _model_features(model: Any, df: DataFrame, features: Sequence[str] | None) -> Sequence[str]:

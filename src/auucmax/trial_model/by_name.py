@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from auucmax import estimators
-from auucmax.data.outcomes import BINARY, responders, usual_value
+from auucmax.data.outcomes import BINARY, usual_value
 from auucmax.data.pieces import PiecedTable
 from auucmax.trial_model.crossfit import (
     Recipe,
@@ -59,15 +59,9 @@ def able_models(kind: str) -> set[str]:
 
 
 def able_with(rows: TableRows) -> set[str]:
-    """The models that can learn from the outcomes of some rows.
-
-    Of a table in pieces, unless they are 0/1, only those that learn whether somebody responds, and
-    only if that can be told.
-    """
-    kind = rows.columns.kind(rows.y)
-    if rows.in_memory or kind == BINARY:
-        return able_models(kind)
-    return set() if responders(rows.y) is None else {"auto", "shrunk", "boosted"}
+    """The models that can learn from the outcomes of some rows, and from where these are."""
+    able = able_models(rows.columns.kind(rows.y))
+    return able if rows.in_memory else able & set(IN_PIECES)
 
 
 def rivals_of(model: str, rows: TableRows) -> tuple[str, ...]:
@@ -82,13 +76,6 @@ def check_able(name: str, rows: TableRows, able: set[str], what: str) -> None:
     if name in able:
         return
     outcome = f"the outcome {rows.columns.outcome!r} ({rows.columns.kind(rows.y)})"
-    if isinstance(rows.table, PiecedTable):
-        outcome += " of a table that does not fit into memory"
-        if not able:
-            raise ValueError(
-                f"{outcome} should be 0/1, or mostly one value such as 0; got neither. Pass fewer "
-                f"rows, or allow more by {rows.table.option}."
-            )
     raise ValueError(
         f"{what} should be one of {', '.join(map(repr, sorted(able)))} for {outcome}, got "
         f"{name!r}, which learns from 0/1 only. Name one of these."

@@ -26,6 +26,7 @@ from auucmax._progress import Work
 from auucmax._validation import Bools, Floats
 from auucmax.bounds.known_chances import evenly_drawn, most_people
 from auucmax.data import RandomisationReport
+from auucmax.data.chances import ChanceWeights
 from auucmax.data.hashing import FINEST, content_hashes, row_total
 from auucmax.data.outcomes import responders
 from auucmax.data.pieces import PiecedTable, table_of
@@ -45,7 +46,6 @@ from auucmax.trial_model.rows import (
 )
 
 LEAST = 20  #: rows with the outcome, and without it, of each arm, that a model is fitted on
-LEAST_IN_PIECES = 100  #: of a table in pieces: the search deals its rows into five folds
 MANY_ROWS = 1_000_000  #: above, two folds are enough
 N_CHUNKS = 5
 #: About how long models take for as many rows, in that of "auto"; others take as long.
@@ -80,15 +80,16 @@ class TableRows:
     """The rows of two arms of a table: outcomes and hashes in memory, raw columns where they are.
 
     ``rows`` are :class:`auucmax.rows.Rows` with frames as X and hashes of ids, or of places, as
-    keys. ``y``, ``treated`` and ``keys`` are (n,). ``sample`` has raw rows: all of a frame; of a
-    table that is read in pieces, as many as an encoder needs, at the places ``sampled``.
+    keys. ``y``, ``treated``, ``keys`` and, if chances of treatment are known, ``weight`` are (n,).
+    ``sample`` has raw rows: all of a frame; of a table that is read in pieces, some drawn at
+    random, at the places ``sampled``.
     """
 
     def __init__(self, table: Any, columns: ColumnNames, key: str) -> None:
         table = table_of(table, columns.all, columns.ignored)
         self.table, self.columns = table, columns
         begin = time.perf_counter()
-        # An encoder needs a sample only; outcomes and keys of all rows fit into memory.
+        # Outcomes and keys of all rows fit into memory, and a sample of raw rows.
         pieces = read_pieces(table, columns, key)
         self.read_seconds = time.perf_counter() - begin
         self.left_out = _frequent([piece.sample.left_out for piece in pieces])
@@ -102,16 +103,22 @@ class TableRows:
         self.sampled = np.concatenate(
             [start + piece.some for start, piece in zip(first, pieces, strict=False)]
         )
+        self.weight: Floats | None = None
+        weigh: ChanceWeights | None = None
+        if self.propensity is not None:
+            weigh = ChanceWeights.of(self.treated, self.people)
+            self.weight = weigh(self.treated, self.propensity, self.people)
         self.rows: Rows
         if not isinstance(table, PiecedTable):
-            weight = self.sample.weight
-            self.rows = ArrayRows(self.features, self.y, self.treated, weight, keys=self.keys)
+            own = self.y, self.treated, self.weight
+            self.rows = ArrayRows(self.features, *own, keys=self.keys)
         elif hasattr(table, "trial_rows"):  # elsewhere, where models learn from them
             starts = np.array([piece.start for piece in pieces])
-            known = KnownRows(self.y, self.treated, self.keys, starts, np.diff(first))
+            known = KnownRows(self.y, self.treated, self.keys, starts, np.diff(first), weigh)
             self.rows = table.trial_rows(columns, key, known)
         else:
-            self.rows = PiecedRows(table, columns, self.y, self.treated, self.keys)
+            own_rows = Batch(None, self.y, self.treated, self.keys, self.weight)
+            self.rows = PiecedRows(table, columns, own_rows)
 
     @property
     def names(self) -> Hashes | None:
@@ -157,11 +164,6 @@ class TableRows:
         return isinstance(self.rows, ArrayRows)
 
     @property
-    def least(self) -> int:
-        """Rows of each outcome and arm that a model needs."""
-        return LEAST if self.in_memory else LEAST_IN_PIECES
-
-    @property
     def n_given(self) -> int:
         """Rows of the table, those of other arms included."""
         return len(self.table) if isinstance(self.table, pd.DataFrame) else self.table.n_rows
@@ -171,21 +173,15 @@ class TableRows:
         keep = self._at_most(keep, most)
         features, columns = self.features, self.columns
         encoder = TableEncoder(categorical=columns.categorical, numeric=columns.numeric)
-        some = self._some(keep)
-        training = encoder.fit(features[keep(self.keys[self.sampled])]).fit_means(some)
-        encoder.accept(features)
-        if hasattr(self.table, "trial_rows") and len(self.sampled) < len(self.y):
-            # What is accepted elsewhere, encoding rows, stays there.
-            found = some.each(lambda batch: encoder.unknown_in(batch.X))
-            encoder.take_new(set[str]().union(*found))
+        some, at_hand = self._some(keep), features[keep(self.keys[self.sampled])]
+        if len(self.sampled) == len(self.y):
+            encoder.fit(at_hand).accept(features)
+        else:
+            encoder.fit_rows(self.rows, keep, at_hand)
+        training = encoder.fit_means(some)
         names = tuple(map(str, encoder.get_feature_names_out()))
-
-        def encode(batch: Batch) -> Batch:
-            encoder.accept(batch.X)
-            return training(batch)
-
-        encoded = some.part(encode).map(np.asarray, names)
-        with encoded.cached() as ready:
+        encoded = some.part(training).map(np.asarray, names)
+        with encoded.cached(numbered=True) as ready:  # folds within are dealt by places
             for one in estimators.values():
                 if isinstance(ready, ArrayRows):
                     weight = {} if ready.weight is None else {"sample_weight": ready.weight}
@@ -295,6 +291,7 @@ class KnownRows(NamedTuple):
     """What is known here of rows that are elsewhere, (n,), and of the pieces that they came in.
 
     Of each piece the place where it starts in the table, and how many of the rows it has.
+    ``weigh`` makes weights of chances, if these are known.
     """
 
     y: Floats
@@ -302,6 +299,7 @@ class KnownRows(NamedTuple):
     keys: Hashes
     starts: NDArray[np.intp]
     counts: NDArray[np.intp]
+    weigh: ChanceWeights | None
 
 
 def every_row(keys: Hashes) -> Bools:
@@ -317,25 +315,26 @@ def accepting(encoder: TableEncoder) -> Encode:
 
 
 class PiecedRows(Rows):
-    """Raw rows of a table that is read in pieces: the same ones every time, or an error."""
+    """Raw rows of a table that is read in pieces: the same ones every time, or an error.
 
-    def __init__(
-        self, table: PiecedTable, columns: ColumnNames, y: Floats, treated: Bools, keys: Hashes
-    ) -> None:
+    ``known`` is what memory holds of all of them: outcomes, arms, keys and weights.
+    """
+
+    def __init__(self, table: PiecedTable, columns: ColumnNames, known: Batch) -> None:
         self.table, self.columns, self.names = table, columns, columns.features
-        self.y, self.treated, self.keys = y, treated, keys
+        self.known, self.weighted = known, known.weight is not None
 
     def batches(self) -> Iterator[Batch]:
         """All rows, piece by piece."""
-        start = 0
+        start, (_, y, treated, keys, weight) = 0, self.known
         for piece in trial_pieces(self.table, self.columns):
             own = slice(start, start := start + len(piece.y))
-            known = self.y[own], self.treated[own], self.keys[own]
-            same = np.array_equal(piece.y, known[0]) and np.array_equal(piece.treated, known[1])
+            same = np.array_equal(piece.y, y[own]) and np.array_equal(piece.treated, treated[own])
             if not same:
                 raise TableError(changed_message(self.table.name))
+            known = y[own], treated[own], keys[own], None if weight is None else weight[own]
             yield Batch(piece.frame[list(self.names)], *known)
-        if start != len(self.y):
+        if start != len(y):
             raise TableError(changed_message(self.table.name))
 
 
@@ -554,7 +553,7 @@ def _chunk_scores(
 def first_chunk(rows: TableRows, chunk: Codes, n_chunks: int) -> int:
     """The first chunk before which there are rows enough to learn from, or ``n_chunks``."""
     for k in range(1, n_chunks):
-        if fewest_rows(rows.y, rows.treated, chunk < k) >= rows.least and (chunk == k).any():
+        if fewest_rows(rows.y, rows.treated, chunk < k) >= LEAST and (chunk == k).any():
             return k
     return n_chunks
 
@@ -570,11 +569,11 @@ def number_of_folds(rows: TableRows, key: str) -> int:
     for n_folds in (5, 10, 20):
         fold = Recipe("", key, 0, 0.0, n_folds).folds(rows.keys)
         least = min(fewest_rows(rows.y, rows.treated, fold != k) for k in range(n_folds))
-        if least >= rows.least:
+        if least >= LEAST:
             return n_folds
-    what = f"{rows.least} rows"
+    what = f"{LEAST} rows"
     if responders(rows.y) is not None:
-        what = f"{what} with the outcome and {rows.least} without it"
+        what = f"{what} with the outcome and {LEAST} without it"
     raise ValueError(
         f"each arm should have at least {what} in every part that a model learns from, got {least} "
         f"of one kind. There are too few rows: collect more."

@@ -52,6 +52,7 @@ from auucmax.trial_model.by_name import (
 )
 from auucmax.trial_model.columns import Bounded, ColumnNames, name_columns
 from auucmax.trial_model.crossfit import (
+    LEAST,
     Chosen,
     Codes,
     Fitted,
@@ -167,8 +168,8 @@ def fit_trial_model(
     table : a row for each person, raw: numbers, texts, booleans, dates, missing values; or a table
         of ibis. A table
         that is read in pieces (:func:`auucmax.data.open_table`) can be learnt from by "auto",
-        "shrunk", "boosted", "auucmax", "tm" and "response", and its encoder learns levels and
-        medians from a quarter of a million rows.
+        "shrunk", "boosted", "auucmax", "tm" and "response"; its encoder learns from all rows, the
+        check and the description of people are from a quarter of a million.
     treatment, outcome : names of columns. The treatment is the one that a person was assigned to,
         taken or not. A higher outcome is better.
     treated, control : labels of the two arms, when treatment is not 0/1 or boolean. Rows of other
@@ -208,8 +209,7 @@ def fit_trial_model(
     propensity : name of the column with the chance of treatment that each row had by design, where
         it was not the same for all (strata, waves, exploration): rows are weighted by it, wherever
         they are learnt from, judged or certified. It is no feature, unless it is named as one. Of
-        two of several arms: a column for each arm but the control, by label. A table that does not
-        fit into memory can be judged so, but not learnt from.
+        two of several arms: a column for each arm but the control, by label.
     random_state : of the folds and of the model.
 
     Examples
@@ -227,7 +227,7 @@ def fit_trial_model(
     """
     begin = time.perf_counter()
     table = table_of(table)
-    check_options(table, model, hold_out, minutes, propensity)
+    check_options(table, model, hold_out, minutes)
     columns = name_columns(
         table,
         treatment=treatment,
@@ -315,11 +315,7 @@ def fit_checked(
 
 
 def check_options(
-    table: pd.DataFrame | PiecedTable,
-    model: str,
-    hold_out: float,
-    minutes: float | None,
-    propensity: str | Mapping[Any, str] | None = None,
+    table: pd.DataFrame | PiecedTable, model: str, hold_out: float, minutes: float | None
 ) -> None:
     check_choice(model, "model", MODELS)
     if hold_out != 0:
@@ -327,12 +323,6 @@ def check_options(
     if minutes is not None:
         check_positive(minutes, "minutes", "5 is usual.")
     check_memory(table, model, "model")
-    if propensity is not None and isinstance(table, PiecedTable):
-        raise ValueError(
-            f"propensity should come with a table that fits into memory, got {table.name}, "
-            f"{table.size}: rows that are read in pieces are learnt from without weights. Pass "
-            f"fewer rows or columns, or allow more by {table.option}."
-        )
 
 
 def _work(recipe: Recipe, rivals: Sequence[str], n_rows: int) -> float:
@@ -519,9 +509,9 @@ def _hold_out(
 ) -> _Found:
     held_out = recipe.held_out(rows.keys)
     least = min(fewest_rows(rows.y, rows.treated, part) for part in (held_out, ~held_out))
-    if least < rows.least:
+    if least < LEAST:
         raise ValueError(
-            f"hold_out should leave at least {rows.least} rows of each arm, with and without the "
+            f"hold_out should leave at least {LEAST} rows of each arm, with and without the "
             f"outcome if most have none, to learn from and to judge on; got {least} of one kind in "
             f"{recipe.hold_out:g} of {len(rows.y):,} rows. Collect more, or leave hold_out= out."
         )

@@ -22,12 +22,12 @@ from auucmax._validation import (
 from auucmax.data import RandomisationReport, Trial, check_randomisation
 from auucmax.data.balance import equal_shares
 from auucmax.data.chances import (
+    ChanceWeights,
     chances_told,
     compare_counts,
     even_rows,
     names_of,
     two_arms,
-    undo_chances,
 )
 from auucmax.data.hashing import FINEST, content_hashes, numbers_for
 from auucmax.data.pieces import PiecedTable, sampled
@@ -103,7 +103,8 @@ class TrialRows(NamedTuple):
         """(n,) weights that undo unequal chances of treatment; None if these are the same."""
         if self.propensity is None:
             return None
-        return undo_chances(self.treated, self.propensity, self.people)
+        weigh = ChanceWeights.of(self.treated, self.people)
+        return weigh(self.treated, self.propensity, self.people)
 
     def take(self, rows: NDArray[np.intp]) -> TrialRows:
         """The rows at some places."""
@@ -324,7 +325,7 @@ def read_pieces(
 ) -> list[ReadPiece]:
     """The rows of the two arms of a table, a piece for a frame, read where they are and checked.
 
-    Samples are all rows of a frame, or as many as an encoder needs.
+    Samples are all rows of a frame, or some drawn at random.
     """
     if not isinstance(table, PiecedTable):
         pieces = [_read_piece(frame_of(table), 0, columns, key)]

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.base import clone
 
 from auucmax._progress import about
-from auucmax.trial_model.crossfit import Recipe, TableRows, every_row, fewest_rows
+from auucmax.trial_model.crossfit import LEAST, Recipe, TableRows, every_row, fewest_rows
 
 LEAST_ROWS = 5_000  #: that models learn from, however little time there is
 _PILOT_ROWS = 10_000  # of the small fits
@@ -124,8 +124,10 @@ def pace_of(rows: TableRows, models: Mapping[str, Any], key: str) -> Pace | None
             if small is None:
                 return None
             found = _timed(small, models)  # the second time, when libraries are compiled, counts
-    # Rows that do not fit into memory are also read, twice for each fit.
-    reading = 0.0 if rows.in_memory else 2 * rows.read_seconds / len(rows.y)
+    # Rows that do not fit into memory are also read: for each fit twice, and if there are more of
+    # them than are at hand once more, for the encoder.
+    times = 0 if rows.in_memory else 2 + (len(rows.sampled) < len(rows.y))
+    reading = times * rows.read_seconds / len(rows.y)
     return replace(found, encoding=found.encoding + reading) if found else None
 
 
@@ -133,7 +135,7 @@ def _small(rows: TableRows, order: Any, size: int, key: str) -> TableRows | None
     """The first of the rows at hand in an order, or more, so that models can learn from them."""
     while True:
         small = TableRows(rows.sample.frame.iloc[order[:size]], rows.columns, key)
-        if fewest_rows(small.y, small.treated, slice(None)) >= small.least:
+        if fewest_rows(small.y, small.treated, slice(None)) >= LEAST:
             return small
         if size >= len(order):
             return None
