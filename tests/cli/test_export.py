@@ -38,6 +38,17 @@ def test_json_has_the_text_if_there_is_no_file(files):
     assert found["has_uplift"] is True
 
 
+@pytest.mark.gate
+def test_names_that_spark_would_replace_are_refused(tmp_path):
+    table, own = trial_table(400).rename(columns={"age": "age ${user}"}), tmp_path / "model"
+    save_model(fit_trial_model(table, **NAMES, id="person", model="tm"), own)
+    for to in ("sql", f"dbt -o {tmp_path}"):
+        result = run(f"export {own} --table people --dialect spark --to {to}")
+        assert result.exit_code != 0
+        assert "should be without ${, which it replaces" in result.output
+    assert run(f"export {own} --to sql").exit_code == 0
+
+
 def test_a_query_begins_with_the_types_of_its_columns(files):
     text = run(f"export {files.model} --to sql").stdout
     first, *lines = text[: text.index("SELECT")].splitlines()
@@ -186,18 +197,23 @@ def test_a_pipe_gets_what_a_file_would(tmp_path):
 def test_dbt_files_go_to_a_project(files, tmp_path):
     found = told(f"export {files.model} --to dbt --table shop.people -o {tmp_path} --json")
     assert (found["kind"], found["dialect"], found["file"]) == ("dbt", "duckdb", str(tmp_path))
-    text = (tmp_path / "models" / "people_scores.sql").read_text()
+    name = "shop_people_m_scores"
+    text = (tmp_path / "models" / f"{name}.sql").read_text()
     assert "FROM {{ source('shop', 'people') }}" in text
-    assert '"person"' in (tmp_path / "models" / "people_scores.yml").read_text()
-    assert '"uplift" BETWEEN' in (tmp_path / "tests" / "people_scores_in_range.sql").read_text()
+    assert '"person"' in (tmp_path / "models" / f"{name}.yml").read_text()
+    assert '"uplift" BETWEEN' in (tmp_path / "tests" / f"{name}_in_range.sql").read_text()
     shown = run(f"export {files.model} --to dbt -o {tmp_path}")
-    assert f"{tmp_path}/models/people_scores.sql" in shown.stderr + shown.stdout
+    assert f"{tmp_path}/models/people_m_scores.sql" in shown.stdout
     assert f"note: {tmp_path} has no dbt_project.yml: dbt reads these files only" in shown.stderr
     (tmp_path / "dbt_project.yml").write_text("name: shop\n")
     assert run(f"export {files.model} --to dbt -o {tmp_path}").stderr == ""
+    before = everything(tmp_path)
+    beside = run(f"export {files.model_without_id} --to dbt -o {tmp_path}")
+    assert (beside.exit_code, beside.stderr) == (0, "")
+    assert before.items() < everything(tmp_path).items()  # another model replaces nothing
     other = run(f"export {files.model} --to dbt -o {tmp_path} --keep all")
-    assert "note: files of an earlier export, of this model or another, are rep" in other.stderr
-    assert "Name another --table, or folder, to keep both." in other.stderr
+    assert "note: files of an earlier export, of a model of this name, are rep" in other.stderr
+    assert "Give the model file another name to keep both." in other.stderr
 
 
 def everything(folder):
@@ -208,7 +224,7 @@ def everything(folder):
 
 
 def a_folder_in_the_place_of_a_file(project, model):
-    (project / "tests" / "people_scores_in_range.sql").mkdir(parents=True)
+    (project / "tests" / "people_m_scores_in_range.sql").mkdir(parents=True)
     return "the output should be a file, got the folder"
 
 
@@ -219,8 +235,8 @@ def a_file_in_the_place_of_a_folder(project, model):
 
 def a_file_of_the_user(project, model):
     (project / "models").mkdir()
-    (project / "models" / "people_scores.yml").write_text("version: 2  # mine\n")
-    return "people_scores.yml, which auucmax did not write. Move it, or name another --table."
+    (project / "models" / "people_m_scores.yml").write_text("version: 2  # mine\n")
+    return "people_m_scores.yml, which auucmax did not write. Move it, or name another --table."
 
 
 def a_link_to_a_folder(project, model):
@@ -231,13 +247,13 @@ def a_link_to_a_folder(project, model):
 
 def a_link_to_a_file(project, model):
     (project / "models").mkdir()
-    (project / "models" / "people_scores.sql").symlink_to(project.parent / "elsewhere.sql")
+    (project / "models" / "people_m_scores.sql").symlink_to(project.parent / "elsewhere.sql")
     return "should be in the project itself, got the link"
 
 
 def the_model(project, model):
     (project / "models").mkdir()
-    (project / "models" / "people_scores.sql").hardlink_to(model)
+    (project / "models" / "people_m_scores.sql").hardlink_to(model)
     return "should be another file than the input"
 
 

@@ -4,6 +4,7 @@ import json
 import sqlite3
 import sys
 import traceback
+from contextlib import ExitStack, closing
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
@@ -14,6 +15,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from tests.cli.commands import run
+from tests.mariadb_server import connected, mariadb_server
 from tests.postgres_server import postgres_server
 from tests.trial_model.trial_table import NAMES, trial_table
 
@@ -22,7 +24,9 @@ from auucmax.data import open_table, read_table
 from auucmax.data.pieces import PiecedTable
 from auucmax.data.selects import check_select
 from auucmax.data.table_errors import TableError
-from auucmax.trial_model import fit_trial_model
+from auucmax.data.warehouses import _connection
+from auucmax.evaluation import BinnedLevels, auuc_score, column_levels
+from auucmax.trial_model import fit_trial_model, load_model
 
 # ibis calls DuckDB by a name that it is going to drop.
 ARMS = "--treated mail --control none"
@@ -373,3 +377,148 @@ def test_postgres_by_ibis():
         table = open_table(server.table("people"), memory=100)
         check(pd.concat(table.pieces()))
         server.disconnect()
+
+
+@pytest.fixture(scope="module")
+def mysql():
+    """The address of a MariaDB server that knows no zones by name, and a connection to it."""
+    with mariadb_server() as url, closing(connected(url)) as connection:
+        yield url, connection
+
+
+def do(connection, statement, rows=None):
+    with connection.cursor() as cursor:
+        if rows is not None:
+            cursor.executemany(statement, rows)
+        else:
+            cursor.execute(statement)
+        return cursor.fetchall()
+
+
+@pytest.fixture(scope="module")
+def people(mysql):
+    do(
+        mysql[1],
+        "CREATE TABLE people (id bigint, age double, town varchar(9) COLLATE utf8mb4_bin, "
+        "joined datetime(6), vip boolean)",
+    )
+    rows = FRAME.astype(object).where(FRAME.notna(), None).to_numpy().tolist()
+    do(mysql[1], "INSERT INTO people VALUES (%s, %s, %s, %s, %s)", rows)
+    return mysql
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("query", ["people", "trials.people", "SELECT * FROM people;"])
+def test_mysql(people, query):
+    check(read_table(people[0], query=query))
+    check_pieces(open_table(people[0], query=query, memory=100))
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("query", ["odd", "SELECT * FROM odd"])
+def test_types_of_mysql(mysql, query):
+    url, connection = mysql
+    do(connection, "SET time_zone = '+02:00'")
+    types = {
+        "n": "bigint", "y": "year", "b": "bit(1)", "wide": "bit(20)", "d": "decimal(20, 2)",
+        "ts": "timestamp NULL", "day": "date", "kind": "enum('é', 'b')", "several": "set('x', 'y')",
+        "t": "time", "u": "int unsigned", "j": "json", "raw": "varbinary(9)",
+    }  # fmt: skip
+    values = [
+        2**53 + 1, 2024, 1, 70_000, "1.50", "2024-01-31 12:00:00", "2024-01-31", "é", "x,y",
+        "01:02:03", 4_000_000_000, '{"a": 1}', b"\xff",
+    ]  # fmt: skip
+    columns = ", ".join(f"{name} {own}" for name, own in types.items())
+    do(connection, f"CREATE OR REPLACE TABLE odd ({columns})")
+    marks = ", ".join(["%s"] * len(types))
+    do(connection, f"INSERT INTO odd VALUES ({marks})", [values, [None] * len(types)])
+    first, missing = read_table(url, query=query).astype(object).to_numpy()
+    assert pd.isna(missing).all()
+    found = dict(zip(types, first, strict=True))
+    assert found.pop("ts").tz_localize(None) == pd.Timestamp("2024-01-31 10:00")
+    assert found.pop("day") == pd.Timestamp("2024-01-31")
+    assert bytes(found.pop("raw")) == b"\xff"
+    assert found == {
+        "n": 2**53 + 1, "y": 2024, "b": 1, "wide": 70_000, "d": 1.5, "kind": "é",
+        "several": "x,y", "t": "1:02:03", "u": 4_000_000_000, "j": '{"a": 1}',
+    }  # fmt: skip
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize(
+    "query",
+    ["DELETE FROM people", "SELECT * FROM people INTO OUTFILE '/tmp/x'", "SELECT SLEEP(9)",
+     "SELECT LOAD_FILE('/etc/passwd')", "SELECT GET_LOCK('a', 1)", "SELECT 1; DROP TABLE people",
+     "SELECT * FROM people FOR UPDATE", "SELECT NEXT VALUE FOR counter"],
+)  # fmt: skip
+def test_mysql_runs_selects_alone(people, query):
+    with pytest.raises(TableError, match="query should be "):
+        read_table(people[0], query=query)
+    assert do(people[1], "SELECT COUNT(*) FROM people") == ((len(FRAME),),)
+
+
+@pytest.mark.gate
+def test_what_a_comment_of_mysql_runs_is_not_sent(people):
+    found = read_table(people[0], query="SELECT id /*! , SLEEP(9) AS s */ FROM people")
+    assert list(found) == ["id"]
+
+
+@pytest.mark.gate
+def test_a_session_of_mysql_only_reads(people):
+    with ExitStack() as stack:
+        connection = _connection("mysql", people[0], "mysql", stack)
+        stack.callback(connection.disconnect)
+        for statement in ("DELETE FROM people", "INSERT INTO people (id) VALUES (5)"):
+            with pytest.raises(Exception, match="READ ONLY transaction"):
+                connection.raw_sql(statement)
+
+
+@pytest.mark.gate
+def test_no_message_of_mysql_has_a_password(people):
+    address = people[0].replace("tester:pass-word", "somebody:s3cr-tok")
+    with pytest.raises(TableError, match=r"mysql://127.0.0.1 should be .* denied for user") as said:
+        read_table(address, query="people")
+    shown = "".join(traceback.format_exception(said.value))
+    for secret in ("s3cr-tok", "somebody"):
+        assert secret not in shown
+    with pytest.raises(TableError, match="Unknown column 'nope'") as said:
+        read_table(people[0], query="SELECT nope FROM people")
+    assert "pass-word" not in "".join(traceback.format_exception(said.value))
+
+
+@pytest.mark.gate
+@pytest.mark.filterwarnings("ignore:Unable to set session timezone:UserWarning")
+def test_a_score_is_judged_by_mysql(mysql):
+    rng = np.random.default_rng(0)
+    score, mail = rng.random(3_000), rng.integers(2, size=3_000)
+    visit = (rng.random(3_000) < 0.1 + 0.2 * mail * score).astype(int)
+    do(mysql[1], "CREATE TABLE scored (score double, mail boolean, visit smallint)")
+    rows = list(zip(score.tolist(), mail.tolist(), visit.tolist(), strict=True))
+    do(mysql[1], "INSERT INTO scored VALUES (%s, %s, %s)", rows)
+    server = ibis.connect(mysql[0])
+    names = {"score": "score", "treatment": "mail", "outcome": "visit"}
+    levels = column_levels(server.table("scored"), **names)
+    server.disconnect()
+    edges = levels.edges
+    np.testing.assert_allclose(levels.sums, BinnedLevels.of(visit, score, mail, edges).sums)
+    assert levels.auuc() == pytest.approx(auuc_score(visit, score, treatment=mail), abs=1e-4)
+
+
+@pytest.mark.gate
+def test_a_command_fits_a_table_of_mysql(mysql, tmp_path):
+    url, connection = mysql
+    frame = trial_table(1_500)
+    kinds = {"f": "double", "i": "bigint", "b": "boolean", "M": "datetime(6)"}
+    own = {name: kinds.get(frame[name].dtype.kind, "text") for name in frame}
+    columns = ", ".join(f"`{name}` {kind}" for name, kind in own.items())
+    do(connection, f"CREATE TABLE trial ({columns})")
+    rows = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
+    do(connection, f"INSERT INTO trial VALUES ({', '.join(['%s'] * len(own))})", rows)
+    options = f"-t arm -y visit --id person --model tm {ARMS} -o {tmp_path}/of_server.auucmax"
+    shown = run(f"fit {url} --query trial {options}")
+    assert shown.exit_code == 0, shown.output
+    assert "pass-word" not in shown.output
+    model = load_model(tmp_path / "of_server.auucmax")
+    assert "pass-word" not in repr(model.evidence)
+    same = fit_trial_model(frame.sort_values("person"), **NAMES, id="person", model="tm")
+    np.testing.assert_allclose(model.predict(frame), same.predict(frame), rtol=0, atol=1e-6)

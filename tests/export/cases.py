@@ -34,8 +34,9 @@ HOSTILE_NAMES = (
 )  # fmt: skip
 HOSTILE_LEVELS = (
     "", "it's", 'q"', "\\", "\\'", "' OR 1=1 --", "a\nb", "a\r\nb", "tab\t", "é", "e\u0301", "NULL",
-    "😀", "\u2028", "$$", "{x}", "\\u0041", "%", " ", "nan", "`", "?", ":a", "1",
-    "1.0", "1.50", "-2.00", "1.5", "10", "v1.0", "NA", "0", "-0", "-0.0", "true", "True", "FALSE",
+    "😀", "\u2028", "$$", "{x}", "${x}", "\\${x}", "中\\'", "\\u0041", "%", " ", "nan", "`", "?",
+    ":a", "1", "1.0", "1.50", "-2.00", "1.5", "10", "v1.0", "NA", "0", "-0", "-0.0", "true", "True",
+    "FALSE",
 )  # fmt: skip
 CODES = (-1.0, 0.0, 7.0, 1e12)
 HUGE = (0.0, -0.0, 1e300, -1e300, 1e-300, 2.0**53 + 1, 1e15 + 0.3)
@@ -130,11 +131,16 @@ def encoded(encoder, frame):
         return encoder.transform(frame)
 
 
+def can_be_a_name(name):
+    """Whether no dialect refuses it."""
+    return "${" not in name and (name.isascii() or not {"`", "\\"} & set(name))
+
+
 def names(min_size=1, max_size=4):
     characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
     drawn = st.sampled_from(HOSTILE_NAMES) | st.text(characters, min_size=1, max_size=6)
     reserved = {"score", "uplift", "row number"}
-    free = drawn.filter(lambda name: name.casefold() not in reserved)
+    free = drawn.filter(lambda name: name.casefold() not in reserved and can_be_a_name(name))
     return st.lists(free, min_size=min_size, max_size=max_size, unique_by=str.casefold)
 
 

@@ -1,6 +1,7 @@
 """What is written for dbt: by its text, and by dbt itself where it is installed."""
 
 import os
+import re
 import shutil
 import subprocess
 from functools import partial
@@ -10,6 +11,7 @@ import jinja2
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.cli.commands import run
 from tests.export.cases import cases
 from tests.trial_model.arms_table import arms_table, fitted
@@ -32,9 +34,9 @@ def rendered(text):
 def test_templates_change_nothing_but_the_table(case):
     query = partial(to_sql, case.encoder, case.formula, calibration=case.calibration)
     columns = ["score", "uplift"]
-    for table in ("people", "shop.people"):
+    for table, name in (("people", "people_scores"), ("shop.people", "shop_people_scores")):
         files = dbt_files(query, table=table, columns=columns)
-        first, _, text = rendered(files["models/people_scores.sql"]).partition("\n")
+        first, _, text = rendered(files[f"models/{name}.sql"]).partition("\n")
         assert first == f"-- {WRITTEN}"
         assert text == query(table=table)
 
@@ -93,6 +95,28 @@ def test_without_ranges_and_labels_there_is_no_such_test():
     assert list(files) == ["models/people_scores.sql", "models/people_scores.yml"]
 
 
+@given(st.text(), st.text(st.sampled_from("ab_1"), min_size=1, max_size=80))
+def test_a_model_of_any_name_has_a_name_of_the_project(model, table):
+    files = dbt_files(lambda table: "SELECT 1", table=table, columns=["score"], model=model)
+    (name,) = (path.removeprefix("models/")[:-4] for path in files if path.endswith(".sql"))
+    assert re.fullmatch("[a-z0-9_]+", name)
+    assert name.startswith(table)
+    assert name.endswith("_scores")
+    assert len(name) <= max(63, len(table) + len("_scores"))
+    assert f"  - name: {name}\n" in files[f"models/{name}.yml"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("Модель", "Отклик"), ("Модель", ""), ("é 1", "è 1"), ("a" * 70, "a" * 71)]
+)
+def test_models_whose_names_lose_letters_have_files_of_their_own(one, other):
+    found = [
+        dbt_files(lambda table: "SELECT 1", table="people", columns=["score"], model=model)
+        for model in (one, other)
+    ]
+    assert not set(found[0]) & set(found[1])
+
+
 def dbt_program():
     """AUUCMAX_DBT, or dbt on the PATH: it needs an environment of its own."""
     found = os.environ.get("AUUCMAX_DBT") or shutil.which("dbt")
@@ -140,7 +164,7 @@ def test_dbt_scores_as_python_does(tmp_path):
     said = built(folder)
     assert "ERROR=0" in said
     with duckdb.connect(str(folder / "dev.duckdb"), read_only=True) as db:
-        found = db.sql("SELECT * FROM people_scores ORDER BY person").df()
+        found = db.sql("SELECT * FROM people_m_scores ORDER BY person").df()
     rows = table.sort_values("person")
     assert found["person"].tolist() == rows["person"].tolist()
     np.testing.assert_allclose(found["score"], model.predict(rows), rtol=0, atol=1e-9)
@@ -162,6 +186,6 @@ def test_dbt_chooses_among_arms_as_python_does(tmp_path):
     folder = project(tmp_path, model, table)
     built(folder)
     with duckdb.connect(str(folder / "dev.duckdb"), read_only=True) as db:
-        found = db.sql("SELECT arm, count(*) FROM people_scores GROUP BY 1").fetchall()
+        found = db.sql("SELECT arm, count(*) FROM people_m_scores GROUP BY 1").fetchall()
     assert {arm for arm, _ in found} <= {*model.labels, model.control}
     assert sum(n for _, n in found) == len(table)

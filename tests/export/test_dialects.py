@@ -8,7 +8,7 @@ import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
-from tests.export.cases import HOSTILE_LEVELS, HOSTILE_NAMES
+from tests.export.cases import HOSTILE_LEVELS, HOSTILE_NAMES, can_be_a_name
 
 from auucmax.export.dialects import DIALECTS, dialect_named
 
@@ -23,13 +23,16 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 @given(text=TEXTS)
 def test_a_text_is_read_back(dialect, text):
     (statement,) = sqlglot.parse(f"SELECT {DIALECTS[dialect].text(text)} AS a", read=dialect)
+    for node in statement.find_all(exp.Introducer):  # bytes of MySQL
+        assert node.expression.find(exp.HexString)
+        node.replace(exp.Literal.string(bytes.fromhex(node.expression.name).decode()))
     (translated,) = sqlglot.transpile(statement.sql("duckdb"), read="duckdb", write="duckdb")
     assert duckdb.sql(translated).fetchall() == [(text,)]
 
 
 @pytest.mark.parametrize("dialect", list(DIALECTS))
 @settings(max_examples=60, deadline=None)
-@given(name=TEXTS.filter(bool))
+@given(name=TEXTS.filter(bool).filter(can_be_a_name))
 def test_a_name_is_read_back(dialect, name):
     (statement,) = sqlglot.parse(f"SELECT 1 AS {DIALECTS[dialect].identifier(name)}", read=dialect)
     (alias,) = statement.find_all(exp.Alias)
@@ -54,6 +57,37 @@ def test_numbers_are_finite(value):
 
 def test_bigquery_texts_stay_on_a_line():
     assert DIALECTS["bigquery"].text("a\n'\\\u2028\x01") == r"'a\n\'\\\u2028\u0001'"
+
+
+@pytest.mark.parametrize("dialect", ["databricks", "spark"])
+@settings(max_examples=60, deadline=None)
+@given(text=TEXTS | st.text(st.sampled_from("${}\\'x"), max_size=8))
+def test_spark_finds_nothing_to_replace_in_texts(dialect, text):
+    assert "${" not in DIALECTS[dialect].text(text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=TEXTS | st.text(st.sampled_from("中é\\'x"), max_size=8))
+def test_texts_of_mysql_are_the_same_bytes_in_every_character_set(text):
+    literal = DIALECTS["mysql"].text(text)
+    assert literal.isascii()
+    assert "\\" not in literal
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name", "why"),
+    [
+        ("spark", "a${b}", r"without \$\{, which it replaces before it reads the query, got 'a\$"),
+        ("databricks", "${", r"of databricks should be without \$\{"),
+        ("mysql", "中`", "not ASCII should have neither ` nor .* got '中`'"),
+        ("mysql", "é\\", "sessions in GBK or Big5 take for a part of another character"),
+    ],
+)
+def test_names_that_quotes_do_not_keep_are_refused(dialect, name, why):
+    with pytest.raises(ValueError, match=why) as told:
+        DIALECTS[dialect].identifier(name)
+    assert str(told.value).endswith("Rename it and fit again.")
+    assert DIALECTS["duckdb"].identifier(name) == f'"{name}"'
 
 
 def test_unknown_dialects_are_named():

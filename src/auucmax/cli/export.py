@@ -59,12 +59,13 @@ def export(
     """Write the scores as a query, a graph, coefficients or numpy; or the card of the model.
 
     Scores of all models but networks and DDR; ONNX takes networks as well. dbt writes a model of
-    the query, and tests of it, into a project's folders models and tests; its --table is a model,
-    or a source as in shop.people. --json tells what was written and which columns it needs;
-    without a file it has the text, too. Of several arms it gives the uplift of each, and the arm
-    of the highest --value times uplift minus --cost (else the costs of the fit). A Python file
-    scores CSV files: python scores.py people.csv > scores.csv. A card, Markdown, says what the
-    model is, on what trial, and how sure that is.
+    the query, and tests of it, into a project's folders models and tests, called by --table and
+    the model file: people_mail_scores. Its --table is a model, or a source as in shop.people.
+    --json tells what was written and which columns it needs; without a file it has the text, too.
+    Of several arms it gives the uplift of each, and the arm of the highest --value times uplift
+    minus --cost (else the costs of the fit). A Python file scores CSV files: python scores.py
+    people.csv > scores.csv. A card, Markdown, says what the model is, on what trial, and how sure
+    that is.
     """
     from auucmax._files import check_target
     from auucmax._validation import check_choice
@@ -82,7 +83,7 @@ def export(
         note(fitted.warning)
     worth = _worth(fitted, cost, value)
     if to == "dbt" and output is not None:
-        files = _dbt_files(fitted, table, dialect, keep, worth)
+        files = _dbt_files(fitted, model.stem, table, dialect, keep, worth)
         contents = {output / name: text.encode() for name, text in files.items()}
     else:
         content = _content(fitted, to, table, dialect, keep, worth)
@@ -150,12 +151,12 @@ def _check_project(contents: Mapping[Path, bytes], model: Path) -> None:
 
 
 def _tell_replaced(contents: Mapping[Path, bytes]) -> None:
-    """A note, if files of an earlier export, perhaps of another model, are replaced by others."""
+    """A note, if files of an earlier export are replaced by others."""
     gone = [path for path, own in contents.items() if path.exists() and path.read_bytes() != own]
     if gone:
         note(
-            f"files of an earlier export, of this model or another, are replaced: "
-            f"{', '.join(map(str, gone))}. Name another --table, or folder, to keep both."
+            f"files of an earlier export, of a model of this name, are replaced: "
+            f"{', '.join(map(str, gone))}. Give the model file another name to keep both."
         )
 
 
@@ -276,6 +277,7 @@ def _query(
 
 def _dbt_files(
     fitted: TrialModel | ArmsModel,
+    name: str,
     table: str,
     dialect: str,
     keep: list[str] | None,
@@ -299,6 +301,7 @@ def _dbt_files(
     return dbt_files(
         query,
         table=table,
+        model=name,
         dialect=dialect,
         columns=columns,
         id=fitted.columns.id if has_id else None,
@@ -335,6 +338,8 @@ def _comment(fitted: TrialModel | ArmsModel, dialect: str, worth: _Worth) -> str
     from auucmax.trial_model import TrialModel
 
     types, words = dict(_TYPES), DIALECTS[dialect]
+    for name in fitted.inputs:
+        words.check_name(name)  # Spark replaces ${...} in comments, too; labels are parts of names
     if words.has_truths:
         types["category"] += " (no and yes, true and false: or boolean)"
     if words.reads_dates:

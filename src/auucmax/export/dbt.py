@@ -6,6 +6,7 @@ no package for them.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,6 +17,8 @@ WRITTEN = "Written by auucmax, which replaces this file at the next export."
 _REFERENCE = re.compile(r"(?:\w+[.])?\w+", re.ASCII)
 _JINJA = re.compile(r"\{(?=[{%#])")
 _ODD = re.compile(r"\{(?=[{%#\r])|\r")
+_LONGEST = 63  # characters of a name
+_MARK = 6  # those of a hash
 _NEAR = 1e-9  # what scores of a database may differ by
 
 
@@ -24,6 +27,7 @@ def dbt_files(
     *,
     table: str,
     columns: Sequence[str],
+    model: str = "",
     dialect: str = "duckdb",
     id: str | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
@@ -32,15 +36,18 @@ def dbt_files(
 ) -> dict[str, str]:
     """Texts of the files of a dbt model, by their places in a project.
 
-    ``models/TABLE_scores.sql`` has the query; ``models/TABLE_scores.yml`` says that no ``columns``
-    are missing, and that ``id`` is unique; ``tests/TABLE_scores_in_range.sql`` finds rows whose
-    values are none that the model gives.
+    ``models/NAME.sql`` has the query; ``models/NAME.yml`` says that no ``columns`` are missing, and
+    that ``id`` is unique; ``tests/NAME_in_range.sql`` finds rows whose values are none that the
+    model gives. NAME is TABLE_MODEL_scores, MODEL in small letters, digits and _; one that is not
+    ASCII, or too long, ends in a part of its hash. Models that differ in capitals, blanks or signs
+    alone have one NAME, and so have model c of table a_b and model b_c of table a.
 
     Parameters
     ----------
     query : a function that gives SQL for table=...: ``partial(to_sql, encoder, model, ...)``.
     table : name of a model, seed or snapshot of the project; ``shop.people`` is a source.
     columns : names of what the query adds.
+    model : what the model is called, whatever characters that has; without, NAME is TABLE_scores.
     dialect : the one that the query is written in.
     id : a column that the query keeps, which has no value twice.
     ranges : lowest and highest value of columns; ``labels``: all values of columns of texts.
@@ -75,7 +82,7 @@ def dbt_files(
         )
     *source, own = table.split(".")
     reference = f"source('{source[0]}', '{own}')" if source else f"ref('{own}')"
-    name = f"{own}_scores"
+    name = _name([*source, own], model)
     tested = [(id, "[not_null, unique]")] if id is not None else []
     tested += [(column, "[not_null]") for column in columns]
     _check_names([column for column, _ in tested])
@@ -95,6 +102,23 @@ def dbt_files(
             f"SELECT *\nFROM {{{{ ref('{name}') }}}}\nWHERE {_escaped(strange)}\n"
         )
     return files
+
+
+def _name(table: Sequence[str], model: str) -> str:
+    """What the dbt model is called, not longer than PostgreSQL allows.
+
+    >>> _name(["shop", "people"], "Mail (spring)"), _name(["people"], "")
+    ('shop_people_mail_spring_scores', 'people_scores')
+    >>> _name(["people"], "\u041c\u043e\u0434\u0435\u043b\u044c 2")
+    'people_2_5cdf9b_scores'
+    """
+    begin, end = "_".join(table), "_scores"
+    room = max(_LONGEST - len(begin) - len(end) - 1, 0)
+    called = re.sub("[^a-z0-9]+", "_", model.lower()).strip("_")
+    if not model.isascii() or len(called) > room:
+        mark = hashlib.sha256(model.encode(errors="surrogatepass")).hexdigest()[:_MARK]
+        called = f"{called[: max(room - _MARK - 1, 0)]}_{mark}".lstrip("_")[:room]
+    return f"{begin}_{called}{end}" if called else f"{begin}{end}"
 
 
 def _of_reference(query: Callable[..., str], reference: str, words: Dialect) -> str:

@@ -95,9 +95,9 @@ def to_sql(
     """
     words = dialect_named(dialect)
     formula = raw_formula(encoder, scorer)
-    _check_cases([name for name, _ in formula.columns], words)
+    _check_cases(_read(formula), words)
     kept = _kept(keep)
-    present = [name for name, _ in formula.columns] if kept is None else kept
+    present = _read(formula) if kept is None else kept
     _check_names(present, score_name, *([] if calibration is None else [uplift_name]))
     columns = ["*"] if kept is None else [words.identifier(name) for name in kept]
     # The table may have a column that is called as the score, too, which is not the one to read.
@@ -106,7 +106,8 @@ def to_sql(
     # Nothing is indented afterwards: a line break may be part of a name or a level.
     if formula.is_plain:
         (only,) = formula.members
-        query = _select([*columns, f"{_score(only, words)}\n    AS {score}"], _table(table, words))
+        source = _table(table, words, _called(table, [*_read(formula), *present], words))
+        query = _select([*columns, f"{_score(only, words)}\n    AS {score}"], source)
     else:
         query = _Steps(formula, words, kept, [*present, score_name]).query(table, score)
     if calibration is None:
@@ -117,7 +118,9 @@ def to_sql(
     outer = ["*"] if kept is None else [*columns, score]
     if is_hidden:
         outer = [f"* {words.but} ({score})", f"{score} AS {words.identifier(score_name)}"]
-    return _select([*outer, uplift], f"(\n{query}{words.fence}\n) AS {words.identifier('scored')}")
+    return _select(
+        [*outer, uplift], f"(\n{query}{words.fence}\n) AS {words.identifier(f'{_HIDDEN}scored')}"
+    )
 
 
 class _Source(str):
@@ -169,7 +172,8 @@ def arms_to_sql(
         outer = [f"* {words.but} ({', '.join([*scored, *uplifts])})", *shown]
     chosen = _as({words.identifier(arm_name): _best_arm(arms, uplifts, control, value, words)})
     return _select(
-        [*outer, *chosen], f"(\n{inner}{words.fence}\n) AS {words.identifier('estimated')}"
+        [*outer, *chosen],
+        f"(\n{inner}{words.fence}\n) AS {words.identifier(f'{_HIDDEN}estimated')}",
     )
 
 
@@ -217,14 +221,15 @@ class _Steps:
     def __init__(
         self, formula: RawFormula, words: Dialect, kept: list[str] | None, taken: Iterable[str]
     ) -> None:
-        self.formula, self.words, self.kept = formula, words, kept
+        self.formula, self.words, self.kept, self.taken = formula, words, kept, list(taken)
         self.prefix = _HIDDEN
-        while any(name.casefold().startswith(self.prefix) for name in taken):
+        while any(name.casefold().startswith(self.prefix) for name in self.taken):
             self.prefix += "_"
 
     def query(self, table: str | Sequence[str], score: str) -> str:
         """The whole of it."""
-        words, source, row = self.words, _table(table, self.words), self.name("row")
+        words, row = self.words, self.name("row")
+        source = _table(table, words, _called(table, [*_read(self.formula), *self.taken], words))
         passed = ["*"] if self.kept is None else [words.identifier(name) for name in self.kept]
         result = passed
         if self.kept is None and not words.but:
@@ -494,12 +499,25 @@ def _select(columns: Iterable[str], source: str) -> str:
 def _table(table: str | Sequence[str], words: Dialect, called: str = "") -> str:
     """What comes after FROM; ``called``: another name for it."""
     if isinstance(table, _Source):
-        return f"{table} AS {called or words.identifier('scored')}"
+        return f"{table} AS {called or words.identifier(f'{_HIDDEN}scored')}"
     names = table.split(".") if isinstance(table, str) else list(table)
     if not names:
         raise ValueError("table should be a name, got none. Pass table='customers', for example.")
     found = ".".join(words.identifier(name) for name in names)
     return f"{found} AS {called}" if called else found
+
+
+def _read(formula: RawFormula) -> list[str]:
+    return [name for name, _ in formula.columns]
+
+
+def _called(table: str | Sequence[str], columns: Iterable[str], words: Dialect) -> str:
+    """Another name for a table that is called as one of its columns, where that means a row."""
+    if isinstance(table, _Source) or not words.rows_first:
+        return ""
+    own = (table.split(".") if isinstance(table, str) else [*table] or [""])[-1].casefold()
+    clashes = own in {name.casefold() for name in columns}
+    return words.identifier(f"{_HIDDEN}table") if clashes else ""
 
 
 def _kept(keep: str | Sequence[str]) -> list[str] | None:
