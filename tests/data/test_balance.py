@@ -149,3 +149,12 @@ def test_heavy_tails_raise_no_false_alarm(
     for level in (0.01, 0.05):
         rate, error = np.mean(p_values < level), np.sqrt(level * (1 - level) / trials)
         assert abs(rate - level) < 3 * error, (level, rate)
+
+
+@pytest.mark.parametrize("n_known", [1, 2])
+def test_a_column_that_one_half_of_the_rows_lacks_is_left_out_of_the_classifier(n_known):
+    rng = np.random.default_rng(0)
+    rare = np.r_[np.arange(n_known), np.full(400 - n_known, np.nan)]
+    frame = pd.DataFrame({"age": rng.normal(size=400), "rare": rare})
+    found = balance.classifier_test(encode(frame), rng.random(400) < 0.5, rng, 1_000)
+    assert found.p_value is not None

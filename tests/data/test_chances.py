@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auucmax.data.chances import (
+    ChanceWeights,
     arm_columns,
     check_arm_chances,
     check_chances,
@@ -12,7 +13,6 @@ from auucmax.data.chances import (
     even_rows,
     own_chance,
     two_arms,
-    undo_chances,
 )
 
 NAME = "the propensity 'p'"
@@ -41,7 +41,7 @@ chances = st.floats(0.02, 0.98)
 def test_one_chance_for_all_changes_nothing(rows, seed):
     chance, treated = np.full(len(rows), rows[0][0]), np.array([t for _, t in rows])
     assert even_rows(treated, chance, np.random.default_rng(seed)).all()
-    weight = undo_chances(treated, chance)
+    weight = ChanceWeights.of(treated)(treated, chance)
     for arm in (treated, ~treated):
         assert len(np.unique(weight[arm])) <= 1
 
@@ -51,7 +51,7 @@ def test_weights_make_each_arm_stand_for_everybody():
     x = rng.random(200_000)
     chance = 0.1 + 0.8 * x
     treated = rng.random(len(x)) < chance
-    weight = undo_chances(treated, chance)
+    weight = ChanceWeights.of(treated)(treated, chance)
     for arm in (treated, ~treated):
         terms = weight[arm] * (x[arm] - 0.5)
         assert abs(terms.sum()) < 4 * np.sqrt((terms**2).sum())
@@ -160,7 +160,7 @@ def test_weights_of_two_of_several_arms_are_of_all_people():
     found = two_arms(frame[both], named, "mail", "no")
     treated = got[both] == 1
     for people, is_right in ((None, False), (found.people, True)):
-        weight = undo_chances(treated, found.treated, people)
+        weight = ChanceWeights.of(treated, people)(treated, found.treated, people)
         for arm in (treated, ~treated):
             terms = weight[arm] * (x[both][arm] - 0.5)
             assert (abs(terms.sum()) < 4 * np.sqrt((terms**2).sum())) == is_right

@@ -736,8 +736,8 @@ def test_what_became_of_the_outcome_differs_between_the_arms_and_stops(kind, wro
         assert "treatment depends on later: not randomised" in report.verdict
         assert any("later: predicts the outcome, and arms differ in it" in str(suspect)
                    for suspect in report.suspects)  # fmt: skip
-    assert any("was it known before treatment?" in asked for asked in
-               check_randomisation(with_feature(trial, later=later)).advice)  # fmt: skip
+        if not ignore:
+            assert any("was it known before treatment?" in asked for asked in report.advice)
     healed = check_randomisation(with_feature(trial, later=later), after=["later"])
     assert healed.ok
     # The same column, had it been recorded before: it tells nothing of the arms.

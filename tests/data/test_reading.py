@@ -160,6 +160,7 @@ def test_long_numbers_keep_their_digits_in_arrow_files(tmp_path):
             "c": pa.array([Decimal(10**22 + 1), None], type=decimals),
             "d": pa.array([Decimal("1.50"), None], type=pa.decimal128(9, 2)),
             "e": pa.array([1, None]),
+            "f": pa.array([Decimal(2**53 + 1), Decimal(5)], type=decimals),
         }
     )
     pyarrow.feather.write_feather(table, tmp_path / "rows.feather")
@@ -171,6 +172,7 @@ def test_long_numbers_keep_their_digits_in_arrow_files(tmp_path):
     assert frame["c"][0] == str(10**22 + 1)
     assert frame["d"].dtype == frame["e"].dtype == np.float64
     assert frame["d"][0] == 1.5
+    assert frame["f"].tolist() == [2**53 + 1, 5]
 
 
 def test_columns_that_differ_in_capitals_only_are_not_renamed(tmp_path):

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from tests.strategies import small_trials
 
 from auucmax import load_hillstrom
+from auucmax.evaluation import Levels
 from auucmax.evaluation.metrics import auuc_difference, auuc_inference, auuc_score
 from auucmax.evaluation.reference import bootstrap
 
@@ -283,3 +284,23 @@ def test_gains_of_flags_miss_as_rarely_as_promised(share):
         low, high = auuc_inference(y, flag, treatment=t).gain_interval
         misses += low > 0 or high < 0
     assert misses / 600 < 0.07 + 3 * np.sqrt(0.05 * 0.95 / 600)
+
+
+@pytest.mark.parametrize(
+    ("chances", "n", "is_told"),
+    [((0.02, 0.2, 0.5, 0.8, 0.98), 2_000, False), ((0.2, 0.8), 2_000, True), ((0.5,), 500, True)],
+)
+def test_a_few_rows_of_large_weight_give_no_interval(chances, n, is_told):
+    """If none of them responded, nothing would show how little is known of their arm."""
+    rng = np.random.default_rng(0)
+    stratum = rng.integers(0, len(chances), n)
+    chance = np.array(chances)[stratum]
+    treated, score = rng.random(n) < chance, stratum + rng.normal(size=n)
+    y = (rng.random(n) < 0.15).astype(float)
+    found = Levels.of(y, score, treatment=treated, propensity=chance).inference()
+    assert np.isfinite(found.gain_interval[0]) == is_told
+    if not is_told:
+        assert "a few rows have most of the weight" in str(found)
+    homes = np.arange(n) // 2
+    found = Levels.of(y, score, treatment=treated, propensity=chance, groups=homes).inference()
+    assert np.isfinite(found.gain_interval[0]) == is_told

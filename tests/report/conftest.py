@@ -67,6 +67,17 @@ def harm_summary():
 
 
 @pytest.fixture(scope="session")
+def vague_summary():
+    """Of a trial that helps, with too few outcomes of money for any interval."""
+    rng = np.random.default_rng(0)
+    treated, score = rng.random(400) < 0.5, rng.standard_normal(400)
+    buys = rng.random(400) < 0.16 + 0.3 * treated * (score > 0)
+    y = np.where(buys, np.exp(rng.normal(3, 1, 400)), 0.0)
+    economy = Economy(cost=1.0, value=1.0)
+    return summarise(y, score, treatment=treated, share=1.0, economy=economy)
+
+
+@pytest.fixture(scope="session")
 def check_summary(material):
     trial = material.trial
     return summarise_check(

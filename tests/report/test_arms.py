@@ -12,7 +12,7 @@ from auucmax.report import Economy, render, summarise_arms
 from auucmax.report.figures import policy_figure
 from auucmax.report.page import embedded_json
 from auucmax.report.sentences import segment_lines
-from auucmax.trial_model import ArmsEvidence
+from auucmax.trial_model import ArmLimits, ArmsEvidence, target_arms
 
 
 def test_numbers_are_those_of_the_evidence(arms_model, arms_summary):
@@ -124,6 +124,21 @@ def test_nothing_is_told_between_budgets_that_are_far_apart(arms_model):
     assert "unknown" in render(found)
 
 
+def test_without_any_interval_no_budget_is_denied_a_profit(arms_model):
+    evidence = arms_model.evidence
+    curves = json.loads(json.dumps(evidence["curves"]))
+    for curve in curves:
+        for name in ("gain", "simultaneous_lower", "simultaneous_upper"):
+            curve["policy"][name] = [None] * len(curve["budget"])
+    vague = replace(evidence, facts=evidence.facts | {"curves": curves})
+    for economy, what in ((Economy(), "gain"), (Economy(value=9.0), "profit")):
+        found = summarise_arms(arms_model, vague, economy=economy, share=0.3)
+        assert found["decision"]["lead"] == f"For these people a {what} is not shown."
+        told = found["headline"]["text"]
+        assert told.startswith(f"For these people a {what} is not shown. Spending up to ")
+        assert "brings what these rows do not tell" in told
+
+
 def test_hostile_labels_stay_text():
     table = arms_table()
     names = {"mail": HOSTILE[0], "phone": "{cost money}" + HOSTILE[1], "none": HOSTILE[2]}
@@ -167,7 +182,7 @@ def test_arms_that_do_harm_are_no_advice():
     table, chance = arms_table(), np.random.default_rng(0).random(3_000)
     table["visit"] = (chance < np.where(table["arm"] == "none", 0.5, 0.2)).astype(int)
     found = summarise_arms(fitted(table), share=0.5)
-    harm = 'On average "mail" and "phone" do harm, beyond doubt.'
+    harm = 'On average "mail" and "phone" are shown to do harm.'
     nobody = "At no budget is the gain above zero. The model gives nobody an arm."
     assert found["headline"]["text"] == f"{harm} {nobody}"
     assert headline_of(found) == "Treat nobody: no arm is expected to help anybody."
@@ -193,17 +208,45 @@ def test_the_harm_of_an_arm_that_nobody_gets_is_a_note():
     assert found["headline"]["text"].startswith("Treating 50% of the people, each with the arm")
     note = next(one for one in found["caveats"] if one["kind"] == "harm of an arm that nobody gets")
     assert note["severity"] == "note"
-    assert note["text"].startswith('On average "mail" does harm, beyond doubt. Nobody gets it')
+    assert note["text"].startswith('On average "mail" is shown to do harm. Nobody gets it')
     hero = render(found).split('id="h-hero"')[1].split("</section>")[0]
-    assert "does harm" not in hero
+    assert "to do harm" not in hero
 
 
-def test_the_rule_of_lists_is_told_where_a_profit_chose_the_budget(arms_model):
-    kind = "another rule of lists"
-    best = summarise_arms(arms_model, costs=COSTS, economy=Economy(value=9.0))
-    assert kind in [one["kind"] for one in best["caveats"]]
-    gain = summarise_arms(arms_model, costs=COSTS)
-    assert kind not in [one["kind"] for one in gain["caveats"]]
+def kinds_of(summary):
+    return [one["kind"] for one in summary["caveats"]]
+
+
+@pytest.mark.parametrize("value", [4.0, 6.0, 9.0, 50.0])
+def test_the_report_opens_at_the_rule_of_lists(arms_model, value):
+    """Of the trial's people about as many get each arm as `target` gives it to."""
+    table = arms_table()
+    found = summarise_arms(arms_model, costs=COSTS, economy=Economy(cohort=len(table), value=value))
+    place = round(found["headline"]["share"] * 100)
+    listed = target_arms(arms_model, table, value=value, limits=ArmLimits(cost=COSTS))
+    apart = abs(found["plan"]["spent"][place] - listed.choice.cost)
+    assert apart < 0.1 * found["plan"]["spent"][100]
+    assert "the rule of lists" in kinds_of(found)
+
+
+def test_what_costs_more_than_it_brings_is_given_to_nobody(arms_model):
+    found = summarise_arms(arms_model, costs=COSTS, economy=Economy(value=1e-3))
+    assert found["plan"]["rule_share"] == 0
+    assert "nobody by the rule of lists" in kinds_of(found)
+    listed = target_arms(arms_model, arms_table(), value=1e-3, limits=ArmLimits(cost=COSTS))
+    assert listed.nobody is not None
+
+
+def test_of_older_files_the_report_opens_at_the_highest_profit(arms_model):
+    evidence = arms_model.evidence
+    (curve,) = evidence["curves"]
+    older = {name: own for name, own in curve.items() if name != "rate"}
+    read = ArmsEvidence.from_dict(evidence.arms, evidence.facts | {"curves": [older]})
+    best = summarise_arms(arms_model, read, costs=COSTS, economy=Economy(value=9.0))
+    assert best["headline"]["share"] == best["plan"]["best_share"]
+    assert "another rule of lists" in kinds_of(best)
+    gain = summarise_arms(arms_model, read, costs=COSTS)
+    assert "another rule of lists" not in kinds_of(gain)
 
 
 def test_the_page_says_who_gets_each_arm(arms_model, arms_summary):

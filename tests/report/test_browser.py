@@ -36,10 +36,13 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def urls(tmp_path_factory, summary, hostile_summary, arms_summary, check_summary, harm_summary):
+def urls(
+    tmp_path_factory, summary, hostile_summary, arms_summary, check_summary, harm_summary,
+    vague_summary,
+):  # fmt: skip
     folder = tmp_path_factory.mktemp("pages")
     pages = {"plain": summary, "hostile": hostile_summary, "arms": arms_summary}
-    pages |= {"check": check_summary, "harm": harm_summary}
+    pages |= {"check": check_summary, "harm": harm_summary, "vague": vague_summary}
     for name, numbers in pages.items():
         write_report(numbers, folder / f"{name}.html")
     return {name: (folder / f"{name}.html").as_uri() for name in pages}
@@ -295,6 +298,16 @@ def test_harm_follows_the_slider(open_page, harm_summary):
     assert page.text_content("#verdict") == "shown to cost more than it brings"
     assert "choose the" in page.inner_text("#lead") or "treat nobody" in page.inner_text("#lead")
     assert page.inner_text(".headline").startswith("If you treat the 50%")
+
+
+def test_without_any_interval_no_share_is_denied_a_profit(open_page, vague_summary):
+    page = open_page("vague")
+    for place in (1, 30, 100):
+        page.fill("#share", str(place))
+        assert_decides(page, vague_summary, place)
+        assert page.inner_text("#lead") == "For these people a profit is not shown."
+    page.fill("#cost-one", "1000")
+    assert page.inner_text("#lead") == "For these people a profit is not shown."
 
 
 def test_the_page_tells_what_target_tells(browser, tmp_path):

@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -72,6 +74,18 @@ def test_what_cannot_be_said_is_said_in_words():
     page = render(found)
     assert "NaN" not in page.replace("isNaN", "")
     assert "no interval: too few rows" in page
+
+
+def test_without_an_interval_no_share_is_denied_a_profit(vague_summary):
+    plan = vague_summary["plan"]
+    assert plan["profit"][100] > 0
+    assert plan["profit_lower"][1:] == [None] * 100
+    told = vague_summary["headline"]["text"]
+    assert told.startswith("For these people a profit is not shown. If you treat the 100% ")
+    assert vague_summary["decision"]["lead"] == "For these people a profit is not shown."
+    text = "No profit is shown: at no share can an interval of it be said."
+    assert kinds(vague_summary)["profit not shown"]["text"] == text
+    assert "At no share" not in json.dumps(vague_summary)
 
 
 def test_a_better_rival_is_a_problem():

@@ -2,17 +2,22 @@
 
 import json
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from auucmax.targeting.decision import (
     LEADS,
     RULE,
     Terms,
     decide,
+    of_gain,
     of_list,
     state_of,
     tables,
     terms_of_arms,
+    unknown,
 )
 
 
@@ -61,7 +66,40 @@ def test_an_interval_that_holds_zero_is_no_advice():
     )
     never = decide(plan_of(lower, upper, gain=[0.0, -1.0, -1.0]), 2, terms=Terms(along="budget"))
     assert never.lead == "At no budget is the gain above zero."
-    assert decide(plan_of(lower, [0.0, None, None]) | {"gain_lower": [0.0, None, None]}, 1).lead
+
+
+@pytest.mark.parametrize("gain", [1.0, -1.0])
+@pytest.mark.parametrize("nobody", [0.0, None])
+def test_without_any_interval_nothing_is_said_of_other_places(gain, nobody):
+    ends = [nobody, None, None]
+    found = decide(plan_of(ends, ends, gain=[0.0, gain, gain]), 2)
+    assert found == unknown("gain")
+    profit = ([0.0, gain, gain], ends, ends)
+    assert decide(plan_of(ends, ends, profit=profit), 1) == unknown("profit")
+
+
+def test_a_number_without_an_interval_is_not_denied():
+    """The page shows it: that no place is above zero would be false."""
+    lower, upper = [0.0, None, -3.0], [0.0, None, 1.0]
+    for gain, lead in ((1.0, "nowhere"), (-1.0, "never")):
+        found = decide(plan_of(lower, upper, gain=[0.0, gain, -1.0]), 1)
+        assert found.lead == LEADS[lead].format(along="share", what="gain")
+
+
+@given(
+    st.lists(st.tuples(*[st.sampled_from([-2.0, -1.0, 0.0, 1.0])] * 2, st.booleans()), min_size=1)
+)
+def test_a_lead_denies_only_what_no_place_has(places):
+    """Of any plan: what is said of all places is true of each, and rests on an interval."""
+    gain = [0.0, *(max(own[:2]) for own in places)]
+    lower = [0.0, *(min(own[:2]) if own[2] else None for own in places)]
+    upper = [0.0, *(2.0 if own[2] else None for own in places)]
+    plan = plan_of(lower, upper, gain=gain) | {"share": np.linspace(0, 1, len(gain))}
+    lead = decide(plan, len(places)).lead
+    if lead.startswith("At no share"):
+        assert any(own[2] for own in places)
+        assert all(end is None or end <= 0 for end in lower)
+        assert lead.endswith("beyond doubt.") == (max(gain) > 0)
 
 
 def test_what_is_shown_has_no_lead_and_money_decides_where_it_is_known():
@@ -75,6 +113,22 @@ def test_what_is_shown_has_no_lead_and_money_decides_where_it_is_known():
     assert found.verdict == "shown to cost more than it brings"
     assert found.lead.endswith("choose the 100% with the highest scores instead.")
     assert decide(money, 2, certified=0.1).verdict == "profit above zero: certified"
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "certified", "state", "lead"),
+    [
+        (-3.0, -1.0, None, "harm", "Treating the chosen is shown to do harm: treat nobody."),
+        (1.0, 3.0, 0.5, "certified", ""),
+        (1.0, 3.0, -0.5, "shown", ""),
+        (-1.0, 3.0, None, "not shown", "For the chosen a gain is not shown."),
+        (None, None, None, "not shown", "For the chosen a gain is not shown."),
+    ],
+)
+def test_a_gain_that_was_measured(lower, upper, certified, state, lead):
+    found = of_gain(lower, upper, certified, "the chosen")
+    assert (found.state, found.lead) == (state, lead)
+    assert found.to_dict("the chosen")["is_good"] == (lead == "")
 
 
 def test_the_script_gets_the_very_rule():

@@ -249,8 +249,8 @@ def test_people_above_all_scores_of_the_trial_have_an_unknown_gain(model, new):
     for name in ("gain", "gain_lower", "gain_upper", "profit", "profit_lower", "effect"):
         assert plain[name] is None
     assert plain["cost"] == 200
-    assert found.unknown.startswith("What treating these people brings is not known: 0 of the 3,")
-    assert found.unknown.endswith("It is known of larger shares.")
+    assert "not known: they are not like those of the trial" in found.unknown
+    assert (found.certified, found.decision.is_good) == ((), False)
     json.dumps(found.to_dict(), allow_nan=False)
 
 
@@ -268,6 +268,24 @@ def test_too_few_rows_of_the_trial_for_an_interval(model, new):
         assert (row["gain"] is None) == (not judged.reliable[last])
     assert not judged.reliable[0]
     assert judged.reliable[-1]
+
+
+def test_a_trial_that_tells_no_share():
+    """Money of so few people that no interval can be said, not even that of everybody."""
+    rng = np.random.default_rng(0)
+    x, mail = rng.normal(size=500), rng.integers(0, 2, 500)
+    buys = rng.random(500) < 0.16 + 0.3 * mail * (x > 0)
+    table = pd.DataFrame({"x": x, "mail": mail, "spend": np.exp(rng.normal(3, 1, 500)) * buys})
+    vague = fit_trial_model(table, treatment="mail", outcome="spend", model="tm")
+    found = target(vague, table, share=1)
+    assert found.unknown.startswith("What treating these people brings is not known: 500 of the 50")
+    assert found.unknown.endswith(" It is known of no share.")
+    assert found.decision.lead == "For these people a gain is not shown."
+    nobody = target(vague, table, cost=1, value=1).nobody
+    assert nobody == (
+        "Treat nobody: the trial has rows enough at no share, so that no profit is known."
+    )
+    assert str(vague.evidence.decision_at(0.5, "them").lead) == "For them a gain is not shown."
 
 
 def test_without_money_there_is_no_profit(model, new):

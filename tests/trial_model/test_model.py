@@ -78,7 +78,7 @@ def test_new_rows_are_judged_by_the_model_itself(by_id, by_position, new):
             assert found["certificate"]["lower_bound"] == certificate.lower_bound
         assert found["doubt"] is None
         assert "none was recognised as one that the model learnt from" in found["notes"][0]
-        assert len(model.judge(new, every_percent=True).expected.share) == 101
+    assert len(by_id.judge(new, every_percent=True).expected.share) == 101
 
 
 def test_no_few_people_are_between_two_numbers_of_new_rows(by_position, new):

@@ -219,11 +219,22 @@ def classifier_test(
     model = HistGradientBoostingClassifier(
         max_iter=50, max_leaf_nodes=15, early_stopping=False, random_state=seed
     )
-    model.fit(covariates.table(fit), treated[fit])
-    score = model.decision_function(covariates.table(test))
+    table = covariates.table(fit)
+    varies = _varying(table)  # of a column that few rows have, a half may have none
+    if not varies.any():
+        return ClassifierTest(0.5, len(test), None)
+    model.fit(table[:, varies], treated[fit])
+    score = model.decision_function(covariates.table(test)[:, varies])
     auc, error = rank_auc(score, treated[test])
     p_value = float(ndtr((0.5 - auc) / error)) if error > 0 else 1.0
     return ClassifierTest(auc, len(test), p_value)
+
+
+def _varying(table: NDArray[np.float32]) -> Bools:
+    """(columns,) which have different values, missing ones aside."""
+    low = np.where(np.isnan(table), np.inf, table).min(axis=0)
+    high = np.where(np.isnan(table), -np.inf, table).max(axis=0)
+    return np.asarray(low < high)
 
 
 def _halves(

@@ -171,19 +171,30 @@ def own_chance(treated: Bools, chance: Floats) -> Floats:
     return np.where(treated, chance, 1 - chance)
 
 
-def undo_chances(treated: Bools, chance: Floats, people: Floats | None = None) -> Floats:
-    """(n,) weights by which rows of each arm stand for all people: share of the arm / own chance.
+class ChanceWeights(NamedTuple):
+    """Weights by which rows of each arm stand for all people: share of the arm / own chance.
 
     The expected weight of a person is 1 whatever the chance, so that sums of weights are numbers of
-    people; the same chance for all gives the same weight to all rows of an arm. ``people`` (n,):
-    how many people a row stands for, if not everybody was as likely to be among the rows.
+    people; the same chance for all gives the same weight to all rows of an arm. ``people``: how
+    many people a row stands for on average, where not everybody was as likely to be among the rows.
 
-    >>> undo_chances(np.array([True, True, False, False]), np.array([0.5, 0.25, 0.5, 0.25]))
+    >>> treated, chance = np.array([True, True, False, False]), np.array([0.5, 0.25, 0.5, 0.25])
+    >>> ChanceWeights.of(treated)(treated, chance)
     array([1.        , 2.        , 1.        , 0.66666667])
     """
-    share = float(treated.mean())
-    weight = np.where(treated, share, 1 - share) / own_chance(treated, chance)
-    return weight if people is None else weight * people / people.mean()
+
+    share: float
+    people: float = 1.0
+
+    @classmethod
+    def of(cls, treated: Bools, people: Floats | None = None) -> ChanceWeights:
+        """Those of all rows of a trial, some of which may be weighed elsewhere."""
+        return cls(float(treated.mean()), 1.0 if people is None else float(people.mean()))
+
+    def __call__(self, treated: Bools, chance: Floats, people: Floats | None = None) -> Floats:
+        """(n,) of some rows."""
+        weight = np.where(treated, self.share, 1 - self.share) / own_chance(treated, chance)
+        return weight if people is None else weight * people / self.people
 
 
 def even_rows(treated: Bools, chance: Floats, rng: np.random.Generator) -> Bools:

@@ -43,16 +43,15 @@ def turned(y: Floats) -> Floats:
     return 1 - y if outcome_kind(y) == BINARY else 0 - y
 
 
-def usual_value(y: Floats, ends: tuple[float, float] | None = None) -> float | None:
+def usual_value(y: Floats) -> float | None:
     """The smallest or the largest outcome, if at least half of the rows have it; otherwise None.
 
-    ``ends``: the smallest and the largest outcome, where ``y`` is only a sample. Most people buy
-    nothing, say: whether they buy tells more of them than how much.
+    Most people buy nothing, say: whether they buy tells more of them than how much.
 
     >>> usual_value(np.array([0, 0, 0, 7.5])), usual_value(np.array([1.5, 2.5, 4.0]))
     (0.0, None)
     """
-    for value in ends or (float(y.min()), float(y.max())):
+    for value in (float(y.min()), float(y.max())):
         if np.mean(y == value) >= MOSTLY:
             return float(value)
     return None

@@ -572,7 +572,7 @@ def as_kinds(frame: pd.DataFrame) -> pd.DataFrame:
 def _exact_numbers(values: pd.Series) -> pd.Series:
     """Numbers of objects: whole ones that a float would round keep their digits."""
     floats, known = values.astype("float64"), values[values.notna()]
-    if not (floats.abs() > _EXACT_FLOATS).any() or (floats.abs() == float("inf")).any():
+    if not (floats.abs() >= _EXACT_FLOATS).any() or (floats.abs() == float("inf")).any():
         return floats
     if (known % 1 != 0).any():
         return floats

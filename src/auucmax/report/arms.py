@@ -21,6 +21,7 @@ from auucmax.report.sentences import (
     interval,
     rate,
     short_list,
+    told_decision,
 )
 from auucmax.report.summary import USUAL_SHARE, VERSION, Economy, Names, grid_place, origin
 from auucmax.targeting.planning import EVERY_PERCENT
@@ -49,8 +50,8 @@ def summarise_arms(
         be those that the model was fitted with. None: those of the fit.
     economy : :class:`Economy`; its cost is that of ``costs``.
     share : of people treated, for the headline: the budget at which so many are, to a per cent of
-        the largest. None: the budget of the highest expected profit, or that of .3 if no profit is
-        known, or none is above zero.
+        the largest. None: the budget of all whose uplift is worth more than the arm costs, as
+        ``target`` chooses them; or that of .3 if no profit is known, or these are nobody.
     """
     evidence, economy = evidence or model.evidence, economy or Economy()
     facts, first = evidence.facts, next(iter(evidence.arms.values()))
@@ -58,8 +59,10 @@ def summarise_arms(
     by_people = costs is None and model.costs is None
     grid = EVERY_PERCENT * curve["budget"][-1]
     plan = _plan(curve, grid, economy, factor, by_people)
-    best = plan["best_share"] if share is None else None
-    part = best or _budget_of(USUAL_SHARE if share is None else share, curve, grid)
+    rule = plan["best_share"] if plan["rule_share"] is None else plan["rule_share"]
+    part = (rule if share is None else None) or _budget_of(
+        USUAL_SHARE if share is None else share, curve, grid
+    )
     summary: dict[str, Any] = {
         "kind": ARMS_KIND,
         "version": VERSION,
@@ -87,6 +90,7 @@ def summarise_arms(
     }
     summary = dict(plain(summary))
     summary["headline"]["text"] = _headline(summary)
+    summary["decision"] = told_decision(summary)
     summary["caveats"] = _caveats(summary)
     return summary
 
@@ -213,8 +217,9 @@ def _plan(
     value = None if by_people else economy.value
     error = n * max((e for e in policy["standard_error"] if e is not None), default=0.0)
     profit: dict[str, Any] = dict.fromkeys(("profit", "profit_lower", "profit_upper"))
-    best = None
+    best, rule = None, None
     if value is not None:
+        rule = _rule_share(curve, grid, value / factor)
         profit = {name.replace("gain", "profit"): value * own - spent for name, own in gain.items()}
         if np.isfinite(profit["profit_lower"]).any():
             best = float(EVERY_PERCENT[int(np.nanargmax(profit["profit"]))])
@@ -233,9 +238,23 @@ def _plan(
         "value_per_outcome": economy.value,
         "currency": "" if by_people else short(economy.currency),
         "best_share": best,
+        "rule_share": rule,
         "error": error / n,
         "digits": {"gain": digits_for(error), "money": 0 if by_people else 2},
     }
+
+
+def _rule_share(curve: Mapping[str, Any], grid: Floats, worth: float) -> float | None:
+    """Up to which part of the largest budget every step brings more than it costs.
+
+    ``worth``: of a unit of the outcome, in the money of the curve. 0 if no step does; None of files
+    that have no rates.
+    """
+    if (known := curve.get("rate")) is None:
+        return None
+    rate = np.array([np.inf if own is None else own for own in known], dtype=np.float64)
+    pays = np.flatnonzero(worth * np.interp(grid, curve["budget"], rate) > 1)
+    return float(EVERY_PERCENT[pays[-1]]) if len(pays) else 0.0
 
 
 def _people(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -386,8 +405,8 @@ def _harmful(summary: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 def _harm_words(labels: Sequence[str]) -> str:
     if not labels:
         return ""
-    do = "does" if len(labels) == 1 else "do"
-    return f"On average {short_list(labels)} {do} harm, beyond doubt."
+    are = "is" if len(labels) == 1 else "are"
+    return f"On average {short_list(labels)} {are} shown to do harm."
 
 
 def _at_budget(summary: Mapping[str, Any]) -> str:
@@ -451,12 +470,40 @@ def _of_effects(summary: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return found
 
 
-#: Said where the report opens at the best budget, of lists.
+#: Said where the report opens at the budget of lists.
+_SAME_RULE = (
+    "An arm goes to everybody whose own uplift is worth more than it costs, as `target` with the "
+    "same costs and value gives it: the budget is what that costs, by models that had not seen the "
+    "people of the trial."
+)
+_NOBODY = (
+    "By this model no arm is worth its cost to anybody: `target` with the same costs and value "
+    "treats nobody."
+)
+#: Said where it opens at another one, for the file of the model does not tell that of lists.
 _OTHER_RULE = (
     "The budget is that of the highest expected profit on the rows of the trial. `target` with the "
     "same costs and value gives an arm to everybody whose own uplift is worth more than it costs "
     "instead: it may treat other numbers of people, or nobody."
 )
+
+
+def _of_plan(plan: Mapping[str, Any], opens_at: float | None) -> list[tuple[str, str, str]]:
+    """Caveats on the plan of a page that opens at a share."""
+    text = (
+        f"The plan for {plan['cohort']:,} people takes them to be like the people of the trial, "
+        f"at the same time and with the same treatments. The rows cannot tell."
+    )
+    found = [("note", "population", text)]
+    if plan["rule_share"] == 0:
+        found.append(("caution", "nobody by the rule of lists", _NOBODY))
+    elif plan["rule_share"] == opens_at:
+        found.append(("note", "the rule of lists", _SAME_RULE))
+    elif plan["rule_share"] is None and plan["best_share"] == opens_at:
+        found.append(("caution", "another rule of lists", _OTHER_RULE))
+    if not plan["by_people"] and plan["value_per_outcome"] is None:
+        found.append(("note", "no profit", "No profit is shown: no value was given."))
+    return found
 
 
 def _caveats(summary: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -489,15 +536,7 @@ def _caveats(summary: Mapping[str, Any]) -> list[dict[str, str]]:
             "A budget that is named when the model is fitted can be certified."
         )
         found.append(("note", "no certificate", text))
-    text = (
-        f"The plan for {summary['plan']['cohort']:,} people takes them to be like the people of "
-        f"the trial, at the same time and with the same treatments. The rows cannot tell."
-    )
-    found.append(("note", "population", text))
-    if summary["plan"]["best_share"] == summary["headline"]["share"]:
-        found.append(("caution", "another rule of lists", _OTHER_RULE))
-    if not summary["plan"]["by_people"] and summary["plan"]["value_per_outcome"] is None:
-        found.append(("note", "no profit", "No profit is shown: no value was given."))
+    found += _of_plan(summary["plan"], summary["headline"]["share"])
     order = ("problem", "caution", "note")
     found.sort(key=lambda one: order.index(one[0]))
     return [{"severity": s, "kind": k, "text": t} for s, k, t in found]

@@ -169,7 +169,10 @@
     const other = best !== null && lower[best] > 0 ? best : null;
     let lead = state;
     if (state === rule.otherwise && other === null) {
-      lead = known.some(function (j) { return plan[what][j] > 0; }) ? "nowhere" : "never";
+      const is_told = known.length === places.length
+        || known.some(function (j) { return lower[j] < 0; });
+      const is_above = plan[what].some(function (expected) { return expected > 0; });
+      lead = !is_told ? "unknown" : is_above ? "nowhere" : "never";
     }
     const words = { who: rule.terms.who, along: rule.terms.along, what: what, state: state };
     words.other = other === null ? "" : spoken(rule.terms.other, other);

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from auucmax._json import short
-from auucmax.targeting.decision import Decision, Terms, decide, terms_of_arms
+from auucmax.targeting.decision import Decision, Terms, decide, terms_of_arms, unknown
 from auucmax.trial_model.evidence import provided
 
 
@@ -182,7 +182,9 @@ def _of_plan(summary: Summary, found: Found) -> None:
     elif plan["cautious_share"] == 0:
         found["caution"]["profit not shown"] = (
             "At no share is the profit above zero beyond doubt: the lower end of its interval is "
-            "at most zero everywhere."
+            "at most zero at every share that has one."
+            if any(summary["curve"]["reliable"])
+            else "No profit is shown: at no share can an interval of it be said."
         )
 
 
@@ -258,8 +260,17 @@ def terms_of(summary: Summary) -> Terms:
 
 def decision_of(summary: Summary) -> Decision:
     """Whether to treat the people of the headline."""
+    if summary["failed_check"] is not None:
+        return unknown("gain" if summary["plan"]["profit"] is None else "profit")
     place = round(summary["headline"]["share"] * 100)
     return decide(summary["plan"], place, _certified_at(summary), terms_of(summary))
+
+
+def told_decision(summary: Summary) -> dict[str, Any] | None:
+    """The same as JSON, as that of a list of people has it; None if nobody is treated."""
+    plan, place = summary["plan"], round(summary["headline"]["share"] * 100)
+    treated = plan["treated" if "arms" in summary else "people"][place]
+    return decision_of(summary).to_dict() if treated else None
 
 
 def _certified_at(summary: Summary) -> float | None:

@@ -423,6 +423,7 @@ def _with_sentences(summary: dict[str, Any]) -> dict[str, Any]:
     summary["headline"]["text"] = sentences.headline_sentence(summary)
     summary["headline"]["part"] = sentences.part_sentence(summary)
     summary["verdicts"] = sentences.verdicts_of(summary)
+    summary["decision"] = sentences.told_decision(summary)
     summary["trial"] = {
         "balance": sentences.trial_sentence(summary),
         "effect": sentences.effect_sentence(summary),

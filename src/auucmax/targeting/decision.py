@@ -50,6 +50,14 @@ class Decision(NamedTuple):
         """Whether treating them is advice."""
         return self.state in GOOD
 
+    def to_dict(self, who: str = "these people") -> dict[str, Any]:
+        """Plain JSON, the same in all commands; ``who``: of whom it is.
+
+        >>> unknown("gain").to_dict()["state"], unknown("gain").to_dict()["is_good"]
+        ('not shown', False)
+        """
+        return {"who": who, "is_good": self.is_good, **self._asdict()}
+
 
 class Terms(NamedTuple):
     """How a decision is told: of ``who``, ``along`` what it is chosen, and another choice.
@@ -91,6 +99,19 @@ def unknown(what: str, terms: Terms | None = None) -> Decision:
     return Decision(OTHERWISE, lead, VERDICT.format(what=what, state=OTHERWISE))
 
 
+def of_gain(
+    lower: float | None, upper: float | None, certified: float | None, who: str
+) -> Decision:
+    """What to say of people whose gain was measured, where no other choice was.
+
+    >>> of_gain(-3.0, -1.0, None, "these people").lead
+    'Treating these people is shown to do harm: treat nobody.'
+    """
+    plan = {"gain": [0.0], "gain_lower": [lower], "gain_upper": [upper], "profit": None}
+    found = decide(plan, 0, certified, Terms(who=who))
+    return unknown("gain", Terms(who=who)) if found.state == OTHERWISE else found
+
+
 def of_list(decision: Decision, people: str, brings: str) -> str:
     """The first line on a list of people: advice to treat them only where it is good.
 
@@ -125,12 +146,21 @@ def decide(
     other = None if best == len(lower) or not lower[best] > 0 else best
     lead = state
     if state == OTHERWISE and other is None:
-        known = _floats(plan[what])[np.isfinite(lower)]
-        lead = "nowhere" if known.max(initial=0.0) > 0 else "never"
+        lead = _lead_of_none(_floats(plan[what]), lower)
     words = {"who": terms.who, "what": what, "along": terms.along}
     words["other"] = "" if other is None else spoken(terms.other, plan, other)
     words["instead"] = INSTEAD["nobody" if other is None else "other"].format(**words)
     return Decision(state, LEADS[lead].format(**words), verdict)
+
+
+def _lead_of_none(expected: Floats, lower: Floats) -> str:
+    """What is said first where no place has a lower end above zero.
+
+    That of nobody is exactly 0: if all others are unknown, nothing is said of other places.
+    """
+    if np.isnan(lower).any() and not (lower < 0).any():
+        return "unknown"
+    return "nowhere" if (expected > 0).any() else "never"
 
 
 def _floats(values: Sequence[float | None]) -> Floats:

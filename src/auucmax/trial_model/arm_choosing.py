@@ -17,7 +17,7 @@ from auucmax.data.pieces import table_of
 from auucmax.encoding.frames import as_given, first_rows
 from auucmax.encoding.kinds import arm_text, outcome_numbers
 from auucmax.targeting.arms import ArmChoice, choose_arms
-from auucmax.targeting.decision import Decision, decide, of_list, terms_of_arms, unknown
+from auucmax.targeting.decision import Decision, Terms, decide, of_list, terms_of_arms, unknown
 from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arm_evidence import is_judged
 from auucmax.trial_model.arm_fitting import check_arm_costs, check_arm_names
@@ -130,6 +130,7 @@ class ArmTargeting(Shown):
             "arms": dict(zip(self.labels, self.choice.counts, strict=True)),
             "cost": self.choice.cost if self.has_cost else None,
             "uplift": None if self.failed_check else self.choice.uplift,
+            "decision": None if self.nobody else self.decision.to_dict(),
             "expected": _told(self.expected),
             "profit": _told(self.profit),
             "unknown": self.unknown,
@@ -429,6 +430,18 @@ def _decision(
         "digits": {"money": 2},
     }
     return decide(plan, len(shares), terms=terms_of_arms(judged.by_people))
+
+
+def decision_at(model: ArmsModel, share: float, n_people: int, who: str) -> Decision:
+    """Whether to give arms to a share of so many people, by what the trial's rows tell of it."""
+    known = model.evidence.curve_for([1.0] * len(model.labels))
+    if known is None or model.evidence["failed_check"] is not None:
+        return unknown("gain", Terms(who=who))
+    judged = Judged(*known, by_people=True)
+    treated = np.array(judged.curve["policy"]["shares"]).sum(axis=1)
+    plan = {"profit": None, "treated": n_people * treated, **judged.gains(n_people)}
+    place = int(np.abs(np.array(judged.curve["budget"]) - share).argmin())
+    return decide(plan, place, terms=terms_of_arms(True)._replace(who=who))
 
 
 def _judged_policy(

@@ -121,8 +121,9 @@ class ArmsEvidence(Shown):
           ``difference``, ``standard_error``, ``lower``, ``upper`` at each budget, and their mean
           ``area`` with ``area_lower``, ``area_upper``, ``p_value``, ``declined``. The two arms are
           chosen on these rows, in their favour: there is no ``p_value``, and an upper end below 0
-          shows nothing. With a cost of 1 for each arm a budget is a share of people. None: not
-          told;
+          shows nothing. ``rate``: uplift for the money of the last step that each budget pays for,
+          by the models of the folds; None in older files. With a cost of 1 for each arm a budget is
+          a share of people. None: not told;
         * ``people``: who gets each arm, against all others, at a part of the largest budget, or
           None; ``segments``: parts of the people, in words of their columns, with effects of the
           arms (:func:`auucmax.trial_model.segments.arm_segments_of`, by labels), or None;
@@ -162,9 +163,13 @@ class ArmsEvidence(Shown):
     @classmethod
     def from_dict(cls, arms: Mapping[str, Evidence], values: Mapping[str, Any]) -> Self:
         """Restore ``facts`` from a file, or raise a ValueError for anything else."""
-        # Files of before there were any tell nothing of people, or of segments.
-        known = {name: values.get(name) for name in ("people", "segments")}
-        facts = read(_FACTS, {**values, **known}, "the policy")
+        # Files of before there were any tell nothing of people, of segments, or of rates.
+        given = {**values, **{name: values.get(name) for name in ("people", "segments")}}
+        if isinstance(curves := values.get("curves"), list):
+            given["curves"] = [
+                own | {"rate": own.get("rate")} if isinstance(own, dict) else own for own in curves
+            ]
+        facts = read(_FACTS, given, "the policy")
         read(dict.fromkeys([facts["control"], *arms], int), facts["rows"], "rows")
         if not facts["curves"]:
             raise ValueError("the policy should have a curve, got none.")
@@ -178,6 +183,7 @@ class ArmsEvidence(Shown):
                 n > 0
                 and list(curve["costs"]) == list(curve["singles"]) == list(arms)
                 and all(len(one) == n for one in lists if isinstance(one, list))
+                and (curve["rate"] is None or len(curve["rate"]) == n)
                 and all(len(row) == len(arms) for one in own for row in one["shares"])
                 and bool((np.diff([0.0, *curve["budget"]]) >= 0).all())
                 and all(map(_has_both_ends, (*own, *curve["differences"].values())))
@@ -323,6 +329,7 @@ def policy_curve(
     return {
         "costs": dict(costs),
         "budget": grid,
+        "rate": _rates(policies[0].steps, grid, len(rows.y)),
         "policy": _curve(own, told[0]),
         "singles": {
             label: _curve(one, kept)
@@ -337,6 +344,23 @@ def policy_curve(
             "everybody": _difference(labels[best], [terms[0], terms[-1]], told[0], options),
         },
     }
+
+
+def _rates(steps: Steps, budget: Floats, n_people: int) -> Floats:
+    """(J,) uplift for the money of the last step that each budget pays for; 0 where none is left.
+
+    Steps of all people together, from the highest rate down: whoever gives an arm to everybody
+    whose uplift is worth more than it costs spends the budget at which this is the money's worth.
+
+    >>> steps = arm_steps(np.array([[0.3, 0.5], [0.2, 0.1]]), np.array([[1.0, 3.0], [1.0, 3.0]]))
+    >>> _rates(steps, np.array([0.1, 0.5, 0.6, 2.0, 2.1]), 2).round(2).tolist()
+    [0.3, 0.3, 0.2, 0.1, 0.0]
+    """
+    order = np.argsort(-steps.rate, kind="stable")
+    spent = np.cumsum(steps.cost[order]) / n_people
+    rates = np.append(steps.rate[order], 0.0)[np.searchsorted(spent, budget * (1 - 1e-12))]
+    # That of an arm that costs nothing is none; that of one person is not told to all digits.
+    return np.array([float(f"{own:.3g}") if np.isfinite(own) else np.nan for own in rates])
 
 
 def _curve(found: BudgetCurve, told: Bools) -> dict[str, Any]:
@@ -606,6 +630,7 @@ _FACTS: dict[str, Any] = {
     "curves": [{
         "costs": {...: ...},
         "budget": [float],
+        "rate": (None, [_MAYBE]),
         "policy": _OF_CURVE,
         "singles": {...: ...},
         "everybody": _OF_CURVE | {"arm": str},

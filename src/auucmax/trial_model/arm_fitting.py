@@ -119,7 +119,7 @@ def fit_arms_model(
     """
     begin = time.perf_counter()
     table = table_of(table)
-    check_options(table, model, 0.0, minutes, columns.get("propensity"))
+    check_options(table, model, 0.0, minutes)
     with collected() as messages:
         named, labels = _named(table, str(treatment), outcome, control, columns)
         prices = check_arm_costs(cost, labels, "cost")
@@ -443,7 +443,7 @@ def _chunk_uplift(
     tilted = _tilt(rows.y[chunk < k]) * (rank - 0.5)
     earlier = np.isin(chunk, [j for j in bet_on if j < k])
     if not earlier.any():  # nothing was ranked yet: everybody gets the average effect
-        y, treated, weight = rows.y[chunk < k], rows.treated[chunk < k], rows.sample.weight
+        y, treated, weight = rows.y[chunk < k], rows.treated[chunk < k], rows.weight
         weight = np.ones(len(chunk)) if weight is None else weight
         means = [np.average(y[own], weights=weight[chunk < k][own]) for own in (treated, ~treated)]
         return tilted + means[0] - means[1]

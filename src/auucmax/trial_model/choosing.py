@@ -15,7 +15,7 @@ from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats, check_shares
 from auucmax.data.pieces import PiecedTable, pieces_of, table_of
 from auucmax.encoding.frames import as_given, first_rows, frame_of
-from auucmax.targeting import Plan, PlanRow, Selection, top_share, within_budget
+from auucmax.targeting import Plan, PlanRow, ScoreShift, Selection, top_share, within_budget
 from auucmax.targeting.calibration import scaled_to_gain
 from auucmax.targeting.decision import Decision, decide, of_list, unknown
 from auucmax.targeting.planning import EVERY_PERCENT, Expectation
@@ -27,6 +27,7 @@ from auucmax.trial_model.model import TrialModel
 from auucmax.trial_model.reasons import others_of, reasons_of
 from auucmax.trial_model.rows import id_texts
 
+FAR = 0.2  #: of the people above a score, from which on a table is not like the trial
 _RANKED_ROWS = 20_000  # of the people, of whom some are compared with the chosen
 _PROFITS = ("profit", "profit_lower", "profit_upper")
 _EFFECTS = ("effect", "gain", "gain_lower", "gain_upper", *_PROFITS)
@@ -87,7 +88,8 @@ class Targeting(Shown):
     proviso : on which condition the expected gain holds, if the check of the trial leaves a
         question open; otherwise None.
     certified : :class:`CertifiedGain` at several shares, which hold together; empty if nothing is
-        certified, as of people some of whom were left out: the others are not like the trial's.
+        certified, as of people some of whom were left out, or whose scores are distributed
+        otherwise: they are not like the trial's.
     repeated : rows of the table with the id of one before, which are left out: everybody is on the
         list once. nameless : people without an id.
     """
@@ -187,7 +189,8 @@ class Targeting(Shown):
     def to_dict(self) -> dict[str, Any]:
         """All numbers but the people, as plain JSON; None for what is not known.
 
-        Without a cost there is no cost, and without cost and value no profit and no best share.
+        Without a cost there is no cost, and without cost and value no profit and no best share; if
+        nobody is treated, no decision.
         """
         plan = self.plan.to_dict()
         del plan["certified"]  # it is told of the model, below
@@ -202,6 +205,7 @@ class Targeting(Shown):
             "n_treated": self.selection.n_treated,
             "threshold": _finite(self.selection.threshold),
             "cost": None if self.cost is None else self.selection.cost,
+            "decision": None if self.nobody else self.decision.to_dict(),
             "expected": self._told(expected, self.unknown is None),
             "unknown": self.unknown,
             "uplift": None if self.failed_check else self.uplift,
@@ -291,10 +295,10 @@ def target(
             selection = within_budget(score, budget, cost=price)
         found = planned(share=(at := known.share_of(selection),))
     expected = _scaled(found.at(at), selection, value=worth, cost=price)
-    unknown = failed or _too_few(model.evidence, known, selection, at)
+    unknown = failed or _unlike(found.shift) or _too_few(model.evidence, known, selection, at)
     if unknown is not None:
         expected = expected._replace(**dict.fromkeys(_EFFECTS, np.nan))  # type: ignore[arg-type]
-    like_trial = failed is None and not (excluded and excluded.n_people)
+    others = (excluded and excluded.n_people) or (found.shift and found.shift.is_large)
     is_own = unknown is None and excluded is None and model.is_own(table)
     gains = (expected.gain, found.at(1).gain) if is_own else None
     why = reasons_for([model], table, names, np.where(selection.treat, 0, -1)) if reasons else None
@@ -309,10 +313,10 @@ def target(
         cost=cost,
         value=value,
         is_own=is_own,
-        nobody=None if selection.n_treated else _nobody(len(score), share, budget, cost),
+        nobody=None if selection.n_treated else _nobody(known, len(score), share, budget, cost),
         excluded=excluded,
         proviso=_proviso(model.evidence),
-        certified=_certified(model.evidence, len(score), cost, value) if like_trial else (),
+        certified=() if failed or others else _certified(model.evidence, len(score), cost, value),
         repeated=repeated,
         nameless=int(nameless(names, model.columns.id).sum()),
     )
@@ -401,6 +405,17 @@ def _proviso(evidence: Evidence) -> str | None:
     return None if found == sentence else found
 
 
+def _unlike(shift: ScoreShift | None) -> str | None:
+    """Why the trial tells nothing of these people, if their scores are quite different; or None."""
+    if shift is None or not shift.is_large or shift.distance < FAR:
+        return None
+    return (
+        f"What treating these people brings is not known: they are not like those of the trial. "
+        f"The shares of people above a score differ by up to {shift.distance:.0%} (chance alone "
+        f"stays below {shift.by_chance:.1%}). Check that columns and units are those of the trial."
+    )
+
+
 def _too_few(
     evidence: Evidence, known: Expectation, selection: Selection, share: float
 ) -> str | None:
@@ -410,10 +425,12 @@ def _too_few(
         return None
     n_rows, why = evidence["rows"]["n_rows"], evidence.expected.declined
     n_above = int(np.floor(share * n_rows + 1e-9))
+    # After a share with rows enough all larger ones have them.
+    where = "larger shares" if known.reliable.any() else "no share"
     return (
         f"What treating these people brings is not known: {n_above:,} of the {n_rows:,} rows of "
         f"the trial that judge have scores as high{f' ({why})' if why else ''}. It is known of "
-        f"larger shares."
+        f"{where}."
     )
 
 
@@ -522,11 +539,15 @@ def repeated_ids(n: int) -> str | None:
     )
 
 
-def _nobody(n: int, share: float | None, budget: float | None, cost: float | None) -> str:
+def _nobody(
+    known: Expectation, n: int, share: float | None, budget: float | None, cost: float | None
+) -> str:
     if share is not None:
         why = f"a share of {share:g} of {n:,} people is less than one person"
     elif budget is not None:
         why = f"a budget of {budget:g} does not pay for one person at {cost:g}"
+    elif not known.reliable.any():
+        why = "the trial has rows enough at no share, so that no profit is known"
     else:
         why = "at no share for which the trial has rows enough is the expected profit above 0"
     return f"Treat nobody: {why}."

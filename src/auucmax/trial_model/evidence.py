@@ -15,15 +15,17 @@ import numpy as np
 
 from auucmax._json import LARGEST_NUMBER, plain, read
 from auucmax._shown import Shown
+from auucmax._validation import Floats
 from auucmax.data import RandomisationReport
 from auucmax.data.outcomes import KINDS
 from auucmax.evaluation.inference import interval_words
-from auucmax.targeting.decision import Terms, decide
+from auucmax.targeting.decision import Decision, Terms, decide, unknown
 from auucmax.targeting.planning import Expectation
 
 #: What is said of a rival.
 VERDICTS = ("worse", "better", "not told apart")
 MOST_DIFFERENCES = 20
+ALL = "everybody"  #: whom a decision is about where no share is chosen
 MOST_PARTS = 8  #: leaves of a tree of depth 3
 
 
@@ -72,20 +74,31 @@ class Evidence(Shown):
     @property
     def harm(self) -> str | None:
         """What to say first if treating everybody is shown to do harm; None if it is not."""
-        return self.harm_at(1.0, "everybody")
+        return self.harm_at(1.0, ALL)
 
     def harm_at(self, share: float, who: str) -> str | None:
         """The same of the people with the highest scores."""
+        found = self.decision_at(share, who)
+        return found.lead if found.state == "harm" else None
+
+    def decision_at(self, share: float, who: str) -> Decision:
+        """Whether to treat the people with the highest scores, by the rule of the report."""
+        terms = Terms(who=who)
         if self["failed_check"] is not None:
-            return None
-        known = self.expected
-        place = int(np.abs(np.array(known.share) - share).argmin())
+            return unknown("gain", terms)
+        known, certified = self.expected, self["certified_shares"]
         plan = {
             "share": known.share, "gain": known.uplift, "gain_lower": known.lower,
             "gain_upper": known.upper, "profit": None,
         }  # fmt: skip
-        found = decide(plan, place, terms=Terms(who=who))
-        return found.lead if found.state == "harm" else None
+        at_least = None
+        if certified is not None:
+            at_least = certified["gain_lower"][_nearest(certified["share"], share)]
+        return decide(plan, _nearest(known.share, share), at_least, terms)
+
+    def told(self) -> dict[str, Any]:
+        """The facts for machines, and whether to treat everybody."""
+        return told(self.facts) | {"decision": self.decision_at(1.0, ALL).to_dict(ALL)}
 
     def with_facts(self, **facts: Any) -> Evidence:
         """The evidence with some facts replaced."""
@@ -313,6 +326,10 @@ def _are_certified(found: Mapping[str, Any] | None) -> bool:
         and all(low < high for low, high in pairwise(share))
         and 0 < found["delta"] < 1
     )
+
+
+def _nearest(shares: Sequence[float] | Floats, share: float) -> int:
+    return int(np.abs(np.asarray(shares) - share).argmin())
 
 
 def _all_or_none(*values: Any) -> bool:

@@ -116,7 +116,8 @@ def linear_weights(coef: Floats, names: Sequence[str], deviation: Floats) -> lis
     [{'name': 'b', 'coefficient': 0.5, 'weight': 2.0}, {'name': 'a', 'coefficient': 2.0, ...}]
     """
     scaled = coef * significant(deviation, 2)
-    order = np.argsort(-np.abs(scaled), kind="stable")[:MOST_DRIVERS]
+    # Two levels of a column have equal ones; rounding should not say which comes first.
+    order = np.argsort(-significant(np.abs(scaled), 9), kind="stable")[:MOST_DRIVERS]
     return [
         {"name": short(names[j]), "coefficient": float(coef[j]), "weight": float(scaled[j])}
         for j in order
