@@ -84,6 +84,12 @@ def test_what_is_wrong_with_one_arm_takes_nothing_of_any(rows):
     assert monitor.look(rows, as_of=END).arms["mail"].bounds is not None
 
 
+def test_a_day_without_rows_is_told_once_for_all_arms(rows):
+    some = rows[rows["sent"] != rows["sent"].unique()[8]]
+    found = ArmsMonitor.of(some, **KNOWN).look(some, as_of="2026-06-01")
+    assert sum(note.startswith("No row is of 2026-01-09, though") for note in found.notes) == 1
+
+
 def test_sizes_of_all_arms_are_watched_together(rows):
     monitor = ArmsMonitor.of(rows, **KNOWN, treated_share={"mail": 0.25, "call": 0.25})
     assert monitor.look(rows[:1000], as_of="2026-01-16").ratio > 0.05

@@ -1,5 +1,8 @@
 """The state file: one arm or several, and what belongs together."""
 
+import fcntl
+import os
+import threading
 from dataclasses import fields
 
 import numpy as np
@@ -7,7 +10,7 @@ import pytest
 from tests.trial.trial_days import NAMED, running
 
 from auucmax._archive import ModelFileError
-from auucmax.trial import ArmsMonitor, Monitor
+from auucmax.trial import ArmsMonitor, Monitor, monitor_state
 from auucmax.trial.arm_monitoring import load_monitor
 from auucmax.trial.monitor_state import FORMAT, read_states
 
@@ -138,6 +141,66 @@ def test_people_who_wait_and_are_others_are_refused(tmp_path, change):
     FORMAT.write(tmp_path / "forged", kept["header"], kept["members"])
     with pytest.raises(ModelFileError, match="its numbers do not belong together"):
         Monitor.load(tmp_path / "forged")
+
+
+@pytest.mark.parametrize("n", [1_000, 5_000])  # as many as fill superblocks, as have come
+def test_rows_that_cannot_wait_are_refused(states, n):
+    folder, kept = states[0], {}
+    assert states[1].bets.is_open
+    FORMAT.read(folder / "one", lambda h, m: kept.update(header=h, members=m))
+    for name in ("y", "scores", "first", "chance"):
+        own = kept["members"][f"0.{name}.npy"]
+        kept["members"][f"0.{name}.npy"] = np.repeat(own[..., :1], n, axis=-1)
+    arm = np.arange(n) % 2 == 0 if n < 2_000 else np.ones(n, bool)  # of one arm none is full
+    kept["members"]["0.treated.npy"] = arm
+    kept["header"]["states"][0]["bets"] = [0, 0, 0]
+    for name in ("credit", "staked", "sums"):
+        kept["members"][f"0.{name}.npy"][...] = 0
+    FORMAT.write(folder / "forged", kept["header"], kept["members"])
+    with pytest.raises(ModelFileError, match=f"{n:,} rows wait to be bet on, more than"):
+        Monitor.load(folder / "forged")
+
+
+def test_of_two_runs_at_once_one_writes(states):
+    """Both have read the same state: the second must not undo what the first has written."""
+    path = states[0] / "one"
+    for _ in range(20):
+        runs, told = [Monitor.load(path) for _ in range(2)], list[str]()
+        for number, own in enumerate(runs):
+            own.n_beyond += 1 + number
+        start = threading.Barrier(2)
+
+        def save(own, start=start, told=told):
+            start.wait()
+            try:
+                own.save(path)
+            except ValueError as error:
+                told.append(str(error))
+
+        threads = [threading.Thread(target=save, args=(own,)) for own in runs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(told) == 1
+        assert "one run at a time" in told[0]
+
+
+def test_runs_that_name_a_state_by_different_links_wait_for_each_other(states, monkeypatch):
+    """The folder of the file itself is locked, and the system ends the lock with its holder."""
+    folder, one, _ = states
+    monkeypatch.setattr(monitor_state, "_WAITS", 2)
+    before = (folder / "one").read_bytes()
+    (folder / "elsewhere").mkdir()
+    (folder / "elsewhere" / "link").symlink_to(folder / "one")
+    held = os.open(folder, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with pytest.raises(ValueError, match="by one run at a time, got another one that is writing"):
+        one.save(folder / "elsewhere" / "link")
+    assert (folder / "one").read_bytes() == before
+    os.close(held)
+    one.save(folder / "elsewhere" / "link")
+    assert [path.name for path in (folder / "elsewhere").iterdir()] == ["link"]
 
 
 def test_nothing_is_told_of_bounds_that_contradict_each_other(states):

@@ -86,7 +86,7 @@ def test_rows_of_yesterday_are_not_needed(rows, looked):
 
 
 def test_a_look_says_what_may_be_acted_on(rows, looked):
-    assert "is not told from a random order" in looked.look(rows, as_of="2026-01-17").verdict
+    assert "cannot be told from a random order yet" in looked.look(rows, as_of="2026-01-17").verdict
     found = looked.look(rows, as_of=END)
     assert "is better than a random order" in found.verdict
     assert "at this look and at every other, with probability 0.95" in str(found)
@@ -125,6 +125,24 @@ def test_a_table_of_yesterday_closes_no_day_without_its_rows(tmp_path, rows):
     waiting = Monitor.of(rows, **NAMED)
     assert waiting.look(rows[:2000], as_of="2026-01-16").until == "2026-01-10"  # others wait
     assert Monitor.of(rows, **NAMED).look(rows[:0], as_of="2026-01-16").until == "now"
+
+
+def test_a_day_that_was_left_out_is_told_at_the_look_that_closes_it(tmp_path, rows):
+    """Of a file that was not brought; weekends without rows are as they always are."""
+    path, gone = tmp_path / "s", rows["sent"].isin(pd.to_datetime(["2026-01-13", "2026-01-14"]))
+    first = monitor_trial(rows, path, as_of="2026-01-16", **NAMED)
+    assert (first.skipped, first.gap) == ((), None)
+    found = monitor_trial(rows[~gone], path, as_of="2026-01-25")
+    assert found.skipped == ("2026-01-13", "2026-01-14")
+    assert "No row is of 2026-01-13, 2026-01-14, though days like these have 20" in str(found)
+    assert monitor_trial(rows[~gone], path, as_of=END).skipped == ()
+    weekdays = rows[rows["sent"].dt.day_of_week < 5]
+    assert Monitor.of(rows, **NAMED).look(weekdays, as_of=END).skipped == ()
+    some = weekdays[weekdays["sent"] != pd.Timestamp("2026-01-06")]
+    assert Monitor.of(rows, **NAMED).look(some, as_of=END).skipped == ("2026-01-06",)
+    few = running(200, per_day=5)
+    few = few[few["sent"] != pd.Timestamp("2026-01-20")]
+    assert Monitor.of(few, **NAMED).look(few, as_of=END).skipped == ()
 
 
 def test_rows_that_come_late(rows, looked):
@@ -663,7 +681,7 @@ def test_a_new_model_waits_until_the_open_superblock_is_full(table, model):
     found = monitor.look(rows, model=model, new_model=newer, as_of=END)
     assert found.taken_over
     assert found.blocks[0] == 0  # the first superblock is not bet on
-    assert "The ranking is" in found.verdict
+    assert found.verdict.startswith("The ranking ")
 
 
 def households(n_rows=4000, seed=0):
@@ -903,11 +921,11 @@ def test_checks_of_the_balance_share_what_chance_may_blame(table, model, monkeyp
     monitor = Monitor.of(rows, model=model, date="sent")
     days = pd.date_range(rows["sent"].min(), rows["sent"].max() + pd.Timedelta(2, "D"))
     sizes = []
-    for day in days[1:]:
+    for day in days[1::2]:
         before = monitor.checked_rows
         found = monitor.look(rows[rows["sent"] < day], model=model, as_of=str(day.date()))
         sizes += [] if monitor.checked_rows == before else [monitor.checked_rows]
-    assert len(days) > 3 * len(levels)
+    assert len(days[1::2]) > 2 * len(levels)
     np.testing.assert_allclose(levels, 1e-4 / np.arange(1, len(levels) + 1) ** 2)
     assert all(later >= 1.25 * before for before, later in pairwise(sizes))
     assert sum(levels) < 1e-4 * np.pi**2 / 6 < 2e-4

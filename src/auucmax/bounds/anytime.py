@@ -29,7 +29,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from auucmax._validation import Bools, Floats
 from auucmax.bounds.betting import dense_ranks
@@ -118,9 +117,9 @@ class Wealth(NamedTuple):
 
     def log_wealth(self, theta: Floats) -> Floats:
         """ln M of each target and side; ``theta`` (..., targets, 2) of the side's own sign."""
-        return np.asarray(
-            logsumexp(LOG_WEIGHTS + self.credit - theta[..., None] * self.staked, axis=-1)
-        )
+        # Of a few sizes of bet: scipy's logsumexp takes ten times as long to begin.
+        logs = LOG_WEIGHTS + self.credit - theta[..., None] * self.staked
+        return np.asarray(np.logaddexp.reduce(logs, axis=-1))
 
 
 @dataclass(frozen=True)
@@ -198,6 +197,11 @@ class AnytimeBets:
     @property
     def n_targets(self) -> int:
         return 1 + self.n_scores
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the waiting rows fill no superblock: those that do are bet on at once."""
+        return len(self._cuts(self.waiting)) == 1
 
     @property
     def estimates(self) -> Floats:

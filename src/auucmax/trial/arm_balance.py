@@ -210,7 +210,7 @@ class ArmBalance:
             for k in range(len(columns))
         ]  # fmt: skip
         kept = [self.capital[-1], *(had[j] + ratios[j] for j in left)]
-        fresh.capital[[0, -1]] = self.capital[0], logsumexp(kept)
+        fresh.capital[[0, -1]] = self.capital[0], np.logaddexp.reduce(kept)
         fresh._cut({k: own for k, j in stay.items() if (own := self.edges[j]) is not None})
         for k, place in enumerate(fresh._places()):
             if k in stay:
@@ -266,7 +266,7 @@ class ArmBalance:
     @property
     def log_evidence(self) -> float:
         """ln of what all columns have, kept what the gone ones had: ever 1/alpha by alpha."""
-        return float(logsumexp(self.capital + np.append(self.log_ratios, 0.0)))
+        return float(np.logaddexp.reduce(self.capital + np.append(self.log_ratios, 0.0)))
 
     def suspects(self, log_level: float) -> list[str]:
         """Names of columns: that with the most first, and those beyond the level by themselves."""

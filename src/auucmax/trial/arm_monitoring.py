@@ -86,10 +86,11 @@ class ArmsLook(Shown):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What became of new models, and what was tested; the same of all arms is said once."""
+        """Missing days, new models, what was tested; the same of all arms is said once."""
         if self.failed is not None:
             return ()
-        found = list[str]()
+        gap = next((look.gap for look in self.arms.values() if look.gap), None)
+        found = [] if gap is None else [gap]
         waits = any(look.taken_over is False for look in self.arms.values())
         for label, look in self.arms.items():
             handover = look.handover

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Hashes = NDArray[np.uint64]
 Days = NDArray[np.int64]
+USUAL = 20  #: rows of a day: without any a week later something is missing, not chance
 FEWEST = 50  #: rows of an arm, below which features are not compared
 #: What to do once treatment was found not to be given by chance.
 ANEW = "To go on, start anew, with another state file and rows since treatment was given by chance."
@@ -105,6 +106,23 @@ def last_closed_day(as_of: Any, window: float) -> int:
             f"as_of should be a date such as '2026-03-01', got {as_of!r}. Write it so."
         ) from error
     return int(np.floor(days - window + 1e-9)) - 1
+
+
+def skipped_days(day: Days, rows: Days, after: int | None, last: int) -> Days:
+    """Days without a row, later than ``after`` up to ``last``, that should have had some.
+
+    ``day``, ``rows``: days that have rows, from early to late, and how many each has. There were
+    ``USUAL`` or more on the same day of the week before; in the first week, on both days beside.
+
+    >>> days = np.array([0, 1, 3, 4, 7, 8, 10, 14, 15])  # no day 2, 5, 6, 9 or 11
+    >>> skipped_days(days, np.full(9, 100), None, 15), skipped_days(days, np.full(9, 100), 9, 15)
+    (array([ 2, 11]), array([11]))
+    """
+    many = day[rows >= USUAL]
+    between = many[np.isin(many + 2, many) & (many + 1 < day[:1] + 7)] + 1
+    found = np.union1d(many + 7, between)
+    found = found[(found <= last) & ~np.isin(found, day)]
+    return found if after is None else found[found > after]
 
 
 def read_arrivals(

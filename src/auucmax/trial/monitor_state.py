@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,12 @@ from auucmax.data.randomisation_report import STOP
 from auucmax.trial.arm_balance import TILTS, ArmBalance
 from auucmax.trial.settings import MOST_DAYS, Settings
 
+locks: Any = None
+with suppress(ImportError):  # Windows has none
+    import fcntl
+
+    locks = fcntl
+
 if TYPE_CHECKING:
     from auucmax.trial.monitoring import Monitor
 
@@ -31,6 +39,7 @@ FORMAT = ArchiveFormat(
     "end this trial with it, or begin a new state file; what was known stays with the old one",
     "put back a copy of the state, or begin a new state file",
 )  # fmt: skip
+_WAITS = 200  # twentieths of a second, for another run that writes
 
 
 def write_states(
@@ -45,19 +54,47 @@ def write_states(
     A file that is another than ``before`` (its digest) is not replaced: what another run found in
     the meantime, a stop say, would be lost. Returns the digest of what is written.
     """
-    if Path(path).is_file() and state_digest(path) != before:
-        raise ValueError(
-            f"{Path(path).name} should be as it was when this look began, got another state: "
-            f"another run has written it, or it is of another trial. Nothing was written: look "
-            f"again, one run at a time."
-        )
     members, headers = dict[str, Any](), []
     for number, monitor in enumerate(monitors):
         header, arrays = _parts(monitor)
         headers.append(header)
         members |= {f"{number}.{name}.npy": array for name, array in arrays.items()}
-    FORMAT.write(path, {"states": headers, "shared": shared}, members, private=True)
-    return state_digest(path)
+    with _one_writer(Path(path)):
+        if Path(path).is_file() and state_digest(path) != before:
+            raise ValueError(
+                f"{Path(path).name} should be as it was when this look began, got another state: "
+                f"another run has written it, or it is of another trial. Nothing was written: look "
+                f"again, one run at a time."
+            )
+        FORMAT.write(path, {"states": headers, "shared": shared}, members, private=True)
+        return state_digest(path)
+
+
+@contextmanager
+def _one_writer(path: Path) -> Iterator[None]:
+    """No other run writes the file between its comparison and its replacement.
+
+    The folder of the file is locked, for a file that is replaced has no lock of its own. The system
+    gives the lock back whatever ends a run; where it has no such locks, nobody waits.
+    """
+    folder = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY)  # not that of a link
+    try:
+        for left in reversed(range(_WAITS)) if locks is not None else ():
+            try:
+                locks.flock(folder, locks.LOCK_EX | locks.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not left:
+                    raise ValueError(
+                        f"{path.name} should be written by one run at a time, got another one that "
+                        f"is writing to its folder. Nothing was written: look again."
+                    ) from None
+                time.sleep(0.05)
+            except OSError:  # a file system without locks
+                break
+        yield
+    finally:
+        os.close(folder)
 
 
 def state_digest(path: str | os.PathLike[str]) -> str:
@@ -127,6 +164,7 @@ def _restored_one(header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, A
         sums=arrays["sums"],
         waiting=WaitingRows(*(arrays[name] for name in WaitingRows._fields)),
     )
+    _check_waiting(bets, int(arrays["day_rows"].sum()))
     return {
         "settings": settings,
         "key": bytes.fromhex(plain["key"]),
@@ -137,6 +175,15 @@ def _restored_one(header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, A
         **{name: plain[name] for name in _OWN_NUMBERS},
         **{name: arrays[name] for name in _OWN_ARRAYS},
     }
+
+
+def _check_waiting(bets: AnytimeBets, n_rows: int) -> None:
+    """Raise a ValueError for more waiting rows than have come, or than a superblock leaves open."""
+    waiting = len(bets.waiting.y)
+    if waiting + bets.n_rows > n_rows or not bets.is_open:
+        raise ValueError(
+            f"{waiting:,} rows wait to be bet on, more than {n_rows:,} rows of such arms leave"
+        )
 
 
 def _check_shared(states: Sequence[dict[str, Any]], shared: dict[str, Any] | None) -> None:

@@ -26,6 +26,7 @@ from auucmax.trial.arm_balance import DAY, TILTS, ArmBalance, ratio_path, tilt_p
 from auucmax.trial.arrivals import (
     ANEW,
     FEWEST,
+    USUAL,
     Arrivals,
     Days,
     Hashes,
@@ -35,6 +36,7 @@ from auucmax.trial.arrivals import (
     last_closed_day,
     other_arm,
     read_arrivals,
+    skipped_days,
 )
 from auucmax.trial.monitor_state import fresh_bets, read_states, state_digest, write_states
 from auucmax.trial.settings import Settings, check_model, model_name, settings_of
@@ -82,6 +84,7 @@ class Look(Shown):
     None if none was brought. ``balance``: what the last check of the rows of a table found, as of
     any trial; None if they were not compared. ``compared``: by which columns all who ever entered
     were compared; None before there are enough. ``rule``: how chance should treat people.
+    ``skipped``: days that entered at this look without any row, though such days have many.
     """
 
     bounds: dict[str, dict[str, float]] | None
@@ -99,6 +102,7 @@ class Look(Shown):
     balance: str | None = None
     compared: str | None = None
     rule: str = "the same for all"
+    skipped: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -119,7 +123,7 @@ class Look(Shown):
         if self.bounds is None:
             return f"Nothing can be said yet: {self.n_rows:,} rows have closed windows."
         gain = self.bounds["gain"]
-        found = "is not told from a random order yet"
+        found = "cannot be told from a random order yet"
         if gain["lower"] > 0:
             found = "is better than a random order"
         elif gain["upper"] < 0:
@@ -127,7 +131,7 @@ class Look(Shown):
         rival = self.bounds.get("difference")
         beside = ""
         if rival is not None:
-            beside = ", and is not told from its rival yet"
+            beside = ", and cannot be told from its rival yet"
             if rival["lower"] > 0:
                 beside = ", and better than its rival"
             elif rival["upper"] < 0:
@@ -176,9 +180,21 @@ class Look(Shown):
         )
 
     @property
+    def gap(self) -> str | None:
+        """Which days have no rows though others like them have; None if there are none."""
+        if not self.skipped:
+            return None
+        more = f" and {len(self.skipped) - 3} days more" if len(self.skipped) > 3 else ""
+        return (
+            f"No row is of {', '.join(self.skipped[:3])}{more}, though days like these have "
+            f"{USUAL} rows or more. They are closed now, and rows of them are refused from now on: "
+            f"if some are still to come, put back a copy of the state from before this look."
+        )
+
+    @property
     def notes(self) -> tuple[str, ...]:
-        """What became of a new model, and what was tested."""
-        return tuple(note for note in (self.handover, self.checked) if note)
+        """What became of a new model, which days are missing, and what was tested."""
+        return tuple(note for note in (self.handover, self.gap, self.checked) if note)
 
     def rows(self) -> dict[str, str]:
         """Names and bounds for a printed table."""
@@ -299,9 +315,9 @@ class Monitor:
         day = last_closed_day(as_of, own.window)
         if self.last_day is not None and day < self.last_day:
             raise ValueError(
-                f"as_of should not be before the last look, got windows that closed until "
-                f"{date_of(day)} after a look at those until {date_of(self.last_day)}. Leave it "
-                f"out."
+                f"as_of should not be before the last look, which was at rows until "
+                f"{date_of(self.last_day)}; got a day at which the outcomes of rows until "
+                f"{date_of(day)} are known. Leave it out."
             )
         old, new = read_arrivals(table, own, self.key, self.last_day, day, model)
         newer = None
@@ -312,13 +328,18 @@ class Monitor:
         self._check_old(old)
         if model is not None:
             self._check_balance(table, day, model, self.n_rows + len(new.day))
+        before = self.last_day
         taken_over = self._take(new, day, new_model, newer)
         if self.stopped is None and not self._has_bounds_in_order():
             self.stopped = (
                 "A lower bound lies above its upper bound, so that one of them is wrong, and "
                 "nothing is told of the trial: find out whether treatment was given by chance."
             )
-        return self.tell(len(new.day), new.n_waiting, taken_over)
+        look = self.tell(len(new.day), new.n_waiting, taken_over)
+        if self.last_day is None:
+            return look
+        gone = skipped_days(self.day, self.day_rows, before, self.last_day)
+        return replace(look, skipped=tuple(date_of(int(one)) for one in gone))
 
     def _check_columns(self, model: TrialModel | None) -> None:
         """People are counted by the columns that they were counted by before."""

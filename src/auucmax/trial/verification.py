@@ -25,6 +25,7 @@ from auucmax._shown import Shown
 from auucmax._validation import Floats, check_level
 from auucmax.bounds.strata import GroupsError, StrataBounds, strata_bounds
 from auucmax.data.outcomes import MONEY
+from auucmax.targeting.decision import Decision, of_gain
 from auucmax.trial.campaign import (
     NEXT_TIME,
     Campaign,
@@ -63,6 +64,7 @@ _NO_SCORES = (
 )
 _NEEDS_OTHERS = ("random", "everybody")  # people who were not chosen
 BEST_SINGLE = "best single"
+CHOSEN = "those who were chosen"  #: whom the decision is about
 _BY_UPLIFTS = "the sum of the uplifts"
 
 
@@ -182,6 +184,13 @@ class Verification(Shown):
         """What has to be known before the numbers: tests of the check that are close to failing."""
         return doubts(self.check)
 
+    @property
+    def decision(self) -> Decision:
+        """Whether to treat such people again, by the rule of the report."""
+        gain = self.comparisons["nobody"]
+        upper = gain.certified_upper if gain.upper is None else gain.upper
+        return of_gain(gain.lower, upper, gain.certified_lower, CHOSEN)
+
     def rows(self) -> dict[str, str]:
         """Names and values for a printed table."""
         found = {
@@ -209,6 +218,7 @@ class Verification(Shown):
         notes = (*self.doubts, *self.sentences())
         found["told"] = {"title": self.title, "rows": self.rows(), "notes": notes}
         found["doubts"] = self.doubts
+        found["decision"] = self.decision.to_dict(CHOSEN)
         found["comparisons"] = {name: vars(one) for name, one in self.comparisons.items()}
         found["promise"] = None if self.promise is None else vars(self.promise)
         found["advice"] = None if self.advice is None else self.advice._asdict()
@@ -548,8 +558,9 @@ def _notes(campaign: Campaign, model: TrialModel | None) -> tuple[str, ...]:
     found = []
     if campaign.cells[0].chances is None:
         found.append(
-            "No chances were given: everyone among the chosen, and everyone else, is taken to have "
-            "had the same chance of treatment, which the counts cannot contradict."
+            "No chances were given: all who were chosen are taken to have had one chance of "
+            "treatment, and all others another one. The rows cannot tell whether that is so: name "
+            "the column, if there is one, by propensity=COLUMN."
         )
     if model is not None and campaign.score is None:
         found.append(_NO_SCORES)
