@@ -73,6 +73,13 @@ def test_target_writes_who_gets_which_arm(trial, tmp_path):
     assert people["arm"].value_counts().to_dict() == found["arms"]
     assert people["cost"].sum() == found["cost"] <= 700
     assert found["expected"]["lower"] < found["expected"]["gain"] < found["expected"]["upper"]
+    assert found["decision"]["is_good"] == (found["decision"]["state"] in ("certified", "shown"))
+    assert found["decision"].keys() == {"who", "is_good", "state", "lead", "verdict"}
+    assert found["decision"]["verdict"].startswith("profit above zero: ")
+    page = numbers(f"report {trial}/m.model -o {tmp_path}/r.html")
+    assert page["decision"].keys() == found["decision"].keys()
+    judged = numbers(f"evaluate {trial}/m.model")["arms"]
+    assert {own["decision"]["who"] for own in judged.values()} == {"everybody"}
     shown = run(f"{line} --budget 700 {COST} --value 9").stdout
     for words in ("expected gain in visit", "expected profit", "sum of the uplifts", " phone "):
         assert words in shown
@@ -105,7 +112,7 @@ def test_exports_say_by_which_costs_and_value_an_arm_is_chosen(trial, tmp_path):
     bare = run(f"{line} sql").stdout
     assert "-- arm: that of the highest uplift, whatever arms cost; the control if" in bare
     run(f"{line} dbt --value 8 -o {tmp_path}")
-    assert priced in (tmp_path / "models" / "people_scores.sql").read_text()
+    assert priced in (tmp_path / "models" / "people_m_scores.sql").read_text()
 
 
 def test_target_keeps_to_limits(trial, tmp_path):
@@ -290,6 +297,9 @@ def test_a_campaign_of_several_arms_from_assign_to_verify(trial, tmp_path):
     shown = run(f"{line} -o {listed}")
     assert shown.exit_code == 0, shown.output
     assert "chosen by the model" in shown.stdout
+    again = numbers(f"{line} -o {tmp_path}/again.csv")["decision"]
+    # The trial judges budgets of money, and a share of people is another policy.
+    assert again["lead"] == "For the people whom the model chooses a gain is not shown."
     people = pd.read_csv(listed)
     assert {"chance mail", "chance phone", "uplift mail", "chosen"} <= set(people.columns)
     rng = np.random.default_rng(0)

@@ -9,6 +9,7 @@ def test_a_comparison_is_shown_whole(files):
     ).stdout
     assert "..." not in shown.split("Differences to tm:")[1]
     assert "p_holm" in shown
-    assert "`auucmax fit --candidates 2` makes its certificate pay for that." in shown
+    assert "by `auucmax fit --candidates 2`: its certificate then allows for the choice" in shown
     shown = run(f"compare {files.trial} --against {files.model} --models cvt,mom").stdout
-    assert "`auucmax fit --candidates 3` makes its certificate pay for that." in shown
+    assert shown.count(" AUUC ") == 3
+    assert "by `auucmax fit --candidates 3`: its certificate then allows for the choice" in shown

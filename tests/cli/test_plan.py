@@ -29,6 +29,11 @@ def test_the_screen_tells_rows_power_and_width(tmp_path):
     assert shown.exit_code == 0, shown.output
     text = " ".join(shown.stdout.split())
     found = numbers(f"plan {ASSUMED} -n 5000 -s .3 --other-gain .002")
+    assert text.startswith(
+        f"{found['statements'][0]['rows']:,} rows are enough to show, with a chance (power) of "
+        f"80%, that the ranking is better than random. assumed base rate 0.1, average effect 0.03, "
+        f"gain over a random order 0.006"
+    )
     for line in found["statements"]:
         assert f"{line['statement']} ({line['by']})" in text
         assert f"{line['rows']:,} rows for a power of 80%" in text
@@ -91,7 +96,7 @@ def test_a_model_is_a_pilot(files):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("--effect .03 --gain .006", "--base-rate should be given, got none. Pass --base-rate or"),
+        ("--effect .03 --gain .006", "got none. Pass --base-rate .1, the mean outcome without"),
         ("--base-rate .1 --gain .006", "--effect should be given, got none"),
         (
             "--base-rate .1 --effect .03",

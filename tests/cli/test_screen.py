@@ -8,7 +8,9 @@ from types import FunctionType
 
 import pandas as pd
 import pytest
-from tests.cli.commands import ALL_BUT_PERSON, FIT, NAMED, run
+from tests.cli.commands import ALL_BUT_PERSON, COMMANDS, FIT, NAMED, run
+from tests.trial.trial_days import running
+from tests.trial_model.trial_table import trial_table
 
 import auucmax
 
@@ -76,6 +78,52 @@ def test_json_is_one_document_with_the_numbers_of_the_screen(line, files, tmp_pa
     screen = " ".join(shown.stdout.split())
     for text in SHOWN[line](found):
         assert " ".join(text.split()) in screen
+
+
+# What other commands can tell, and what a check that fails is told by; with exit codes.
+TOLD = {
+    "plan --base-rate .1 --effect .02 --gain .005": 0,
+    "export {model} --to sql": 0,
+    "assign {new} --id person --key k --arms none=.5,mail=.5 -o {tmp}/a.csv": 0,
+    "assign {new} --id person --key k --arms none=.5,mail=.5 --sql duckdb": 0,
+    "assign {new} --id person --key k --arms none=.5,mail=.5 --sql duckdb -o {tmp}/b.csv": 0,
+    "monitor {days} {looked} --score-column score --state {tmp}/s --as-of 2026-01-16": 0,
+    "monitor {days} {looked} --score-column score --state {tmp}/t --treated-share .9": 1,
+    "monitor {model} {biased} --date joined --state {tmp}/u": 1,
+    "monitor {biased} --state {tmp}/u": 1,  # and at every later look
+    "verify {biased} --chosen member -m {model}": 1,
+    "check {biased} {named}": 1,
+    "fit {biased} {fit} --id person -o {tmp}/n.model": 1,
+    "compare {biased} {named} --models tm": 1,
+    "evaluate {biased} --score-column spent {named_only}": 0,
+    "fit {biased} {fit} --despite-check --forget-rows --ignore person -o {tmp}/w.model": 0,
+    "evaluate {tmp}/w.model": 0,
+    "compare {biased} --against {tmp}/w.model --models cvt": 1,
+    "target {tmp}/w.model {new} -s .2 -o {tmp}/list.csv": 0,
+    "report {tmp}/w.model -o {tmp}/r.html": 0,
+}
+
+
+@pytest.mark.gate
+def test_json_is_one_object_whatever_is_told(files, tmp_path):
+    table = trial_table(3_000, random_state=8)
+    kept = (table["arm"] != "mail") | (table["age"] > 55) | (table.index % 6 == 0)
+    table["person"] = "b" + table["person"]
+    table[kept].to_csv(tmp_path / "biased.csv", index=False)
+    running().to_csv(tmp_path / "days.csv", index=False)
+    for line, code in TOLD.items():
+        command = line.format(
+            new=files.new, model=files.model, tmp=tmp_path, fit=FIT, named=ALL_BUT_PERSON,
+            named_only=NAMED, biased=tmp_path / "biased.csv", days=tmp_path / "days.csv",
+            looked="-t mail -y visit --id person --date sent --window 5d",
+        )  # fmt: skip
+        result = run(f"{command} --json")
+        assert result.exit_code == code, (line, result.output)
+        found = json.loads(result.stdout, parse_constant=no_constant)
+        assert isinstance(found, dict)
+        assert code == 0 or "failed" in str(found) or not found["randomisation"]["ok"]
+    told = {line.split()[0] for line in (*SHOWN, *TOLD)}
+    assert told | {"demo"} == set(COMMANDS)  # that of demo is tested with it
 
 
 @pytest.mark.parametrize(

@@ -160,9 +160,12 @@ def test_nothing_is_compared_on_rows_that_are_no_trial(tables, despite):
         for more in ("", " --json"):
             result = run(line + more)
             assert result.exit_code == 1
-            assert not result.stdout
-            assert "treatment depends on spent: not randomised" in result.stderr
-            assert result.stderr.endswith("such rows: the AUUC of each means little.\n")
+            told = json.loads(result.stdout) if more else {}  # one object, which compares nothing
+            assert more or not result.stdout
+            assert told.keys() <= {"failed_check", "randomisation"}
+            why = told.get("failed_check") or result.stderr
+            assert "treatment depends on spent: not randomised" in why
+            assert "such rows: the AUUC of each means little." in result.stdout + result.stderr
 
 
 def test_new_rows_of_a_sound_trial_judge_the_model_and_it_is_still_said(tables, despite):

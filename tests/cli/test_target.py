@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from tests.cli.commands import run
+from tests.cli.commands import numbers, run
 from tests.trial_model.trial_table import trial_table
 
 from auucmax.report import model_card
@@ -162,6 +162,28 @@ def test_harm_and_a_ranking_that_is_not_shown_are_said(tmp_path):
     lead = "Treating these people is shown to do harm: treat nobody. If you treat the 30%"
     page = run(f"report {tmp_path}/m -o {tmp_path}/r.html").stdout
     assert " ".join(page.split()).startswith(lead)
+    by_column = f"evaluate {tmp_path}/people.csv --score-column a -t mail -y visit"
+    for line in (f"evaluate {tmp_path}/m", by_column):
+        judged = " ".join(run(line).stdout.split())
+        lead = "Treating everybody is shown to do harm: treat nobody. The ranking is "
+        assert judged.startswith(lead)
+        assert "more rows" not in judged
+    for line, who in {
+        fit: "everybody",
+        f"evaluate {tmp_path}/m": "everybody",
+        by_column: "everybody",
+        f"target {tmp_path}/m {tmp_path}/trial.csv -s .3 -o {tmp_path}/l.csv": "these people",
+        f"report {tmp_path}/m -o {tmp_path}/r.html": "these people",
+        f"assign {tmp_path}/people.csv --id id --key k --model {tmp_path}/m --share .3 "
+        f"-o {tmp_path}/b.csv": "the people whom the model chooses",
+    }.items():
+        assert numbers(line)["decision"] == {
+            "who": who,
+            "is_good": False,
+            "state": "harm",
+            "lead": f"Treating {who} is shown to do harm: treat nobody.",
+            "verdict": "shown to do harm",
+        }
     model = load_model(tmp_path / "m")
     lead = "Treating everybody is shown to do harm: treat nobody."
     assert str(model).startswith(lead)

@@ -53,6 +53,8 @@ def test_the_screen_tells_gain_promise_and_advice(by_model):
     assert f"{gain['estimate']:+,.1f} ({gain['lower']:+,.1f} to" in result.stdout
     assert gain["certified_lower"] < gain["lower"]
     assert found["promise"]["verdict"] in ("kept", "open")
+    assert found["decision"]["state"] == ("certified" if gain["certified_lower"] > 0 else "shown")
+    assert found["decision"]["who"] == "those who were chosen"
     assert {test["what"] for test in found["drift"]} >= {"scores", "base rate", "average effect"}
 
 
@@ -65,7 +67,8 @@ def test_a_column_and_a_list_say_the_same(by_model, campaign, files):
     assert bare["comparisons"] == by_list["comparisons"]
     assert bare["promise"] is None
     assert bare["advice"] is None
-    assert "No chances were given" in bare["notes"][0]
+    assert bare["notes"][0].startswith("No chances were given: all who were chosen are taken to")
+    assert bare["notes"][0].endswith("by --propensity COLUMN.")
 
 
 CASES = {

@@ -25,9 +25,8 @@ CostOfArms = Annotated[
 ]
 BY_VALUE = (
     "An arm goes to everybody whose own uplift is worth more than it costs. `auucmax report` with "
-    "the same numbers takes the budget of the highest profit on the rows of the trial instead: it "
-    "may treat other numbers of people."
-)  #: why two commands may differ
+    "the same numbers tells what this rule brings on the rows of the trial."
+)  #: by what people are chosen where neither share nor budget is given
 SHOWN = (0.1, 0.3, 0.5, 1.0)  #: parts of the largest budget at which a policy is told in words
 
 
@@ -136,6 +135,11 @@ def verdict_of_arms(evidence: ArmsEvidence) -> str:
     return f"{who} is not shown to beat the same arms for random people."
 
 
+def harm_of_arms(evidence: ArmsEvidence) -> list[str]:
+    """Of each arm that is shown to do harm if everybody gets it, a sentence that comes first."""
+    return [f"{label}: {own.harm}" for label, own in evidence.arms.items() if own.harm]
+
+
 def lines_of_arms(evidence: ArmsEvidence, gain: str) -> dict[str, str]:
     """The effect of each arm on all rows, and what choosing arms brings more than others would."""
     told = {
@@ -234,8 +238,7 @@ def as_json(evidence: ArmsEvidence, summaries: Mapping[str, Any] | None = None) 
     from auucmax.trial_model.evidence import told
 
     arms = {
-        label: told(own.facts | (summaries or {}).get(label, {}))
-        for label, own in evidence.arms.items()
+        label: own.told() | (summaries or {}).get(label, {}) for label, own in evidence.arms.items()
     }
     return {"failed_check": evidence["failed_check"], "arms": arms, "policy": told(evidence.facts)}
 

@@ -116,14 +116,18 @@ def assign(
     chosen = options.listed_columns(strata, {str(name) for name in people.columns}) or []
     how: dict[str, Any] = {"id": id, "key": key, "arms": arms, "groups": groups}
     how |= {"strata": chosen, "blocked": blocked}
+    text = None
     if sql is not None:
         text = assignment_sql(**how, table=table or Path(data).stem, dialect=sql)
-        # A pipe gets the query as it is: nothing is stripped.
-        typer.echo(visible_lines(text) if sys.stdout.isatty() else text, color=True)
+        if not as_json:
+            # A pipe gets the query as it is: nothing is stripped.
+            typer.echo(visible_lines(text) if sys.stdout.isatty() else text, color=True)
         if output is None:
+            if as_json:
+                print_json({"sql": text, "dialect": sql})
             return
     fitted = None if model is None else read_model(model, new_levels)
-    _tell_harm(fitted, share)
+    decision = _decision(fitted, share, len(people))
     old = None if output is None or not add else read_table(str(output))
     with working("assigning"):
         found = assigned(people, **how, model=fitted, share=share, explore=explore, before=old)
@@ -131,26 +135,31 @@ def assign(
     _write(found, output, old)
     caution = _caution(found, share)
     if as_json:
-        more = {"caution": caution, "exploration": _exploration(found), "file": str(output)}
+        more = {"caution": caution, "exploration": _exploration(found), "decision": decision}
+        more |= {"sql": text, "file": str(output)}
         print_json(found.to_dict() | more)
     else:
         _show(found, output, old, caution)
 
 
-def _tell_harm(model: TrialModel | ArmsModel | None, share: float | None) -> None:
-    """A note, if those whom a model chooses are shown to be harmed."""
+def _decision(
+    model: TrialModel | ArmsModel | None, share: float | None, n: int
+) -> dict[str, Any] | None:
+    """Whether to treat those whom a model chooses of n people; harm is told in a note."""
+    from auucmax.cli.arms import harm_of_arms
     from auucmax.trial_model import TrialModel
+    from auucmax.trial_model.arm_choosing import decision_at
 
     if model is None or share is None:
-        return
+        return None
+    harm, who = list[str](), "the people whom the model chooses"
     if isinstance(model, TrialModel):
-        harm = model.evidence.harm_at(share, "the people whom the model chooses")
-        if harm is not None:
-            note(harm)
-        return
-    for label, own in model.evidence.arms.items():
-        if own.harm is not None:
-            note(f"{label}: {own.harm}")
+        found = model.evidence.decision_at(share, who)
+    else:
+        found, harm = decision_at(model, share, n, who), harm_of_arms(model.evidence)
+    for text in [found.lead, *harm] if found.state == "harm" else harm:
+        note(text)
+    return found.to_dict(who)
 
 
 def _check_old(output: Path, add: bool) -> None:

@@ -196,13 +196,13 @@ def _by_mean(result: Comparison, unit: dict[str, Any]) -> tuple[str, dict[str, s
     if not others:
         return f"{told}: no other was fitted.", lines
     alike = ", ".join(name for name in others if name not in apart)
-    return f"{told}, and is not told from {alike}." if alike else f"{told}.", lines
+    return f"{told}, and cannot be told from {alike}." if alike else f"{told}.", lines
 
 
 def _price(n_models: int) -> str:
     return (
-        f"The best of {n_models} models, fitted on these rows, was chosen with them: `auucmax fit "
-        f"--candidates {n_models}` makes its certificate pay for that."
+        f"If you keep the best of these {n_models} models, fit it by `auucmax fit --candidates "
+        f"{n_models}`: its certificate then allows for the choice, which was made on these rows."
     )
 
 
@@ -286,13 +286,15 @@ def _rivals(
         }
         return {"models": models, "rows": found["rows"], "notes": [*found["notes"], *price]}
     unit = unit_for(found["rows"])
-    told = {name: between(found["auuc"], "estimate", "lower", "upper", **unit)}
+    told = {name: f"AUUC {between(found['auuc'], 'estimate', 'lower', 'upper', **unit)}"}
     for rival in found["rivals"]:
         difference = between(rival["difference"], "estimate", "lower", "upper", **unit, sign=True)
         own = between(rival["auuc"], "estimate", "lower", "upper", **unit)
         p_value = rival["difference"]["p_value"]
         chance = "" if p_value is None else f", p {p_value:.2g}"
-        told[rival["name"]] = f"{own}; {difference}{chance}: {rival['verdict']}"
+        told[rival["name"]] = (
+            f"AUUC {own}, {rival['verdict']}: the model file has {difference} more{chance}"
+        )
     print_result(
         f"{name} is {told_against(found['rivals'])}, on {found['rows']['n_rows']:,} rows.",
         {"effect of treating everybody": effect_of(found.facts, model.columns.gain)} | told,

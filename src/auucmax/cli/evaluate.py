@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from auucmax.cli.output import between, print_banner, print_json, print_result, 
 from auucmax.cli.ranking import lines_of, to_try, verdict_of
 
 if TYPE_CHECKING:
-    from auucmax.trial_model import ArmsEvidence
+    from auucmax.trial_model import ArmsEvidence, Evidence
 
 #: How a note begins that says how rows of a fit were judged, and warns of nothing.
 OWN_ROWS = ("Every row was", "Judged on")
@@ -63,6 +64,7 @@ def evaluate(
     """
     from auucmax.trial_model import ArmsEvidence
 
+    found: Evidence
     named: dict[str, Any] = {
         "treatment": treatment, "outcome": outcome, "treated": treated, "control": control,
         "groups": groups, "outcome_range": outcome_range, "propensity": propensity,
@@ -86,18 +88,23 @@ def evaluate(
             f"it out: the scores are made already."
         )
     if as_json:
-        from auucmax.trial_model.evidence import told
-
-        print_json(told(found))
+        print_json(found.told())
         return
+    _tell(found, gain, files[0] if score_column is None else None, is_own)
+
+
+def _tell(evidence: Evidence, gain: str, model: str | None, is_own: bool) -> None:
+    """What is known of a ranking: harm first, and more rows are no advice then."""
+    found, harm = evidence.facts, evidence.harm
     print_banner(found["failed_check"] or found.get("warning"))
-    model = files[0] if score_column is None else None
     how = [note for note in found["notes"] if note.startswith(OWN_ROWS)]
     others = [note for note in found["notes"] if note not in how]
     none = [] if found["certificate"] else [f"Certificate: {_no_certificate(found)}."]
-    verdict, lines = _of_fit(verdict_of(found), lines_of(found, gain), is_own)
+    verdict = " ".join(filter(None, [harm, verdict_of(found)]))
+    verdict, lines = _of_fit(verdict, lines_of(found, gain), is_own)
+    advice = [] if harm else to_try(found, model)
     print_result(
-        verdict, lines, cautions=[*none, *others, *to_try(found, model)],
+        verdict, lines, cautions=[*none, *others, *advice],
         details=_told(found), notes=how,
     )  # fmt: skip
 
@@ -109,7 +116,7 @@ def _of_fit(verdict: str, lines: dict[str, str], is_own: bool) -> tuple[str, dic
 
 def _tell_arms(found: ArmsEvidence, gain: str, as_json: bool, is_own: bool) -> None:
     from auucmax.cli.arms import as_json as for_machines
-    from auucmax.cli.arms import lines_of_arms, told_of_arms, verdict_of_arms
+    from auucmax.cli.arms import harm_of_arms, lines_of_arms, told_of_arms, verdict_of_arms
 
     if as_json:
         print_json(for_machines(found))
@@ -117,7 +124,8 @@ def _tell_arms(found: ArmsEvidence, gain: str, as_json: bool, is_own: bool) -> N
     print_banner(found["failed_check"])
     how = [note for note in found["notes"] if note.startswith(OWN_ROWS)]
     others = [note for note in found["notes"] if note not in how]
-    verdict, lines = _of_fit(verdict_of_arms(found), lines_of_arms(found, gain), is_own)
+    verdict = " ".join([*harm_of_arms(found), verdict_of_arms(found)])
+    verdict, lines = _of_fit(verdict, lines_of_arms(found, gain), is_own)
     print_result(
         verdict, lines, cautions=others, details=told_of_arms(found), notes=how,
     )  # fmt: skip
@@ -161,7 +169,7 @@ def _by_model(
     new_levels: str,
     form: tuple[Any, ...],
     named: dict[str, Any],
-) -> tuple[dict[str, Any] | ArmsEvidence, str, bool]:
+) -> tuple[Evidence | ArmsEvidence, str, bool]:
     """What is known of a model, or what rows show; the name of what is gained; whether the rows are
     those of the fit, and show nothing else."""
     from auucmax.cli.trials import Source, check_decided, read_model, read_rows, take_chances
@@ -183,7 +191,7 @@ def _by_model(
     if isinstance(evidence, ArmsEvidence):
         return evidence, model.columns.gain, is_own
     told = {} if model.warning is None else {"warning": model.warning}
-    return told | evidence.facts, model.columns.gain, is_own
+    return replace(evidence, facts=told | evidence.facts), model.columns.gain, is_own
 
 
 def _by_column(
@@ -191,7 +199,7 @@ def _by_column(
     column: str,
     form: tuple[Any, ...],
     named: dict[str, Any],
-) -> dict[str, Any]:
+) -> Evidence:
     if len(files) != 1 or named["treatment"] is None or named["outcome"] is None:
         raise ValueError(
             "evaluate with --score-column should get one DATA, --treatment and --outcome; got "
@@ -228,4 +236,4 @@ def _by_column(
         lower_is_better=columns.lower_is_better,
         every_percent=True,
         notes=[*notes, *beyond_note(judged, bounded, certificate)],
-    ).facts
+    )

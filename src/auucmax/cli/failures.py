@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from auucmax._files import check_source
-from auucmax.cli.output import tell, telling
+from auucmax.cli.output import print_json, tell, telling
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -72,7 +72,8 @@ def _usage(error: Any, words: Sequence[str]) -> str:
 def tells_failures(command: Callable[..., None]) -> Callable[..., None]:
     """The command, with errors and warnings as single lines on stderr.
 
-    Anything but bad input is a defect of ours and keeps its traceback.
+    That rows failed their check is a result, which ``--json`` has on stdout as well. Anything but
+    bad input is a defect of ours and keeps its traceback.
     """
 
     @functools.wraps(command)
@@ -98,7 +99,10 @@ def tells_failures(command: Callable[..., None]) -> Callable[..., None]:
                 _drop_unwritable_output()
                 tell(f"auucmax: {_one_line(error)}", err=True)
                 # A check that fails is a result, not bad input.
-                raise typer.Exit(getattr(error, "exit_code", BAD_INPUT)) from None
+                code = getattr(error, "exit_code", BAD_INPUT)
+                if code != BAD_INPUT and kwargs.get("as_json"):
+                    print_json(_failed_check(error))
+                raise typer.Exit(code) from None
             except KeyboardInterrupt:
                 typer.echo("auucmax: interrupted; files are as they were", err=True)
                 raise typer.Exit(INTERRUPTED) from None
@@ -113,6 +117,13 @@ def _one_line(error: BaseException) -> str:
         name = f" ({error.filename})" if error.filename else ""
         return f"{error.strerror}{name}. Mend that and run it again: no file is half written."
     return " ".join(str(error).split())
+
+
+def _failed_check(error: BaseException) -> dict[str, Any]:
+    """That rows failed their check, for machines; and what was tested, if that is known."""
+    report = getattr(error, "report", None)
+    found = None if report is None else report.to_dict()
+    return {"failed_check": _one_line(error), "randomisation": found}
 
 
 def _interruptible() -> None:

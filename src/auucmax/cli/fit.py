@@ -153,7 +153,6 @@ def fit(
     from auucmax._progress import speaking
     from auucmax.cli.trials import Source, column_options, read_rows, several_arms
     from auucmax.trial_model import fit_arms_model, fit_trial_model
-    from auucmax.trial_model.evidence import told
     from auucmax.trial_model.file import key_file
 
     begin = time.perf_counter()
@@ -188,10 +187,10 @@ def fit(
         _check_for_two(cost=cost, budget=budget)
         fitted = fit_trial_model(table, **named, **how, hold_out=hold_out)
     _save(fitted, fitted.summary["table"], data, output)
-    found = fitted.evidence.facts | fitted.summary
     if as_json:
-        print_json(told(found) | {"file": str(output), "key_file": key})
+        print_json(fitted.evidence.told() | fitted.summary | {"file": str(output), "key_file": key})
         return
+    found = fitted.evidence.facts | fitted.summary
     _tell(found, fitted.columns.gain, output, key, fitted.evidence.harm)
 
 
@@ -264,7 +263,7 @@ def _save(fitted: TrialModel | ArmsModel, summary: dict[str, Any], data: str, ou
 
 def _save_arms(fitted: ArmsModel, data: str, output: Path, key: str | None, as_json: bool) -> None:
     from auucmax.cli.arms import as_json as for_machines
-    from auucmax.cli.arms import lines_of_arms, told_of_arms, verdict_of_arms
+    from auucmax.cli.arms import harm_of_arms, lines_of_arms, told_of_arms, verdict_of_arms
 
     _save(fitted, fitted.summary, data, output)
     evidence = fitted.evidence
@@ -279,9 +278,9 @@ def _save_arms(fitted: ArmsModel, data: str, output: Path, key: str | None, as_j
     if any(lost := fitted.summary["without_outcome"].values()):
         each = ", ".join(f"{label} {n:,}" for label, n in fitted.summary["without_outcome"].items())
         cautions.append(f"Rows without an outcome are left out: {sum(lost):,} ({each}).")
-    harm = [f"{label}: {own.harm}" for label, own in evidence.arms.items() if own.harm]
     print_result(
-        " ".join([*harm, verdict_of_arms(evidence)]), lines_of_arms(evidence, fitted.columns.gain),
+        " ".join([*harm_of_arms(evidence), verdict_of_arms(evidence)]),
+        lines_of_arms(evidence, fitted.columns.gain),
         cautions=[*cautions, *_of_key(key)],
         details=told_of_arms(evidence), notes=[how], written=[f"Written to {output}."],
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
-from auucmax.cli.output import print_banner, print_json, print_result, working
+from auucmax.cli.output import print_banner, print_json, print_result, tell, working
 
 if TYPE_CHECKING:
     from auucmax.trial import ArmsLook, Look
@@ -109,6 +110,7 @@ def monitor(
     """
     from auucmax._files import check_target
     from auucmax.cli.trials import Source, read_rows
+    from auucmax.data import FailedCheckError
     from auucmax.trial import monitor_trial
 
     model, data = _model_and_data(files)
@@ -125,8 +127,15 @@ def monitor(
         None if own is None else _of_arm(own, new_levels, treated) for own in (model, new_model)
     )
     table = read_rows(Source(data, query, memory, decimal, encoding))
-    with working("betting", table):
-        look = monitor_trial(table, state, model=fitted, new_model=newer, as_of=as_of, **named)
+    look_at = partial(monitor_trial, table, state, model=fitted, new_model=newer, as_of=as_of)
+    try:
+        with working("betting", table):
+            look = look_at(**named)
+    except FailedCheckError as error:
+        if not as_json:
+            raise
+        tell(f"auucmax: {error}", err=True)
+        look = look_at()  # what the state tells of it from now on
     if as_json:
         print_json(look.to_dict() | {"verdict": look.verdict, "file": str(state)})
     else:
@@ -142,7 +151,10 @@ def _print(look: Look | ArmsLook, state: Path) -> None:
         cautions.append(f"{look.n_beyond:,} outcomes beyond the range are clipped to it.")
     if look.ratio is not None and look.failed is None:
         rows["share treated"] = f"as designed, as far as rows tell (anytime p = {look.ratio:.2g})"
-    kept = f"State in {state}: it holds rows, and arms with the key to ids. Do not share it."
+    kept = (
+        f"State in {state}: it holds some rows, and everybody's arm by a hash of the id, with the "
+        f"key of the hash. Do not share it."
+    )
     verdict = look.verdict if look.failed is None else "Nothing is told of this trial."
     rows["rows"] = look.title
     print_result(verdict, rows, cautions=cautions, written=[kept])

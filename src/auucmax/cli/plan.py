@@ -146,10 +146,13 @@ def plan(
     if gain is not None or explained is not None:  # another quality than that of the model
         found = {name: own for name, own in found.items() if name not in ("gain", "notes")}
     found |= {name: own for name, own in given.items() if own is not None}
-    for name, advice in (("base_rate", " or PAST with --outcome"), ("effect", " or --model")):
+    for name, advice in (
+        ("base_rate", ".1, the mean outcome without treatment; or PAST, a table, and --outcome"),
+        ("effect", ".02, what treatment adds to the outcome on average; or --model"),
+    ):
         if name not in found:
             option = f"--{name.replace('_', '-')}"
-            raise ValueError(f"{option} should be given, got none. Pass {option}{advice}.")
+            raise ValueError(f"{option} should be given, got none. Pass {option} {advice}.")
     found |= {name: own for name, own in more.items() if own is not None}
     planned = plan_trial(**found, agreement=agreement, n_arms=n_arms)
     _tell(planned, picture, origin, as_json=as_json)
@@ -302,15 +305,18 @@ def _verdict(planned: TrialPlan) -> str:
         ]
         return f"For a power of {planned.power:.0%} to show it: {'; '.join(told)}."
     first = table[0]
-    many = "No number of rows has" if first["rows"] is None else f"{first['rows']:,} rows have"
-    return f"{many} a power of {planned.power:.0%} to show: {first['statement']}."
+    many = "No number of rows is" if first["rows"] is None else f"{first['rows']:,} rows are"
+    return (
+        f"{many} enough to show, with a chance (power) of {planned.power:.0%}, that the ranking is "
+        f"{first['statement']}."
+    )
 
 
 def _assumed(own: Assumed, *more: str) -> str:
     told = [f"base rate {own.base_rate:.4g}", f"average effect {own.effect:.4g}"]
-    told += [f"gain {own.gain:.4g}", *more]
+    told += [f"gain over a random order {own.gain:.4g}", *more]
     if own.design_effect != 1:
-        told.append(f"variance times {own.design_effect:.2f} (clusters, shape of the score)")
+        told.append(f"{own.design_effect:.2f} times the variance of independent rows")
     return ", ".join(told)
 
 

@@ -83,9 +83,13 @@ def against(rivals: Sequence[Mapping[str, Any]]) -> str:
     """Which other models rank worse or better, and which cannot be told apart.
 
     >>> against([{"name": "tm", "verdict": "worse"}, {"name": "cvt", "verdict": "not told apart"}])
-    'better than tm; not told from cvt'
+    'better than tm; not told apart from cvt'
     """
-    words = {"better": "worse than", "worse": "better than", "not told apart": "not told from"}
+    words = {
+        "better": "worse than",
+        "worse": "better than",
+        "not told apart": "not told apart from",
+    }
     told = []
     for verdict, opening in words.items():
         names = [str(rival["name"]) for rival in rivals if rival["verdict"] == verdict]
