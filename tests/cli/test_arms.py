@@ -89,6 +89,25 @@ def test_target_writes_who_gets_which_arm(trial, tmp_path):
     assert (everybody["arm"] != "none").sum() == 200
 
 
+def test_target_says_that_people_are_unlike_those_of_the_trial(trial, tmp_path):
+    new = pd.read_csv(trial / "new.csv")
+    uplift = load_model(trial / "m.model").uplift(new).max(axis=1)
+    new[uplift < np.quantile(uplift, 0.3)].to_csv(tmp_path / "low.csv", index=False)
+    line = f"target {trial}/m.model {tmp_path}/low.csv -o {tmp_path}/list.csv --budget 210"
+    found, shown = numbers(line), run(line)
+    assert found["expected"] is found["profit"] is None
+    assert "What treating these people brings is not known: they are not like" in found["unknown"]
+    assert max(own["distance"] for own in found["shifts"].values()) >= 0.2
+    assert (found["decision"]["is_good"], found["decision"]["state"]) == (False, "not shown")
+    words = " ".join(shown.stdout.replace("│", " ").split())
+    assert words.startswith("For these people a gain is not shown. If you treat ")
+    assert "they are not like those of the trial. The shares of people above a score of" in words
+    assert "sum of the uplifts" not in words
+    assert "expected gain in" not in words
+    assert "the scores of the cohort should be distributed like those of the trial" in shown.stderr
+    assert len(pd.read_csv(tmp_path / "list.csv")) == found["n_treated"]
+
+
 def test_a_value_alone_takes_the_costs_of_the_fit(trial, tmp_path):
     line = f"target {trial}/m.model {trial}/new.csv -o {tmp_path}/list.csv --value 8"
     found, priced = numbers(line), numbers(f"{line} {COST}")

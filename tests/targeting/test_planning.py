@@ -128,6 +128,13 @@ def test_another_distribution_of_scores_is_warned_of_in_numbers(trial):
         plan(trial.y, trial.effect, treatment=trial.treatment, new_score=beyond)
 
 
+def test_scores_that_are_compared_together_share_what_chance_may_explain():
+    scores, cohort = ScoreQuantiles.of(np.arange(500.0)), np.arange(300.0)
+    one, four = scores.shift(cohort), scores.shift(cohort, 4)
+    assert four.by_chance / one.by_chance == pytest.approx(np.sqrt(np.log(8_000) / np.log(2_000)))
+    assert four.distance == one.distance
+
+
 def test_a_shift_that_chance_explains_is_not_warned_of(trial):
     rng = np.random.default_rng(1)
     for _ in range(20):  # warnings are errors here

@@ -11,7 +11,8 @@ from tests.trial_model.arms_table import COSTS, arms_table
 
 from auucmax.targeting import choose_arms
 from auucmax.trial_model import ArmLimits, target_arms
-from auucmax.trial_model.arm_choosing import ExpectedGain
+from auucmax.trial_model.arm_choosing import LARGE_SHIFT, ExpectedGain
+from auucmax.trial_model.choosing import FAR
 from auucmax.trial_model.reasons import others_of, reasons_of
 
 PRICED = ArmLimits(cost=COSTS)
@@ -186,11 +187,91 @@ def test_people_who_opted_out_are_left_out(arms_model, new):
     assert found.choice.n_treated == 450
 
 
-def test_people_who_are_not_like_those_of_the_trial_have_no_interval(arms_model, new):
-    young = new[new["age"] < 45]
-    found = target_arms(arms_model, young, budget=1.2 * len(young), limits=PRICED)
+def test_people_of_whom_other_parts_get_the_arms_have_no_interval(arms_model, new):
+    some = new[(new["age"] < 45) | (np.random.default_rng(0).random(len(new)) < 0.4)]
+    with pytest.warns(UserWarning, match="scores of the cohort should .*, of the arm 'phone', a"):
+        found = target_arms(arms_model, some, budget=1.2 * len(some), limits=PRICED)
+    # Their scores are others', but not so far that the sum of their uplifts tells nothing.
+    assert LARGE_SHIFT < max(own.distance for own in found.shifts.values()) < FAR
+    assert not found.is_unlike
     assert found.expected is None
     assert "other parts of these people get the arms" in found.unknown
+
+
+def test_people_drawn_from_the_trial_are_like_those_of_it(arms_model):
+    chosen = []
+    for seed in range(40):  # any warning is an error
+        n = (30, 300, 1_000)[seed % 3]
+        people = arms_table(n, random_state=100 + seed).drop(columns=["arm", "visit"])
+        chosen.append(target_arms(arms_model, people, budget=0.7 * n, limits=PRICED))
+    assert not any(found.is_unlike for found in chosen)
+    # Arms are compared together: chance is that of both, at 1 in 1,000.
+    rows = arms_model.models["mail"].evidence.expected.scores.n_rows
+    expected = np.sqrt(np.log(2 * 2 / 0.001) / 2 * (1 / rows + 1 / 1_000))
+    assert chosen[2].shifts["mail"].by_chance == pytest.approx(expected)
+
+
+@pytest.fixture(scope="module")
+def bottom(arms_model, new):
+    """Those whom the arms help least: as many parts of them get each arm as of the trial."""
+    best = arms_model.uplift(new).max(axis=1)
+    return new[best < np.quantile(best, 0.3)]
+
+
+@pytest.mark.filterwarnings("ignore:the scores of the cohort should")
+@pytest.mark.parametrize("options", [{"budget": 210}, {"budget": 210, "value": 30}, {"share": 0.5}])
+def test_people_unlike_those_of_the_trial_are_promised_nothing(arms_model, bottom, options):
+    found = target_arms(arms_model, bottom, limits=PRICED, **options)
+    assert found.choice.n_treated > 0
+    assert found.is_unlike
+    assert found.expected is found.profit is None
+    far = max(found.shifts, key=lambda label: found.shifts[label].distance)
+    words = "not known: they are not like those of the trial. The shares of people above a score"
+    assert f"{words} of the arm {far!r} differ by up to {found.shifts[far].distance:.0%} (" in (
+        found.unknown
+    )
+    assert not found.decision.is_good
+    assert str(found).startswith("For these people a")
+    assert found.unknown in str(found)
+    told = found.to_dict()
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert told["unknown"] == found.unknown
+    assert told["shifts"][far]["distance"] >= FAR
+
+
+def test_of_few_people_chance_explains_what_differs(arms_model, bottom):
+    found = target_arms(arms_model, bottom.head(10), budget=7, limits=PRICED)
+    assert max(own.distance for own in found.shifts.values()) > FAR
+    assert not found.is_unlike
+
+
+def test_nobody_is_promised_nothing_whoever_they_are(arms_model, bottom):
+    found = target_arms(arms_model, bottom, budget=0, limits=PRICED)
+    assert tuple(found.expected) == (0, 0, 0)
+
+
+@pytest.mark.filterwarnings("ignore:the scores of the cohort should")
+def test_scores_of_an_arm_that_nobody_gets_do_not_count(arms_model, new):
+    """The trial had other scores of the phone."""
+    phone = arms_model.models["phone"]
+    known = phone.evidence.expected
+    known = replace(known, scores=replace(known.scores, score=known.scores.score - 10))
+    phone = replace(phone, evidence=replace(phone.evidence, expected=known))
+    other = replace(arms_model, models=arms_model.models | {"phone": phone})
+    found = target_arms(other, new, budget=700, limits=PRICED)
+    assert found.is_unlike
+    assert "above a score of the arm 'phone' differ by up to 100%" in found.unknown
+    # Nobody gets it for less money, neither here nor in the trial; or some of the trial do.
+    cheap, near = (target_arms(other, new, budget=money, limits=PRICED) for money in (300, 400))
+    assert cheap.choice.counts[1] == near.choice.counts[1] == 0
+    assert (cheap.is_unlike, near.is_unlike) == (False, True)
+    assert cheap.expected == target_arms(arms_model, new, budget=300, limits=PRICED).expected
+    # Of another policy than the trial's only these people count, none of whom may get it here.
+    limits = replace(PRICED, at_most={"phone": 0})
+    without = target_arms(other, new, budget=700, limits=limits)
+    assert without.choice.counts[1] == 0
+    assert not without.is_unlike
+    assert "the policy is another one than the trial has judged" in without.unknown
 
 
 def test_without_an_interval_it_is_said_which_number_to_expect(arms_model, new):

@@ -284,7 +284,8 @@ def tell_choice(
     rows |= {label: f"{n:,} people" for label, n in zip(found.labels, choice.counts, strict=True)}
     if found.expected is not None and not found.nobody:
         rows[f"expected gain in {gain}"] = _ends(found.expected)
-    if found.failed_check is None and not found.nobody:
+    # Uplifts of people unlike the trial's are a promise as well, and the trial tells nothing of it.
+    if found.failed_check is None and not found.nobody and not found.is_unlike:
         rows["sum of the uplifts"] = f"{choice.uplift:,.1f}"
     if found.profit is not None and not found.nobody:
         rows["expected profit"] = _ends(found.profit)

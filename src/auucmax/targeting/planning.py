@@ -77,7 +77,8 @@ class ScoreShift(NamedTuple):
 
     ``distance`` is the largest difference, over all thresholds, of the shares of people above it
     (Kolmogorov and Smirnov); two samples of one population exceed ``by_chance`` once in a thousand
-    times. ``above`` and ``below`` are the shares of the cohort beyond the trial's scores.
+    times, by any of the scores that are compared together. ``above`` and ``below`` are the shares
+    of the cohort beyond the trial's scores.
     """
 
     distance: float
@@ -184,14 +185,17 @@ class ScoreQuantiles:
         shares, scores = self._line()
         return float(np.interp(-score, -scores, shares, left=0.0, right=1.0))
 
-    def shift(self, cohort: Floats) -> ScoreShift:
-        """How far the sorted scores of a cohort are from these."""
+    def shift(self, cohort: Floats, n_compared: int = 1) -> ScoreShift:
+        """How far the sorted scores of a cohort are from these.
+
+        ``n_compared``: how many scores are compared together, such as those of several arms.
+        """
         above, at_least = (
             (len(cohort) - np.searchsorted(cohort, self.score, side=side)) / len(cohort)
             for side in ("right", "left")
         )
         distance = max(np.abs(above - self.above).max(), np.abs(at_least - self.reach).max())
-        chance = np.sqrt(np.log(2 / 0.001) / 2 * (1 / self.n_rows + 1 / len(cohort)))
+        chance = np.sqrt(np.log(2 * n_compared / 0.001) / 2 * (1 / self.n_rows + 1 / len(cohort)))
         return ScoreShift(
             distance=float(distance),
             by_chance=float(chance),
@@ -323,7 +327,7 @@ class Expectation:
             n_treated = np.asarray(n_above + np.rint(inside * n_level), dtype=np.intp)
             shift = self.scores.shift(cohort)
             if shift.is_large:
-                warnings.warn(_shift_message(shift), UserWarning, stacklevel=3)
+                warnings.warn(shift_message(shift), UserWarning, stacklevel=3)
         table = _table(on, threshold, n_treated, worth, price)
         allowed = on.reliable | (on.share == 0) if only_reliable else np.ones(len(table), bool)
         best, cautious = (_row(table, int(table[name].where(allowed).argmax())) for name in _PEAKS)
@@ -645,12 +649,14 @@ def _ends(lower: float, upper: float, digits: int) -> str:
     return f"{lower:,.{digits}f} to {upper:,.{digits}f}"
 
 
-def _shift_message(shift: ScoreShift) -> str:
+def shift_message(shift: ScoreShift, arm: str | None = None) -> str:
+    """A warning that scores, of one of several arms or of the only one, are not the trial's."""
+    of_arm = "" if arm is None else f", of the arm {arm!r},"
     return (
-        f"the scores of the cohort should be distributed like those of the trial, got a largest "
-        f"difference of {shift.distance:.3f} between the shares of people above a threshold "
-        f"(chance alone stays below {shift.by_chance:.3f}); {shift.above:.1%} of the cohort score "
-        f"higher and {shift.below:.1%} lower than anybody in the trial. The gains are those of "
-        f"the trial's people: check that the cohort was scored by the same model from the same "
-        f"columns, and plan with care."
+        f"the scores of the cohort should be distributed like those of the trial, got{of_arm} a "
+        f"largest difference of {shift.distance:.3f} between the shares of people above a "
+        f"threshold (chance alone stays below {shift.by_chance:.3f}); {shift.above:.1%} of the "
+        f"cohort score higher and {shift.below:.1%} lower than anybody in the trial. The gains are "
+        f"those of the trial's people: check that the cohort was scored by the same model from "
+        f"the same columns, and plan with care."
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from auucmax.encoding.frames import as_given, first_rows
 from auucmax.encoding.kinds import arm_text, outcome_numbers
 from auucmax.targeting.arms import ArmChoice, choose_arms
 from auucmax.targeting.decision import Decision, Terms, decide, of_list, terms_of_arms, unknown
+from auucmax.targeting.planning import ScoreShift, shift_message
 from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arm_evidence import is_judged
 from auucmax.trial_model.arm_fitting import check_arm_costs, check_arm_names
@@ -28,6 +30,7 @@ from auucmax.trial_model.choosing import (
     nameless,
     reasons_for,
     scored_people,
+    unlike,
     without_ids,
 )
 
@@ -63,6 +66,9 @@ class ArmTargeting(Shown):
     excluded : people who were left out by their ids, or None.
     repeated : rows with the id of one before, which are left out. nameless : people without an id.
     assumed : a sentence on costs that were not given, and taken from the fit; or None.
+    shifts : how far the scores of each arm are from those of the trial, by label.
+    is_unlike : these people are not like those of the trial, by the scores of an arm that matters:
+        the sum of their uplifts tells what it brings no better than the trial's rows do.
     """
 
     people: Any
@@ -79,6 +85,8 @@ class ArmTargeting(Shown):
     repeated: int = 0
     nameless: int = 0
     assumed: str | None = None
+    shifts: Mapping[str, ScoreShift] = field(default_factory=dict)
+    is_unlike: bool = False
 
     def __str__(self) -> str:
         if self.nobody is not None:
@@ -142,6 +150,7 @@ class ArmTargeting(Shown):
             "repeated": self.repeated,
             "nameless": self.nameless,
             "assumed": self.assumed,
+            "shifts": {label: shift._asdict() for label, shift in self.shifts.items()},
         }
 
 
@@ -278,7 +287,8 @@ def target_arms(
     What to expect comes from the curve of the policy that was kept with the model, for costs in the
     ratios of the fit's ``cost``, or all equal. With other costs, costs of single people or limits
     of arms the policy is another one, which no row of the trial has judged: the sum of the uplifts
-    is told, and no interval.
+    is told, and no interval. Of people whose scores of an arm are distributed otherwise than those
+    of the trial it is not known, as in :func:`target`.
 
     Examples
     --------
@@ -313,15 +323,13 @@ def target_arms(
     failed = model.evidence["failed_check"]
     has_cost = limits.cost is not None or limits.cost_column is not None
     judged: Judged | str = failed or _judged_policy(model, found, share, limits, cost)
-    expected = failed or _expected(judged, found)
+    shifts, strange = _compared(model, score, judged, found)
+    expected = failed or strange or _expected(judged, found)
     money = (value, cost) if value is not None and has_cost else None
-    why = None
-    if reasons:
-        why = reasons_for(list(model.models.values()), rows, names, found.arm)
+    why = reasons_for(list(model.models.values()), rows, names, found.arm) if reasons else None
+    people = _people(model, names, uplift, costs, found, why, has_cost)
     return ArmTargeting(
-        people=as_given(
-            _people(model, names, uplift, costs, found, why, has_cost), table, [model.columns.id]
-        ),
+        people=as_given(people, table, [model.columns.id]),
         labels=labels,
         choice=ArmChoice(**(vars(found) | {"cost": spent})),
         expected=None if isinstance(expected, str) else expected,
@@ -335,6 +343,8 @@ def target_arms(
         repeated=repeated,
         nameless=int(nameless(names, model.columns.id).sum()),
         assumed=assumed,
+        shifts=shifts,
+        is_unlike=strange is not None,
     )
 
 
@@ -470,22 +480,63 @@ def _judged_policy(
     return Judged(*known, by_people)
 
 
+def _compared(
+    model: ArmsModel, score: Floats, judged: Judged | str, found: ArmChoice
+) -> tuple[dict[str, ScoreShift], str | None]:
+    """How far people's scores (n, K) are from the trial's, by arm, and why the trial tells nothing
+    of them, if they are quite different. It warns as the plan of one arm does."""
+    shifts = {  # arms are compared together: a false alarm of any of them is as rare as of one
+        label: own.evidence.expected.scores.shift(np.sort(column), len(model.models))
+        for (label, own), column in zip(model.models.items(), score.T, strict=True)
+    }
+    far = _farthest(shifts, judged, found)
+    if far is None:
+        return shifts, None
+    warnings.warn(shift_message(shifts[far], far), UserWarning, stacklevel=3)
+    return shifts, unlike(shifts[far], far)
+
+
+def _farthest(
+    shifts: Mapping[str, ScoreShift], judged: Judged | str, found: ArmChoice
+) -> str | None:
+    """The arm whose scores are farthest from the trial's, by more than chance explains; or None.
+
+    An arm counts if somebody gets it, of these people or of the trial's at the same budget: no
+    other is part of what is promised.
+    """
+    if found.n_treated == 0:
+        return None
+    given = np.array(found.counts) > 0
+    if not isinstance(judged, str):
+        given |= _of_trial(judged, found)[1] > 0
+    pairs = zip(shifts.items(), given, strict=True)
+    large = {label: own.distance for (label, own), some in pairs if some and own.is_large}
+    return max(large, key=lambda label: large[label], default=None)
+
+
+def _of_trial(judged: Judged, found: ArmChoice) -> tuple[float, Floats]:
+    """The budget of the curve at which the choice is judged, and the shares (K,) of the trial's
+    people who get the arms there."""
+    grid = np.array(judged.curve["budget"])
+    spent = (found.n_treated if judged.by_people else found.cost) / len(found.arm) / judged.factor
+    spent = min(spent, float(grid[-1]))
+    shares = np.array(judged.curve["policy"]["shares"])
+    return spent, np.array([np.interp(spent, grid, own) for own in shares.T])
+
+
 def _expected(judged: Judged | str, found: ArmChoice) -> ExpectedGain | str:
     """What the policy brings at the same money per person; or why that is not known."""
     if found.n_treated == 0:
         return ExpectedGain(0.0, 0.0, 0.0)
     if isinstance(judged, str):
         return judged
-    n, curve, grid = len(found.arm), judged.curve, np.array(judged.curve["budget"])
-    spent = (found.n_treated if judged.by_people else found.cost) / n / judged.factor
-    spent = min(spent, float(grid[-1]))
+    n, grid = len(found.arm), np.array(judged.curve["budget"])
+    spent, of_trial = _of_trial(judged, found)
     if not is_judged(spent, grid):
         return (
             "What this brings has no interval: too few rows of the trial get other arms at budgets "
             "near to this one for the policy to be judged there."
         )
-    shares = np.array(curve["policy"]["shares"])
-    of_trial = np.array([np.interp(spent, grid, own) for own in shares.T])
     away = np.abs(of_trial - np.array(found.counts) / n).max()
     if away > max(LARGE_SHIFT, 2 / np.sqrt(n)):
         return (

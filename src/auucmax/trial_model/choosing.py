@@ -295,7 +295,7 @@ def target(
             selection = within_budget(score, budget, cost=price)
         found = planned(share=(at := known.share_of(selection),))
     expected = _scaled(found.at(at), selection, value=worth, cost=price)
-    unknown = failed or _unlike(found.shift) or _too_few(model.evidence, known, selection, at)
+    unknown = failed or unlike(found.shift) or _too_few(model.evidence, known, selection, at)
     if unknown is not None:
         expected = expected._replace(**dict.fromkeys(_EFFECTS, np.nan))  # type: ignore[arg-type]
     others = (excluded and excluded.n_people) or (found.shift and found.shift.is_large)
@@ -405,14 +405,19 @@ def _proviso(evidence: Evidence) -> str | None:
     return None if found == sentence else found
 
 
-def _unlike(shift: ScoreShift | None) -> str | None:
-    """Why the trial tells nothing of these people, if their scores are quite different; or None."""
+def unlike(shift: ScoreShift | None, arm: str | None = None) -> str | None:
+    """Why the trial tells nothing of these people, if their scores are quite different; or None.
+
+    ``arm``: whose scores they are, if there are several.
+    """
     if shift is None or not shift.is_large or shift.distance < FAR:
         return None
+    of_arm = "" if arm is None else f" of the arm {arm!r}"
     return (
         f"What treating these people brings is not known: they are not like those of the trial. "
-        f"The shares of people above a score differ by up to {shift.distance:.0%} (chance alone "
-        f"stays below {shift.by_chance:.1%}). Check that columns and units are those of the trial."
+        f"The shares of people above a score{of_arm} differ by up to {shift.distance:.0%} (chance "
+        f"alone stays below {shift.by_chance:.1%}). Check that columns and units are "
+        f"those of the trial."
     )
 
 
