@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from auucmax._messages import visible_lines
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import (
@@ -16,6 +14,7 @@ from auucmax.cli.output import (
     note,
     print_json,
     print_result,
+    print_text,
     tell_formulas,
     working,
     write_frame,
@@ -120,8 +119,7 @@ def assign(
     if sql is not None:
         text = assignment_sql(**how, table=table or Path(data).stem, dialect=sql)
         if not as_json:
-            # A pipe gets the query as it is: nothing is stripped.
-            typer.echo(visible_lines(text) if sys.stdout.isatty() else text, color=True)
+            print_text(text)
         if output is None:
             if as_json:
                 print_json({"sql": text, "dialect": sql})
