@@ -117,6 +117,7 @@ def assign(
     how |= {"strata": chosen, "blocked": blocked}
     text = None
     if sql is not None:
+        _check_same_texts(people, [groups or id, *chosen])
         text = assignment_sql(**how, table=table or Path(data).stem, dialect=sql)
         if not as_json:
             print_text(text)
@@ -189,6 +190,27 @@ def _check_sql(
             "--table should say which table the SQL reads, got none for PEOPLE of a database. Pass "
             "--table people, for example."
         )
+
+
+def _check_same_texts(people: pd.DataFrame, names: list[str]) -> None:
+    """Raise a ValueError for columns that a database may write as other texts than assign does.
+
+    As the text 7.0, say, of a number that is 7 here: the query would deal other arms.
+    """
+    from pandas.api import types
+
+    for name in names:
+        if name not in people:
+            continue
+        own = people[name].dropna()
+        is_moment = types.is_datetime64_any_dtype(own) and (own != own.dt.normalize()).any()
+        if types.is_float_dtype(own) or is_moment:
+            raise ValueError(
+                f"--sql should come with ids, groups and strata that are whole numbers or texts, "
+                f"got {'moments' if is_moment else 'numbers with decimals'} in {name!r}, which "
+                f"databases write in other ways, so that people would have other arms. Make them "
+                f"whole numbers or texts, or leave --sql out."
+            )
 
 
 def _write(found: Assignment, output: Path, old: pd.DataFrame | None) -> None:

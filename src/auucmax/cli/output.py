@@ -88,9 +88,8 @@ def print_text(text: str, *, nl: bool = True) -> None:
     typer.echo(shown, nl=nl, color=True)
     if shown != text:
         note(
-            "texts in it have control characters, which a terminal would obey: they are shown as "
-            "\N{REPLACEMENT CHARACTER}, and what is on the screen is not to be copied. Send it to a "
-            "file, by > FILE."
+            "texts in it have control characters, which a terminal would obey, and which are not "
+            "shown: what is on the screen is not to be copied. Send it to a file, by > FILE."
         )
 
 
