@@ -97,7 +97,7 @@ def assign(
     later. A list is never overwritten; --add leaves its people where they are. What was known of
     the people is compared between the arms, and printed.
     """
-    from auucmax.cli.trials import Source, read_model
+    from auucmax.cli.trials import Source, check_points, read_model
     from auucmax.data.reading import read_table
     from auucmax.trial import assign as assigned
     from auucmax.trial import assignment_sql
@@ -126,6 +126,8 @@ def assign(
                 print_json({"sql": text, "dialect": sql})
             return
     fitted = None if model is None else read_model(model, new_levels)
+    if fitted is not None:
+        check_points(people, fitted)
     decision = _decision(fitted, share, len(people))
     old = None if output is None or not add else read_table(str(output))
     with working("assigning"):

@@ -228,6 +228,7 @@ def _content(
     if to == "python":
         kept, own = _kept(fitted, keep), [fitted.columns.id] if fitted.columns.id else []
         how["keep"] = [*own, *fitted.columns.features] if kept == "all" else kept
+        how["decimal"] = fitted.decimal
     if isinstance(fitted, TrialModel):
         write = getattr(export, f"to_{to}")
         found = write(fitted.encoder, fitted.estimator, calibration=fitted.calibration, **how)
