@@ -66,11 +66,12 @@ _WRONG_TYPE = "ids, groups and strata should be whole numbers or texts, cast the
 # other words. What PostgreSQL writes for a date depends on the session.
 SQL_TEXTS = {
     "duckdb": "CASE WHEN regexp_full_match(typeof({x}), 'U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER"
-    "|VARCHAR|UUID|DATE|ENUM.*') THEN CAST({x} AS VARCHAR) "
+    "|VARCHAR|UUID|DATE|ENUM.*')\n        THEN CAST({x} AS VARCHAR)\n        "
     f"ELSE error('{_WRONG_TYPE}' || typeof({{x}})) END",
-    "postgres": "CASE WHEN CAST(pg_typeof({x}) AS text) IN ('smallint', 'integer', 'bigint', "
-    "'text', 'character varying', 'uuid') THEN CAST({x} AS VARCHAR) "
-    f"ELSE CAST(CAST('{_WRONG_TYPE}' || CAST(pg_typeof({{x}}) AS text) AS integer) AS VARCHAR) END",
+    "postgres": "CASE WHEN CAST(pg_typeof({x}) AS text) IN (\n        'smallint', 'integer', "
+    "'bigint', 'text', 'character varying', 'uuid') THEN CAST({x} AS VARCHAR)\n        "
+    f"ELSE CAST(CAST('{_WRONG_TYPE}'\n        "
+    "|| CAST(pg_typeof({x}) AS text) AS integer) AS VARCHAR) END",
 }
 _SLOT = "/"  # beside ":" of units: no slot of a block can be hashed as an id
 _TIE = "/tie/"  # of a unit whose score is that of others
