@@ -7,6 +7,7 @@ import pickle
 import tracemalloc
 import warnings
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,6 +128,13 @@ def test_files_that_cannot_be_read(path, tmp_path, monkeypatch):
     refused(tmp_path / "a\x00b", "test file that can be read")
     monkeypatch.setattr(_archive, "LARGEST_FILE", 100)
     refused(path, r"of at most 100 bytes, got \d+\. auucmax wrote no such file: check the path")
+
+
+def test_devices_and_pipes_are_not_read(tmp_path):
+    """They have no size, and no end: reading them would take all memory, or wait for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    for place in (Path("/dev/zero"), tmp_path / "pipe"):
+        refused(place, "should be a test file, got a device or a pipe. Name a file")
 
 
 def test_every_truncation_and_text_is_refused(path):

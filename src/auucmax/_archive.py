@@ -12,6 +12,7 @@ import io
 import json
 import math
 import os
+import stat
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -141,14 +142,21 @@ class ArchiveFormat:
 
     def _bytes(self, path: Path, name: str) -> bytes:
         try:
-            size = path.stat().st_size
-            if size <= LARGEST_FILE:
+            found = path.stat()
+            # A device or a pipe has no size, and may have no end.
+            is_file, size = stat.S_ISREG(found.st_mode), found.st_size
+            if (is_file or stat.S_ISDIR(found.st_mode)) and size <= LARGEST_FILE:
                 return path.read_bytes()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ModelFileError(
                 f"{name} should be a {self.noun} that can be read, got: {reason}. Check the path."
             ) from error
+        if not is_file:
+            raise ModelFileError(
+                f"{name} should be a {self.noun}, got a device or a pipe. Name a file: what comes "
+                f"by a pipe has to be written to one first."
+            )
         raise ModelFileError(
             f"{name} should be a {self.noun} of at most {LARGEST_FILE:,} bytes, got {size:,}. "
             f"auucmax wrote no such file: check the path."

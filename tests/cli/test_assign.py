@@ -104,6 +104,16 @@ def test_sql_is_printed_as_it_is(files, tmp_path):
     assert rows["arm"].tolist() == found["arm"].tolist()
 
 
+@pytest.mark.parametrize("value", ["7.0", "7.5", "2024-01-31 10:00:00"])
+def test_no_sql_is_printed_of_ids_that_databases_write_otherwise(tmp_path, value):
+    (tmp_path / "people.csv").write_text(f"person,home\n1,{value}\n2,{value}\n")
+    line = f"assign {tmp_path}/people.csv --id person --arms a=.5,b=.5 --key k --sql duckdb"
+    shown = run(f"{line} --groups home")
+    assert shown.exit_code == 2
+    assert "--sql should come with ids, groups and strata that are whole numbers" in shown.stderr
+    assert run(line).exit_code == 0
+
+
 def test_a_model_chooses_with_chances_in_the_list(files, tmp_path):
     line = f"assign {files.new} --id person --model {files.model} --share .3 --key w1"
     shown = run(f"{line} --explore .2 -o {tmp_path}/list.csv")

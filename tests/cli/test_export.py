@@ -14,6 +14,7 @@ import pytest
 from tests.cli.commands import run
 from tests.trial_model.trial_table import NAMES, trial_table
 
+from auucmax.cli.export import export
 from auucmax.data import read_table
 from auucmax.trial_model import fit_trial_model, load_model, save_model
 
@@ -192,6 +193,28 @@ def test_a_pipe_gets_what_a_file_would(tmp_path):
     piped = run(f"export {tmp_path}/m.model --to sql --table people").stdout
     assert "\x1b[31m" in piped
     assert piped == (tmp_path / "filed.sql").read_text()
+
+
+def test_a_terminal_is_not_steered_and_says_so(tmp_path, monkeypatch, capsys):
+    table = trial_table(1_500)
+    table["town"] = table["town"].replace("Rome", "Ro\x1b[31mme")
+    save_model(fit_trial_model(table, **NAMES, id="person", model="tm"), tmp_path / "m.model")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    for to in ("sql", "python"):
+        export(tmp_path / "m.model", to=to)
+        shown = capsys.readouterr()
+        assert "\x1b" not in shown.out
+        # The model of a Python file is in ASCII.
+        assert ("what is on the screen is not to be copied" in shown.err) == (to == "sql")
+
+
+def test_mysql_is_told_of_names_beyond_ascii(tmp_path, files):
+    table = trial_table(1_500).rename(columns={"age": "âge"})
+    save_model(fit_trial_model(table, **NAMES, id="person", model="tm"), tmp_path / "m")
+    text = "-- Its names are not ASCII: send it in UTF-8 (SET NAMES utf8mb4)."
+    assert text in run(f"export {tmp_path}/m --to sql --dialect mysql").stdout
+    assert text not in run(f"export {tmp_path}/m --to sql").stdout
+    assert text not in run(f"export {files.model} --to sql --dialect mysql").stdout
 
 
 def test_dbt_files_go_to_a_project(files, tmp_path):

@@ -1,6 +1,9 @@
 """Files whose form is not recognised, and numbers that are codes: options of the commands."""
 
+import io
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -186,3 +189,62 @@ def test_numbers_that_are_texts_in_a_list_of_few_people(tmp_path):
         assert made.exit_code == 0, made.stderr
         lists.append(pd.read_csv(tmp_path / "l.csv"))
     pd.testing.assert_frame_equal(*lists)
+
+
+def with_points(n, random_state):
+    """Incomes as 7.036, which are thousands, and what was spent, with decimal commas."""
+    frame = trial_table(n, random_state).drop(columns=["joined", "member"])
+    income = np.random.default_rng(random_state).integers(1_000, 99_999, n)
+    thousands = [f"{k // 1_000}.{k % 1_000:03}" for k in income]
+    age = frame["age"].astype("Int64")  # which show no sign
+    return frame.assign(age=age, income=thousands, spent=frame["spent"].round(1))
+
+
+@pytest.fixture(scope="module")
+def points(tmp_path_factory):
+    """A model of a file with decimal commas, later people as such a file, and a fit of points."""
+    found = tmp_path_factory.mktemp("points")
+    form = {"index": False, "sep": ";", "decimal": ","}
+    with_points(2_000, 6).to_csv(found / "trial.csv", **form)
+    with_points(300, 7).drop(columns=["arm", "visit"]).to_csv(found / "new.csv", **form)
+    with_points(2_000, 6).drop(columns="spent").to_csv(found / "unsure.csv", **form)
+    for name in ("trial", "unsure"):
+        result = run(f"fit {found}/{name}.csv {FIT} --id person -o {found}/{name}.model")
+        assert result.exit_code == 0, result.output
+    return found
+
+
+def test_a_python_file_reads_numbers_as_the_fit_did(points, tmp_path):
+    """7.036 is a number in Python, and another one than in the fit."""
+    run(f"export {points}/trial.model --to python -o {tmp_path}/scores.py")
+    line = [sys.executable, "scores.py", str(points / "new.csv")]
+    shown = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True)
+    found = pd.read_csv(io.StringIO(shown.stdout)).set_index("person")
+    run(f"target {points}/trial.model {points}/new.csv --share .5 --all -o {tmp_path}/list.csv")
+    told = pd.read_csv(tmp_path / "list.csv").set_index("person").loc[found.index]
+    np.testing.assert_allclose(found["score"], told["score"], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(("model", "sign"), [("trial", ","), ("unsure", ".")])
+def test_points_that_would_be_read_otherwise_than_in_the_fit_stop(points, model, sign, tmp_path):
+    """The file of new people does not show the sign that the fit's did; or the other way round."""
+    new = pd.read_csv(points / "new.csv", sep=";", dtype=str)
+    if model == "trial":
+        new["spent"] = "20"
+    new.to_csv(tmp_path / "new.csv", index=False, sep=";")
+    line = f"{points}/{model}.model {tmp_path}/new.csv"
+    for command in (f"target {line} --share .5", f"assign {tmp_path}/new.csv --id person --key k "
+                    f"--model {points}/{model}.model --share .5"):  # fmt: skip
+        result = run(f"{command} -o {tmp_path}/list.csv")
+        assert result.exit_code == 2
+        assert "auucmax: numbers should be written as in the table of the fit" in result.stderr
+        assert f'--decimal "{sign}" if they are as in the fit' in result.stderr
+        assert not (tmp_path / "list.csv").exists()
+    result = run(f"target {line} --share .5 -o {tmp_path}/list.csv --decimal ,")
+    assert result.exit_code == 0, result.output
+
+
+def test_points_are_read_as_in_the_fit_without_a_word(points, tmp_path):
+    """Where nobody could tell in the fit either, the same file is taken as it was."""
+    line = f"target {points}/unsure.model {points}/unsure.csv --share .5"
+    assert run(f"{line} -o {tmp_path}/list.csv").exit_code == 0

@@ -18,6 +18,7 @@ from auucmax.data.pieces import (
     open_table,
     pieces_of,
     sampled,
+    signs_of,
 )
 from auucmax.data.reading import TableError, read_table
 from auucmax.data.table_errors import one_line
@@ -203,3 +204,26 @@ def test_a_sample_is_spread_over_the_table_and_the_same_again(tmp_path):
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="only Linux tells so")
 def test_free_memory():
     assert 2**20 < free_memory() < 2**50
+
+
+@pytest.mark.filterwarnings("ignore:.*read as")
+@pytest.mark.parametrize("memory", [None, 1_000])
+@pytest.mark.parametrize(
+    ("lines", "option", "decimal", "guessed"),
+    [
+        ("1.696;1,5", None, ",", ("a",)),
+        ("1.696;x", None, ".", ("a",)),
+        ("1.696;x", ",", ",", ()),
+        ("1.5;1,5", None, None, ()),
+        ("1.5;x", None, ".", ()),
+        ("7;x", None, None, ()),
+    ],
+)
+def test_a_table_tells_by_which_sign_its_texts_were_read(
+    memory, lines, option, decimal, guessed, tmp_path
+):
+    path = tmp_path / "rows.csv"
+    path.write_text("a;b\n" + f"{lines}\n" * 50)
+    table = open_table(path, memory=memory, decimal=option)
+    assert signs_of(table) == (decimal, guessed)
+    assert signs_of(pd.DataFrame({"a": [1.5]})) == (None, ())

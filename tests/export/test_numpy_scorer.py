@@ -79,6 +79,21 @@ def test_texts_of_values_are_those_of_the_encoder(value):
     assert without_end_zeros(str(value)) == kinds._without_end_zeros(str(value))
 
 
+def test_texts_of_numbers_have_the_decimal_sign_of_the_fit():
+    encoder = fit_encoder({"x": "number"}, {"x": [1.0, 2.0, 3.0]})
+    model = encoder, Formula((Part(1.0, "identity", 0.0, np.array([1.0])),))
+    texts = ["7.036", "1.234.567,5", "-0,5", " 12 ", "1e3"]
+    found = scores_by(*model, {"x": texts}, decimal=",")["score"].tolist()
+    assert found == [7036, 1234567.5, -0.5, 12, 1000]
+    assert scores_by(*model, {"x": [7.036, "7"]}, decimal=",")["score"].tolist() == [7.036, 7]
+    for decimal in (None, "."):
+        assert scores_by(*model, {"x": ["7.036"]}, decimal=decimal)["score"].tolist() == [7.036]
+        with pytest.raises(ValueError, match="'x' should hold numbers, as in training, got '1,5'"):
+            scores_by(*model, {"x": ["1,5"]}, decimal=decimal)
+    with pytest.raises(ValueError, match=r"texts with a comma before decimals, .* got '7\.5'"):
+        scores_by(*model, {"x": ["7.5"]}, decimal=",")
+
+
 @pytest.mark.parametrize("kind", list(NUMBERED))
 def test_numbers_stand_for_texts(kind):
     values, expected = NUMBERED[kind]

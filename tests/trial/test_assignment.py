@@ -1,9 +1,11 @@
 """Who goes into which arm: the same whoever computes it, and nobody moves later."""
 
 import itertools
+import re
 from copy import copy
 from dataclasses import replace
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -141,6 +143,52 @@ def test_sql_gives_the_same_arms_in_duckdb(how):
     assert rows[chances].astype(float).to_numpy().tolist() == found[chances].to_numpy().tolist()
 
 
+WRONG_TYPE = "should be whole numbers or texts, cast them from "
+
+
+@pytest.mark.parametrize("how", [{}, {"blocked": True}, {"groups": "home"}, {"strata": ["home"]}])
+@pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT", "DECIMAL(9, 1)", "TIMESTAMP"])
+def test_sql_stops_at_ids_that_have_other_texts(how, kind):
+    """As 7.0 of a double, which is 7 here: people would have other arms, and nobody would know."""
+    name = "home" if "home" in str(how) else "customer"
+    query = assignment_sql(id="customer", key="k", arms=THREE, table="people", **how)
+    value = "TIMESTAMP '2024-01-31'" if kind == "TIMESTAMP" else "7"
+    with connect() as db:
+        db.execute("CREATE TABLE people AS SELECT 1 AS customer, 'a' AS home")
+        assert len(db.execute(query).fetchall()) == 1
+        db.execute(f"CREATE OR REPLACE TABLE people AS SELECT * REPLACE ({value}::{kind} AS {name})"
+                   " FROM people")  # fmt: skip
+        with pytest.raises(duckdb.Error, match=WRONG_TYPE + re.escape(kind.replace(", ", ","))):
+            db.execute(query).fetchall()
+
+
+@pytest.mark.parametrize(
+    "kind", ["TINYINT", "UBIGINT", "HUGEINT", "ENUM('7', '8')", "DATE", "UUID"]
+)
+def test_sql_takes_types_that_have_one_text(kind):
+    value = {"DATE": "2024-01-31", "UUID": "a81bc81b-dead-4e5d-abff-90865d1e13b1"}.get(kind, "7")
+    given = {"id": "customer", "key": "k", "arms": THREE}
+    with connect() as db:
+        db.execute(f"CREATE TABLE people AS SELECT '{value}'::{kind} AS customer")
+        ((_, arm, *_),) = db.execute(assignment_sql(table="people", **given)).fetchall()
+        people = db.sql("FROM people").df()
+    assert arm == assign(people, **given).people["arm"].iloc[0]
+
+
+@pytest.mark.parametrize("kind", ["BOOLEAN", "VARCHAR"])
+def test_strata_of_booleans_are_those_of_their_texts(kind):
+    people = pd.DataFrame({"customer": range(60), "member": [k % 3 == 0 for k in range(60)]})
+    found = arms_of(people, strata=["member"])
+    query = assignment_sql(
+        id="customer", key="spring", arms=THREE, table="people", strata=["member"]
+    )
+    with connect() as db:
+        db.register("given", people)
+        db.execute(f"CREATE TABLE people AS SELECT customer, member::{kind} AS member FROM given")
+        rows = db.execute(query).df().set_index("customer").loc[found.index]
+    assert rows["arm"].tolist() == found["arm"].tolist()
+
+
 def test_every_arm_of_several_has_its_chance():
     """The chance of any arm is none that a fit could take."""
     found = assign(table(), id="customer", key="k", arms=THREE, blocked=True).people
@@ -212,6 +260,12 @@ def test_sql_gives_the_same_arms_in_postgresql():
             query = assignment_sql(**given, table="people", **how)
             rows = pd.DataFrame(db.execute(query.encode()).fetchall()).set_index(0)
             assert rows.loc[found.index, 1].tolist() == found["arm"].tolist()
+        db.execute("ALTER TABLE people ALTER customer TYPE double precision")
+        query = assignment_sql(
+            id="customer", key="k", arms=THREE, table="people", dialect="postgres"
+        )
+        with pytest.raises(psycopg.errors.DataError, match=f"{WRONG_TYPE}double precision"):
+            db.execute(query.encode())
 
 
 @pytest.fixture(scope="module")

@@ -250,6 +250,24 @@ def test_segments_are_read_as_they_were_written_or_not_at_all(arms_model):
     assert all(own["segments"] == [] for own in evidence.arms.values())
 
 
+def test_rates_that_no_budget_has_are_not_read(arms_model):
+    evidence = arms_model.evidence
+    (curve,) = evidence["curves"]
+
+    def read(rate):
+        return ArmsEvidence.from_dict(
+            evidence.arms, evidence.facts | {"curves": [curve | {"rate": rate}]}
+        )
+
+    rate = curve["rate"]
+    assert rate[0] > rate[-1]
+    assert read(rate)["curves"] == [curve]
+    assert read([None, *rate[1:]])["curves"][0]["rate"][0] is None  # that of a step that is free
+    for wrong in (rate[::-1], rate[1:], [*rate[:-1], -1.0], [*rate[:-1], None]):
+        with pytest.raises(ValueError, match="numbers that belong together"):
+            read(wrong)
+
+
 def test_costs_in_the_same_ratios_have_a_curve(arms_model):
     evidence = arms_model.evidence
     (money,) = evidence["curves"]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from auucmax._messages import visible_lines
 from auucmax.cli import options
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import (
@@ -16,6 +14,7 @@ from auucmax.cli.output import (
     note,
     print_json,
     print_result,
+    print_text,
     tell_formulas,
     working,
     write_frame,
@@ -98,7 +97,7 @@ def assign(
     later. A list is never overwritten; --add leaves its people where they are. What was known of
     the people is compared between the arms, and printed.
     """
-    from auucmax.cli.trials import Source, read_model
+    from auucmax.cli.trials import Source, check_points, read_model
     from auucmax.data.reading import read_table
     from auucmax.trial import assign as assigned
     from auucmax.trial import assignment_sql
@@ -118,15 +117,17 @@ def assign(
     how |= {"strata": chosen, "blocked": blocked}
     text = None
     if sql is not None:
+        _check_same_texts(people, [groups or id, *chosen])
         text = assignment_sql(**how, table=table or Path(data).stem, dialect=sql)
         if not as_json:
-            # A pipe gets the query as it is: nothing is stripped.
-            typer.echo(visible_lines(text) if sys.stdout.isatty() else text, color=True)
+            print_text(text)
         if output is None:
             if as_json:
                 print_json({"sql": text, "dialect": sql})
             return
     fitted = None if model is None else read_model(model, new_levels)
+    if fitted is not None:
+        check_points(people, fitted)
     decision = _decision(fitted, share, len(people))
     old = None if output is None or not add else read_table(str(output))
     with working("assigning"):
@@ -191,6 +192,27 @@ def _check_sql(
             "--table should say which table the SQL reads, got none for PEOPLE of a database. Pass "
             "--table people, for example."
         )
+
+
+def _check_same_texts(people: pd.DataFrame, names: list[str]) -> None:
+    """Raise a ValueError for columns that a database may write as other texts than assign does.
+
+    As the text 7.0, say, of a number that is 7 here: the query would deal other arms.
+    """
+    from pandas.api import types
+
+    for name in names:
+        if name not in people:
+            continue
+        own = people[name].dropna()
+        is_moment = types.is_datetime64_any_dtype(own) and (own != own.dt.normalize()).any()
+        if types.is_float_dtype(own) or is_moment:
+            raise ValueError(
+                f"--sql should come with ids, groups and strata that are whole numbers or texts, "
+                f"got {'moments' if is_moment else 'numbers with decimals'} in {name!r}, which "
+                f"databases write in other ways, so that people would have other arms. Make them "
+                f"whole numbers or texts, or leave --sql out."
+            )
 
 
 def _write(found: Assignment, output: Path, old: pd.DataFrame | None) -> None:

@@ -186,7 +186,7 @@ def _by_model(
     evidence, is_own = model.evidence, False
     if len(files) == 2:
         # A look at one's own rows; a page, which is given to others, has fewer numbers.
-        evidence = model.judge(read_rows(Source(files[1], *form)), every_percent=True)
+        evidence = model.judge(read_rows(Source(files[1], *form), model), every_percent=True)
         is_own = evidence.facts is model.evidence.facts
     if isinstance(evidence, ArmsEvidence):
         return evidence, model.columns.gain, is_own

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -12,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from auucmax._messages import visible_lines
 from auucmax.cli import options
 from auucmax.cli.arms import CostOfArms, costs_by_arm
 from auucmax.cli.failures import tells_failures
 from auucmax.cli.options import listed_columns
-from auucmax.cli.output import note, print_json, tell
+from auucmax.cli.output import note, print_json, print_text, tell
 from auucmax.cli.output import told as as_commands
 
 if TYPE_CHECKING:
@@ -99,10 +97,7 @@ def export(
         told = {"kind": to, "dialect": dialect_used, "file": file, "text": text}
         print_json(told | _needs(fitted))
     elif output is None:
-        text = content.decode()
-        # A pipe gets what a file would: nothing is stripped.
-        shown = visible_lines(text) if sys.stdout.isatty() else text
-        typer.echo(shown, nl=False, color=True)
+        print_text(content.decode(), nl=False)
     else:
         tell(f"Written to {', '.join(map(str, contents))}.")
 
@@ -233,6 +228,7 @@ def _content(
     if to == "python":
         kept, own = _kept(fitted, keep), [fitted.columns.id] if fitted.columns.id else []
         how["keep"] = [*own, *fitted.columns.features] if kept == "all" else kept
+        how["decimal"] = fitted.decimal
     if isinstance(fitted, TrialModel):
         write = getattr(export, f"to_{to}")
         found = write(fitted.encoder, fitted.estimator, calibration=fitted.calibration, **how)
@@ -350,6 +346,11 @@ def _comment(fitted: TrialModel | ArmsModel, dialect: str, worth: _Worth) -> str
         for column in _needs(fitted)["columns"]
     ]
     told = "-- Columns that the scores are made of, and what they hold:\n" + "".join(lines)
+    if words.backslash == "hex" and not all(map(str.isascii, fitted.inputs)):
+        told += (
+            "-- Its names are not ASCII: send it in UTF-8 (SET NAMES utf8mb4). In GBK, Big5 or\n"
+            "-- Shift-JIS a name may be read beyond its end.\n"
+        )
     if isinstance(fitted, TrialModel):
         return told
     by = "uplift, whatever arms cost"

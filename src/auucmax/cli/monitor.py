@@ -126,7 +126,7 @@ def monitor(
     fitted, newer = (
         None if own is None else _of_arm(own, new_levels, treated) for own in (model, new_model)
     )
-    table = read_rows(Source(data, query, memory, decimal, encoding))
+    table = read_rows(Source(data, query, memory, decimal, encoding), fitted)
     look_at = partial(monitor_trial, table, state, model=fitted, new_model=newer, as_of=as_of)
     try:
         with working("betting", table):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from auucmax._files import check_target, whole_file
-from auucmax._messages import visible, without_passwords
+from auucmax._messages import visible, visible_lines, without_passwords
 from auucmax._progress import is_quiet
 from auucmax._progress import quiet as without_progress
 
@@ -76,6 +77,20 @@ def tell(*lines: str, err: bool = False) -> None:
 def _shown(text: str) -> str:
     # Passwords first: of one that is cut nothing could be recognised.
     return visible(as_options(without_passwords(text)))
+
+
+def print_text(text: str, *, nl: bool = True) -> None:
+    """Print a query or program for other programs; a terminal gets nothing that would steer it."""
+    if not sys.stdout.isatty():  # a pipe gets what a file would
+        typer.echo(text, nl=nl, color=True)
+        return
+    shown = visible_lines(text)
+    typer.echo(shown, nl=nl, color=True)
+    if shown != text:
+        note(
+            "texts in it have control characters, which a terminal would obey, and which are not "
+            "shown: what is on the screen is not to be copied. Send it to a file, by > FILE."
+        )
 
 
 def as_options(message: str) -> str:

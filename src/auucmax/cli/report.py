@@ -111,7 +111,7 @@ def report(
     trials.check_decided(fitted.columns, groups=groups, propensity=propensity)
     table = None
     if data is not None:
-        table = trials.read_rows(trials.Source(data, query, memory, decimal, encoding))
+        table = trials.read_rows(trials.Source(data, query, memory, decimal, encoding), fitted)
     money = Economy(cohort=cohort, value=value, currency=currency)
     if isinstance(fitted, TrialModel):
         tell_half(cost is not None, value is not None)

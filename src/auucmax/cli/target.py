@@ -105,7 +105,7 @@ def target(
             tell_half(price is not None, True)
     else:
         limits = limits_of(fitted.labels, cost, *of_arms.values())
-    table = read_rows(Source(new, query, memory, decimal, encoding))
+    table = read_rows(Source(new, query, memory, decimal, encoding), fitted)
     unwanted = None if exclude is None else read_ids(exclude, fitted.columns.id)
     if not isinstance(fitted, TrialModel):
         with working("choosing", table):

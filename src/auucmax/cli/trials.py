@@ -37,8 +37,13 @@ def file_name(data: str) -> str:
     return "" if "://" in data else Path(data).name
 
 
-def read_rows(source: Source) -> pd.DataFrame | PiecedTable:
-    """The table, with a spinner while it is read; in pieces, which is said, if it is too large."""
+def read_rows(
+    source: Source, model: TrialModel | ArmsModel | None = None
+) -> pd.DataFrame | PiecedTable:
+    """The table, with a spinner while it is read; in pieces, which is said, if it is too large.
+
+    ``model``: that the rows are for. Its numbers are not to be read in another way than in its fit.
+    """
     from auucmax.data.pieces import PiecedTable, open_table
 
     data, query, memory, *form = source
@@ -53,7 +58,29 @@ def read_rows(source: Source) -> pd.DataFrame | PiecedTable:
             f"{table.name} is read piece by piece: its {table.n_rows:,} rows take {table.size}, "
             f"and a fit of them several times as much."
         )
+    if model is not None:
+        check_points(table, model)
     return table
+
+
+def check_points(table: pd.DataFrame | PiecedTable, model: TrialModel | ArmsModel) -> None:
+    """Raise a ValueError if points, as in 1.696, are taken for what they were not in the fit."""
+    from auucmax._validation import listed
+    from auucmax.data.pieces import signs_of
+
+    signs = signs_of(table)
+    columns = [name for name in signs.guessed if name in model.inputs]
+    # Where nobody can tell they are decimals, though no column shows it.
+    if not columns or model.decimal is None or (signs.decimal or ".") == model.decimal:
+        return
+    meant = {".": "a decimal sign", ",": "between thousands"}
+    other = "," if model.decimal == "." else "."
+    raise ValueError(
+        f"numbers should be written as in the table of the fit, where a point was "
+        f"{meant[model.decimal]}; got {listed(columns)} with numbers as 1.696, whose points would "
+        f"be {meant[other]} here. Say which sign is before decimals: decimal='{model.decimal}' if "
+        f"they are as in the fit, otherwise decimal='{other}'."
+    )
 
 
 def read_ids(data: str, id: str | None) -> list[Any]:

@@ -94,7 +94,7 @@ def verify(
     from auucmax.trial_model import ArmsModel
 
     fitted = None if model is None else read_model(model, new_levels)
-    table = read_rows(Source(data, query, memory, decimal, encoding))
+    table = read_rows(Source(data, query, memory, decimal, encoding), fitted)
     chosen_people = None if people is None else read_table(people)
     listed = [] if chosen_people is None else list(map(str, chosen_people.columns))
     # As `assign` and `target` write the list of several arms.

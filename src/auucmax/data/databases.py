@@ -32,6 +32,7 @@ from auucmax.encoding.kinds import (
     ZONE_TYPE,
     TextKinds,
     are_some_points,
+    decimal_sign,
     has_another_decimal,
     has_dates,
     is_unclear,
@@ -206,7 +207,11 @@ def texts_as_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         table = f"SELECT {names} FROM given"
         found = Reading.of(db, table, None, name, kinds, typed=typed).frame(db)
     changed = {c: found[str(c)].to_numpy() for c in texts if found[str(c)].dtype.kind in "iufM"}
-    return frame.assign(**changed) if changed else frame
+    if not changed:
+        return frame
+    frame = frame.assign(**changed)
+    frame.attrs |= found.attrs
+    return frame
 
 
 def _holds(column: pd.Series) -> str:
@@ -216,11 +221,28 @@ def _holds(column: pd.Series) -> str:
     return pd.api.types.infer_dtype(column, skipna=True) if column.dtype == object else ""
 
 
+class Signs(NamedTuple):
+    """The sign before decimals that texts were read by, None if there is none or both; and columns
+    of numbers such as 1.696, of which it was guessed whether the point is such a sign.
+    """
+
+    decimal: str | None = None
+    guessed: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, table: pd.DataFrame) -> Signs:
+        """Those of a frame that was read from texts."""
+        return cls(*table.attrs.get(_SIGNS, ()))
+
+
+_SIGNS = "auucmax signs"  # a list in the attrs of a frame, which pandas hands on
+
+
 class Reading(NamedTuple):
     """SQL that gives the columns of a table as pandas takes them, and what is left to do then.
 
     ``whole`` are columns of whole numbers that may be too long for 64 bits, ``long`` those of them
-    that are known to be, ``zoned`` moments whose zone is UTC.
+    that are known to be, ``zoned`` moments whose zone is UTC. ``signs`` say how texts were read.
     """
 
     columns: tuple[str, ...]
@@ -228,6 +250,7 @@ class Reading(NamedTuple):
     whole: tuple[str, ...] = ()
     zoned: tuple[str, ...] = ()
     long: tuple[str, ...] = ()
+    signs: Signs = Signs()
 
     @classmethod
     def of(
@@ -251,17 +274,21 @@ class Reading(NamedTuple):
         chosen = list(types) if columns is None else list(columns)
         check_columns(chosen, list(types), name)
         blank: list[str] = []
+        signs = Signs()
         rows = Cells(db, table)
         if untyped := _to_look_at(rows, [c for c in chosen if c in texts], typed):
             cells = rows.of(untyped)
             kinds = text_kinds(cells, untyped, decimal)
             types |= {c: type_of_texts(kinds[c].decided, texts[c]) for c in untyped}
-            types |= _points_settled(rows, kinds, texts, name)
+            settled, guessed = _points_settled(rows, kinds, texts, name)
+            types |= settled
             unsure = [c for c in untyped if c in typed and (
                 types[c] == "VARCHAR" or not kinds[c].decided & ~PLAIN_DIGITS
             )]  # fmt: skip
             few = [c for c in unsure if _n_different(cells, c) <= MANY_TEXTS]
             types |= dict.fromkeys(few, "VARCHAR")
+            shown = decimal_sign(types, {c: kinds[c].decided for c in untyped})
+            signs = Signs(decimal or shown, tuple(c for c in guessed if c not in few))
             written = [c for c in untyped if c not in few and texts[c] == KINDS_BY_DECIMAL[decimal]]
             _tell_written(name, types, {c: kinds[c].decided for c in written}, decimal)
             blank = [c for c in untyped if kinds[c].has_blanks and types[c] != "VARCHAR"]
@@ -277,7 +304,8 @@ class Reading(NamedTuple):
         source |= {c: with_seconds(source[c]) for c in zoned if c in untyped}
         parts = [f"{_converted(source[c], types[c])} AS {quoted(c)}" for c in chosen]
         parts += [f"CAST({quoted(c)} AS VARCHAR) AS {quoted(_digits(c))}" for c in whole]
-        return cls(tuple(chosen), f"SELECT {', '.join(parts)} FROM ({table})", whole, zoned)
+        sql = f"SELECT {', '.join(parts)} FROM ({table})"
+        return cls(tuple(chosen), sql, whole, zoned, signs=signs)
 
     def only(self, columns: Sequence[str]) -> Reading:
         """How to read only some of the columns."""
@@ -299,7 +327,10 @@ class Reading(NamedTuple):
 
     def frame(self, db: Any) -> pd.DataFrame:
         """All rows, as a frame."""
-        return self._finished(db.sql(self.sql).df())
+        found = self._finished(db.sql(self.sql).df())
+        if self.signs != Signs():
+            found.attrs[_SIGNS] = list(self.signs)
+        return found
 
     def pieces(self, db: Any, n_rows: int) -> Iterator[pd.DataFrame]:
         """All rows in their order, as frames of about ``n_rows`` each."""
@@ -355,13 +386,16 @@ def text_kinds(
 
 def _points_settled(
     rows: Cells, kinds: Mapping[str, TextKinds], texts: Mapping[str, int], table: str
-) -> dict[str, str]:
-    """The type of columns of 1.696, where other columns of the file show that it is a thousand."""
+) -> tuple[dict[str, str], list[str]]:
+    """The type of columns of 1.696, where other columns of the file show that it is a thousand.
+
+    And all columns of which this, or that nobody can tell, had to be guessed.
+    """
     free = [c for c, allowed in texts.items() if allowed == ANY_KIND]
     some = [c for c in kinds if c in free]
     known = {c: kinds[c].decided for c in some}
     if not any(map(are_some_points, known.values())):
-        return {}
+        return {}, []
     if others := [c for c in free if c not in kinds]:  # columns that are not read tell, too
         found = text_kinds(rows.of(others), others)
         known |= {c: own.decided for c, own in found.items()}
@@ -376,7 +410,7 @@ def _points_settled(
             f"{listed(unsure)} of {table} is read as numbers with decimal points, 1.234 as less "
             f"than two. If the points are between thousands, say so: decimal=','."
         )
-    return dict.fromkeys(thousands, "POINTS BETWEEN THOUSANDS")
+    return dict.fromkeys(thousands, "POINTS BETWEEN THOUSANDS"), thousands + unsure
 
 
 def _to_look_at(rows: Cells, columns: list[str], typed: Collection[str]) -> list[str]:

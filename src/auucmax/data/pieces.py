@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from auucmax._files import DATABASES
 from auucmax._progress import track
-from auucmax.data.databases import Reading
+from auucmax.data.databases import Reading, Signs
 from auucmax.data.hashing import mix_bits
 from auucmax.data.reading import (
     WORDS,
@@ -163,6 +163,13 @@ def table_of(
     if is_table_expression(table):
         return open_table(table)
     return table if isinstance(table, PiecedTable) else frame_of(table, columns, also)
+
+
+def signs_of(table: pd.DataFrame | PiecedTable) -> Signs:
+    """How the texts of numbers were read, if the table was read from texts."""
+    if isinstance(table, FileTable):
+        return table.reading.signs
+    return Signs.of(table) if isinstance(table, pd.DataFrame) else Signs()
 
 
 def pieces_of(

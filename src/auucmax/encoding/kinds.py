@@ -616,6 +616,21 @@ def points_of(kinds: Mapping[str, int], columns: Collection[str]) -> tuple[list[
     return [], [c for c in own if not has_point or kinds[c] & _INTEGER]
 
 
+def decimal_sign(types: Mapping[str, str], kinds: Mapping[str, int]) -> str | None:
+    """The sign before decimals by which columns of texts are read; None: by none, or by both.
+
+    >>> decimal_sign({"a": "DOUBLE", "b": "BIGINT"}, {"a": _INTEGER | _SOME_POINT, "b": _INTEGER})
+    '.'
+    >>> decimal_sign({"a": "POINTS BETWEEN THOUSANDS"}, {"a": _SOME_POINT})
+    ','
+    """
+    commas = ("DECIMAL COMMA", "POINTS BETWEEN THOUSANDS")
+    points = any(types[c] == "DOUBLE" and own & _DECIMALS for c, own in kinds.items())
+    found = {","} if any(types[c] in commas for c in kinds) else set()
+    found |= {"."} if points else set()
+    return found.pop() if len(found) == 1 else None
+
+
 def has_dates(kinds: int) -> bool:
     """Whether dates, as ISO or people write them, are among texts."""
     return bool(kinds & (_DATES | _DAY_FIRST | _MONTH_FIRST | _SLASHES))

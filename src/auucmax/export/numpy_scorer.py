@@ -31,6 +31,8 @@ BOOLEANS = {"false": 0, "False": 0, "FALSE": 0, "0": 0, "true": 1, "True": 1, "T
 # A number with zeros at the end of its decimals, or -0: the group is the same number without.
 END_ZEROS = r"-?(0+)[.]0+|-(0)|(-?0*[1-9][0-9]*)[.]0+|(-?[0-9]+[.][0-9]*[1-9])0+"
 NUMBER = r" *-?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)? *"
+# Where a comma is before decimals, points and blanks are between thousands.
+COMMA_NUMBER = r" *-?(?:(?:0|[1-9]\d*|[1-9]\d{0,2}(?:[ .]\d{3})+)(?:,\d*)?|,\d+)(?:[eE][+-]?\d+)? *"
 MOMENT = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?"
 WORDS = {
     "number": "numbers", "code": "numbers", "boolean": "booleans or 0 and 1",
@@ -218,8 +220,12 @@ def number_of_value(column: Mapping[str, Any], known: Mapping[str, int], value: 
         return np.nan
     if kind == "boolean" and without_end_zeros(text) in BOOLEANS:
         return BOOLEANS[without_end_zeros(text)]
-    if isinstance(value, str) and (kind == "boolean" or not re.fullmatch(NUMBER, text)):
+    has_commas = column["decimal"] == ","
+    written = COMMA_NUMBER if has_commas else NUMBER
+    if isinstance(value, str) and (kind == "boolean" or not re.fullmatch(written, text)):
         raise unfit(column, repr(value)[:50])
+    if isinstance(value, str) and has_commas:
+        value = re.sub("[ .]", "", value).replace(",", ".")
     return float(value)
 
 
@@ -268,8 +274,11 @@ def days_of(column: Mapping[str, Any], value: Any) -> float:
 
 def unfit(column: Mapping[str, Any], got: str) -> ValueError:
     """The error for a value that a column of this kind does not have."""
+    words = WORDS[column["kind"]]
+    if column["decimal"] == "," and words == "numbers":
+        words = "numbers, as texts with a comma before decimals"
     return ValueError(
-        f"column {column['name']!r} should hold {WORDS[column['kind']]}, as in training, got "
+        f"column {column['name']!r} should hold {words}, as in training, got "
         f"{got}. Convert the column, or clean these values."
     )
 

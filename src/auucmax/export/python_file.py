@@ -29,7 +29,12 @@ _WIDTH = 88  # characters of a literal
 
 
 def to_python(
-    encoder: TableEncoder, scorer: Any, *, calibration: Any = None, keep: Sequence[str] = ()
+    encoder: TableEncoder,
+    scorer: Any,
+    *,
+    calibration: Any = None,
+    keep: Sequence[str] = (),
+    decimal: str | None = None,
 ) -> str:
     """One file of Python whose ``scores(columns)`` are those of ``scorer``; it imports numpy alone.
 
@@ -42,6 +47,8 @@ def to_python(
     scorer : ``Formula``, ``RankMean`` or fitted estimator that is one; see ``formula_of``.
     calibration : ``Calibration`` or None. With it the file gives the calibrated uplift, too.
     keep : columns of a CSV file that are written beside the scores, if it has them.
+    decimal : the sign before decimals in texts, that of the table of the fit (``model.decimal``):
+        with "," the text 1.696 is more than a thousand, and 1.5 an error. Otherwise it is a point.
 
     Examples
     --------
@@ -55,11 +62,17 @@ def to_python(
     {'score': array([14., 19.])}
     """
     _check_names(keep, ["score", "uplift"])
-    return _file({"keep": list(keep), "score": _score(encoder, scorer, calibration)})
+    score = _score(encoder, scorer, calibration, decimal)
+    return _file({"keep": list(keep), "score": score})
 
 
 def arms_to_python(
-    arms: Sequence[ArmScore], *, control: str, value: float = 1.0, keep: Sequence[str] = ()
+    arms: Sequence[ArmScore],
+    *,
+    control: str,
+    value: float = 1.0,
+    keep: Sequence[str] = (),
+    decimal: str | None = None,
 ) -> str:
     """Several arms as one file of Python: ``uplift LABEL`` of each, and the ``arm`` of a person.
 
@@ -73,7 +86,7 @@ def arms_to_python(
             "slope": arm.slope,
             "centre": arm.centre,
             "cost": arm.cost,
-            "score": _score(arm.encoder, arm.scorer, arm.calibration),
+            "score": _score(arm.encoder, arm.scorer, arm.calibration, decimal),
         }
         for arm in arms
     ]
@@ -88,14 +101,16 @@ def _file(model: dict[str, Any]) -> str:
     return f"{before}json.loads(\n    {literals}\n){after}"
 
 
-def _score(encoder: TableEncoder, scorer: Any, calibration: Any) -> dict[str, Any]:
+def _score(
+    encoder: TableEncoder, scorer: Any, calibration: Any, decimal: str | None
+) -> dict[str, Any]:
     """The score in lists and numbers; a column has its levels once, and effects their numbers."""
     formula = raw_formula(encoder, scorer)
     places = {name: k for k, (name, _) in enumerate(formula.columns)}
     levels = _levels(formula)
     return {
         "columns": [
-            {"name": name, "kind": kind, "levels": list(levels[name])}
+            {"name": name, "kind": kind, "levels": list(levels[name]), "decimal": decimal or "."}
             for name, kind in formula.columns
         ],
         "features": [_effect(own, places, levels) for own in formula.features],

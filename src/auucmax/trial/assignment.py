@@ -61,6 +61,18 @@ SQL_PLACES = {
     "duckdb": "CAST('0x' || substr(md5({text}), 1, 13) AS BIGINT)",
     "postgres": "CAST(CAST('x' || substr(md5({text}), 1, 13) AS bit(52)) AS bigint)",
 }
+_WRONG_TYPE = "ids, groups and strata should be whole numbers or texts, cast them from "
+# Of these types alone values have the text that they have here: 7.0 is 7, and moments are told in
+# other words. What PostgreSQL writes for a date depends on the session.
+SQL_TEXTS = {
+    "duckdb": "CASE WHEN regexp_full_match(typeof({x}), 'U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER"
+    "|VARCHAR|UUID|DATE|ENUM.*')\n        THEN CAST({x} AS VARCHAR)\n        "
+    f"ELSE error('{_WRONG_TYPE}' || typeof({{x}})) END",
+    "postgres": "CASE WHEN CAST(pg_typeof({x}) AS text) IN (\n        'smallint', 'integer', "
+    "'bigint', 'text', 'character varying', 'uuid') THEN CAST({x} AS VARCHAR)\n        "
+    f"ELSE CAST(CAST('{_WRONG_TYPE}'\n        "
+    "|| CAST(pg_typeof({x}) AS text) AS integer) AS VARCHAR) END",
+}
 _SLOT = "/"  # beside ":" of units: no slot of a block can be hashed as an id
 _TIE = "/tie/"  # of a unit whose score is that of others
 _STEP = "auucmax_"
@@ -316,24 +328,22 @@ def assignment_sql(
     """The rule as SQL, "duckdb" or "postgres": a query of id, arm and chances.
 
     It is that of :func:`assign` without a model. Ids, groups and strata are taken as the database
-    writes them as texts: whole numbers and texts are the same everywhere. Blocks are those of a
-    first wave: who is in the table decides. The query holds the key.
+    writes them as texts: whole numbers and texts are the same everywhere, and at others, as 7.0 of
+    a double, the query stops. Blocks are those of a first wave: who is in the table decides. The
+    query holds the key.
 
     Examples
     --------
-    >>> print(assignment_sql(id="customer", arms="no=.5,mail=.5", key="k", table="people"))
-    SELECT id AS "customer", CASE WHEN place < 2251799813685248 THEN 'no' ELSE 'mail' END AS arm,
-        0.5 AS propensity
-    FROM (SELECT "customer" AS id,
-        CAST('0x' || substr(md5('k:' || CAST("customer" AS VARCHAR)), 1, 13) AS BIGINT) AS place
-        FROM "people") AS placed
+    >>> query = assignment_sql(id="customer", arms="no=.5,mail=.5", key="k", table="people")
+    >>> print(query[:75])
+    SELECT id AS "customer", CASE WHEN place < 2251799813685248 THEN 'no' ELSE
     """
     check_choice(dialect, "dialect", SQL_PLACES)
     rule = _rule(key, arms, groups, tuple(strata), blocked, None, None, 0.1)
     words = dialect_named(dialect)
     source = ".".join(map(words.identifier, table.split(".")))
     own_id, own_unit = words.identifier(id), words.identifier(groups or id)
-    unit = f"CAST({own_unit} AS VARCHAR)"
+    unit = SQL_TEXTS[dialect].format(x=own_unit)
     place = SQL_PLACES[dialect].format(text=f"{words.text(f'{key}:')} || {unit}")
     end = ", ".join(
         f"{chance!r} AS {name if name in OWN_COLUMNS else words.identifier(name)}"
@@ -345,7 +355,7 @@ def assignment_sql(
             f"SELECT id AS {own_id}, {_case(rule, 'place', rule.ends, words)} AS arm,\n    {end}\n"
             f"FROM (SELECT {own_id} AS id,\n    {place} AS place\n    FROM {source}) AS placed"
         )
-    own = [_stratum_sql(f"CAST({words.identifier(name)} AS VARCHAR)") for name in rule.strata]
+    own = [_stratum_sql(words.identifier(name), dialect) for name in rule.strata]
     stratum = " || '|' || ".join(own) or "''"
     text = f"{words.text(key + _SLOT)} || stratum || '/' || CAST(block AS VARCHAR) || '/' || slot"
     slots, size = rule.slots, sum(rule.slots)
@@ -372,10 +382,11 @@ JOIN {p}slots ON {p}slots.stratum = {p}dealt.stratum AND {p}slots.block = {p}dea
     AND {p}slots.slot = {p}dealt.slot"""
 
 
-def _stratum_sql(text: str) -> str:
+def _stratum_sql(column: str, dialect: str) -> str:
+    spelt = "WHEN 'True' THEN 'true' WHEN 'False' THEN 'false' WHEN 'true' THEN 'true'"
     return (
-        f"CASE {text} WHEN 'True' THEN 'true' WHEN 'False' THEN 'false' "
-        f"ELSE COALESCE({text}, '') END"
+        f"CASE CAST({column} AS VARCHAR) {spelt} WHEN 'false' THEN 'false' "
+        f"ELSE COALESCE({SQL_TEXTS[dialect].format(x=column)}, '') END"
     )
 
 

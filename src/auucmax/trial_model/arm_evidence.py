@@ -183,7 +183,7 @@ class ArmsEvidence(Shown):
                 n > 0
                 and list(curve["costs"]) == list(curve["singles"]) == list(arms)
                 and all(len(one) == n for one in lists if isinstance(one, list))
-                and (curve["rate"] is None or len(curve["rate"]) == n)
+                and (curve["rate"] is None or _are_rates(curve["rate"], n))
                 and all(len(row) == len(arms) for one in own for row in one["shares"])
                 and bool((np.diff([0.0, *curve["budget"]]) >= 0).all())
                 and all(map(_has_both_ends, (*own, *curve["differences"].values())))
@@ -344,6 +344,16 @@ def policy_curve(
             "everybody": _difference(labels[best], [terms[0], terms[-1]], told[0], options),
         },
     }
+
+
+def _are_rates(rates: Sequence[float | None], n: int) -> bool:
+    """Whether there are n rates as budgets have them: none of free steps first, then falling to 0.
+
+    >>> _are_rates([None, 0.3, 0.3, 0.0], 4), _are_rates([0.1, 0.3], 2), _are_rates([0.1, None], 2)
+    (True, False, False)
+    """
+    known = np.array([np.inf if own is None else own for own in rates])
+    return len(known) == n and bool((known[1:] <= known[:-1]).all() and (known >= 0).all())
 
 
 def _rates(steps: Steps, budget: Floats, n_people: int) -> Floats:

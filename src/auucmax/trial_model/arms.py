@@ -76,6 +76,10 @@ class ArmsModel(Shown):
         return self.first.model_name
 
     @property
+    def decimal(self) -> str | None:
+        return self.first.decimal
+
+    @property
     def inputs(self) -> dict[str, str]:
         """The raw columns that scores of some arm are made of, and their kinds."""
         return {name: kind for own in self.models.values() for name, kind in own.inputs.items()}

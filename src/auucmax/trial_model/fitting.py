@@ -35,7 +35,7 @@ from auucmax.data import FailedCheckError, RandomisationReport
 from auucmax.data.binning import binned
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.outcomes import range_for
-from auucmax.data.pieces import PiecedTable, table_of
+from auucmax.data.pieces import PiecedTable, signs_of, table_of
 from auucmax.data.seen import Kinds, RowSet, SeenRows
 from auucmax.targeting import Calibration, calibrate
 from auucmax.targeting.planning import ScoreQuantiles
@@ -379,6 +379,7 @@ def _summary(rows: TableRows, recipe: Recipe, found: _Found) -> dict[str, Any]:
             "learnt": min(int((~found.held_out).sum()), recipe.learn_rows or len(rows.y)),
             "left_out": rows.left_out,
             "without_outcome": sum(rows.sample.lost),
+            "decimal": signs_of(rows.table).decimal,
         },
         "folds": None if recipe.hold_out else recipe.n_folds,
         "hold_out": recipe.hold_out or None,

@@ -146,6 +146,13 @@ class TrialModel(Shown):
         return self.recipe.model
 
     @property
+    def decimal(self) -> str | None:
+        """The sign before decimals in the texts that the rows were read from, if it is known."""
+        table = self.summary.get("table")
+        found = table.get("decimal") if isinstance(table, dict) else None
+        return found if found in (".", ",") else None
+
+    @property
     def inputs(self) -> dict[str, str]:
         """The raw columns that scores are made of, and their kinds."""
         used = {term.column for term in self.encoder.terms_}
