@@ -162,6 +162,17 @@ def test_sql_stops_at_ids_that_have_other_texts(how, kind):
             db.execute(query).fetchall()
 
 
+@pytest.mark.parametrize("how", [{}, {"blocked": True}])
+def test_sql_gives_no_arm_to_somebody_without_an_id(how):
+    with connect() as db:
+        db.execute("CREATE TABLE people AS SELECT unnest([1, 2, NULL]) AS customer")
+        query = assignment_sql(id="customer", key="k", arms=THREE, table="people", **how)
+        arms = {customer: arm for customer, arm, *_ in db.execute(query).fetchall()}
+    assert arms.pop(None, None) is None
+    assert set(arms) == {1, 2}
+    assert None not in arms.values()
+
+
 @pytest.mark.parametrize(
     "kind", ["TINYINT", "UBIGINT", "HUGEINT", "ENUM('7', '8')", "DATE", "UUID"]
 )
@@ -238,7 +249,7 @@ def test_backslashes_mean_themselves_whatever_the_server_makes_of_them():
     for blocked in (False, True):
         query = assignment_sql(**given, dialect="postgres", blocked=blocked)
         assert r"E'a\\:' ||" in query
-        assert r"THEN E'no\\' ELSE 'mail'" in query
+        assert r"THEN E'no\\' WHEN" in query
         assert "E'" not in assignment_sql(**given, blocked=blocked)
 
 

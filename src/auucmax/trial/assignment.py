@@ -393,7 +393,8 @@ def _stratum_sql(column: str, dialect: str) -> str:
 def _case(rule: Rule, number: str, ends: Sequence[int], words: Dialect) -> str:
     *first, last = map(words.text, rule.arms)
     cases = [f"WHEN {number} < {end} THEN {arm}" for arm, end in zip(first, ends, strict=False)]
-    return f"CASE {' '.join(cases)} ELSE {last} END"
+    # Somebody without an id has no place, and no arm.
+    return f"CASE {' '.join(cases)} WHEN {number} IS NOT NULL THEN {last} END"
 
 
 def _rule(
