@@ -221,3 +221,33 @@ def test_tenths_of_rare_outcomes_have_the_limits_of_newcombe():
     few = uplift_by_decile(y, score, **given)
     assert few["lower"].isna().all()
     assert np.isfinite(uplift_by_decile(y, score, bins=1, **given)["lower"]).all()
+
+
+def test_a_small_arm_of_money_is_no_surer_than_all_rows():
+    """Treated rows without a large outcome: their own variance says that they did harm."""
+    rng = np.random.default_rng(0)
+    y, t = rng.lognormal(0, 1.5, 4_100), np.arange(4_100) >= 4_000
+    y[t] = np.sort(y)[::41] * 0.5
+    score = rng.random(len(y))
+    levels = Levels.of(y, score, treatment=t)
+    spread = levels.support.deviation[0]
+    assert spread == pytest.approx(
+        np.sqrt(np.mean((y - np.where(t, y[t].mean(), y[~t].mean())) ** 2))
+    )
+    band = levels.band([1.0])
+    half = spread * np.sqrt(1 / 4_000 + 1 / 100)
+    assert band.upper[0] >= band.uplift[0] + 1.9 * half
+    rows = Levels.of(y[:4_000], score[:4_000], treatment=np.arange(4_000) % 2 == 0)
+    assert rows.support.deviation == (0.0, 0.0)  # arms of one size: as their own variances say
+
+
+def test_no_least_error_for_0_1_outcomes_or_a_gain_of_equal_weights():
+    rng = np.random.default_rng(1)
+    t, score = np.arange(2_000) >= 1_600, rng.random(2_000)
+    rare, money = (rng.random(2_000) < 0.05).astype(float), rng.lognormal(0, 1.5, 2_000)
+    chance = np.where(score > 0.5, 0.9, 0.1)
+    assert Levels.of(rare, score, treatment=t, propensity=chance).support.deviation == (0.0, 0.0)
+    whole, gain = Levels.of(money, score, treatment=t).support.deviation
+    assert whole > 0
+    assert gain == 0
+    assert Levels.of(money, score, treatment=t, propensity=chance).support.deviation[1] > 0

@@ -321,7 +321,8 @@ class CurveSums:
 
     ``moments`` of the arms (or of all clusters), ``means`` of y M for 0/1 outcomes, ``covariance``
     (J, J), and ``counted`` (J,): how many rows or clusters the limits at a share rest on.
-    ``widening`` multiplies the errors that the moments have.
+    ``widening`` multiplies the errors that the moments have; none is below ``least``
+    (:func:`auucmax.evaluation.inference.least_error`).
     """
 
     share: Floats
@@ -331,6 +332,7 @@ class CurveSums:
     means: tuple[ArmMean, ArmMean] | None
     counted: Floats
     widening: float | Floats = 1.0
+    least: float | Floats = 0.0
 
     @classmethod
     def of(
@@ -346,12 +348,15 @@ class CurveSums:
         moments: dict[bool, Moments] = {}
         arms: dict[bool, Segments] = {}
         totals: Any = 0.0
+        squares = np.zeros(len(grid))  # of what multiplies the outcomes of rows
         for part in parts:
             segments = Segments.of(part, grid)
             curve, of_arms = segments.curve_factors()
             uplift += curve
             for arm, factors in of_arms.items():
                 arms[arm] = segments
+                if support.deviation[0] > 0:
+                    squares += segments.sums(part.arm_presence(arm) ** 2) @ factors[0] ** 2
                 if units is not None:
                     totals += np.stack(list(segments.cluster_totals(arm, factors, units)), axis=1)
                     continue
@@ -368,7 +373,8 @@ class CurveSums:
             found, covariance = units.moments(totals), units.covariance(totals)
         means = _curve_means(arms, found, support) if support.shape == "binary" else None
         counted = _counted(arms, units, support, responds)
-        return cls(grid, uplift, covariance, found, means, counted)
+        least = support.deviation[0] * np.sqrt(squares)
+        return cls(grid, uplift, covariance, found, means, counted, least=least)
 
     def of_folds(self) -> CurveSums:
         """The sums of rows ranked by models of several folds: see :func:`allowing_for_folds`."""
@@ -408,6 +414,7 @@ class CurveSums:
                 cautious=True,
                 clustered=support.clustered,
                 widening=self.widening,
+                least=self.least,
             )
         )
         return UpliftBand(

@@ -232,6 +232,7 @@ def area_limits(
     clustered: bool = False,
     widening: Number = 1.0,
     degrees: float | None = None,
+    least: Number = 0.0,
 ) -> tuple[Number, Number]:
     """Limits of AUUC, of points of a curve, or of risks; ``multiple``: normal quantile.
 
@@ -239,7 +240,8 @@ def area_limits(
     have in the estimate, otherwise Student's with (``skewed``) or without Hall's transformation.
     ``cautious``: the wider of the two at each end, for intervals that are to hold at many shares at
     once, where the noise of the estimated skewness tells. ``widening`` multiplies the standard
-    error; ``degrees`` of freedom replace those of the moments.
+    error; ``degrees`` of freedom replace those of the moments. ``least``: no limit is closer than
+    Student's with this standard error.
     """
     spread = Spread.of(moments)
     if degrees is not None:
@@ -247,10 +249,12 @@ def area_limits(
     if means is None:
         quantile, error = student(multiple, spread.degrees), widening * spread.error
         low, high = skewed_limits(estimate, error, spread.skew if skewed else 0.0, quantile)
+        half = student(multiple, spread.welch) * widening * least
         if cautious:
-            half = quantile * error
-            return np.minimum(low, estimate - half), np.maximum(high, estimate + half)
-        return low, high
+            half = np.maximum(half, quantile * error)
+        elif not np.any(half > 0):
+            return low, high
+        return np.minimum(low, estimate - half), np.maximum(high, estimate + half)
     # The variance of a mean of 0/1 outcomes follows from the mean; that of clusters is estimated.
     quantile = student(multiple, spread.degrees) if clustered else multiple
     treated, control = (arm._replace(inflation=arm.inflation * widening**2) for arm in means)

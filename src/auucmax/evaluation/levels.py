@@ -217,14 +217,15 @@ class Levels:
         wide = 1.0
         if cross_fitted:
             wide = float(np.hypot(1.0, gain_spread.error / spread.error)) if spread.error else 1.0
-            gain_spread = gain_spread._replace(error=np.sqrt(2) * gain_spread.error)
+        contrast = inference.middle_ranks(self.ranked)
+        gain_spread = self._gain_spread(gain_spread, contrast, cross_fitted=cross_fitted)
         bin_error, more = self._bin_costs(ranking)
         # Degrees that bins cannot lower: intervals then contain those of the exact scores.
         degrees = max(min(self.arm_rows) - 1, 1) if bin_error + more else None
         low, high = self._area_limits(estimate, parts, area, level, wide, degrees)
         slack = bin_error + more * float(student(ndtri(0.5 + level / 2), degrees or 1))
         declined = support.why_no_area()
-        gain_declined = None if constant else self._why_no_gain()
+        gain_declined = None if constant else self._why_no_gain(contrast)
         gain_interval, p_value = inference.student_test(
             gain, gain_spread, level, support, more=more, slack=bin_error, degrees=degrees
         )
@@ -243,14 +244,17 @@ class Levels:
             gain_declined=gain_declined,
         )
 
-    def _why_no_gain(self, other: Levels | None = None) -> str | None:
+    def _why_no_gain(self, contrast: Floats) -> str | None:
         """Why there is no interval of the gain, or of the difference to other scores."""
-        contrast = inference.middle_ranks(self.ranked)
-        if other is not None:
-            theirs = np.empty(self.n_rows)
-            theirs[other.ranked.index] = inference.middle_ranks(other.ranked)
-            contrast -= theirs.take(self.ranked.index)
         return self.support.why_no_gain(inference.carried_by(self.ranked, contrast))
+
+    def _gain_spread(self, spread: Spread, contrast: Floats, *, cross_fitted: bool) -> Spread:
+        """The spread of a gain or a difference, its error as large as intervals take it."""
+        error = spread.error
+        if error > 0:  # else there is no gain, by definition
+            least = inference.least_error(self.ranked, self.support.deviation[1], contrast)
+            error = max(error, least)
+        return spread._replace(error=error * (np.sqrt(2) if cross_fitted else 1.0))
 
     def _moments(
         self, parts: tuple[RankedRows, ...], ranking: RankingKind
@@ -272,7 +276,10 @@ class Levels:
         widening: float,
         degrees: int | None,
     ) -> tuple[float, float]:
-        means, support = None, self.support
+        means, support, least = None, self.support, 0.0
+        if support.deviation[0] > 0:
+            ranks = inference.middle_ranks(self.ranked) + 0.5
+            least = inference.least_error(self.ranked, support.deviation[0], ranks)
         if support.shape == "binary":
             means = inference.area_means(parts, moments, clustered=support.clustered)
         return area_limits(
@@ -284,6 +291,7 @@ class Levels:
             clustered=support.clustered,
             widening=widening,
             degrees=degrees,
+            least=least,
         )
 
     def difference(
@@ -315,9 +323,12 @@ class Levels:
         else:
             moments = self.units.moments(self.units.totals(psi))
         spread, estimate = Spread.of(moments), self.auuc(ranking) - other.auuc(ranking)
-        spread = spread._replace(error=spread.error * (np.sqrt(2) if cross_fitted else 1.0))
+        ranks = np.empty(self.n_rows)
+        ranks[other.ranked.index] = inference.middle_ranks(other.ranked)
+        contrast = inference.middle_ranks(self.ranked) - ranks.take(self.ranked.index)
+        spread = self._gain_spread(spread, contrast, cross_fitted=cross_fitted)
         interval, p_value = inference.student_test(estimate, spread, level, self.support)
-        declined = self._why_no_gain(other)
+        declined = self._why_no_gain(contrast)
         return AUUCDifference(
             estimate=estimate,
             standard_error=float(spread.error),
