@@ -325,7 +325,7 @@ def test_the_page_tells_what_target_tells(browser, tmp_path):
     page.fill("#cost-one", "0.3")
     page.fill("#value", "4")
     digits = page.evaluate("document.querySelector('#profit').textContent").count(".") * 2
-    for place in (20, 30, 55):
+    for place in (20, 30, 33, 55):
         found = target(model, table, share=place / 100, cost=0.3, value=4)
         page.fill("#share", str(place))
         row = found.expected
@@ -337,6 +337,7 @@ def test_the_page_tells_what_target_tells(browser, tmp_path):
         near = found.certified_near
         assert page.text_content("#least") == written(near.profit, digits)
         assert page.text_content("#cut") == f"all above the cut of {near.share:.0%}"
+        assert page.text_content("#verdict") == found.decision.verdict
     best = target(model, table, cost=0.3, value=4)
     page.click("#to-best")
     assert page.text_content("#people") == written(best.selection.n_treated, 0)

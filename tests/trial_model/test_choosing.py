@@ -9,6 +9,7 @@ import pytest
 from tests.trial_model.trial_table import NAMES, trial_table
 
 from auucmax.report import Economy, summarise_model
+from auucmax.report.sentences import decision_of
 from auucmax.trial_model import fit_trial_model, target
 
 MONEY = ("cost", "profit", "profit_lower", "profit_upper")
@@ -349,6 +350,19 @@ def test_what_is_certified_goes_with_share_value_and_cost(model, new):
     assert found.to_dict()["certified"][5] == near._asdict()
     free = target(model, new, share=0.3)
     assert free.certified_near.profit is free.certified_best is None
+
+
+def test_a_decision_is_certified_at_the_cut_that_was_certified_alone(model, new):
+    """Of people whose own interval holds 0 nothing is certified by what is of others."""
+    facts = {"certified_shares": model.evidence["certified_shares"] | {"gain_lower": [0.01] * 20}}
+    sure = dataclasses.replace(model, evidence=model.evidence.with_facts(**facts))
+    states = {share: target(sure, new, share=share).decision.state for share in (0.3, 0.32, 0.03)}
+    assert states[0.3] == "certified"
+    assert "certified" not in (states[0.32], states[0.03])
+    for share, state in states.items():
+        assert (sure.evidence.decision_at(share, "them").state == "certified") == (share == 0.3)
+        page = summarise_model(sure, share=share)
+        assert (decision_of(page).state == "certified") == (state == "certified")
 
 
 def test_a_model_with_rows_held_out_is_certified_itself(new):

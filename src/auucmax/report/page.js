@@ -159,7 +159,7 @@
     const numbers = {
       gain_upper: at(plan.gain_upper, place), lower: at(lower, place),
       profit_upper: plan.has_profit ? at(plan.profit_upper, place) : null,
-      certified: own ? own[what] : null,
+      certified: own && Math.abs(own.share - place / last) <= rule.same_cut ? own[what] : null,
     };
     const first = rule.rule.find(function (entry) { return entry[2] * numbers[entry[1]] > 0; });
     const state = first ? first[0] : rule.otherwise, is_good = rule.good.includes(state);

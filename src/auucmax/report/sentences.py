@@ -12,7 +12,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from auucmax._json import short
-from auucmax.targeting.decision import Decision, Terms, decide, terms_of_arms, unknown
+from auucmax.targeting.decision import (
+    Decision,
+    Terms,
+    certified_place,
+    decide,
+    terms_of_arms,
+    unknown,
+)
 from auucmax.trial_model.evidence import provided
 
 
@@ -274,16 +281,18 @@ def told_decision(summary: Summary) -> dict[str, Any] | None:
 
 
 def _certified_at(summary: Summary) -> float | None:
-    """What is certified per person of profit, or gain, at the cut next to the headline's share."""
+    """What is certified per person of profit, or gain, at the cut of the headline's share."""
     known = summary.get("certified_shares")
     if known is None:
         return None
     share, plan = summary["headline"]["share"], summary["plan"]
-    near = min(range(len(known["share"])), key=lambda k: abs(known["share"][k] - share))
-    lower = float(known["gain_lower"][near])
+    cut = certified_place(known["share"], share)
+    if cut is None:
+        return None
+    lower = float(known["gain_lower"][cut])
     if plan["profit"] is None:
         return lower
-    cost = plan["cost_per_person"] * known["share_upper"][near]
+    cost = plan["cost_per_person"] * known["share_upper"][cut]
     return float(plan["value_per_outcome"] * lower - cost)
 
 

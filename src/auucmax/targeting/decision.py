@@ -34,6 +34,8 @@ LEADS = {
     "never": "At no {along} is the {what} above zero.",
 }
 INSTEAD = {"nobody": "treat nobody", "other": "choose {other} instead"}
+#: How far a share may be from that of a certified cut to be the same.
+SAME_CUT = 0.005
 VERDICTS = {"harm": "shown to do harm", "loss": "shown to cost more than it brings"}
 VERDICT = "{what} above zero: {state}"  #: of all other states
 
@@ -110,6 +112,19 @@ def of_gain(
     plan = {"gain": [0.0], "gain_lower": [lower], "gain_upper": [upper], "profit": None}
     found = decide(plan, 0, certified, Terms(who=who))
     return unknown("gain", Terms(who=who)) if found.state == OTHERWISE else found
+
+
+def certified_place(shares: Sequence[float], share: float) -> int | None:
+    """The place of the certified cut of this share; None if there is no cut of it.
+
+    What is certified of all above another cut tells nothing of these people: those between the two
+    may lose more than all others gain.
+
+    >>> certified_place([0.05, 0.1], 0.1), certified_place([0.05, 0.1], 0.08)
+    (1, None)
+    """
+    near = int(np.abs(np.asarray(shares) - share).argmin())
+    return near if abs(shares[near] - share) <= SAME_CUT else None
 
 
 def of_list(decision: Decision, people: str, brings: str) -> str:
@@ -190,6 +205,7 @@ def tables(terms: Terms) -> dict[str, Any]:
     return {
         "rule": [list(entry) for entry in RULE],
         "otherwise": OTHERWISE,
+        "same_cut": SAME_CUT,
         "good": list(GOOD),
         "leads": LEADS,
         "instead": INSTEAD,

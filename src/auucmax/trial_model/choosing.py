@@ -17,7 +17,7 @@ from auucmax.data.pieces import PiecedTable, pieces_of, table_of
 from auucmax.encoding.frames import as_given, first_rows, frame_of
 from auucmax.targeting import Plan, PlanRow, ScoreShift, Selection, top_share, within_budget
 from auucmax.targeting.calibration import scaled_to_gain
-from auucmax.targeting.decision import Decision, decide, of_list, unknown
+from auucmax.targeting.decision import Decision, certified_place, decide, of_list, unknown
 from auucmax.targeting.planning import EVERY_PERCENT, Expectation
 from auucmax.targeting.policy import check_money
 from auucmax.trial_model.arms import ArmsModel
@@ -148,7 +148,10 @@ class Targeting(Shown):
         for name in _EFFECTS:
             own = np.append(np.where(known, table[name], np.nan), getattr(self.expected, name))
             plan[name] = own if self.has_profit or name not in _PROFITS else None
-        certified = None if near is None else near.profit if self.has_profit else near.gain
+        share = self.selection.n_treated / max(len(self.people), 1)
+        certified = None
+        if near is not None and certified_place([near.share], share) is not None:
+            certified = near.profit if self.has_profit else near.gain
         return decide(plan, len(table), certified)
 
     def chosen(self) -> Any:

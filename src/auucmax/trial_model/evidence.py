@@ -19,7 +19,7 @@ from auucmax._validation import Floats
 from auucmax.data import RandomisationReport
 from auucmax.data.outcomes import KINDS
 from auucmax.evaluation.inference import interval_words
-from auucmax.targeting.decision import Decision, Terms, decide, unknown
+from auucmax.targeting.decision import Decision, Terms, certified_place, decide, unknown
 from auucmax.targeting.planning import Expectation
 
 #: What is said of a rival.
@@ -91,9 +91,8 @@ class Evidence(Shown):
             "share": known.share, "gain": known.uplift, "gain_lower": known.lower,
             "gain_upper": known.upper, "profit": None,
         }  # fmt: skip
-        at_least = None
-        if certified is not None:
-            at_least = certified["gain_lower"][_nearest(certified["share"], share)]
+        cut = None if certified is None else certified_place(certified["share"], share)
+        at_least = None if cut is None else certified["gain_lower"][cut]
         return decide(plan, _nearest(known.share, share), at_least, terms)
 
     def told(self) -> dict[str, Any]:
