@@ -1,5 +1,7 @@
 """``auucmax check``: the verdict first, then what the trial can show."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -28,6 +30,16 @@ def test_json_has_what_the_screen_says(files):
     assert f"{found['detectable_effect']:.4g}" in shown
     assert found["power"] == POWER
     assert "sample ratio" in {test["name"] for test in found["randomisation"]["tests"]}
+
+
+def test_rows_of_other_arms_are_counted(tmp_path):
+    rows = {"arm": ["a", "b", "c"] * 40, "visit": [0, 1] * 60, "age": range(120)}
+    pd.DataFrame(rows).to_csv(tmp_path / "t.csv", index=False)
+    line = f"check {tmp_path}/t.csv -t arm -y visit --control a"
+    told = run(f"{line} --treated b").stdout
+    assert re.search(r"rows of other arms, left out +c 40\n", told)
+    assert numbers(f"{line} --treated b")["left_out"] == {"c": 40}
+    assert "left out" not in run(line).stdout  # which compares all arms
 
 
 def test_the_interval_of_the_effect_is_that_of_the_model(files):

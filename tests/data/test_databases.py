@@ -182,6 +182,13 @@ def test_a_query_leaves_no_trace_in_postgresql(monkeypatch):
         for call in acts:
             with pytest.raises(TableError, match="functions that only compute, got"):
                 read_table(url, query=f"SELECT {call} AS a")
+        # To PostgreSQL a column of what a function gives may be another function.
+        for source in ("unnest(array['PG_VERSION'])", "concat('PG_VERSION')", "current_user"):
+            query = f"SELECT a.pg_read_file FROM {source} a"
+            assert own.execute(query.replace("pg_read_file", "length")).fetchone()
+            with pytest.raises(TableError, match="got 'pg_read_file', which"):
+                read_table(url, query=query)
+        assert len(read_table(url, query="SELECT a.a, a.length FROM unnest(array['x']) a")) == 1
         # What no check of names finds is not committed.
         monkeypatch.setattr("auucmax.data.databases.check_select", lambda *_: None)
         for call in acts:

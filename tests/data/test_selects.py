@@ -196,6 +196,11 @@ ACTING = {
         SELECT id FROM people WHERE EXISTS (SELECT 1 WHERE lo_unlink(1) = 1)
         SELECT * FROM people FOR UPDATE
         SELECT (people).own FROM people ORDER BY shop.own(1)
+        SELECT ('/a/file'::text).pg_read_file
+        SELECT (SELECT 'host=shop'::text).dblink_connect
+        SELECT (array[1])[1].pg_sleep
+        SELECT (p.age)."pg_sleep" FROM people p
+        SELECT a OPERATOR(shop.+) b FROM people
     """,
 }
 

@@ -86,8 +86,17 @@ def test_a_table_is_a_name_of_the_project(table):
 
 
 def test_a_name_is_no_template():
-    with pytest.raises(ValueError, match=r"names without {{, {% and {#, got 'uplift {{x'"):
+    with pytest.raises(ValueError, match=r"names without {{, {%, {#, quotes, .* 'uplift {{x'"):
         dbt_files(lambda table: "", table="people", columns=["uplift {{x"])
+
+
+@pytest.mark.parametrize("name", ['b" || (select 1) || "', "a`b", "a\\b"])
+def test_a_name_that_dbt_does_not_keep_in_quotes_is_refused(name):
+    """dbt puts quotes around a name, and doubles none in it: what follows would be run as SQL."""
+    query = "SELECT 1 FROM people".format
+    for how in ({"columns": [f"uplift {name}"]}, {"columns": ["score"], "id": name}):
+        with pytest.raises(ValueError, match="quotes, backticks and backslashes, got"):
+            dbt_files(lambda table: query(), table="people", **how)
 
 
 def test_without_ranges_and_labels_there_is_no_such_test():

@@ -22,6 +22,12 @@ def test_labels_of_arms():
     assert arm_labels(pd.Series([1, 2]), "arm", 2, None) == ("2", "1")
 
 
+@pytest.mark.parametrize("labels", [["Ja", "ja", "Nein"], ["no  mail", "No mail", "mail"]])
+def test_labels_that_are_spelt_in_two_ways_are_no_arms(labels):
+    with pytest.raises(ValueError, match="should differ in more than capitals and blanks, got"):
+        arm_labels(pd.Series(labels), "sent", labels[0], labels[2])
+
+
 def test_a_column_that_names_every_row_is_an_id_until_told_otherwise():
     table = trial_table(1_000).assign(number=lambda t: 10**6 - t.index)
     with pytest.warns(UserWarning, match=r"'person', 'number' should be features, got another val"):

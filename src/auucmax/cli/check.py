@@ -90,7 +90,7 @@ def check(
         if arms and not as_json:
             tell(*([""] if found else []), f"{label} against {named['control']}:")
         found[label], failed_one = _check(
-            table, named | {"treated": label}, expected_share, as_json, page, data
+            table, named | {"treated": label}, expected_share, as_json, page, data, alone=not arms
         )
         failed.append(failed_one)
     if as_json:
@@ -106,8 +106,13 @@ def _check(
     as_json: bool,
     page: Path | None,
     data: str,
+    *,
+    alone: bool,
 ) -> tuple[dict[str, Any], bool]:
-    """All numbers of two arms, told unless as JSON; and whether their check fails."""
+    """All numbers of two arms, told unless as JSON; and whether their check fails.
+
+    ``alone``: rows of other arms are told, for they are not compared here.
+    """
     from auucmax.cli.trials import rows_of_arms
     from auucmax.trial_model.rows import check_trial_rows, code_columns, quantity_columns
 
@@ -120,6 +125,10 @@ def _check(
         _write_page(page, report, trial, rows, columns, data)
     if not as_json:
         told = _lines(trial, smallest) | {"outcome": f"{columns.outcome} is {columns.kind(rows.y)}"}
+        if alone and rows.left_out:
+            told["rows of other arms, left out"] = ", ".join(
+                f"{label} {n:,}" for label, n in rows.left_out.items()
+            )
         cautions = list(report.advice) + [f"Suspect: {found}." for found in report.suspects]
         cautions += [f"Not tested: {own}." for own in report.notes]
         cautions += [f"`fit` takes whole numbers for codes: {codes_told(codes)}."] if codes else []
@@ -133,7 +142,7 @@ def _check(
     numbers = {
         "randomisation": report.to_dict(), "trial": trial.to_dict(),
         "detectable_effect": smallest, "power": POWER, "codes": codes,
-        "outcome": columns.kind(rows.y), "quantities": quantities,
+        "outcome": columns.kind(rows.y), "quantities": quantities, "left_out": rows.left_out,
     }  # fmt: skip
     return numbers, report.stops or not report.tests
 

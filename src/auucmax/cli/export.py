@@ -346,7 +346,9 @@ def _comment(fitted: TrialModel | ArmsModel, dialect: str, worth: _Worth) -> str
         for column in _needs(fitted)["columns"]
     ]
     told = "-- Columns that the scores are made of, and what they hold:\n" + "".join(lines)
-    if words.backslash == "hex" and not all(map(str.isascii, fitted.inputs)):
+    labels = [] if isinstance(fitted, TrialModel) else fitted.labels
+    names = [*fitted.inputs, fitted.columns.id or "", *labels]
+    if words.backslash == "hex" and not all(map(str.isascii, names)):
         told += (
             "-- Its names are not ASCII: send it in UTF-8 (SET NAMES utf8mb4). In GBK, Big5 or\n"
             "-- Shift-JIS a name may be read beyond its end.\n"

@@ -102,12 +102,31 @@ def check_select(query: str, dialect: Any) -> str:
             f"query should be one SELECT, got {query[:80]!r}. Other statements are not run."
         )
     for name in _odd(found[0], exp):
-        raise TableError(
-            f"query should be one SELECT of tables and of functions that only compute, got "
-            f"{name[:80]!r}, which is not known to. Leave it out, or make a view that has it and "
-            f"name that, or pass a table of ibis."
-        )
+        raise refused(name)
+    if dialect == "postgres" and (call := found[0].find(exp.Dot, exp.Operator)):
+        raise refused(call.sql(dialect))  # (x).f is f(x), and operators are functions
     return str(found[0].sql(dialect, comments=False))
+
+
+def refused(name: str) -> TableError:
+    """The error for something in a query that may do more than compute."""
+    return TableError(
+        f"query should be one SELECT of tables and of functions that only compute, got "
+        f"{name[:80]!r}, which is not known to. Leave it out, or make a view that has it and "
+        f"name that, or pass a table of ibis."
+    )
+
+
+def names_of_tables_columns(query: str) -> list[str]:
+    """Names of columns that stand after that of a table: to PostgreSQL t.f may be f(t), too.
+
+    >>> names_of_tables_columns("SELECT age, t.Town FROM people t")
+    ['Town', 'town']
+    """
+    sqlglot = import_optional("sqlglot", extra="warehouse")
+    tree = sqlglot.parse_one(query, read="postgres")
+    found = [own.name for own in tree.find_all(sqlglot.exp.Column) if own.table]
+    return sorted({*found, *map(str.lower, found)})
 
 
 def _odd(tree: Any, exp: Any) -> Iterator[str]:

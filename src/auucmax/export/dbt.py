@@ -15,7 +15,7 @@ from auucmax.export.dialects import Dialect, dialect_named
 #: What the first line of each file says, by which it is known as one that may be replaced.
 WRITTEN = "Written by auucmax, which replaces this file at the next export."
 _REFERENCE = re.compile(r"(?:\w+[.])?\w+", re.ASCII)
-_JINJA = re.compile(r"\{(?=[{%#])")
+_UNFIT = re.compile(r"""\{(?=[{%#])|["`\\]""")  # templates; and dbt doubles no quotes
 _ODD = re.compile(r"\{(?=[{%#\r])|\r")
 _LONGEST = 63  # characters of a name
 _MARK = 6  # those of a hash
@@ -144,11 +144,12 @@ def _strange(
 
 
 def _check_names(columns: Sequence[str]) -> None:
-    """Raise a ValueError for a name that dbt would take for a template."""
-    if bad := [column for column in columns if _JINJA.search(column)]:
+    """Raise a ValueError for a name that dbt would take for a template, or not keep in quotes."""
+    if bad := [column for column in columns if _UNFIT.search(column)]:
         raise ValueError(
-            f"columns of a dbt model should have names without {{{{, {{% and {{#, got {bad[0]!r}. "
-            f"Rename it and fit again."
+            f"columns of a dbt model should have names without {{{{, {{%, {{#, quotes, backticks "
+            f"and backslashes, got {bad[0]!r}. Rename it, or the arm that it tells of, and fit "
+            f"again."
         )
 
 

@@ -240,6 +240,7 @@ def _decided(
 def _arm_labels(values: Sequence[Any], name: str, treated: Any, control: Any) -> tuple[str, str]:
     """Labels of the two arms as texts; one that is not given is the other of two."""
     labels = sorted({arm_text(value) for value in values}, key=str.lower)
+    _check_unlike(labels, name)
     given = {
         k: arm_text(v) for k, v in (("treated", treated), ("control", control)) if v is not None
     }
@@ -263,6 +264,18 @@ def _arm_labels(values: Sequence[Any], name: str, treated: Any, control: Any) ->
         f"got the labels {listed(labels)}. Pass treated=... and control=..., two of them; the "
         f"control alone takes all others for arms (in Python: of fit_arms_model)."
     )
+
+
+def _check_unlike(labels: Sequence[str], name: str) -> None:
+    """Raise a ValueError for labels that are surely meant to be one arm: its rows would be lost."""
+    spelt: dict[str, list[str]] = {}
+    for label in labels:
+        spelt.setdefault(" ".join(label.casefold().split()), []).append(label)
+    if alike := next((own for own in spelt.values() if len(own) > 1), None):
+        raise ValueError(
+            f"labels of the treatment {name!r} should differ in more than capitals and blanks, got "
+            f"{listed(alike)}. Write them alike, or rename the arms if they are several."
+        )
 
 
 def _features(
