@@ -58,17 +58,21 @@ def wheel(built):
     return found
 
 
-def environment(folder, wheel, python=sys.executable):
-    """Python of a new virtual environment that holds the wheel and what it asks for."""
+def environment(folder, wheel, python=sys.executable, *, compiled=False):
+    """Python of a new virtual environment that holds the wheel and what it asks for.
+
+    ``compiled``: as pip does it for everybody, which takes room and time.
+    """
     succeed(python, "-m", "venv", folder)
     own = folder / "bin" / "python"
-    succeed(own, "-m", "pip", "install", "-q", "--disable-pip-version-check", wheel)
+    how = os.environ | {"PIP_NO_COMPILE": "0" if compiled else "1"}
+    succeed(own, "-m", "pip", "install", "-q", "--disable-pip-version-check", wheel, env=how)
     return own
 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory, wheel):
-    return environment(tmp_path_factory.mktemp("base") / "venv", wheel)
+    return environment(tmp_path_factory.mktemp("base") / "venv", wheel, compiled=True)
 
 
 def clean():
