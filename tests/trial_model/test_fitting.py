@@ -70,6 +70,7 @@ def test_summary_is_plain_and_tells_all(table, model):
         "learnt": int((table["arm"] != "phone").sum()),
         "left_out": {"phone": int((table["arm"] == "phone").sum())},
         "without_outcome": 0,
+        "decimal": None,  # it was no text
     }
     assert (summary["folds"], summary["hold_out"]) == (5, None)
     assert summary["warnings"] == []

@@ -139,12 +139,11 @@
       return names.length ? found(names, form, place) : inside(summary, form);
     });
   }
-  // What is certified of everybody above the cut that is nearest to the share; null if nothing.
+  // What is certified of all above the nearest cut; null if nothing.
   function certified(place) {
     if (!sure || place === 0) return null;
-    const near = sure.share.reduce(function (best, q, k) {
-      return Math.abs(q - place / last) < Math.abs(sure.share[best] - place / last) ? k : best;
-    }, 0);
+    const away = sure.share.map(function (q) { return Math.abs(q - place / last); });
+    const near = away.indexOf(Math.min(...away));
     const gain = plan.cohort * sure.gain_lower[near];
     const cost = plan.cohort * plan.cost_per_person * sure.share_upper[near];
     return { share: sure.share[near], gain: gain, profit: plan.value_per_outcome * gain - cost };

@@ -335,8 +335,8 @@ def assignment_sql(
     Examples
     --------
     >>> query = assignment_sql(id="customer", arms="no=.5,mail=.5", key="k", table="people")
-    >>> print(query[:75])
-    SELECT id AS "customer", CASE WHEN place < 2251799813685248 THEN 'no' ELSE
+    >>> print(query[:70])
+    SELECT id AS "customer", CASE WHEN place < 2251799813685248 THEN 'no'
     """
     check_choice(dialect, "dialect", SQL_PLACES)
     rule = _rule(key, arms, groups, tuple(strata), blocked, None, None, 0.1)
