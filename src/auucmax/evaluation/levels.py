@@ -214,9 +214,8 @@ class Levels:
         spread, gain_spread = Spread.of(area), Spread.of(gained)
         if constant:  # by definition, and not only up to rounding
             gain, gain_spread = 0.0, gain_spread._replace(error=0.0 * gain_spread.error)
-        wide = 1.0
-        if cross_fitted:
-            wide = float(np.hypot(1.0, gain_spread.error / spread.error)) if spread.error else 1.0
+        added = gain_spread.error / spread.error if cross_fitted and spread.error else 0.0
+        wide = float(np.hypot(1.0, added))
         contrast = inference.middle_ranks(self.ranked)
         gain_spread = self._gain_spread(gain_spread, contrast, cross_fitted=cross_fitted)
         bin_error, more = self._bin_costs(ranking)
