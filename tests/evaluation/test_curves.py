@@ -127,8 +127,9 @@ def test_decile_standard_errors_are_those_of_two_means():
 def test_the_band_is_around_the_curve(rows, ranking, weighted):
     given = {"sample_weight": rows.weight, "propensity": rows.propensity} if weighted else {}
     band = uplift_band(rows.y, rows.score, treatment=rows.treated, ranking=ranking, **given)
+    centred = rows.y - np.average(rows.y, weights=given.get("sample_weight"))
     knots, uplift = uplift_curve(
-        rows.y, rows.score, treatment=rows.treated, ranking=ranking, **given
+        centred, rows.score, treatment=rows.treated, ranking=ranking, **given
     )
     assert band.uplift == pytest.approx(np.interp(band.share, knots, uplift), abs=1e-10)
     # Where few are in the top there are no ends, and no comparison holds.
@@ -144,8 +145,9 @@ def row_terms(rows, grid, weighted):
     w = rows.weight if weighted else np.ones(n)
     e = np.where(rows.treated, rows.propensity, 1 - rows.propensity) if weighted else np.ones(n)
     a, given = w / e, {"sample_weight": rows.weight, "propensity": rows.propensity}
+    y = rows.y - np.average(rows.y, weights=w)
     knots, curve = uplift_curve(
-        rows.y, rows.score, treatment=rows.treated, **(given if weighted else {})
+        y, rows.score, treatment=rows.treated, **(given if weighted else {})
     )
     reach, psi = min(0.1, 0.5 * n**-0.2), np.empty((n, len(grid)))
     for j, q in enumerate(grid):
@@ -159,8 +161,8 @@ def row_terms(rows, grid, weighted):
         psi[:, j] = -slope * w * (inside - q) / w.sum()
         for arm, sign in ((True, 1), (False, -1)):
             own = rows.treated == arm
-            mean = np.average(rows.y[own] * inside[own], weights=a[own])
-            psi[own, j] += sign * a[own] * (rows.y[own] * inside[own] - mean) / a[own].sum()
+            mean = np.average(y[own] * inside[own], weights=a[own])
+            psi[own, j] += sign * a[own] * (y[own] * inside[own] - mean) / a[own].sum()
     return psi
 
 

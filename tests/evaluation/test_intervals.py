@@ -106,7 +106,7 @@ def test_few_responders_have_an_interval_that_does_not_collapse():
     assert found.interval[0] < found.estimate < found.interval[1]
     assert found.interval[1] - found.interval[0] > 0.05
     assert found.gain_declined == (
-        "only 0 rows of an arm have an outcome other than 0, where at least 5 are needed"
+        "only 0 rows of an arm have the rarer outcome, where at least 5 are needed"
     )
     assert np.isnan([*found.gain_interval, found.p_value]).all()
     assert "nan" not in str(found)

@@ -290,7 +290,7 @@ def test_risk_is_declined_in_words():
     score, t = rng.random(200), np.arange(200) % 4 == 0
     some, none = (rng.random(200) < 0.2).astype(float), np.zeros(200)
     cases = {
-        "only 0 rows have an outcome other than 0": (none, 0.5),
+        "only 0 rows have the rarer outcome": (none, 0.5),
         "the outcomes that the rule counts do not vary": (none + 3, 0.5),
         "the rule counts fewer than 2 rows of an arm": (some, 0.001),
         "fewer than 1 rows of an arm with the rarer outcome": (some, 0.05),

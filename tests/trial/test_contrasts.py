@@ -60,7 +60,7 @@ def test_groups_of_one_row_have_nearly_the_interval_of_rows():
 @pytest.mark.parametrize(
     ("y", "groups", "words"),
     [
-        (np.repeat([0.0, 1.0], [97, 3]), None, "only 3 rows have an outcome other than 0"),
+        (np.repeat([0.0, 1.0], [97, 3]), None, "only 3 rows have the rarer outcome"),
         (np.random.default_rng(0).lognormal(0, 2, 100), None, "outcomes are skewed"),
         (np.arange(100.0), np.arange(100) % 4, "clusters of an arm are there"),
     ],

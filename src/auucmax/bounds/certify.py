@@ -475,8 +475,7 @@ def _estimates(
             outcome_model=None if model is None else np.asarray(model)[own],
             propensity=None if chance is None else np.asarray(chance)[own],
         )
-        auuc = levels.auuc()
-        found += own.mean() * np.array([auuc, auuc - levels.effect() / 2])
+        found += own.mean() * np.array([levels.auuc(), levels.gain()])
     return float(found[0]), float(found[1])
 
 
@@ -537,9 +536,8 @@ def _histogram_bounds(
                 f"Use method='dkw-bernstein', or certify the scores of the rows themselves."
             )
         auuc, gain, bin_gap = histogram_betting_bounds(histogram, **price, **options)
-        estimate = histogram.auuc()
-        auuc = replace(auuc, estimate=estimate)
-        gain = replace(gain, estimate=estimate - histogram.effect() / 2)
+        auuc = replace(auuc, estimate=histogram.auuc())
+        gain = replace(gain, estimate=histogram.gain())
         return chosen, (auuc, gain), bin_gap
     for name in ("n_dealings", "random_state"):
         options.pop(name, None)

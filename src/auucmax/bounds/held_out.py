@@ -112,11 +112,11 @@ def record_of(model: Any) -> tuple[TrainingRecord | None, InnerRows]:
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import FunctionTransformer
     >>> from auucmax import TwoModels, make_trial
-    >>> trial = make_trial(100, random_state=0)
+    >>> trial = make_trial(1000, random_state=0)
     >>> model = TwoModels().fit(trial.X, trial.y, treatment=trial.treatment)
     >>> record, seen = record_of(make_pipeline(FunctionTransformer(np.abs), model))
     >>> record
-    TrainingRecord(100 rows)
+    TrainingRecord(1,000 rows)
     >>> np.array_equal(seen(trial.X), np.abs(trial.X))
     True
     """

@@ -275,6 +275,20 @@ class BinnedLevels(Levels):
         norm = float(np.sqrt((squares * arms / (arms - 1)).sum()))
         return self.auuc_error(ranking), norm
 
+    def _gain_bin_costs(self, ranking: RankingKind) -> tuple[float, float]:
+        """The same for the gain of y - c: costs of y, and |c| times those of an outcome of 1.
+
+        Gains and the terms psi are linear in the outcome, so those of y - c are those of y less c
+        times those of 1. Ranked separately, an outcome of 1 has no gain, and no error.
+        """
+        own = self._bin_costs(ranking)
+        if ranking == "separate":
+            return own
+        ones = np.repeat(self.sums[:, :, :1], 4, axis=2)
+        unit = BinnedLevels(self.edges, ones, self.low, self.high, 1.0, 1.0)._bin_costs(ranking)
+        size = abs(self.ranked.mean())
+        return own[0] + size * unit[0], own[1] + size * unit[1]
+
     def _first_above_zero(self) -> int:
         if ((self.low <= 0) & (self.high > 0)).any():
             raise ValueError(

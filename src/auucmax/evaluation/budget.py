@@ -12,10 +12,10 @@ w of an arm's rows add up to 1,
 
     gain(b) = sum over rows i and arms a of M_ia(b) z_ia.
 
-Without an outcome model mu is 0 and the gain is a difference of means; with one it is doubly
-robust: right if the chances are, which in a trial they are, and less noisy the better mu is. To
-first order it is a sum of row terms, those of z around the means H of their arms and, because the
-cut is itself estimated, one for what the row costs:
+Without an outcome model mu is the mean of all outcomes, for every arm, and the gain is a difference
+of means; with one it is doubly robust: right if the propensities are, which in a trial they are,
+and less noisy the better mu is. To first order it is a sum of row terms, those of z around the
+means H of their arms and, because the cut is itself estimated, one for what the row costs:
 
     psi_i(b) = sum over a of M_ia z_ia  -  (sign) w_i H  -  (plug-in mean) / n
                -  (slope of the gain at b) (cost of row i at b - b) / n.
@@ -106,7 +106,8 @@ class ArmRows:
         people = np.ones(n) if people is None else people / people.mean()
         weight = people if chance is None else people / chance[rows, arm]
         weight = weight / np.bincount(arm, weight, minlength=n_arms + 1)[arm]
-        own = weight * (y if model is None else y - model[rows, arm])
+        # Without a model outcomes are centred at their mean: the same target, less noise.
+        own = weight * (y - (np.average(y, weights=people) if model is None else model[rows, arm]))
         value = np.zeros((n, n_arms))
         if model is not None:
             value = (model[:, 1:] - model[:, :1]) * (people[:, None] / n)

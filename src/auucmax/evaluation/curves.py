@@ -33,8 +33,15 @@ from scipy.special import ndtri, stdtrit
 
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats
-from auucmax.evaluation.inference import ClusterUnits, Support
-from auucmax.evaluation.intervals import ArmMean, Moments, area_limits, score_limits, student
+from auucmax.evaluation.inference import ClusterUnits, Support, rarer_outcome
+from auucmax.evaluation.intervals import (
+    DIFFERENCE,
+    ArmMean,
+    Moments,
+    area_limits,
+    score_limits,
+    student,
+)
 from auucmax.evaluation.ranking import RankedRows
 
 _N_DRAWS = 10_000
@@ -260,17 +267,18 @@ class Segments:
             return units.clusters
         return units.members(bool(self.part.treated[0]))
 
-    def curve_factors(self) -> tuple[Floats, dict[bool, Floats]]:
-        """The curve at each share, (J,), and the factors of psi in each arm."""
+    def curve_factors(self, centre: float = 0.0) -> tuple[Floats, dict[bool, Floats]]:
+        """The curve of y - centre at each share, (J,), and the factors of psi in each arm."""
         in_top, share, sweep = self.in_top, self.share, self.sweep
         scale = {arm: sign / sweep.people[arm][-1] for arm, sign in self.part.arms}
-        curve = np.sum([scale[arm] * sweep.outcome[arm] for arm in scale], axis=0)
+        outcome = {arm: sweep.outcome[arm] - centre * sweep.people[arm] for arm in scale}
+        curve = np.sum([scale[arm] * outcome[arm] for arm in scale], axis=0)
         # The cut is estimated too: what that adds is the slope times the error of the share.
         cut = self.slope(curve) * (share - in_top) / self.part.total_weight
         factors = {}
         for arm, size in scale.items():
-            mean = np.interp(share, sweep.share, sweep.outcome[arm]) / sweep.people[arm][-1]  # H_g
-            centred = size * (self.centre(arm) * in_top - mean)
+            mean = np.interp(share, sweep.share, outcome[arm]) / sweep.people[arm][-1]  # H_g
+            centred = size * ((self.centre(arm) - centre) * in_top - mean)
             factors[arm] = np.stack([size * in_top, centred, cut])
         return np.interp(share, sweep.share, curve), factors
 
@@ -317,10 +325,12 @@ class UpliftBand(Shown):
 
 @dataclass(frozen=True)
 class CurveSums:
-    """The curve at each of J shares, and the sums from which its limits come.
+    """The curve of centred outcomes at each of J shares, and the sums from which its limits come.
 
-    ``moments`` of the arms (or of all clusters), ``means`` of y M for 0/1 outcomes, ``covariance``
-    (J, J), and ``counted`` (J,): how many rows or clusters the limits at a share rest on.
+    ``moments`` of the arms (or of all clusters), ``means`` of y M for 0/1 outcomes, of 1 - y if
+    that is the rarer one (``signs`` of the treated and the control mean in the curve are then
+    turned), ``covariance`` (J, J), and ``counted`` (J,): how many rows or clusters the limits at a
+    share rest on.
     ``widening`` multiplies the errors that the moments have; none is below ``least``
     (:func:`auucmax.evaluation.inference.least_error`).
     """
@@ -331,6 +341,7 @@ class CurveSums:
     moments: list[Moments]
     means: tuple[ArmMean, ArmMean] | None
     counted: Floats
+    signs: tuple[int, int] = DIFFERENCE
     widening: float | Floats = 1.0
     least: float | Floats = 0.0
 
@@ -342,8 +353,12 @@ class CurveSums:
         units: ClusterUnits | None,
         support: Support,
         responds: Bools | None,
+        centre: float,
     ) -> CurveSums:
-        """Sums for the parts of a ranking at some shares; ``units`` if rows have clusters."""
+        """Sums for the parts of a ranking at some shares; ``units`` if rows have clusters.
+
+        ``centre`` is subtracted from the outcomes: the mean of all of them.
+        """
         uplift, covariance = np.zeros(len(grid)), np.zeros((len(grid), len(grid)))
         moments: dict[bool, Moments] = {}
         arms: dict[bool, Segments] = {}
@@ -351,7 +366,7 @@ class CurveSums:
         squares = np.zeros(len(grid))  # of what multiplies the outcomes of rows
         for part in parts:
             segments = Segments.of(part, grid)
-            curve, of_arms = segments.curve_factors()
+            curve, of_arms = segments.curve_factors(centre)
             uplift += curve
             for arm, factors in of_arms.items():
                 arms[arm] = segments
@@ -371,10 +386,13 @@ class CurveSums:
             found = [moments[True], moments[False]]
         else:
             found, covariance = units.moments(totals), units.covariance(totals)
-        means = _curve_means(arms, found, support) if support.shape == "binary" else None
+        means, signs = None, DIFFERENCE
+        if support.shape == "binary":
+            means = _curve_means(arms, found, support, rare_zeros=centre > 0.5)
+            signs = DIFFERENCE if centre <= 0.5 else (-1, 1)
         counted = _counted(arms, units, support, responds)
         least = support.deviation[0] * np.sqrt(squares)
-        return cls(grid, uplift, covariance, found, means, counted, least=least)
+        return cls(grid, uplift, covariance, found, means, counted, signs, least=least)
 
     def of_folds(self) -> CurveSums:
         """The sums of rows ranked by models of several folds: see :func:`allowing_for_folds`."""
@@ -410,6 +428,7 @@ class CurveSums:
                 self.moments,
                 multiple,
                 means=self.means,
+                signs=self.signs,
                 skewed=support.shape == "skewed",
                 cautious=True,
                 clustered=support.clustered,
@@ -451,13 +470,19 @@ class CurveSums:
 
 
 def _curve_means(
-    segments: dict[bool, Segments], moments: list[Moments], support: Support
+    segments: dict[bool, Segments], moments: list[Moments], support: Support, *, rare_zeros: bool
 ) -> tuple[ArmMean, ArmMean]:
-    """The means of z = y M of the treated and the control rows, for score limits."""
+    """The means of z = y M of the treated and the control rows, for score limits.
+
+    ``rare_zeros``: of z = (1 - y) M, so that limits are those of the rarer outcome. Their reach is
+    scaled to the variance of the centred terms, which is that of neither mean.
+    """
     found = []
     for arm, own in ((True, moments[0]), (False, moments[1])):
         part, in_top = segments[arm].part, segments[arm].in_top
         y = segments[arm].sums(part.arm_outcome(arm))
+        if rare_zeros:
+            y = segments[arm].rows(arm) - y
         sums = y @ in_top, y @ in_top**2
         rows = part.arm_rows(arm)
         mean = ArmMean.of(rows, sums, (1.0, 1.0), own.variance, clustered=support.clustered)
@@ -473,23 +498,27 @@ def _counted(
     responds: Bools | None,
 ) -> Floats:
     """What :attr:`Support.least_in_top` counts in each top share, (J,): the fewer of the arms."""
-    rows, some = [], []
+    rows, some, others = [], [], []
     for arm, own in segments.items():
         part = own.part
         rows.append(own.in_top_counts(np.ones(len(part.y), bool), units, arm))
         if part.rows is not None:
             some.append(own.sums(part.arm_outcome(arm)) @ own.in_top)
-        elif responds is None or len(responds) != len(part.y):
-            some.append(own.in_top_counts(part.y != 0, units, arm))
-        else:
-            some.append(own.in_top_counts(responds, units, arm))
+            others.append(rows[-1] - some[-1])
+            continue
+        chosen = responds
+        if chosen is None or len(chosen) != len(part.y):
+            chosen = rarer_outcome(part.y)
+        some.append(own.in_top_counts(chosen, units, arm))
+        others.append(own.in_top_counts(~chosen, units, arm))
     if support.shape == "even":
         return np.asarray(np.minimum(*rows))
     if support.shape == "skewed":
         return np.asarray(np.minimum(*some))
     # At the rate of both arms: an arm must not be left out because few of its own responded.
     everybody = np.maximum(rows[0] + rows[1], 1.0)
-    return np.asarray(np.minimum(*rows) * (some[0] + some[1]) / everybody)
+    rarer = np.minimum(some[0] + some[1], others[0] + others[1])
+    return np.asarray(np.minimum(*rows) * rarer / everybody)
 
 
 def allowing_for_folds(share: Floats, covariance: Floats) -> Floats:

@@ -97,7 +97,8 @@ class UpliftCurveDisplay(Display):
         """Compute and draw; ``options`` (weights, groups) are those of :func:`auuc_inference`."""
         asked = {k: options.pop(k) for k in ("level", "ranking") if k in options}
         levels = Levels.of(y, score, treatment=treatment, **options)
-        share, uplift = levels.curve(asked.get("ranking", "joint"))
+        # A band encloses the curve of centred outcomes.
+        share, uplift = levels.curve(asked.get("ranking", "joint"), centred=band)
         # A picture has no use for more points than pixels; the last one is the average effect.
         step = max(1, len(share) // _MOST_POINTS)
         kept = np.unique(np.append(np.arange(0, len(share), step), len(share) - 1))

@@ -8,8 +8,18 @@ curve at row i, a_i the weight of the row in its arm and A_g the sum of these we
 
 (+ treated, - control). The first term is the row's own outcome; the second its effect on the
 ranks of all others. The variance of AUUC is the sum over arms of n_g times the variance of psi in
-the arm. The gain over random, AUUC - ATE/2, has u_i - 1/2 in place of u_i. No bootstrap, and
-O(n log n); the bootstrap in ``auucmax.evaluation.reference`` is the slow twin.
+the arm. No bootstrap, and O(n log n); the bootstrap in ``auucmax.evaluation.reference`` is the slow
+twin.
+
+The gain over random has u_i - 1/2 in place of u_i, and y_i minus the mean m of all outcomes in
+place of y_i. Its expectation is that of AUUC - ATE/2, because the ranks of both arms have the same
+expectation; without m the estimate would carry the noise of
+
+    m (mean(u | treated) - mean(u | control)),
+
+and the errors for y and for 1 - y would differ. The curve with its band, and the difference of two
+scores, are those of centred outcomes too. AUUC itself is not centred: it is Definition 1 of the
+paper.
 
 Limits come from :mod:`auucmax.evaluation.intervals`. Of AUUC: score limits for 0/1 outcomes, with
 z = y u; otherwise Student's t, after Hall's transformation where outcomes are skewed. Of the gain
@@ -38,7 +48,11 @@ Clusters = NDArray[np.intp]
 
 @dataclass(frozen=True, repr=False)
 class AUUCInference(Shown):
-    """AUUC with its standard error, and the gain over random (AUUC - ATE/2) with its own.
+    """AUUC with its standard error, and the gain over random with its own.
+
+    The gain is AUUC - ATE/2 of outcomes less their mean. It has the same expectation as
+    ``estimate`` minus half of the average effect, from which it differs by noise, and a smaller
+    error.
 
     Intervals are two-sided and asymptotic, at ``level``; ``p_value`` is two-sided, for no gain
     over random. ``bin_error`` is the largest possible difference between this estimate (or gain)
@@ -79,6 +93,8 @@ class AUUCInference(Shown):
 class AUUCDifference(Shown):
     """AUUC of score a minus that of score b on the same rows; asymptotic interval and test.
 
+    Both are of outcomes less their mean, which leaves the expectation and narrows the interval.
+
     ``declined``: why there is no interval, or None.
     """
 
@@ -105,7 +121,8 @@ class Support:
 
     ``shape`` of the outcome: "binary" (0/1, equal weights, clusters within arms), otherwise "even"
     or "skewed" by the skewness of all outcomes around the means of their arms, 1 or more.
-    ``responders`` are the rows (clusters) with an outcome other than 0, ``others`` those with 0.
+    ``responders`` are the rows (clusters) with an outcome other than 0, of 0/1 outcomes with the
+    rarer of the two, ``others`` all others.
     ``heavy`` says how many of them (of even outcomes rows) carry the variance of weighted means
     (:func:`_heavy`), and how many should for the gain. ``deviation``: that of all skewed outcomes
     around the means of their arms where rows count unequally (:func:`least_error`), otherwise 0;
@@ -126,9 +143,8 @@ class Support:
         if (why := self._too_heavy(FEW_OF_ARM)) is not None:
             return why
         if self.shape == "binary":
-            rarer = ("other than 0", sum(self.responders)), ("of 0", sum(self.others))
-            what, count = min(rarer, key=lambda kind: kind[1])
-            return self._lacking(count, RARE, f"have an outcome {what}", arm=False)
+            count = min(sum(self.responders), sum(self.others))
+            return self._lacking(count, RARE, "have the rarer outcome", arm=False)
         return self._why_not(FEW, FEW_SKEWED)
 
     def why_no_gain(self, carried: tuple[float, float] = (1.0, 1.0)) -> str | None:
@@ -152,9 +168,8 @@ class Support:
                     f"at least {FEW_OF_ARM} are needed"
                 )
         if self.shape == "binary":
-            rarer = ("other than 0", min(self.responders)), ("of 0", min(self.others))
-            what, count = min(rarer, key=lambda kind: kind[1])
-            return self._lacking(count, FEW_OF_ARM, f"have an outcome {what}")
+            count = min(*self.responders, *self.others)
+            return self._lacking(count, FEW_OF_ARM, "have the rarer outcome")
         return self._why_not(FEW_OF_ARM, FEW_SKEWED_GAIN)
 
     def why_no_risk(self, units: float, responders: float) -> str | None:
@@ -194,7 +209,7 @@ class Support:
         """What :attr:`least_in_top` counts."""
         unit = "clusters" if self.clustered else "rows"
         return {
-            "binary": f"{unit} of an arm with an outcome other than 0, at the rate of both arms",
+            "binary": f"{unit} of an arm with the rarer outcome, at the rate of both arms",
             "even": f"{unit} of an arm",
             "skewed": f"{unit} of an arm with an outcome other than 0, and outcomes are skewed",
         }[self.shape]
@@ -326,22 +341,24 @@ def part_moments(
     return {arm: Moments(part.arm_rows(arm), v, 0.0, 0.0) for arm, v in variances.items()}
 
 
-def both_moments(
-    parts: tuple[RankedRows, ...], *, full: bool
-) -> tuple[list[Moments], list[Moments]]:
-    """Moments of AUUC and of the gain, treated arm first, of rows that are independent."""
-    area: dict[bool, Moments] = {}
-    gain: dict[bool, Moments] = {}
+def moments_of(
+    parts: tuple[RankedRows, ...], *, less_half_effect: bool, full: bool
+) -> list[Moments]:
+    """Moments of the terms of AUUC, treated arm first, of rows that are independent.
+
+    ``less_half_effect``: of AUUC minus half of the average effect.
+    """
+    found: dict[bool, Moments] = {}
     for part in parts:
         psi, half_effect = influence(part)
-        slope, less = None, None
+        if less_half_effect:
+            psi -= half_effect
+        slope = None
         if part.rows is not None:  # psi of a row of the line is slope y + a constant
             below = part.ranking.mid_cumsum(part.rows) / part.total_weight
-            slope, less = below * part.arm_scale(), (below - 0.5) * part.arm_scale()
-        area |= part_moments(part, psi, slope, full=full)
-        psi -= half_effect
-        gain |= part_moments(part, psi, less, full=full)
-    return [area[True], area[False]], [gain[True], gain[False]]
+            slope = (below - 0.5 * less_half_effect) * part.arm_scale()
+        found |= part_moments(part, psi, slope, full=full)
+    return [found[True], found[False]]
 
 
 def area_means(
@@ -482,7 +499,7 @@ def support_of(
     if not plain or (units is not None and not units.within_arms):
         deviation, skewness = _deviation(ranked)
         shape = "skewed" if abs(skewness) >= SKEWED else "even"
-    responds = ranked.y != 0 if responds is None else responds
+    responds = rarer_outcome(ranked.y) if responds is None else responds
     least = FEW_OF_ARM if binary else {"even": FEW}.get(shape, FEW_SKEWED)
     if units is not None:
         own, some = (units.counts[False], units.counts[True]), units.with_rows(responds)
@@ -498,6 +515,13 @@ def support_of(
         whole, within = _count_unequally(ranked)
     deviations = deviation * whole, deviation * within
     return Support(shape, own, some, others, units is not None, heavy, deviations)
+
+
+def rarer_outcome(y: Floats) -> Bools:
+    """Rows whose outcome is not 0; of 0/1 outcomes those with the rarer of the two."""
+    found = y != 0
+    is_common = 2 * int(np.count_nonzero(found)) > len(y)
+    return ~found if is_common and bool((y[found] == 1).all()) else found
 
 
 def _heavy(ranked: RankedRows, units: ClusterUnits | None) -> tuple[float, float]:

@@ -13,7 +13,7 @@ then put right.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -257,6 +257,18 @@ class RankedRows:
             sign * float(self.arm_outcome(arm).sum()) / self.arm_total(arm)
             for arm, sign in self.arms
         )
+
+    def mean(self) -> float:
+        """Mean outcome of all rows, weighted as they are ranked."""
+        outcome = self.y if self.weight is None else self.weight * self.y
+        return float(outcome.sum()) / self.total_weight
+
+    def less(self, constant: float) -> RankedRows:
+        """The same rows with a constant subtracted from every outcome."""
+        if self.rows is None or self.squares is None:
+            return replace(self, y=self.y - constant)
+        squares = self.squares - constant * (2 * self.y - constant * self.rows)
+        return replace(self, y=self.y - constant * self.rows, squares=squares)
 
     def squares_around(self, centre: float | Floats) -> Floats:
         """Sum over the rows of each line of [a (y - centre)]^2."""

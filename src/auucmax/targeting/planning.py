@@ -520,7 +520,7 @@ def plan(
     share: float | ArrayLike | None = None,
     shares: ArrayLike | None = None,
     level: float = 0.95,
-    outcome_model: float | ArrayLike | None = None,
+    outcome_model: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     propensity: ArrayLike | None = None,
     groups: ArrayLike | None = None,
@@ -548,8 +548,8 @@ def plan(
         holds too few rows or responders there is no interval: its ends are not numbers, and
         ``expected.declined`` says why.
     level : of the intervals, for all shares of the grid together.
-    outcome_model : predictions of y by a model fitted on other rows, or one number near the mean of
-        y; narrows the intervals when y is far from 0, see :func:`auuc_score`.
+    outcome_model : predictions of y by a model fitted on other rows, which narrow the intervals;
+        see :func:`auuc_score`. Without it outcomes are centred at their mean.
     sample_weight, propensity, groups, control : as in :func:`auuc_inference`.
     certify : also certify what treating all above the cuts of 5%, 10%, ... gains at least, of
         independent rows without weights, by :func:`auucmax.bounds.certify_shares`;
@@ -564,16 +564,14 @@ def plan(
     >>> found = plan(trial.y, score, treatment=treatment, n_people=10_000, value=10, cost=0.2)
     >>> print(found)
     highest expected profit: treat 5,500 people (top 55.0%), cost 1,100.00, incremental outcomes
-    405.1 (348.1 to 462.1), profit 2,950.64 (2,380.95 to 3,521.22)
+    401.9 (347.2 to 456.7), profit 2,919.01 (2,372.27 to 3,466.62)
     highest lower limit of profit: ...
     People and cost are those of 10,000 people like those of the trial. ...
     >>> row = found.at(0.3)
     >>> row.n_treated, round(row.gain), round(row.gain_lower), round(row.gain_upper)
-    (3000, 221, 190, 253)
+    (3000, 220, 190, 250)
     """
     check_money(value, "value"), check_money(cost, "cost")
-    if outcome_model is not None and np.ndim(outcome_model) == 0:
-        outcome_model = np.full(len(check_column(y, "y")), outcome_model)
     known = check_column(score, "score")  # thresholds are scores, not ranks
     levels = Levels.of(
         y, known, treatment=treatment, outcome_model=outcome_model, groups=groups,

@@ -80,7 +80,7 @@ class TrialPlan(Shown):
         """
         if self.arms:
             return None
-        control, treated = np.sqrt(self.assumed.rank_variances(centred=False))
+        control, treated = np.sqrt(self.assumed.rank_variances)
         treated *= np.sqrt(self.n_arms)
         return float(treated / (control + treated))
 
@@ -218,7 +218,7 @@ def plan_trial(
     --------
     >>> plan = plan_trial(base_rate=0.1, effect=0.03, effect_sd=0.04, explained=0.5)
     >>> round(plan.assumed.gain, 4), plan.rows
-    (0.008, 4766)
+    (0.008, 4206)
     >>> [(line["by"], line["rows"]) for line in plan.table()]
     [('interval', 4766), ('certificate', ...)]
     >>> round(plan.statements[0].power(10_000), 2)

@@ -6,10 +6,10 @@ e the treated share and y the outcome, n times the variance of the gain over ran
 
     Var(y c | treated) / e + Var(y c | control) / (1 - e) + 2 Cov(tau c, V) + Var(V),
 
-V(u) the effect on those above u. Its closed form needs how outcomes go with the score, of which the
-gain is known, g = Cov(E[y | arm, u], u) of the treated minus that of the control. With z the normal
-quantile of u, means of 0/1 outcomes are taken to be m exp(k z - k^2 / 2), so that with
-h = k / sqrt 2, and Owen's function T,
+y less the mean of all outcomes, V(u) the effect on those above u. Its closed form needs how
+outcomes go with the score, of which the gain is known, g = Cov(E[y | arm, u], u) of the treated
+minus that of the control. With z the normal quantile of u, means of 0/1 outcomes are taken to be
+m exp(k z - k^2 / 2), so that with h = k / sqrt 2, and Owen's function T,
 
     g = m (Phi(h) - 1/2),     E[y c^2] = m (1/4 - 2 T(h, 1 / sqrt 3)),
 
@@ -28,8 +28,8 @@ compares promises of both with simulated trials.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -39,7 +39,7 @@ from auucmax._validation import Floats, check_choice, check_level
 from auucmax.bounds.betting import AIM
 from auucmax.bounds.blocks import block_floor, block_size
 from auucmax.evaluation.inference import FEW_OF_ARM
-from auucmax.evaluation.intervals import ArmMean, score_limits
+from auucmax.evaluation.intervals import DIFFERENCE, ArmMean, score_limits
 
 GAIN_OF_SD = 1 / (2 * np.sqrt(np.pi))  #: gain of a score that knows all, in sds of the effects
 SPREAD = 1 / (2 * np.pi * np.sqrt(3))  #: E[z^2 c^2] - 1/12, z the normal quantile of a rank
@@ -101,9 +101,15 @@ class Assumed:
         more = self.effect_sd if self.effect_sd is not None else self.gain / GAIN_OF_SD
         return np.array([0.0, more**2]) + float(self.outcome_sd or 0) ** 2
 
-    def rank_variances(self, *, centred: bool) -> Floats:
-        """Var(y c) of control and treated; ``centred``: of outcomes less the mean of all."""
-        middle = float(self.shares @ self.means) if centred else 0.0
+    @property
+    def middle(self) -> float:
+        """Mean of all outcomes, which is subtracted from them."""
+        return float(self.shares @ self.means)
+
+    @property
+    def rank_variances(self) -> Floats:
+        """Var(y c) of control and treated."""
+        middle = self.middle
         if self.outcome_sd is None:
             weighed = self.means * (0.25 - 2 * owens_t(self.slopes / np.sqrt(2), 1 / np.sqrt(3)))
             squares = (1 - 2 * middle) * weighed + middle**2 / 12
@@ -121,7 +127,8 @@ class Statement:
     that of the estimate behind the interval and of the one that is bet on; the latter is None where
     there is no certificate. ``floors``: how many statistics of a block, and so floors, are bet on.
     ``arm_means``: of control and treated, where limits are score limits, which are not in the
-    middle of the estimate: those of a top share with 0/1 outcomes. ``part``: of the rows that the
+    middle of the estimate: those of a top share with 0/1 outcomes, of the rarer one; ``signs`` are
+    then those of the treated and the control mean in the estimate. ``part``: of the rows that the
     statement is of, those of one arm and the control among several; all else is of these rows.
     """
 
@@ -134,6 +141,7 @@ class Statement:
     delta: float
     floors: int = 1
     arm_means: tuple[float, float] | None = None
+    signs: tuple[int, int] = DIFFERENCE
     part: float = 1.0
 
     @property
@@ -179,12 +187,14 @@ class Statement:
         if self.arm_means is None:
             half = multiple * float(np.sqrt(self.variance / n_rows))
             return self.value - half, self.value + half
-        rows = n_rows * self.assumed.shares
+        means, shares = np.array(self.arm_means), self.assumed.shares
+        # The variance of the estimate over that of a difference of these two means.
+        inflation = self.variance / float(np.sum(means * (1 - means) / shares))
         control, treated = (
-            ArmMean(mean, 1.0, self.assumed.design_effect, own)
-            for mean, own in zip(self.arm_means, rows, strict=True)
+            ArmMean(mean, 1.0, inflation, own)
+            for mean, own in zip(means, n_rows * shares, strict=True)
         )
-        low, high = score_limits(self.value, treated, control, multiple)
+        low, high = score_limits(self.value, treated, control, multiple, self.signs)
         return float(low), float(high)
 
     def _supported(self, n_rows: float) -> float:
@@ -232,27 +242,24 @@ def certificate_quantile(
 
 
 def gain_statement(assumed: Assumed, level: float, delta: float) -> Statement:
-    def variance(*, centred: bool) -> float:
-        arms = assumed.rank_variances(centred=centred) / assumed.shares
-        rest = assumed.effect**2 / 12 + (3 - 4 / np.sqrt(3)) * assumed.gain**2
-        return float(assumed.design_effect * (arms.sum() - rest))
-
+    arms = assumed.rank_variances / assumed.shares
+    rest = assumed.effect**2 / 12 + (3 - 4 / np.sqrt(3)) * assumed.gain**2
+    variance = float(assumed.design_effect * (arms.sum() - rest))
     return _statement("better than random", assumed.gain, variance, assumed, level, delta)
 
 
 def _statement(
     name: str,
     value: float,
-    variance: Callable[..., float],
+    variance: float,
     assumed: Assumed,
     level: float,
     delta: float,
     floors: int = 1,
 ) -> Statement:
     folds = 2 if assumed.cross_fitted else 1
-    certified = variance(centred=True) if assumed.is_certifiable else None
-    of_interval = folds * variance(centred=False)
-    return Statement(name, value, of_interval, certified, assumed, level, delta, floors)
+    certified = variance if assumed.is_certifiable else None
+    return Statement(name, value, folds * variance, certified, assumed, level, delta, floors)
 
 
 def difference_statement(
@@ -275,15 +282,13 @@ def difference_statement(
         theirs = replace(assumed, gain=other_gain).slopes / np.sqrt(2)
         moments = np.array([_apart(*h, agreement) for h in zip(ours, theirs, strict=True)])
 
-    def variance(*, centred: bool) -> float:
-        middle = float(assumed.shares @ assumed.means) if centred else 0.0
-        if assumed.outcome_sd is None:
-            squares = (1 - 2 * middle) * assumed.means * moments + middle**2 * apart
-        else:
-            squares = (assumed.totals + (assumed.means - middle) ** 2) * apart
-        arms = (squares - np.array([0.0, value**2])) / assumed.shares
-        return float(assumed.design_effect * (arms.sum() - apart * assumed.effect**2))
-
+    middle = assumed.middle
+    if assumed.outcome_sd is None:
+        squares = (1 - 2 * middle) * assumed.means * moments + middle**2 * apart
+    else:
+        squares = (assumed.totals + (assumed.means - middle) ** 2) * apart
+    arms = (squares - np.array([0.0, value**2])) / assumed.shares
+    variance = float(assumed.design_effect * (arms.sum() - apart * assumed.effect**2))
     name = "better than the other ranking"
     return _statement(name, value, variance, assumed, level, delta, floors=2)
 
@@ -300,22 +305,28 @@ def _apart(ours: float, theirs: float, agreement: float) -> float:
 
 def share_statement(assumed: Assumed, share: float, level: float, delta: float) -> Statement:
     """The effect of treating the top share, V(q), whose limit is at the score's own quantile."""
-    z, k = float(ndtri(1 - share)), assumed.slopes
+    z, k, middle = float(ndtri(1 - share)), assumed.slopes, assumed.middle
+    means, signs = None, DIFFERENCE
     if assumed.outcome_sd is None:
         sums = assumed.means * ndtr(k - z)
         at_limit = float(np.diff(assumed.means * np.exp(k * z - k**2 / 2))[0])
-        squares = sums
+        squares = (1 - 2 * middle) * sums + share * middle**2
+        means, signs = (float(sums[0]), float(sums[1])), DIFFERENCE
+        if middle > 0.5:
+            means, signs = (share - means[0], share - means[1]), (-1, 1)
+        sums = sums - share * middle
     else:
         density = float(np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi))
-        sums = share * assumed.means + k * density
+        away = assumed.means - middle
+        sums = share * away + k * density
         at_limit = assumed.effect + float(k[1] - k[0]) * z
-        around = share * (assumed.totals - k**2)  # what the score does not tell
-        squares = around + share * assumed.means**2 + 2 * assumed.means * k * density
+        around = share * (assumed.totals - k**2)  # variance that the score does not explain
+        squares = around + share * away**2 + 2 * away * k * density
         squares = squares + k**2 * (share + z * density)
     value = float(sums[1] - sums[0])
     arms = (squares - sums**2) / assumed.shares
     rest = at_limit**2 * share * (1 - share) - 2 * at_limit * value * (1 - share)
     variance = assumed.design_effect * float(arms.sum() + rest)
     name = f"treating the top {share:.0%} is better than nobody"
-    means = (float(sums[0]), float(sums[1])) if assumed.outcome_sd is None else None
-    return Statement(name, value, variance, None, assumed, level, delta, arm_means=means)
+    more: dict[str, Any] = {"arm_means": means, "signs": signs}
+    return Statement(name, value, variance, None, assumed, level, delta, **more)

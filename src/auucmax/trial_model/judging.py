@@ -396,7 +396,7 @@ def _rival(
     verdict = VERDICTS[0 if lower > 0 else 1 if upper < 0 else 2]
     return {
         "name": short(name),
-        "uplift": np.interp(grid, *other.curve()),
+        "uplift": np.interp(grid, *other.curve(centred=True)),
         "auuc": _auuc(other, folds),
         "difference": {
             "estimate": found.estimate,
