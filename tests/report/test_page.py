@@ -16,6 +16,7 @@ from auucmax._messages import visible
 from auucmax.report import Economy, render, summarise, summarise_model, write_report
 from auucmax.report.page import embedded_json
 from auucmax.report.sentences import headline_sentence, segment_lines, verdicts_of
+from auucmax.report.summary import _with_sentences
 from auucmax.trial_model import fit_trial_model
 
 VOID = {"meta", "input", "br", "link", "img", "hr"}
@@ -183,10 +184,38 @@ def test_the_chip_and_the_certificate_agree(summary):
     page = html.unescape(re.sub("<[^>]*>", "", render(found)))
     assert "better than random choice: shown by the 95% interval" in page
     assert (
-        "Certificate. None: the interval, an approximation, shows that the ranking beats random"
-        in page
+        "It is not guaranteed that the ranking beats random choice on average over all shares. "
+        "Its interval, an approximation for many people, is above zero." in page
     )
     assert "does not show that the ranking" not in page
+
+
+@pytest.mark.parametrize("money", [False, True])
+def test_next_to_the_verdict_stands_the_number_that_it_rests_on(material, money):
+    economy = Economy(cohort=1000, cost=0.01, value=1.0) if money else None
+    found = summarise(
+        material.y, material.score, treatment=material.treatment, share=0.3, economy=economy
+    )
+    assert "95% interval" in found["headline"]["text"]
+    assert found["decision"]["at_least"] is None
+    sure = {"share": [0.1, 0.3], "gain_lower": [0.01, 0.02], "share_upper": [0.12, 0.32],
+            "delta": 0.05, "text": "Proven."}  # fmt: skip
+    found["certified_shares"] = sure
+    found = _with_sentences(found)
+    assert found["decision"]["state"] == "certified"
+    least = 0.02 if not money else 0.02 - 0.01 * 0.32
+    assert found["decision"]["at_least"] == pytest.approx(least)
+    assert "guaranteed: at least" in found["headline"]["text"]
+    assert "interval" not in found["headline"]["text"]
+    page = render(found)
+    assert '<span data-basis="interval" hidden>' in page
+    assert '<span data-basis="certified">' in page
+    # The cut of 30% says nothing about the top 20%.
+    found["headline"]["share"] = 0.2
+    found = _with_sentences(found)
+    assert found["decision"]["state"] != "certified"
+    assert "guaranteed" not in found["headline"]["text"]
+    assert '<span data-basis="certified" hidden>' in render(found)
 
 
 def test_dates_are_told_as_dates(material):
@@ -244,7 +273,7 @@ def test_nothing_is_loaded_and_the_policy_admits_only_the_own_script(page):
 def test_sizes(page, hostile_summary):
     assert len(page.encode()) < 200_000
     assert len(render(hostile_summary).encode()) < 200_000
-    assert len(files("auucmax.report").joinpath("page.js").read_bytes()) < 20_500
+    assert len(files("auucmax.report").joinpath("page.js").read_bytes()) < 20_700
 
 
 def test_embedded_json_is_the_summary(summary, page):
@@ -291,7 +320,7 @@ def test_pages_without_the_optional_parts(material):
     assert '<div data-when="can spend" hidden>' in text
     assert '<span data-when="profit" hidden>' in text
     assert "What drives the score" not in text
-    assert "Certificate. None: all intervals are approximations" in parsed.text
+    assert "Not computed: all intervals are approximations" in parsed.text
     assert "trial: not checked" in parsed.text
     real = render(summarise(material.y * 3.5, material.score, treatment=material.treatment))
     assert "policy risk" in text

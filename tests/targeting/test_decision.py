@@ -104,7 +104,7 @@ def test_a_lead_denies_only_what_no_place_has(places):
 
 def test_what_is_shown_has_no_lead_and_money_decides_where_it_is_known():
     gain = plan_of([0.0, 0.2, 0.3], [0.0, 0.9, 0.9])
-    assert decide(gain, 1) == ("shown", "", "gain above zero: shown")
+    assert decide(gain, 1) == ("shown", "", "gain above zero: shown", None)
     money = plan_of(
         gain["gain_lower"], gain["gain_upper"], profit=([0.0, -1, 2], [0.0, -2, 1], [0.0, -0.5, 3])
     )
@@ -112,7 +112,8 @@ def test_what_is_shown_has_no_lead_and_money_decides_where_it_is_known():
     assert found.state == "loss"
     assert found.verdict == "shown to cost more than it brings"
     assert found.lead.endswith("choose the 100% with the highest scores instead.")
-    assert decide(money, 2, certified=0.1).verdict == "profit above zero: certified"
+    sure = decide(money, 2, certified=0.1)
+    assert (sure.verdict, sure.at_least) == ("profit above zero: certified", 0.1)
 
 
 @pytest.mark.parametrize(

@@ -147,15 +147,13 @@ def _tell(found: Targeting, gain: str, output: Path, as_json: bool, ranking: str
         rows["highest expected profit"] = _peak(found, found.plan.best)
         more["highest lower limit of it"] = _peak(found, found.plan.cautious)
     if near := found.certified_near:
-        cut = f"all above the cut of {near.share:.0%}"
-        by = "gain" if near.profit is None else "profit"
-        rows[f"certified {by}, at least"] = f"{getattr(near, by):,.1f} ({cut})"
-        if near.profit is not None:
-            more["certified gain, at least"] = f"{near.gain:,.1f} ({cut})"
+        cut = f"treating all above the cut of {near.share:.0%}"
+        for by in ("gain",) if near.profit is None else ("profit", "gain"):
+            more[f"guaranteed {by}, at least"] = f"{getattr(near, by):,.1f} ({cut})"
     best = found.certified_best
     if best is not None and best.profit is not None and best.profit > 0:
-        more["highest certified profit"] = (
-            f"{best.profit:,.1f} (all above the cut of {best.share:.0%})"
+        more["highest guaranteed profit"] = (
+            f"{best.profit:,.1f} (treating all above the cut of {best.share:.0%})"
         )
     notes += _of_certified(found)
     if not found.failed_check:  # it is on numbers of the trial, none of which is told then

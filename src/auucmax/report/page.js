@@ -139,14 +139,15 @@
       return names.length ? found(names, form, place) : inside(summary, form);
     });
   }
-  // What is certified of all above the nearest cut; null if nothing.
+  // What is guaranteed per person of all above the cut of this share; null if there is no such cut.
   function certified(place) {
     if (!sure || place === 0) return null;
-    const away = sure.share.map(function (q) { return Math.abs(q - place / last); });
-    const near = away.indexOf(Math.min(...away));
-    const gain = plan.cohort * sure.gain_lower[near];
-    const cost = plan.cohort * plan.cost_per_person * sure.share_upper[near];
-    return { share: sure.share[near], gain: gain, profit: plan.value_per_outcome * gain - cost };
+    const near = sure.share.findIndex(function (q) {
+      return Math.abs(q - place / last) <= rule.same_cut;
+    });
+    if (near < 0) return null;
+    const gain = sure.gain_lower[near], cost = plan.cost_per_person * sure.share_upper[near];
+    return { gain: gain, profit: plan.value_per_outcome * gain - cost };
   }
   // A text with words for the names in braces; each name stands in it once.
   function filled(sentence, words) {
@@ -158,7 +159,7 @@
     const numbers = {
       gain_upper: at(plan.gain_upper, place), lower: at(lower, place),
       profit_upper: plan.has_profit ? at(plan.profit_upper, place) : null,
-      certified: own && Math.abs(own.share - place / last) <= rule.same_cut ? own[what] : null,
+      certified: own ? own[what] : null,
     };
     const first = rule.rule.find(function (entry) { return entry[2] * numbers[entry[1]] > 0; });
     const state = first ? first[0] : rule.otherwise, is_good = rule.good.includes(state);
@@ -183,10 +184,8 @@
     };
   }
   function judge(place) {
-    const chip = document.getElementById("verdict"), least = document.getElementById("least");
-    const lead = document.getElementById("lead");
-    const what = plan.has_profit ? "profit" : "gain", own = certified(place);
-    const found = decided(place, own);
+    const chip = document.getElementById("verdict"), lead = document.getElementById("lead");
+    const own = certified(place), found = decided(place, own);
     chip.className = "chip " + rule.styles[found.state];
     chip.textContent = found.verdict;
     lead.textContent = found.lead;
@@ -195,10 +194,14 @@
     document.querySelectorAll("[data-advice]").forEach(function (element) {
       element.hidden = element.dataset.advice !== String(found.is_advice);
     });
-    if (!least) return;
-    least.textContent = own ? forms[plan.has_profit ? "money" : "gain"](own[what]) : "nothing";
-    const cut = document.getElementById("cut");
-    cut.textContent = own ? "all above the cut of " + forms.percent(own.share) : "";
+    // Next to the verdict stands the number that it rests on, and no other.
+    const basis = found.state === "certified" ? "certified" : "interval";
+    document.querySelectorAll("[data-basis]").forEach(function (element) {
+      element.hidden = element.dataset.basis !== basis;
+    });
+    if (basis === "interval" || ofArms) return;
+    document.getElementById("least-gain").textContent = forms.rate(own.gain * unit.scale);
+    document.getElementById("least-profit").textContent = forms.money(own.profit * plan.cohort);
   }
   function show(place) {
     document.querySelectorAll("[data-list]").forEach(function (element) {

@@ -308,14 +308,21 @@ def _headline(summary: Summary, decision: Decision) -> str:
         level, after = f"{summary['level']:.0%}", f" {plan['currency']}" if plan["currency"] else ""
         low, high = plan["profit_lower"][place], plan["profit_upper"][place]
         ends = f"{level} interval cannot be said: {_why_none(summary)}"
-        if low is not None:
+        if decision.at_least is not None:
+            least = decision.at_least * plan["cohort"]
+            ends = f"guaranteed: at least {least:,.2f}{after}"
+        elif low is not None:
             ends = f"{level} interval {low:,.2f} to {high:,.2f}, {_KIND}"
         cost = f"cost {plan['cost'][place]:,.2f}{after}"
         return f"{who}: {cost}, expected profit {plan['profit'][place]:,.2f}{after} ({ends})."
     ends = interval(summary, head["lower"], head["upper"], _why_none(summary))
+    if decision.at_least is not None:
+        ends = f"guaranteed: at least {rate(summary, decision.at_least)}"
+    elif head["lower"] is not None:
+        ends = f"{ends}, {_KIND}"
     return (
         f"{who}: {summary['names']['gain']} changes by {rate(summary, head['gain'], sign=True)} "
-        f"{summary['unit']['per']} ({ends if head['lower'] is None else f'{ends}, {_KIND}'})."
+        f"{summary['unit']['per']} ({ends})."
     )
 
 
@@ -395,14 +402,13 @@ def certificate_sentence(summary: Summary) -> str:
     """What is certified of the ranking, in one line; assumptions are in its own text."""
     found, names = summary["certificate"], summary["names"]
     if found is None:
-        return "None: all intervals are approximations for many people."
+        return "Not computed: all intervals are approximations for many people."
     if found["gain_lower_bound"] <= 0:
-        if _of_order(summary) == "shown":
-            return (
-                "None: the interval, an approximation, shows that the ranking beats random choice, "
-                "and these rows do not prove it."
-            )
-        return "None: it is not certified that the ranking beats random choice."
+        by_interval = " Its interval, an approximation for many people, is above zero."
+        return (
+            "It is not guaranteed that the ranking beats random choice on average over all shares."
+            + (by_interval if _of_order(summary) == "shown" else "")
+        )
     who = (
         "rankings learnt like this one, from parts of these people,"
         if "learnt" in found

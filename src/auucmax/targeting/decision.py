@@ -41,11 +41,16 @@ VERDICT = "{what} above zero: {state}"  #: of all other states
 
 
 class Decision(NamedTuple):
-    """``state`` of :data:`RULE`; ``lead`` is said first, or empty; ``verdict`` is short."""
+    """``state`` of :data:`RULE`; ``lead`` comes first, or is empty; ``verdict`` is short.
+
+    ``at_least``: the guaranteed gain or profit on which the state "certified" rests, else None. All
+    other states rest on the interval.
+    """
 
     state: str
     lead: str
     verdict: str
+    at_least: float | None = None
 
     @property
     def is_good(self) -> bool:
@@ -156,7 +161,7 @@ def decide(
     })  # fmt: skip
     verdict = VERDICTS.get(state, VERDICT.format(what=what, state=state))
     if state in GOOD:
-        return Decision(state, "", verdict)
+        return Decision(state, "", verdict, certified if state == "certified" else None)
     best = int(np.nanargmax(np.append(lower, 0.0)))
     other = None if best == len(lower) or not lower[best] > 0 else best
     lead = state

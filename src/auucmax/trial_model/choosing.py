@@ -131,10 +131,15 @@ class Targeting(Shown):
         who = f"{self.selection.n_treated:,} of {len(self.people):,} people"
         if reason is not None:
             return f"{of_list(self.decision, who, 'what that brings is not known')}\n{reason}"
-        ends = "interval cannot be said"
-        if np.isfinite(row.gain_lower):
-            ends = f"{row.gain_lower:,.1f} to {row.gain_upper:,.1f}"
-        return of_list(self.decision, who, f"expected gain {row.gain:,.1f} ({ends})")
+        what = "profit" if self.has_profit else "gain"
+        value, lower, upper = (getattr(row, f"{what}{end}") for end in ("", "_lower", "_upper"))
+        # One number next to the verdict: the one that it rests on.
+        ends = "no interval: too few rows"
+        if self.decision.at_least is not None:
+            ends = f"guaranteed: at least {self.decision.at_least:,.1f}"
+        elif np.isfinite(lower):
+            ends = f"{lower:,.1f} to {upper:,.1f}"
+        return of_list(self.decision, who, f"expected {what} {value:,.1f} ({ends})")
 
     @property
     def decision(self) -> Decision:
