@@ -66,7 +66,7 @@ def test_sections_and_json(arms_summary):
     assert embedded_json(arms_summary) in page
     assert render(json.loads(json.dumps(arms_summary))) == page
     assert len(page) < 150_000
-    assert "<strong>Certificate.</strong> At a budget of 0.5 per person, " in page
+    assert "<strong>The choice of arms as a whole.</strong> At a budget of 0.5 per person, " in page
     assert "better than random choice: " in page
     assert "block betting" not in page.split("<details>")[0]
 
