@@ -30,6 +30,7 @@ from auucmax._validation import (
     check_treatment,
     check_weight,
     check_whole,
+    control_among,
     listed,
 )
 from auucmax.encoding.frames import frame_of, is_frame
@@ -174,7 +175,7 @@ class Trial(Shown):
     id : array of shape (n,), optional
         Names of the rows, carried along.
     control : label, default 0
-        The control group in ``treatment``.
+        The control group in ``treatment``; without 0 among the labels, a label "control" is.
     name, outcome_name, treatment_name : str
         What is printed.
     arm_names : tuple of str, optional
@@ -422,6 +423,8 @@ def _check_arms(
 ) -> tuple[NDArray[Any], Any, tuple[str, ...]]:
     array = check_labels(treatment, "treatment", n_rows)
     present = pd.unique(array).tolist()
+    if control == 0 and 0 not in present and (usual := control_among(present)) is not None:
+        control = usual
     if len(present) > 2:
         if control not in present:
             raise ValueError(
