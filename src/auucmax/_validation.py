@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+#: What a user adds for scikit-learn to pass the treatment on.
+ROUTING = "sklearn.set_config(enable_metadata_routing=True)"
 LARGEST = 1e100  #: in size, of numbers that are computed with
 
 
@@ -135,6 +137,18 @@ def check_treatment(
             f"{'treated' if treated.all() else 'control'}. An effect needs both arms."
         )
     return treated
+
+
+def check_treatment_given(treatment: ArrayLike | None) -> ArrayLike:
+    """The treatment, or a TypeError that says how scikit-learn's model selection passes it on."""
+    if treatment is None:
+        raise TypeError(
+            f"treatment should be given, one label a row, got none. Pass treatment=...; to "
+            f"cross_validate and cross_val_score params={{'treatment': ...}}, to GridSearchCV.fit "
+            f"treatment=..., and add the line {ROUTING} before, without which scikit-learn does "
+            f"not pass it on."
+        )
+    return treatment
 
 
 def control_among(labels: Iterable[Any]) -> Any:

@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from auucmax._messages import visible
 from auucmax._shown import Shown
 from auucmax._validation import (
+    ROUTING,
     Floats,
     check_choice,
     check_column,
@@ -526,8 +527,8 @@ class TrialKFold(BaseEstimator):
     -----
     The request for ``treatment`` is declared on the class. With
     ``sklearn.set_config(enable_metadata_routing=True)`` pass ``params={"treatment": t}`` to
-    ``cross_validate``, or ``treatment=t`` to ``GridSearchCV.fit``. Without routing pass
-    ``cv=list(folds.split(X, y, treatment=t))``.
+    ``cross_validate``, or ``treatment=t`` to ``GridSearchCV.fit``. Without that line scikit-learn
+    passes the treatment neither to folds nor to scorers.
 
     Examples
     --------
@@ -568,9 +569,9 @@ class TrialKFold(BaseEstimator):
         n_splits = self.get_n_splits()
         if treatment is None:
             raise ValueError(
-                "TrialKFold needs treatment, one label a row, got none. Call split(X, y, "
-                "treatment=t); inside cross_validate or GridSearchCV turn on "
-                "sklearn.set_config(enable_metadata_routing=True) and pass treatment there."
+                f"TrialKFold needs treatment, one label a row, got none. Call split(X, y, "
+                f"treatment=t); for cross_validate or GridSearchCV add the line {ROUTING} and pass "
+                f"treatment there."
             )
         n_rows = X.shape[0] if hasattr(X, "shape") else None if X is None else len(X)
         strata = make_strata(treatment, y, by=self.by, n_rows=n_rows, than="X")
