@@ -65,6 +65,13 @@ def test_submodules_are_attributes():
     assert dir(auucmax) == sorted(auucmax.__all__)
 
 
+def test_models_that_the_readme_names_are_public():
+    readme = (ROOT / "README.md").read_text()
+    for name in auucmax.estimators.__all__:
+        if re.search(rf"\b{name}\b", readme):
+            assert getattr(auucmax, name) is getattr(auucmax.estimators, name)
+
+
 def test_public_names_exist_and_are_documented():
     for name in auucmax.__all__:
         value = getattr(auucmax, name)

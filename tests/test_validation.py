@@ -6,7 +6,12 @@ import polars as pl
 import pytest
 
 from auucmax import auuc_difference, auuc_inference, auuc_score, policy_risk
-from auucmax._validation import check_column, check_outcome, unknown_columns_message
+from auucmax._validation import (
+    check_column,
+    check_outcome,
+    check_treatment,
+    unknown_columns_message,
+)
 from auucmax.evaluation import (
     conventions,
     policy_risk_inference,
@@ -128,6 +133,19 @@ METRICS = [
     uplift_by_decile,
     uplift_curve,
 ]
+
+
+def test_a_label_control_is_the_control_unless_another_is_named():
+    mailed = np.array(T) == 1
+    for label in ("control", " Control"):
+        labels = np.where(mailed, "a mail", label)
+        assert check_treatment(labels).tolist() == mailed.tolist()
+        assert check_treatment(labels, control="a mail").tolist() == (~mailed).tolist()
+        assert auuc_score(Y, SCORE, treatment=labels) == auuc_score(Y, SCORE, treatment=T)
+    with pytest.raises(ValueError, match="come with the label of the control group"):
+        check_treatment(["control", "Control"])
+    with pytest.raises(ValueError, match="should have two levels, got 3"):
+        check_treatment(["control", "mail", "phone"])
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda f: f.__name__)

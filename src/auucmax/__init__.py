@@ -35,7 +35,14 @@ if TYPE_CHECKING:
     from auucmax.bounds import certify
     from auucmax.compare import compare
     from auucmax.data import Trial, TrialKFold, check_randomisation, load_hillstrom, make_trial
-    from auucmax.estimators import AUUCMax, ClassTransformation, TwoModels
+    from auucmax.estimators import (
+        AUUCMax,
+        BoostedEffect,
+        ClassTransformation,
+        ShrunkInteractions,
+        TwoModels,
+        UpliftEnsemble,
+    )
     from auucmax.evaluation import (
         UpliftCurveDisplay,
         auuc_difference,
@@ -51,11 +58,14 @@ if TYPE_CHECKING:
 # "compare" is the function: the module of that name has little else.
 __all__ = [
     "AUUCMax",
+    "BoostedEffect",
     "ClassTransformation",
+    "ShrunkInteractions",
     "Trial",
     "TrialKFold",
     "TwoModels",
     "UpliftCurveDisplay",
+    "UpliftEnsemble",
     "__version__",
     "auuc_difference",
     "auuc_inference",
@@ -93,7 +103,10 @@ _HOME = {
         "bounds": ("certify",),
         "compare": ("compare",),
         "data": ("Trial", "TrialKFold", "check_randomisation", "load_hillstrom", "make_trial"),
-        "estimators": ("AUUCMax", "ClassTransformation", "TwoModels"),
+        "estimators": (
+            "AUUCMax", "BoostedEffect", "ClassTransformation", "ShrunkInteractions", "TwoModels",
+            "UpliftEnsemble",
+        ),
         "evaluation": (
             "UpliftCurveDisplay", "auuc_difference", "auuc_inference", "auuc_score", "auuc_scorer",
             "conventions", "policy_risk", "qini_score", "uplift_curve",

@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+#: What a user adds for scikit-learn to pass the treatment on.
+ROUTING = "sklearn.set_config(enable_metadata_routing=True)"
 LARGEST = 1e100  #: in size, of numbers that are computed with
 
 
@@ -99,7 +101,8 @@ def check_treatment(
 ) -> Bools:
     """True for treated rows.
 
-    ``treatment`` holds 0/1 or booleans, or two labels of which ``control`` names the untreated one.
+    ``treatment`` holds 0/1 or booleans, or two labels of which ``control`` names the untreated one;
+    without it, a label "control" is.
     """
     array = check_labels(treatment, "treatment", n_rows)
     is_numeric = array.dtype.kind in "biuf"
@@ -108,6 +111,8 @@ def check_treatment(
         levels = [0, 1]  # without the table of all values that the general way takes
     elif array.dtype != bool:
         levels = sorted(pd.unique(array).tolist(), key=None if is_numeric else str)
+    if control is None:
+        control = control_among(levels)
     if control is None and not set(levels) <= {0, 1}:
         got, advice = ", got", "Keep the rows of one arm and the control, coded 1 and 0."
         if not is_numeric:
@@ -132,6 +137,28 @@ def check_treatment(
             f"{'treated' if treated.all() else 'control'}. An effect needs both arms."
         )
     return treated
+
+
+def check_treatment_given(treatment: ArrayLike | None) -> ArrayLike:
+    """The treatment, or a TypeError that says how scikit-learn's model selection passes it on."""
+    if treatment is None:
+        raise TypeError(
+            f"treatment should be given, one label a row, got none. Pass treatment=...; to "
+            f"cross_validate and cross_val_score params={{'treatment': ...}}, to GridSearchCV.fit "
+            f"treatment=..., and add the line {ROUTING} before, without which scikit-learn does "
+            f"not pass it on."
+        )
+    return treatment
+
+
+def control_among(labels: Iterable[Any]) -> Any:
+    """The one label that reads "control", whatever its capitals and outer blanks; None without one.
+
+    >>> control_among(["mail", "Control"]), control_among(["mail", "none"])
+    ('Control', None)
+    """
+    found = [v for v in labels if isinstance(v, str) and v.strip().casefold() == "control"]
+    return found[0] if len(found) == 1 else None
 
 
 def check_rows(

@@ -47,6 +47,7 @@ def three_arms(n=300, seed=1, **more):
         (pd.Series(["b", "a", "a", "b"], dtype="category"), "b", ("b", "a")),
         (pd.Series([0, 1, 1, 0], dtype="Int64"), 0, ("control", "treated")),
         (pl.Series(["b", "a", "a", "b"]), "b", ("b", "a")),
+        (["Control", "a", "a", "Control"], 0, ("Control", "a")),
     ],
 )
 def test_two_arms_become_0_and_1(treatment, control, names):
@@ -58,6 +59,14 @@ def test_two_arms_become_0_and_1(treatment, control, names):
     assert trial.arm_names == names
     assert not trial.is_multi_arm
     assert trial.y.dtype == np.float64
+
+
+def test_of_several_arms_a_label_control_is_the_control():
+    arms = ["mail", "control", "call", "control", "mail", "call"]
+    trial = Trial(np.zeros((6, 1)), np.arange(6), arms)
+    assert trial.control == "control"
+    assert trial.arm_names == ("control", "call", "mail")
+    assert Trial(np.zeros((6, 1)), np.arange(6), arms, control="mail").control == "mail"
 
 
 def test_more_labels_stay_labels():

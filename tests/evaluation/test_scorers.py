@@ -1,5 +1,7 @@
 """Routed treatment in cross_validate, GridSearchCV and Pipeline, on a small estimator."""
 
+import re
+import warnings
 from typing import ClassVar
 
 import numpy as np
@@ -7,11 +9,11 @@ import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from auucmax import TrialKFold, auuc_scorer, qini_score
+from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_scorer, make_trial, qini_score
 from auucmax.evaluation import qini_scorer
 from auucmax.evaluation.metrics import auuc_score
 
@@ -102,3 +104,57 @@ def test_weights_reach_the_scorer(trial):
     assert auuc_scorer(model, X, y, treatment=t, sample_weight=weight) == auuc_score(
         y, model.predict(X), treatment=t, sample_weight=weight
     )
+
+
+LINE = r"sklearn\.set_config\(enable_metadata_routing=True\)"
+OURS = make_trial(300, random_state=0)
+
+
+def searches(model, scoring, cv, **how):
+    """Scores of the three ways of scikit-learn to validate a model, each to be called."""
+    X, y, params = OURS.X, OURS.y, {"treatment": OURS.treatment}
+    how = {"scoring": scoring, "cv": cv, **how}
+    return {
+        "cross_validate": lambda: cross_validate(model, X, y, params=params, **how)["test_score"],
+        "cross_val_score": lambda: cross_val_score(model, X, y, params=params, **how),
+        "GridSearchCV": lambda: (
+            GridSearchCV(model, {"control": [None]}, **how)
+            .fit(X, y, **params)
+            .cv_results_["mean_test_score"]
+        ),
+    }
+
+
+MODELS = pytest.mark.parametrize("model", [AUUCMax(selection="bound"), TwoModels()], ids=repr)
+WAYS = pytest.mark.parametrize("way", ["cross_validate", "cross_val_score", "GridSearchCV"])
+
+
+@MODELS
+@WAYS
+@pytest.mark.parametrize("cv", [3, TrialKFold(3, random_state=0)])
+def test_with_routing_models_are_scored(model, way, cv):
+    assert np.isfinite(searches(model, auuc_scorer, cv)[way]()).all()
+
+
+@MODELS
+@WAYS
+@pytest.mark.parametrize("scoring", [auuc_scorer, qini_scorer, None])
+def test_without_routing_the_line_to_add_is_shown(model, way, scoring):
+    with config_context(enable_metadata_routing=False):
+        with warnings.catch_warnings(record=True, action="always") as told:
+            assert np.isnan(searches(model, scoring, 3)[way]()).all()
+        failed = [str(one.message) for one in told if "Scoring failed" in str(one.message)]
+        assert len(failed) == 3
+        assert all(re.search(rf"TypeError: treatment should be given.*{LINE}", t) for t in failed)
+        with pytest.raises(TypeError, match=LINE):
+            searches(model, scoring, 3, error_score="raise")[way]()
+        with pytest.raises(ValueError, match=LINE):
+            searches(model, scoring, TrialKFold(3))[way]()
+
+
+@MODELS
+def test_the_line_is_shown_where_no_treatment_is_passed(model):
+    with pytest.raises(ValueError, match=f"All the 3 fits failed(.|\\n)*{LINE}"):
+        cross_validate(model, OURS.X, OURS.y, scoring=auuc_scorer, cv=3)
+    with pytest.raises(TypeError, match=LINE):
+        model.fit(OURS.X, OURS.y)

@@ -36,6 +36,19 @@ def test_gains_against_nobody_random_and_the_best_single_arm(campaign):
     assert found.to_dict()["told"]["rows"] == found.rows()
 
 
+def test_a_label_control_is_the_control(campaign):
+    _, listed, outcomes = campaign
+    known = verify_arms(outcomes, people=listed, **KNOWN)
+    names = {"no": "control", "chance no": "chance control"}
+    listed = listed.rename(columns=names).replace({"arm": names, "chosen": names})
+    found = verify_arms(outcomes, people=listed, id="p", outcome="visit")
+    assert found.comparisons == known.comparisons
+    assert found.chosen == {names.get(arm, arm): n for arm, n in known.chosen.items()}
+    listed = listed.replace({"arm": {"control": "no"}})
+    with pytest.raises(ValueError, match="control should be given, got none"):
+        verify_arms(outcomes, people=listed, id="p", outcome="visit")
+
+
 @pytest.mark.gate
 def test_columns_a_list_and_a_model_say_the_same(campaign):
     _, listed, outcomes = campaign

@@ -39,6 +39,15 @@ def test_further_rows_are_scored_by_the_models_of_their_folds_and_chunks(arms_mo
     np.testing.assert_array_equal(alone.scores[0], found.scores[0])
 
 
+def test_a_label_control_is_the_control():
+    table = arms_table(1_500)
+    with pytest.raises(ValueError, match=r"'mail', 'none', 'phone'; got None. Pass control="):
+        fit_arms_model(table, treatment="arm", outcome="visit", id="person", model="tm")
+    table["arm"] = table["arm"].replace({"none": "control"})
+    model = fit_arms_model(table, treatment="arm", outcome="visit", id="person", model="tm")
+    assert (model.control, model.labels) == ("control", ["mail", "phone"])
+
+
 def test_ranks_among_others_are_ranks_within_a_fold():
     score = np.array([3.0, 1.0, 1.0, 2.0, 7.0])
     one_fold = np.zeros(5, dtype=np.int64)

@@ -22,6 +22,17 @@ def test_labels_of_arms():
     assert arm_labels(pd.Series([1, 2]), "arm", 2, None) == ("2", "1")
 
 
+def test_a_label_control_is_the_control_unless_another_is_named():
+    for label in ("control", " Control "):
+        two, three = [label, "a", label], [label, "a", "mail"]
+        assert arm_labels(two, "arm", None, None) == ("a", label)
+        assert arm_labels(two, "arm", None, "a") == (label, "a")
+        assert arm_labels(two, "arm", label, None) == (label, "a")
+        assert arm_labels(three, "arm", "mail", None) == ("mail", label)
+        with pytest.raises(ValueError, match="the control alone takes all others for arms"):
+            arm_labels(three, "arm", None, None)
+
+
 @pytest.mark.parametrize("labels", [["Ja", "ja", "Nein"], ["no  mail", "No mail", "mail"]])
 def test_labels_that_are_spelt_in_two_ways_are_no_arms(labels):
     with pytest.raises(ValueError, match="should differ in more than capitals and blanks, got"):

@@ -54,7 +54,8 @@ Treated = Annotated[
     str | None, typer.Option("--treated", help="Value of the treated rows, if it is not 1.")
 ]
 Control = Annotated[
-    str | None, typer.Option("--control", help="Value of the control rows, if it is not 0.")
+    str | None,
+    typer.Option("--control", help="Value of the control rows, if it is not 0 or control."),
 ]
 Id = Annotated[
     str | None,

@@ -213,7 +213,7 @@ def _untreated(
     form: dict[str, Any],
 ) -> tuple[pd.DataFrame, str]:
     """The control rows of the past, or all if no treatment is named; and which they are."""
-    from auucmax._validation import listed, unknown_columns_message
+    from auucmax._validation import control_among, listed, unknown_columns_message
     from auucmax.data.reading import read_table
     from auucmax.encoding.frames import frame_of
     from auucmax.encoding.kinds import arm_text
@@ -235,7 +235,8 @@ def _untreated(
     arms = frame[treatment].map(arm_text, na_action="ignore")
     labels = sorted(arms.dropna().unique())
     lower = {label.lower() for label in labels}
-    no = next((pair[0] for pair in NO_AND_YES if lower <= set(pair)), None)
+    usual = control_among(labels)
+    no = next((pair[0] for pair in NO_AND_YES if lower <= set(pair)), usual and usual.lower())
     wanted_arm = arm_text(control).lower() if control is not None else no
     kept = arms.str.lower() == wanted_arm
     if not kept.any():

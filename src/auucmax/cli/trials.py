@@ -271,6 +271,8 @@ def column_options(
              "categorical": categorical, "numeric": numeric}  # fmt: skip
     columns = {name: listed_columns(given, known) for name, given in lists.items()}
     named = named | arm_labels(table, **named) | columns
+    if named["control"] is None and named["treatment"] in known:
+        named["control"] = _usual_control(table, named["treatment"], named["treated"])
     chances = named.get("propensity")
     if chances is not None and "=" in chances and chances not in known:
         named["propensity"] = texts_by_arm(chances, _arms(table, named["treatment"]), _CHANCES)
@@ -284,6 +286,16 @@ def _arms(table: pd.DataFrame | PiecedTable, treatment: str) -> list[str]:
     from auucmax.trial_model.columns import arm_counts
 
     return sorted(arm_counts(table, treatment))
+
+
+def _usual_control(
+    table: pd.DataFrame | PiecedTable, treatment: str, treated: str | None
+) -> str | None:
+    """The label "control", if the table has it and it was not named as treated."""
+    from auucmax._validation import control_among
+
+    usual = control_among(_arms(table, treatment))
+    return None if usual == treated else usual
 
 
 def _check_parts(named: dict[str, Any]) -> None:

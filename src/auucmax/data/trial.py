@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from auucmax._messages import visible
 from auucmax._shown import Shown
 from auucmax._validation import (
+    ROUTING,
     Floats,
     check_choice,
     check_column,
@@ -30,6 +31,7 @@ from auucmax._validation import (
     check_treatment,
     check_weight,
     check_whole,
+    control_among,
     listed,
 )
 from auucmax.encoding.frames import frame_of, is_frame
@@ -174,7 +176,7 @@ class Trial(Shown):
     id : array of shape (n,), optional
         Names of the rows, carried along.
     control : label, default 0
-        The control group in ``treatment``.
+        The control group in ``treatment``; without 0 among the labels, a label "control" is.
     name, outcome_name, treatment_name : str
         What is printed.
     arm_names : tuple of str, optional
@@ -422,6 +424,8 @@ def _check_arms(
 ) -> tuple[NDArray[Any], Any, tuple[str, ...]]:
     array = check_labels(treatment, "treatment", n_rows)
     present = pd.unique(array).tolist()
+    if control == 0 and 0 not in present and (usual := control_among(present)) is not None:
+        control = usual
     if len(present) > 2:
         if control not in present:
             raise ValueError(
@@ -523,8 +527,8 @@ class TrialKFold(BaseEstimator):
     -----
     The request for ``treatment`` is declared on the class. With
     ``sklearn.set_config(enable_metadata_routing=True)`` pass ``params={"treatment": t}`` to
-    ``cross_validate``, or ``treatment=t`` to ``GridSearchCV.fit``. Without routing pass
-    ``cv=list(folds.split(X, y, treatment=t))``.
+    ``cross_validate``, or ``treatment=t`` to ``GridSearchCV.fit``. Without that line scikit-learn
+    passes the treatment neither to folds nor to scorers.
 
     Examples
     --------
@@ -565,9 +569,9 @@ class TrialKFold(BaseEstimator):
         n_splits = self.get_n_splits()
         if treatment is None:
             raise ValueError(
-                "TrialKFold needs treatment, one label a row, got none. Call split(X, y, "
-                "treatment=t); inside cross_validate or GridSearchCV turn on "
-                "sklearn.set_config(enable_metadata_routing=True) and pass treatment there."
+                f"TrialKFold needs treatment, one label a row, got none. Call split(X, y, "
+                f"treatment=t); for cross_validate or GridSearchCV add the line {ROUTING} and pass "
+                f"treatment there."
             )
         n_rows = X.shape[0] if hasattr(X, "shape") else None if X is None else len(X)
         strata = make_strata(treatment, y, by=self.by, n_rows=n_rows, than="X")

@@ -26,6 +26,7 @@ from auucmax._validation import (
     check_column,
     check_labels,
     check_treatment,
+    check_treatment_given,
     check_weight,
 )
 from auucmax.data.hashing import hash_ids
@@ -204,7 +205,7 @@ class UpliftEstimator(BaseEstimator):
         X: Any,
         y: ArrayLike,
         *,
-        treatment: ArrayLike,
+        treatment: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         ids: ArrayLike | None = None,
     ) -> Self:
@@ -214,11 +215,13 @@ class UpliftEstimator(BaseEstimator):
         ----------
         X : (n, d) features, array or frame of numbers.
         y : (n,) outcome; higher is better.
-        treatment : (n,) 0/1 or boolean, or two labels of which ``control`` names one.
+        treatment : (n,) 0/1 or boolean, or two labels of which ``control`` names one. Required;
+            scikit-learn's ``cross_validate`` passes it on with metadata routing only.
         sample_weight : (n,) weights of the rows.
         ids : (n,) names of the rows. Their hashes are kept, and :func:`auucmax.certify` refuses
             rows that the model has learnt from. (It knows the whole set without them.)
         """
+        treatment = check_treatment_given(treatment)
         matrix = self._check_rows(X, ensure_min_samples=2)
         _check_size(matrix)
         outcome = check_column(y, "y", _num_samples(matrix), than="X")
@@ -259,14 +262,14 @@ class UpliftEstimator(BaseEstimator):
         X: Any,
         y: ArrayLike,
         *,
-        treatment: ArrayLike,
+        treatment: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """AUUC (joint ranking) of the scores of ``X``."""
         return auuc_score(
             y,
             self.predict(X),
-            treatment=treatment,
+            treatment=check_treatment_given(treatment),
             sample_weight=sample_weight,
             control=self.control,
         )

@@ -449,10 +449,9 @@ class FitsRows(UpliftEstimator):
             aside = () if kept is None else (kept.look.rows, self.n_candidates_)
             self.training_record_ = TrainingRecord.of(learn.look.rows, *aside)
             return self
-        if y is None or treatment is None:
+        if y is None:
             raise TypeError(
-                f"{'y' if y is None else 'treatment'} should be given with X, got none. Call "
-                f"fit(X, y, treatment=treatment)."
+                "y should be given with X, got none. Call fit(X, y, treatment=treatment)."
             )
         return super().fit(X, y, treatment=treatment, sample_weight=sample_weight, ids=ids)
 
@@ -470,8 +469,8 @@ class FitsRows(UpliftEstimator):
         """
         if isinstance(X, Rows):
             return score_levels(X, self).auuc()
-        if y is None or treatment is None:
-            raise TypeError("y and treatment should be given with X, got none. Pass both.")
+        if y is None:
+            raise TypeError("y should be given with X, got none. Pass y and treatment.")
         return super().score(X, y, treatment=treatment, sample_weight=sample_weight)
 
 

@@ -18,6 +18,7 @@ from auucmax._validation import (
     check_column,
     check_labels,
     check_shares,
+    check_treatment_given,
     check_weight,
     listed,
 )
@@ -148,7 +149,7 @@ class MultiArm(UpliftEstimator):
         X: Any,
         y: ArrayLike,
         *,
-        treatment: ArrayLike,
+        treatment: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         ids: ArrayLike | None = None,
     ) -> Self:
@@ -229,7 +230,7 @@ class MultiArm(UpliftEstimator):
         X: Any,
         y: ArrayLike,
         *,
-        treatment: ArrayLike,
+        treatment: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Mean over the arms of the AUUC of each against the control.
@@ -259,10 +260,10 @@ class MultiArm(UpliftEstimator):
         return model.set_params(**dict.fromkeys(free, seed))
 
     def _rows(
-        self, X: Any, y: ArrayLike, treatment: ArrayLike, sample_weight: ArrayLike | None
+        self, X: Any, y: ArrayLike, given: ArrayLike | None, sample_weight: ArrayLike | None
     ) -> ArmRows:
         outcome = check_column(y, "y", _num_samples(X), than="X")
-        labels = check_labels(treatment, "treatment", len(outcome))
+        labels = check_labels(check_treatment_given(given), "treatment", len(outcome))
         is_control = np.asarray(labels == self._control(), dtype=bool)
         if not is_control.any() or is_control.all():
             raise ValueError(

@@ -12,7 +12,13 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _num_samples, validate_data
 
-from auucmax._validation import Floats, check_column, check_treatment, check_weight
+from auucmax._validation import (
+    Floats,
+    check_column,
+    check_treatment,
+    check_treatment_given,
+    check_weight,
+)
 from auucmax.data.hashing import hash_ids
 from auucmax.data.seen import RowSet, TrainingRecord
 from auucmax.estimators.base import UpliftEstimator, count_parameters
@@ -85,7 +91,7 @@ class ScoreOnly(UpliftEstimator):
         X: Any,
         y: ArrayLike,
         *,
-        treatment: ArrayLike,
+        treatment: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         ids: ArrayLike | None = None,
     ) -> Self:
@@ -95,7 +101,8 @@ class ScoreOnly(UpliftEstimator):
         """
         self._check_parameters()
         outcome = check_column(y, "y", _num_samples(X), than="X")
-        treated = check_treatment(treatment, len(outcome), control=self.control)
+        given = check_treatment_given(treatment)
+        treated = check_treatment(given, len(outcome), control=self.control)
         weight = None if sample_weight is None else check_weight(sample_weight, treated)
         if self.fit_with is None:
             return self

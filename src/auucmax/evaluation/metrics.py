@@ -54,7 +54,7 @@ def auuc_score(
         made to depend on x. Arm means are then weighted by its inverse.
     outcome_model : (n,) predictions m(x) of the outcome, by a model fitted on *other* rows; see
         below.
-    control : label of the control group, when ``treatment`` is not 0/1.
+    control : label of the control group, when ``treatment`` is not 0/1; "control" by default.
 
     Notes
     -----

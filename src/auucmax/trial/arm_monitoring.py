@@ -20,7 +20,7 @@ import pandas as pd
 from scipy.special import gammaln
 
 from auucmax._shown import Shown
-from auucmax._validation import Floats, check_level, listed
+from auucmax._validation import Floats, check_level, control_among, listed
 from auucmax.data.pieces import PiecedTable, table_of
 from auucmax.data.randomisation_report import FailedCheckError
 from auucmax.encoding.kinds import arm_text
@@ -167,6 +167,7 @@ class ArmsMonitor:
         else:
             check_named({"treatment": treatment, "outcome": named.get("outcome")})
             found = labels_of(table, str(treatment))
+            control = control_among(found) if control is None else control
             labels = [label for label in found if label != arm_text(control)]
         delta = 0.05 if delta is None else delta
         check_level(delta, "delta")
@@ -312,8 +313,8 @@ def monitor_trial(
     ``named`` as in :meth:`Monitor.of`, ``new_model`` as in :meth:`Monitor.look`. What is left out
     is that of the state; what is given must be the same as before. If anything is wrong the state
     stays as it was; but that treatment was not given by chance is written into it for good. With a
-    model of several arms, or a ``control`` and no ``treated`` arm, each arm is compared with the
-    control, in the one state (:class:`ArmsMonitor`).
+    model of several arms, or a ``control`` (by name, or a label "control") and no ``treated`` arm,
+    each arm is compared with the control, in the one state (:class:`ArmsMonitor`).
     """
     monitor: Any
     table = table_of(table)
@@ -367,14 +368,11 @@ def _names_arms(
 ) -> bool:
     """Whether a first look is of several arms: a control, no treated arm, and others than one."""
     treatment, control = named.get("treatment"), named.get("control")
-    if (
-        model is not None
-        or control is None
-        or treatment is None
-        or named.get("treated") is not None
-    ):
+    if model is not None or treatment is None or named.get("treated") is not None:
         return False
-    return len({*labels_of(table, treatment)} - {arm_text(control)}) > 1
+    labels = labels_of(table, treatment)
+    control = control_among(labels) if control is None else arm_text(control)
+    return control is not None and len({*labels} - {control}) > 1
 
 
 def _column(table: pd.DataFrame | PiecedTable, name: str | None, label: str) -> str | None:

@@ -20,8 +20,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from auucmax._validation import Floats, check_column, check_groups, check_level, listed
-from auucmax.data.pieces import PiecedTable
+from auucmax._validation import (
+    Floats,
+    check_column,
+    check_groups,
+    check_level,
+    control_among,
+    listed,
+)
+from auucmax.data.pieces import PiecedTable, table_of
 from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import arm_text, outcome_numbers
 from auucmax.trial.campaign import (
@@ -48,7 +55,7 @@ from auucmax.trial.verification import (
     shared_facts,
 )
 from auucmax.trial_model import ArmsModel, name_columns
-from auucmax.trial_model.columns import check_names
+from auucmax.trial_model.columns import check_names, different_values
 
 _NO_FEATURES = (
     "The features of the model are not among the columns: whether the people and their scores are "
@@ -140,7 +147,9 @@ def verify_arms(
     check_level(level)
     check_level(delta, "delta")
     people = None if people is None else frame_of(people)
+    table = table_of(table)
     named = _known_names(model, treatment, outcome, control, id, groups, lower_is_better, people)
+    named["control"] = _control(table, people, named)
     campaign = _read(
         table, people, chosen, propensity, named,
         outcome_range=outcome_range or (None if model is None else model.columns.outcome_range),
@@ -253,18 +262,33 @@ def _known_names(
         for name in ("treatment", "outcome", "control", "id", "groups"):
             named[name] = getattr(own, name) if named[name] is None else named[name]
         named["lower_is_better"] = own.lower_is_better
-    for name in ("treatment", "outcome", "control"):
-        if named[name] is None:
-            raise ValueError(
-                f"{name} should be given, got none. Pass {name}=..., or the model, which knows it."
-            )
+    for name in ("treatment", "outcome"):
+        _check_given(name, named[name])
     if people is not None and named["id"] is None:
         raise ValueError(
             "the list should come with the column that names people in both tables, got none. "
             "Pass id=COLUMN."
         )
-    named["control"] = arm_text(named["control"])
     return named
+
+
+def _check_given(name: str, value: Any) -> None:
+    if value is None:
+        raise ValueError(
+            f"{name} should be given, got none. Pass {name}=..., or the model, which knows it."
+        )
+
+
+def _control(
+    table: pd.DataFrame | PiecedTable, people: pd.DataFrame | None, named: dict[str, Any]
+) -> str:
+    """The control that was named, or else the label "control" of the arms that people got."""
+    control, treatment = named["control"], named["treatment"]
+    for own, column in ((table, treatment), (people, "arm")):
+        if control is None and own is not None and column in own.columns:
+            control = control_among({arm_text(value) for value in different_values(own, column)})
+    _check_given("control", control)
+    return arm_text(control)
 
 
 def _read(

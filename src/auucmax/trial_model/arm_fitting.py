@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from auucmax._files import KEY_BYTES
 from auucmax._json import plain
 from auucmax._progress import working_on
-from auucmax._validation import Floats, listed
+from auucmax._validation import Floats, control_among, listed
 from auucmax.bounds.known_chances import ChancesBeyond
 from auucmax.data.binning import binned
 from auucmax.data.pieces import PiecedTable, table_of
@@ -72,7 +72,7 @@ def fit_arms_model(
     *,
     treatment: str,
     outcome: str,
-    control: Any,
+    control: Any = None,
     cost: Mapping[Any, float] | None = None,
     budget: float | None = None,
     despite_check: bool = False,
@@ -93,7 +93,7 @@ def fit_arms_model(
     Parameters
     ----------
     table, treatment, outcome : as in :func:`fit_trial_model`.
-    control : label of the control.
+    control : label of the control; None: the label "control".
     cost : of giving each arm to a person, by label. What the policy gains is kept for these costs;
         None: 1 for each arm, where a budget is a number of people. Other costs can be given when
         people are chosen; what to expect then has no interval.
@@ -195,11 +195,11 @@ def _named(
 ) -> tuple[ColumnNames, list[str]]:
     """Which column plays which part, and the labels of the arms that have rows enough."""
     counts = arm_counts(table, treatment)
-    own = arm_text(control)
+    own = control_among(counts) if control is None else arm_text(control)
     if own not in counts:
         raise ValueError(
             f"control should be one of the labels of {treatment!r}, {listed(sorted(counts))}; got "
-            f"{own!r}. Check the spelling."
+            f"{own!r}. {'Pass control=...' if own is None else 'Check the spelling.'}"
         )
     few = {label: n for label, n in counts.items() if n < 2 * LEAST and label != own}
     labels = sorted(label for label in counts if label != own and label not in few)

@@ -15,6 +15,7 @@ from auucmax._json import read
 from auucmax._validation import (
     Floats,
     check_range,
+    control_among,
     listed,
     unknown_columns_message,
 )
@@ -238,7 +239,10 @@ def _decided(
 
 
 def _arm_labels(values: Sequence[Any], name: str, treated: Any, control: Any) -> tuple[str, str]:
-    """Labels of the two arms as texts; one that is not given is the other of two."""
+    """Labels of the two arms as texts; one that is not given is the other of two.
+
+    A label "control" is the control, unless another one is given.
+    """
     labels = sorted({arm_text(value) for value in values}, key=str.lower)
     _check_unlike(labels, name)
     given = {
@@ -250,6 +254,9 @@ def _arm_labels(values: Sequence[Any], name: str, treated: Any, control: Any) ->
                 f"{what} should be one of the labels of {name!r}, {listed(labels)}; got {label!r}. "
                 f"Check the spelling."
             )
+    usual = control_among(labels)
+    if "control" not in given and usual not in (None, given.get("treated")):
+        given["control"] = usual
     # No and yes, 0 and 1: which one is treated needs no telling.
     if not given and tuple(label.lower() for label in labels) in NO_AND_YES:
         return labels[1], labels[0]

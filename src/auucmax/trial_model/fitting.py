@@ -172,8 +172,9 @@ def fit_trial_model(
         check and the description of people are from a quarter of a million.
     treatment, outcome : names of columns. The treatment is the one that a person was assigned to,
         taken or not. A higher outcome is better.
-    treated, control : labels of the two arms, when treatment is not 0/1 or boolean. Rows of other
-        arms are left out, and counted in ``summary``.
+    treated, control : labels of the two arms, when treatment is not 0/1 or boolean. A label
+        "control" is the control unless another is given. Rows of other arms are left out, and
+        counted in ``summary``.
     id : name of a column that tells rows apart, whatever their order.
     groups : name of the column of the household or shop, if its rows belong together: a group is
         in one fold, and intervals and certificate are by group. It is no feature.
