@@ -139,10 +139,21 @@ def check_treatment(
     return treated
 
 
-def check_treatment_given(treatment: ArrayLike | None) -> ArrayLike:
-    """The treatment, or a TypeError that says how scikit-learn's model selection passes it on."""
+class RoutingDisabled(BaseException):
+    """A score was asked for without the treatment, which scikit-learn was not told to pass on.
+
+    Not an ``Exception``: ``cross_validate`` and ``GridSearchCV`` turn those of a scorer into nan.
+    """
+
+
+def check_treatment_given(treatment: ArrayLike | None, *, scoring: bool = False) -> ArrayLike:
+    """The treatment, or an error that says how scikit-learn's model selection passes it on.
+
+    A TypeError, or ``RoutingDisabled`` where a score is computed (``scoring``).
+    """
     if treatment is None:
-        raise TypeError(
+        error = RoutingDisabled if scoring else TypeError
+        raise error(
             f"treatment should be given, one label a row, got none. Pass treatment=...; to "
             f"cross_validate and cross_val_score params={{'treatment': ...}}, to GridSearchCV.fit "
             f"treatment=..., and add the line {ROUTING} before, without which scikit-learn does "

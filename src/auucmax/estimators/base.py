@@ -269,7 +269,7 @@ class UpliftEstimator(BaseEstimator):
         return auuc_score(
             y,
             self.predict(X),
-            treatment=check_treatment_given(treatment),
+            treatment=check_treatment_given(treatment, scoring=True),
             sample_weight=sample_weight,
             control=self.control,
         )

@@ -2,9 +2,8 @@
 
 They ask for ``treatment`` by themselves: call ``sklearn.set_config(enable_metadata_routing=True)``
 and pass ``params={"treatment": treatment}`` to ``cross_validate``. Without that line scikit-learn
-passes the treatment to ``fit`` alone; the scorers then raise an error, which ``cross_validate`` and
-``GridSearchCV`` turn into a warning and a score of nan (unless ``error_score="raise"``), so the
-error says which line to add. Imported late, for scikit-learn's metrics take a while.
+passes the treatment to ``fit`` alone; the scorers then raise ``RoutingDisabled``, which says which
+line to add. Imported late, for scikit-learn's metrics take a while.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ def _auuc(
     treatment: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    given = check_treatment_given(treatment)
+    given = check_treatment_given(treatment, scoring=True)
     return auuc_score(y, score, treatment=given, sample_weight=sample_weight)
 
 
@@ -35,7 +34,7 @@ def _qini(
     treatment: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    given = check_treatment_given(treatment)
+    given = check_treatment_given(treatment, scoring=True)
     return qini_score(y, score, treatment=given, sample_weight=sample_weight)
 
 
