@@ -25,9 +25,9 @@ def test_after_a_campaign(capsys):
         assert gain.lower < truth < gain.upper
         assert gain.certified_lower < truth < gain.certified_upper
     kept, worn = (found[name][0] for name in ("as in the trial", "worn out"))
-    assert kept.promise.verdict == "kept"
+    assert kept.promise.verdict == "confirmed"
     assert kept.advice.action == "keep"
-    assert worn.promise.verdict == "fell short"
+    assert worn.promise.verdict == "below_forecast"
     assert worn.advice.action in ("recalibrate", "refit")
     assert (
         "auucmax assign PEOPLE --model MODEL --id ID --key NAME --share .3 --explore .1"
@@ -45,7 +45,7 @@ def test_the_loop(capsys):
     came, promise = found.comparisons["nobody"], story["promise"]
     assert came.certified_lower <= came.lower < truth < came.upper <= came.certified_upper
     assert promise.gain_lower < truth < promise.gain_upper
-    assert (found.promise.verdict, found.advice.action) == ("kept", "keep")
+    assert (found.promise.verdict, found.advice.action) == ("confirmed", "keep")
     # The gain of a ranking is the covariance of effect and rank.
     people = story["people"]
     effect = example.effect_of(people)

@@ -41,9 +41,10 @@ def test_the_screen_tells_gain_promise_and_advice(by_model):
     assert result.exit_code == 0, result.output
     for words in (
         "400 of 1,000 people were chosen",
-        "gain in visit, against treating nobody",
+        "gain in visit, as run, against treating nobody",
+        "gain in visit, had all the chosen been treated, against nobody",
         "against as many at random",
-        "promised ",
+        "forecast ",
         "what to do with the model",
         "Each certified number holds by itself with probability 0.95",
     ):
@@ -52,7 +53,11 @@ def test_the_screen_tells_gain_promise_and_advice(by_model):
     gain = found["comparisons"]["nobody"]
     assert f"{gain['estimate']:+,.1f} ({gain['lower']:+,.1f} to" in result.stdout
     assert gain["certified_lower"] < gain["lower"]
-    assert found["promise"]["verdict"] in ("kept", "open")
+    assert found["promise"]["verdict"] in ("confirmed", "too_noisy")
+    assert result.stdout.startswith(found["headline"][:60])
+    as_run = found["comparisons"]["as_run"]
+    assert found["promise"]["came"] == as_run["estimate"]
+    assert found["headline"].startswith(f"The campaign gained +{as_run['estimate']:.0f} in visit (")
     assert found["decision"]["state"] == ("certified" if gain["certified_lower"] > 0 else "shown")
     assert found["decision"]["who"] == "those who were chosen"
     assert {test["what"] for test in found["drift"]} >= {"scores", "base rate", "average effect"}

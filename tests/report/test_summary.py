@@ -278,14 +278,15 @@ def test_a_check_that_warns_is_a_caution(material):
     ],
 )
 def test_what_came_has_its_interval_or_its_certified_range(interval, certified, came, words):
-    ends = dict(zip(("lower", "upper"), interval, strict=True))
-    ends |= dict(zip(("certified_lower", "certified_upper"), certified, strict=True))
+    ends = dict(zip(("certified_lower", "certified_upper"), certified, strict=True))
     promise = {"promised": 6.0, "promised_lower": None, "promised_upper": None, "came": 5.0}
+    promise |= dict(zip(("came_lower", "came_upper"), interval, strict=True))
+    promise |= {"covers": "all who were treated", "verdict": "too_noisy"}
     found = _campaign(
         {
             "told": {"title": "T", "rows": {}, "notes": []},
-            "promise": promise | {"verdict": "open"},
-            "comparisons": {"nobody": ends},
+            "promise": promise,
+            "comparisons": {"as_run": ends | {"estimate": 5.0}},
         }
     )
     assert found["bars"]["came"] == came

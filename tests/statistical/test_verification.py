@@ -1,14 +1,18 @@
-"""What is told of a campaign holds as often as it says: intervals, certified ends, the promise."""
+"""What is told of a campaign holds as often as it says: intervals, certified ends, verdicts."""
+
+from collections import Counter
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.trial.campaigns import EFFECT, make_model, run_campaign
 
-from auucmax.trial import verify
+from auucmax.trial import ForecastVerdict, verify
 from auucmax.trial.contrasts import CellMeans, Estimate
 
 pytestmark = pytest.mark.gate
 SHARE, CHANCES = 0.3, (0.1, 0.9)
+N_TRIALS, CAMPAIGNS = 10, 4  # with models of them
 NAMES = {"chosen": "top", "propensity": "chance", "treatment": "mail", "outcome": "visit"}
 
 
@@ -95,3 +99,36 @@ def test_the_interval_of_a_difference_covers_it():
         off = came.minus(Estimate(promised, 0.03, *ends))
         misses += not off.lower < 0 < off.upper
     assert 0.02 < misses / n_trials <= allowed(n_trials)
+
+
+@pytest.fixture(scope="module")
+def verdicts():
+    """How often each verdict is given, by the part of the forecast effect that people have."""
+    found = {part: Counter() for part in (1.0, 0.5, -0.5)}
+    for trial in range(N_TRIALS):
+        model = make_model(4_000, 1_000 + trial)
+        for part, counts in found.items():
+            for k in range(CAMPAIGNS):
+                seed = 100_000 + 100 * trial + k
+                table, _, _ = run_campaign(model, 3_000, seed, effect=part * EFFECT)
+                verification = verify(table, chosen="top", propensity="chance", model=model)
+                counts[verification.promise.verdict] += 1
+    return found
+
+
+def test_a_right_forecast_is_rarely_said_to_be_missed(verdicts):
+    """Other trials, too: the error of the forecast counts."""
+    n = N_TRIALS * CAMPAIGNS
+    missed = verdicts[1.0][ForecastVerdict.BELOW_FORECAST] + verdicts[1.0][ForecastVerdict.HARM]
+    assert missed / n <= allowed(n)
+    assert verdicts[1.0][ForecastVerdict.CONFIRMED] / n > 0.2
+
+
+def test_half_of_the_forecast_is_rarely_said_to_confirm_it(verdicts):
+    n = N_TRIALS * CAMPAIGNS
+    assert verdicts[0.5][ForecastVerdict.CONFIRMED] / n <= allowed(n)
+
+
+def test_harm_never_confirms_a_forecast(verdicts):
+    assert verdicts[-0.5][ForecastVerdict.CONFIRMED] == 0
+    assert verdicts[-0.5][ForecastVerdict.TOO_NOISY] == 0

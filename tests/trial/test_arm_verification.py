@@ -3,10 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from tests.trial.arm_campaigns import KnowingModel, make_people, run, truth
+from tests.trial.arm_campaigns import LABELS, KnowingModel, effects, make_people, run, truth
 
 from auucmax.data.randomisation_report import FailedCheckError
-from auucmax.trial import verify_arms
+from auucmax.trial import ForecastVerdict, verify_arms
 from auucmax.trial.campaign import CheckedTest
 
 KNOWN = {"id": "p", "outcome": "visit", "control": "no"}
@@ -30,8 +30,15 @@ def test_gains_against_nobody_random_and_the_best_single_arm(campaign):
     text = str(found)
     assert "gain in visit, against the best single: +" in text
     assert "against the same arms at random" in text
-    assert found.promise.verdict == "kept"
-    assert found.promise.promised == pytest.approx(truth(people, listed)["nobody"])
+    assert found.promise.verdict is ForecastVerdict.CONFIRMED
+    gains = np.column_stack([np.zeros(len(people)), effects(people["age"].to_numpy())])
+    given = pd.Index(["no", *LABELS]).get_indexer(listed["arm"])
+    forecast = gains[np.arange(len(people)), given].sum()  # of the arms that people got
+    assert found.promise.promised == pytest.approx(forecast)
+    assert found.promise.came == found.comparisons["as_run"].estimate
+    assert found.comparisons["as_run"].lower < forecast < found.comparisons["as_run"].upper
+    assert found.promise.promised_error is None
+    assert text.startswith("The campaign gained +")
     assert sum(found.chosen.values()) == sum(found.given.values()) == len(people)
     assert found.to_dict()["told"]["rows"] == found.rows()
 
@@ -47,6 +54,16 @@ def test_a_label_control_is_the_control(campaign):
     listed = listed.replace({"arm": {"control": "no"}})
     with pytest.raises(ValueError, match="control should be given, got none"):
         verify_arms(outcomes, people=listed, id="p", outcome="visit")
+
+
+def test_harm_by_several_arms_is_not_a_confirmed_forecast(campaign):
+    _, listed, outcomes = campaign
+    rng = np.random.default_rng(3)
+    treated = (listed["arm"] != "no").to_numpy()
+    worse = outcomes.assign(visit=(rng.random(len(listed)) < 0.4 - 0.2 * treated).astype(int))
+    found = verify_arms(worse, people=listed, **KNOWN)
+    assert found.promise.verdict is ForecastVerdict.HARM
+    assert found.headline.startswith("The campaign did harm: -")
 
 
 @pytest.mark.gate

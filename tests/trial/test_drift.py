@@ -5,7 +5,7 @@ from tests.trial.campaigns import BASE, EFFECT, make_model, make_people, run_cam
 from tests.trial.test_campaign import NAMES
 from tests.trial_model.arms_table import arms_table, fitted
 
-from auucmax.trial import verify, verify_arms
+from auucmax.trial import ForecastVerdict, verify, verify_arms
 from auucmax.trial.campaign import read_campaign
 from auucmax.trial.drift import DriftTest, _mean_of, advise, drift_tests, expected_effect
 from auucmax.trial.verification import _share_of_chosen
@@ -55,7 +55,7 @@ def test_a_loss_of_the_whole_effect_that_would_not_be_seen_is_no_reason_to_keep(
     found = verify(table, **OPTIONS, model=model)
     (effect,) = (test for test in found.drift if test.what == "average effect")
     assert effect.detectable > abs(effect.trial)
-    assert found.promise.verdict == "open"
+    assert found.promise.verdict == "too_noisy"
     assert found.advice.action == "cannot tell"
     assert "had it gone altogether, that might not have been seen" in found.advice.reason
 
@@ -99,50 +99,56 @@ def moved(what, p_value=0.001, trial=0.05, campaign=0.02):
 
 
 @pytest.mark.parametrize(
-    ("tests", "promise", "action"),
+    ("tests", "verdict", "action"),
     [
         ([], None, "cannot tell"),
-        ([], "open", "cannot tell"),
-        ([], "kept", "keep"),
+        ([], "too_noisy", "cannot tell"),
+        ([], "confirmed", "keep"),
         ([moved("scores", 0.5)], None, "cannot tell"),
-        ([moved("scores", 0.5)], "kept", "keep"),
-        ([moved("average effect", 0.5)], "open", "keep"),
-        ([moved("average effect", 0.5, trial=0.005)], "open", "cannot tell"),
-        ([moved("average effect", 0.5, trial=0.005)], "kept", "keep"),
-        ([moved("ranking")], "kept", "refit"),
-        ([moved("ranking", campaign=0.09)], "kept", "recalibrate"),
-        ([moved("scores")], "kept", "recalibrate"),
+        ([moved("scores", 0.5)], "confirmed", "keep"),
+        ([moved("average effect", 0.5)], "too_noisy", "keep"),
+        ([moved("average effect", 0.5, trial=0.005)], "too_noisy", "cannot tell"),
+        ([moved("average effect", 0.5, trial=0.005)], "confirmed", "keep"),
+        ([moved("ranking")], "confirmed", "refit"),
+        ([moved("ranking", campaign=0.09)], "confirmed", "recalibrate"),
+        ([moved("scores")], "confirmed", "recalibrate"),
         ([moved("people: age"), moved("average effect")], None, "refit"),
-        ([moved("scores")], "fell short", "refit"),
+        ([moved("scores")], "below_forecast", "refit"),
         ([moved("base rate")], None, "recalibrate"),
-        ([], "fell short", "recalibrate"),
-        ([], "exceeded", "recalibrate"),
+        ([], "below_forecast", "recalibrate"),
+        ([], "harm", "recalibrate"),
     ],
 )
-def test_advice(tests, promise, action):
-    found = advise(tests, promise)
+def test_advice(tests, verdict, action):
+    found = advise(tests, verdict and ForecastVerdict(verdict))
     assert found.action == action
     assert found.reason.endswith(".")
     assert "\n" not in str(found)
 
 
 @pytest.mark.parametrize(
-    ("tests", "promise", "is_better", "action"),
+    ("tests", "verdict", "is_better", "action"),
     [
         ([moved("average effect")], None, False, "refit"),
         ([moved("average effect")], None, True, "recalibrate"),
         ([moved("average effect", campaign=0.09)], None, False, "recalibrate"),
-        ([], "fell short", False, "refit"),
-        ([], "kept", False, "keep"),
-        ([moved("ranking")], "kept", True, "refit"),
-        ([moved("ranking"), moved("average effect")], "fell short", True, "recalibrate"),
-        ([moved("ranking"), moved("average effect")], "fell short", None, "refit"),
+        ([], "below_forecast", False, "refit"),
+        ([], "confirmed", False, "keep"),
+        ([moved("ranking")], "confirmed", True, "refit"),
+        ([moved("ranking"), moved("average effect")], "below_forecast", True, "recalibrate"),
+        ([moved("ranking"), moved("average effect")], "below_forecast", None, "refit"),
     ],
 )
 def test_what_fell_is_fitted_again_where_the_order_is_not_shown_to_help(
-    tests, promise, is_better, action
+    tests, verdict, is_better, action
 ):
-    assert advise(tests, promise, is_better=is_better).action == action
+    assert advise(tests, verdict and ForecastVerdict(verdict), is_better=is_better).action == action
+
+
+def test_a_gain_above_the_forecast_is_a_reason_to_recalibrate():
+    found = advise([], ForecastVerdict.CONFIRMED, exceeded=True)
+    assert found.action == "recalibrate"
+    assert "the gain was above the forecast" in found.reason
 
 
 @pytest.mark.gate
@@ -241,7 +247,7 @@ def test_nothing_is_found_of_several_arms_where_nothing_changed(arms_model):
     assert found.advice.action == "keep"
     assert "the average effect of mail by" in found.advice.reason
     assert found.rows()["what to do with the model"] == str(found.advice)
-    assert found.promise.verdict in ("kept", "exceeded")  # uplifts are shrunk
+    assert found.promise.verdict == "confirmed"
     assert {test["what"] for test in found.to_dict()["drift"]} == {t.what for t in found.drift}
 
 

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.trial.campaigns import run_campaign
 
-from auucmax.trial import verify
+from auucmax.trial import ForecastVerdict, verify
+from auucmax.trial.contrasts import Estimate
+from auucmax.trial.forecast import promise_of, verdict_on
 from auucmax.trial.verification import AGAINST
 
 NAMES = {"chosen": "top", "propensity": "chance", "treatment": "mail", "outcome": "visit"}
@@ -169,12 +171,17 @@ def test_groups_of_several_arms_are_not_certified_and_it_is_said_why():
     assert "Nothing is certified: the rows of a group should be in one arm" in found.certificate
 
 
-def test_the_promise_of_the_model_is_what_target_announced(campaign, model):
+def test_the_forecast_of_the_model_is_what_target_announced_of_the_treated(campaign, model):
     table, listed, truth = campaign
     found = verify(table, chosen="top", propensity="chance", model=model)
-    assert found.promise.promised == pytest.approx(listed.expected.gain, rel=0.02)
-    assert found.promise.promised_lower == pytest.approx(listed.expected.gain_lower, rel=0.05)
-    assert found.promise.verdict == "kept"
+    # Of those who were treated: a part of the list, and some of the rest.
+    top, whole = listed.expected.gain / found.n_chosen, model.evidence["effect"]["estimate"]
+    rest = (whole - 0.3 * top) / 0.7
+    forecast = found.n_treated * top + found.n_treated_rest * rest
+    assert found.promise.promised == pytest.approx(forecast, rel=0.02)
+    assert found.promise.came == found.comparisons["as_run"].estimate
+    assert found.promise.promised_error > 0
+    assert found.promise.verdict == "confirmed"
     assert found.advice.action == "keep"
     for name, value in truth.items():
         assert found.comparisons[name].lower < value < found.comparisons[name].upper
@@ -184,13 +191,34 @@ def test_the_promise_of_the_model_is_what_target_announced(campaign, model):
     assert again.promise == found.promise
 
 
-def test_a_list_alone_promises_the_sum_of_its_uplifts(campaign):
+def test_the_forecast_of_a_list_alone_is_the_sum_of_its_uplifts(campaign):
+    """It has none of people beside the list, so the gain of the listed is compared with it."""
     table, listed, _ = campaign
     options = {k: v for k, v in NAMES.items() if k != "chosen"}
-    found = verify(table.drop(columns="top"), people=listed.chosen(), id="person", **options)
-    assert found.promise.promised == pytest.approx(listed.uplift)
-    assert found.promise.promised_lower is None
+    rows = table.drop(columns="top")
+    found = verify(rows, people=listed.chosen(), id="person", **options)
+    mailed = (
+        listed.chosen()
+        .set_index("person")["uplift"]
+        .reindex(table["person"][(table["top"] == 1) & (table["mail"] == 1)])
+    )
+    assert found.promise.promised == pytest.approx(mailed.sum())
+    assert found.promise.promised_lower is found.promise.promised_error is None
     assert found.promise.source == "the sum of the uplifts"
+    assert found.promise.covers == "the chosen people who were treated"
+    gain = found.comparisons["nobody"].estimate * found.n_treated / found.n_chosen
+    assert found.promise.came == pytest.approx(gain)
+    assert ". The chosen people who were treated gained +" in found.headline
+    assert "whose own error is not known" in str(found.promise)
+
+
+def test_without_exploration_of_the_rest_the_list_forecasts_the_campaign(campaign):
+    table, listed, _ = campaign
+    options = {k: v for k, v in NAMES.items() if k not in ("chosen", "propensity")}
+    rows = table[(table["top"] == 1) | (table["mail"] == 0)].drop(columns="top")
+    found = verify(rows, people=listed.chosen(), id="person", **options)
+    assert found.promise.covers == "all who were treated"
+    assert found.promise.came == found.comparisons["as_run"].estimate
 
 
 def test_people_who_are_no_top_share_were_promised_their_uplifts(campaign, model):
@@ -203,22 +231,107 @@ def test_people_who_are_no_top_share_were_promised_their_uplifts(campaign, model
         model=model,
     )  # fmt: skip
     assert found.promise.source == "the sum of the uplifts"
+    assert found.promise.promised_error > 0  # that of the trial
 
 
-def test_a_promise_that_is_not_kept(model):
+def test_chances_that_differ_among_the_chosen_are_forecast_by_uplifts(campaign, model):
+    """Who was treated is then no random part of the chosen."""
+    rng = np.random.default_rng(0)
+    table = campaign[0]
+    chance = np.where((table["age"] > 1) & (table["top"] == 1), 0.3, table["chance"])
+    kept = (table["mail"] == 0) | (rng.random(len(table)) < chance / table["chance"])
+    rows = table.assign(chance=chance, mail=table["mail"].where(kept, 0))
+    found = verify(rows, chosen="top", propensity="chance", model=model)
+    assert found.promise.source == "the sum of the uplifts"
+    uplift = model.calibration(model.predict(rows))
+    assert found.promise.promised == pytest.approx(uplift[rows["mail"] == 1].sum())
+
+
+FORECAST = Estimate(443.0, 50.0, 345.0, 541.0)
+
+
+@pytest.mark.parametrize(
+    ("realised", "forecast", "verdict"),
+    [
+        ((-251.0, 126.0, -498.0, -4.0), FORECAST, "harm"),
+        # The forecast is so uncertain that the interval of the difference holds 0.
+        ((-251.0, 126.0, -498.0, -4.0), Estimate(443.0, 340.0, -223.0, 1_109.0), "harm"),
+        ((-251.0, 126.0, -498.0, -4.0), Estimate(-200.0, 0.0, -200.0, -200.0), "harm"),
+        ((222.0, 40.0, 144.0, 300.0), FORECAST, "below_forecast"),
+        # The interval of the gain lies below the forecast, but the forecast has an error, too.
+        ((340.0, 45.0, 252.0, 428.0), FORECAST, "confirmed"),
+        ((340.0, 45.0, 252.0, 428.0), Estimate(443.0, 0.0, 443.0, 443.0), "below_forecast"),
+        ((340.0, 75.0, 193.0, 487.0), FORECAST, "too_noisy"),
+        ((443.0, 110.0, 227.4, 658.6), FORECAST, "confirmed"),
+        ((443.0, 115.0, 217.6, 668.4), FORECAST, "too_noisy"),
+        ((100.0, 300.0, -488.0, 688.0), FORECAST, "too_noisy"),
+        ((900.0, 100.0, 704.0, 1096.0), FORECAST, "confirmed"),
+        ((443.0, 1.0, np.nan, np.nan, "too few rows"), FORECAST, "too_noisy"),
+        ((300.0, 10.0, 280.0, 320.0), Estimate(0.0, 0.0, 0.0, 0.0), None),
+        ((300.0, 10.0, 280.0, 320.0), Estimate(-50.0, 9.0, -68.0, -32.0), None),
+    ],
+)
+def test_verdicts_on_a_forecast(realised, forecast, verdict):
+    assert verdict_on(Estimate(*realised), forecast) == verdict
+    found = promise_of(Estimate(*realised), forecast, "the trial")
+    assert found.verdict == verdict
+    if verdict != "confirmed":
+        assert "confirms" not in str(found) + found.said_after("The campaign gained +1")
+
+
+def test_sentences_on_a_forecast():
+    def said(*realised):
+        return promise_of(Estimate(*realised), FORECAST, "the trial").said_after("It gained")
+
+    assert said(-251.0, 126.0, -498.0, -4.0) == "It gained. The forecast was 443."
+    assert said(222.0, 40.0, 144.0, 300.0) == "It gained, below the forecast of 443."
+    assert said(443.0, 60.0, 325.0, 561.0) == "It gained, which confirms the forecast of 443."
+    assert said(900.0, 60.0, 782.0, 999.0) == "It gained, above the forecast of 443."
+    noisy = "It gained. Consistent with the forecast of 443, but too noisy to confirm it."
+    assert said(443.0, 300.0, -145.0, 999.0) == noisy
+    unknown = "It gained. Without an interval it cannot be compared with the forecast of 443."
+    assert said(443.0, 300.0, np.nan, np.nan, "few rows") == unknown
+
+
+def test_harm_is_never_a_confirmed_forecast(model):
+    """The interval of the gain lies below 0, and that of the difference held 0 once."""
+    table = run_campaign(model, 6_000, 5, effect=-0.1)[0].assign(uplift=0.01)
+    found = verify(table, chosen="top", propensity="chance", treatment="mail", outcome="visit")
+    assert found.comparisons["as_run"].upper < 0 < found.promise.promised
+    assert found.promise.verdict is ForecastVerdict.HARM
+    assert found.headline.startswith("The campaign did harm: -")
+    assert "confirm" not in found.headline
+
+
+def test_a_gain_below_the_forecast(model):
     table, _, _ = run_campaign(model, 12_000, 5, effect=0.0)
     found = verify(table, chosen="top", propensity="chance", model=model)
-    assert found.promise.verdict == "fell short"
+    assert found.promise.verdict == "below_forecast"
     assert found.promise.upper < 0
     assert found.advice.action == "refit"
-    assert "The promise was not kept" in str(found)
+    assert found.headline.startswith("The campaign has no significant gain: ")
+    assert ", below the forecast of " in found.headline
 
 
-def test_few_rows_leave_the_promise_open(model):
+def test_few_rows_confirm_nothing(model):
     table, _, _ = run_campaign(model, 400, 6, explore=(0.3, 0.3))
     found = verify(table, chosen="top", propensity="chance", model=model)
-    assert found.promise.verdict in ("open", "kept")
-    assert found.promise.lower < -found.promise.promised / 3
+    assert found.promise.verdict == "too_noisy"
+    assert "Consistent with the forecast of " in found.headline
+
+
+def test_the_first_line_is_the_gain_of_the_campaign_as_it_was_run():
+    table = plain_rows()
+    found = verify(table, **NAMES)
+    gain = found.comparisons["as_run"]
+    line = f"The campaign gained +{gain.estimate:.0f} in visit (95% interval {gain.lower:.0f} to "
+    assert str(found).startswith(line)
+    assert found.to_dict()["headline"] == found.headline
+    assert "forecast" not in str(found)  # there is none
+    always = table.assign(mail=np.where(table["top"] == 1, 1, table["mail"]), chance=0.1)
+    always["chance"] = np.where(table["top"] == 1, 1, 0.1)
+    unknown = verify(always, **NAMES).headline
+    assert unknown.startswith("What the campaign gained is not known: nobody of the chosen")
 
 
 def test_a_model_of_a_failed_trial_promises_nothing(campaign, model):
@@ -237,7 +350,7 @@ def test_a_model_of_a_failed_trial_promises_nothing(campaign, model):
 def test_json_has_every_number_of_the_text(campaign, model):
     found = verify(campaign[0], chosen="top", propensity="chance", model=model)
     known = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert known["promise"]["verdict"] == "kept"
+    assert known["promise"]["verdict"] == "confirmed"
     assert {test["what"].split(":")[0] for test in known["drift"]} == {
         "scores", "people", "base rate", "average effect", "ranking"
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""``auucmax verify``: what a targeted campaign has gained, and whether that was promised."""
+"""``auucmax verify``: what a targeted campaign gained, and whether that confirms its forecast."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def verify(
         typer.Option(
             "--model",
             "-m",
-            help="File of the model that chose: says what was promised, and what has changed.",
+            help="File of the model that chose: has the forecast, and knows what has changed.",
             resolve_path=True,
         ),
     ] = None,
@@ -79,7 +79,7 @@ def verify(
     details: options.Details = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Say what a targeted campaign gained: against nobody, at random, everybody, and the promise.
+    """Say what a targeted campaign gained, as it was run, and whether that confirms its forecast.
 
     DATA holds a row for each person of the campaign, chosen or not. Some of the chosen must have
     been left untreated by chance; with some of the rest treated by chance more can be told. Gains
@@ -129,42 +129,33 @@ def verify(
 
 
 def _tell(found: Verification | ArmsVerification) -> None:
-    """What the chosen gained first, then whether it was promised, and what to do."""
+    """What the campaign gained first, then what to compare it with, and what to do."""
     rows, against = found.rows(), found.comparisons
     certified = any(one.certified_lower is not None for one in against.values())
-    kept = [f"gain in {found.outcome}, against {words}" for words in _FIRST]
-    lines = {name: text for name, text in rows.items() if name in kept}
+    kept = [f"gain in {found.outcome}, {found.against[name]}" for name in _FIRST]
+    lines = {name: rows[name] for name in kept}
     if found.promise is not None:
-        lines["promise"] = str(found.promise)
+        lines["forecast"] = str(found.promise)
     if (advice := getattr(found, "advice", None)) is not None:
         lines["what to do with the model"] = str(advice)
     cautions = [*found.notes, *([] if certified else [found.certificate])]
     if found.next_time is not None:
         cautions.append(found.next_time)
     print_result(
-        _verdict(against["nobody"], found.outcome), lines, cautions=cautions, details=rows,
+        f"{found.headline}{_certified(against['as_run'])}", lines, cautions=cautions, details=rows,
         notes=[f"{found.title}.", *([found.certificate] if certified else [])],
     )  # fmt: skip
 
 
-#: What the chosen are compared with in the lines; all others are details.
-_FIRST = ("treating nobody", "as many at random", "the same arms at random")
+_FIRST = ("nobody", "random")  #: comparisons in the lines; all others are details
 
 
-def _verdict(gain: Comparison, outcome: str) -> str:
-    """Whether those who were treated gained by it."""
-    if gain.estimate is None:
-        return f"What the campaign gained cannot be told: {gain.unknown}"
+def _certified(gain: Comparison) -> str:
+    """Whether a gain or a loss is certified."""
     low, high = gain.certified_lower, gain.certified_upper
-    sure = ", which is certified"
     if low is None or high is None or low <= 0 <= high:
-        low, high, sure = gain.lower, gain.upper, ""
-    told = "is not shown to have gained anything"
-    if low is not None and low > 0:
-        told = f"gained{sure}"
-    elif high is not None and high < 0:
-        told = f"lost by the treatment{sure}"
-    return f"The campaign {told}: {str(gain).partition(', certified')[0]} in {outcome}."
+        return ""
+    return f" The {'gain' if low > 0 else 'loss'} is certified."
 
 
 def _check_no_arm(treated: str | None, model: Any) -> None:

@@ -135,10 +135,11 @@ _CAMPAIGN: dict[Any, Any] = {
     "told": {"title": str, "rows": {...: ...}, "notes": [str]},
     "promise": (None, {
         "promised": float, "promised_lower": _NUMBER, "promised_upper": _NUMBER, "came": float,
-        "verdict": str, ...: ...,
+        "came_lower": _NUMBER, "came_upper": _NUMBER, "covers": str,
+        "verdict": (str, None), ...: ...,
     }),
-    "comparisons": {"nobody": {
-        "lower": _NUMBER, "upper": _NUMBER, "certified_lower": _NUMBER,
+    "comparisons": {"as_run": {
+        "estimate": _NUMBER, "certified_lower": _NUMBER,
         "certified_upper": _NUMBER, ...: ...,
     }, ...: ...},
     ...: ...,
@@ -149,12 +150,12 @@ def _campaign(values: Mapping[str, Any]) -> dict[str, Any]:
     """What the page shows of a verified campaign; a ValueError unless ``verify`` wrote it."""
     found = read(_CAMPAIGN, dict(values), "campaign")
     rows = read(dict.fromkeys(found["told"]["rows"], str), found["told"]["rows"], "rows")
-    promise, came = found["promise"], found["comparisons"]["nobody"]
+    promise, came = found["promise"], found["comparisons"]["as_run"]
     bars, told_range = None, "Lines are intervals."
     if promise is not None:
         ends = [promise[f"promised_{end}"] for end in ("lower", "upper")]
-        known = [came["lower"], came["upper"]]
-        if None in known:
+        known = [promise[f"came_{end}"] for end in ("lower", "upper")]
+        if None in known and came["estimate"] == promise["came"]:
             known = [came["certified_lower"], came["certified_upper"]]
             told_range = "The line is the certified range of what came: it has no interval."
         # A number that may be anything is not drawn.
@@ -169,6 +170,7 @@ def _campaign(values: Mapping[str, Any]) -> dict[str, Any]:
         "notes": [short(note, 1000) for note in told["notes"]],
         "bars": bars,
         "range": told_range,
+        "covers": "" if promise is None else short(promise["covers"], 100),
     }
 
 

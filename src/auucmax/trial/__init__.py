@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from auucmax.trial.arm_monitoring import ArmsLook, ArmsMonitor, monitor_trial
     from auucmax.trial.arm_verification import ArmsVerification, verify_arms
     from auucmax.trial.assignment import Assignment, assign, assignment_sql
+    from auucmax.trial.forecast import ForecastVerdict, Promise
     from auucmax.trial.monitoring import Look, Monitor
     from auucmax.trial.planning import TrialPlan, plan_arms, plan_trial
-    from auucmax.trial.verification import Comparison, Promise, Verification, verify
+    from auucmax.trial.verification import Comparison, Verification, verify
 
 __all__ = [
     "ArmsLook",
@@ -20,6 +21,7 @@ __all__ = [
     "ArmsVerification",
     "Assignment",
     "Comparison",
+    "ForecastVerdict",
     "Look",
     "Monitor",
     "Promise",
@@ -40,7 +42,7 @@ _HOME = {
     "ArmsLook": "arm_monitoring", "ArmsMonitor": "arm_monitoring",
     "monitor_trial": "arm_monitoring", "Look": "monitoring", "Monitor": "monitoring",
     "TrialPlan": "planning", "plan_arms": "planning", "plan_trial": "planning",
-    "Comparison": "verification", "Promise": "verification", "Verification": "verification",
-    "verify": "verification",
+    "ForecastVerdict": "forecast", "Promise": "forecast",
+    "Comparison": "verification", "Verification": "verification", "verify": "verification",
 }  # fmt: skip
 __getattr__ = lazy_names(__name__, _HOME)

@@ -43,14 +43,18 @@ from auucmax.trial.campaign import (
     with_groups,
 )
 from auucmax.trial.drift import DriftTest, drift_tests
+from auucmax.trial.forecast import ForecastVerdict
 from auucmax.trial.verification import (
     BEST_SINGLE,
+    LOST,
+    LOST_AS_RUN,
     Comparison,
     Verification,
     advice_on,
+    as_run,
     certified,
     compared,
-    harm_of_chosen,
+    harm_shown,
     promised,
     shared_facts,
 )
@@ -72,15 +76,17 @@ class ArmsVerification(Verification):
     Attributes
     ----------
     chosen, given : people for whom each arm was chosen, and who got it, the control first.
-    comparisons : by what the policy is compared with: "nobody", "random" (the same arms in the same
-        numbers for random people), "single LABEL" (one arm for all who got any) and "best single"
-        (the best of these, whichever that is).
-    promise : the sum of the uplifts of the list, or of the model, against what came; None if there
-        are none.
+    comparisons : "as_run": what the campaign as it was run gained over treating nobody; and what
+        the policy gains over "nobody", "random" (the same arms in the same numbers for random
+        people), "single LABEL" (one arm for all who got any) and "best single" (the best of these,
+        whichever that is).
+    promise : the sum of the uplifts of the arms that people got, of the list or of the model,
+        against the gain; None if there are none.
     """
 
     against: ClassVar[Mapping[str, str]] = {
-        "nobody": "against treating nobody",
+        "as_run": "as run, against treating nobody",
+        "nobody": "had all got the chosen arm, against nobody",
         "random": "against the same arms at random",
         BEST_SINGLE: "against the best single",
     }
@@ -116,7 +122,7 @@ def verify_arms(
     delta: float = 0.05,
     random_state: int = 0,
 ) -> ArmsVerification:
-    """Say what a campaign of several arms gained, and whether it was as promised.
+    """Say what a campaign of several arms gained, and what that says about its forecast.
 
     Parameters
     ----------
@@ -165,14 +171,15 @@ def verify_arms(
         campaign, found, own, delta, largest_group, random_state, singles
     )
     reasons = dict.fromkeys(one.unknown for one in found.values() if one.unknown)
-    promise = promised(campaign, own["nobody"], level)
-    # Sums of uplifts have an error that nobody knows: to miss one is no reason to change a model.
-    kept = promise if promise is not None and promise.verdict == "kept" else None
-    drift, harm = tuple[DriftTest, ...](), None
+    promise = promised(campaign, own["as_run"], level, model)
+    # The error of a sum of uplifts is a rough one: to miss it is no reason to change a model.
+    telling = (ForecastVerdict.CONFIRMED, ForecastVerdict.HARM)
+    kept = promise if promise is not None and promise.verdict in telling else None
+    kept = None if kept is not None and kept.is_exceeded else kept
+    drift = tuple[DriftTest, ...]()
     if model is not None and not model.warning:
         drift = drift_tests(campaign, model)
-    if not campaign.why_unknown(own["nobody"]):
-        harm = harm_of_chosen(campaign, campaign.means.contrast(own["nobody"], level))
+    harm = harm_shown(campaign, {LOST: own["nobody"], LOST_AS_RUN: own["as_run"]}, level)
     return ArmsVerification(
         comparisons=found,
         promise=promise,
@@ -205,7 +212,8 @@ def _coefficients(campaign: Campaign) -> dict[str, Floats]:
     sizes, each = campaign.sizes.astype(np.float64), np.eye(len(campaign.labels))
     own = each[campaign.cell_policy]
     share = sizes @ own / sizes.sum()
-    found = {"nobody": sizes[:, None] * (own - each[0]), "random": sizes[:, None] * (own - share)}
+    found = {"as_run": as_run(campaign), "nobody": sizes[:, None] * (own - each[0])}
+    found["random"] = sizes[:, None] * (own - share)
     treated = sizes * campaign.is_chosen
     for arm, label in zip(each[1:], campaign.labels[1:], strict=True):
         found[f"single {label}"] = treated[:, None] * (own - arm)

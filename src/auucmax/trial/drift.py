@@ -34,6 +34,7 @@ from auucmax.data.balance import holm
 from auucmax.encoding.kinds import kind_of, numbers_of, texts_of
 from auucmax.trial.campaign import Campaign
 from auucmax.trial.contrasts import Estimate
+from auucmax.trial.forecast import ForecastVerdict
 from auucmax.trial_model import ArmsModel, Evidence, TrialModel
 
 TOLERANCE = {"scores": 0.05, "people": 0.1}  #: shares of people, and standard deviations
@@ -86,6 +87,13 @@ def expected_effect(evidence: Evidence, share: float) -> Estimate:
     return Estimate(value, error, lower, upper, why)
 
 
+def evidence_by_label(campaign: Campaign, model: TrialModel | ArmsModel) -> dict[str, Evidence]:
+    """What a model knows of each arm of its trial."""
+    if isinstance(model, TrialModel):
+        return {campaign.labels[1]: model.evidence}
+    return model.evidence.arms
+
+
 def drift_tests(
     campaign: Campaign, model: TrialModel | ArmsModel, share: float | None = None
 ) -> tuple[DriftTest, ...]:
@@ -94,10 +102,7 @@ def drift_tests(
     ``share``: of the trial's people, that the chosen stand for, if there is one arm; None if it is
     not known.
     """
-    if isinstance(model, TrialModel):
-        known = {campaign.labels[1]: model.evidence}
-    else:
-        known = model.evidence.arms
+    known = evidence_by_label(campaign, model)
     arms = {k: known[label] for k, label in enumerate(campaign.labels) if label in known}
     if not arms:
         return ()
@@ -120,15 +125,17 @@ def drift_tests(
 
 def advise(
     tests: Sequence[DriftTest],
-    promise: str | None = None,
+    verdict: ForecastVerdict | None = None,
     *,
+    exceeded: bool = False,
     is_better: bool | None = None,
     harm: str | None = None,
 ) -> Advice:
-    """What to do with the model; ``promise``: the verdict on what it had promised, if there is one.
+    """What to do with the model; ``verdict``: that on its forecast, if there is one.
 
-    ``is_better``: whether the chosen are shown to gain more than random people; None if that cannot
-    be told. ``harm``: who is shown to lose by the treatment, in words; None if nobody is.
+    ``exceeded``: whether the gain was above the forecast, beyond chance. ``is_better``: whether the
+    chosen are shown to gain more than random people; None if that is not known. ``harm``: who is
+    shown to lose by the treatment, in words; None if nobody is.
 
     >>> moved = DriftTest("average effect", 0.05, 0.02, 0.001, 0.01)
     >>> print(advise([moved]))
@@ -136,7 +143,7 @@ def advise(
     shown to be wrong, the amounts are.
     >>> advise([moved], is_better=False).action
     'refit'
-    >>> advise([]).action, advise([moved._replace(p_value=0.9)], "kept").action
+    >>> advise([]).action, advise([moved._replace(p_value=0.9)]).action
     ('cannot tell', 'keep')
     >>> print(advise([], harm="the chosen lose 12 visit by it"))
     stop: the chosen lose 12 visit by it, beyond chance. Send nothing until it is known why.
@@ -147,12 +154,11 @@ def advise(
     kinds = {test.kind for test in found}
     ranking = next((test for test in found if test.kind == "ranking"), None)
     told = "; ".join(_told(test) for test in found)
-    missed = promise in ("fell short", "exceeded")
-    fell = promise == "fell short" or any(
-        test.campaign < test.trial for test in found if test.kind == "average"
-    )
+    below = verdict in (ForecastVerdict.BELOW_FORECAST, ForecastVerdict.HARM)
+    missed = below or exceeded
+    fell = below or any(test.campaign < test.trial for test in found if test.kind == "average")
     if fell and is_better is False:
-        short = told or "the promise fell short"
+        short = told or "the gain was below the forecast"
         return Advice("refit", f"{short}, and the chosen are not shown to gain more than others.")
     # Where all effects fell, so did what the chosen gain more; the order may hold.
     if ranking is not None and ranking.campaign < ranking.trial and not (fell and is_better):
@@ -161,7 +167,7 @@ def advise(
     if moved and {"scores", "people"} & kinds:
         return Advice("refit", f"{told}: the people are others, and gain otherwise.")
     if found or missed:
-        short = f"the promise {'was exceeded' if promise == 'exceeded' else promise}"
+        short = f"the gain was {'above' if exceeded else 'below'} the forecast"
         why = "; ".join(filter(None, [told, short if missed else ""]))
         order = "the order of people is not shown to be wrong, the amounts are"
         if is_better:
@@ -169,16 +175,17 @@ def advise(
         if not moved and not ranking:
             order = "the amounts are those of other people"
         return Advice("recalibrate", f"{why}; {order}.")
-    if not tests and promise in (None, "open"):
+    confirmed = verdict is ForecastVerdict.CONFIRMED
+    if not tests and not confirmed:
         return Advice("cannot tell", "nothing of the campaign could be compared with the trial.")
-    # A promise that is kept shows an effect; otherwise its loss must be one that would be seen.
+    # A confirmed forecast shows an effect; otherwise its loss must be one that would be seen.
     effects = [test for test in tests if test.kind == "average"]
     unseen = next((test for test in effects if test.detectable >= abs(test.trial)), None)
     found_nothing = _nothing_found(tests)
     if not effects or unseen is not None:
-        if promise != "kept":
+        if not confirmed:
             return Advice("cannot tell", _too_few(unseen, found_nothing))
-        found_nothing += " The chosen gained, as was promised."
+        found_nothing += " The gain confirms the forecast."
     return Advice("keep", found_nothing)
 
 

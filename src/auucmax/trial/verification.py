@@ -19,10 +19,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import ndtri
 
 from auucmax._json import plain
 from auucmax._shown import Shown
-from auucmax._validation import Floats, check_level
+from auucmax._validation import Bools, Floats, check_level
 from auucmax.bounds.strata import GroupsError, StrataBounds, strata_bounds
 from auucmax.data.outcomes import MONEY
 from auucmax.targeting.decision import Decision, of_gain
@@ -42,17 +43,26 @@ from auucmax.trial.drift import (
     advise,
     beyond_random,
     drift_tests,
+    evidence_by_label,
     expected_effect,
 )
-from auucmax.trial_model import ArmsModel, TrialModel
+from auucmax.trial.forecast import (
+    ALL_TREATED,
+    CHOSEN_TREATED,
+    ForecastVerdict,
+    Promise,
+    gain_words,
+    promise_of,
+)
+from auucmax.trial_model import ArmsModel, Evidence, TrialModel
 from auucmax.trial_model.columns import Bounded
 
-#: What treating the chosen is compared with, and how it is said.
+#: What a gain is over what, in words; all but the first are of treating all who were chosen.
 AGAINST = {
-    "nobody": "against treating nobody",
+    "as_run": "as run, against treating nobody",
+    "nobody": "had all the chosen been treated, against nobody",
     "random": "against as many at random",
     "everybody": "against treating everybody",
-    "as_run": "as it was run, against nobody",
 }
 _NO_RANGE = (
     "Nothing is certified, for outcomes are not 0/1, and no range of them is known that holds most "
@@ -60,12 +70,15 @@ _NO_RANGE = (
 )
 _NO_SCORES = (
     "Scores are not known, for neither the features of the model nor a column 'score' are there: "
-    "neither the promise of the trial nor a drift of the scores can be told."
+    "neither the forecast of the trial nor a drift of the scores is known."
 )
 _NEEDS_OTHERS = ("random", "everybody")  # people who were not chosen
 BEST_SINGLE = "best single"
+LOST, LOST_AS_RUN = "the chosen lost {} by the treatment", "the campaign as run lost {}"
+_LOST_BY_ALL = "treating everybody would have lost {}"
 CHOSEN = "those who were chosen"  #: whom the decision is about
 _BY_UPLIFTS = "the sum of the uplifts"
+_BY_TRIAL = "the trial's people with such scores"
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,41 +114,6 @@ class Comparison(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class Promise(Shown):
-    """What was promised of the chosen, and what came; in outcomes of them all.
-
-    ``verdict``: "kept", if the interval of the difference holds 0 and that of what came does not;
-    "fell short"; "exceeded"; "open", if the rows tell neither a kept promise nor no gain at all
-    apart.
-    """
-
-    source: str
-    promised: float
-    promised_lower: float | None
-    promised_upper: float | None
-    came: float
-    difference: float
-    lower: float | None
-    upper: float | None
-    verdict: str
-
-    def __str__(self) -> str:
-        ends = "" if self.lower is None else f" ({self.lower:+,.1f} to {self.upper:+,.1f})"
-        return (
-            f"promised {self.promised:,.1f}, came {self.came:,.1f}: a difference of "
-            f"{self.difference:+,.1f}{ends}. {_VERDICTS[self.verdict]}"
-        )
-
-
-_VERDICTS = {
-    "kept": "The promise was kept, as far as chance lets it be told.",
-    "fell short": "The promise was not kept: less came than chance explains.",
-    "exceeded": "More came than was promised, and than chance explains.",
-    "open": "Too few rows to tell whether the promise was kept.",
-}
-
-
-@dataclass(frozen=True, repr=False)
 class Verification(Shown):
     """What :func:`verify` found; printing it tells all of it, ``to_dict`` gives plain JSON.
 
@@ -143,10 +121,11 @@ class Verification(Shown):
     ----------
     n_people, n_chosen, n_treated, n_treated_rest : people with an outcome, those for whom an arm
         was chosen, and how many of the chosen and of the rest were treated.
-    comparisons : by what the chosen are compared with: "nobody", "random", "everybody", and
-        "as_run": what the campaign as it was run, with its exploration, brought over nobody.
-    promise : None if nothing is known to have been promised. drift : tests against the trial of the
-        model. advice : what to do with it.
+    comparisons : "as_run": what the campaign as it was run, with its exploration, gained over
+        treating nobody; and what treating all the chosen gains over "nobody", "random" people and
+        "everybody".
+    promise : the forecast of the campaign against its gain; None if there is no forecast. drift :
+        tests against the trial of the model. advice : what to do with it.
     check : tests of the randomisation within the chosen and the rest.
     certificate : a sentence on what certified numbers rest on, or why there are none.
     next_time : what to change so that more can be told; None if all is.
@@ -180,6 +159,30 @@ class Verification(Shown):
         )
 
     @property
+    def headline(self) -> str:
+        """What the campaign gained as it was run, and what that says about its forecast."""
+        gain, promise = self.comparisons["as_run"], self.promise
+        if gain.estimate is None:
+            said = f"What the campaign gained is not known: {gain.unknown}"
+        else:
+            words = gain_words(gain.estimate, gain.lower, gain.upper, self.outcome, self.level)
+            if gain.lower is None or gain.upper is None:
+                said = f"The campaign gained {words}, without an interval: {gain.declined}"
+            elif gain.upper < 0:
+                said = f"The campaign did harm: {words}"
+            elif gain.lower <= 0:
+                said = f"The campaign has no significant gain: {words}"
+            else:
+                said = f"The campaign gained {words}"
+        if promise is None:
+            return f"{said.rstrip('.')}."
+        if promise.covers == CHOSEN_TREATED:
+            ends = promise.came_lower, promise.came_upper
+            own = gain_words(promise.came, *ends, self.outcome, self.level)
+            said = f"{said.rstrip('.')}. {CHOSEN_TREATED.capitalize()} gained {own}"
+        return promise.said_after(said.rstrip("."))
+
+    @property
     def doubts(self) -> tuple[str, ...]:
         """What has to be known before the numbers: tests of the check that are close to failing."""
         return doubts(self.check)
@@ -198,7 +201,7 @@ class Verification(Shown):
             for name, words in self.against.items()
         }
         if self.promise is not None:
-            found[f"what was promised ({self.promise.source})"] = str(self.promise)
+            found[f"forecast ({self.promise.source})"] = str(self.promise)
         if self.advice is not None:
             found["what to do with the model"] = str(self.advice)
         return found
@@ -210,11 +213,11 @@ class Verification(Shown):
 
     def __str__(self) -> str:
         rows = [f"{name}: {value}" for name, value in self.rows().items()]
-        return "\n".join([*self.doubts, self.title, *rows, *self.sentences()])
+        return "\n".join([*self.doubts, self.headline, self.title, *rows, *self.sentences()])
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers and sentences as plain JSON; ``told`` is what is printed."""
-        found = dict(vars(self))
+        found = dict(vars(self)) | {"headline": self.headline}
         notes = (*self.doubts, *self.sentences())
         found["told"] = {"title": self.title, "rows": self.rows(), "notes": notes}
         found["doubts"] = self.doubts
@@ -248,7 +251,7 @@ def verify(
     delta: float = 0.05,
     random_state: int = 0,
 ) -> Verification:
-    """Say what a targeted campaign gained, whether it was as promised, and whether it still is.
+    """Say what a targeted campaign gained, what that says about its forecast, and about the model.
 
     Parameters
     ----------
@@ -267,8 +270,9 @@ def verify(
     treatment, outcome, treated, control, id, groups, lower_is_better, drop_missing_outcomes,
         outcome_range : as in :func:`auucmax.trial_model.fit_trial_model`; a ``model`` knows them.
     model : that chose the people. With its features, or a column ``score`` (as ``target`` writes
-        it), it says what was promised, and whether people and effects are still those of its trial.
-        Without a model, a column ``uplift`` of the list says what was promised.
+        it), it has a forecast, and tells whether people and effects are still those of its trial.
+        Without a model, the forecast is the sum of a column ``uplift`` of the list, if there is
+        one, and its error is not known.
     level : of the intervals. delta : probability with which a certified bound may fail.
     random_state : of the dealing into blocks for the certificate; fix it beforehand.
 
@@ -307,14 +311,18 @@ def verify(
     share, promise, drift = None, None, tuple[DriftTest, ...]()
     if model is None or not model.warning:
         share = None if model is None else _share_of_chosen(campaign, model)
-        promise = promised(campaign, own["nobody"], level, _by_trial(campaign, model, share))
+        promise = promised(campaign, own["as_run"], level, model, share)
     if model is not None and not model.warning:
         drift = drift_tests(campaign, model, share)
+    lost = {LOST: own["nobody"], LOST_AS_RUN: own["as_run"]}
+    harm = harm_shown(
+        campaign, lost | {_LOST_BY_ALL: effects_of(campaign.sizes.astype(float))}, level
+    )
     return Verification(
         comparisons=found,
         promise=promise,
         drift=drift,
-        advice=advice_on(model, drift, promise, found["random"], _harm(campaign, own, level)),
+        advice=advice_on(model, drift, promise, found["random"], harm),
         certificate=certificate,
         next_time=_next_time(found),
         notes=(*campaign.notes, *_notes(campaign, model)),
@@ -344,9 +352,16 @@ def _coefficients(campaign: Campaign) -> dict[str, Floats]:
         "nobody": sizes * is_chosen,
         "random": beyond_random(campaign),
         "everybody": -sizes * ~is_chosen,
-        "as_run": campaign.means.counts[:, 1].astype(np.float64),
     }
-    return {name: effects_of(own) for name, own in weights.items()}
+    found = {name: effects_of(own) for name, own in weights.items()}
+    return {"as_run": as_run(campaign), **found}
+
+
+def as_run(campaign: Campaign) -> Floats:
+    """(cells, A) coefficients of the gain of what was done, over treating nobody."""
+    found = campaign.means.counts.astype(np.float64)
+    found[:, 0] = -found[:, 1:].sum(axis=1)
+    return found
 
 
 def compared(
@@ -450,57 +465,82 @@ def _share_of_chosen(campaign: Campaign, model: TrialModel) -> float | None:
     return share if share > 0 else None
 
 
-def _by_trial(campaign: Campaign, model: TrialModel | None, share: float | None) -> Estimate | None:
-    """What the trial's people of such scores gained, if the chosen are a top share of them."""
-    if model is None or share is None:
-        return None
-    found = expected_effect(model.evidence, share).scaled(int(campaign.chosen.sum()))
-    return None if found.declined else found
-
-
 def promised(
-    campaign: Campaign, nobody: Floats, level: float, by_trial: Estimate | None = None
+    campaign: Campaign,
+    as_run: Floats,
+    level: float,
+    model: TrialModel | ArmsModel | None = None,
+    share: float | None = None,
 ) -> Promise | None:
-    """What was promised of what was chosen against what came; None if either is not known.
+    """The forecast of the people who were treated against their gain; None if either is unknown.
 
-    ``nobody``: coefficients of the gain over treating nobody. Without a promise ``by_trial``, it is
-    the sum of the uplifts, which has no error of its own.
+    ``as_run``: coefficients of that gain. ``share``: of the trial's people, that the chosen stand
+    for. Of people who were treated without having been chosen a list may have no forecast: then
+    both are of the chosen who were treated.
     """
-    if campaign.why_unknown(nobody) is not None:
+    harmed = False
+    for covers, who in ((ALL_TREATED, True), (CHOSEN_TREATED, campaign.is_chosen)):
+        own = as_run * np.reshape(who, (-1, 1))
+        if campaign.why_unknown(own) is not None or not own.any():
+            continue
+        realised = campaign.means.contrast(own, level)
+        harmed = harmed or (realised.declined is None and realised.upper < 0)
+        rows = (campaign.arm > 0) & np.broadcast_to(who, len(campaign.cells))[campaign.cell]
+        forecast, source = _by_trial(campaign, model, share, rows), _BY_TRIAL
+        if forecast is None:
+            known = {} if model is None else evidence_by_label(campaign, model)
+            forecast, source = _by_uplifts(campaign, known, rows), _BY_UPLIFTS
+        if forecast is None:
+            continue
+        reach = float(ndtri((1 + level) / 2)) * forecast.standard_error
+        low, high = forecast.value - reach, forecast.value + reach
+        found = promise_of(realised, forecast._replace(lower=low, upper=high), source, covers)
+        return replace(found, verdict=ForecastVerdict.HARM) if harmed else found
+    return None
+
+
+def _by_trial(
+    campaign: Campaign, model: TrialModel | ArmsModel | None, share: float | None, rows: Bools
+) -> Estimate | None:
+    """What as many of the trial's people gained, of the top share and of the rest.
+
+    None if the chosen are no top share, or those who were treated no random part of either.
+    """
+    if share is None or not isinstance(model, TrialModel):
         return None
-    expected, source = by_trial, "the trial's people of such scores"
-    if expected is None:
-        if campaign.uplift is None:
-            return None
-        chosen = campaign.chosen
-        total = float(campaign.uplift[chosen, campaign.policy[chosen] - 1].sum())
-        if not np.isfinite(total):
-            return None
-        expected, source = Estimate(total, 0.0, total, total), _BY_UPLIFTS
-    came = campaign.means.contrast(nobody, level)
-    off = came.minus(expected)
-    return Promise(
-        source=source,
-        promised=expected.value,
-        promised_lower=None if by_trial is None else expected.lower,
-        promised_upper=None if by_trial is None else expected.upper,
-        came=came.value,
-        difference=off.value,
-        lower=None if off.declined else off.lower,
-        upper=None if off.declined else off.upper,
-        verdict=_promise_verdict(off, came),
-    )
+    top, n_chosen_cells = expected_effect(model.evidence, share), int(campaign.is_chosen.sum())
+    if top.declined or n_chosen_cells > 1 or len(campaign.cells) - n_chosen_cells > 1:
+        return None
+    found = top.scaled(int((rows & campaign.chosen).sum()))
+    n_rest = int((rows & ~campaign.chosen).sum())
+    if n_rest == 0:
+        return found
+    if share >= 1:
+        return None
+    # The rest of the trial are other rows, and of no larger variance than the whole.
+    whole = expected_effect(model.evidence, 1.0)
+    value = found.value + n_rest * (whole.value - share * top.value) / (1 - share)
+    error = float(np.hypot(found.standard_error, n_rest * whole.standard_error / (1 - share)))
+    return Estimate(value, error, np.nan, np.nan)
 
 
-def _promise_verdict(difference: Estimate, came: Estimate) -> str:
-    """Whether a promise was kept, by what came and its difference to what was promised."""
-    if difference.declined is not None:
-        return "open"
-    if difference.upper < 0:
-        return "fell short"
-    if difference.lower > 0:
-        return "exceeded"
-    return "kept" if came.lower > 0 or came.upper < 0 else "open"
+def _by_uplifts(campaign: Campaign, known: Mapping[str, Evidence], rows: Bools) -> Estimate | None:
+    """The sum of the uplifts of what people got; None if they are not known of all.
+
+    The error is that of the trial's gain of as large a part of its people with the highest scores,
+    for each arm; 0 without the evidence of each.
+    """
+    if campaign.uplift is None:
+        return None
+    arm = campaign.arm[rows]
+    total, squares = float(campaign.uplift[rows, arm - 1].sum()), 0.0
+    if not np.isfinite(total):
+        return None
+    for own, n in zip(*np.unique(arm, return_counts=True), strict=True):
+        if (evidence := known.get(campaign.labels[own])) is None:
+            return Estimate(total, 0.0, np.nan, np.nan)
+        squares += (n * expected_effect(evidence, n / len(campaign.y)).standard_error) ** 2
+    return Estimate(total, float(np.sqrt(squares)), np.nan, np.nan)
 
 
 def advice_on(
@@ -516,30 +556,20 @@ def advice_on(
     if model.warning:
         return Advice("refit", model.warning)
     is_better = None if over_random.lower is None else over_random.lower > 0
-    kept = None if promise is None else promise.verdict
-    return advise(drift, kept, is_better=is_better, harm=harm)
+    verdict = None if promise is None else promise.verdict
+    exceeded = promise is not None and promise.is_exceeded
+    return advise(drift, verdict, exceeded=exceeded, is_better=is_better, harm=harm)
 
 
-def harm_of_chosen(campaign: Campaign, came: Estimate) -> str | None:
-    """That the chosen are shown to lose by what was chosen for them; None if they are not."""
-    if came.declined is not None or came.upper >= 0:
-        return None
-    return f"the chosen lost {-came.value:,.1f} {campaign.columns.gain} by the treatment"
-
-
-def _harm(campaign: Campaign, own: Mapping[str, Floats], level: float) -> str | None:
-    """Who is shown to lose by the treatment: the chosen, or all people where these do not gain."""
-    if not campaign.why_unknown(own["nobody"]):
-        came = campaign.means.contrast(own["nobody"], level)
-        harm = harm_of_chosen(campaign, came)
-        if harm is not None or (came.declined is None and came.lower > 0):
-            return harm
-    everybody = effects_of(campaign.sizes / len(campaign.y))
-    if campaign.why_unknown(everybody):
-        return None
-    whole = campaign.means.contrast(everybody, level)
-    if whole.declined is None and whole.upper < 0:
-        return f"the average effect on {campaign.columns.gain} is {whole.value:.3g}"
+def harm_shown(campaign: Campaign, contrasts: Mapping[str, Floats], level: float) -> str | None:
+    """Who is shown to lose by the treatment; by words, asked in turn until some gain."""
+    for words, coefficients in contrasts.items():
+        if campaign.why_unknown(coefficients) is None:
+            came = campaign.means.contrast(coefficients, level)
+            if came.declined is None and came.upper < 0:
+                return words.format(f"{-came.value:,.1f} {campaign.columns.gain}")
+            if came.declined is None and came.lower > 0:
+                return None
     return None
 
 
