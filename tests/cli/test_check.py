@@ -58,6 +58,33 @@ def test_without_an_interval_it_says_why(tmp_path):
     assert "95% interval cannot be said: only " in shown
 
 
+@pytest.mark.parametrize("chances", ["", "--propensity chance"])
+def test_people_lost_within_shops_are_found_with_groups(tmp_path, chances):
+    """People were randomised, not the shops that they belong to."""
+    rng = np.random.default_rng(0)
+    n = 8_000
+    mail, shop = rng.integers(2, size=n), rng.integers(60, size=n)
+    table = pd.DataFrame(
+        {"shop": shop, "mail": mail, "age": rng.normal(shop / 10, 1), "chance": 0.5}
+    )
+    table["shop"] = "shop " + table["shop"].astype(str)
+    lost = rng.random(n) < np.where(mail == 1, 0.148, 0.009)
+    table["visit"] = np.where(lost, np.nan, rng.random(n) < 0.2)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    line = f"check {tmp_path}/t.csv -t mail -y visit {chances or '--ignore chance'}"
+    for command in (line, f"{line} --groups shop"):
+        result = run(command)
+        assert result.exit_code == 1
+        assert "outcomes are missing more often in one arm" in result.stdout
+    counted = f"1 {lost[mail == 1].mean():.2%} ({lost[mail == 1].sum():,} of"
+    assert chances or counted in " ".join(result.stdout.split())
+    # Three arms are each compared with the control.
+    table["mail"] = np.where((mail == 1) & (rng.random(n) < 0.5), 2, mail)
+    table.drop(columns="chance").to_csv(tmp_path / "t.csv", index=False)
+    arms = run(f"check {tmp_path}/t.csv -t mail -y visit --control 0 --groups shop")
+    assert arms.stdout.count("The check fails: outcomes are missing more often") == 2
+
+
 def test_exit_code_1_if_the_check_fails(files, tmp_path):
     table = pd.read_csv(files.trial)
     table["sent"] = (table["arm"] == "mail").astype(int)

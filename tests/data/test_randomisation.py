@@ -443,7 +443,153 @@ def test_all_rows_are_kept_when_treatment_varies_within_clusters() -> None:
     assert "treatment varies within clusters" in str(report)
     alone = check_randomisation(trial, groups=np.arange(3_000))
     assert alone.grouping == "each cluster has one row"
-    assert alone.tests == report.tests
+    # Groups only widen the standard errors.
+    rows, clusters = ({test.name: test for test in r.tests} for r in (alone, report))
+    assert rows.keys() == clusters.keys()
+    for name in ("likelihood ratio", "missing values"):
+        assert clusters[name].statistic == rows[name].statistic
+        assert clusters[name].p_value >= rows[name].p_value
+
+
+def test_chances_that_differ_by_shop_do_not_look_like_whole_shops() -> None:
+    """Chances of .05 and .95: most rows of a shop are in one arm, though people were drawn."""
+    rng = np.random.default_rng(0)
+    shop = np.arange(6_000) % 60
+    chance = np.where(shop % 2, 0.95, 0.05)
+    treated = (rng.random(6_000) < chance).astype(int)
+    assert not within_clusters(shop, treated).is_by_row
+    assert within_clusters(shop, treated, chance).is_by_row
+    assert not within_clusters(shop, shop % 2, chance).is_by_row
+    variation = within_clusters(shop, treated, chance)
+    assert variation.found == pytest.approx(variation.expected, rel=0.1)
+
+
+# People who were randomised one by one, within shops.
+
+
+def shops(seed: int, n: int = 3_000, lost: tuple[float, ...] = (0.08, 0.08), n_shops: int = 60):
+    """Arms, as many as rates in ``lost``, drawn person by person; all else depends on the shop.
+
+    A trial of the people whose outcome is known, and what ``check_randomisation`` needs to know
+    about the others.
+    """
+    rng = np.random.default_rng(seed)
+    shop = rng.choice(n_shops, n, p=rng.dirichlet(np.full(n_shops, 2.0)))
+    arm = rng.integers(len(lost), size=n)
+    X = pd.DataFrame(rng.normal(size=(n, 3)) + rng.normal(size=(n_shops, 3))[shop]).add_prefix("x")
+    X["size"] = rng.normal(size=n_shops)[shop]
+    often = 1 / (1 + np.exp(2 - rng.normal(size=n_shops)))
+    X.loc[rng.random(n) < often[shop], "x0"] = np.nan
+    rate = np.array(lost)[arm] * np.exp(rng.normal(size=n_shops) - 0.5)[shop]
+    gone = rng.random(n) < rate
+    names = ("control", "treated") if len(lost) == 2 else tuple("abcdef"[: len(lost)])
+    kept = ~gone
+    trial = Trial(
+        X[kept].reset_index(drop=True), (rng.random(n) < 0.3)[kept].astype(float), arm[kept],
+        control=0, arm_names=names, groups=np.array([f"shop {k}" for k in shop[kept]]),
+    )  # fmt: skip
+    options = {
+        "missing_outcomes": {
+            name: (int(gone[arm == k].sum()), int((arm == k).sum())) for k, name in enumerate(names)
+        },
+        "missing_groups": {
+            name: [f"shop {k}" for k in shop[gone & (arm == own)]] for own, name in enumerate(names)
+        },
+    }
+    return trial, options
+
+
+@pytest.mark.parametrize("n_shops", [4, 60])
+def test_attrition_of_people_within_shops_is_found(n_shops: int) -> None:
+    for seed in range(5):
+        trial, options = shops(seed, 8_000, (0.009, 0.148), n_shops)
+        report = check_randomisation(trial, **options)
+        assert report.stops
+        assert "missing outcomes" in {test.name for test in report.failures}
+        assert "treatment varies within clusters" in report.grouping
+        assert ("standard errors by cluster" in report.grouping) == (n_shops == 60)
+
+
+def test_attrition_of_one_arm_of_three_within_shops() -> None:
+    trial, options = shops(0, 9_000, (0.01, 0.01, 0.15))
+    report = check_randomisation(trial, **options)
+    assert [(test.name, test.arm) for test in report.failures] == [("missing outcomes", "c")]
+
+
+def test_the_attrition_test_by_shop_is_the_cluster_robust_regression() -> None:
+    """t test of the slope of missing on treated, with CR1 standard errors, written out."""
+    trial, options = shops(3, 3_000, (0.08, 0.1))
+    (found,) = (t for t in check_randomisation(trial, **options).tests if "outcomes" in t.name)
+    lost = options["missing_groups"]
+    gone = np.repeat([False, True], [trial.n_rows, sum(map(len, lost.values()))])
+    shop = np.concatenate([trial.groups, lost["control"], lost["treated"]])
+    arm = np.concatenate(
+        [trial.treatment, *(np.full(len(v), k) for k, v in enumerate(lost.values()))]
+    )
+    Z = np.column_stack([np.ones(len(arm)), arm])
+    inverse = np.linalg.inv(Z.T @ Z)
+    slope = inverse @ Z.T @ gone
+    sums = pd.DataFrame(Z * (gone - Z @ slope)[:, None]).groupby(shop).sum().to_numpy()
+    n_shops = len(sums)
+    error = np.sqrt((inverse @ sums.T @ sums @ inverse)[1, 1] * n_shops / (n_shops - 1))
+    robust = 2 * stats.t.sf(abs(slope[1]) / error, n_shops - 1)
+    plain = stats.chi2_contingency(pd.crosstab(arm, gone), correction=False).pvalue
+    assert found.p_value == pytest.approx(max(robust, plain))
+
+
+def test_a_feature_that_decides_treatment_within_shops_is_found() -> None:
+    trial, _ = shops(0, 6_000)
+    rng = np.random.default_rng(1)
+    drawn = rng.random(trial.n_rows) < 1 / (1 + np.exp(-0.5 * trial.X["x1"]))
+    report = check_randomisation(dataclasses.replace(trial, treatment=drawn.astype(int)))
+    assert {test.name for test in report.failures} == {"likelihood ratio", "classifier"}
+    assert report.stops
+
+
+def test_shares_that_vary_by_shop_are_no_lack_of_randomisation() -> None:
+    """By chance a town with more treated people has other features: a matter of few shops."""
+    blamed = []
+    for seed in range(8):
+        trial, _ = shops(seed)
+        rng = np.random.default_rng(seed + 100)
+        shop = pd.factorize(trial.groups)[0]
+        drawn = (rng.random(len(shop)) < rng.beta(6, 6, 60)[shop]).astype(int)
+        trial = dataclasses.replace(trial, treatment=drawn)
+        rows = check_randomisation(trial, groups=np.arange(len(shop)))
+        blamed.append((rows.stops, check_randomisation(trial).stops))
+    assert np.sum(blamed, axis=0)[0] >= 4
+    assert np.sum(blamed, axis=0)[1] == 0
+
+
+@pytest.mark.gate
+def test_false_alarms_within_shops_are_as_rare_as_promised() -> None:
+    alarms, p_values = 0, []
+    for seed in range(120):
+        trial, options = shops(seed)
+        report = check_randomisation(trial, alpha=0.05, expected_share=0.5, **options)
+        alarms += not report.ok
+        p_values += [(test.name, test.p_value) for test in report.tests]
+    # 120 trials: three standard errors above 5% is 11%.
+    assert alarms / 120 < 0.11
+    for name, p in pd.DataFrame(p_values, columns=["name", "p"]).groupby("name")["p"]:
+        assert np.mean(p < 0.1) < 0.1 + 3 * np.sqrt(0.09 / 120), name
+
+
+@pytest.mark.gate
+def test_attrition_within_shops_is_always_found() -> None:
+    for seed in range(20):
+        trial, options = shops(seed, 8_000, (0.009, 0.148))
+        assert check_randomisation(trial, **options).stops
+
+
+def test_a_corrected_p_value_near_the_level_is_remarked_upon() -> None:
+    trial = fair_trial(0)
+    missing = {"control": (80, 1_080), "treated": (120, 1_120)}
+    report = check_randomisation(trial, missing_outcomes=missing)
+    assert report.ok
+    assert 0.01 < min(test.adjusted_p_value for test in report.tests) < 0.05
+    assert report.verdict.startswith("Passed with a remark: the smallest corrected p of 4 tests is")
+    assert "(missing outcomes), and the check warns at 0.01" in report.verdict
 
 
 def test_a_few_wrong_records_do_not_bring_all_rows_back() -> None:

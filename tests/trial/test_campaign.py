@@ -241,6 +241,20 @@ def test_few_groups_at_a_small_chance_are_counted_exactly():
         check_campaign(read(never, groups="home"), None)
 
 
+def test_people_lost_within_shops_are_counted_one_by_one():
+    """Shops have both arms, so people were drawn: 1% of one arm and 11% of the other are lost."""
+    n = 4_000
+    rng = np.random.default_rng(0)
+    mail, shop = rng.integers(2, size=n), np.arange(n) % 40
+    table = pd.DataFrame({"shop": shop, "top": 1, "chance": 0.5, "mail": mail, "visit": 0.0})
+    table.loc[rng.random(n) < np.where(mail == 1, 0.11, 0.01), "visit"] = np.nan
+    found = read(table, groups="shop", drop_missing_outcomes=True)
+    lost = table["visit"].isna()
+    assert found.lost.tolist() == [[(lost & (mail == k)).sum() for k in (0, 1)]]
+    with pytest.raises(FailedCheckError, match="have no outcome"):
+        check_campaign(found, None)
+
+
 def test_a_group_that_is_lost_is_lost_once():
     """Of 40 homes of 30 people, 5 treated ones and 1 other are lost: chance does that."""
     home = np.repeat(np.arange(40), 30)

@@ -63,16 +63,40 @@ def test_groups_without_outcomes_are_counted_once():
     named = {"treatment": "mail", "outcome": "visit", "groups": "shop", "propensity": "chance"}
     columns = name_columns(table, **named, drop_missing_outcomes=True)
     rows = trial_rows(table, columns)
-    assert [len(own) for own in rows.lost_chances] == [3, 9]
+    assert [own.sum() for own in rows.lost_first] == [3, 9]
+    assert [len(own) for own in rows.lost_chances] == [60, 180]
     assert rows.lost == (60, 180)
     # So are shops whose rows are in several pieces.
     mixed = table.sample(frac=1, random_state=0)
     pieces = [trial_rows(mixed[k::4], columns) for k in range(4)]
-    assert [len(own) for own in joined(pieces).lost_chances] == [3, 9]
+    together = joined(pieces)
+    assert [own.sum() for own in together.lost_first] == [3, 9]
+    assert [len(own) for own in together.lost_chances] == [60, 180]
     found = {test.name: test for test in check_trial_rows(rows, columns).tests}
     assert found["missing outcomes"].p_value > 0.05
     with pytest.raises(ValueError, match=r"60 of [\d,]+ control rows\. If they were lost"):
         trial_rows(table, name_columns(table, **named))
+
+
+def test_people_without_outcomes_are_counted_where_groups_have_both_arms():
+    """Of a sample of the rows, too, as of a table in pieces, whose losses are all counted."""
+    rng = np.random.default_rng(0)
+    n = 6_000
+    mail, shop = rng.integers(2, size=n), rng.integers(60, size=n)
+    table = pd.DataFrame({"shop": shop, "mail": mail, "x": rng.normal(size=n)})
+    gone = rng.random(n) < (0.05 + 0.01 * mail) * rng.uniform(0, 2, 60)[shop]
+    table["visit"] = np.where(gone, np.nan, rng.random(n) < 0.3)
+    named = {"treatment": "mail", "outcome": "visit", "groups": "shop"}
+    columns = name_columns(table, **named, drop_missing_outcomes=True)
+    rows = trial_rows(table, columns)
+    some = rows.take(np.flatnonzero(rng.random(len(rows.y)) < 0.5))
+    reports = check_trial_rows(rows, columns), check_trial_rows(some, columns, rows.treated)
+    tests = [{test.name: test for test in report.tests} for report in reports]
+    whole, sampled = (own["missing outcomes"] for own in tests)
+    assert f"({gone[mail == 1].sum()} of {(mail == 1).sum():,} rows)" in whole.detail
+    assert sampled.detail == whole.detail
+    assert 1e-4 < whole.p_value < 0.5
+    assert np.log(sampled.p_value) == pytest.approx(np.log(whole.p_value), abs=0.3)
 
 
 @pytest.mark.gate

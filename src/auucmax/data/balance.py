@@ -6,7 +6,7 @@ Only numbers are made here; :mod:`auucmax.data.randomisation_report` says what t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, fdtrc, ndtr, ndtri
 
 from auucmax._validation import Bools, Floats
+from auucmax.data import clustered
+from auucmax.data.clustered import Codes
 from auucmax.data.covariates import Covariates, Feature
 from auucmax.data.few import LEAST_ROWS, step_of, tellable_columns
 
@@ -114,7 +116,9 @@ class RatioTest(NamedTuple):
     law: str = "chi-square"  # or "F": where the p-value comes from
 
 
-def likelihood_ratio_test(covariates: Covariates, treated: Bools) -> RatioTest:
+def likelihood_ratio_test(
+    covariates: Covariates, treated: Bools, codes: Codes | None = None
+) -> RatioTest:
     """Logistic regression of treatment on all real columns against the intercept alone.
 
     Numbers are replaced by their mid-ranks: the few largest values of a heavy tail would otherwise
@@ -122,7 +126,8 @@ def likelihood_ratio_test(covariates: Covariates, treated: Bools) -> RatioTest:
     chi-square with as many degrees of freedom as the columns have rank, so one-hot blocks and
     copies of a column do no harm. With fewer than 200 rows for each degree the p-value is that of
     the F test of the linear regression of treatment on the columns, which holds for few rows too.
-    None if there are not more rows than columns.
+    None if there are not more rows than columns. ``codes``: the group of each row; the p-value is
+    then at least that with standard errors by group (Rao and Scott 1984).
     """
     covariates = covariates.ranked()
     moments = compute_moments(covariates, treated)
@@ -134,13 +139,35 @@ def likelihood_ratio_test(covariates: Covariates, treated: Bools) -> RatioTest:
     share = treated.mean()
     null = n * (share * np.log(share) + (1 - share) * np.log1p(-share))
     statistic = max(2 * (_fit_logistic(covariates, treated, moments.centre, white) - null), 0.0)
+    least = 0.0
+    if codes is not None:
+        scores = _group_scores(covariates, treated, moments, white, codes)
+        least = clustered.clustered_p(statistic, scores)
     if n >= ROWS_PER_DEGREE * degrees:
-        return RatioTest(statistic, degrees, float(chdtrc(degrees, statistic)))
+        return RatioTest(statistic, degrees, max(float(chdtrc(degrees, statistic)), least))
     # R^2 of the linear regression: whitened columns are orthogonal, so their shares add up.
     explained = np.sum((white.T @ moments.cross) ** 2) / (n * n * share * (1 - share))
     odds = explained / max(1 - explained, 1e-300)
     rest = n - 1 - degrees
-    return RatioTest(statistic, degrees, float(fdtrc(degrees, rest, odds * rest / degrees)), "F")
+    p_value = float(fdtrc(degrees, rest, odds * rest / degrees))
+    return RatioTest(statistic, degrees, max(p_value, least), "F")
+
+
+def _group_scores(
+    covariates: Covariates, treated: Bools, moments: ArmMoments, white: Floats, codes: Codes
+) -> Floats:
+    """(G, r) errors of the whitened slopes by group; of independent rows each has variance 1.
+
+    A group of n_g rows has its part n_g / n of the slopes taken off. (Residuals of the regression
+    would be too small: with few groups, features of whole groups fit much of their errors.)
+    """
+    n, share = covariates.n_rows, treated.mean()
+    sums = np.zeros((int(codes.max()) + 1, white.shape[1]))
+    for rows, x in covariates.blocks():
+        z = np.nan_to_num(x - moments.centre, nan=0.0) @ white
+        clustered.add_by_group(sums, codes[rows], z * (treated[rows] - share)[:, None])
+    sums -= np.outer(np.bincount(codes) / n, sums.sum(axis=0))
+    return sums / np.sqrt(n * share * (1 - share))
 
 
 def _whiten(gram: Floats, n: int) -> Floats:
@@ -202,16 +229,24 @@ class ClassifierTest(NamedTuple):
 
 
 def classifier_test(
-    covariates: Covariates, treated: Bools, rng: np.random.Generator, max_rows: int
+    covariates: Covariates,
+    treated: Bools,
+    rng: np.random.Generator,
+    max_rows: int,
+    codes: Codes | None = None,
 ) -> ClassifierTest:
     """Boosted trees learn treatment from one half of the rows; the AUC on the other half is tested.
 
     Under randomisation the AUC is 1/2 on average and, given the first half, has the variance of
     the Mann-Whitney statistic. (Pooling folds would not do: their AUCs are correlated.) At most
-    ``max_rows`` rows are used; None with fewer than 50 rows in an arm.
+    ``max_rows`` rows are used; None with fewer than 50 rows in an arm. ``codes``: the group of each
+    row; each half then has whole groups, and the standard error is at least that by group.
     """
-    fit, test = _halves(treated, rng, max_rows)
-    if min(treated[test].sum(), (~treated[test]).sum()) < 25:
+    if codes is None:
+        fit, test = _halves(treated, rng, max_rows)
+    else:
+        fit, test = clustered.halves_by_group(codes, rng, max_rows)
+    if min(treated[test].sum(), (~treated[test]).sum()) < 25 or len(np.unique(treated[fit])) < 2:
         return ClassifierTest(0.5, len(test), None)
     from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -227,6 +262,8 @@ def classifier_test(
     score = model.decision_function(covariates.table(test)[:, varies])
     auc, error = rank_auc(score, treated[test])
     p_value = float(ndtr((0.5 - auc) / error)) if error > 0 else 1.0
+    if codes is not None:
+        p_value = max(p_value, clustered.auc_p(score, treated[test], auc, codes[test]))
     return ClassifierTest(auc, len(test), p_value)
 
 
@@ -260,10 +297,13 @@ def rank_auc(score: Floats, positive: Bools) -> tuple[float, float]:
     return float(auc), float(np.sqrt(ranks.var() / ((n - 1) * pairs)))
 
 
-def missing_by_arm(covariates: Covariates, treated: Bools) -> pd.DataFrame:
+def missing_by_arm(
+    covariates: Covariates, treated: Bools, codes: Codes | None = None
+) -> pd.DataFrame:
     """Share of missing values by arm and a test of equality, for features that have any.
 
-    ``few``: fewer than 20 people of an arm lack the value, or have it.
+    ``few``: fewer than 20 people of an arm lack the value, or have it. ``codes``: the group of
+    each row, for standard errors by group.
     """
     records = []
     n_treated = int(treated.sum())
@@ -281,7 +321,13 @@ def missing_by_arm(covariates: Covariates, treated: Bools) -> pd.DataFrame:
         )
         shares = table[1, 0] / n_control, table[0, 0] / n_treated
         few = bool(table.min() < LEAST_ROWS)
-        records.append((feature.name, *shares, equal_shares(table), few))
+        p_value = equal_shares(table)
+        if codes is not None:
+            arms = ~treated, treated
+            lacking = np.stack([np.bincount(codes, missing & arm) for arm in arms])
+            rows = np.stack([np.bincount(codes, arm) for arm in arms])
+            p_value = max(p_value, clustered.compare_shares(lacking, rows))
+        records.append((feature.name, *shares, p_value, few))
     frame = pd.DataFrame(records, columns=["feature", "control", "treated", "p_value", "few"])
     return frame.sort_values("p_value", kind="stable").reset_index(drop=True)
 
@@ -426,7 +472,10 @@ def _hints(feature: Feature, y: Floats, arm: Bools) -> Iterator[Suspect]:
 
 
 def shifted_suspects(
-    covariates: Covariates, strong: Sequence[Suspect], treated: Bools
+    covariates: Covariates,
+    strong: Sequence[Suspect],
+    treated: Bools,
+    codes: Codes | None = None,
 ) -> tuple[Suspect, ...]:
     """Of features that predict the outcome well, those in which the arms differ.
 
@@ -436,10 +485,10 @@ def shifted_suspects(
     may pass for chance.
     """
     names = {suspect.feature for suspect in strong}
-    return _found(_shifted(f, treated) for f in covariates.features if f.name in names)
+    return _found(_shifted(f, treated, codes) for f in covariates.features if f.name in names)
 
 
-def _shifted(feature: Feature, treated: Bools) -> Suspect | None:
+def _shifted(feature: Feature, treated: Bools, codes: Codes | None) -> Suspect | None:
     from scipy.stats import chi2_contingency
 
     known = ~feature.missing
@@ -460,6 +509,10 @@ def _shifted(feature: Feature, treated: Bools) -> Suspect | None:
         auc, error = rank_auc(values, arm)
         p_value = float(2 * ndtr(-abs(auc - 0.5) / error)) if error > 0 else 1.0
         size = float(abs(ndtri(np.clip(auc, 1e-9, 1 - 1e-9))) * np.sqrt(2))
+    if p_value < SHIFTED and codes is not None:
+        own = Covariates((replace(feature, values=feature.values[known]),), (), len(arm))
+        found = likelihood_ratio_test(own, arm, pd.factorize(codes[known])[0])
+        p_value = max(p_value, found.p_value or 0.0)
     if p_value < SHIFTED and size >= SMALL:
         return Suspect(feature.name, "treatment", "p", p_value)
     return None

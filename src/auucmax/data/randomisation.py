@@ -13,10 +13,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from auucmax._validation import Bools, Floats, check_groups, check_level
+from auucmax._validation import Bools, Floats, check_groups, check_labels, check_level
 from auucmax.data import balance
 from auucmax.data.balance import Suspect
 from auucmax.data.chances import chances_told, check_chances, compare_counts, even_rows
+from auucmax.data.clustered import LEAST_GROUPS, Codes, compare_shares, group_codes
 from auucmax.data.covariates import Covariates, encode
 from auucmax.data.few import LEAST_ROWS
 from auucmax.data.randomisation_report import RandomisationReport, RandomisationTest
@@ -26,7 +27,6 @@ from auucmax.encoding.kinds import kind_of
 MAX_CLASSIFIER_ROWS = 60_000
 # A feature in disguise shows in this many rows as well as in all of them.
 MAX_SUSPECT_ROWS = 200_000
-Codes = NDArray[np.intp]
 
 # Shares of the variation that rows randomised one by one would have: below the first, treatment
 # goes by cluster; below the second it does so beyond doubt, with a few wrong records.
@@ -34,7 +34,6 @@ BY_CLUSTER = 0.5
 NEARLY_NONE = 0.1
 # With less expected than this, clusters without variation may be an accident.
 ENOUGH = 10.0
-LEAST_GROUPS = 20  #: different values of a column that may be a household or a shop
 _SIZES_UNTESTED = "the sizes of the arms (pass expected_share=, the planned share)"
 
 
@@ -46,6 +45,7 @@ def check_randomisation(
     propensity: ArrayLike | None = None,
     missing_outcomes: Mapping[str, tuple[int, int]] | None = None,
     missing_propensity: Mapping[str, ArrayLike] | None = None,
+    missing_groups: Mapping[str, ArrayLike] | None = None,
     ignore: Collection[str] = (),
     after: Collection[str] = (),
     names: Collection[str] = (),
@@ -84,13 +84,13 @@ def check_randomisation(
     ----------
     trial : Trial
     groups : array of shape (n,), optional
-        The cluster of each row (a household, a shop), when treatment was given to clusters: their
-        rows are alike and treated alike, which tests of independent rows would take for a lack of
-        randomisation. One row of each cluster, drawn at random, then enters all tests; sizes and
-        ``expected_share`` are those of clusters. If treatment varies within clusters (half as much
-        as among independent rows, or more), rows were randomised by themselves: all are tested.
-        Default: ``trial.groups``. Without groups, a ``trial.id`` by which treatment goes gives a
-        warning.
+        The cluster of each row (a household, a shop). If whole clusters were treated, tests of
+        independent rows would take the resemblance of their rows for a lack of randomisation. One
+        row of each cluster, drawn at random, then enters all tests; sizes and ``expected_share``
+        are those of clusters. If treatment varies within clusters (half as much as among
+        independent rows, or more), rows were randomised one by one: all are tested, with standard
+        errors by cluster if there are 20 clusters or more. Default: ``trial.groups``. Without
+        groups, a ``trial.id`` by which treatment goes gives a warning.
     expected_share : float, mapping or sequence, optional
         Planned share of the treated rows. With several arms: a mapping of labels (or printed
         names) to shares, or the shares in the order of ``trial.arms``, control first.
@@ -101,12 +101,16 @@ def check_randomisation(
         such that each of them had the same. Two arms only, in place of ``expected_share``.
     missing_outcomes : mapping, optional
         By the printed name of each arm: how many rows have no outcome, and how many were assigned,
-        these included. The rows themselves are not in the trial. Of groups, count each once, by
-        its first row; counts of rows are taken for so many as there are groups, which is right
-        where these are of one size.
+        these included. The rows themselves are not in the trial. Where whole groups were treated,
+        count each once, by its first row; counts of rows are taken for so many as there are groups,
+        which is right where these are of one size. Where treatment varies within groups, count
+        rows.
     missing_propensity : mapping, optional
         By the printed name of each arm: the chances of its rows without an outcome, to go with
-        ``propensity``; of groups, which may be lost as a whole, one row each.
+        ``propensity``; one row of each group, if whole groups were treated.
+    missing_groups : mapping, optional
+        By the printed name of each arm: the groups of its rows without an outcome, for standard
+        errors by group where treatment varies within groups.
     ignore : names of features, default none
         Features that no model learns from. They are tested as all others; but one in disguise does
         no harm then, and becomes a note.
@@ -141,15 +145,18 @@ def check_randomisation(
     codes = None if groups is None else check_groups(groups, trial.n_rows)
     chance = None if propensity is None else _chances(propensity, trial, expected_share)
     trial, names = _with_names(trial, names)
+    if groups is not None:
+        trial = replace(trial, groups=check_labels(groups, "groups", trial.n_rows))
     if trial.randomised is not None:
         codes = None if codes is None else codes[trial.randomised]
         trial, chance = _taken(trial, chance, np.flatnonzero(trial.randomised))
     n_given = trial.n_rows
-    places, grouping = independent_rows(trial, codes, rng)
+    places, grouping = independent_rows(trial, codes, rng, chance)
     trial, chance = _taken(trial, chance, places)
     counts, shares, tests = _sizes(trial, expected_share)
     if chance is None:
-        tests, evened = tests + _attrition(missing_outcomes, trial, n_given), ""
+        tests += _attrition(missing_outcomes, trial, n_given, missing_groups)
+        evened = ""
     else:
         tests = _by_chances(trial, chance, missing_propensity)
         trial, evened = _evened(trial, chance, rng)
@@ -288,14 +295,17 @@ class _Arm(NamedTuple):
     detectable: float
 
 
-def _arms(trial: Trial, covariates: Covariates) -> Iterator[tuple[str, Covariates, Bools]]:
-    """Name (blank if there is only one), features and treatment of each arm with the control."""
+def _arms(
+    trial: Trial, covariates: Covariates
+) -> Iterator[tuple[str, Covariates, Bools, Codes | None]]:
+    """Name (blank if there is only one), features, treatment and groups of each arm and control."""
     if not trial.is_multi_arm:
-        yield "", covariates, trial.treated
+        yield "", covariates, trial.treated, group_codes(trial.groups)
         return
     for name, label in zip((trial.arm_names or ())[1:], trial.arms[1:], strict=True):
         rows = np.flatnonzero((trial.treatment == label) | (trial.treatment == trial.control))
-        yield name, covariates.take(rows), trial.treatment[rows] == label
+        codes = group_codes(None if trial.groups is None else trial.groups[rows])
+        yield name, covariates.take(rows), trial.treatment[rows] == label, codes
 
 
 def _check_arms(
@@ -307,7 +317,12 @@ def _check_arms(
 
 
 def _check_arm(
-    arm: str, covariates: Covariates, treated: Bools, rng: np.random.Generator, alpha: float
+    arm: str,
+    covariates: Covariates,
+    treated: Bools,
+    codes: Codes | None,
+    rng: np.random.Generator,
+    alpha: float,
 ) -> _Arm:
     detectable = balance.detectable_difference(treated, alpha)
     if not covariates.features:
@@ -315,9 +330,9 @@ def _check_arm(
         return _Arm([], _empty("difference", "step"), _empty("p_value", "few"), [note], detectable)
     moments = balance.compute_moments(covariates, treated)
     differences = balance.differences(covariates, moments, treated)
-    ratio = balance.likelihood_ratio_test(covariates, treated)
-    trees = balance.classifier_test(covariates, treated, rng, MAX_CLASSIFIER_ROWS)
-    missing = balance.missing_by_arm(covariates, treated)
+    ratio = balance.likelihood_ratio_test(covariates, treated, codes)
+    trees = balance.classifier_test(covariates, treated, rng, MAX_CLASSIFIER_ROWS, codes)
+    missing = balance.missing_by_arm(covariates, treated, codes)
     tests, notes = [], []
     if ratio.p_value is None:
         notes.append("the likelihood ratio (it needs more rows than columns)")
@@ -367,12 +382,15 @@ def _sizes(
 
 
 def _attrition(
-    missing: Mapping[str, tuple[int, int]] | None, trial: Trial, n_given: int
+    missing: Mapping[str, tuple[int, int]] | None,
+    trial: Trial,
+    n_given: int,
+    groups: Mapping[str, ArrayLike] | None,
 ) -> list[RandomisationTest]:
     """Are outcomes missing as often in each arm as in the control?
 
     ``n_given``: rows, of which those of the trial count as independent; rows of a cluster may all
-    be lost.
+    be lost. ``groups``: of the rows without an outcome, by arm.
     """
     names = trial.arm_names or ()
     if missing is None or not any(lost for lost, _ in missing.values()):
@@ -390,6 +408,8 @@ def _attrition(
         rows = np.array([missing[arm], missing[names[0]]])
         table = np.rint(scale * np.column_stack([rows[:, 0], rows[:, 1] - rows[:, 0]]))
         p_value = balance.equal_shares(table.astype(np.int64)) if table.any(axis=0).all() else 1.0
+        if groups is not None and group_codes(trial.groups) is not None:
+            p_value = max(p_value, _attrition_by_group(missing, trial, groups, arm))
         shares = rows[:, 0] / rows[:, 1]
         detail = ", ".join(
             f"{name} {share:.2%} ({lost:,} of {n:,} {units})"
@@ -399,6 +419,32 @@ def _attrition(
         test = RandomisationTest("missing outcomes", of_arm, gap, p_value, detail)
         tests.append(replace(test, few=bool(rows[:, 0].min() < LEAST_ROWS)))
     return tests
+
+
+def _attrition_by_group(
+    missing: Mapping[str, tuple[int, int]],
+    trial: Trial,
+    groups: Mapping[str, ArrayLike],
+    arm: str,
+) -> float:
+    """p-value of one arm, with the standard error by group; 0 if it has too few groups for one.
+
+    Rows of the trial may be a sample of those that were counted.
+    """
+    labels = dict(zip(trial.arm_names or (), trial.arms, strict=True))
+    names = (trial.arm_names or ())[0], arm
+    kept = [np.asarray(trial.groups)[trial.treatment == labels[name]] for name in names]
+    lost = [np.asarray(groups.get(name, ())) for name in names]
+    parts = [own.astype(object) for own in (*kept, *lost)]
+    codes = group_codes(np.concatenate(parts))
+    if codes is None:
+        return 0.0
+    ends = np.cumsum([len(own) for own in parts])[:-1]
+    most = int(codes.max()) + 1
+    counts = np.stack([np.bincount(own, minlength=most) for own in np.split(codes, ends)])
+    n_kept = np.array([missing[name][1] - missing[name][0] for name in names])
+    scale = n_kept / np.maximum(counts[:2].sum(axis=1), 1)
+    return compare_shares(counts[2:], counts[2:] + counts[:2] * scale[:, None])
 
 
 def _why_untested(suspect: Suspect) -> str:
@@ -425,10 +471,10 @@ def _suspects(
     covariates: Covariates, trial: Trial, rng: np.random.Generator
 ) -> tuple[tuple[Suspect, ...], set[str], tuple[Suspect, ...]]:
     """Features to look at, names of those that say nothing of the randomisation, and questions."""
-    y, treatment = trial.y, trial.treatment
     if trial.n_rows > MAX_SUSPECT_ROWS:
         rows = np.sort(rng.choice(trial.n_rows, MAX_SUSPECT_ROWS, replace=False))
-        covariates, y, treatment = covariates.take(rows), y[rows], treatment[rows]
+        covariates, trial = covariates.take(rows), trial.take(rows)
+    y, treatment = trial.y, trial.treatment
     found = [
         suspect
         for label in (trial.arms[1:] if not trial.is_multi_arm else trial.arms)
@@ -442,7 +488,7 @@ def _suspects(
     shifted = {
         suspect.feature: suspect
         for label in trial.arms[1:]
-        for suspect in _shifted(rest, strong, treatment, label, trial.control)
+        for suspect in _shifted(rest, strong, trial, label)
     }
     suspects = (*suspects, *shifted.values())
     depends = {suspect.feature for suspect in suspects if not suspect.is_after}
@@ -452,16 +498,14 @@ def _suspects(
 
 
 def _shifted(
-    covariates: Covariates,
-    strong: Sequence[Suspect],
-    treatment: NDArray[np.generic],
-    label: Any,
-    control: Any,
+    covariates: Covariates, strong: Sequence[Suspect], trial: Trial, label: Any
 ) -> tuple[Suspect, ...]:
     if not strong:
         return ()
-    rows = np.flatnonzero((treatment == label) | (treatment == control))
-    return balance.shifted_suspects(covariates.take(rows), strong, treatment[rows] == label)
+    treatment = trial.treatment
+    rows = np.flatnonzero((treatment == label) | (treatment == trial.control))
+    codes = group_codes(None if trial.groups is None else trial.groups[rows])
+    return balance.shifted_suspects(covariates.take(rows), strong, treatment[rows] == label, codes)
 
 
 def _planned_shares(
@@ -497,12 +541,20 @@ class Variation(NamedTuple):
     repeated: int  # clusters of two rows or more
     mixed: int  # those of them with more than one arm
 
+    @property
+    def is_by_row(self) -> bool:
+        """Whether rows were randomised one by one, rather than whole clusters."""
+        return self.repeated > 0 and self.found >= BY_CLUSTER * self.expected
 
-def within_clusters(codes: Codes, treatment: NDArray[np.generic]) -> Variation:
+
+def within_clusters(
+    codes: Codes, treatment: NDArray[np.generic], chance: Floats | None = None
+) -> Variation:
     """Variation of treatment within clusters, against that of independent rows.
 
     found = sum over clusters of n - sum over arms of n_arm^2 / n, which for independent rows has
-    the mean sum of (n - 1) (1 - sum over arms of share^2).
+    the mean sum of (n - 1) (1 - sum over arms of share^2). ``chance``: of treatment of each row, of
+    two arms, if known; the mean is then by these.
     """
     size = np.bincount(codes)
     squares, concentration = np.zeros(len(size)), 0.0
@@ -515,8 +567,24 @@ def within_clusters(codes: Codes, treatment: NDArray[np.generic]) -> Variation:
         concentration += (count.sum() / len(codes)) ** 2
     found = float(np.sum(size - squares / np.maximum(size, 1)))
     extra = len(codes) - np.count_nonzero(size)
+    expected = float(extra * (1 - concentration))
+    if chance is not None:
+        total, noise = np.bincount(codes, chance), np.bincount(codes, chance * (1 - chance))
+        expected = float(np.sum(2 * (total - (total**2 + noise) / np.maximum(size, 1))))
     mixed = int(np.count_nonzero(largest < size))
-    return Variation(found, extra * (1 - concentration), int(np.count_nonzero(size > 1)), mixed)
+    return Variation(found, expected, int(np.count_nonzero(size > 1)), mixed)
+
+
+def varies_within(
+    codes: Codes, treatment: NDArray[np.generic], chance: Floats | None = None
+) -> bool:
+    """Whether rows were randomised one by one, rather than whole clusters.
+
+    >>> shop = np.arange(400) // 20
+    >>> varies_within(shop, np.arange(400) % 2), varies_within(shop, shop % 2)
+    (True, False)
+    """
+    return within_clusters(codes, treatment, chance).is_by_row
 
 
 def group_columns(features: pd.DataFrame, treatment: NDArray[np.generic]) -> list[str]:
@@ -541,7 +609,7 @@ def group_columns(features: pd.DataFrame, treatment: NDArray[np.generic]) -> lis
 
 
 def independent_rows(
-    trial: Trial, codes: Codes | None, rng: np.random.Generator
+    trial: Trial, codes: Codes | None, rng: np.random.Generator, chance: Floats | None = None
 ) -> tuple[NDArray[np.intp], str]:
     """Places of the rows that may be tested as independent, and a sentence that says which.
 
@@ -553,11 +621,14 @@ def independent_rows(
         if trial.id is not None:
             _warn_of_clusters(within_clusters(pd.factorize(trial.id)[0], trial.treatment))
         return np.arange(trial.n_rows), ""
-    variation = within_clusters(codes, trial.treatment)
+    variation = within_clusters(codes, trial.treatment, chance)
     if variation.repeated == 0:
         return np.arange(trial.n_rows), "each cluster has one row"
-    if variation.found >= BY_CLUSTER * variation.expected:
-        return np.arange(trial.n_rows), "all rows are tested, for treatment varies within clusters"
+    if variation.is_by_row:
+        errors = "" if group_codes(codes) is None else ", with standard errors by cluster"
+        return np.arange(trial.n_rows), (
+            f"all rows are tested, for treatment varies within clusters{errors}"
+        )
     order = rng.permutation(trial.n_rows)
     rows = np.sort(order[~pd.Series(codes[order]).duplicated().to_numpy()])
     exceptions = f" (but in {variation.mixed:,})" if variation.mixed else ""

@@ -33,6 +33,8 @@ _SIZES_ADVICE = {
 }
 # A corrected p-value below this stops what would follow; one good trial in a hundred must not be.
 STOP = 1e-4
+# Below this, a check that passes remarks on it.
+REMARK = 0.05
 
 
 class FailedCheckError(ValueError):
@@ -164,8 +166,15 @@ class RandomisationReport(Shown):
                 "Nothing could be tested, so nothing is known of the randomisation: pass "
                 "expected_share=, or features (numbers or categories) of more rows."
             )
-        smallest = min(test.adjusted_p_value for test in self.tests)
+        worst = min(self.tests, key=lambda test: test.adjusted_p_value)
+        smallest = worst.adjusted_p_value
         plural = "" if len(self.tests) == 1 else "s"
+        if smallest < REMARK:
+            return (
+                f"Passed with a remark: the smallest corrected p of {len(self.tests)} "
+                f"test{plural} is {smallest:.2g} ({_label(worst)}), and the check warns at "
+                f"{self.alpha:g}{_condition(self.provided)}."
+            )
         return (
             f"No evidence against randomisation ({len(self.tests)} test{plural}, smallest "
             f"corrected p {_p(smallest, '= ')}){_condition(self.provided)}."

@@ -21,6 +21,7 @@ from auucmax._validation import Bools, Floats, check_column, check_groups, liste
 from auucmax.data import Trial, check_randomisation
 from auucmax.data.balance import equal_shares, holm
 from auucmax.data.pieces import PiecedTable, table_of
+from auucmax.data.randomisation import BY_CLUSTER, within_clusters
 from auucmax.data.randomisation_report import FailedCheckError
 from auucmax.encoding.frames import frame_of
 from auucmax.encoding.kinds import arm_text
@@ -221,19 +222,30 @@ def _campaign(
     )
 
 
-def first_rows(groups: NDArray[Any] | None, n_rows: int) -> Codes:
-    """Places of the first row of each group, which was one draw; of all rows without groups."""
+def drawn_rows(groups: NDArray[Any] | None, cell: Codes, arm: Codes) -> Codes:
+    """Places of one row of each draw: the first of each group, or all if people were drawn.
+
+    People were drawn where there are no groups, or where treatment varies within groups, cell by
+    cell, about as much as if each had been drawn separately.
+    """
     if groups is None:
-        return np.arange(n_rows)
-    return np.flatnonzero(~pd.Series(groups).duplicated().to_numpy())
+        return np.arange(len(arm))
+    codes, found, expected = pd.factorize(groups)[0], 0.0, 0.0
+    for number in np.unique(cell):
+        own = cell == number
+        variation = within_clusters(pd.factorize(codes[own])[0], arm[own])
+        found, expected = found + variation.found, expected + variation.expected
+    if expected > 0 and found >= BY_CLUSTER * expected:
+        return np.arange(len(arm))
+    return np.flatnonzero(~pd.Series(codes).duplicated().to_numpy())
 
 
 def missing_counts(
     missing: Bools, cell: Codes, arm: Codes, groups: NDArray[Any] | None, shape: tuple[int, int]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """(cells, arms) rows without an outcome and with one, of each group one; arm -1 is left out."""
+    """(cells, arms) rows without an outcome and with one, one of each draw; arm -1 is left out."""
     ours = np.flatnonzero(arm >= 0)
-    first = ours[first_rows(None if groups is None else groups[ours], len(ours))]
+    first = ours[drawn_rows(None if groups is None else groups[ours], cell[ours], arm[ours])]
     place = cell * shape[1] + arm
     lost, told = (
         np.bincount(place[first][own], minlength=shape[0] * shape[1]).reshape(shape)
@@ -553,8 +565,8 @@ def doubts(tests: tuple[CheckedTest, ...]) -> tuple[str, ...]:
 
 
 def _count_tests(campaign: Campaign) -> list[CheckedTest]:
-    found, first = [], first_rows(campaign.groups, len(campaign.y))
-    units = "" if campaign.groups is None else "groups "
+    found, first = [], drawn_rows(campaign.groups, campaign.cell, campaign.arm)
+    units = "" if len(first) == len(campaign.y) else "groups "
     for number, cell in enumerate(campaign.cells):
         if cell.chances is None:
             continue

@@ -31,6 +31,7 @@ from auucmax.data.chances import (
 )
 from auucmax.data.hashing import FINEST, content_hashes, numbers_for
 from auucmax.data.pieces import PiecedTable, sampled
+from auucmax.data.randomisation import varies_within
 from auucmax.data.randomisation_report import STOP
 from auucmax.data.seen import Kinds
 from auucmax.encoding.encoder import TableEncoder
@@ -55,7 +56,8 @@ class TrialRows(NamedTuple):
     ``lost`` counts rows of control and treated without an outcome, which are left out.
     ``groups`` are the names of their households or shops, if there are any. ``propensity`` are
     their chances of treatment, if these differ; ``lost_chances`` those of the rows of control and
-    treated without an outcome, of groups one row each; ``lost_groups`` are the names of these.
+    treated without an outcome, ``lost_groups`` their groups, and ``lost_first`` whether they are
+    the first rows of these.
     Of two of several arms, ``chances`` (n, K + 1) are those of all, as columns name them, and
     ``people`` (n,) how many people a row stands for.
     """
@@ -71,6 +73,7 @@ class TrialRows(NamedTuple):
     propensity: Floats | None = None
     lost_chances: tuple[Floats, Floats] | None = None
     lost_groups: tuple[NDArray[Any], NDArray[Any]] | None = None
+    lost_first: tuple[Bools, Bools] | None = None
     chances: Floats | None = None
     people: Floats | None = None
 
@@ -181,15 +184,18 @@ def joined(pieces: list[TrialRows]) -> TrialRows:
 
 
 def _joined_lost(pieces: list[TrialRows]) -> dict[str, Any]:
-    """Chances and groups of rows without an outcome; of groups that are in several pieces one."""
+    """Chances and groups of rows without an outcome; each group has one first row, if any."""
     found: dict[str, Any] = {}
-    for name in ("lost_chances", "lost_groups"):
+    for name in ("lost_chances", "lost_groups", "lost_first"):
         parts = [getattr(piece, name) for piece in pieces if getattr(piece, name) is not None]
         if parts:
             found[name] = tuple(np.concatenate([part[arm] for part in parts]) for arm in (0, 1))
     if "lost_groups" in found:
-        once = [~pd.Series(names).duplicated().to_numpy() for names in found["lost_groups"]]
-        found = {k: tuple(own[o] for own, o in zip(v, once, strict=True)) for k, v in found.items()}
+        pairs = zip(found["lost_groups"], found["lost_first"], strict=True)
+        found["lost_first"] = tuple(
+            first & ~pd.Series(np.where(first, names, None)).duplicated().to_numpy()
+            for names, first in pairs
+        )
     return found
 
 
@@ -222,16 +228,21 @@ def check_trial_rows(
     treated = rows.treated if treated is None else treated
     kept, n_lost = (int((~treated).sum()), int(treated.sum())), rows.lost
     labels = columns.control, columns.treated
-    if rows.groups is not None and rows.lost_groups is not None and len(treated) == len(rows.y):
-        # Groups are lost as a whole, and are large or small: each counts once, by its first row.
-        names, gone = pd.Series(rows.groups), np.concatenate(rows.lost_groups)
-        first = treated[~(names.duplicated() | names.isin(gone)).to_numpy()]
-        kept = int((~first).sum()), int(first.sum())
-        n_lost = len(rows.lost_groups[0]), len(rows.lost_groups[1])
+    gone = rows.lost_groups
+    chances: tuple[Floats, ...] = rows.lost_chances or ()
+    if rows.groups is not None and gone is not None and rows.lost_first is not None:
+        codes = pd.factorize(rows.groups)[0]
+        if varies_within(codes, rows.treated, rows.propensity):
+            options["missing_groups"] = dict(zip(labels, gone, strict=True))
+        else:
+            # Groups are lost as a whole, large or small: each counts once, by its first row.
+            chances = tuple(c[f] for c, f in zip(chances, rows.lost_first, strict=False))
+            if len(treated) == len(rows.y):
+                kept, n_lost = _counts_of_groups(rows)
     lost = {arm: (n, n + m) for arm, n, m in zip(labels, n_lost, kept, strict=True)}
     if rows.propensity is not None:
         options["propensity"] = rows.propensity
-        options["missing_propensity"] = dict(zip(labels, rows.lost_chances or (), strict=False))
+        options["missing_propensity"] = dict(zip(labels, chances, strict=False))
     ignored = [name for name in columns.ignored if name in rows.frame.columns]
     own = dict.fromkeys(name for name in (columns.id, columns.groups) if name is not None)
     names = [name for name in own if kind_of(rows.frame[name]) in ("number", "date")]
@@ -243,6 +254,15 @@ def check_trial_rows(
         after=columns.after,
         **options,
     )
+
+
+def _counts_of_groups(rows: TrialRows) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Groups of control and treated with an outcome, and without one, each by its first row."""
+    pairs = zip(rows.lost_groups or (), rows.lost_first or (), strict=True)
+    gone = [names[first] for names, first in pairs]
+    names = pd.Series(rows.groups)
+    first = rows.treated[~(names.duplicated() | names.isin(np.concatenate(gone))).to_numpy()]
+    return (int((~first).sum()), int(first.sum())), (len(gone[0]), len(gone[1]))
 
 
 def code_columns(rows: TrialRows, columns: ColumnNames) -> list[str]:
@@ -429,13 +449,14 @@ def rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows, 
     )
     others = {str(labels[k]): int(counts[k]) for k in np.flatnonzero(~ours)}
     rows = TrialRows(kept, y, treated, ids, positions, others, lost=lost, groups=groups)
-    counted = missing
+    gone = missing & ~in_treated, missing & in_treated
     if columns.groups is not None and any(lost):
         names = frame[columns.groups].iloc[both]
-        counted = missing & ~names.duplicated().to_numpy()
-        of = (names[counted & own] for own in (~in_treated, in_treated))
-        control, other = (id_texts(own, f"the group {columns.groups!r}") for own in of)
-        rows = rows._replace(lost_groups=(control, other))
+        first = ~names.duplicated().to_numpy()
+        control, other = (id_texts(names[own], f"the group {columns.groups!r}") for own in gone)
+        rows = rows._replace(
+            lost_groups=(control, other), lost_first=(first[gone[0]], first[gone[1]])
+        )
     if columns.propensity is None:
         return rows, labels.tolist()
     own = columns.propensity, columns.treated, columns.control
@@ -443,8 +464,7 @@ def rows_of_arms(frame: pd.DataFrame, columns: ColumnNames) -> tuple[TrialRows, 
     if of_all is not None and people is not None:
         rows = rows._replace(chances=of_all[~missing], people=people[~missing])
     rows = rows._replace(propensity=chance[~missing])
-    of_lost = chance[counted & ~in_treated], chance[counted & in_treated]
-    return rows._replace(lost_chances=of_lost), labels.tolist()
+    return rows._replace(lost_chances=(chance[gone[0]], chance[gone[1]])), labels.tolist()
 
 
 def id_texts(column: pd.Series, name: str, *, blanks: bool = False) -> NDArray[Any]:
