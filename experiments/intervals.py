@@ -72,9 +72,10 @@ def _money(chance: Callable[[Floats], Floats], rise: tuple[float, float]) -> Out
 
 
 OUTCOMES = {
+    "1% respond": _rate(-4.85),
+    "5% respond": _rate(-3.1),
     "50% respond": _rate(0.0),
-    "20% respond": _rate(-1.4),
-    "2% respond": _rate(-4.0),
+    "90% respond": _rate(2.1),
     "lognormal": _money(np.ones_like, (0.1, 0.2)),
     "lognormal, 10% not 0": _money(lambda z: expit(z - 2.2), (0.0, 0.0)),
     "normal": Outcome(
@@ -164,7 +165,7 @@ def parameters(task: Task) -> dict[str, Any]:
     }
 
 
-_VERSIONS = {(False, False): 2, (False, True): 2, (True, False): 4, (True, True): 5}
+_VERSIONS = {(False, False): 3, (False, True): 3, (True, False): 5, (True, True): 6}
 
 
 def run(task: Task) -> Line:

@@ -21,13 +21,13 @@ def test_the_truth_is_that_of_many_rows(name):
 
 def test_every_cell_has_its_chunks():
     tasks = intervals.tasks()
-    assert len(tasks) == len(set(tasks)) == 4 * len(intervals.tasks(splits=1)) == 4 * 172
+    assert len(tasks) == len(set(tasks)) == 4 * len(intervals.tasks(splits=1)) == 4 * 199
     assert {task.model for task in tasks} >= {"200 rows, 5% treated", "400 clusters, 40 treated"}
 
 
 @pytest.mark.parametrize("cell", ["200 rows, 10% treated", "400 clusters, 40 treated"])
 def test_a_chunk_counts_misses_and_what_was_declined(cell):
-    task = Task("intervals", "20% respond", cell, 0)
+    task = Task("intervals", "5% respond", cell, 0)
     line = intervals.run_chunk(task, repetitions=3)
     assert line == intervals.run_chunk(task, repetitions=3)
     for what in intervals.WHAT:
@@ -39,7 +39,7 @@ def test_the_page_names_the_cells_that_are_outside():
     def line(split, misses):
         counts = dict.fromkeys(intervals.WHAT, 25)
         return {
-            "experiment": "intervals", "trial": "2% respond", "model": "200 rows, 5% treated",
+            "experiment": "intervals", "trial": "1% respond", "model": "200 rows, 5% treated",
             "split": split, "trials": 500, "missed": counts | {"band": misses},
             "declined": dict.fromkeys(intervals.WHAT, 0.0), "versions": {"numpy": "2"},
             "date": "2026-01-01", "fit_seconds": 1.0,
@@ -47,5 +47,5 @@ def test_the_page_names_the_cells_that_are_outside():
 
     assert "No cell of 4 is outside." in intervals.render([line(0, 25), line(1, 25)])
     page = intervals.render([line(0, 25), line(1, 60)])
-    assert "1 of 4 cells are outside: band (2% respond, 200 rows, 5% treated)." in page
+    assert "1 of 4 cells are outside: band (1% respond, 200 rows, 5% treated)." in page
     assert "**8.5%**" in page

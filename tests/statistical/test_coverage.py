@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from experiments import intervals
+from experiments.harness import Task
 
 from auucmax.evaluation.metrics import auuc_difference, auuc_inference, uplift_band
 
@@ -176,3 +178,14 @@ def test_bands(effect, tied, ranking):
     assert (rates >= 0.03).all(), rates
     assert (rates <= 0.07).all(), rates
     assert LOWEST <= rates[:5].mean() <= HIGHEST
+
+
+@pytest.mark.parametrize("outcome", ["1% respond", "5% respond", "50% respond", "90% respond"])
+def test_gains_differences_and_bands_at_every_base_rate(outcome):
+    """Centred outcomes: what is rare and what is common have intervals that hold their level."""
+    found = intervals.run_chunk(Task("intervals", outcome, "5,000 rows, 50% treated", 0), 600)
+    for what in ("gain", "difference", "band"):
+        rate, declined = (found[kind][what] / 600 for kind in ("missed", "declined"))
+        # 93% to 97%, and three standard errors of 600 trials on top.
+        assert rate < 0.07 + 3 * np.sqrt(0.07 * 0.93 / 600), (what, rate)
+        assert declined > 0.1 or rate > 0.03 - 3 * np.sqrt(0.03 * 0.97 / 600), (what, rate)

@@ -15,10 +15,10 @@ STANDARD_ERROR = np.sqrt(0.05 * 0.95 / N_TRIALS)
 @pytest.mark.parametrize(
     ("outcome", "cell"),
     [
-        ("20% respond", "500 rows, 95% treated"),
-        ("2% respond", "1,000 rows, 5% treated"),
+        ("50% respond", "500 rows, 95% treated"),
+        ("5% respond", "1,000 rows, 5% treated"),
         ("50% respond", "500 rows, 10% treated"),
-        ("20% respond", "400 clusters, 40 treated"),
+        ("50% respond", "400 clusters, 40 treated"),
         ("lognormal", "2,000 rows, 10% treated"),
         ("lognormal, 10% not 0", "5,000 rows, 10% treated"),
         ("normal", "200 rows, 5% treated"),

@@ -149,7 +149,8 @@ def auuc_difference(
     Outcomes are centred at their mean, so the estimate differs from that of two
     :func:`auuc_score` by noise, and has a smaller error. The standard error is that of the sum of
     psi_i(a) - psi_i(b) (:mod:`auucmax.evaluation.inference`), so what the two rankings share
-    cancels; an ``outcome_model`` can remove more of the noise. Parameters as in :func:`auuc_inference`.
+    cancels; an ``outcome_model`` can remove more of the noise. Parameters as in
+    :func:`auuc_inference`.
 
     Examples
     --------
