@@ -74,7 +74,7 @@ def test_target_writes_who_gets_which_arm(trial, tmp_path):
     assert people["cost"].sum() == found["cost"] <= 700
     assert found["expected"]["lower"] < found["expected"]["gain"] < found["expected"]["upper"]
     assert found["decision"]["is_good"] == (found["decision"]["state"] in ("certified", "shown"))
-    assert found["decision"].keys() == {"who", "is_good", "state", "lead", "verdict"}
+    assert found["decision"].keys() == {"who", "is_good", "state", "lead", "verdict", "at_least"}
     assert found["decision"]["verdict"].startswith("profit above zero: ")
     page = numbers(f"report {trial}/m.model -o {tmp_path}/r.html")
     assert page["decision"].keys() == found["decision"].keys()

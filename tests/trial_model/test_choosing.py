@@ -132,7 +132,7 @@ def test_a_list_is_advice_only_where_its_gain_or_profit_is_shown(model, new):
     doubtful = target(model, new, share=0.3, cost=0.2, value=value * 1.1)
     assert doubtful.decision.state == "not shown"
     assert doubtful.decision.lead in str(doubtful)
-    assert "If you treat 300 of 1,000 people: expected gain " in str(doubtful)
+    assert "If you treat 300 of 1,000 people: expected profit " in str(doubtful)
     lost = target(model, new, share=0.3, cost=0.2, value=value * 0.9)
     assert str(lost).startswith("Treating these people is shown to cost more than it brings: ")
     page = summarise_model(model, economy=Economy(cost=0.2, value=value * 0.9), share=0.3)

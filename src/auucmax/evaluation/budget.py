@@ -272,10 +272,12 @@ class PolicyTerms:
             rates = np.minimum(rates, 1 - rates)
         behind = np.minimum(counts[0] * rates[1:, None], counts[1] * rates[0])
         # The variance of an arm's part is at most its share / rows of the arm and of the control,
-        # times the range of the outcomes squared; how much of it there is, few rows cannot show.
+        # times the largest residual squared; how much of it there is, few rows cannot show.
         # Rows of unequal weights count as fewer.
         per_row = np.bincount(arm, self.rows.weight**2, minlength=len(sizes))
-        most = shares.T * (per_row[1:, None] + per_row[0]) * np.ptp(y) ** 2
+        residual = np.divide(self.rows.own, self.rows.weight, where=self.rows.weight > 0,
+                             out=np.zeros(len(y)))  # fmt: skip
+        most = shares.T * (per_row[1:, None] + per_row[0]) * np.abs(residual).max() ** 2
         small = (SMALL_PART * error) ** 2
         return np.asarray(np.where(behind < self._least, most, 0.0).sum(axis=0) <= small)
 

@@ -250,7 +250,7 @@ class Levels:
             p_value=np.nan if gain_declined else p_value,
             level=level,
             n_rows=self.n_rows,
-            bin_error=bin_error,
+            bin_error=max(bin_error, gain_bin_error),
             declined=declined,
             gain_declined=gain_declined,
         )

@@ -220,9 +220,9 @@ def plan_trial(
     >>> round(plan.assumed.gain, 4), plan.rows
     (0.008, 4206)
     >>> [(line["by"], line["rows"]) for line in plan.table()]
-    [('interval', 4766), ('certificate', ...)]
+    [('interval', 4206), ('certificate', ...)]
     >>> round(plan.statements[0].power(10_000), 2)
-    0.98
+    0.99
     """
     gain = _gain(gain, effect_sd, explained)
     if outcome_range is not None:
