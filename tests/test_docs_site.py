@@ -38,6 +38,8 @@ from auucmax.cli import app
 from auucmax.pairs import ScoreObjective
 from auucmax.pairs.reference import pair_sums
 
+pytestmark = pytest.mark.gate
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
+pytestmark = pytest.mark.gate
+
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 

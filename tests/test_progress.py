@@ -63,6 +63,7 @@ def plain(shown):
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
 
 
+@pytest.mark.gate
 def test_one_bar_for_all_parts_with_the_time_that_is_left():
     shown, code, _ = on_a_terminal(sys.executable, "-c", PARTS)
     text = plain(shown)
@@ -74,6 +75,7 @@ def test_one_bar_for_all_parts_with_the_time_that_is_left():
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1  # the cursor is there again
 
 
+@pytest.mark.gate
 def test_nothing_without_a_terminal_but_a_line_of_what_takes_long():
     for code, expected in ((PARTS, ""), (LONG, "note: fitting auto takes about 3 minutes.\n")):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -89,6 +89,7 @@ def test_newton_solves_quadratics_at_once(d, rank, seed, part):
         assert np.linalg.norm(solution.w) == pytest.approx(radius, rel=1e-9)
 
 
+@pytest.mark.gate_cases("0.3")
 @pytest.mark.parametrize("method", CONVEX)
 @pytest.mark.parametrize("radius", [0.02, 0.3, 5.0])
 def test_all_methods_find_the_same_minimum(method, radius):

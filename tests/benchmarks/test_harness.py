@@ -15,6 +15,7 @@ def case(library, rows=2000):
     return Case("auuc", library, rows, 0, function, {"rows": rows, "kind": "auuc"})
 
 
+@pytest.mark.gate
 def test_records_have_the_fields_and_ratios_are_within_the_run():
     records = run_cases([case("np.argsort"), case("auucmax")], benchmark="metrics")
     for record in records:
@@ -140,6 +141,7 @@ def test_sizes_and_libraries():
     assert {c.library for c in cases()} == set(LIBRARIES)
 
 
+@pytest.mark.gate
 def test_certificates_can_be_measured():
     assert {c.rows for c in certify.cases()} == {100_000, 1_000_000, 5_000_000}
     for name in ("dkw-bernstein", "certify", "histogram", "progressive"):
@@ -204,6 +206,7 @@ def test_a_call_that_fails_is_told_from_one_that_was_not_measured(
     )
 
 
+@pytest.mark.gate
 def test_fits_at_scale_can_be_measured(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert {c.rows for c in scale.cases()} == {*scale.SIZES, scale.STREAM_ROWS}

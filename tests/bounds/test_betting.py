@@ -57,6 +57,7 @@ def test_wealth_agrees_with_its_twin(seed, theta, n_blocks):
     assert fixed == pytest.approx(np.log(np.prod([p.prod(axis=0).mean() for p in parts])))
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("bets", ["hedged", "fixed"])
 @pytest.mark.parametrize("centre", [0.5, 0.0])
 @pytest.mark.parametrize(
@@ -169,6 +170,7 @@ def test_expected_wealth_at_the_truth(centre, kind):
     assert 0.01 < np.mean(np.array(wealth) >= 1 / delta) < delta
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("target", ["gain", "auuc"])
 def test_close_to_the_normal_limit(target):
     y, score, t = _rows(20_000)
@@ -203,6 +205,7 @@ def test_same_seed_same_bound_and_more_candidates_are_wider():
     assert betting_bound(y, score, treatment=t, delta=0.5).lower > first.lower
 
 
+@pytest.mark.gate
 def test_one_dealing_serves_both_targets():
     y, score, t = _rows(4000)
     auuc, gain = betting_bounds(y, score, treatment=t)
@@ -221,6 +224,7 @@ def test_outcome_range_scales():
     assert money.estimate == pytest.approx(10 * bound.estimate)
 
 
+@pytest.mark.gate
 def test_adjustment_narrows_where_the_outcome_can_be_predicted():
     rng = np.random.default_rng(0)
     n = 10_000
@@ -235,6 +239,7 @@ def test_adjustment_narrows_where_the_outcome_can_be_predicted():
     assert adjusted.estimate == pytest.approx(other.gain, abs=1e-12)
 
 
+@pytest.mark.gate
 def test_clusters_are_dealt_whole():
     """Copies of a row in one cluster say nothing new: the bound is that of one row a cluster."""
     y, score, t = _rows(3000)
@@ -254,6 +259,7 @@ def test_very_few_rows(n_treated):
         assert -1 - 1e-9 <= bound.lower <= bound.estimate
 
 
+@pytest.mark.gate
 def test_gains_on_hillstrom_are_certified():
     trial = load_hillstrom()
     bound = betting_bound(trial.y, trial.X["womens"], treatment=trial.treatment)

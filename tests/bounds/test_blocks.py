@@ -106,6 +106,7 @@ def test_bins_are_ranked_in_the_worst_order(seed, n_blocks, width):
         assert out[0, 0] == pytest.approx(worst)
 
 
+@pytest.mark.gate_cases("1-3-0.5", "2-2-0.5")
 @pytest.mark.parametrize("adjustment", [(0.0, 0.0), (0.2, 0.6)])
 @pytest.mark.parametrize("centre", [0.0, 0.5])
 @pytest.mark.parametrize(("a", "b"), [(1, 1), (2, 1), (1, 3), (2, 2)])

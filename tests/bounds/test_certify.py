@@ -110,6 +110,7 @@ def test_training_rows_are_refused(halves, model):
         certify(model.predict(test.X), y=test.y, treatment=test.treatment, ids=ids)
 
 
+@pytest.mark.gate
 def test_models_inside_others_remember_their_rows(halves):
     train, test = halves
     with sklearn.config_context(enable_metadata_routing=True):
@@ -151,6 +152,7 @@ def slips(train, test):
     }  # fmt: skip
 
 
+@pytest.mark.gate_cases("each", "rounded")
 @pytest.mark.parametrize("slip", slips(make_trial(200), make_trial(2_000)))
 def test_training_rows_are_not_certified(halves, slip):
     """By models, pipelines, models of tables, and what is loaded from files."""
@@ -189,6 +191,7 @@ def coarse_trial(n, seed):
     return Trial(X, rng.random(n) < 0.2 + 0.1 * t * (X["a"] > 2), t)
 
 
+@pytest.mark.gate
 def test_rows_that_cannot_be_told_apart_are_not_certified():
     train, test = coarse_trial(2_000, 0), coarse_trial(1_000, 1)
     table = train.X.assign(y=train.y, t=train.treatment)
@@ -235,6 +238,7 @@ def test_a_model_that_forgot_its_rows_is_not_certified(halves):
         certify(model, test.X, test.y, treatment=test.treatment)
 
 
+@pytest.mark.gate
 def test_a_search_pays_for_its_candidates_on_the_rows_that_it_compared_them_on(halves):
     train, test = halves
     inner = AUUCMax(selection="certificate", grid=[0.1, 0.3], random_state=0)
@@ -408,6 +412,7 @@ def test_cross_fitted_scores(halves):
     assert "mean over these models" in str(whole)
 
 
+@pytest.mark.gate
 def test_two_models_are_compared():
     trial = load_hillstrom()
     score, noise = trial.X["womens"], np.random.default_rng(0).random(trial.n_rows)
@@ -416,6 +421,7 @@ def test_two_models_are_compared():
     assert certify_difference(noise, score, **rows).lower < 0
 
 
+@pytest.mark.gate
 def test_thresholds_hold_together():
     train, test = load_hillstrom().split(test_size=0.5, random_state=0)
     model = TwoModels().fit(train.X, train.y, treatment=train.treatment)
@@ -516,6 +522,7 @@ def test_nothing_is_claimed_without_evidence():
     assert str(tiny).startswith(opening)
 
 
+@pytest.mark.gate
 def test_frames_with_text_are_remembered_too(halves):
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -533,6 +540,7 @@ def test_frames_with_text_are_remembered_too(halves):
     assert certify(model, frames[1], test.y, treatment=test.treatment)
 
 
+@pytest.mark.gate_cases("betting-")
 @pytest.mark.parametrize("method", [name for name, own in ALL_BOUNDS.items() if own.words])
 def test_upper_bounds_are_lower_bounds_with_the_arms_swapped(method):
     test = load_hillstrom()
@@ -552,6 +560,7 @@ def test_upper_bounds_are_lower_bounds_with_the_arms_swapped(method):
     assert "at most" not in str(alone)
 
 
+@pytest.mark.gate
 def test_a_ranking_that_is_not_better_than_random():
     test = load_hillstrom()
     rows = {"y": test.y, "treatment": test.treatment, "upper": True, "n_dealings": 2}
@@ -565,6 +574,7 @@ def test_a_ranking_that_is_not_better_than_random():
     assert all_at_once.gain_upper_bound == quarter.gain_upper_bound
 
 
+@pytest.mark.gate
 def test_upper_bounds_of_a_histogram():
     test = load_hillstrom()
     score = test.X["history"].to_numpy()

@@ -90,6 +90,7 @@ def test_mcdiarmid_equals_pairs(rows, target):
     assert bound.gap == pytest.approx(80 * np.sqrt(sizes * np.log(20) / 2))
 
 
+@pytest.mark.gate
 @quick
 @given(
     small_trials(min_arm=2, outcomes=("binary",)), st.sampled_from(TARGETS), st.integers(0, 10**6)
@@ -121,6 +122,7 @@ def test_ranked_together_one_row_moves_more():
     assert joint(1, 99) - joint(0, -99) == pytest.approx(1 / 5 + 1 / 9)
 
 
+@pytest.mark.quick_cases("block-bernstein-auuc")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", ["mcdiarmid", "block-bernstein"])
 def test_unbiased_over_all_samples_of_a_small_population(name, target):

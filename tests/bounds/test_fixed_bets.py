@@ -43,6 +43,7 @@ def test_bins_only_lower_the_bound(seed, n, width):
     assert (paid > 0) or not mixed.any() or binned == pytest.approx(bounds(bins, None)[0])
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("target", [0, 1])
 def test_counts_say_what_the_rows_say(trial, score, target):
     rounded = score.round(1)  # every bin has one score
@@ -75,6 +76,7 @@ def test_rows_are_drawn_as_they_are_counted(trial, score):
             assert np.array_equal(np.bincount(own, minlength=50), drawn[arm, outcome])
 
 
+@pytest.mark.quick_cases("8000")
 @pytest.mark.parametrize("most", [20_000_000, 8_000])
 def test_many_rows_are_drawn_in_batches(trial, score, most, monkeypatch):
     histogram = BinnedLevels.of(trial.y, score, trial.treatment, score_edges(score, 500))
@@ -91,6 +93,7 @@ def test_many_rows_are_drawn_in_batches(trial, score, most, monkeypatch):
     assert 0 < bin_gap < 0.1 * batched.gap
 
 
+@pytest.mark.gate
 def test_a_histogram_is_certified(trial, score):
     histogram = BinnedLevels.of(trial.y, score, trial.treatment, score_edges(score, 500))
     certificate = certify(histogram, joint=True, n_candidates=2)

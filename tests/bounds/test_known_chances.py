@@ -90,6 +90,7 @@ def _trial(n, seed, effect=0.3):
     return x, chance, treated, y
 
 
+@pytest.mark.gate
 def test_a_useless_score_is_not_certified_and_a_good_one_is():
     """By x, who was treated and who responds, the raw gain is large; in truth it is negative."""
     x, chance, treated, y = _trial(20_000, 0)
@@ -107,6 +108,7 @@ def test_a_useless_score_is_not_certified_and_a_good_one_is():
     assert "the same chance for all" not in str(good)
 
 
+@pytest.mark.gate
 def test_chunks_are_certified_by_their_chances():
     parts = [_trial(5_000, seed) for seed in range(4)]
     chunks = [(y, -x if k else None, t) for k, (x, _, t, y) in enumerate(parts)]

@@ -38,6 +38,7 @@ def test_lower_is_auuc_minus_gap():
     assert bound.gap == pytest.approx(gap)
 
 
+@pytest.mark.gate
 def test_it_does_not_hold():
     """Noise labels, more features than rows, a short w: the printed bound exceeds the truth.
 
@@ -55,6 +56,7 @@ def test_it_does_not_hold():
     assert bound.lower > 0.1  # and the truth is 0
 
 
+@pytest.mark.gate
 def test_it_does_not_hold_where_the_margin_bound_does():
     """400 rows an arm and outcome, 2,000 features, no signal, ||w|| = .01 R.
 

@@ -164,6 +164,7 @@ def test_rows_that_cut_shares_grow_with_the_trial():
     assert len(_reference(rows, rows, none, np.random.default_rng(0)).reference) == 10_000
 
 
+@pytest.mark.gate_cases("3")
 @pytest.mark.parametrize("n_chunks", [1, 3])
 def test_no_more_people_are_above_cuts_than_is_said(n_chunks):
     """Bets apart: the people above each cut are known, for scores are uniform."""

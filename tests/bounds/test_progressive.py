@@ -18,6 +18,7 @@ def _chunks(n=2000, n_chunks=4, seed=0, effect=0.4, share=0.5):
     return chunks
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("delta", [0.3, 0.9])
 def test_exact_probability_of_a_miss(delta):
     """All samples of two chunks of one block, and the model of the second learns from the first.
@@ -57,6 +58,7 @@ def test_exact_probability_of_a_miss(delta):
         assert missed.max() > 0.05
 
 
+@pytest.mark.gate
 def test_bounds_are_below_the_truth_and_near_it():
     chunks = _chunks(20_000, share=0.3)
     found = progressive_certificate(chunks)
@@ -139,6 +141,7 @@ def test_clusters_are_dealt_whole():
         progressive_certificate(tripled, groups=groups[:2])
 
 
+@pytest.mark.gate
 def test_words():
     text = str(progressive_certificate(_chunks(20_000), n_candidates=3))
     assert "With probability 0.95, the 3 models that learnt from 25% to 75% of the rows" in text

@@ -49,6 +49,7 @@ def test_fit_tells_a_line_for_each_arm_and_what_the_policy_gains(trial):
         assert words in shown
 
 
+@pytest.mark.gate
 def test_evaluate_shows_what_was_found_and_judges_new_rows(trial, tmp_path):
     found = numbers(f"evaluate {trial}/m.model")
     assert set(found["arms"]) == {"mail", "phone"}
@@ -108,6 +109,7 @@ def test_target_says_that_people_are_unlike_those_of_the_trial(trial, tmp_path):
     assert len(pd.read_csv(tmp_path / "list.csv")) == found["n_treated"]
 
 
+@pytest.mark.gate
 def test_a_value_alone_takes_the_costs_of_the_fit(trial, tmp_path):
     line = f"target {trial}/m.model {trial}/new.csv -o {tmp_path}/list.csv --value 8"
     found, priced = numbers(line), numbers(f"{line} {COST}")
@@ -134,6 +136,7 @@ def test_exports_say_by_which_costs_and_value_an_arm_is_chosen(trial, tmp_path):
     assert priced in (tmp_path / "models" / "people_m_scores.sql").read_text()
 
 
+@pytest.mark.gate
 def test_target_keeps_to_limits(trial, tmp_path):
     (tmp_path / "out.csv").write_text("person\n" + "new p1\nnew p2\n")
     line = f"target {trial}/m.model {trial}/new.csv -o {tmp_path}/list.csv"
@@ -195,6 +198,7 @@ def test_what_cannot_be_done_is_told_in_one_line(trial, tmp_path, line, words):
     assert not (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.gate
 def test_numbers_of_the_command_are_those_of_the_file(trial, tmp_path):
     line = f"fit {trial}/trial.csv -t arm --control none -y visit --id person -m tm {COST}"
     found = numbers(f"{line} --budget .5 -o {tmp_path}/m.model")
@@ -225,6 +229,7 @@ def test_labels_with_commas_and_blanks():
         amount_of("much", "--cost")
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
 def test_export_gives_every_uplift_and_the_arm(trial, dialect):
     model, people = load_model(trial / "m.model"), pd.read_csv(trial / "new.csv")
@@ -277,6 +282,7 @@ def test_onnx_python_and_json_give_the_same(trial, tmp_path):
     assert slopes == model.slopes()
 
 
+@pytest.mark.gate
 def test_rivals_are_compared_arm_by_arm(trial):
     line = f"compare {trial}/trial.csv --against {trial}/m.model --models response"
     found = numbers(line)["arms"]
@@ -290,6 +296,7 @@ def test_rivals_are_compared_arm_by_arm(trial):
     assert "m.model, phone" in shown
 
 
+@pytest.mark.gate
 def test_rows_that_are_left_out_or_stand_twice_are_told(trial, tmp_path):
     table = arms_table(2_000, random_state=5)
     table["person"] = "new " + table["person"]

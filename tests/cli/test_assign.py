@@ -11,6 +11,7 @@ from auucmax.data.databases import connect
 HALVES = "--id person --arms none=.5,mail=.5 --key spring"
 
 
+@pytest.mark.gate
 def test_people_are_added_and_nobody_moves(files, tmp_path):
     people, first, out = pd.read_csv(files.new), tmp_path / "first.csv", tmp_path / "list.csv"
     people[:400].to_csv(first, index=False)
@@ -129,6 +130,7 @@ def test_a_model_chooses_with_chances_in_the_list(files, tmp_path):
     assert set(found["arm"]) == {"mail", "none"}
 
 
+@pytest.mark.gate
 def test_exploration_and_a_share_that_is_missed_are_told(files, tmp_path):
     line = f"--id person --model {files.model} --share .3 --key w1"
     shown = run(f"assign {files.new} {line} -o {tmp_path}/a.csv").stdout

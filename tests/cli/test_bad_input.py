@@ -264,6 +264,7 @@ def written(command, files, folder):
     ))  # fmt: skip
 
 
+@pytest.mark.quick_cases("target")
 @pytest.mark.parametrize("name", WRITERS)
 def test_an_interrupted_command_leaves_the_old_file(name, files, outputs, monkeypatch):
     before = contents(outputs)
@@ -291,6 +292,7 @@ def disk_of(n_bytes):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@pytest.mark.quick_cases("fit")
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_full_disk_leaves_the_old_file(name, files, outputs):
     before = contents(outputs)
@@ -328,6 +330,7 @@ def test_new_categories_can_be_let_in(files, bad, tmp_path):
     assert "--new-levels should be one of" in run(f"{command} --new-levels any").stderr
 
 
+@pytest.mark.gate
 def test_the_seed_of_the_model_reaches_the_rivals(files, tmp_path):
     lines = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):

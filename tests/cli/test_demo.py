@@ -4,12 +4,14 @@ import re
 import subprocess
 import sys
 
+import pytest
 from typer.testing import CliRunner
 
 from auucmax import __version__
 from auucmax.cli import app
 
 
+@pytest.mark.gate
 def test_demo_goes_from_the_check_to_the_page(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", "from auucmax.cli import main; main()", "demo", "-o", "page.html"],
@@ -33,6 +35,7 @@ def test_demo_goes_from_the_check_to_the_page(tmp_path):
     assert re.fullmatch(rb"((note: )?fitting auto takes about .*\.\n)?", done.stderr)
 
 
+@pytest.mark.gate
 def test_json_has_the_numbers_and_nothing_else_is_printed(tmp_path):
     page = tmp_path / "page.html"
     result = CliRunner().invoke(app, ["demo", "--json", "-m", "tm", "-o", str(page)])

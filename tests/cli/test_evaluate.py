@@ -10,6 +10,7 @@ from auucmax.cli.output import told
 from auucmax.trial_model import load_model
 
 
+@pytest.mark.gate
 def test_the_file_of_the_fit_shows_what_was_found_then(files, model, tmp_path):
     """Every row judges, and none was ranked by a model that had learnt from it."""
     facts = load_model(model).evidence.facts
@@ -35,6 +36,7 @@ def test_the_file_of_the_fit_shows_what_was_found_then(files, model, tmp_path):
     assert all(said in screen for screen in screens)
 
 
+@pytest.mark.gate
 def test_a_hold_out_is_judged_by_the_model_itself(files, tmp_path):
     path = tmp_path / "m.model"
     found = numbers(f"fit {files.trial} {FIT} --id person --hold-out .3 -o {path}")
@@ -103,6 +105,7 @@ def judged(model, data, folder):
     return f"evaluate {model} {data}", f"report {model} {data} -o {folder}/r.html"
 
 
+@pytest.mark.gate
 def test_ids_that_are_written_in_another_way(files, tmp_path):
     table = pd.read_csv(files.trial).iloc[:-3]
     table.assign(person="x" + table["person"]).to_csv(tmp_path / "padded.csv", index=False)
@@ -113,6 +116,7 @@ def test_ids_that_are_written_in_another_way(files, tmp_path):
         assert "write the ids as the file of the fit has them" in result.stderr
 
 
+@pytest.mark.gate_cases("--forget-rows")
 @pytest.mark.parametrize("forget", ["", "--forget-rows"])
 def test_nothing_is_certified_where_it_cannot_be_told_which_rows_are_new(tmp_path, forget):
     """Rows look alike, or the model was told to forget them."""
@@ -141,6 +145,7 @@ def test_nothing_is_certified_where_it_cannot_be_told_which_rows_are_new(tmp_pat
     assert words in page
 
 
+@pytest.mark.gate
 def test_a_model_that_forgets_its_rows_does_not_know_its_file(files, tmp_path):
     path = tmp_path / "m.model"
     line = f"fit {files.trial} {FIT} --id person -o {path}"

@@ -183,6 +183,7 @@ def test_a_card_speaks_of_options(files):
     assert "groups=" not in shown
 
 
+@pytest.mark.gate
 def test_a_pipe_gets_what_a_file_would(tmp_path):
     """Levels with codes of a terminal in them stay what they are, or scores would be others."""
     table = trial_table(1_500)

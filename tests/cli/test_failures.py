@@ -6,6 +6,8 @@ import sys
 import pytest
 from tests.cli.commands import ALL_BUT_PERSON, FIT
 
+pytestmark = pytest.mark.gate
+
 
 def test_a_reader_who_goes_away_is_no_failed_check(files):
     command = f"{sys.executable} -m auucmax check {files.trial} {ALL_BUT_PERSON}"

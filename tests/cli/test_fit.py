@@ -1,6 +1,9 @@
 """``auucmax fit``: what it learns from, and what it says of it."""
 
+import pytest
 from tests.cli.commands import FIT, numbers, run
+
+pytestmark = pytest.mark.gate
 
 
 def test_candidates_of_the_command(homes, tmp_path):

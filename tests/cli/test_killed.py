@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.gate
+
 # One warm process: each child writes one of four files, from either of two models in turns, and is
 # killed in the midst of a write; whatever is then on the disk must be one of the two contents. The
 # moment is a share of what a write takes, after some that are done: a busy machine changes nothing.

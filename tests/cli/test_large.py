@@ -62,6 +62,7 @@ def test_fit_tells_the_same_in_pieces(tmp_path):
     assert "piece by piece" not in silent
 
 
+@pytest.mark.quick_cases("check")
 @pytest.mark.parametrize(
     "line",
     [
@@ -94,6 +95,7 @@ def test_target_writes_the_same_list(files, model, tmp_path):
     assert "new.csv is read piece by piece" in said
 
 
+@pytest.mark.gate
 def test_report_of_pieces(files, model, tmp_path):
     line = f"report {model} {files.trial} --json -o {tmp_path / 'page.html'}"
     (found, said), (expected, silent) = told(f"{line} {LITTLE}"), told(line)

@@ -36,6 +36,7 @@ def test_fit_says_what_it_saw_and_speaks_of_100_people(folder):
     assert f"{100 * effect:+.2f} per 100 people" in shown
 
 
+@pytest.mark.gate
 def test_fit_says_how_to_get_a_certificate(folder):
     shown = run(f"fit {folder}/trial.csv {NAMED} -m shrunk --id person -o {folder}/n.model").output
     assert "There is no certificate: outcomes are not 0/1" in shown
@@ -45,6 +46,7 @@ def test_fit_says_how_to_get_a_certificate(folder):
     assert "(--outcome-range)" in run(f"evaluate {folder}/n.model").output
 
 
+@pytest.mark.gate
 def test_check_says_the_kind(folder):
     line = f"check {folder}/trial.csv {NAMED} --id person"
     fitted = load_model(folder / "m.model").evidence["effect"]
@@ -54,6 +56,7 @@ def test_check_says_the_kind(folder):
     assert numbers(line)["outcome"] == "money with zeros"
 
 
+@pytest.mark.gate
 def test_evaluate_certifies_new_rows_and_scores_of_others(folder):
     found = numbers(f"evaluate {folder}/m.model {folder}/new.csv")
     assert found["rows"]["outcome"] == "money with zeros"
@@ -66,6 +69,7 @@ def test_evaluate_certifies_new_rows_and_scores_of_others(folder):
     assert "--outcome-range should be (0.0, 150.0), as the MODEL was fitted" in other.output
 
 
+@pytest.mark.gate
 def test_compare_leaves_out_what_cannot_learn_from_money(folder):
     line = f"compare {folder}/trial.csv --against {folder}/m.model"
     assert set(numbers(f"{line} --models tm,mom")["models"]) == {f"{folder}/m.model", "tm", "mom"}
@@ -81,6 +85,7 @@ def test_compare_leaves_out_what_cannot_learn_from_money(folder):
     assert f" {100 * best:.5f} " in shown
 
 
+@pytest.mark.gate
 def test_target_and_report_tell_money(folder):
     line = f"target {folder}/m.model {folder}/new.csv --share .5 -o {folder}/list.csv"
     found = numbers(line)
@@ -92,6 +97,7 @@ def test_target_and_report_tell_money(folder):
     assert "per 100 people, of all people" in (folder / "r.html").read_text()
 
 
+@pytest.mark.gate
 def test_scores_of_money_are_exported(folder):
     model, table = load_model(folder / "m.model"), pd.read_csv(folder / "new.csv")
     table["joined"] = pd.to_datetime(table["joined"])

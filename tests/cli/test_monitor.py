@@ -117,6 +117,7 @@ def test_treatment_that_goes_with_the_score_comes_first_and_stays(tmp_path, rows
         assert "at least" not in shown
 
 
+@pytest.mark.gate
 def test_rows_that_do_not_fit_into_memory_give_the_same_bounds(tmp_path, rows):
     line = f"monitor {rows} {OPTIONS} --as-of 2026-06-01"
     whole = numbers(f"{line} --state {tmp_path}/a.state")

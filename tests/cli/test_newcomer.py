@@ -13,6 +13,8 @@ from tests.cli.commands import run
 
 from auucmax.data.reading import read_table
 
+pytestmark = pytest.mark.gate
+
 NAMED = "-t treatment -y voted --treated Neighbors --control Control"  # the file has " Neighbors"
 
 

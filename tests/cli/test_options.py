@@ -32,6 +32,7 @@ def test_every_model_is_in_the_help():
     assert set(re.split(r", | or ", named)) == set(MODELS)
 
 
+@pytest.mark.gate_cases("given1")
 @pytest.mark.parametrize(("given", "expected"), [({}, 1), ({"OPENBLAS_NUM_THREADS": "2"}, 2)])
 def test_a_command_multiplies_matrices_in_one_thread_unless_told_otherwise(given, expected):
     code = (

@@ -68,6 +68,7 @@ def steering(tmp_path_factory):
     return folder, path, named, made
 
 
+@pytest.mark.quick_cases("check")
 @pytest.mark.parametrize(
     "command",
     [
@@ -103,6 +104,7 @@ def test_nothing_from_a_file_steers_the_terminal(command, steering):
         assert not [line for line in text.splitlines() if line.strip(" │").startswith(FORGED)]
 
 
+@pytest.mark.gate
 def test_ids_that_a_spreadsheet_would_run_are_said(files, tmp_path):
     people = pd.read_csv(files.new)
     command = f"target {files.model} {tmp_path}/new.csv --all -s .3 -o {tmp_path}/list"
@@ -158,6 +160,7 @@ def test_parameters_are_told_as_options_wherever_they_stand():
         assert as_options(text) == text
 
 
+@pytest.mark.gate
 def test_machines_and_the_page_are_told_options(tmp_path, files):
     rng = np.random.default_rng(0)
     table = pd.read_csv(files.trial).query("arm != 'phone'")

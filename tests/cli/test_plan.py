@@ -24,6 +24,7 @@ def past(tmp_path):
     return path
 
 
+@pytest.mark.gate
 def test_the_screen_tells_rows_power_and_width(tmp_path):
     shown = run(f"plan {ASSUMED} -n 5000 -s .3 --other-gain .002 --picture {tmp_path}/p.png")
     assert shown.exit_code == 0, shown.output

@@ -65,6 +65,7 @@ def test_fit_learns_from_the_file_as_it_is_meant(model):
     assert encoder.columns_[-1].fill < 9  # not thousands
 
 
+@pytest.mark.gate
 def test_the_screen_tells_codes_and_how_to_change_it(folder, tmp_path):
     base = f"{folder}/trial.csv {NAMED} --id person --ignore shop {FORM}"
     words = "plan, children: each value is a level. --numeric plan,children keeps them"
@@ -77,6 +78,7 @@ def test_the_screen_tells_codes_and_how_to_change_it(folder, tmp_path):
     assert "each value is a level" not in screen
 
 
+@pytest.mark.gate
 def test_later_files_need_no_option_but_for_their_form(folder, model, tmp_path):
     path, _ = model
     line = f"target {path} {folder}/new.csv --share .3 -o {tmp_path}/list.csv --all"
@@ -97,6 +99,7 @@ def test_later_files_need_no_option_but_for_their_form(folder, model, tmp_path):
     assert "or say what it is, as --encoding latin-1" in refused.stderr
 
 
+@pytest.mark.quick_cases("evaluate")
 @pytest.mark.parametrize(
     "line",
     [
@@ -156,6 +159,7 @@ def test_a_model_decides_on_its_columns(folder, model):
     assert result.stderr.splitlines()[-1].startswith(told)
 
 
+@pytest.mark.gate
 def test_what_was_decided_of_a_column_is_told(tmp_path):
     """A zip code is taken for a quantity, amounts in kg tell nothing: neither is silent."""
     rng = np.random.default_rng(0)
@@ -175,6 +179,7 @@ def test_what_was_decided_of_a_column_is_told(tmp_path):
     assert "zip" not in json.loads(chosen)["features"]["quantities"]
 
 
+@pytest.mark.gate
 def test_numbers_that_are_texts_in_a_list_of_few_people(tmp_path):
     table = trial_table(2_000, random_state=2).query("arm != 'phone'")
     table = table.assign(spent=table["spent"].astype(str))

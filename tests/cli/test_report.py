@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pandas as pd
+import pytest
 from tests.cli.commands import run
 from tests.trial_model.arms_table import arms_table
 
@@ -46,6 +47,7 @@ def test_amounts_that_nobody_can_count_with_are_refused_in_a_line(files, tmp_pat
         assert wrong.stderr.count("\n") == 1
 
 
+@pytest.mark.gate
 def test_the_page_of_several_arms(tmp_path):
     arms_table().to_csv(tmp_path / "t.csv", index=False)
     model = tmp_path / "m.model"

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 from tests.cli.commands import FIT, numbers, run
 from tests.trial_model.trial_table import households
 
@@ -18,6 +19,7 @@ def test_no_data_of_the_trial_is_needed_afterwards(files, model, tmp_path):
     assert len(pd.read_csv(tmp_path / "list.csv")) == 300
 
 
+@pytest.mark.gate
 def test_rivals_are_drawn_on_the_rows_of_the_fit(files, model, tmp_path):
     page = tmp_path / "r.html"
     found = numbers(f"report {model} {files.trial} --rivals cvt,mom -o {page}")
@@ -28,6 +30,7 @@ def test_rivals_are_drawn_on_the_rows_of_the_fit(files, model, tmp_path):
     assert "mom" in page.read_text()
 
 
+@pytest.mark.gate
 def test_every_command_takes_groups(homes, tmp_path):
     trial, new, model = homes / "trial.csv", homes / "new.csv", homes / "m.model"
     n_homes = households()["home"].nunique()
@@ -79,6 +82,7 @@ def test_groups_that_the_model_does_not_know(homes, files, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.gate
 def test_without_groups_a_command_asks(homes, tmp_path):
     columns = f"{homes}/trial.csv {FIT.replace('-m tm', '')}"
     told = run(f"check {columns} --id person")

@@ -62,6 +62,7 @@ def no_constant(name):
     raise AssertionError(f"{name} is no JSON")
 
 
+@pytest.mark.quick_cases("evaluate")
 @pytest.mark.parametrize("line", SHOWN)
 def test_json_is_one_document_with_the_numbers_of_the_screen(line, files, tmp_path):
     command = line.format(
@@ -126,6 +127,7 @@ def test_json_is_one_object_whatever_is_told(files, tmp_path):
     assert told | {"demo"} == set(COMMANDS)  # that of demo is tested with it
 
 
+@pytest.mark.gate_cases("compare", "evaluate {trial", "fit")
 @pytest.mark.parametrize(
     "line",  # a second fit waits for the gate
     [pytest.param(own, marks=[pytest.mark.gate] * ("--hold-out" in own)) for own in SHOWN],
@@ -162,6 +164,7 @@ def test_help_does_not_wait_for_libraries():
     assert last_line(heavy, "target", "--help") == "0 []"
 
 
+@pytest.mark.gate
 def test_report_and_target_wait_only_for_what_they_use(files, tmp_path):
     unused = [
         "torch", "lightgbm", "numba", "matplotlib", "sklearn.ensemble", "sklearn.tree",

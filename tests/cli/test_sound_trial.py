@@ -60,6 +60,7 @@ def test_check_is_not_talked_round(tables, more):
     assert "--ignore" not in result.stdout
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     "more", ["--id cents --after tens", "--groups tens --id person --after cents"]
 )
@@ -74,6 +75,7 @@ def test_treatment_that_follows_the_id_or_the_group_is_found(tables, more, tmp_p
     assert f"treatment depends on {name}" in result.stderr
 
 
+@pytest.mark.quick_cases("opened")
 @pytest.mark.parametrize(
     ("name", "words", "healed"),
     [
@@ -132,6 +134,7 @@ def test_a_fit_despite_the_check_is_said_first_everywhere(tables, despite, tmp_p
     assert "despite a failed check" in run(f"export {model} --to json").stderr
 
 
+@pytest.mark.gate
 def test_what_machines_read_says_it_too(tables, despite, tmp_path):
     model, new = despite[0], tables / "fair.csv"
     judgements = {"auuc", "effect", "qini", "ratio", "risk", "deciles", "rivals", "curve", "plan"}
@@ -154,6 +157,7 @@ def test_what_machines_read_says_it_too(tables, despite, tmp_path):
     assert "no profit is known. The check fails: " in result.stderr
 
 
+@pytest.mark.gate
 def test_nothing_is_compared_on_rows_that_are_no_trial(tables, despite):
     for line in (f"compare {tables}/sorted.csv --against {despite[0]} --models cvt",
                  f"compare {tables}/sorted.csv {NAMED} --models cvt --splits 2"):  # fmt: skip
@@ -168,6 +172,7 @@ def test_nothing_is_compared_on_rows_that_are_no_trial(tables, despite):
             assert "such rows: the AUUC of each means little." in result.stdout + result.stderr
 
 
+@pytest.mark.gate
 def test_new_rows_of_a_sound_trial_judge_the_model_and_it_is_still_said(tables, despite):
     other = trial_table(2_000, random_state=8)
     other.assign(person="new " + other["person"]).to_csv(tables / "new.csv", index=False)
@@ -176,6 +181,7 @@ def test_new_rows_of_a_sound_trial_judge_the_model_and_it_is_still_said(tables, 
     assert "gain over a random order" in text
 
 
+@pytest.mark.gate
 def test_new_rows_may_have_outcomes_that_are_missing(tables, tmp_path):
     run(f"fit {tables}/fair.csv {FIT} --id person -o {tmp_path}/m.model")
     rng, new = np.random.default_rng(0), trial_table(1_500, random_state=8)
@@ -189,6 +195,7 @@ def test_new_rows_may_have_outcomes_that_are_missing(tables, tmp_path):
     assert 0.97 * len(known) < found["rows"]["n_rows"] <= len(known)
 
 
+@pytest.mark.gate
 def test_scores_of_a_table_that_is_no_trial_get_no_certificate(tables):
     line = f"evaluate {tables}/sorted.csv --score-column age {NAMED}"
     frame = pd.read_csv(tables / "sorted.csv").dropna(subset="age")
@@ -199,6 +206,7 @@ def test_scores_of_a_table_that_is_no_trial_get_no_certificate(tables):
     assert "none, for the check of the trial fails" in text
 
 
+@pytest.mark.gate
 def test_outcomes_that_are_missing_are_counted_by_arm(tables, tmp_path):
     table = pd.read_csv(tables / "lost.csv")
     gone = table[table["visit"].isna()]
@@ -216,6 +224,7 @@ def test_outcomes_that_are_missing_are_counted_by_arm(tables, tmp_path):
     assert run(f"{line} --drop-missing-outcomes").exit_code == 1
 
 
+@pytest.mark.gate
 def test_rows_whose_outcome_is_not_known_yet_are_left_out(tables, tmp_path):
     result = run(f"check {tables}/open.csv {NAMED} --id person --details")
     assert result.exit_code == 0
@@ -236,6 +245,7 @@ def test_rows_whose_outcome_is_not_known_yet_are_left_out(tables, tmp_path):
     )
 
 
+@pytest.mark.gate
 def test_lower_is_better(tables, tmp_path):
     higher, lower = tmp_path / "higher.model", tmp_path / "lower.model"
     run(f"fit {tables}/fair.csv {FIT} --id person -o {higher}")
@@ -261,6 +271,7 @@ def test_lower_is_better(tables, tmp_path):
     assert "for the model has none" in run(f"evaluate {higher} --lower-is-better").stderr
 
 
+@pytest.mark.gate
 def test_a_column_that_predicts_the_outcome_too_well_is_asked_about(tables, tmp_path):
     asked = "replied predicts the outcome with AUC 0.9"
     data, model = f"{tables}/replied.csv", tmp_path / "m.model"

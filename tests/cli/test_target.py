@@ -18,6 +18,7 @@ def test_a_cost_is_told_only_if_one_was_given(files, tmp_path):
     assert "cost 60.00" in run(f"{command} --cost .2").stdout
 
 
+@pytest.mark.gate
 def test_the_file_of_the_trial_has_uplifts_that_add_up_to_the_gain(files, tmp_path):
     own = tmp_path / "own.csv"
     pd.read_csv(files.trial).query("arm != 'phone'").to_csv(own, index=False)
@@ -69,6 +70,7 @@ def test_people_who_opted_out_are_not_in_the_list(files, tmp_path):
     assert json.loads(told.stdout)["certified"] == []
 
 
+@pytest.mark.gate
 def test_a_header_alone_means_that_nobody_opted_out(files, tmp_path):
     command = f"target {files.model} {files.new} -s .3 -o {tmp_path}/list.csv"
     run(command)
@@ -84,6 +86,7 @@ def test_a_header_alone_means_that_nobody_opted_out(files, tmp_path):
     assert "should have the column 'person', the ids of MODEL; got 'name'" in told.stderr
 
 
+@pytest.mark.gate
 def test_people_who_stand_twice_are_listed_once_and_told(files, tmp_path):
     new = pd.read_csv(files.new, dtype=str)  # numbers as they are written
     again = new.head(3).assign(age="20")  # by other features they would be elsewhere on the list
@@ -114,6 +117,7 @@ def test_half_of_the_money_is_told(files, tmp_path):
     assert half in run(f"{command} -s .3").stderr
 
 
+@pytest.mark.gate
 def test_ids_to_leave_out_that_cannot_be_used(files, tmp_path):
     """A file without a header, a model without ids, ids of everybody: nothing is written."""
     command = f"target {{model}} {files.new} -s .3 -o {tmp_path}/list.csv --exclude"
@@ -133,6 +137,7 @@ def test_ids_to_leave_out_that_cannot_be_used(files, tmp_path):
         assert not (tmp_path / "list.csv").exists()
 
 
+@pytest.mark.gate
 def test_harm_and_a_ranking_that_is_not_shown_are_said(tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(3_000, 2)), columns=["a", "b"])

@@ -9,6 +9,7 @@ from tests.cli.commands import FIT, NAMED, run
 from tests.trial_model.trial_table import trial_table
 
 
+@pytest.mark.gate
 def test_a_column_without_values_gets_a_note(files, tmp_path):
     table = pd.read_csv(files.trial).assign(income=np.nan)
     table.to_csv(tmp_path / "trial.csv", index=False)
@@ -27,6 +28,7 @@ def test_the_order_of_columns_does_not_matter(files, tmp_path):
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
 
+@pytest.mark.gate
 def test_a_model_is_judged_on_new_categories_where_they_are_let_in(files, tmp_path):
     table = trial_table(1_000, random_state=9).assign(person=range(1_000))
     table.assign(town=table["town"].where(table.index != 3, "Paris")).to_csv(
@@ -42,6 +44,7 @@ def test_a_model_is_judged_on_new_categories_where_they_are_let_in(files, tmp_pa
         assert run(f"{line} --new-levels other").exit_code == 0
 
 
+@pytest.mark.gate
 def test_options_that_agree_with_the_model_pass(files):
     named = f"{NAMED} --features age,town,member,joined,spent --ignore none --id person"
     line = f"compare {files.trial} --against {files.model} --models tm"
@@ -49,6 +52,7 @@ def test_options_that_agree_with_the_model_pass(files):
     assert run(f"evaluate {files.model} {files.trial} {NAMED}").exit_code == 0
 
 
+@pytest.mark.gate
 def test_names_with_commas(files, tmp_path):
     table = pd.read_csv(files.trial).rename(columns={"age": "age, in years", "town": "town,city"})
     table.to_csv(tmp_path / "t.csv", index=False)
@@ -68,6 +72,7 @@ def test_names_with_commas(files, tmp_path):
     assert json.loads(fewer.stdout)["features"]["columns"] == 2
 
 
+@pytest.mark.gate
 def test_blanks_around_a_label_are_forgiven(files, tmp_path):
     table = pd.read_csv(files.trial)
     table.assign(arm=" " + table["arm"]).to_csv(tmp_path / "t.csv", index=False)

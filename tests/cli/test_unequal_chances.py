@@ -28,6 +28,7 @@ def folder(tmp_path_factory):
 SAID = "Chances of treatment were unequal, from 0.2 to 0.8, and are taken from 'chance'"
 
 
+@pytest.mark.gate
 def test_without_the_chances_the_check_fails_and_says_what_to_do(folder):
     for hidden in ("", " --ignore chance", " --after chance"):
         result = run(f"check {folder}/trial.csv {NAMED} --ignore person{hidden}")
@@ -68,6 +69,7 @@ def test_fit_evaluate_and_report_say_where_chances_come_from(folder):
     assert "--propensity should be 'chance', as the MODEL was fitted" in again.output
 
 
+@pytest.mark.gate
 def test_new_rows_may_have_chances_of_their_own(folder):
     """A model of a trial with one chance for all, judged on rows of two strata."""
     table = two_strata(random_state=4)
@@ -91,6 +93,7 @@ def test_new_rows_may_have_chances_of_their_own(folder):
     assert "taken from" in (folder / "e.html").read_text()
 
 
+@pytest.mark.gate
 def test_scores_of_any_origin_are_judged_by_the_chances(folder):
     table = two_strata(random_state=2)
     table.assign(score=-table["age"]).to_csv(folder / "scored.csv", index=False)
@@ -119,6 +122,7 @@ def test_the_model_knows_the_column_and_does_not_learn_from_it(folder):
     assert missing.output.count("\n") == 1
 
 
+@pytest.mark.gate
 def test_models_are_compared_by_the_chances(folder):
     how = f"{folder}/trial.csv {NAMED} --models tm,response --splits 3"
     assert run(f"compare {how}").exit_code == 1
@@ -153,6 +157,7 @@ def test_wrong_chances_are_refused_in_one_line(tmp_path, command, change, code, 
     assert not (tmp_path / "m.model").exists()
 
 
+@pytest.mark.gate
 def test_other_mistakes_are_told_in_one_line(folder):
     for more, line in (
         ("--propensity visit", "--propensity should be another column than treatment"),

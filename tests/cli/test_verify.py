@@ -63,6 +63,7 @@ def test_the_screen_tells_gain_promise_and_advice(by_model):
     assert {test["what"] for test in found["drift"]} >= {"scores", "base rate", "average effect"}
 
 
+@pytest.mark.gate
 def test_a_column_and_a_list_say_the_same(by_model, campaign, files):
     column = f"verify {campaign} --chosen top --propensity chance -m {files.model}"
     by_list, by_column = numbers(by_model), numbers(column)
@@ -135,6 +136,7 @@ def test_chances_that_are_contradicted_fail_the_check(files, campaign, tmp_path)
     assert "treatment should have been given by chance" in result.stderr
 
 
+@pytest.mark.gate
 def test_chances_that_are_nearly_contradicted_are_told_before_the_numbers(campaign, tmp_path):
     table = pd.read_csv(campaign)
     mailed = (table["arm"] == "mail")[table["top"] == "yes"]
@@ -155,6 +157,7 @@ def test_chances_that_are_nearly_contradicted_are_told_before_the_numbers(campai
     assert found["doubts"][0].startswith("Chance hardly explains that ")
 
 
+@pytest.mark.gate
 def test_pieces_tell_what_the_whole_does(files, campaign, by_model):
     path = campaign.with_suffix(".parquet")
     pd.read_csv(campaign).to_parquet(path)

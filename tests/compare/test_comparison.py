@@ -21,6 +21,7 @@ class Noise(Spy):
         return np.random.default_rng(self.random_state).normal(size=len(X))
 
 
+@pytest.mark.gate
 def test_a_model_that_failed_is_never_the_one_to_compare_with():
     lines = [
         {"model": name, "split": split, "auuc": auuc, "standard_error": 0.01, "gain": auuc - 0.1,
@@ -101,6 +102,7 @@ def test_summary_by_hand():
     assert np.isnan(table.loc["Noise", "n_parameters"])
 
 
+@pytest.mark.gate
 def test_printed_and_drawn():
     found = compare([*LINEAR, Noise()], TRIAL, splits=4)
     text = str(found)

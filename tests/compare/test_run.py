@@ -395,6 +395,7 @@ def test_no_model_sees_a_test_outcome():
     assert len(set(parts)) == 4
 
 
+@pytest.mark.gate
 def test_results_depend_neither_on_processes_nor_on_order_nor_on_the_other_models():
     one = compare([*LINEAR, MinimaxLinear()], TRIAL, splits=2, random_state=1)
     two = compare([*LINEAR, MinimaxLinear()], TRIAL, splits=2, random_state=1, n_jobs=2)
@@ -513,6 +514,7 @@ def test_a_trial_of_many_arms():
         compare([Spy()], trial)
 
 
+@pytest.mark.gate
 def test_warnings_of_workers_reach_the_caller():
     constant = Trial(np.ones((600, 1)), TRIAL.y, TRIAL.treatment)
     with pytest.warns(UserWarning, match="TwoModels, 2 of 2 splits: score should tell"):

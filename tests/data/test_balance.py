@@ -90,6 +90,7 @@ def test_likelihood_ratio_depends_on_the_order_of_the_values_alone() -> None:
     assert tails == plain
 
 
+@pytest.mark.quick_cases("4")
 @pytest.mark.parametrize("levels", [4, 10**6])
 def test_rank_auc_and_its_error(levels: int) -> None:
     rng = np.random.default_rng(3)

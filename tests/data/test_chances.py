@@ -99,6 +99,7 @@ def test_numbers_that_contradict_the_chances_are_found():
     assert compare_counts(right, own_chance(right, chance)).p_value < 1e-10
 
 
+@pytest.mark.gate
 def test_false_alarms_are_rare_of_few_and_of_many_chances():
     """400 trials each; p below .05 at most 5% of the time, and 3.5 standard errors."""
     rng = np.random.default_rng(4)

@@ -424,6 +424,7 @@ def test_unknown_choices(call, settings, message):
 # The real files.
 
 
+@pytest.mark.gate
 @needs("social_pressure", "social_pressure.csv.gz")
 def test_social_pressure_as_published():
     trial = fetch_social_pressure("all", download=False)

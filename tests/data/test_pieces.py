@@ -71,6 +71,7 @@ def in_pieces(path, query=None, rows=VECTOR):
     return replace(table, piece_rows=rows)
 
 
+@pytest.mark.quick_cases("csv")
 @pytest.mark.filterwarnings("ignore:'moment' of rows.jsonl is read as numbers or dates")
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "jsonl", "duckdb"])
 @settings(max_examples=4, deadline=None)
@@ -116,6 +117,7 @@ def test_long_numbers_that_come_late_are_texts_in_every_piece(tmp_path):
     assert pd.concat(found)["a"].tolist() == whole["a"].tolist()
 
 
+@pytest.mark.gate
 def test_the_size_is_that_of_rows_from_all_over_the_table(tmp_path):
     n = module.PIECE_ROWS + 20_000
     text = pd.Series(np.where(np.arange(n) < module.PIECE_ROWS, None, "x" * 500), dtype=object)

@@ -73,6 +73,7 @@ def test_hillstrom_passes() -> None:
     assert report.differences["difference"].abs().max() < 0.03
 
 
+@pytest.mark.gate
 def test_same_seed_same_report() -> None:
     trial = fair_trial(0)
     assert check_randomisation(trial).to_dict() == check_randomisation(trial).to_dict()
@@ -80,6 +81,7 @@ def test_same_seed_same_report() -> None:
     assert other.to_dict() != check_randomisation(trial).to_dict()
 
 
+@pytest.mark.gate
 def test_rows_that_left_one_arm_are_found() -> None:
     trial = fair_trial(1, 6_000)
     lost = (np.arange(6_000) % 5 == 0) & trial.treated
@@ -202,6 +204,7 @@ def noisy_leak(trial: Trial, wrong: float, seed: int = 5) -> np.ndarray:
     return np.where(flipped, 1 - trial.y, trial.y)
 
 
+@pytest.mark.gate_cases("True")
 @pytest.mark.parametrize("texts", [False, True])
 def test_a_noisy_leak_of_the_outcome_is_asked_about(texts: bool) -> None:
     fair = fair_trial(3, 4_000)
@@ -423,6 +426,7 @@ def test_variation_of_independent_rows_is_as_expected() -> None:
 # Which rows are tested.
 
 
+@pytest.mark.gate
 def test_one_row_of_each_cluster_is_drawn_at_random() -> None:
     trial = households(0, n=40)
     drawn = np.zeros(trial.n_rows)
@@ -604,6 +608,7 @@ def test_a_few_wrong_records_do_not_bring_all_rows_back() -> None:
     assert "(but in 3)" in report.grouping
 
 
+@pytest.mark.quick_cases("0", "1")
 @pytest.mark.parametrize("seed", range(6))
 def test_a_fair_trial_of_households_passes_with_groups_alone(seed: int) -> None:
     trial = households(seed)
@@ -657,6 +662,7 @@ def test_an_unfair_trial_of_households_is_found() -> None:
     assert not any("pass groups" in advice for advice in report.advice)
 
 
+@pytest.mark.gate
 def test_groups_of_the_randomised_rows_and_of_several_arms() -> None:
     trial = households(5)
     randomised = trial.id % 4 > 0
@@ -749,6 +755,7 @@ def test_a_suspect_stays_in_the_tests_and_is_not_healed_by_ignoring_it(ignore: t
     assert any("how treatment was assigned" in advice for advice in report.advice)
 
 
+@pytest.mark.gate
 def test_an_opened_letter_is_no_excuse() -> None:
     trial = fair_trial(6, 4_000)
     opened = trial.treated & (np.arange(4_000) % 9 == 0)
@@ -768,6 +775,7 @@ def test_a_feature_that_settles_the_outcome_stops_unless_it_is_ignored() -> None
     assert any(note.startswith("paid, which almost settles the outcome") for note in report.notes)
 
 
+@pytest.mark.quick_cases("False-id")
 @pytest.mark.parametrize("name", ["id", "groups"])
 @pytest.mark.parametrize("dates", [False, True])
 def test_treatment_must_not_depend_on_ids_or_groups_that_have_an_order(name, dates) -> None:
@@ -866,6 +874,7 @@ def test_strong_features_that_were_known_before_treatment_do_not_stop_a_trial() 
     assert sum(report.stops for report in reports) <= 2
 
 
+@pytest.mark.quick_cases("0.12-clicks")
 @pytest.mark.parametrize("kind", ["number", "texts", "clicks"])
 @pytest.mark.parametrize("wrong", [0.07, 0.12])
 def test_what_became_of_the_outcome_differs_between_the_arms_and_stops(kind, wrong) -> None:

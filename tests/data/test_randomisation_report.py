@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import pytest
 from tests.data.fair_trials import fair_trial, with_feature
 
 from auucmax.data.randomisation import check_randomisation
@@ -39,6 +40,7 @@ def test_what_cannot_be_tested_is_said() -> None:
     assert not check_randomisation(only).ok
 
 
+@pytest.mark.gate
 def test_a_trace_in_many_rows_is_called_small() -> None:
     rng = np.random.default_rng(0)
     n = 300_000

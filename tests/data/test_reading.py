@@ -415,6 +415,7 @@ def many_numbers(n=200):
     return [f"{k % 97 / 4:.2f}" for k in range(n)]
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("blank", ["?", "-", "unknown", "#N/A", "n/a", "None", "Missing"])
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl", "xlsx"])
 def test_a_few_texts_that_stand_for_no_number_are_missing_and_told(blank, suffix, tmp_path):
@@ -573,6 +574,7 @@ def test_files_of_a_folder_may_have_one_name(tmp_path):
     assert read_table(tmp_path, encoding="latin-1")["t"].tolist() == ["éa", "éb"]
 
 
+@pytest.mark.quick_cases("None")
 @pytest.mark.parametrize("decimal", [".", ",", None])
 def test_pieces_are_the_frame_and_leave_nothing_behind(decimal, tmp_path):
     lines = "".join(f"é{k % 3};{k % 7 + 1},{k % 9}00\n" for k in range(5_000))

@@ -137,6 +137,7 @@ def test_rows_that_repeat_each_other_are_compared_with_what_chance_explains():
     assert "look too much alike" in verdict.note
 
 
+@pytest.mark.gate
 def test_new_trials_are_refused_rarely():
     """Of a population in which a tenth of the rows repeat, new samples pass."""
     rng = np.random.default_rng(1)

@@ -121,6 +121,7 @@ SCORES = {
 }
 
 
+@pytest.mark.quick_cases("tied-0.5")
 @pytest.mark.parametrize("nonlinearity", [0.0, 0.5])
 @pytest.mark.parametrize("name", SCORES)
 def test_auuc_is_right_to_1e_4(name: str, nonlinearity: float) -> None:
@@ -136,6 +137,7 @@ def test_auuc_is_right_to_1e_4(name: str, nonlinearity: float) -> None:
     assert value <= population.best_auuc
 
 
+@pytest.mark.quick_cases("population1")
 @pytest.mark.parametrize("index", [0, 1])
 @pytest.mark.parametrize("population", POPULATIONS)
 def test_auuc_is_right_to_1e_4_where_it_is_an_integral(population: Population, index: int) -> None:
@@ -182,6 +184,7 @@ def test_true_effect_as_score_is_the_best() -> None:
     )
 
 
+@pytest.mark.gate
 def test_no_linear_score_beats_chance_when_all_is_nonlinear() -> None:
     population = Population(nonlinearity=1.0)
     for weights in (np.ones(10), np.arange(10)):
@@ -190,6 +193,7 @@ def test_no_linear_score_beats_chance_when_all_is_nonlinear() -> None:
     assert population.best_auuc > population.ate / 2 + 0.005
 
 
+@pytest.mark.gate
 def test_tolerance_sets_the_error_and_too_small_a_one_warns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -234,6 +238,7 @@ def test_two_logistic_regressions_are_the_true_model() -> None:
         assert np.abs(z).max() < 4
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("nonlinearity", [0.0, 0.6])
 def test_sample_auuc_agrees_with_the_population(nonlinearity: float) -> None:
     trial = make_trial(

@@ -377,6 +377,7 @@ def test_shrunk_numbers_are_nearer_to_the_truth(spread):
     assert (mean > 2 * error).all()
 
 
+@pytest.mark.gate
 def test_levels_that_do_not_differ_are_seldom_told_apart():
     rng = np.random.default_rng(9)
     n_columns, told = 400, np.zeros(2)

@@ -100,6 +100,9 @@ def all_checks():
             yield pytest.param(checked, check, id=f"{cls.__name__}-{name}", marks=marks)
 
 
+@pytest.mark.quick_cases(
+    "AUUCMax", "MinimaxLinear", "SVMDifferentialPrediction", "TARNet", "TwoModels"
+)
 @pytest.mark.filterwarnings("ignore")  # scikit-learn's checks warn about themselves
 @pytest.mark.parametrize(("estimator", "check"), list(all_checks()))
 def test_scikit_learn_check(estimator, check):
@@ -137,6 +140,7 @@ def estimator(request):
     return model
 
 
+@pytest.mark.gate_cases("UpliftEnsemble")
 def test_it_learns(estimator, trials):
     train, test = trials
     model = estimator.fit(train.X, train.y, treatment=train.treatment)
@@ -152,6 +156,7 @@ def test_it_learns(estimator, trials):
     assert regret < part * (population.best_auuc - population.ate / 2)
 
 
+@pytest.mark.quick_cases("AUUCMax", "MinimaxLinear", "SVMDifferentialPrediction", "TwoModels")
 def test_same_scores_from_arrays_frames_labels_and_row_order(estimator, trials):
     train, test = trials[0].take(np.arange(2000)), trials[1]
     X, y, t = train.X.to_numpy(np.float64), train.y, train.treatment
@@ -175,6 +180,7 @@ def test_same_scores_from_arrays_frames_labels_and_row_order(estimator, trials):
     check(single, test.X.to_numpy(np.float32), tolerance=1e-3)
 
 
+@pytest.mark.gate_cases("GANITE", "UpliftEnsemble")
 def test_unit_weights_change_nothing_and_weights_equal_repetition(estimator, trials):
     train, test = trials
     X, y, t = train.X.to_numpy(np.float64)[:1500], train.y[:1500], train.treatment[:1500]
@@ -224,6 +230,9 @@ def test_any_outcome_or_a_clear_error(estimator, trials):
     assert np.ptp(score) > 0
 
 
+@pytest.mark.quick_cases(
+    "AUUCMax", "MinimaxLinear", "SVMDifferentialPrediction", "TARNet", "TwoModels"
+)
 def test_inside_scikit_learn(estimator, trials):
     train = trials[0].take(np.arange(1500))
     X, y, t = train.X.to_numpy(np.float64), train.y, train.treatment
@@ -276,6 +285,7 @@ def test_bad_input(estimator, trials, change, message):
         estimator.fit(rows.pop("X"), rows.pop("y"), **rows)
 
 
+@pytest.mark.gate_cases("ShrunkInteractions", "UpliftEnsemble", "UpliftLambdaMART")
 def test_before_fit_and_wrong_columns(estimator, trials):
     train, test = trials[0].take(np.arange(1500)), trials[1]
     with pytest.raises(NotFittedError):

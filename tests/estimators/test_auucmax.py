@@ -74,6 +74,7 @@ def test_the_same_seed_gives_the_same_model(rows):
         )
 
 
+@pytest.mark.gate
 def test_a_trial_that_teaches_nothing():
     rng = np.random.default_rng(0)
     X = np.repeat(rng.normal(size=(50, 2)), 4, axis=0)
@@ -222,6 +223,7 @@ def test_it_ranks_by_money():
     assert responses.gap_share_ == 1
 
 
+@pytest.mark.gate
 def test_units_of_the_outcome_do_not_matter(rows, trial):
     X, y, t = rows
     count = y * (1 + np.arange(len(y)) % 3)
@@ -259,6 +261,7 @@ def test_one_order_does_not_decide_a_ranking(rows, trial):
     assert cosine(AUUCMax(selection=None).fit(X, spend, treatment=t), usual) > 0.98
 
 
+@pytest.mark.quick_cases("{'weights")
 @pytest.mark.parametrize("options", [
     {"solver": "adam", "grid": [0.5], "learning_rates": [1e-3], "selection": "cv"},
     {"surrogate": "sigmoid", "grid": [0.5, 1.0]},

@@ -41,6 +41,7 @@ def test_trees_find_an_effect_with_a_step():
     assert score[inside == 1].mean() - score[inside == 0].mean() > 0.15
 
 
+@pytest.mark.gate
 def test_where_effects_do_not_differ_few_trees_are_kept():
     spreads = []
     for seed in range(4):
@@ -59,6 +60,7 @@ def test_numbers_of_trees_have_the_lowest_loss_of_folds(trial):
     np.testing.assert_allclose(chosen, np.min(list(losses.values()), axis=0))
 
 
+@pytest.mark.gate
 def test_missing_values_are_learnt_from(trial):
     rng = np.random.default_rng(0)
     X = trial.X.to_numpy(np.float64).copy()

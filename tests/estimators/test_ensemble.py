@@ -47,6 +47,7 @@ def test_as_it_comes_a_linear_model_and_trees(trial):
     np.testing.assert_array_equal(model.predict(trial.X), again.predict(trial.X))
 
 
+@pytest.mark.gate
 def test_default_members_deal_the_same_folds_and_equal_ones_do_not(trial, monkeypatch):
     dealt = []
     monkeypatch.setattr(
@@ -60,6 +61,7 @@ def test_default_members_deal_the_same_folds_and_equal_ones_do_not(trial, monkey
     assert first == third != second
 
 
+@pytest.mark.gate
 def test_missing_values_are_taken_by_the_default_members(trial):
     X = trial.X.to_numpy(np.float64).copy()
     gone = np.random.default_rng(0).random(len(X)) < 0.5
@@ -104,6 +106,7 @@ def test_ranks_of_many_scores_have_few_knots(n):
     assert np.abs(np.interp(score, *knots) - expected).max() < 0.75 * max(20 / n, 1e-3) + 1e-3
 
 
+@pytest.mark.gate
 def test_a_stream_gives_the_model_of_the_rows_in_memory(trial):
     rows = ListedRows(trial.X, trial.y, trial.treatment, edges=(700, 2_000))
     members = [ShrunkInteractions(hinges=False), FEW_TREES]

@@ -221,6 +221,7 @@ def test_no_gain_without_heterogeneity(gain):
     assert abs(np.mean(gains)) < 3 * np.sqrt(np.mean(np.square(errors)) / 10)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("gain", GAINS)
 @pytest.mark.parametrize("threads", [(1, 2), pytest.param((1, 3, 7, -1), marks=pytest.mark.gate)])
 def test_same_seed_same_scores_for_any_number_of_threads(rows, gain, threads):
@@ -268,6 +269,7 @@ def test_count_of_parameters(rows, gain):
     assert len(frame) == model.n_parameters_
 
 
+@pytest.mark.gate_cases("pcg")
 @pytest.mark.parametrize("gain", GAINS)
 def test_early_stopping(rows, gain):
     X, y, t = rows
@@ -347,6 +349,7 @@ def test_the_unit_of_weights_does_not_matter(rows, gain, unit):
     assert parts == pytest.approx(copies, abs=1e-3 * np.ptp(copies))
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("gain", GAINS)
 def test_whole_numbers_may_come_as_floats(rows, gain):
     X, y, t = rows

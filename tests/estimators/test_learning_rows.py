@@ -51,6 +51,7 @@ def streamed(trial, n_batches=4):
     return ListedRows(trial.X, trial.y, trial.treatment, edges, names=list(trial.X.columns))
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     "options",
     [
@@ -92,6 +93,7 @@ class FewReadings(ListedRows):
         return super().total(*summaries)
 
 
+@pytest.mark.gate
 @settings(deadline=None, max_examples=40)
 @given(
     distances=st.lists(
@@ -137,6 +139,7 @@ def test_one_more_reading_where_a_column_lies_far_from_zero_and_only_there(scale
     assert readings == [1, 2]
 
 
+@pytest.mark.quick_cases("None")
 @pytest.mark.parametrize(
     ("selection", "said"),
     [
@@ -160,6 +163,7 @@ def test_warnings_point_at_the_line_that_calls_fit(selection, said):
         assert {str(w.message)[:19] for w in found} == said
 
 
+@pytest.mark.gate
 def test_choice_by_folds_of_a_stream(hillstrom):
     rows = streamed(hillstrom)
     one, two = (AUUCMax(random_state=s).fit(rows) for s in (0, 0))
@@ -169,6 +173,7 @@ def test_choice_by_folds_of_a_stream(hillstrom):
     np.testing.assert_allclose(other.coef_, one.coef_, atol=1e-9)  # other batches, same folds
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("selection", ["cv", "certificate"])
 def test_memory_and_streams_deal_the_same_folds_and_choose_the_same(hillstrom, selection):
     for seed in range(2):
@@ -228,6 +233,7 @@ def test_auuc_of_a_fold_is_that_of_its_rows(hillstrom):
         assert ask(rows.auucs([coef, -coef], ranking)) == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.gate
 def test_certificate_of_a_stream(hillstrom):
     rows = streamed(hillstrom)
     model = AUUCMax(selection="certificate", random_state=0).fit(rows)
@@ -365,6 +371,7 @@ def test_short_numbers_in_rows_of_unit_norm(tmp_path, kinds):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
+@pytest.mark.gate_cases("cv")
 @pytest.mark.parametrize(
     ("selection", "most"), [(None, 5), ("bound", 10), ("certificate", 13), ("cv", 14)]
 )
@@ -382,6 +389,7 @@ def spend_of(trial, outcome):
     return spend if outcome == "money" else spend // 20 if outcome == "count" else 5.0 - spend
 
 
+@pytest.mark.quick_cases("norm-money")
 @pytest.mark.parametrize("outcome", ["count", "money", "shifted"])
 @pytest.mark.parametrize(
     "options",
@@ -412,6 +420,7 @@ def small_search(monkeypatch):
     monkeypatch.setattr("auucmax.estimators.learning_rows.RARE_ROWS", 150)
 
 
+@pytest.mark.gate
 def test_a_norm_of_money_is_searched_on_a_part_and_fitted_on_all(hillstrom, small_search):
     spend = spend_of(hillstrom, "money")
     model = AUUCMax(random_state=0).fit(hillstrom.X, spend, treatment=hillstrom.treatment)
@@ -421,6 +430,7 @@ def test_a_norm_of_money_is_searched_on_a_part_and_fitted_on_all(hillstrom, smal
     np.testing.assert_allclose(model.coef_, once.coef_, atol=1e-6 * np.abs(once.coef_).max())
 
 
+@pytest.mark.quick_cases("bound")
 @pytest.mark.parametrize("selection", ["bound", "certificate", "cv"])
 def test_a_norm_is_searched_on_a_part_and_fitted_on_all(hillstrom, small_search, selection):
     model = AUUCMax(selection=selection, random_state=0)
@@ -447,6 +457,7 @@ def test_a_norm_is_searched_on_a_part_and_fitted_on_all(hillstrom, small_search,
         np.testing.assert_allclose(stream.coef_, model.coef_, atol=1e-6 * size)
 
 
+@pytest.mark.gate
 def test_rare_outcomes_are_searched_on_more_rows(hillstrom, small_search, monkeypatch):
     monkeypatch.setattr("auucmax.estimators.learning_rows.RARE_ROWS", 10**6)
     model = AUUCMax(selection="bound").fit(streamed(hillstrom))

@@ -381,6 +381,7 @@ def regret(model, law):
     return auuc(effect) - auuc(model.predict(X))
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("cls", "law"),
     [
@@ -513,6 +514,7 @@ def test_ddr_of_least_squares_is_two_models(rows):
     assert model.predict(X) == pytest.approx(two.predict(X), abs=1e-9)
 
 
+@pytest.mark.gate_cases("1")
 @pytest.mark.parametrize("treatment_column", [False, True])
 @pytest.mark.parametrize("scale", [0.1, 1.0])
 def test_sdr_is_scikit_learn_on_the_stacked_design(scale, treatment_column):

@@ -166,6 +166,7 @@ def test_the_policy_is_judged_by_the_budget_curve(fitted):
     assert found.gain[2] > 0.12
 
 
+@pytest.mark.gate
 def test_weights_are_copies(rows):
     X, y, label, _ = rows
     copies = np.random.default_rng(0).integers(1, 4, len(y))
@@ -185,6 +186,7 @@ def test_weights_are_copies(rows):
     assert calibrated.calibration_.effect[0] == pytest.approx(effect)
 
 
+@pytest.mark.gate
 def test_arrays_polars_numbers_seeds_and_clones():
     X, y, label, _ = three_arms(0, n=3000)
     number = pd.Series(label).map({"none": 0, "a": 2, "b": 10}).to_numpy()
@@ -222,6 +224,7 @@ def test_ids_reach_the_models(rows):
         assert len(model.estimators_[arm].training_record_.ids) == n_rows
 
 
+@pytest.mark.gate
 def test_hillstrom_with_both_mails():
     train, test = load_hillstrom(arm="all").split(test_size=0.5, random_state=0)
     model = MultiArm(TwoModels(), control="No E-Mail", random_state=0)
@@ -302,6 +305,7 @@ def test_labels_keep_their_types():
     assert words.best_arm(X).dtype.kind == "U"
 
 
+@pytest.mark.gate
 def test_a_seed_makes_all_of_it_deterministic():
     X, y, label, _ = three_arms(0, n=900)
     forest = RandomForestClassifier(n_estimators=3, max_depth=3)
@@ -313,6 +317,7 @@ def test_a_seed_makes_all_of_it_deterministic():
     assert model.estimator.estimator.random_state is None
 
 
+@pytest.mark.gate
 def test_pipelines():
     X, y, label, _ = three_arms(0, n=1500)
     ids, weight = np.arange(len(y)), np.linspace(1, 2, len(y))

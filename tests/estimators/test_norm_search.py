@@ -14,6 +14,7 @@ from auucmax.estimators.norm_search import BestCandidate, best_over_folds
 from auucmax.pairs import s_log, s_poly, sigmoid
 
 
+@pytest.mark.gate_cases("cv-sigmoid", "cv-surrogate4")
 @pytest.mark.parametrize("surrogate", ["s_poly", "s_log", "sigmoid", s_poly(1.0), sigmoid(0.05)])
 @pytest.mark.parametrize("selection", ["bound", "cv"])
 def test_selection_path(rows, surrogate, selection):
@@ -52,6 +53,7 @@ def test_own_grid_and_weights(rows):
     assert same.coef_ == pytest.approx(model.coef_, rel=1e-5, abs=1e-12)
 
 
+@pytest.mark.gate
 def test_adam_comes_near_the_exact_solution():
     """The paper's optimiser, in the paper's setting, on the paper's trial."""
     train, _ = load_hillstrom().split(test_size=0.3, random_state=0)

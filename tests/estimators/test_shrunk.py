@@ -50,6 +50,7 @@ def test_weights_are_by_the_log_loss_of_rows_that_were_not_learnt_from(trial):
     np.testing.assert_allclose(path["weight"], weight / weight.sum())
 
 
+@pytest.mark.gate
 def test_where_effects_do_not_differ_strong_shrinkage_has_most_of_the_weight():
     shares = []
     for seed in range(4):
@@ -85,6 +86,7 @@ def test_units_and_shifts_of_columns_do_not_matter(trial):
     np.testing.assert_allclose(model.predict(moved), fitted(trial).predict(trial.X), atol=1e-6)
 
 
+@pytest.mark.gate
 def test_few_rows_of_an_outcome(trial):
     y = np.where(np.cumsum(trial.y) <= 30, trial.y, 0.0)
     model = ShrunkInteractions(random_state=0).fit(trial.X, y, treatment=trial.treatment)

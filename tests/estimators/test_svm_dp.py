@@ -224,6 +224,7 @@ def test_it_ranks(C, share):
     assert result.gain > 3 * result.gain_standard_error
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("C", [10.0, 100.0])
 def test_hillstrom_in_few_steps(C):
     # One-hot features: whole groups of pairs lie exactly at the kink.

@@ -143,6 +143,7 @@ def test_an_outcome_that_is_always_the_same_is_refused():
         target_of(rows_of([4.0] * 10))
 
 
+@pytest.mark.quick_cases("ShrunkInteractions")
 @pytest.mark.parametrize("model", MODELS)
 def test_whether_times_a_constant_amount_ranks_as_whether(model):
     """Where all pay the same, money is a 0/1 outcome in another unit."""
@@ -164,6 +165,7 @@ def numbers():
     return X, y, treated, effect
 
 
+@pytest.mark.gate_cases("UpliftEnsemble")
 @pytest.mark.parametrize("model", MODELS)
 def test_effects_on_numbers_are_found(model, numbers):
     X, y, treated, effect = numbers
@@ -223,6 +225,7 @@ def test_of_many_rows_amounts_and_ranks_are_those_of_one_sample_wherever_rows_ar
     )
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("model", [ShrunkInteractions, UpliftEnsemble])
 def test_a_stream_of_money_gives_the_model_of_the_rows_in_memory(model):
     trial = make_trial(4_000, base_rate=0.1, random_state=0)

@@ -159,6 +159,7 @@ def test_tables_add_in_any_grouping(case, data):
     assert whole.binary == np.isin(rows.y, (0, 1)).all()
 
 
+@pytest.mark.gate
 def test_a_million_rows_cost_far_less_than_their_chance():
     rng = np.random.default_rng(5)
     n = 10**6

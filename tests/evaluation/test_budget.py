@@ -72,6 +72,7 @@ def arms():
     return y, uplift, arm, chance, mean
 
 
+@pytest.mark.gate
 def test_errors_are_those_of_the_bootstrap(arms):
     y, uplift, arm, *_ = arms
     some = slice(0, 1200)
@@ -122,6 +123,7 @@ def test_names_and_order_of_arms_change_nothing(arms):
     assert np.allclose(first.gain, named.gain)
 
 
+@pytest.mark.gate
 def test_policies_are_compared_row_by_row(arms):
     y, uplift, arm, *_ = arms
     same = policy_difference(y, uplift, uplift, treatment=arm, cost=[0.2, 0.25])

@@ -34,6 +34,7 @@ def jackknife_error(statistic, n, treated):
     return np.sqrt(variance)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("ranking", RANKINGS)
 @pytest.mark.parametrize("kind", ["plain", "weight", "propensity", "both"])
 def test_standard_errors_agree_with_the_jackknife(ranking, kind):
@@ -58,6 +59,7 @@ def test_standard_errors_agree_with_the_jackknife(ranking, kind):
     assert result.gain_standard_error == pytest.approx(gain_error, rel=0.02)
 
 
+@pytest.mark.quick_cases("True-joint")
 @pytest.mark.parametrize("ranking", RANKINGS)
 @pytest.mark.parametrize("clustered", [False, True])
 def test_standard_errors_agree_with_the_bootstrap(ranking, clustered):

@@ -106,6 +106,7 @@ def steep(n, levels=None, seed=0):
     return 4 * score + t * score**2 + 0.3 * rng.normal(size=n), score - 0.4, t, rng
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("share", [0.2, 0.5, None])
 @pytest.mark.parametrize("kind", ["plain", "tied", "weighted", "clustered"])
 def test_standard_errors_agree_with_the_bootstrap(kind, share):
@@ -123,6 +124,7 @@ def test_standard_errors_agree_with_the_bootstrap(kind, share):
     assert result.standard_error == pytest.approx(draws.std(), rel=0.09)
 
 
+@pytest.mark.quick_cases("weighted-None")
 @pytest.mark.parametrize("share", [0.5, None])
 @pytest.mark.parametrize("kind", ["plain", "weighted"])
 def test_standard_errors_agree_with_the_jackknife(kind, share):

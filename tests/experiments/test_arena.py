@@ -20,6 +20,8 @@ from experiments.searched import ClassMeans
 
 from auucmax import auuc_score, make_trial
 
+pytestmark = pytest.mark.gate
+
 SMALL = "a small trial"
 
 

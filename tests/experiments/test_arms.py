@@ -4,6 +4,8 @@ import pytest
 from experiments import arms
 from experiments.harness import Task
 
+pytestmark = pytest.mark.gate
+
 OTHERS = "each arm helps others"
 
 

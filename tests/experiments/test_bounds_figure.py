@@ -11,6 +11,8 @@ from experiments.trials import load_split
 
 from auucmax import auuc_score
 
+pytestmark = pytest.mark.gate
+
 
 @pytest.fixture(scope="module")
 def lines():

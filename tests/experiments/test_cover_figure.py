@@ -7,6 +7,8 @@ from experiments.cover_figure import draw, edges, pairs_of
 from experiments.rival_bounds.cover import fractional_cover
 from matplotlib.colors import to_hex
 
+pytestmark = pytest.mark.gate
+
 
 def test_the_graph_of_the_paper():
     own_set = pairs_of(fractional_cover(2, 3))

@@ -9,6 +9,8 @@ from experiments.models import rounded, start_line
 
 from auucmax import auuc_inference, auuc_score
 
+pytestmark = pytest.mark.gate
+
 
 def line_of(task, found):
     line = start_line(task, coverage.parameters(task)) | rounded(found) | {"fit_seconds": 0.0}

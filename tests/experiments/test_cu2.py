@@ -16,6 +16,8 @@ from auucmax.data import DataNotFoundError
 from auucmax.data.fetch import fetch_criteo
 from auucmax.data.synthetic import PRESETS
 
+pytestmark = pytest.mark.gate
+
 
 @pytest.fixture(scope="module")
 def small():

@@ -7,6 +7,8 @@ from experiments.harness import Task
 
 from auucmax import Trial, make_trial
 
+pytestmark = pytest.mark.gate
+
 
 @pytest.fixture(scope="module")
 def hillstrom():

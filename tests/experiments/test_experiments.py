@@ -33,6 +33,8 @@ from auucmax import AUUCMax
 from auucmax.data import DataNotFoundError
 from auucmax.pairs import s_poly
 
+pytestmark = pytest.mark.gate
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 TASKS = [Task("tiny", "trial", model, split) for split in range(3) for model in ("a", "b")]
 

@@ -4,6 +4,8 @@ from experiments import hillstrom_linear as own
 from experiments.harness import Task
 from experiments.searched import RATES
 
+pytestmark = pytest.mark.gate
+
 
 def made_up(shifts, splits=3):
     """Lines with AUUC = .03 + noise of the split + a shift by model, in units of .00001."""

@@ -7,6 +7,8 @@ from experiments.harness import Task
 
 from auucmax.data import DataNotFoundError
 
+pytestmark = pytest.mark.gate
+
 
 def why_missing():
     try:

@@ -7,6 +7,8 @@ from experiments.harness import Task
 
 from auucmax import auuc_inference
 
+pytestmark = pytest.mark.gate
+
 
 @pytest.mark.parametrize("name", intervals.OUTCOMES)
 def test_the_truth_is_that_of_many_rows(name):

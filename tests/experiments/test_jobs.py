@@ -12,6 +12,8 @@ from auucmax import AUUCMax, Trial
 from auucmax.bounds.paper import paper_bound
 from auucmax.data import DataNotFoundError
 
+pytestmark = pytest.mark.gate
+
 
 def why_missing():
     try:

@@ -22,6 +22,8 @@ from auucmax.estimators import BoostedEffect, UpliftEnsemble
 from auucmax.pairs import ScoreObjective
 from auucmax.pairs.reference import pair_sums
 
+pytestmark = pytest.mark.gate
+
 
 @pytest.fixture(scope="module")
 def rows():

@@ -7,6 +7,8 @@ from experiments.harness import Task
 
 from auucmax import load_hillstrom
 
+pytestmark = pytest.mark.gate
+
 WOMEN = "Hillstrom women"
 
 

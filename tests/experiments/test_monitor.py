@@ -5,6 +5,8 @@ from experiments.harness import RESULTS, Task, read_lines, results_file
 
 from auucmax.evaluation import auuc_inference
 
+pytestmark = pytest.mark.gate
+
 
 def test_a_line_and_the_page():
     task = Task("monitor", next(iter(monitor.POPULATIONS)), monitor.MODEL, 0)

@@ -5,6 +5,8 @@ import pytest
 from experiments import power
 from experiments.harness import read_lines, results_file
 
+pytestmark = pytest.mark.gate
+
 LINES = read_lines(results_file("power"))
 
 

@@ -3,6 +3,8 @@ import pytest
 from experiments import progressive
 from experiments.harness import RESULTS, Task, read_lines, results_file
 
+pytestmark = pytest.mark.gate
+
 
 def test_the_truth_of_the_population():
     """Against a large sample: 4 standard errors."""

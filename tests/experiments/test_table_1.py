@@ -25,6 +25,8 @@ from sklearn.linear_model import LogisticRegression
 from auucmax import AUUCMax, make_trial
 from auucmax.pairs import PairObjective
 
+pytestmark = pytest.mark.gate
+
 QUICK = {
     "TARNet": {"max_epochs": 2},
     "GANITE": {"max_epochs": 2, "generator_epochs": 1},

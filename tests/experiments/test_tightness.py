@@ -3,6 +3,8 @@ import pytest
 from experiments import tightness
 from experiments.trials import load_split
 
+pytestmark = pytest.mark.gate
+
 
 @pytest.fixture(scope="module")
 def lines():

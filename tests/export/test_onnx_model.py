@@ -72,6 +72,7 @@ def test_onnxruntime_scores_as_python_does(case):
     check(case)
 
 
+@pytest.mark.gate
 @settings(max_examples=30, deadline=None)
 @given(cases(bent=True))
 def test_onnxruntime_bends_and_branches_as_python_does(case):
@@ -174,6 +175,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.gate_cases("CFRNet0", "CFRNet1", "CFRNet2", "GANITE", "TARNet")
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_fitted_estimators(model, rows):
     trial, frame, encoder = rows
@@ -197,6 +199,7 @@ def raw_trial():
     return trial.X.assign(town=town, treatment=trial.treatment, y=trial.y)
 
 
+@pytest.mark.gate
 @pytest.mark.filterwarnings("ignore::UserWarning")  # on what small trials allow to say
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.gate) if n in NETWORKS else n for n in ALL_MODELS]
@@ -227,6 +230,7 @@ def test_models_that_were_saved_and_loaded(name, raw_trial, tmp_path):
     np.testing.assert_allclose(uplift, loaded.calibration(score), rtol=0, atol=1e-9)
 
 
+@pytest.mark.gate
 def test_a_fitted_ensemble():
     frame, encoder, model, expected = fitted_ensemble()
     moments = frame["joined"].to_numpy().astype("datetime64[us]")

@@ -39,6 +39,7 @@ def columns_of(frame):
     return {name: plain[name].tolist() for name in frame}
 
 
+@pytest.mark.gate
 def test_a_fitted_ensemble():
     frame, encoder, model, expected = fitted_ensemble()
     scores = names_of(to_python(encoder, model))["scores"]

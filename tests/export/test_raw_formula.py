@@ -102,18 +102,21 @@ def check(case):
     np.testing.assert_allclose(uplifts, case.calibration(expected), rtol=0, atol=1e-9)
 
 
+@pytest.mark.gate
 @settings(max_examples=40, deadline=None)
 @given(cases())
 def test_the_program_of_the_page_scores_as_python_does(case):
     check(case)
 
 
+@pytest.mark.gate
 @settings(max_examples=40, deadline=None)
 @given(cases(bent=True))
 def test_the_program_of_the_page_bends_and_branches_as_python_does(case):
     check(case)
 
 
+@pytest.mark.gate
 @settings(max_examples=20, deadline=None)
 @given(cases(bent=True))
 def test_features_are_those_of_the_encoder(case):
@@ -182,6 +185,7 @@ def test_a_table_with_everything(bent):
     check(example(bent))
 
 
+@pytest.mark.gate
 def test_a_fitted_ensemble():
     frame, encoder, model, expected = fitted_ensemble()
     names, plain = scorer_of_the_page(), json.loads(to_json(encoder, model))

@@ -103,12 +103,14 @@ def test_duckdb_scores_as_python_does(case):
     check(case, "duckdb")
 
 
+@pytest.mark.gate
 @settings(max_examples=40, deadline=None)
 @given(cases(bent=True))
 def test_duckdb_bends_and_branches_as_python_does(case):
     check(case, "duckdb")
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("dialect", SLOWLY)
 @settings(max_examples=10, deadline=None)
 @given(case=cases(whole_seconds=True, bent=True))
@@ -117,6 +119,7 @@ def test_other_dialects_translated_bend_and_branch_as_python_does(dialect, case)
     check(case, dialect)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("dialect", SLOWLY)
 @settings(max_examples=15, deadline=None)
 @given(case=cases(whole_seconds=True))
@@ -162,6 +165,7 @@ def test_one_statement_whatever_the_names(dialect, bent):
     assert read == {name for name, _ in case.kinds.items()}
 
 
+@pytest.mark.gate_cases("duckdb-True")
 @pytest.mark.parametrize(("dialect", "bent"), FORMS)
 def test_all_columns_pass(dialect, bent):
     case = example(bent)
@@ -463,6 +467,7 @@ def test_fitted_estimators(model):
     np.testing.assert_allclose(score, model.predict(features), rtol=0, atol=1e-9)
 
 
+@pytest.mark.gate_cases("duckdb")
 @pytest.mark.parametrize(
     "dialect", ["duckdb", *(pytest.param(name, marks=pytest.mark.gate) for name in TRANSLATED)]
 )
@@ -478,6 +483,7 @@ def test_a_fitted_ensemble(dialect):
     assert len(np.unique(score)) > 1_000
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     "dialect", ["duckdb", *(pytest.param(name, marks=pytest.mark.gate) for name in TRANSLATED)]
 )
@@ -498,6 +504,7 @@ def test_arms_of_ensembles(dialect):
     check_arms(found.sort_values("row number").to_numpy(), uplift)
 
 
+@pytest.mark.quick_cases("keep0-str")
 @pytest.mark.parametrize("names", [str, str.upper, str.title])
 @pytest.mark.parametrize("keep", [["row number"], "all"])
 def test_columns_that_are_called_as_scores_and_uplifts_decide_nothing(keep, names):
@@ -516,6 +523,7 @@ def test_columns_that_are_called_as_scores_and_uplifts_decide_nothing(keep, name
     check_arms(list(zip(*found.to_pydict().values(), strict=True)), uplift)
 
 
+@pytest.mark.quick_cases("score-duckdb")
 @pytest.mark.parametrize("dialect", [n for n in ("duckdb", *TRANSLATED) if DIALECTS[n].but])
 @pytest.mark.parametrize("name", ["score", "SCORE", "auucmax_x0", "auucmax_s0"])
 def test_a_column_that_is_called_as_the_score_is_not_calibrated(name, dialect):

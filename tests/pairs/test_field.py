@@ -101,6 +101,7 @@ def test_the_error_bound_is_not_idle():
         assert error > 1e-3 * field.error_bound(0)
 
 
+@pytest.mark.gate
 def test_s_poly_on_smooth_scores_with_a_thousand_bins():
     """The knot costs one diagonal of the bin pairs, whose errors cancel over many rows."""
     rng = np.random.default_rng(5)
@@ -212,6 +213,7 @@ def test_more_accuracy_takes_more_bins():
     assert counts[0] < counts[-1]
 
 
+@pytest.mark.gate
 def test_a_length_that_is_not_its_own():
     class Wrong(SigmoidSurrogate):
         length = 1000.0

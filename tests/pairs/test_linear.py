@@ -111,6 +111,7 @@ def test_layout_and_precision_of_the_features(s):
             assert a == pytest.approx(b, abs=1e-9 * np.abs(b).max())
 
 
+@pytest.mark.gate
 @any_outcome
 def test_more_rows_than_the_compiler_waits_for(monkeypatch, outcome):
     pytest.importorskip("numba")

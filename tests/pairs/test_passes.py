@@ -44,6 +44,13 @@ def features(dtype, layout):
     return X
 
 
+@pytest.mark.gate_cases(
+    "False",
+    "True-binary-moments-float32-F",
+    "True-binary-moments-float64",
+    "True-binary-sum-float64",
+    "True-money",
+)
 @pytest.mark.parametrize(
     ("name", "dtype", "layout"),
     [(name, np.float32, "C") for name in NAMES]
@@ -83,6 +90,7 @@ def test_scores_and_products():
     assert passes.transposed_product(X, c) == pytest.approx(X.T @ c)
 
 
+@pytest.mark.gate
 def test_small_problems_compile_nothing():
     code = (
         "import sys, numpy as np\n"
@@ -115,6 +123,7 @@ def test_no_folder_for_the_cache(monkeypatch):
     assert kernels._pass(lambda x: x + 1)(2) == 3
 
 
+@pytest.mark.gate
 def test_a_disk_that_fails_while_the_code_is_stored(monkeypatch):
     rows, w, bins = rows_of(features(np.float64, "C"))
     expected = run("moments", rows, w, bins)

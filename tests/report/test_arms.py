@@ -33,6 +33,7 @@ def test_numbers_are_those_of_the_evidence(arms_model, arms_summary):
     assert plan["profit"][50] == pytest.approx(9 * gain - spent)
 
 
+@pytest.mark.gate
 def test_costs_of_the_same_ratios_and_others(arms_model):
     twice = summarise_arms(arms_model, costs={name: 2 * c for name, c in COSTS.items()})
     once = summarise_arms(arms_model, costs=COSTS)
@@ -42,6 +43,7 @@ def test_costs_of_the_same_ratios_and_others(arms_model):
         summarise_arms(arms_model, costs={"mail": 1.0, "phone": 50.0})
 
 
+@pytest.mark.gate
 def test_by_people_there_is_no_money():
     model = fitted(arms_table())
     found = summarise_arms(model, economy=Economy(value=3.0))
@@ -90,6 +92,7 @@ def test_arms_that_the_rows_chose_are_never_shown_to_be_better(arms_model):
     assert page.count("(chosen on these rows, in its favour)</th>") == 2
 
 
+@pytest.mark.gate
 def test_what_is_not_shown_is_said():
     table = arms_table(effects=(0.0, 0.0))
     found = summarise_arms(fitted(table))
@@ -139,6 +142,7 @@ def test_without_any_interval_no_budget_is_denied_a_profit(arms_model):
         assert "brings what these rows do not tell" in told
 
 
+@pytest.mark.gate
 def test_hostile_labels_stay_text():
     table = arms_table()
     names = {"mail": HOSTILE[0], "phone": "{cost money}" + HOSTILE[1], "none": HOSTILE[2]}
@@ -198,6 +202,7 @@ def test_arms_that_do_harm_are_no_advice():
     assert '<span class="chip problem" id="verdict">shown to do harm</span>' in page
 
 
+@pytest.mark.gate
 def test_the_harm_of_an_arm_that_nobody_gets_is_a_note():
     """One arm lowers the outcome of everybody, the other raises it."""
     table, chance = arms_table(), np.random.default_rng(0).random(3_000)
@@ -294,6 +299,7 @@ def test_the_page_says_which_arm_for_whom(arms_summary):
     assert "h-segments" not in render(none | {"failed_check": "no trial", "banner": "no trial"})
 
 
+@pytest.mark.gate
 def test_costs_count_where_they_can_be_weighed(arms_model):
     """A visit that is worth little is no reason to call; without a worth costs are only told."""
     cheap = summarise_arms(arms_model, economy=Economy(value=0.5))

@@ -232,6 +232,7 @@ def test_dates_are_told_as_dates(material):
     assert f'<span title="{first}">{unbroken}</span>' in page
 
 
+@pytest.mark.gate
 def test_a_treatment_of_yes_and_no_is_called_by_its_column():
     trial = make_trial(1_500, base_rate=0.4, random_state=0)
     table = trial.X.assign(visit=trial.y, letter=np.where(trial.treatment, "yes", "no"))
@@ -327,6 +328,7 @@ def test_pages_without_the_optional_parts(material):
     assert "policy risk" not in real
 
 
+@pytest.mark.quick_cases("1500")
 @pytest.mark.filterwarnings("ignore::UserWarning")  # few rows
 @pytest.mark.parametrize(
     ("n_rows", "hold_out", "title", "part"),

@@ -46,6 +46,7 @@ def gathered(rows) -> Batch:
     return Batch(*map(np.concatenate, columns))
 
 
+@pytest.mark.gate_cases("7")
 @pytest.mark.parametrize("batch_rows", [1, 7, 1000])
 def test_parquet_folder_database_and_pattern_give_the_same_rows(tmp_path, batch_rows):
     table = frame()

@@ -13,7 +13,7 @@ import pytest
 from tests.spark.cases import MARKS
 from tests.spark.conftest import SETTINGS, environment
 
-pytestmark = MARKS
+pytestmark = [pytest.mark.gate, *MARKS]
 
 
 def test_fit_score_evaluate_and_certify(tmp_path):

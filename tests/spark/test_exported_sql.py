@@ -19,7 +19,7 @@ from auucmax.estimators.formula import Formula, Part
 from auucmax.export import to_sql
 from auucmax.export.dialects import DIALECTS
 
-pytestmark = MARKS
+pytestmark = [pytest.mark.gate, *MARKS]
 TYPES = {
     "number": "double", "code": "double", "category": "string", "boolean": "boolean",
     "date": "timestamp_ntz",

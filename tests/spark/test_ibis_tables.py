@@ -7,7 +7,7 @@ from tests.spark.cases import MARKS
 
 from auucmax.data import read_table
 
-pytestmark = [*MARKS, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [pytest.mark.gate, *MARKS, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
 def test_a_table_of_spark(spark):

@@ -28,7 +28,7 @@ from auucmax.spark import trial as spark_trial
 from auucmax.spark.rows import PartitionRows, SparkRows
 from auucmax.trial_model import fit_trial_model, load_model, save_model
 
-pytestmark = MARKS
+pytestmark = [pytest.mark.gate, *MARKS]
 COLUMNS = {"treatment": "t", "outcome": "y"}
 N_ROWS = 4000
 

@@ -263,6 +263,7 @@ def test_scores_are_counted_by_their_weights():
     assert found.n_rows == pytest.approx(64 / 18)
 
 
+@pytest.mark.gate
 def test_a_plan_that_certifies_its_shares():
     trial = load_hillstrom()
     rows = {"treatment": trial.treatment, "value": 10, "cost": 0.2, "n_people": 10_000}

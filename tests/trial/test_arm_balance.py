@@ -131,6 +131,7 @@ def test_the_ratio_is_at_most_one_on_average_over_all_arms_that_chance_gives(mon
 OTHERS = [("spent", None), ("town", 4), ("shop", 2)]  # age is gone, the shop is new
 
 
+@pytest.mark.quick_cases("True")
 @pytest.mark.parametrize("by_chance", [False, True])
 def test_over_models_that_take_over_it_is_at_most_one_on_average(monkeypatch, by_chance):
     """Exactly, by all ways to treat nine people; who has won by then decides which model comes."""

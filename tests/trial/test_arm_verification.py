@@ -84,6 +84,7 @@ def test_columns_a_list_and_a_model_say_the_same(campaign):
     )
 
 
+@pytest.mark.gate
 def test_a_check_that_nearly_fails_is_told_first(campaign):
     _, listed, outcomes = campaign
     found = verify_arms(outcomes, people=listed, **KNOWN)
@@ -134,6 +135,7 @@ def test_one_arm_beside_the_control_is_verified():
     assert found.certificate == "Nothing is certified, for nothing can be told."
 
 
+@pytest.mark.gate
 def test_what_nobody_got_cannot_be_told(campaign):
     _, listed, outcomes = campaign
     table = listed.merge(outcomes, on="p").drop(columns=["chance mail", "chance call"])
@@ -183,6 +185,7 @@ def test_bad_input(campaign, change, named, match):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.gate
 def test_outcomes_that_are_missing(campaign):
     _, listed, outcomes = campaign
     lacking = outcomes.assign(visit=outcomes["visit"].where(outcomes.index >= 10))
@@ -192,6 +195,7 @@ def test_outcomes_that_are_missing(campaign):
     assert "10 rows without an outcome are left out." in found.notes
 
 
+@pytest.mark.gate
 def test_outcomes_that_are_missing_in_one_arm_are_told(campaign):
     """A test by simulation has no p-value small enough to stop anything."""
     _, listed, outcomes = campaign
@@ -226,6 +230,7 @@ def test_rare_arms_are_counted_exactly():
     assert test.p_value == pytest.approx(3 * 0.0036, rel=0.05)
 
 
+@pytest.mark.gate
 def test_chances_that_the_counts_contradict(campaign):
     _, listed, outcomes = campaign
     wrong = listed.assign(**{"chance mail": 0.2, "chance call": 0.2})

@@ -111,6 +111,7 @@ def test_blocks_go_on_after_a_list_that_was_written_and_read(column, tmp_path):
     assert set(then["stratum"]) <= set(first["stratum"])
 
 
+@pytest.mark.gate
 def test_shares_are_those_of_chance():
     """The sizes of the arms over 200 keys, against what independent draws would have."""
     people, shares = table(400), np.array([0.2, 0.3, 0.5])
@@ -122,6 +123,7 @@ def test_shares_are_those_of_chance():
     assert 1e-3 < chi2.sf(statistic, 400) < 1 - 1e-3
 
 
+@pytest.mark.gate
 def test_everybody_of_a_short_block_has_each_arm_by_its_share():
     """One person alone in a stratum is not always a control."""
     people = pd.DataFrame({"customer": ["only"]})
@@ -470,6 +472,7 @@ def test_a_model_of_several_arms_explores_them_all():
     assert (turned["arm"].to_numpy() == own["arm"].to_numpy()).all()
 
 
+@pytest.mark.gate
 def test_households_of_a_model_of_several_arms_stay_together():
     people = make_people(2_000)
     people["home"] = np.arange(2_000) // 3

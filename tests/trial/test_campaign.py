@@ -91,6 +91,7 @@ def test_a_list_of_a_trial_says_that_nobody_was_chosen(table):
         read(table, people=arms, chosen=None, id="person")
 
 
+@pytest.mark.gate
 def test_people_assigned_by_household_are_taken_by_household(model):
     """Homes of four that answer alike: as single people they would be certified a gain by luck."""
     people, _, rng = make_people(4_000, 5)

@@ -27,6 +27,7 @@ def test_nothing_is_found_where_nothing_changed(model):
     assert "would have been found four times in five" in advice.reason
 
 
+@pytest.mark.gate
 def test_another_base_rate_is_found_alone(model):
     tests, advice = found_in(model, base=BASE + 0.06)
     assert [name for name, test in tests.items() if test.is_found] == ["base rate"]
@@ -66,6 +67,7 @@ def test_a_treatment_that_harms_is_stopped(model):
     assert "Send nothing until it is known why." in advice.reason
 
 
+@pytest.mark.gate
 def test_where_only_the_average_is_below_0_the_chosen_decide(model):
     """The chosen gain by it: whom to treat is what the model is for."""
     table, _, _ = run_campaign(model, 10_000, 3)
@@ -79,6 +81,7 @@ def test_where_only_the_average_is_below_0_the_chosen_decide(model):
     assert verify(nothing, **OPTIONS, model=model).advice.action == "stop"
 
 
+@pytest.mark.gate
 def test_an_effect_that_doubled_is_no_reason_to_throw_the_order_away(model):
     tests, advice = found_in(model, effect=2 * EFFECT)
     assert tests["average effect"].is_found

@@ -128,6 +128,7 @@ def test_rivals_and_several_arms(fitted, kind):
     assert found[0] == found[1]
 
 
+@pytest.mark.quick_cases("duckdb", "polars", "pyarrow")
 @pytest.mark.parametrize("kind", OTHERS)
 def test_people_are_assigned_alike(kind):
     table = rows_of(300).select(["customer", "town", "joined", "plan"])

@@ -426,6 +426,7 @@ def test_by_the_chances_of_the_design_the_same_rows_are_right(tmp_path, table, m
     assert "it goes with 'history" in found.failed
 
 
+@pytest.mark.gate
 def test_rows_that_are_alike_are_told_to_have_been_compared(tmp_path, table, model):
     rows = days_of(table[5000:7000], 500)
     found = new_rows_day_by_day(rows, model, tmp_path / "s")
@@ -574,6 +575,7 @@ def test_of_few_rows_arms_are_not_compared(table, model):
     assert "Not tested: whether the arms are alike" in found.checked
 
 
+@pytest.mark.gate
 def test_rows_of_groups_that_the_model_learnt_from_are_known_by_the_groups(table):
     own = table.assign(home=table["person"])
     by_group = fitted(own[:5000], groups="home")
@@ -596,6 +598,7 @@ def test_rows_that_the_model_learnt_from_are_refused(table, model):
     assert monitor.n_rows == 0
 
 
+@pytest.mark.gate
 def test_another_model_is_refused(tmp_path, table, model):
     new, path = table[5000:], tmp_path / "s"
     monitor_trial(new, path, model=model, date="sent", as_of=END)
@@ -932,6 +935,7 @@ def test_checks_of_the_balance_share_what_chance_may_blame(table, model, monkeyp
     assert found.balance == f"At {sizes[-1]:,} rows: nothing found."
 
 
+@pytest.mark.gate
 def test_of_new_rows_alone_it_is_told_that_only_they_were_compared(table, model):
     rows = table.assign(sent=np.sort(table["sent"]))[5000:]
     middle = rows["sent"].iloc[len(rows) // 2]
@@ -945,6 +949,7 @@ def test_of_new_rows_alone_it_is_told_that_only_they_were_compared(table, model)
     assert f"At {len(rows):,} rows, of which {len(late):,} were compared" in found.balance
 
 
+@pytest.mark.gate_cases("0")
 @pytest.mark.parametrize(("p_value", "is_stopped"), [(1e-5, True), (5e-5, False), (0.5, False)])
 def test_what_chance_does_at_one_of_many_looks_stops_nothing(
     table, model, p_value, is_stopped, monkeypatch
@@ -975,6 +980,7 @@ def test_what_chance_does_at_one_of_many_looks_stops_nothing(
     assert monitor.n_checks == 2
 
 
+@pytest.mark.gate
 def test_columns_that_no_model_learns_from_are_counted_among_the_tests(table, model, monkeypatch):
     """The day and the id are tested, too: single p-values are times all of these."""
     counts = []

@@ -14,6 +14,7 @@ from auucmax.trial.power import certificate_quantile
 GIVEN = {"base_rate": 0.1, "effect": 0.03, "gain": 0.006}
 
 
+@pytest.mark.gate_cases("15")
 @pytest.mark.parametrize("number", [0, 4, 11, 15, 17, 19])
 def test_variances_are_those_of_levels(number):
     """Of a trial of many rows, whose standard errors are known to a few per mille."""

@@ -391,6 +391,7 @@ def test_nothing_is_told_where_no_cell_has_both_arms():
     assert "auucmax assign" in found.next_time
 
 
+@pytest.mark.gate
 def test_a_list_without_the_rest_and_a_model_without_features(campaign, model):
     """Scores are known of the chosen alone, as `target` writes them."""
     table, listed, _ = campaign

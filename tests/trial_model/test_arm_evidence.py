@@ -58,6 +58,7 @@ def few(rows, one, other):
     return False
 
 
+@pytest.mark.gate
 @settings(deadline=None, max_examples=10)
 @given(judged_rows())
 def test_between_any_two_numbers_are_rows_enough_of_each_arm(given_rows):
@@ -93,6 +94,7 @@ def top_part(rank, share):
     return np.clip((share * len(rank) - above) / equal, 0, 1)
 
 
+@pytest.mark.gate
 def test_numbers_of_two_costs_and_of_arms_alone_tell_of_nobody(monkeypatch):
     """Of a model with costs: all that its file tells of choices, with the arms' own evidence."""
     seen = []

@@ -54,6 +54,7 @@ def test_ranks_among_others_are_ranks_within_a_fold():
     np.testing.assert_allclose(_ranks_among(score, score), ranks_within(score, one_fold))
 
 
+@pytest.mark.gate
 def test_names_and_order_of_arms_and_rows_change_nothing(arms_model):
     table = arms_table()
     names = {"mail": "z-mail", "phone": "a-phone", "none": "m-none"}
@@ -87,6 +88,7 @@ def test_what_is_known_of_the_policy(arms_model):
     assert "At a budget of 0.5 per person" in found["text"]
 
 
+@pytest.mark.gate
 def test_arms_of_equal_effect_share():
     table = arms_table(4_000, random_state=2)
     rng = np.random.default_rng(0)
@@ -98,6 +100,7 @@ def test_arms_of_equal_effect_share():
     assert 0.15 < part[0] < 0.85
 
 
+@pytest.mark.gate
 def test_labels_of_few_rows_are_left_out_and_said():
     table = arms_table(1_500)
     table.loc[table.index[:10], "arm"] = "visit"
@@ -129,6 +132,7 @@ def test_one_arm_is_no_trial_of_several():
         fit_arms_model(table, **NAMES, model="tm")
 
 
+@pytest.mark.gate
 def test_without_a_budget_nothing_is_certified_and_said():
     model = fitted(arms_table(1_500))
     assert model.policy["certificate"] is None
@@ -136,6 +140,7 @@ def test_without_a_budget_nothing_is_certified_and_said():
     assert len(model.policy["curves"]) == 1
 
 
+@pytest.mark.gate
 def test_arms_that_cost_nothing():
     model = fitted(arms_table(1_500), cost={"mail": 0, "phone": 0})
     (free,) = model.policy["curves"]
@@ -155,6 +160,7 @@ def test_random_outcomes_are_not_certified():
     assert above.max() <= 3  # 5% of 12, and three standard errors
 
 
+@pytest.mark.gate
 def test_a_failed_check_is_said_and_nothing_certified():
     table = arms_table(1_500)
     known = table["arm"].map({"none": 0.0, "mail": 1.0, "phone": 1.0})
@@ -171,6 +177,7 @@ def test_a_failed_check_is_said_and_nothing_certified():
         target_arms(model, people, value=2, limits=ArmLimits(cost={"mail": 1, "phone": 1}))
 
 
+@pytest.mark.gate
 def test_rows_of_a_household_are_judged_together():
     """Copies of people in households of three: intervals are wider than if they were people."""
     table = arms_table(1_500)
@@ -202,6 +209,7 @@ def test_a_table_in_pieces_has_the_same_policy(tmp_path):
     assert found.judge(pieces).facts == found.policy
 
 
+@pytest.mark.gate
 def test_a_fit_within_some_minutes():
     model = fitted(arms_table(1_500), minutes=5)
     assert model.models["mail"].summary["within"] is None

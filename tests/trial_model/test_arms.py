@@ -52,6 +52,7 @@ def test_control_rows_have_one_key_whatever_the_arm(arms_model, table):
         assert len(np.unique(control[0])) == len(control[0])
 
 
+@pytest.mark.gate
 def test_own_rows_show_what_was_found_and_new_rows_are_judged(arms_model, table):
     own = arms_model.judge(table.sample(frac=1, random_state=1))
     assert own.facts == arms_model.evidence.facts
@@ -98,6 +99,7 @@ def test_numbers_of_new_rows_tell_of_nobody_alone(arms_model, monkeypatch):
     assert len(found["curves"][0]["budget"]) < 51
 
 
+@pytest.mark.gate
 def test_rows_that_were_learnt_from_are_left_out(arms_model, table):
     new = arms_table(2_000, random_state=5).assign(person=lambda t: "new " + t["person"])
     both = pd.concat([new, table.head(500)])

@@ -177,6 +177,7 @@ def check_adds_up(found):
     assert "scaled to add up to the expected gain" in found.to_dict()["of_uplift"]
 
 
+@pytest.mark.quick_cases("0.3")
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.77, 1])
 def test_uplifts_of_the_own_people_add_up_to_the_gain(model, tied_model, own, share):
     for fitted in (model, tied_model):
@@ -372,6 +373,7 @@ def test_a_model_with_rows_held_out_is_certified_itself(new):
     assert target(model, new, share=0.5).certified_near.share == 0.5
 
 
+@pytest.mark.gate
 def test_nothing_is_certified_of_few_rows_or_groups(new):
     few = fit_trial_model(trial_table(300), **NAMES, id="person", model="tm")
     found = few.evidence["certified_shares"]

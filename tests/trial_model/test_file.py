@@ -113,6 +113,7 @@ def test_a_wide_table_with_many_levels_takes_little_room(tmp_path):
     assert sum(n for name, n in sizes.items() if not name.startswith("estimator.")) < 100_000
 
 
+@pytest.mark.quick_cases("tm")
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[pytest.mark.gate] if n in SLOW else []) for n in MODELS],
@@ -147,6 +148,7 @@ def ensemble():
     return model
 
 
+@pytest.mark.gate
 def test_trees_of_an_ensemble_are_kept_and_score_the_same(ensemble, tmp_path):
     table = trial_table(700, random_state=4)
     save_model(ensemble, tmp_path / "m")
@@ -183,6 +185,7 @@ BAD_ENSEMBLES = {
 }
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("name", BAD_ENSEMBLES)
 def test_arrays_of_an_ensemble_that_no_model_wrote(ensemble, tmp_path, name):
     path = tmp_path / "m"
@@ -194,6 +197,7 @@ def test_arrays_of_an_ensemble_that_no_model_wrote(ensemble, tmp_path, name):
     refused(path)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("place", "value"),
     [
@@ -214,6 +218,7 @@ def test_values_of_an_ensemble_that_no_model_wrote(ensemble, tmp_path, place, va
     refused(tmp_path / "m")
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("options", [{"id": None}, {"hold_out": 0.3}, {"forget_rows": True}])
 def test_round_trip_of_other_ways_to_fit(options, tmp_path):
     model = fit("tm", features=["age", "town", "spent"], **options)
@@ -300,6 +305,7 @@ def test_what_few_people_have_is_in_no_file_and_on_no_page(tmp_path):
         assert not told or (1 - sum(told)) * n_arm > 15
 
 
+@pytest.mark.gate
 def test_between_two_numbers_lie_twenty_rows_of_each_arm(model):
     facts, share = model.evidence.facts, model.evidence.expected.share
     assert np.diff(share).min() * facts["rows"]["n_rows"] >= 40
@@ -309,6 +315,7 @@ def test_between_two_numbers_lie_twenty_rows_of_each_arm(model):
     assert np.abs(share[:, None] - edges).min(axis=0).max() < 1e-9
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("n_rows", [1_500, 30_000])
 def test_files_are_small(n_rows, tmp_path):
     """At most 100 kB beside the estimator, and two bytes for each row that was learnt from."""
@@ -344,6 +351,7 @@ def shares_found(model, table):
     return found[: len(table)].mean(), found[len(table) :].mean()
 
 
+@pytest.mark.gate
 def test_a_shared_file_cannot_be_asked_who_was_in_the_trial(tmp_path):
     table = trial_table(6_000)
     table = table[table["arm"] != "phone"]
@@ -391,6 +399,7 @@ def test_the_key_of_another_model_is_not_overwritten(model, tmp_path):
     assert (tmp_path / "m.model.key").read_bytes() == key
 
 
+@pytest.mark.gate
 def test_the_same_seed_gives_the_same_numbers_and_another_key(model):
     again = fit("auucmax")
     assert again.evidence.to_dict() == model.evidence.to_dict()
@@ -677,6 +686,7 @@ def test_other_types_than_the_recipe_has(path, kind, place, monkeypatch):
     assert f"its {place} should be " in refused(path)
 
 
+@pytest.mark.quick_cases("tm")
 @pytest.mark.parametrize("name", ["tm", "cvt"])
 def test_models_of_scikit_learn_with_other_shapes(name, tmp_path):
     path = tmp_path / "m"

@@ -164,6 +164,7 @@ def test_a_hold_out_that_leaves_too_little(table):
         fit(few, hold_out=0.97)
 
 
+@pytest.mark.gate
 def test_same_seed_same_model_other_seed_other_folds(table, model):
     again = fit(table, random_state=np.random.default_rng(0))
     np.testing.assert_array_equal(again.predict(table), model.predict(table))
@@ -172,6 +173,7 @@ def test_same_seed_same_model_other_seed_other_folds(table, model):
     assert fit(table, random_state=1).recipe.key != model.recipe.key
 
 
+@pytest.mark.gate
 def test_order_of_rows_does_not_matter_with_ids(table, model):
     again = fit(table.sample(frac=1, random_state=1))
     np.testing.assert_allclose(again.predict(table), model.predict(table), atol=1e-9)
@@ -179,6 +181,7 @@ def test_order_of_rows_does_not_matter_with_ids(table, model):
     assert again.evidence["auuc"]["gain"] == pytest.approx(model.evidence["auuc"]["gain"])
 
 
+@pytest.mark.gate
 def test_rivals_are_ranked_on_the_same_folds(table, model):
     first = fit(table, model="cvt")
     (rival,) = first.evidence["rivals"]
@@ -191,6 +194,7 @@ def test_rivals_are_ranked_on_the_same_folds(table, model):
 SLOW = {"auto", "boosted", "pcg", "ndcg", "tarnet", "cfrnet", "ganite"}
 
 
+@pytest.mark.quick_cases("tm")
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[pytest.mark.gate] if n in SLOW else []) for n in MODELS],
@@ -216,6 +220,7 @@ def test_auto_is_the_default_and_is_compared_with_what_people_use(table):
     assert model.evidence["certificate"] is not None
 
 
+@pytest.mark.gate
 def test_rivals_of_a_hold_out_are_paired_on_its_rows(table):
     model = fit(table, model="cvt", hold_out=0.3)
     (rival,) = model.evidence["rivals"]
@@ -228,6 +233,7 @@ def test_rivals_of_a_hold_out_are_paired_on_its_rows(table):
     assert again["rivals"][0]["difference"] == rival["difference"]
 
 
+@pytest.mark.gate
 def test_outcomes_that_are_not_binary(table):
     frame = table.rename(columns={"visit": "bought", "spent": "visit"})
     model = fit(frame, model="mom", after=["bought"])
@@ -250,6 +256,7 @@ def money(table):
     return table.drop(columns="spent").assign(visit=table["visit"] * amount)
 
 
+@pytest.mark.gate
 def test_money_is_fitted_as_it_comes(money, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -273,6 +280,7 @@ def test_money_is_fitted_as_it_comes(money, tmp_path):
     assert again.evidence.to_dict() == model.evidence.to_dict()
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("hold_out", [0.0, 0.4])
 def test_a_range_of_money_makes_a_certificate(money, tmp_path, hold_out):
     options = {"model": "shrunk", "hold_out": hold_out}
@@ -360,12 +368,14 @@ def test_money_of_a_table_in_pieces(money, tmp_path):
     )
 
 
+@pytest.mark.gate
 def test_arms_of_numbers_are_the_same_as_arms_of_texts(table, model):
     number = table["arm"].map({"mail": 2.0, "none": 1.0, "phone": 3.0})
     again = fit(table.assign(arm=number), treated="2", control=1)
     np.testing.assert_array_equal(again.predict(table), model.predict(table))
 
 
+@pytest.mark.gate
 def test_warnings_are_given_and_kept(table):
     with pytest.warns(UserWarning, match="'constant' with one value"):
         model = fit(table.assign(constant=1))
@@ -429,6 +439,7 @@ def test_texts_as_outcome_and_too_few_rows(table):
         fit(table[table["arm"] != "phone"].groupby("arm").head(2))
 
 
+@pytest.mark.gate
 def test_left_out_rows_may_lack_an_outcome(table):
     frame = table.astype({"visit": "float64"})
     frame.loc[frame["arm"] == "phone", "visit"] = np.nan
@@ -437,11 +448,13 @@ def test_left_out_rows_may_lack_an_outcome(table):
     }
 
 
+@pytest.mark.gate
 def test_index_of_the_frame_does_not_matter(table, model):
     odd = table.set_index(pd.Index([0] * len(table)))
     np.testing.assert_array_equal(fit(odd).predict(odd), model.predict(table))
 
 
+@pytest.mark.gate
 def test_names_of_columns_are_made_texts():
     table = trial_table(4_000)
     expected = fit(table.rename(columns={"age": "1", "visit": "2"}), outcome="2")
@@ -452,6 +465,7 @@ def test_names_of_columns_are_made_texts():
     assert fit(numbered, outcome=2, features=[1, "town"]).columns.features == ("1", "town")
 
 
+@pytest.mark.gate
 def test_an_outcome_of_yes_and_no():
     table = trial_table(4_000)
     words = fit(table.assign(visit=np.where(table["visit"] == 1, "yes", "no")))
@@ -470,6 +484,7 @@ def fit_cvt(small_table, **options):
     return fit_trial_model(small_table, **(NAMES | {"id": "person", "model": "cvt"} | options))
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("hold_out", [0, 0.4])
 def test_a_rival_has_the_numbers_of_its_own_fit(small_table, hold_out):
     model = fit_cvt(small_table, hold_out=hold_out)
@@ -487,6 +502,7 @@ def test_a_rival_has_the_numbers_of_its_own_fit(small_table, hold_out):
     }
 
 
+@pytest.mark.gate
 def test_rivals_need_the_table_of_the_fit(small_table):
     model = fit_cvt(small_table)
     with pytest.raises(ValueError, match="should be the one that the model was fitted on"):
@@ -517,6 +533,7 @@ def test_a_table_that_is_no_trial_is_not_learnt_from(sorted_table, options, monk
     assert caught.value.report.differences.loc[0, "feature"] == "spent"
 
 
+@pytest.mark.gate_cases("0.0")
 @pytest.mark.parametrize("hold_out", [0.0, 0.4])
 def test_despite_the_check(sorted_table, hold_out, tmp_path):
     model = fit(sorted_table, despite_check=True, hold_out=hold_out, ignore=["member"])
@@ -551,6 +568,7 @@ def test_a_sound_trial_has_no_warning(model):
     assert model.evidence["failed_check"] is None
 
 
+@pytest.mark.gate
 def test_a_trial_that_looks_odd_is_warned_of_and_fitted(table):
     mailed = np.flatnonzero(table["arm"] == "mail")
     odd = table.copy()
@@ -562,6 +580,7 @@ def test_a_trial_that_looks_odd_is_warned_of_and_fitted(table):
     assert any("The check warns" in text for text in model.summary["warnings"])
 
 
+@pytest.mark.gate
 def test_columns_that_are_left_out_are_tested_in_pieces_too(sorted_table, tmp_path):
     sorted_table.to_csv(tmp_path / "rows.csv", index=False)
     pieces = open_table(tmp_path / "rows.csv", memory=1.0)
@@ -569,6 +588,7 @@ def test_columns_that_are_left_out_are_tested_in_pieces_too(sorted_table, tmp_pa
         fit(pieces, model="auucmax", ignore=["spent"])
 
 
+@pytest.mark.gate
 def test_rows_without_an_outcome_in_pieces(table, tmp_path):
     gone = np.random.default_rng(0).random(len(table)) < 0.05
     some = table.assign(visit=table["visit"].mask(gone))
@@ -585,6 +605,7 @@ def test_rows_without_an_outcome_in_pieces(table, tmp_path):
     assert sum(len(batch.y) for batch in rows.rows.batches()) == len(whole.y)
 
 
+@pytest.mark.gate
 def test_outcomes_that_are_missing_in_one_arm_fail_the_check(table):
     gone = (table["arm"] == "mail") & (np.arange(len(table)) % 9 == 0)
     lost = table.assign(visit=table["visit"].mask(gone))
@@ -594,6 +615,7 @@ def test_outcomes_that_are_missing_in_one_arm_fail_the_check(table):
     assert model.evidence["certificate"] is None
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("outcome", ["visit", "spent"])
 def test_lower_is_better_turns_the_outcome_round(table, outcome):
     options = {"outcome": outcome, "model": "mom"}
@@ -653,6 +675,7 @@ def test_intervals_and_certificate_are_by_group(homes, by_home):
     assert rival["auuc"]["upper"] - rival["auuc"]["lower"] > 2 * 1.96 * with_rows
 
 
+@pytest.mark.gate
 def test_a_hold_out_and_new_rows_by_group(homes, tmp_path):
     model = fit(homes, groups="home", hold_out=0.4)
     save_model(model, tmp_path / "m")
@@ -671,6 +694,7 @@ def test_a_hold_out_and_new_rows_by_group(homes, tmp_path):
     assert model.judge(moved)["rows"]["n_rows"] <= (new.index % 3 != 0).sum()
 
 
+@pytest.mark.gate
 def test_groups_with_both_arms_have_intervals_and_no_certificate(homes):
     mixed = homes.assign(arm=np.random.default_rng(0).choice(["mail", "none"], len(homes)))
     for options, where in (({}, -1), ({"hold_out": 0.4}, None)):
@@ -702,6 +726,7 @@ def noise(n=400, n_features=15, random_state=0):
     return X.assign(arm=rng.choice(["mail", "none"], n), visit=rng.integers(0, 2, n))
 
 
+@pytest.mark.gate_cases("0")
 @pytest.mark.parametrize("some", [1.0, 0.3])
 def test_rows_that_stand_several_times_are_refused(some):
     """Copies of a row would be learnt from in one fold and judged in another."""
@@ -720,10 +745,12 @@ def test_rows_that_stand_several_times_are_refused(some):
         model.judge(copies)
 
 
+@pytest.mark.gate
 def test_people_who_happen_to_be_alike_are_no_copies(table):
     assert fit(table[["arm", "visit", "member", "town"]], id=None).evidence["certificate"]
 
 
+@pytest.mark.gate
 def test_candidates_are_paid_for(table, model, tmp_path):
     tried = fit(table, n_candidates=8)
     one, many = model.evidence["certificate"], tried.evidence["certificate"]
@@ -828,6 +855,7 @@ def test_a_hold_out_is_certified_by_its_chances(strata):
     assert model.evidence["certified_shares"] is None
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("more", [{}, {"hold_out": 0.4}])
 def test_a_chance_far_beyond_the_others_leaves_no_certificate(strata, more):
     plain = fit_strata(strata, **more)
@@ -849,6 +877,7 @@ def test_a_chance_far_beyond_the_others_leaves_no_certificate(strata, more):
     assert any(found)
 
 
+@pytest.mark.gate
 def test_one_chance_for_all_is_no_news(table, model):
     """Estimates are the same; intervals no longer know that outcomes are 0/1, and are close."""
     same = fit(table.assign(p=0.5), propensity="p")
@@ -860,6 +889,7 @@ def test_one_chance_for_all_is_no_news(table, model):
     assert low == pytest.approx(high, abs=0.003)
 
 
+@pytest.mark.gate
 def test_chances_are_a_feature_only_if_named(strata):
     assert "chance" not in name_columns(strata, **STRATA).features
     named = name_columns(strata, **STRATA, features=["age", "chance"])
@@ -890,6 +920,7 @@ def test_a_table_in_pieces_is_weighed_by_its_chances(strata, of_strata, tmp_path
     assert pieces["auuc"] == of_strata.judge(new)["auuc"]
 
 
+@pytest.mark.gate
 def test_lost_outcomes_are_tested_by_the_chances(strata):
     """Regulars are lost more often: by arm that differs, by the chances it does not."""
     rng = np.random.default_rng(0)
@@ -904,6 +935,7 @@ def test_lost_outcomes_are_tested_by_the_chances(strata):
         fit_strata(table, drop_missing_outcomes=True)
 
 
+@pytest.mark.gate
 def test_strata_of_coarse_features_are_no_copies(tmp_path):
     """Nearly all of one stratum were treated, and rows look alike: new ones can be judged."""
     tables = [

@@ -120,6 +120,7 @@ def test_rows_that_were_rounded_or_stand_twice_are_recognised(table, by_position
             by_position.judge(changed)
 
 
+@pytest.mark.gate
 def test_a_hold_out_file_with_ids_is_judged_on_what_was_set_aside(table):
     model = fit_trial_model(table, **NAMES, id="person", model="tm", hold_out=0.3)
     n_aside = model.evidence["rows"]["n_rows"]
@@ -129,6 +130,7 @@ def test_a_hold_out_file_with_ids_is_judged_on_what_was_set_aside(table):
     assert found["auuc"]["estimate"] == pytest.approx(model.evidence["auuc"]["estimate"], abs=0.01)
 
 
+@pytest.mark.gate
 def test_rows_that_cannot_be_told_apart_get_no_certificate(table):
     few = table[["arm", "visit", "member"]]
     model = fit_trial_model(few, **NAMES, model="tm")
@@ -144,6 +146,7 @@ def test_the_rows_of_the_fit_under_other_ids(table, by_id):
         by_id.judge(padded)
 
 
+@pytest.mark.gate
 def test_a_model_that_forgets_its_rows(table):
     model = fit_trial_model(table, **NAMES, id="person", model="tm", forget_rows=True)
     found = model.judge(table.head(3_000))
@@ -182,6 +185,7 @@ def test_repr(by_id):
     assert repr(by_id) == "TrialModel('tm', 5 columns, outcome 'visit', treatment 'arm')"
 
 
+@pytest.mark.gate
 def test_new_rows_with_a_chance_far_beyond_the_others_are_not_certified(table, new):
     model = fit_trial_model(table.assign(p=0.5), **NAMES, id="person", propensity="p", model="tm")
     sure = model.judge(new.assign(p=0.5))

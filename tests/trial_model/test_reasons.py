@@ -105,6 +105,7 @@ def test_target_lists_them_beside_the_people_they_belong_to():
     pd.testing.assert_frame_equal(plain.people, found.people.drop(columns="reasons"))
 
 
+@pytest.mark.gate
 def test_reasons_belong_to_their_people_though_some_stand_twice():
     rng = np.random.default_rng(0)
     people = table(800).assign(person=np.arange(800))

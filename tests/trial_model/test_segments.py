@@ -131,6 +131,7 @@ def test_a_third_condition_is_told_where_other_rows_bear_it_out():
     assert depths == [3, 2]
 
 
+@pytest.mark.gate
 def test_leaves_of_a_deeper_tree_share_nobody_and_noise_is_hardly_ever_split():
     n_deep = 0
     for seed in range(40):

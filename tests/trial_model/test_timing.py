@@ -99,6 +99,7 @@ def test_fits_of_a_recipe():
     assert Recipe("tm", "k", 0, 0.25, 1).fits == [0.75]
 
 
+@pytest.mark.gate
 def test_the_pace_of_small_fits(monkeypatch):
     # Computing alone: other work must not make one of the small fits look slow.
     monkeypatch.setattr(timing.time, "perf_counter", time.process_time)
@@ -124,6 +125,7 @@ def short():
     return model, table
 
 
+@pytest.mark.gate
 def test_all_models_learn_from_so_many_rows_and_all_rows_are_judged(short):
     model, table = short
     assert model.recipe.learn_rows == 1_000
@@ -137,6 +139,7 @@ def test_all_models_learn_from_so_many_rows_and_all_rows_are_judged(short):
     )
 
 
+@pytest.mark.gate
 def test_a_fit_within_minutes_is_saved_and_its_rivals_learn_from_as_many(short, tmp_path):
     model, table = short
     save_model(model, tmp_path / "m")
@@ -181,6 +184,7 @@ def test_a_command_takes_no_longer_than_it_may(tmp_path):
         assert spent < 60 * float(more[1]) + 15 or "no quicker way" in within
 
 
+@pytest.mark.gate
 def test_trees_of_many_rows_learn_from_a_part_and_it_is_printed(tmp_path, monkeypatch):
     monkeypatch.setitem(
         MODELS, "auto", lambda seed: UpliftEnsemble(max_rows=500, random_state=seed)

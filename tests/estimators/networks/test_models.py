@@ -19,6 +19,8 @@ from auucmax.estimators.networks import (
     training,
 )
 
+pytestmark = pytest.mark.gate
+
 
 @pytest.fixture(params=QUICK, ids=lambda name: name.replace(" ", "-"))
 def quick(request):

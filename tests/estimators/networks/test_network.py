@@ -9,6 +9,8 @@ from auucmax.estimators.networks import (
 )
 from auucmax.estimators.networks.network import fit_scales
 
+pytestmark = pytest.mark.gate
+
 
 def test_one_head_is_fed_with_the_treatment():
     rng = np.random.default_rng(0)

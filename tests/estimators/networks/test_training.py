@@ -21,6 +21,8 @@ from auucmax.estimators.networks import (
 from auucmax.estimators.networks.network import fit_scales
 from auucmax.estimators.networks.training import NetworkRows, split_rows
 
+pytestmark = pytest.mark.gate
+
 
 @pytest.fixture
 def arms():

@@ -12,6 +12,8 @@ from tests.strategies import small_trials
 
 from auucmax import auuc_score
 
+pytestmark = pytest.mark.gate
+
 
 def auc(first, last):
     wins = np.sign(first[:, None] - last)

@@ -16,6 +16,8 @@ from scipy.optimize import linprog, minimize
 
 from auucmax import load_hillstrom
 
+pytestmark = pytest.mark.gate
+
 SMALL = [(1, 1), (1, 4), (4, 1), (2, 2), (2, 3), (3, 3), (4, 2)]
 
 

@@ -13,6 +13,8 @@ from scipy.special import ndtr
 
 from auucmax import auuc_score
 
+pytestmark = pytest.mark.gate
+
 
 def trial(rng, n=120, d=3, levels=3):
     """Few levels a feature, so that many rows are equal."""

@@ -18,6 +18,8 @@ from auucmax import load_hillstrom
 from auucmax.bounds.blocks import block_floor
 from auucmax.bounds.classical import held_out_rows
 
+pytestmark = pytest.mark.gate
+
 quick = settings(deadline=None, max_examples=100)
 TARGETS = ["auuc", "gain"]
 

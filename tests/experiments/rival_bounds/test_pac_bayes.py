@@ -15,6 +15,8 @@ from scipy.stats import binom
 
 from auucmax import AUUCMax, load_hillstrom
 
+pytestmark = pytest.mark.gate
+
 
 @pytest.fixture(scope="module")
 def hillstrom():

@@ -20,6 +20,8 @@ from hypothesis.extra import numpy as npst
 
 from auucmax import auuc_score, load_hillstrom
 
+pytestmark = pytest.mark.gate
+
 HILLSTROM = Arm(3238, 18149), Arm(2262, 19044)
 MARGIN = {"norm": 1.0, "rho": 0.5, "radius": 1.0}
 
