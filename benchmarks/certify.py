@@ -76,7 +76,7 @@ def asymptotic(rows: int) -> Callable[[], Any]:
 
 def histogram(rows: int) -> Callable[[], Any]:
     from auucmax import certify
-    from auucmax.evaluation import BinnedLevels, score_edges
+    from auucmax.metrics import BinnedLevels, score_edges
 
     y, score, treatment = _rows(rows)
     binned = BinnedLevels.of(y, score, treatment, score_edges(score))
@@ -84,7 +84,7 @@ def histogram(rows: int) -> Callable[[], Any]:
 
 
 def progressive(rows: int) -> Callable[[], Any]:
-    from auucmax.bounds import progressive_certificate
+    from auucmax.certificates import progressive_certificate
 
     columns = zip(*(np.array_split(column, 5) for column in _rows(rows)), strict=True)
     chunks = [(y, score if k else None, t) for k, (y, score, t) in enumerate(columns)]

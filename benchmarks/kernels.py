@@ -145,8 +145,8 @@ def _trees(rows: int) -> Callable[[], Any]:
 
 
 def _blocks(rows: int) -> tuple[Any, ...]:
-    from auucmax.bounds.betting import dense_ranks
-    from auucmax.bounds.blocks import BlockDesign, DealtUnits
+    from auucmax.certificates.betting import dense_ranks
+    from auucmax.certificates.blocks import BlockDesign, DealtUnits
 
     y, score, treated = _trial(rows)
     units = DealtUnits.of(treated)
@@ -156,7 +156,7 @@ def _blocks(rows: int) -> tuple[Any, ...]:
 
 def _dealt(rows: int, seed: int = 0) -> tuple[Any, Any]:
     """(blocks, re-dealings) statistics of the gain, and their design."""
-    from auucmax.bounds.blocks import deal
+    from auucmax.certificates.blocks import deal
 
     known = _blocks(rows)
     return deal(*known, np.random.SeedSequence(seed))[1], known[-1]
@@ -165,7 +165,7 @@ def _dealt(rows: int, seed: int = 0) -> tuple[Any, Any]:
 def _deal(rows: int) -> Callable[[], Any]:
     from concurrent.futures import ThreadPoolExecutor
 
-    from auucmax.bounds.blocks import deal, n_dealings_of
+    from auucmax.certificates.blocks import deal, n_dealings_of
 
     known = _blocks(rows)
     seeds = np.random.SeedSequence(0).spawn(n_dealings_of(rows))
@@ -178,10 +178,10 @@ def _deal(rows: int) -> Callable[[], Any]:
 
 
 def _hedge(rows: int) -> Callable[[], Any]:
-    from auucmax.bounds import kernels
-    from auucmax.bounds.betting import AIM, HEDGE
-    from auucmax.bounds.blocks import deviations
-    from auucmax.bounds.fixed_bets import LARGEST_LOSS
+    from auucmax.certificates import kernels
+    from auucmax.certificates.betting import AIM, HEDGE
+    from auucmax.certificates.blocks import deviations
+    from auucmax.certificates.fixed_bets import LARGEST_LOSS
 
     w, design = _dealt(rows)
     spread, out = deviations(w, design, 0.5), np.empty(16)
@@ -191,14 +191,14 @@ def _hedge(rows: int) -> Callable[[], Any]:
 
 
 def _wealth(rows: int) -> Callable[[], Any]:
-    from auucmax.bounds import kernels
+    from auucmax.certificates import kernels
 
     w, design = _dealt(rows)
     return lambda: kernels.log_wealth(w, design.superblocks, 0.0, 0.01)
 
 
 def _path(rows: int) -> Callable[[], Any]:
-    from auucmax.bounds import kernels
+    from auucmax.certificates import kernels
 
     w, design = _dealt(rows)
     bets = 0.1 * 2.0 ** -np.arange(18.0)
@@ -222,7 +222,7 @@ def _auucmax(rows: int) -> Callable[[], Any]:
 
 def _fit(rows: int) -> Callable[[], Any]:
     from auucmax.data import load_hillstrom
-    from auucmax.trial_model import fit_trial_model
+    from auucmax.model import fit_trial_model
 
     trial = load_hillstrom(encoding="raw")
     table = trial.X[:rows].assign(mail=trial.treatment[:rows], visit=trial.y[:rows])

@@ -20,7 +20,7 @@ _PAIRS = 2**16  # rows of blocks that are sorted together: they stay in the cach
 
 def use_numpy() -> None:
     """Put the functions of this file, and the package's own in numpy, in the place of numba's."""
-    from auucmax.bounds import kernels
+    from auucmax.certificates import kernels
     from auucmax.data import hashing
     from auucmax.estimators import trees, trees_kernel
     from auucmax.pairs import kernels_numpy, passes

@@ -219,14 +219,14 @@ def _n_rows(batch: Any) -> Any:
 
 
 def score_histogram_pass(stream: Any, model: Any) -> Any:
-    from auucmax.evaluation import score_levels
+    from auucmax.metrics import score_levels
 
     return score_levels(stream, model)  # two readings
 
 
 def stream_evaluation(rows: int) -> Callable[[], Any]:
     from auucmax import AUUCMax, certify
-    from auucmax.evaluation import score_levels
+    from auucmax.metrics import score_levels
 
     model, stream = AUUCMax(selection=None).fit(streamed(SIZES[0])), streamed(rows)
 

@@ -135,7 +135,7 @@ def _written(frame: Any) -> None:
 def _model(rows: int) -> tuple[Any, Any]:
     """The model of `auucmax fit` as it comes, saved and loaded, and the raw rows of its people."""
     from auucmax.data import load_hillstrom
-    from auucmax.trial_model import fit_trial_model, load_model, save_model
+    from auucmax.model import fit_trial_model, load_model, save_model
 
     trial = load_hillstrom(encoding="raw")
     texts = trial.X.select_dtypes("category").columns

@@ -33,7 +33,7 @@ class PlainSections(griffe.Extension):
 
 
 def public_names(package: griffe.Module) -> dict[str, str]:
-    """Where each public name is shown: ``{"auuc_score": "auucmax.evaluation.auuc_score"}``."""
+    """Where each public name is shown: ``{"auuc_score": "auucmax.metrics.auuc_score"}``."""
     return {
         str(name): shown_at(module, str(name))
         for module in package.modules.values()

@@ -22,9 +22,9 @@ from auucmax import (
     load_hillstrom,
     make_trial,
 )
+from auucmax.campaign import plan_trial
 from auucmax.estimators import ResponseModel
-from auucmax.evaluation import DecileDisplay, PolicyRiskDisplay
-from auucmax.trial import plan_trial
+from auucmax.metrics import DecileDisplay, PolicyRiskDisplay
 
 IMAGES = Path(__file__).resolve().parent / "images"
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from auucmax.trial import Verification, verify
-from auucmax.trial_model import TrialModel, fit_trial_model, target
+from auucmax.campaign import Verification, verify
+from auucmax.model import TrialModel, fit_trial_model, target
 
 BASE, EFFECT, SHARE, EXPLORE = 0.15, 0.2, 0.3, 0.1
 

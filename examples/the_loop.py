@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from auucmax.trial import assign, monitor_trial, plan_trial, verify
-from auucmax.trial_model import fit_trial_model, target
+from auucmax.campaign import assign, monitor_trial, plan_trial, verify
+from auucmax.model import fit_trial_model, target
 
 BASE, SHARE = 0.15, 0.3
 DAYS = 30

@@ -19,7 +19,7 @@ import pandas as pd
 
 from auucmax import load_hillstrom
 from auucmax.data.fetch import fetch_social_pressure
-from auucmax.trial_model import ArmsModel, fit_arms_model, target_arms
+from auucmax.model import ArmsModel, fit_arms_model, target_arms
 from experiments import page
 from experiments.harness import Line, Task
 from experiments.models import rounded, start_line

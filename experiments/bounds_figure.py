@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from auucmax import AUUCMax, Trial, auuc_inference, auuc_score
-from auucmax.bounds import betting_bound, paper_bound
+from auucmax.certificates import betting_bound, paper_bound
 from auucmax.estimators.scaling import Scaling, fit_scaling, scaled_radius
 from experiments import page
 from experiments.bounds_gap import explanation

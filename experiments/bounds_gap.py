@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import brentq
 
-from auucmax.bounds import paper_gap
+from auucmax.certificates import paper_gap
 from experiments import page
 from experiments.harness import Line
 

@@ -1,6 +1,6 @@
 """``python -m experiments.certificate_price [KINDS]``: what a certificate costs, and the fit of it.
 
-The constants of ``auucmax.trial.power.certificate_quantile`` are the last line of its output:
+The constants of ``auucmax.campaign.power.certificate_quantile`` are the last line of its output:
 the price beyond the quantile z of the hedge, as a (r z)^2 + b / sqrt(N) + c / N. Trials differ in
 rows, base rate, treated share and delta; each fourth compares two scores. Some minutes on one core.
 
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from auucmax import make_trial
-from auucmax.bounds import betting_bound, betting_difference_bound
-from auucmax.bounds.betting import AIM
-from auucmax.bounds.blocks import BlockDesign
-from auucmax.evaluation import Levels
+from auucmax.certificates import betting_bound, betting_difference_bound
+from auucmax.certificates.betting import AIM
+from auucmax.certificates.blocks import BlockDesign
+from auucmax.metrics import Levels
 
 KINDS, TRIALS = 40, 14
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from auucmax import auuc_score
-from auucmax.bounds import betting, betting_bound, blocks, paper_bound
+from auucmax.certificates import betting, betting_bound, blocks, paper_bound
 from experiments import page
 from experiments.harness import Line, Task
 from experiments.known_populations import POPULATIONS, Truth

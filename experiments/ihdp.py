@@ -26,7 +26,7 @@ from auucmax.estimators import (
     TARNet,
     TransformedOutcome,
 )
-from auucmax.evaluation.metrics import pehe
+from auucmax.metrics.functions import pehe
 from experiments import page
 from experiments.harness import Line, Task
 from experiments.models import describe, rounded, start_line

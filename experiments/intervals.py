@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, ndtr, ndtri
 
-from auucmax.evaluation import Levels, inference
+from auucmax.metrics import Levels, inference
 from experiments import page
 from experiments.harness import Line, Task
 from experiments.models import rounded, start_line

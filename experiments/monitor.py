@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from auucmax.bounds import anytime, betting_bounds
-from auucmax.bounds.anytime import AnytimeBets
+from auucmax.certificates import anytime, betting_bounds
+from auucmax.certificates.anytime import AnytimeBets
 from experiments import page
 from experiments.harness import Line, Task
 from experiments.models import rounded, start_line

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from auucmax import Trial, TrialKFold, auuc_score
-from auucmax.bounds.paper import paper_bound
+from auucmax.certificates.paper import paper_bound
 from auucmax.estimators.learning_rows import LearningRows
 from auucmax.estimators.norm_search import LinearPath, best_over_folds
 from auucmax.estimators.scaling import fit_scaling, scaled_radius

@@ -19,10 +19,10 @@ from scipy.special import logit
 from scipy.stats import spearmanr
 
 from auucmax import make_trial
-from auucmax.bounds import betting_bound, betting_difference_bound
-from auucmax.evaluation import Levels
-from auucmax.trial import plan_trial
-from auucmax.trial.power import Statement
+from auucmax.campaign import plan_trial
+from auucmax.campaign.power import Statement
+from auucmax.certificates import betting_bound, betting_difference_bound
+from auucmax.metrics import Levels
 from experiments import page
 from experiments.harness import Line, Task
 from experiments.models import rounded, start_line
@@ -215,7 +215,7 @@ def _judged(case: Case, trial: Any, score: Floats, other: Floats) -> tuple[float
 
 def _certified_limit(statement: Statement, n_rows: int) -> float:
     """From how many standard errors on a certificate is expected."""
-    from auucmax.trial.power import certificate_quantile
+    from auucmax.campaign.power import certificate_quantile
 
     if statement.certified_variance is None:
         return np.inf
@@ -265,7 +265,7 @@ have scores of the log-odds, for which the formula is meant, and the two of the 
 told the error of a pilot. The certificate of the second pilot was promised 5.8 points too little
 until clusters and other reasons of a larger variance were told apart, and the second share 6.3
 points too much until its score limits were taken as they are. Cases that played no part in this
-are in `tests/trial/test_planning.py`. Without a pilot, the power of scores that go with the base
+are in `tests/campaign/test_planning.py`. Without a pilot, the power of scores that go with the base
 rate is promised too high.
 """
 

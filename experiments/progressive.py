@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax import TwoModels, auuc_inference
-from auucmax.bounds import certify, progressive_certificate
+from auucmax.certificates import certify, progressive_certificate
 from experiments import page
 from experiments.harness import Line, Task, task_of
 from experiments.models import rounded, start_line

@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 
 from auucmax import load_hillstrom
-from auucmax.report import Economy, summarise_model, write_report
-from auucmax.trial_model import fit_trial_model
+from auucmax.model import fit_trial_model
+from auucmax.present import Economy, summarise_model, write_report
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "report.png"
 ECONOMY = Economy(cohort=10_000, cost=0.5, value=12.0, currency="USD")

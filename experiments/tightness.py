@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auucmax import AUUCMax, Trial, TwoModels, auuc_score
-from auucmax.bounds import certify
+from auucmax.certificates import certify
 from experiments import page
 from experiments.coverage import betting_constants
 from experiments.harness import Line, Task

@@ -31,26 +31,26 @@ settings.load_profile("fixed")
 
 #: Doctests cannot carry a marker: those of these modules fit whole models.
 SLOW_DOCTESTS = (
-    "src/auucmax/bounds/betting.py",
-    "src/auucmax/bounds/certify.py",
-    "src/auucmax/bounds/fixed_bets.py",
-    "src/auucmax/bounds/progressive.py",
+    "src/auucmax/certificates/betting.py",
+    "src/auucmax/certificates/certify.py",
+    "src/auucmax/certificates/fixed_bets.py",
+    "src/auucmax/certificates/progressive.py",
     "src/auucmax/estimators/multi_arm.py",
-    "src/auucmax/evaluation/budget.py",
-    "src/auucmax/report/card.py",
-    "src/auucmax/report/summary.py",
-    "src/auucmax/trial_model/",
+    "src/auucmax/metrics/budget.py",
+    "src/auucmax/present/card.py",
+    "src/auucmax/present/summary.py",
+    "src/auucmax/model/",
 )
 #: Folders whose tests share models, a session or compiled code, which one process makes once.
 #: The first two are begun together, and have no compiled code in common.
 TOGETHER = (
     "tests/cli/",
     "tests/pairs/",
-    "tests/trial_model/",
+    "tests/model/",
     "tests/spark/",
-    "tests/trial/",
-    "tests/report/",
-    "tests/bounds/",
+    "tests/campaign/",
+    "tests/present/",
+    "tests/certificates/",
     "tests/estimators/",
     "tests/data/",
 )

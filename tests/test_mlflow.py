@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.trial_model.arms_table import arms_table, fitted
-from tests.trial_model.trial_table import named_model, trial_table
+from tests.model.arms_table import arms_table, fitted
+from tests.model.trial_table import named_model, trial_table
 
 pytestmark = [
     pytest.mark.gate,
@@ -28,7 +28,7 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # read when it is imported: no 
 mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed (extra mlflow)")
 
 from auucmax import mlflow as flavour  # noqa: E402
-from auucmax.trial_model import save_model  # noqa: E402
+from auucmax.model import save_model  # noqa: E402
 
 FILES = {
     "MLmodel", "README.md", "conda.yaml", "evidence.json", "model.auucmax", "python_env.yaml",

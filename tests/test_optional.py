@@ -6,10 +6,10 @@ import pytest
 
 from auucmax import TwoModels, UpliftCurveDisplay, compare, make_trial
 from auucmax._optional import import_optional, lazy_names
+from auucmax.campaign import plan_trial
 from auucmax.data import read_table
 from auucmax.estimators import UpliftLambdaMART
 from auucmax.rows import stream_table
-from auucmax.trial import plan_trial
 
 
 def test_what_is_absent_is_named_with_its_extra():

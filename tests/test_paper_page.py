@@ -12,7 +12,7 @@ from experiments.rival_bounds.cover import proposition2_printed
 from scipy.optimize import minimize_scalar
 
 from auucmax import AUUCMax, auuc_score, load_hillstrom
-from auucmax.bounds import paper_gap
+from auucmax.certificates import paper_gap
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "paper.md").read_text()

@@ -19,10 +19,10 @@ from auucmax import (
     make_trial,
 )
 from auucmax._shown import Shown, text_as_html
-from auucmax.evaluation import DecileDisplay, PolicyRiskDisplay, budget_curve, uplift_band
+from auucmax.campaign import assign, plan_trial
+from auucmax.metrics import DecileDisplay, PolicyRiskDisplay, budget_curve, uplift_band
+from auucmax.model import fit_arms_model, fit_trial_model, target, target_arms
 from auucmax.targeting import calibrate, plan, top_share
-from auucmax.trial import assign, plan_trial
-from auucmax.trial_model import fit_arms_model, fit_trial_model, target, target_arms
 
 EVIL = "<script>alert(1)</script>"
 

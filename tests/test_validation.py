@@ -12,7 +12,7 @@ from auucmax._validation import (
     check_treatment,
     unknown_columns_message,
 )
-from auucmax.evaluation import (
+from auucmax.metrics import (
     conventions,
     policy_risk_inference,
     qini_curve,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from auucmax import bounds
+from auucmax import certificates
 from experiments.rival_bounds.cover import (
     fractional_chromatic_number,
     fractional_cover,
@@ -45,11 +45,11 @@ HELD_OUT_BOUNDS = tuple(
         "block-bernstein",
         "asymptotic",
     )
-    for entry in (*bounds.ALL_BOUNDS.values(), *HELD_OUT_RIVALS)
+    for entry in (*certificates.ALL_BOUNDS.values(), *HELD_OUT_RIVALS)
     if entry.name == name
 )
 #: The bounds of the package, and these.
-ALL_BOUNDS = bounds.ALL_BOUNDS | {
+ALL_BOUNDS = certificates.ALL_BOUNDS | {
     entry.name: entry for entry in (*HELD_OUT_RIVALS, *PAC_BAYES_BOUNDS, *TRAINING_BOUNDS)
 }
 

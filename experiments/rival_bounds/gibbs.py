@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from auucmax._validation import Floats, ScoredRows, check_choice, check_column, check_whole
-from auucmax.evaluation.ranking import sorted_rows
+from auucmax.metrics.ranking import sorted_rows
 from experiments.rival_bounds.arms import Arm, binary_rows, check_features, check_size, class_rows
 
 N_SAMPLES = {"pairs": 1_000_000, "draws": 1000, "exact": 0}

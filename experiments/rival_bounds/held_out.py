@@ -1,6 +1,6 @@
 """Bounds from held-out rows that are valid and wider than those that ``certify`` offers.
 
-:mod:`auucmax.bounds.classical` has the setting and the notation.
+:mod:`auucmax.certificates.classical` has the setting and the notation.
 
 *Conditional* bounds take the class counts as given: theta_g = lam_g A_g + p_g^2 / 2 - c p_g with
 the sample's rate p_g and lam_g = p_g (1 - p_g), and the population's AUC A_g, the probability that
@@ -18,15 +18,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
 from auucmax._validation import Bools, Floats, ScoredRows, check_choice, check_rows, check_whole
-from auucmax.bounds.blocks import block_floor
-from auucmax.bounds.bound import Bound, LowerBound
-from auucmax.bounds.classical import (
+from auucmax.certificates.blocks import block_floor
+from auucmax.certificates.bound import Bound, LowerBound
+from auucmax.certificates.classical import (
     RANDOMISED,
     Asked,
     Claim,
     held_out_rows,
 )
-from auucmax.evaluation.ranking import RankedRows, sorted_rows
+from auucmax.metrics.ranking import RankedRows, sorted_rows
 
 CONDITIONAL = "AUUC, or gain over random, at the sample's class counts and the population's AUCs"
 
@@ -51,7 +51,7 @@ def mcdiarmid_bound(y: ArrayLike, score: ArrayLike, **asked: Unpack[Asked]) -> L
     balanced. A row is compared with others only: counting its own rank as half, as AUUC on a
     sample does, would bias the estimate by the gain over n.
 
-    Parameters are those of :func:`auucmax.bounds.dkw_bernstein_bound`.
+    Parameters are those of :func:`auucmax.certificates.dkw_bernstein_bound`.
 
     Examples
     --------

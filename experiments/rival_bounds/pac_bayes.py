@@ -58,7 +58,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, kl_div, xlogy
 
 from auucmax._validation import Floats, check_choice, check_level
-from auucmax.bounds.bound import Bound, LowerBound
+from auucmax.certificates.bound import Bound, LowerBound
 from experiments.rival_bounds.arms import Arm, auuc_of_risks
 from experiments.rival_bounds.gibbs import auuc_of_aucs, gibbs_auc, linear_rows
 

@@ -51,8 +51,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from auucmax._validation import Floats, ScoredRows, check_level, check_whole
-from auucmax.bounds.bound import Bound, LowerBound
-from auucmax.evaluation.metrics import auuc_score
+from auucmax.certificates.bound import Bound, LowerBound
+from auucmax.metrics.functions import auuc_score
 from experiments.rival_bounds.arms import (
     Arm,
     auuc_of_risks,

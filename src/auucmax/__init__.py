@@ -7,33 +7,32 @@ when they are first used, so that ``import auucmax`` and ``auucmax --help`` wait
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from auucmax._version import __version__
 
 if TYPE_CHECKING:
     from auucmax import (
-        bounds,
+        campaign,
+        certificates,
+        comparison,
         data,
         encoding,
         estimators,
-        evaluation,
         export,
+        metrics,
         mlflow,
+        model,
         pairs,
-        report,
+        present,
         rows,
         solvers,
         spark,
         targeting,
-        trial,
-        trial_model,
     )
-    from auucmax.bounds import certify
-    from auucmax.compare import compare
+    from auucmax.certificates import certify
+    from auucmax.comparison import compare
     from auucmax.data import Trial, TrialKFold, check_randomisation, load_hillstrom, make_trial
     from auucmax.estimators import (
         AUUCMax,
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
         TwoModels,
         UpliftEnsemble,
     )
-    from auucmax.evaluation import (
+    from auucmax.metrics import (
         UpliftCurveDisplay,
         auuc_difference,
         auuc_inference,
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
         uplift_curve,
     )
 
-# "compare" is the function: the module of that name has little else.
 __all__ = [
     "AUUCMax",
     "BoostedEffect",
@@ -71,43 +69,44 @@ __all__ = [
     "auuc_inference",
     "auuc_score",
     "auuc_scorer",
-    "bounds",
+    "campaign",
+    "certificates",
     "certify",
     "check_randomisation",
     "compare",
+    "comparison",
     "conventions",
     "data",
     "encoding",
     "estimators",
-    "evaluation",
     "export",
     "load_hillstrom",
     "make_trial",
+    "metrics",
     "mlflow",
+    "model",
     "pairs",
     "policy_risk",
+    "present",
     "qini_score",
-    "report",
     "rows",
     "solvers",
     "spark",
     "targeting",
-    "trial",
-    "trial_model",
     "uplift_curve",
 ]
 
 _HOME = {
     name: home
     for home, names in {
-        "bounds": ("certify",),
-        "compare": ("compare",),
+        "certificates": ("certify",),
+        "comparison": ("compare",),
         "data": ("Trial", "TrialKFold", "check_randomisation", "load_hillstrom", "make_trial"),
         "estimators": (
             "AUUCMax", "BoostedEffect", "ClassTransformation", "ShrunkInteractions", "TwoModels",
             "UpliftEnsemble",
         ),
-        "evaluation": (
+        "metrics": (
             "UpliftCurveDisplay", "auuc_difference", "auuc_inference", "auuc_score", "auuc_scorer",
             "conventions", "policy_risk", "qini_score", "uplift_curve",
         ),
@@ -127,15 +126,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Package(ModuleType):
-    """Importing the module ``auucmax.compare`` must not hide the function of that name."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "compare" and isinstance(value, ModuleType):
-            value = value.compare
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -1,7 +1,7 @@
 """Models in MLflow: saved, logged and loaded as a flavour of their own, and served as a pyfunc.
 
 The only module that imports mlflow. What is stored is the model file of
-:func:`auucmax.trial_model.save_model`, which holds no row and runs no code, without its key; beside
+:func:`auucmax.model.save_model`, which holds no row and runs no code, without its key; beside
 it are the evidence: the page (``report.html``), the numbers (``evidence.json``) and the card
 (``README.md``). Nothing is pickled.
 """
@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from auucmax import trial_model
+from auucmax import model as models
 from auucmax._messages import visible
 from auucmax._optional import import_optional
 from auucmax._version import __version__
-from auucmax.report import model_card, summarise_arms, summarise_model, write_report
-from auucmax.trial_model import ArmsModel, TrialModel
+from auucmax.model import ArmsModel, TrialModel
+from auucmax.present import model_card, summarise_arms, summarise_model, write_report
 
 FLAVOR_NAME = "auucmax"
 _FILE, _PAGE, _EVIDENCE, _CARD = "model.auucmax", "report.html", "evidence.json", "README.md"
@@ -54,7 +54,7 @@ def save_model(
 
     Parameters
     ----------
-    model : what ``fit_trial_model``, ``fit_arms_model`` or ``auucmax.trial_model.load_model`` gave.
+    model : what ``fit_trial_model``, ``fit_arms_model`` or ``auucmax.model.load_model`` gave.
     path : a folder that is not there, or empty.
     mlflow_model : ``mlflow.models.Model`` that the flavour is added to; None: a new one.
     signature : ``ModelSignature``; None: that of :func:`signature_of`.
@@ -113,7 +113,7 @@ def _write_model(model: TrialModel | ArmsModel, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as private:
         # The key is written beside the file, and stays behind with this folder: it is for nobody
         # who has the model.
-        trial_model.save_model(model, Path(private) / _FILE)
+        models.save_model(model, Path(private) / _FILE)
         shutil.copyfile(Path(private) / _FILE, folder / _FILE)
     summary = summarise_model(model) if isinstance(model, TrialModel) else summarise_arms(model)
     write_report(summary, folder / _PAGE)
@@ -194,7 +194,7 @@ def _loaded(file: Path) -> TrialModel | ArmsModel:
             f"{visible(file.name)} should be a file of the model's folder, got a link out of it. "
             f"Log the model again, or copy the file into the folder."
         )
-    return trial_model.load_model(file)
+    return models.load_model(file)
 
 
 def signature_of(model: TrialModel | ArmsModel) -> Any:

@@ -10,10 +10,10 @@ import pytest
 from benchmarks import __main__ as command
 from benchmarks import kernels, kernels_numpy
 
-from auucmax.bounds import kernels as bounds_kernels
-from auucmax.bounds.betting import HEDGE
-from auucmax.bounds.blocks import deviations
-from auucmax.bounds.reference import block_statistics_slow
+from auucmax.certificates import kernels as bounds_kernels
+from auucmax.certificates.betting import HEDGE
+from auucmax.certificates.blocks import deviations
+from auucmax.certificates.reference import block_statistics_slow
 from auucmax.estimators import trees_kernel
 from auucmax.estimators.boosting import Bins, Boosting, Growth
 from auucmax.estimators.targets import BINOMIAL, GAUSSIAN

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.cli.commands import FIT, Files, run
-from tests.trial_model.trial_table import households, trial_table
+from tests.model.trial_table import households, trial_table
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 import sqlglot
 from tests.cli.commands import numbers, run
-from tests.trial_model.arms_table import arms_table
+from tests.model.arms_table import arms_table
 
 from auucmax.cli.arms import amount_of, costs_by_arm, numbers_by_arm, texts_by_arm
-from auucmax.trial_model import load_model
+from auucmax.model import load_model
 
 COST = "--cost mail=1,phone=2"
 

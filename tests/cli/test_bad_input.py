@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import FIT, NAMED, run
-from tests.trial_model.trial_table import trial_table
+from tests.model.trial_table import trial_table
 
-from auucmax.trial_model.file import FORMAT
+from auucmax.model.file import FORMAT
 
 # What is wrong, the command, and words of the line that tells it.
 CASES = {

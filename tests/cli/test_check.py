@@ -10,7 +10,7 @@ from tests.cli.commands import ALL_BUT_PERSON, numbers, run
 
 from auucmax import Trial
 from auucmax.cli.check import POWER, detectable_effect
-from auucmax.trial_model import load_model
+from auucmax.model import load_model
 
 
 def test_the_smallest_effect_is_found_as_often_as_it_is_said():

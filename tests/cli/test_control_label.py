@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 from tests.cli.commands import numbers, run
-from tests.trial_model.trial_table import trial_table
+from tests.model.trial_table import trial_table
 
 TRIAL = "-t arm -y visit --ignore person --after sent"
 LOOK = "-t arm -y visit --id person --date sent --score-column spent"

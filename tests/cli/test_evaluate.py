@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import FIT, numbers, run
-from tests.trial_model.trial_table import trial_table
+from tests.model.trial_table import trial_table
 
 from auucmax.cli.output import told
-from auucmax.trial_model import load_model
+from auucmax.model import load_model
 
 
 @pytest.mark.gate

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import run
-from tests.trial_model.trial_table import NAMES, trial_table
+from tests.model.trial_table import NAMES, trial_table
 
 from auucmax.cli.export import export
 from auucmax.data import read_table
-from auucmax.trial_model import fit_trial_model, load_model, save_model
+from auucmax.model import fit_trial_model, load_model, save_model
 
 COLUMNS = {
     "age": "number", "town": "category", "member": "category", "joined": "date", "spent": "number",

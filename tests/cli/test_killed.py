@@ -19,10 +19,10 @@ from pathlib import Path
 
 from auucmax import make_trial
 from auucmax.cli.output import write_frame
-from auucmax.report import summarise_model, write_report
-from auucmax.trial import Monitor
-from auucmax.trial.monitor_state import state_digest, write_states
-from auucmax.trial_model import fit_trial_model, load_model, save_model, target
+from auucmax.present import summarise_model, write_report
+from auucmax.campaign import Monitor
+from auucmax.campaign.monitor_state import state_digest, write_states
+from auucmax.model import fit_trial_model, load_model, save_model, target
 
 folder = Path(sys.argv[1])
 trial = make_trial(4_000, random_state=0)

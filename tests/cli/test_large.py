@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 from tests.cli.commands import run
-from tests.trial_model.trial_table import trial_table
+from tests.model.trial_table import trial_table
 
 LITTLE = "--memory 0.000001"
 COLUMNS = "-t arm -y visit --treated mail --control none"

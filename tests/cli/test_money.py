@@ -5,10 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import NAMED, numbers, run
-from tests.trial_model.trial_table import trial_table
+from tests.model.trial_table import trial_table
 
 from auucmax.data.outcomes import range_for
-from auucmax.trial_model import load_model
+from auucmax.model import load_model
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from tests.campaign.trial_days import running
 from tests.cli.commands import FIT, numbers, run
-from tests.trial.trial_days import running
 
-from auucmax.trial import Monitor
+from auucmax.campaign import Monitor
 
 OPTIONS = "-t mail -y visit --id person --date sent --score-column score --window 5d"
 

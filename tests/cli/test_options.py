@@ -25,7 +25,7 @@ def test_help_describes_every_option(name):
 
 
 def test_every_model_is_in_the_help():
-    from auucmax.trial_model import MODELS
+    from auucmax.model import MODELS
 
     (option,) = (option for option in COMMANDS["fit"].params if option.name == "model")
     named = re.sub(r" \(.*?\)", "", option.help.rstrip("."))

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import ALL_BUT_PERSON, COMMANDS, FIT, GONE, run
-from tests.trial_model.trial_table import trial_table
+from tests.model.trial_table import trial_table
 
 from auucmax.cli.output import LONGEST_MESSAGE, as_options, print_result, tell, telling
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import numbers, run
-from tests.trial_model.arms_table import COSTS, arms_table, fitted
+from tests.model.arms_table import COSTS, arms_table, fitted
 
-from auucmax.trial_model import save_model
+from auucmax.model import save_model
 
 ASSUMED = "--base-rate .1 --effect .03 --gain .006"
 

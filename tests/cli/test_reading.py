@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import FIT, NAMED, run
-from tests.trial_model.trial_table import trial_table
+from tests.model.trial_table import trial_table
 
 
 def table(n, random_state):
@@ -51,7 +51,7 @@ def model(folder):
 
 
 def test_fit_learns_from_the_file_as_it_is_meant(model):
-    from auucmax.trial_model import load_model
+    from auucmax.model import load_model
 
     path, found = model
     assert found["features"]["codes"] == ["plan"]

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import run
-from tests.trial_model.arms_table import arms_table
+from tests.model.arms_table import arms_table
 
 
 def test_json_of_the_report_is_what_the_page_holds(files, tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import FIT, numbers, run
-from tests.trial_model.trial_table import households
+from tests.model.trial_table import households
 
 
 def test_no_data_of_the_trial_is_needed_afterwards(files, model, tmp_path):

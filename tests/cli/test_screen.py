@@ -8,9 +8,9 @@ from types import FunctionType
 
 import pandas as pd
 import pytest
+from tests.campaign.trial_days import running
 from tests.cli.commands import ALL_BUT_PERSON, COMMANDS, FIT, NAMED, run
-from tests.trial.trial_days import running
-from tests.trial_model.trial_table import trial_table
+from tests.model.trial_table import trial_table
 
 import auucmax
 

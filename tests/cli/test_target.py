@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import numbers, run
-from tests.trial_model.trial_table import trial_table
+from tests.model.trial_table import trial_table
 
-from auucmax.report import model_card
-from auucmax.trial_model import load_model
+from auucmax.model import load_model
+from auucmax.present import model_card
 
 
 def test_a_cost_is_told_only_if_one_was_given(files, tmp_path):

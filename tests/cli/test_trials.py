@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import FIT, NAMED, run
-from tests.trial_model.trial_table import trial_table
+from tests.model.trial_table import trial_table
 
 
 @pytest.mark.gate

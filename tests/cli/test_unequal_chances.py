@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.commands import numbers, run
-from tests.trial_model.arms_table import arms_table
-from tests.trial_model.trial_table import two_strata
+from tests.model.arms_table import arms_table
+from tests.model.trial_table import two_strata
 
 NAMED = "-t mail -y visit"
 
@@ -108,7 +108,7 @@ def test_scores_of_any_origin_are_judged_by_the_chances(folder):
 
 
 def test_the_model_knows_the_column_and_does_not_learn_from_it(folder):
-    from auucmax.trial_model import load_model
+    from auucmax.model import load_model
 
     columns = load_model(folder / "m.model").columns
     assert columns.propensity == "chance"

@@ -18,7 +18,7 @@ from auucmax.data.outcomes import (
     turned,
     usual_value,
 )
-from auucmax.trial_model.columns import ColumnNames
+from auucmax.model.columns import ColumnNames
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from auucmax.data.synthetic import PRESETS, Population, SyntheticTrial, _rank_covariance, make_trial
 from auucmax.data.trial import Trial
-from auucmax.evaluation.metrics import auuc_inference
+from auucmax.metrics.functions import auuc_inference
 
 POPULATIONS = [
     Population(),

@@ -16,8 +16,8 @@ import polars as pl
 import pytest
 from tests.cli.commands import run
 from tests.mariadb_server import connected, mariadb_server
+from tests.model.trial_table import NAMES, trial_table
 from tests.postgres_server import postgres_server
-from tests.trial_model.trial_table import NAMES, trial_table
 
 from auucmax._files import WAREHOUSES
 from auucmax.data import open_table, read_table
@@ -25,8 +25,8 @@ from auucmax.data.pieces import PiecedTable
 from auucmax.data.selects import check_select
 from auucmax.data.table_errors import TableError
 from auucmax.data.warehouses import _connection
-from auucmax.evaluation import BinnedLevels, auuc_score, column_levels
-from auucmax.trial_model import fit_trial_model, load_model
+from auucmax.metrics import BinnedLevels, auuc_score, column_levels
+from auucmax.model import fit_trial_model, load_model
 
 # ibis calls DuckDB by a name that it is going to drop.
 ARMS = "--treated mail --control none"

@@ -12,7 +12,7 @@ from sklearn.preprocessing import RobustScaler
 from auucmax import AUUCMax, TwoModels, auuc_score, load_hillstrom
 from auucmax.estimators.multi_arm import MultiArm
 from auucmax.estimators.score_only import ScoreOnly
-from auucmax.evaluation import budget_curve
+from auucmax.metrics import budget_curve
 
 ARMS = ("a", "b")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from auucmax import AUUCMax, auuc_score, load_hillstrom
-from auucmax.bounds import paper_bound
+from auucmax.certificates import paper_bound
 from auucmax.estimators.norm_search import BestCandidate, best_over_folds
 from auucmax.pairs import s_log, s_poly, sigmoid
 

@@ -3,7 +3,7 @@ import pytest
 from experiments import monitor
 from experiments.harness import RESULTS, Task, read_lines, results_file
 
-from auucmax.evaluation import auuc_inference
+from auucmax.metrics import auuc_inference
 
 pytestmark = pytest.mark.gate
 

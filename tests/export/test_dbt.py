@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cli.commands import run
 from tests.export.cases import cases
-from tests.trial_model.arms_table import arms_table, fitted
-from tests.trial_model.trial_table import NAMES, trial_table
+from tests.model.arms_table import arms_table, fitted
+from tests.model.trial_table import NAMES, trial_table
 
 from auucmax.export import dbt_files, to_sql
 from auucmax.export.dbt import WRITTEN
-from auucmax.trial_model import fit_trial_model, save_model
+from auucmax.model import fit_trial_model, save_model
 
 
 def rendered(text):

@@ -33,9 +33,9 @@ from auucmax.estimators import (
 )
 from auucmax.estimators.formula import Formula, FormulaError, Part, RankMean
 from auucmax.export import to_onnx
+from auucmax.model import MODELS as ALL_MODELS
+from auucmax.model import fit_trial_model, load_model, save_model
 from auucmax.targeting import Calibration
-from auucmax.trial_model import MODELS as ALL_MODELS
-from auucmax.trial_model import fit_trial_model, load_model, save_model
 
 MISSING = "no text is this"
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from tests.fuzz.damage import EDGES, damaged, spots, swapped
 from tests.fuzz.feeding import feed
-from tests.trial_model.trial_table import NAMES, trial_table
+from tests.model.trial_table import NAMES, trial_table
 
 from auucmax.cli.output import between
-from auucmax.report import Economy, render, summarise_model
-from auucmax.trial_model import ModelFileError, fit_trial_model, load_model, save_model, target
+from auucmax.model import ModelFileError, fit_trial_model, load_model, save_model, target
+from auucmax.present import Economy, render, summarise_model
 
 pytestmark = pytest.mark.gate
 

@@ -15,8 +15,8 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from auucmax import bounds, data, estimators, evaluation, export, targeting, trial, trial_model
-from auucmax.bounds.anytime import AnytimeBets
+from auucmax import campaign, certificates, data, estimators, export, metrics, targeting
+from auucmax.certificates.anytime import AnytimeBets
 
 METRIC_OPTIONS = {"weights": "sample_weight", "propensity": "propensity", "groups": "groups"}
 
@@ -101,21 +101,21 @@ def _check_numbers(report):
 
 def auuc(y, score, treatment, joint=True, weights=None, propensity=None, outcome_model=None):
     more = _options(weights=weights, propensity=propensity, outcome_model=outcome_model)
-    return evaluation.auuc_score(y, score, treatment=treatment, ranking=_ranking(joint), **more)
+    return metrics.auuc_score(y, score, treatment=treatment, ranking=_ranking(joint), **more)
 
 
 def qini(y, score, treatment, **options):
-    return evaluation.qini_score(y, score, treatment=treatment, **_options(**options))
+    return metrics.qini_score(y, score, treatment=treatment, **_options(**options))
 
 
 def qini_curve(y, score, treatment, **options):
-    share, found = evaluation.qini_curve(y, score, treatment=treatment, **_options(**options))
+    share, found = metrics.qini_curve(y, score, treatment=treatment, **_options(**options))
     return {"share": plain(share), "value": plain(found)}
 
 
 def uplift_at(y, score, treatment, shares, joint=True, **options):
     return plain(
-        evaluation.uplift_at_k(
+        metrics.uplift_at_k(
             y, score, treatment=treatment, share=shares, ranking=_ranking(joint),
             **_options(**options),
         )
@@ -123,12 +123,12 @@ def uplift_at(y, score, treatment, shares, joint=True, **options):
 
 
 def pehe(effect, score):
-    return float(evaluation.pehe(effect, score))
+    return float(metrics.pehe(effect, score))
 
 
 def inference(y, score, treatment, joint=True, level=0.95, **options):
     """AUUC and gain with their errors; ``weights``, ``propensity``, ``groups``..."""
-    found = evaluation.auuc_inference(
+    found = metrics.auuc_inference(
         y, score, treatment=treatment, ranking=_ranking(joint), level=level, **_options(**options)
     )
     return _read(
@@ -138,21 +138,21 @@ def inference(y, score, treatment, joint=True, level=0.95, **options):
 
 
 def difference(y, first, second, treatment, joint=True, **options):
-    found = evaluation.auuc_difference(
+    found = metrics.auuc_difference(
         y, first, second, treatment=treatment, ranking=_ranking(joint), **_options(**options)
     )
     return _read(found, "estimate", "standard_error", "interval", "p_value", "n_rows")
 
 
 def uplift_curve(y, score, treatment, joint=True, **options):
-    share, uplift = evaluation.uplift_curve(
+    share, uplift = metrics.uplift_curve(
         y, score, treatment=treatment, ranking=_ranking(joint), **_options(**options)
     )
     return {"share": plain(share), "uplift": plain(uplift)}
 
 
 def band(y, score, treatment, shares=None, joint=True, **options):
-    found = evaluation.uplift_band(
+    found = metrics.uplift_band(
         y, score, treatment=treatment, shares=shares, ranking=_ranking(joint), **_options(**options)
     )
     return _read(
@@ -162,7 +162,7 @@ def band(y, score, treatment, shares=None, joint=True, **options):
 
 
 def deciles(y, score, treatment, bins=10, **options):
-    found = evaluation.uplift_by_decile(
+    found = metrics.uplift_by_decile(
         y, score, treatment=treatment, bins=bins, **_options(**options)
     )
     return {
@@ -175,14 +175,12 @@ def deciles(y, score, treatment, bins=10, **options):
 
 
 def policy_risk(y, score, treatment, share=None, **options):
-    found = evaluation.policy_risk(
-        y, score, treatment=treatment, share=share, **_options(**options)
-    )
+    found = metrics.policy_risk(y, score, treatment=treatment, share=share, **_options(**options))
     return plain(found)
 
 
 def policy_risk_inference(y, score, treatment, share=None, **options):
-    found = evaluation.policy_risk_inference(
+    found = metrics.policy_risk_inference(
         y, score, treatment=treatment, share=share, **_options(**options)
     )
     return _read(found, "share", "estimate", "standard_error", "interval", "n_rows")
@@ -190,7 +188,7 @@ def policy_risk_inference(y, score, treatment, share=None, **options):
 
 def conventions(y, score, treatment):
     """Every convention's value, by library and name."""
-    found = evaluation.conventions(y, score, treatment=treatment)
+    found = metrics.conventions(y, score, treatment=treatment)
     names = found["library"] + " " + found["name"]
     return dict(zip(names.tolist(), plain(found["value"]), strict=True))
 
@@ -200,14 +198,14 @@ def binned(y, score, treatment, n_bins):
     from auucmax.rows import ArrayRows
 
     own = ArrayRows(np.asarray(score, float)[:, None], y, np.asarray(treatment).astype(bool))
-    levels = evaluation.score_levels(own, lambda X: X[:, 0], n_bins=n_bins)
+    levels = metrics.score_levels(own, lambda X: X[:, 0], n_bins=n_bins)
     found = levels.inference()
     numbers = _read(found, "estimate", "standard_error", "interval", "gain", "gain_interval")
-    return numbers | {"bin_error": found.bin_error} | _certificate(bounds.certify(levels))
+    return numbers | {"bin_error": found.bin_error} | _certificate(certificates.certify(levels))
 
 
 def budget_curve(y, uplift, treatment, control, cost, budget, **options):
-    found = evaluation.budget_curve(
+    found = metrics.budget_curve(
         y, uplift, treatment=treatment, control=control, cost=cost, budget=budget,
         **_options(**options),
     )  # fmt: skip
@@ -218,7 +216,7 @@ def budget_curve(y, uplift, treatment, control, cost, budget, **options):
 
 
 def policy_difference(y, uplift, other, treatment, control, cost, budget, **options):
-    found = evaluation.policy_difference(
+    found = metrics.policy_difference(
         y, uplift, other, treatment=treatment, control=control, cost=cost, budget=budget,
         **_options(**options),
     )  # fmt: skip
@@ -241,23 +239,25 @@ def _certificate(found):
 
 def certify(y, score, treatment, **options):
     """``method``, ``joint``, ``upper``, ``folds``, ``groups``, ``propensity``..."""
-    return _certificate(bounds.certify(score, y=y, treatment=treatment, **_options(**options)))
+    return _certificate(
+        certificates.certify(score, y=y, treatment=treatment, **_options(**options))
+    )
 
 
 def certify_thresholds(y, score, treatment, thresholds, **options):
-    found = bounds.certify_thresholds(
+    found = certificates.certify_thresholds(
         score, y=y, treatment=treatment, thresholds=thresholds, **options
     )
     return {name: plain(found[name]) for name in ("share", "estimate", "lower_bound")}
 
 
 def certify_difference(y, first, second, treatment, **options):
-    found = bounds.certify_difference(first, second, y=y, treatment=treatment, **options)
+    found = certificates.certify_difference(first, second, y=y, treatment=treatment, **options)
     return _read(found, "lower", "estimate", "delta")
 
 
 def paper_bound(y, score, treatment, norm, radius, count="rarer", **options):
-    found = bounds.paper_bound(
+    found = certificates.paper_bound(
         y, score, treatment=treatment, norm=norm, radius=radius, control_count=count,
         **_options(**options),
     )  # fmt: skip
@@ -265,11 +265,11 @@ def paper_bound(y, score, treatment, norm, radius, count="rarer", **options):
 
 
 def paper_gap(counts, norm, radius):
-    return bounds.paper_gap(*counts, norm=norm, radius=radius)
+    return certificates.paper_gap(*counts, norm=norm, radius=radius)
 
 
 def progressive(chunks, **options):
-    found = bounds.progressive_certificate(chunks, **options)
+    found = certificates.progressive_certificate(chunks, **options)
     return _read(
         found, "lower_bound", "gain_lower_bound", "delta", "n_rows", "n_models", "learnt",
         "n_candidates",
@@ -277,21 +277,21 @@ def progressive(chunks, **options):
 
 
 def certify_policy(chunks, n_arms, **options):
-    found = bounds.certify_policy(chunks, n_arms=n_arms, **options)
+    found = certificates.certify_policy(chunks, n_arms=n_arms, **options)
     return _read(
         found, "gain_lower_bound", "random_lower_bound", "net_lower_bound", "n_rows", "n_models"
     )
 
 
 def certify_shares(chunks, **options):
-    found = bounds.certify_shares(chunks, **options)
+    found = certificates.certify_shares(chunks, **options)
     return _read(
         found, "shares", "gain_lower_bounds", "share_upper_bounds", "delta", "n_rows", "n_models"
     )
 
 
 def strata_bounds(y, treatment, stratum, weights, **options):
-    found = bounds.strata_bounds(
+    found = certificates.strata_bounds(
         y, treatment=treatment, stratum=stratum, weights=weights, **options
     )
     return _read(found, "lower", "upper", "n_rows", "largest_group")
@@ -387,15 +387,15 @@ def score_only(X, y, treatment, column, new_X):
 
 def fit_model(table, *, model="auto", **columns):
     """A model of a raw table: ``treatment``, ``outcome``, ``control``, ``groups``..."""
-    return _quietly(trial_model.fit_trial_model, table, model=model, **columns)
+    return _quietly(model.fit_trial_model, table, model=model, **columns)
 
 
 def fit_arms(table, *, model="auto", **columns):
-    return _quietly(trial_model.fit_arms_model, table, model=model, **columns)
+    return _quietly(model.fit_arms_model, table, model=model, **columns)
 
 
 def with_rivals(model, table, names):
-    evidence = _quietly(trial_model.with_rivals, model, table, names)
+    evidence = _quietly(model.with_rivals, model, table, names)
     return [_rival(one) for one in evidence["rivals"]]
 
 
@@ -597,8 +597,8 @@ def saved_and_loaded(model):
     """The model from its own file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "golden.auucmax"
-        trial_model.save_model(model, path)
-        return trial_model.load_model(path)
+        model.save_model(model, path)
+        return model.load_model(path)
 
 
 # --- targeting ------------------------------------------------------------------------------------
@@ -633,7 +633,7 @@ def plan(y, score, treatment, *, at=(), budget=None, certify=False, **options):
 
 def target_list(model, table, **options):
     """The list of people, and what to expect: ``share``, ``budget``, ``cost``, ``value``..."""
-    found = _quietly(trial_model.target, model, table, **options)
+    found = _quietly(model.target, model, table, **options)
     people, selection = found.people, found.selection
     id_name = people.columns[0]
     return {
@@ -661,8 +661,8 @@ def target_list(model, table, **options):
 def arms_list(model, table, *, share=None, budget=None, value=None, exclude=None, **limits):
     """The list of several arms; ``limits``: cost, cost_column, at_most, at_least, forbid."""
     found = _quietly(
-        trial_model.target_arms, model, table, share=share, budget=budget, value=value,
-        exclude=exclude, limits=trial_model.ArmLimits(**limits),
+        model.target_arms, model, table, share=share, budget=budget, value=value,
+        exclude=exclude, limits=model.ArmLimits(**limits),
     )  # fmt: skip
     people = found.people
     uplifts = [f"uplift {label}" for label in model.labels]
@@ -754,11 +754,11 @@ def sql_arms(model, table, key, costs, value):
 
 
 def plan_trial(**assumed):
-    return _plan(trial.plan_trial(**assumed))
+    return _plan(campaign.plan_trial(**assumed))
 
 
 def plan_arms(model, **options):
-    return _plan(trial.plan_arms(model, **options))
+    return _plan(campaign.plan_arms(model, **options))
 
 
 def _plan(found):
@@ -777,14 +777,14 @@ def _plan(found):
 
 
 def past_rows(y, **options):
-    from auucmax.trial.planning import past_rows as function
+    from auucmax.campaign.planning import past_rows as function
 
     return plain(function(y, **options))
 
 
 def assign(people, **options):
     """Ids of each arm, in the order of the table; chances; who was chosen; the rule."""
-    found = _quietly(trial.assign, people, **options)
+    found = _quietly(campaign.assign, people, **options)
     table = found.people
     chances = [name for name in table if str(name).startswith(("propensity", "chance"))]
     numbers = {
@@ -812,7 +812,7 @@ def monitor(looks, **named):
     with tempfile.TemporaryDirectory() as folder:
         for number, (table, day) in enumerate(looks):
             state = Path(folder) / "state"
-            look = _quietly(trial.monitor_trial, table, state, as_of=day, **named)
+            look = _quietly(campaign.monitor_trial, table, state, as_of=day, **named)
             arms = getattr(look, "arms", None)
             numbers = {label: _look(own) for label, own in arms.items()} if arms else _look(look)
             found[f"look {number}"] = numbers | {"share_p_value": plain(look.ratio)}
@@ -825,11 +825,11 @@ def _look(look):
 
 
 def verify(table, **options):
-    return _verified(_quietly(trial.verify, table, **options))
+    return _verified(_quietly(campaign.verify, table, **options))
 
 
 def verify_arms(table, **options):
-    found = _quietly(trial.verify_arms, table, **options)
+    found = _quietly(campaign.verify_arms, table, **options)
     return _verified(found) | _read(found, "chosen", "given")
 
 

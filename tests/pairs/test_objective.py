@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pairs.pair_rows import coded_rows, every, trial
 
-from auucmax.evaluation import auuc_score
+from auucmax.metrics import auuc_score
 from auucmax.pairs import (
     PairObjective,
     ScoreObjective,

@@ -9,7 +9,7 @@ import pytest
 from auucmax import AUUCMax, auuc_inference, make_trial
 from auucmax import spark as on_spark
 from auucmax.encoding import TableEncoder
-from auucmax.trial_model import by_name, fit_trial_model
+from auucmax.model import by_name, fit_trial_model
 
 
 def main(settings):

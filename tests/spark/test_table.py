@@ -6,19 +6,19 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.model.arms_table import COSTS, arms_table, unequal_arms
+from tests.model.arms_table import NAMES as ARMS
+from tests.model.trial_table import NAMES, households, trial_table, two_strata
 from tests.spark.cases import MARKS, Partitions, lost_executor, partitions
-from tests.trial_model.arms_table import COSTS, arms_table, unequal_arms
-from tests.trial_model.arms_table import NAMES as ARMS
-from tests.trial_model.trial_table import NAMES, households, trial_table, two_strata
 
+from auucmax import model as models
 from auucmax import spark as on_spark
-from auucmax import trial_model
 from auucmax.data import open_table, pieces
 from auucmax.data.pieces import PiecedTable, sampled
 from auucmax.data.table_errors import TableError
 from auucmax.estimators import ensemble, logistic, targets
+from auucmax.model import arm_fitting, by_name, crossfit, fitting
 from auucmax.spark.table import open_frame
-from auucmax.trial_model import arm_fitting, by_name, crossfit, fitting
 
 MAX_ROWS = 1_000  # fewer than any table here has: executors read, encode and score the rows
 
@@ -90,12 +90,12 @@ def test_models_and_evidence_are_those_in_memory(in_executors, few_tree_rows, mo
     table = trial_table(4_000)
     named = NAMES | {"model": model, "hold_out": 0.3, "id": "person"}
     found = fitted(frame_of(table, [1_500, 0, 2_400, 100]), **named)
-    assert_same(found, trial_model.fit_trial_model(table, **named), table)
+    assert_same(found, models.fit_trial_model(table, **named), table)
     if model == "auto":
         assert found.summary["tree_rows"] == MAX_ROWS
         assert "Its trees learnt from 1,000 of 2," in str(found)
-        trial_model.save_model(found, tmp_path / "model")
-        again = trial_model.load_model(tmp_path / "model")
+        models.save_model(found, tmp_path / "model")
+        again = models.load_model(tmp_path / "model")
         np.testing.assert_array_equal(again.predict(table), found.predict(table))
         assert again.evidence.facts == found.evidence.facts
 
@@ -105,7 +105,7 @@ def test_folds_and_certificate_are_those_in_memory(in_executors):
     """Without ids rows are known by their places: other partitions change nothing."""
     table = trial_table(7_000)
     named = NAMES | {"model": "auucmax", "ignore": ["person"]}
-    expected = trial_model.fit_trial_model(table, **named)
+    expected = models.fit_trial_model(table, **named)
     assert expected.evidence["certificate"] is not None
     found = fitted(frame_of(table, [3, 0, 0, 6_600, 0, 397]), **named)
     assert_same(found, expected, table)
@@ -116,7 +116,7 @@ def test_households(in_executors):
     table = households(1_500)
     named = NAMES | {"model": "auucmax", "groups": "home", "ignore": ["person"]}
     found = fitted(frame_of(table, [1_000, len(table) - 1_000]), **named)
-    assert_same(found, trial_model.fit_trial_model(table, **named), table)
+    assert_same(found, models.fit_trial_model(table, **named), table)
     assert found.evidence["rows"]["groups"]
 
 
@@ -130,7 +130,7 @@ def test_of_more_rows_than_samples_hold(in_executors, few_tree_rows, monkeypatch
     table = with_money(trial_table(4_000))
     named = NAMES | {"hold_out": 0.3, "id": "person", "outcome_range": (0, 400)}
     found = fitted(frame_of(table, [1_500, 2_500]), **named)
-    expected = trial_model.fit_trial_model(table, **named)
+    expected = models.fit_trial_model(table, **named)
     np.testing.assert_allclose(found.predict(table), expected.predict(table), rtol=0, atol=1e-6)
     for name in ("auuc", "rivals", "certificate"):
         assert differences(found.evidence[name], expected.evidence[name]) == []
@@ -144,7 +144,7 @@ def test_any_number(in_executors, few_tree_rows):
     table["visit"] = rng.normal(50 + 20 * table["visit"], 10).round(3)
     named = NAMES | {"hold_out": 0.3, "id": "person", "outcome_range": (0, 100)}
     found = fitted(frame_of(table, [1_500, 2_500]), **named)
-    assert_same(found, trial_model.fit_trial_model(table, **named), table)
+    assert_same(found, models.fit_trial_model(table, **named), table)
     assert len(found.evidence["rivals"]) == 3
 
 
@@ -155,7 +155,7 @@ def test_money_that_is_mostly_0(in_executors, few_tree_rows):
     table["visit"] = table["visit"] * spend
     named = NAMES | {"hold_out": 0.3, "id": "person", "outcome_range": (0, 400)}
     found = fitted(frame_of(table, [1_500, 2_500]), **named)
-    assert_same(found, trial_model.fit_trial_model(table, **named), table)
+    assert_same(found, models.fit_trial_model(table, **named), table)
 
 
 @pytest.mark.gate
@@ -164,7 +164,7 @@ def test_several_arms_with_money_and_costs(in_executors, two_folds):
     named = ARMS | {"id": "person", "model": "shrunk", "outcome_range": (0, 400)}
     named |= {"cost": COSTS, "budget": 0.5}
     found = fitted(frame_of(table, [4_000, 0, 2_000]), **named)
-    assert_same_arms(found, trial_model.fit_arms_model(table, **named), table)
+    assert_same_arms(found, models.fit_arms_model(table, **named), table)
 
 
 @pytest.mark.gate
@@ -175,8 +175,8 @@ def test_two_logistic_regressions_are_those_of_a_table_in_pieces(in_executors, t
     named = NAMES | {"model": "tm", "hold_out": 0.3, "id": "person"}
     found = fitted(frame_of(table, [1_500, 2_500]), **named)
     in_pieces = open_table(tmp_path / "rows.parquet", memory=1)
-    assert_same(found, trial_model.fit_trial_model(in_pieces, **named), table)
-    memory = trial_model.fit_trial_model(table, **named)
+    assert_same(found, models.fit_trial_model(in_pieces, **named), table)
+    memory = models.fit_trial_model(table, **named)
     assert_same(found, memory, table)
 
 
@@ -186,7 +186,7 @@ def test_few_rows_come_to_the_driver(in_executors):
     table = trial_table(1_500).assign(chance=0.5)
     named = NAMES | {"model": "cvt", "propensity": "chance", "id": "person"}
     found = on_spark.fit_trial_model(frame_of(table, [1_000, 500]), **named)
-    expected = trial_model.fit_trial_model(table, **named)
+    expected = models.fit_trial_model(table, **named)
     assert found.evidence.facts == expected.evidence.facts
     np.testing.assert_array_equal(found.predict(table), expected.predict(table))
 
@@ -249,7 +249,7 @@ def check_with_few_rows_at_hand(frame, table, monkeypatch):
     monkeypatch.setattr(pieces, "SAMPLE_ROWS", 400)
     named = NAMES | {"model": "shrunk", "hold_out": 0.3, "ignore": ["person"]}
     found = fitted(frame(table), **named)
-    expected = trial_model.fit_trial_model(table, **named)
+    expected = models.fit_trial_model(table, **named)
     assert found.encoder.columns_ == expected.encoder.columns_
     assert {"shop: base"} < set(expected.encoder.get_feature_names_out())
     np.testing.assert_allclose(found.predict(table), expected.predict(table), rtol=0, atol=1e-6)
@@ -283,7 +283,7 @@ def test_on_a_cluster_that_loses_an_executor(spark, monkeypatch, tmp_path):
     df = partitions(spark, table, [0, 3, 0, 3_600, 0, 0, 397, 0])
     with lost_executor(4, monkeypatch, tmp_path):
         found = fitted(df, **named)
-    assert_same(found, trial_model.fit_trial_model(table, **named), table)
+    assert_same(found, models.fit_trial_model(table, **named), table)
 
 
 @with_marks
@@ -302,7 +302,7 @@ def test_auto_by_folds_on_a_cluster(spark, two_folds, monkeypatch, tmp_path):
     df = partitions(spark, table, [1_100, len(table) - 1_100])
     with lost_executor(40, monkeypatch, tmp_path):
         found = fitted(df, **named)
-    assert_same(found, trial_model.fit_trial_model(table, **named), table)
+    assert_same(found, models.fit_trial_model(table, **named), table)
     assert (found.summary["tree_rows"], found.recipe.n_folds) == (MAX_ROWS, 2)
     scored = on_spark.score(df, found).toPandas()
     np.testing.assert_allclose(scored["score"], found.predict(table), rtol=0, atol=1e-12)
@@ -313,7 +313,7 @@ def test_several_arms_with_costs_on_a_cluster(spark, two_folds):
     table = arms_table(4_000)
     named = ARMS | {"id": "person", "model": "auucmax", "cost": COSTS, "budget": 0.5}
     found = fitted(partitions(spark, table, [1_500, 0, 2_500]), **named)
-    assert_same_arms(found, trial_model.fit_arms_model(table, **named), table)
+    assert_same_arms(found, models.fit_arms_model(table, **named), table)
 
 
 STRATA = {"treatment": "mail", "outcome": "visit", "propensity": "chance", "id": "person"}
@@ -326,7 +326,7 @@ def test_chances_that_differ_on_a_cluster(spark, two_folds, max_rows):
     table = two_strata(3_000)
     df = partitions(spark, table, [1_900, 0, 1_100])
     found = on_spark.fit_trial_model(df, **STRATA, max_rows=max_rows)
-    assert_same(found, trial_model.fit_trial_model(table, **STRATA), table)
+    assert_same(found, models.fit_trial_model(table, **STRATA), table)
 
 
 @pytest.mark.gate
@@ -335,11 +335,11 @@ def test_chances_that_differ(in_executors, few_tree_rows, model):
     """By folds, with certificate and rivals, and without chances it is another model."""
     table = two_strata(6_000)
     named = STRATA | {"model": model}
-    expected = trial_model.fit_trial_model(table, **named)
+    expected = models.fit_trial_model(table, **named)
     assert expected.evidence["certificate"] is not None
     found = fitted(frame_of(table, [1_000, 0, 4_900, 100]), **named)
     assert_same(found, expected, table)
-    other = trial_model.fit_trial_model(table, **(named | {"propensity": None}), despite_check=True)
+    other = models.fit_trial_model(table, **(named | {"propensity": None}), despite_check=True)
     assert np.abs(other.predict(table) - expected.predict(table)).max() > 1e-4
 
 
@@ -350,4 +350,4 @@ def test_chances_of_several_arms(in_executors, two_folds):
     named = ARMS | {"id": "person", "model": "shrunk", "propensity": chances}
     named |= {"cost": COSTS, "budget": 0.5}
     found = fitted(frame_of(table, [4_000, 2_000]), **named)
-    assert_same_arms(found, trial_model.fit_arms_model(table, **named), table)
+    assert_same_arms(found, models.fit_arms_model(table, **named), table)

@@ -13,8 +13,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
+from tests.model.arms_table import arms_table, fitted
 from tests.spark.cases import MARKS, lost_executor, partitions
-from tests.trial_model.arms_table import arms_table, fitted
 
 from auucmax import AUUCMax, TrialKFold, TwoModels, auuc_inference, make_trial
 from auucmax import spark as on_spark
@@ -22,11 +22,11 @@ from auucmax.data.seen import TrainingRecord
 from auucmax.data.table_errors import TableError
 from auucmax.encoding import TableEncoder
 from auucmax.estimators import ShrunkInteractions
+from auucmax.model import fit_trial_model, load_model, save_model
 from auucmax.rows import ArrayRows, part_of
 from auucmax.rows.base import FIRST_KEY
 from auucmax.spark import trial as spark_trial
 from auucmax.spark.rows import PartitionRows, SparkRows
-from auucmax.trial_model import fit_trial_model, load_model, save_model
 
 pytestmark = [pytest.mark.gate, *MARKS]
 COLUMNS = {"treatment": "t", "outcome": "y"}

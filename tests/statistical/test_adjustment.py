@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from auucmax.evaluation.metrics import auuc_difference, auuc_inference
+from auucmax.metrics.functions import auuc_difference, auuc_inference
 
 pytestmark = pytest.mark.gate
 N_TRIALS, N_ROWS = 1000, 1000

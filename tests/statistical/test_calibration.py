@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from auucmax.estimators import TwoModels
+from auucmax.model.judging import ranks_within
 from auucmax.targeting import calibrate
-from auucmax.trial_model.judging import ranks_within
 
 pytestmark = pytest.mark.gate
 

@@ -11,8 +11,8 @@ from experiments import progressive
 from experiments.known_populations import POPULATIONS
 from experiments.rival_bounds import HELD_OUT_BOUNDS
 
-from auucmax.bounds import betting_bound, histogram_betting_bounds
-from auucmax.evaluation import BinnedLevels
+from auucmax.certificates import betting_bound, histogram_betting_bounds
+from auucmax.metrics import BinnedLevels
 
 pytestmark = pytest.mark.gate
 N_TRIALS, N_ROWS, DELTA = 1200, 120, 0.05

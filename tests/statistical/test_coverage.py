@@ -5,7 +5,7 @@ import pytest
 from experiments import intervals
 from experiments.harness import Task
 
-from auucmax.evaluation.metrics import auuc_difference, auuc_inference, uplift_band
+from auucmax.metrics.functions import auuc_difference, auuc_inference, uplift_band
 
 pytestmark = pytest.mark.gate
 N_TRIALS = 2000

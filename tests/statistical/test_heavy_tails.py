@@ -7,7 +7,7 @@ and their variance are too low together.
 import numpy as np
 import pytest
 
-from auucmax.evaluation import Levels
+from auucmax.metrics import Levels
 
 pytestmark = pytest.mark.gate
 N_TRIALS = 400

@@ -9,10 +9,10 @@ import pytest
 
 from auucmax import TwoModels, auuc_inference, auuc_score
 from auucmax.encoding import TableEncoder, columns
-from auucmax.trial_model import fit_trial_model
-from auucmax.trial_model.by_name import makers
-from auucmax.trial_model.columns import name_columns
-from auucmax.trial_model.crossfit import Recipe, TableRows, cross_fit
+from auucmax.model import fit_trial_model
+from auucmax.model.by_name import makers
+from auucmax.model.columns import name_columns
+from auucmax.model.crossfit import Recipe, TableRows, cross_fit
 
 pytestmark = [
     pytest.mark.gate,

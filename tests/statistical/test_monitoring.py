@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from auucmax import certify
-from auucmax.bounds.anytime import AnytimeBets, Wealth
+from auucmax.campaign import Monitor
+from auucmax.campaign.arm_balance import TILTS, ArmBalance, ratio_path, tilt_path
+from auucmax.campaign.monitoring import RATIO_LEVEL
+from auucmax.certificates.anytime import AnytimeBets, Wealth
 from auucmax.data.randomisation_report import FailedCheckError
-from auucmax.trial import Monitor
-from auucmax.trial.arm_balance import TILTS, ArmBalance, ratio_path, tilt_path
-from auucmax.trial.monitoring import RATIO_LEVEL
-from auucmax.trial_model import fit_trial_model
+from auucmax.model import fit_trial_model
 
 pytestmark = pytest.mark.gate
 DELTA = 0.05

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from auucmax.evaluation.metrics import policy_risk_inference
+from auucmax.metrics.functions import policy_risk_inference
 
 pytestmark = pytest.mark.gate
 N_TRIALS = 2000

@@ -7,8 +7,8 @@ are wrong by many standard errors; those by the chances are right.
 import numpy as np
 import pytest
 
-from auucmax.bounds import certify, progressive_certificate
-from auucmax.evaluation import Levels
+from auucmax.certificates import certify, progressive_certificate
+from auucmax.metrics import Levels
 
 pytestmark = pytest.mark.gate
 N_ROWS, EFFECT = 2_000, 0.2
@@ -80,9 +80,9 @@ def test_certificates_hold(chances, fixed):
 
 def test_the_wealth_at_the_truth_has_mean_one():
     """From rows to wealth: the mean over trials of E_B at the truth is 1 within its error."""
-    from auucmax.bounds.betting import dense_ranks
-    from auucmax.bounds.blocks import BlockDesign, DealtUnits, deal
-    from auucmax.bounds.known_chances import ChancePilot, as_one_arm
+    from auucmax.certificates.betting import dense_ranks
+    from auucmax.certificates.blocks import BlockDesign, DealtUnits, deal
+    from auucmax.certificates.known_chances import ChancePilot, as_one_arm
 
     rng = np.random.default_rng(5)
     pilot = ChancePilot(0.4, 0.3, 0.4, 8.0)

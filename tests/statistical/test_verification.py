@@ -5,10 +5,10 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
-from tests.trial.campaigns import EFFECT, make_model, run_campaign
+from tests.campaign.campaigns import EFFECT, make_model, run_campaign
 
-from auucmax.trial import ForecastVerdict, verify
-from auucmax.trial.contrasts import CellMeans, Estimate
+from auucmax.campaign import ForecastVerdict, verify
+from auucmax.campaign.contrasts import CellMeans, Estimate
 
 pytestmark = pytest.mark.gate
 SHARE, CHANCES = 0.3, (0.1, 0.9)

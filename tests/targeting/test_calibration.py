@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.strategies import small_trials
 
 from auucmax.data import make_trial
-from auucmax.evaluation.metrics import uplift_by_decile
+from auucmax.metrics.functions import uplift_by_decile
 from auucmax.targeting import Calibration, calibrate, calibration_table
 from auucmax.targeting.calibration import NOISE, scaled_to_gain
 

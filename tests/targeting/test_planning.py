@@ -9,7 +9,7 @@ from scipy.stats import ks_2samp
 from tests.strategies import small_trials
 
 from auucmax.data import load_hillstrom, make_trial
-from auucmax.evaluation.metrics import uplift_at_k, uplift_band, uplift_curve
+from auucmax.metrics.functions import uplift_at_k, uplift_band, uplift_curve
 from auucmax.targeting import plan
 from auucmax.targeting.planning import EVERY_PERCENT, ScoreQuantiles
 

@@ -13,8 +13,8 @@ from auucmax.cli.output import between, note, print_banner, print_json, print_re
 from auucmax.cli.ranking import effect_of
 
 if TYPE_CHECKING:
-    from auucmax.trial_model import ArmLimits, ArmsEvidence, ArmTargeting
-    from auucmax.trial_model.arm_choosing import ExpectedGain
+    from auucmax.model import ArmLimits, ArmsEvidence, ArmTargeting
+    from auucmax.model.arm_choosing import ExpectedGain
 
 CostOfArms = Annotated[
     str | None,
@@ -235,7 +235,7 @@ def _nearest(budgets: Sequence[float], amount: float) -> int:
 
 def as_json(evidence: ArmsEvidence, summaries: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """All numbers, for machines: judgements of rows that fail their check under such a name."""
-    from auucmax.trial_model.evidence import told
+    from auucmax.model.evidence import told
 
     arms = {
         label: own.told() | (summaries or {}).get(label, {}) for label, own in evidence.arms.items()
@@ -252,7 +252,7 @@ def limits_of(
     forbid: str | None,
 ) -> ArmLimits:
     """What the options of ``target`` ask of arms."""
-    from auucmax.trial_model import ArmLimits
+    from auucmax.model import ArmLimits
 
     def columns(text: str | None, option: str) -> dict[str, str] | None:
         return None if text is None else texts_by_arm(text, labels, option)
@@ -270,7 +270,7 @@ def tell_choice(
     found: ArmTargeting, gain: str, output: Path, as_json: bool, by_value: bool
 ) -> None:
     """What ``target`` says of a choice of arms; ``by_value``: neither share nor budget chose."""
-    from auucmax.trial_model.choosing import repeated_ids
+    from auucmax.model.choosing import repeated_ids
 
     if as_json:
         print_json(found.to_dict() | {"file": str(output)})

@@ -23,8 +23,8 @@ from auucmax.cli.output import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from auucmax.trial import Assignment
-    from auucmax.trial_model import ArmsModel, TrialModel
+    from auucmax.campaign import Assignment
+    from auucmax.model import ArmsModel, TrialModel
 
 
 @tells_failures
@@ -97,10 +97,10 @@ def assign(
     later. A list is never overwritten; --add leaves its people where they are. What was known of
     the people is compared between the arms, and printed.
     """
+    from auucmax.campaign import assign as assigned
+    from auucmax.campaign import assignment_sql
     from auucmax.cli.trials import Source, check_points, read_model
     from auucmax.data.reading import read_table
-    from auucmax.trial import assign as assigned
-    from auucmax.trial import assignment_sql
 
     if output is None and sql is None:
         raise ValueError("--output should name the list to write, got none. Pass -o people.csv.")
@@ -148,8 +148,8 @@ def _decision(
 ) -> dict[str, Any] | None:
     """Whether to treat those whom a model chooses of n people; harm is told in a note."""
     from auucmax.cli.arms import harm_of_arms
-    from auucmax.trial_model import TrialModel
-    from auucmax.trial_model.arm_choosing import decision_at
+    from auucmax.model import TrialModel
+    from auucmax.model.arm_choosing import decision_at
 
     if model is None or share is None:
         return None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from auucmax.data.randomisation_report import RandomisationReport
     from auucmax.data.trial import TrialSummary
-    from auucmax.trial_model import ColumnNames, TrialRows
+    from auucmax.model import ColumnNames, TrialRows
 
 POWER = 0.8
 
@@ -114,7 +114,7 @@ def _check(
     ``alone``: rows of other arms are told, for they are not compared here.
     """
     from auucmax.cli.trials import rows_of_arms
-    from auucmax.trial_model.rows import check_trial_rows, code_columns, quantity_columns
+    from auucmax.model.rows import check_trial_rows, code_columns, quantity_columns
 
     rows, columns = rows_of_arms(table, **named)
     report = check_trial_rows(rows, columns, expected_share=expected_share)
@@ -178,7 +178,7 @@ def _write_page(
     data: str,
 ) -> None:
     from auucmax.cli.trials import file_name
-    from auucmax.report import summarise_check, write_report
+    from auucmax.present import summarise_check, write_report
 
     found = summarise_check(
         report, trial, rows.frame[list(columns.features)], rows.treated,
@@ -192,7 +192,7 @@ def _summary(rows: TrialRows, columns: ColumnNames) -> TrialSummary:
     import numpy as np
 
     from auucmax._validation import check_groups
-    from auucmax.trial_model.judging import Judged, average_effect
+    from auucmax.model.judging import Judged, average_effect
 
     found = rows.trial(columns).summary()
     groups = None if rows.groups is None else check_groups(rows.groups, len(rows.y))

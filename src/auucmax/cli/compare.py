@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from auucmax.cli.trials import Source
-    from auucmax.compare import Comparison
-    from auucmax.trial_model import ColumnNames, TrialModel
+    from auucmax.comparison import Comparison
+    from auucmax.model import ColumnNames, TrialModel
 
 
 @tells_failures
@@ -78,7 +78,7 @@ def compare(
     """
     from auucmax._validation import check_choice
     from auucmax.cli.trials import Source, column_options, enough_rows, read_rows
-    from auucmax.trial_model import MODELS
+    from auucmax.model import MODELS
 
     names = list(dict.fromkeys(names_in(models) or ()))
     if models is not None and not names:
@@ -121,7 +121,7 @@ def _by_splits(
     from auucmax._validation import listed
     from auucmax.cli.trials import rows_of_arms, several_arms
     from auucmax.data import FailedCheckError
-    from auucmax.trial_model.rows import check_trial_rows
+    from auucmax.model.rows import check_trial_rows
 
     if labels := several_arms(table, given):
         raise ValueError(
@@ -209,7 +209,7 @@ def _price(n_models: int) -> str:
 def _able(names: list[str], kind: str, outcome: str) -> list[str]:
     """The models to compare: those that were named, if they can learn from the outcome."""
     from auucmax.data.outcomes import BINARY
-    from auucmax.trial_model.by_name import able_models
+    from auucmax.model.by_name import able_models
 
     if not names:
         return ["auucmax", "tm", "cvt"] if kind == BINARY else ["auto", "tm", "response"]
@@ -234,7 +234,7 @@ def _pipeline(name: str, seed: int, columns: ColumnNames) -> Any:
     from sklearn.pipeline import make_pipeline
 
     from auucmax.encoding import TableEncoder
-    from auucmax.trial_model import MODELS
+    from auucmax.model import MODELS
 
     encoder = TableEncoder(
         new_levels="other", categorical=columns.categorical, numeric=columns.numeric
@@ -252,7 +252,7 @@ def _against(
 ) -> None:
     from auucmax.cli.trials import check_decided, read_model, read_rows
     from auucmax.data import FailedCheckError
-    from auucmax.trial_model import TrialModel
+    from auucmax.model import TrialModel
 
     fitted = read_model(path, new_levels)
     check_decided(fitted.columns, **columns)
@@ -274,7 +274,7 @@ def _rivals(
     model: TrialModel, name: str, table: Any, names: list[str], as_json: bool
 ) -> dict[str, Any]:
     """A model against others on the rows of its fit: told, unless as JSON, which is returned."""
-    from auucmax.trial_model import with_rivals
+    from auucmax.model import with_rivals
 
     names = _able(names, model.evidence["rows"]["outcome"], model.columns.outcome)
     found = with_rivals(model, table, names)

@@ -15,7 +15,7 @@ from auucmax.cli.output import between, print_json, print_result
 from auucmax.cli.ranking import lines_of, to_try
 
 if TYPE_CHECKING:
-    from auucmax.trial_model.choosing import Targeting
+    from auucmax.model.choosing import Targeting
 
 SHARE = 0.3
 #: What the rivals are, for somebody who has never heard of them.
@@ -43,8 +43,8 @@ def demo(
     """
     from auucmax import load_hillstrom
     from auucmax._progress import speaking
-    from auucmax.report import summarise_model, write_report
-    from auucmax.trial_model import fit_trial_model, target
+    from auucmax.model import fit_trial_model, target
+    from auucmax.present import summarise_model, write_report
 
     check_target(output)
     trial = load_hillstrom(encoding="raw")

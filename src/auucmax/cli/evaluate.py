@@ -14,7 +14,7 @@ from auucmax.cli.output import between, print_banner, print_json, print_result, 
 from auucmax.cli.ranking import lines_of, to_try, verdict_of
 
 if TYPE_CHECKING:
-    from auucmax.trial_model import ArmsEvidence, Evidence
+    from auucmax.model import ArmsEvidence, Evidence
 
 #: How a note begins that says how rows of a fit were judged, and warns of nothing.
 OWN_ROWS = ("Every row was", "Judged on")
@@ -62,7 +62,7 @@ def evaluate(
     scores of any origin are judged; they must not have been made from these rows. Rows that fail
     the check of a trial get a warning first, and no certificate.
     """
-    from auucmax.trial_model import ArmsEvidence
+    from auucmax.model import ArmsEvidence
 
     found: Evidence
     named: dict[str, Any] = {
@@ -173,7 +173,7 @@ def _by_model(
     """What is known of a model, or what rows show; the name of what is gained; whether the rows are
     those of the fit, and show nothing else."""
     from auucmax.cli.trials import Source, check_decided, read_model, read_rows, take_chances
-    from auucmax.trial_model import ArmsEvidence
+    from auucmax.model import ArmsEvidence
 
     if len(files) not in (1, 2):
         names = ", ".join(files)
@@ -212,9 +212,9 @@ def _by_column(
         )
     from auucmax._validation import check_column, check_groups
     from auucmax.cli.trials import Source, column_options, enough_rows, read_rows
-    from auucmax.trial_model import Judged, evidence_of, name_columns, trial_rows
-    from auucmax.trial_model.model import beyond_note, certified
-    from auucmax.trial_model.rows import chances_note, check_trial_rows
+    from auucmax.model import Judged, evidence_of, name_columns, trial_rows
+    from auucmax.model.model import beyond_note, certified
+    from auucmax.model.rows import chances_note, check_trial_rows
 
     table = enough_rows(read_rows(Source(files[0], *form)))
     columns = name_columns(table, **(column_options(table, **named) | {"features": [column]}))

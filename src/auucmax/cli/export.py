@@ -20,7 +20,7 @@ from auucmax.cli.output import told as as_commands
 
 if TYPE_CHECKING:
     from auucmax.export import ArmScore
-    from auucmax.trial_model import ArmsModel, TrialModel
+    from auucmax.model import ArmsModel, TrialModel
 
 FORMATS = ("sql", "dbt", "onnx", "python", "json", "card")
 
@@ -67,7 +67,7 @@ def export(
     """
     from auucmax._files import check_target
     from auucmax._validation import check_choice
-    from auucmax.trial_model import load_model
+    from auucmax.model import load_model
 
     check_choice(to, "--to", FORMATS)
     if to == "dbt":
@@ -180,9 +180,9 @@ class _Worth(NamedTuple):
 
 
 def _worth(fitted: TrialModel | ArmsModel, cost: str | None, value: float | None) -> _Worth:
+    from auucmax.model import TrialModel
+    from auucmax.model.arm_fitting import check_arm_costs
     from auucmax.targeting.policy import check_money
-    from auucmax.trial_model import TrialModel
-    from auucmax.trial_model.arm_fitting import check_arm_costs
 
     if isinstance(fitted, TrialModel):
         if cost is not None or value is not None:
@@ -217,7 +217,7 @@ def _content(
     worth: _Worth,
 ) -> bytes:
     from auucmax import export
-    from auucmax.trial_model import TrialModel
+    from auucmax.model import TrialModel
 
     if to == "card":
         return _card(fitted).encode()
@@ -248,8 +248,8 @@ def _kept(fitted: TrialModel | ArmsModel, keep: list[str] | None) -> Any:
 
 
 def _card(fitted: TrialModel | ArmsModel) -> str:
-    from auucmax.report import model_card, summarise_arms, summarise_model
-    from auucmax.trial_model import TrialModel
+    from auucmax.model import TrialModel
+    from auucmax.present import model_card, summarise_arms, summarise_model
 
     if isinstance(fitted, TrialModel):
         return model_card(fitted, as_commands(summarise_model(fitted)))
@@ -261,7 +261,7 @@ def _query(
 ) -> partial[str]:
     """What writes the SQL of a table."""
     from auucmax.export import arms_to_sql, to_sql
-    from auucmax.trial_model import TrialModel
+    from auucmax.model import TrialModel
 
     if isinstance(fitted, TrialModel):
         write = partial(to_sql, fitted.encoder, fitted.estimator, calibration=fitted.calibration)
@@ -280,7 +280,7 @@ def _dbt_files(
     worth: _Worth,
 ) -> dict[str, str]:
     from auucmax.export import dbt_files
-    from auucmax.trial_model import TrialModel
+    from auucmax.model import TrialModel
 
     query = _query(fitted, dialect, keep, worth)
     kept = query.keywords["keep"]
@@ -331,7 +331,7 @@ _TYPES = {
 def _comment(fitted: TrialModel | ArmsModel, dialect: str, worth: _Worth) -> str:
     """Lines before a query: its columns and their types, and by what an arm is chosen."""
     from auucmax.export import DIALECTS
-    from auucmax.trial_model import TrialModel
+    from auucmax.model import TrialModel
 
     types, words = dict(_TYPES), DIALECTS[dialect]
     for name in fitted.inputs:
@@ -365,7 +365,7 @@ def _comment(fitted: TrialModel | ArmsModel, dialect: str, worth: _Worth) -> str
 
 def _needs(fitted: TrialModel | ArmsModel) -> dict[str, Any]:
     """The model, and the columns that its score is made of."""
-    from auucmax.trial_model import TrialModel
+    from auucmax.model import TrialModel
 
     models = [fitted] if isinstance(fitted, TrialModel) else list(fitted.models.values())
     sizes = [getattr(one.estimator, "n_parameters_", None) for one in models]

@@ -48,7 +48,7 @@ from auucmax.cli.output import (
 from auucmax.cli.ranking import effect_of, lines_of, rivals_told, to_try, verdict_of
 
 if TYPE_CHECKING:
-    from auucmax.trial_model import ArmsModel, TrialModel
+    from auucmax.model import ArmsModel, TrialModel
 
 ModelName = Annotated[
     str, typer.Option("--model", "-m", help="auto (a shrunk logistic model and boosted trees "
@@ -152,8 +152,8 @@ def fit(
     from auucmax._files import check_target
     from auucmax._progress import speaking
     from auucmax.cli.trials import Source, column_options, read_rows, several_arms
-    from auucmax.trial_model import fit_arms_model, fit_trial_model
-    from auucmax.trial_model.file import key_file
+    from auucmax.model import fit_arms_model, fit_trial_model
+    from auucmax.model.file import key_file
 
     begin = time.perf_counter()
     _check_gone(test_share=test_share, calibration_share=calibration_share)
@@ -255,7 +255,7 @@ def _check_for_two(**options: Any) -> None:
 def _save(fitted: TrialModel | ArmsModel, summary: dict[str, Any], data: str, output: Path) -> None:
     """Write a model; what is known of its rows says from which file they come."""
     from auucmax.cli.trials import file_name
-    from auucmax.trial_model import save_model
+    from auucmax.model import save_model
 
     summary["file"] = file_name(data)
     save_model(fitted, output)

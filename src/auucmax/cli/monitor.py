@@ -13,8 +13,8 @@ from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import print_banner, print_json, print_result, tell, working
 
 if TYPE_CHECKING:
-    from auucmax.trial import ArmsLook, Look
-    from auucmax.trial_model import ArmsModel, TrialModel
+    from auucmax.campaign import ArmsLook, Look
+    from auucmax.model import ArmsModel, TrialModel
 
 MODEL_AND_DATA = "the model file and the rows so far; or the rows with --score-column"
 
@@ -109,9 +109,9 @@ def monitor(
     code 1 if treatment was not given by chance: then nothing is told, now and at later looks.
     """
     from auucmax._files import check_target
+    from auucmax.campaign import monitor_trial
     from auucmax.cli.trials import Source, read_rows
     from auucmax.data import FailedCheckError
-    from auucmax.trial import monitor_trial
 
     model, data = _model_and_data(files)
     check_target(state, *files, is_own=True)
@@ -171,7 +171,7 @@ def _of_arm(path: Path, new_levels: str, treated: str | None) -> TrialModel | Ar
     """The model; of one of several arms, that of --treated, if it is told."""
     from auucmax._validation import listed
     from auucmax.cli.trials import read_model
-    from auucmax.trial_model import TrialModel
+    from auucmax.model import TrialModel
 
     model = read_model(path, new_levels)
     if isinstance(model, TrialModel) or treated is None:

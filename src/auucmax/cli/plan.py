@@ -15,8 +15,8 @@ from auucmax.cli.output import note, print_json, print_result
 if TYPE_CHECKING:
     import pandas as pd
 
-    from auucmax.trial import TrialPlan
-    from auucmax.trial.power import Assumed
+    from auucmax.campaign import TrialPlan
+    from auucmax.campaign.power import Assumed
 
 
 @tells_failures
@@ -113,8 +113,8 @@ def plan(
     that is fitted on the trial itself. --arms 3: of three arms, each against the control, at levels
     that hold together. With a MODEL of several arms: its arms, and its policy at a --budget.
     """
-    from auucmax.trial.planning import model_evidence, plan_arms, plan_trial
-    from auucmax.trial_model import ArmsModel
+    from auucmax.campaign.planning import model_evidence, plan_arms, plan_trial
+    from auucmax.model import ArmsModel
 
     _check_given(data, {"outcome": outcome, "treatment": treatment, "groups": groups}, picture)
     origin: list[str] = []
@@ -172,7 +172,7 @@ def _tell(planned: TrialPlan, picture: Path | None, origin: list[str], *, as_jso
 
 def _check_arms(fitted: Any, budget: float | None, given: dict[str, Any]) -> None:
     """Raise a ValueError for what a model of several arms says itself, or alone can say."""
-    from auucmax.trial_model import ArmsModel
+    from auucmax.model import ArmsModel
 
     several = isinstance(fitted, ArmsModel)
     if budget is not None and not several:
@@ -217,7 +217,7 @@ def _untreated(
     from auucmax.data.reading import read_table
     from auucmax.encoding.frames import frame_of
     from auucmax.encoding.kinds import arm_text
-    from auucmax.trial_model.columns import NO_AND_YES
+    from auucmax.model.columns import NO_AND_YES
 
     frame = frame_of(read_table(data, **form))
     wanted = [name for name in (outcome, groups, treatment) if name is not None]
@@ -250,9 +250,9 @@ def _untreated(
 
 def _past(frame: pd.DataFrame, outcome: str, groups: str | None, fitted: Any) -> dict[str, Any]:
     """What the rows of the past tell; with the model's scores, if they have its columns."""
+    from auucmax.campaign.planning import past_rows
     from auucmax.encoding.kinds import outcome_numbers
-    from auucmax.trial.planning import past_rows
-    from auucmax.trial_model.rows import id_texts
+    from auucmax.model.rows import id_texts
 
     codes = None if groups is None else id_texts(frame[groups], f"the group {groups!r}")
     score = None

@@ -19,7 +19,7 @@ def verdict_of(facts: Mapping[str, Any]) -> str:
     >>> verdict_of({"auuc": auuc} | none)
     'The ranking is not shown to beat a random order.'
     """
-    from auucmax.trial_model.evidence import provided
+    from auucmax.model.evidence import provided
 
     if facts["failed_check"] is not None:
         return _NOT_TOLD

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from auucmax.data.pieces import PiecedTable
-    from auucmax.trial_model import ArmsEvidence, ArmsModel, Evidence, TrialModel
+    from auucmax.model import ArmsEvidence, ArmsModel, Evidence, TrialModel
 
 
 @tells_failures
@@ -93,8 +93,8 @@ def report(
     """
     from auucmax._files import check_target
     from auucmax.cli import trials
-    from auucmax.report import Economy, summarise_arms, summarise_model, write_report
-    from auucmax.trial_model import TrialModel
+    from auucmax.model import TrialModel
+    from auucmax.present import Economy, summarise_arms, summarise_model, write_report
 
     check_target(output, model, *(file for file in (data, campaign) if file is not None))
     names = names_in(rivals) or []
@@ -128,7 +128,7 @@ def report(
     summary = as_commands(summary)
     write_report(summary, output)
     if as_json:
-        from auucmax.trial_model.evidence import told
+        from auucmax.model.evidence import told
 
         print_json(told(summary))
         return
@@ -137,7 +137,7 @@ def report(
 
 def _tell(summary: dict[str, Any], output: Path) -> None:
     """The decision, and what it rests on."""
-    from auucmax.report.sentences import segment_lines
+    from auucmax.present.sentences import segment_lines
 
     headline = summary["headline"]["text"]
     if summary["banner"] != headline:
@@ -173,7 +173,7 @@ def _read_campaign(path: Path) -> dict[str, Any]:
 
 
 def _evidence(fitted: TrialModel, table: pd.DataFrame | PiecedTable, names: list[str]) -> Evidence:
-    from auucmax.trial_model import with_rivals
+    from auucmax.model import with_rivals
 
     with working("judging", table):
         return with_rivals(fitted, table, names) if names else fitted.judge(table)

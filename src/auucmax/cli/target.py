@@ -22,8 +22,8 @@ from auucmax.cli.output import (
 from auucmax.cli.ranking import verdict_of
 
 if TYPE_CHECKING:
+    from auucmax.model import Targeting
     from auucmax.targeting import PlanRow, Selection
-    from auucmax.trial_model import Targeting
 
 
 @tells_failures
@@ -89,9 +89,9 @@ def target(
     uplift of every arm.
     """
     from auucmax.cli.trials import Source, check_decided, read_ids, read_model, read_rows
-    from auucmax.trial_model import TrialModel, target_arms
-    from auucmax.trial_model import target as choose
-    from auucmax.trial_model.choosing import check_policy
+    from auucmax.model import TrialModel, target_arms
+    from auucmax.model import target as choose
+    from auucmax.model.choosing import check_policy
 
     check_table_target(output, model, new, *([] if exclude is None else [exclude]))
     fitted = read_model(model, new_levels)

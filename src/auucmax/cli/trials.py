@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from auucmax.data.pieces import PiecedTable
-    from auucmax.trial_model import ArmsModel, ColumnNames, TrialModel, TrialRows
+    from auucmax.model import ArmsModel, ColumnNames, TrialModel, TrialRows
 
 
 class Source(NamedTuple):
@@ -126,7 +126,7 @@ def read_model(
 ) -> TrialModel | ArmsModel:
     """The model, of two arms or several; it takes new texts, and rows to judge it, as told."""
     from auucmax._validation import check_choice
-    from auucmax.trial_model import TrialModel, load_model
+    from auucmax.model import TrialModel, load_model
 
     check_choice(new_levels, "--new-levels", ("error", "other"))
     model = load_model(path)
@@ -140,7 +140,7 @@ def read_model(
 def of_two_arms(model: TrialModel | ArmsModel, command: str) -> TrialModel:
     """The model, if it is one of two arms; a ValueError otherwise."""
     from auucmax._validation import listed
-    from auucmax.trial_model import TrialModel
+    from auucmax.model import TrialModel
 
     if isinstance(model, TrialModel):
         return model
@@ -155,7 +155,7 @@ def take_chances(model: TrialModel | ArmsModel, propensity: str | None) -> None:
 
     Of several arms, by those of a column for each: by label, or the word that they begin with.
     """
-    from auucmax.trial_model import TrialModel
+    from auucmax.model import TrialModel
 
     if propensity is None:
         return
@@ -239,7 +239,7 @@ def rows_of_arms(
     ``named`` as :func:`column_options` makes them. Rows that are copies of others get a note; to
     learn from, ``refuse``, they are an error, and so are numbers that nothing can be computed with.
     """
-    from auucmax.trial_model import name_columns, trial_rows
+    from auucmax.model import name_columns, trial_rows
 
     columns = name_columns(frame, **named)
     rows = trial_rows(frame, columns)
@@ -283,7 +283,7 @@ _CHANCES = "--propensity"
 
 
 def _arms(table: pd.DataFrame | PiecedTable, treatment: str) -> list[str]:
-    from auucmax.trial_model.columns import arm_counts
+    from auucmax.model.columns import arm_counts
 
     return sorted(arm_counts(table, treatment))
 
@@ -324,7 +324,7 @@ def arm_labels(
 ) -> dict[str, str | None]:
     """Labels of the arms as the table spells them: blanks around them are hard to see."""
     from auucmax.encoding.kinds import level_text
-    from auucmax.trial_model.columns import different_values
+    from auucmax.model.columns import different_values
 
     given = {"treated": treated, "control": control}
     if treatment not in table.columns or not any(given.values()):

@@ -12,8 +12,8 @@ from auucmax.cli.failures import tells_failures
 from auucmax.cli.output import print_banner, print_json, print_result, working
 
 if TYPE_CHECKING:
-    from auucmax.trial.arm_verification import ArmsVerification
-    from auucmax.trial.verification import Comparison, Verification
+    from auucmax.campaign.arm_verification import ArmsVerification
+    from auucmax.campaign.verification import Comparison, Verification
 
 
 @tells_failures
@@ -87,11 +87,11 @@ def verify(
     those of its trial, and is it to be kept, recalibrated or fitted again. With a MODEL, or a list
     of `assign`, of several arms: against nobody, the best single arm, and the same arms at random.
     """
+    from auucmax.campaign import verify as verified
+    from auucmax.campaign import verify_arms
     from auucmax.cli.trials import Source, arm_labels, read_model, read_rows
     from auucmax.data.reading import read_table
-    from auucmax.trial import verify as verified
-    from auucmax.trial import verify_arms
-    from auucmax.trial_model import ArmsModel
+    from auucmax.model import ArmsModel
 
     fitted = None if model is None else read_model(model, new_levels)
     table = read_rows(Source(data, query, memory, decimal, encoding), fitted)
@@ -159,7 +159,7 @@ def _certified(gain: Comparison) -> str:
 
 
 def _check_no_arm(treated: str | None, model: Any) -> None:
-    from auucmax.trial_model import TrialModel
+    from auucmax.model import TrialModel
 
     if treated is not None or isinstance(model, TrialModel):
         got = "a MODEL of two" if isinstance(model, TrialModel) else f"--treated {treated}"

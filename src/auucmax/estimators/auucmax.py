@@ -88,9 +88,9 @@ class AUUCMax(FitsRows):
         least; 1 if each outcome is a level. See :class:`auucmax.pairs.OutcomeLevels`.
     search_rows_ : how many rows the norm was searched on; all, up to a million.
     paper_bound_ : what Theorem 1 prints for the chosen norm on the rows that were searched. NOT a
-        guarantee. None with ``selection=None``: :func:`auucmax.bounds.paper_bound` computes it.
-        None where outcomes are not 0/1.
-    certificate_ : :class:`auucmax.bounds.Certificate` of the chosen score, with
+        guarantee. None with ``selection=None``: :func:`auucmax.certificates.paper_bound` computes
+        it. None where outcomes are not 0/1.
+    certificate_ : :class:`auucmax.certificates.Certificate` of the chosen score, with
         ``selection="certificate"``.
     selection_path_ : frame with a row for each candidate on the rows that were searched;
         ``seconds`` is the mean over the path.

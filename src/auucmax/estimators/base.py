@@ -31,7 +31,7 @@ from auucmax._validation import (
 )
 from auucmax.data.hashing import hash_ids
 from auucmax.data.seen import RowSet, TrainingRecord
-from auucmax.evaluation.metrics import auuc_score
+from auucmax.metrics.functions import auuc_score
 
 _records: ContextVar[bool] = ContextVar("_records", default=True)
 

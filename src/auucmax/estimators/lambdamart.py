@@ -43,8 +43,8 @@ from auucmax._validation import (
 from auucmax.data.trial import TrialKFold
 from auucmax.estimators.base import UpliftEstimator, row_weights
 from auucmax.estimators.learning_rows import cells
-from auucmax.evaluation.metrics import auuc_score
-from auucmax.evaluation.ranking import Ranking, rank_rows
+from auucmax.metrics.functions import auuc_score
+from auucmax.metrics.ranking import Ranking, rank_rows
 from auucmax.rows import ArrayRows
 
 _STEEPEST = 300.0  # scores further than this from their middle are cut: exp must not overflow

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from auucmax._validation import Bools, Floats, ScoredRows
-from auucmax.bounds.certify import Certificate, certify
+from auucmax.certificates.certify import Certificate, certify
 from auucmax.data.seen import RowSet, TrainingRecord
 from auucmax.estimators.base import SetAside, UpliftEstimator
 from auucmax.estimators.logistic import DealtPart, dealt_folds, weight_sums
@@ -28,7 +28,7 @@ from auucmax.estimators.scaling import (
     unit_rows,
 )
 from auucmax.estimators.targets import Target
-from auucmax.evaluation.bins import (
+from auucmax.metrics.bins import (
     N_BINS,
     area_of,
     bin_weights,
@@ -36,8 +36,8 @@ from auucmax.evaluation.bins import (
     score_levels,
     score_sample,
 )
-from auucmax.evaluation.levels import Levels
-from auucmax.evaluation.ranking import RankingKind
+from auucmax.metrics.levels import Levels
+from auucmax.metrics.ranking import RankingKind
 from auucmax.pairs import (
     OutcomeLevels,
     PairObjective,
@@ -465,7 +465,7 @@ class FitsRows(UpliftEstimator):
     ) -> float:
         """AUUC (joint ranking) of the scores of ``X``, rows that are read batch by batch included.
 
-        Of these it is right to :meth:`auucmax.evaluation.BinnedLevels.auuc_error`.
+        Of these it is right to :meth:`auucmax.metrics.BinnedLevels.auuc_error`.
         """
         if isinstance(X, Rows):
             return score_levels(X, self).auuc()

@@ -30,8 +30,8 @@ from auucmax.estimators.base import (
     fit_rows,
     free_random_states,
 )
-from auucmax.evaluation.metrics import auuc_score
-from auucmax.evaluation.ranking import rank_rows
+from auucmax.metrics.functions import auuc_score
+from auucmax.metrics.ranking import rank_rows
 
 
 class OneArm(NamedTuple):
@@ -236,7 +236,7 @@ class MultiArm(UpliftEstimator):
         """Mean over the arms of the AUUC of each against the control.
 
         It tells how well each arm's score ranks, not whether arms are chosen well: for that see
-        :func:`auucmax.evaluation.budget_curve`, which takes what :meth:`predict` returns.
+        :func:`auucmax.metrics.budget_curve`, which takes what :meth:`predict` returns.
         """
         rows, scores = self._rows(X, y, treatment, sample_weight), self.predict(X)
         self._check_arms(rows)

@@ -21,8 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 from auucmax._asking import relay
 from auucmax._messages import level_of_caller
 from auucmax._validation import Floats
-from auucmax.bounds.bound import LowerBound
-from auucmax.bounds.paper import paper_gap
+from auucmax.certificates.bound import LowerBound
+from auucmax.certificates.paper import paper_gap
 from auucmax.estimators.learning_rows import FOLD_BINS, Fold, InMemory, LearningRows
 from auucmax.estimators.scaling import Scaling
 from auucmax.pairs import PairObjective, StreamedObjective, Surrogate, TooManyBinsError, s_poly

@@ -371,7 +371,7 @@ def stream_table(
 ) -> ArrowRows:
     """Rows of Parquet files, or of a DuckDB query, to be read batch by batch.
 
-    ``fit`` and ``score`` of :class:`auucmax.AUUCMax` and :func:`auucmax.evaluation.score_levels`
+    ``fit`` and ``score`` of :class:`auucmax.AUUCMax` and :func:`auucmax.metrics.score_levels`
     take it in the place of arrays, and need memory for a few batches only.
 
     Parameters

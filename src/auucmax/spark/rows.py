@@ -176,7 +176,7 @@ class Reading(Protocol):
 class SparkRows(Rows):
     """Rows of a trial in a Spark DataFrame; every reading is one job.
 
-    ``fit`` and ``score`` of :class:`auucmax.AUUCMax` and :func:`auucmax.evaluation.score_levels`
+    ``fit`` and ``score`` of :class:`auucmax.AUUCMax` and :func:`auucmax.metrics.score_levels`
     take it in the place of arrays; :func:`fit` and :func:`evaluate` make it themselves.
     """
 

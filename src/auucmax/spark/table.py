@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from auucmax import trial_model
+from auucmax import model as models
 from auucmax._validation import Bools, Floats, check_whole
 from auucmax.data.chances import ChanceWeights
 from auucmax.data.hashing import mix_bits
@@ -22,6 +22,9 @@ from auucmax.data.pieces import PIECE_ROWS, PiecedTable, Work
 from auucmax.data.reading import as_kinds
 from auucmax.data.table_errors import TableError, changed_message, check_columns
 from auucmax.estimators.boosted import MAX_ROWS
+from auucmax.model.columns import ColumnNames, arm_counts
+from auucmax.model.crossfit import KeptRows, KnownRows
+from auucmax.model.rows import Hashes, rows_of_arms
 from auucmax.rows import Batch
 from auucmax.rows.base import Step
 from auucmax.spark.rows import (
@@ -34,9 +37,6 @@ from auucmax.spark.rows import (
     fetched,
     quoted,
 )
-from auucmax.trial_model.columns import ColumnNames, arm_counts
-from auucmax.trial_model.crossfit import KeptRows, KnownRows
-from auucmax.trial_model.rows import Hashes, rows_of_arms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,10 +53,10 @@ def fit_trial_model(
     control: Any = None,
     max_rows: int = MAX_ROWS,
     **options: Any,
-) -> trial_model.TrialModel | trial_model.ArmsModel:
+) -> models.TrialModel | models.ArmsModel:
     """Fit a model with its evidence to the raw rows of a DataFrame, as from a table in memory.
 
-    What :func:`auucmax.trial_model.fit_trial_model` returns, or :func:`fit_arms_model` if
+    What :func:`auucmax.model.fit_trial_model` returns, or :func:`fit_arms_model` if
     ``control`` alone is named, of three arms or more: to be saved, reported, exported; ``target``
     and ``evaluate`` take it. Folds and all draws are by ids, or by places in the DataFrame: the
     same as in memory, of the same rows in the same order.
@@ -75,17 +75,17 @@ def fit_trial_model(
     df : a row for each person, raw: numbers, texts, booleans, dates, missing values. It must give
         the same rows in the same order every time it is read, or the fit stops: after a shuffle (a
         join, say), write it to files first.
-    treatment, outcome, treated, control : as in :func:`auucmax.trial_model.fit_trial_model`.
+    treatment, outcome, treated, control : as in :func:`auucmax.model.fit_trial_model`.
     max_rows : that come to the driver. ``spark.driver.maxResultSize`` has to allow for them.
     options : all others, as there; ``cost`` and ``budget`` of several arms as in
-        :func:`auucmax.trial_model.fit_arms_model`.
+        :func:`auucmax.model.fit_arms_model`.
     """
     table = open_frame(df, max_rows)
     named = {"treatment": treatment, "outcome": outcome, "control": control}
     several = treated is None and control is not None and len(arm_counts(table, treatment)) > 2
     if several:
-        return trial_model.fit_arms_model(table, **named, **options)
-    return trial_model.fit_trial_model(table, **named, treated=treated, **options)
+        return models.fit_arms_model(table, **named, **options)
+    return models.fit_trial_model(table, **named, treated=treated, **options)
 
 
 def open_frame(df: DataFrame, max_rows: int) -> pd.DataFrame | SparkTable:

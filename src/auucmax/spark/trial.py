@@ -13,17 +13,18 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from auucmax import bounds
+from auucmax import certificates
 from auucmax._validation import Floats, check_choice, check_level, check_whole
-from auucmax.bounds.certify import check_histogram_method
-from auucmax.bounds.held_out import record_of
+from auucmax.certificates.certify import check_histogram_method
+from auucmax.certificates.held_out import record_of
 from auucmax.data.seen import RowSet, TrainingRecord
 from auucmax.data.table_errors import TableError, check_columns
 from auucmax.encoding import TableEncoder
 from auucmax.estimators.auucmax import AUUCMax
-from auucmax.evaluation.bins import BinnedLevels, score_levels
-from auucmax.evaluation.inference import AUUCInference
-from auucmax.evaluation.ranking import RANKINGS, RankingKind
+from auucmax.metrics.bins import BinnedLevels, score_levels
+from auucmax.metrics.inference import AUUCInference
+from auucmax.metrics.ranking import RANKINGS, RankingKind
+from auucmax.model import ArmsModel, TrialModel
 from auucmax.rows import Batch, Rows
 from auucmax.rows.arrow import ArrowColumns
 from auucmax.spark.rows import (
@@ -40,7 +41,6 @@ from auucmax.spark.rows import (
     partition,
     quoted,
 )
-from auucmax.trial_model import ArmsModel, TrialModel
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -198,7 +198,7 @@ def certify(
     delta: float = 0.05,
     n_bins: int = N_BINS,
     **options: Any,
-) -> bounds.Certificate:
+) -> certificates.Certificate:
     """How good the ranking is at least, with probability 1 - delta, in two jobs, or three.
 
     ``df`` holds rows that the score was not fitted on, nor chosen with. A model of this package,
@@ -213,7 +213,7 @@ def certify(
     n_candidates = check_whole(options.pop("n_candidates", 1), "n_candidates", 1)
     n_candidates *= _candidates_of(score, df, arms, features)
     histogram = _histogram(df, score, arms, features, n_bins)
-    return bounds.certify(histogram, delta=delta, n_candidates=n_candidates, **options)
+    return certificates.certify(histogram, delta=delta, n_candidates=n_candidates, **options)
 
 
 def _candidates_of(

@@ -1,7 +1,7 @@
 """Who gets which of several arms, within a budget and within limits of the arms.
 
 Each person gets at most one arm. All steps of all people along their hulls of (cost, uplift)
-(``auucmax.evaluation.arm_steps``) are taken from the best down: the optimum of the fractional
+(``auucmax.metrics.arm_steps``) are taken from the best down: the optimum of the fractional
 knapsack, but for the last step, of which money may pay a part only, and which is then left out.
 
 With limits of the arms (at most, or at least, so many people) the optimum is that of a linear
@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from auucmax._shown import Shown
 from auucmax._validation import Bools, Floats
-from auucmax.evaluation.arm_steps import (
+from auucmax.metrics.arm_steps import (
     Steps,
     arm_steps,
     best_steps_first,

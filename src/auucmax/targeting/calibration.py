@@ -36,9 +36,9 @@ from scipy.optimize import isotonic_regression
 from auucmax._json import read
 from auucmax._shown import Shown
 from auucmax._validation import Floats, check_column, check_groups, check_rows, check_whole
-from auucmax.evaluation.inference import Clusters, ClusterUnits, with_weight
-from auucmax.evaluation.metrics import uplift_by_decile
-from auucmax.evaluation.ranking import RankedRows, rank_rows, sorted_rows
+from auucmax.metrics.functions import uplift_by_decile
+from auucmax.metrics.inference import Clusters, ClusterUnits, with_weight
+from auucmax.metrics.ranking import RankedRows, rank_rows, sorted_rows
 
 # In simulated trials of 4,000 to 40,000 rows 3 to 8 bins come closest to the true effects, 8 to 12
 # have the least bias at the ends; with 20 the ends are already too extreme.

@@ -37,9 +37,9 @@ from auucmax._validation import (
     check_treatment,
     check_whole,
 )
-from auucmax.bounds.policies import ShareCertificate, certify_shares
-from auucmax.evaluation.curves import UpliftBand
-from auucmax.evaluation.levels import Levels
+from auucmax.certificates.policies import ShareCertificate, certify_shares
+from auucmax.metrics.curves import UpliftBand
+from auucmax.metrics.levels import Levels
 from auucmax.targeting.policy import Selection, check_money, rounding_of
 
 EVERY_PERCENT = np.linspace(0, 1, 101)
@@ -552,7 +552,7 @@ def plan(
         see :func:`auuc_score`. Without it outcomes are centred at their mean.
     sample_weight, propensity, groups, control : as in :func:`auuc_inference`.
     certify : also certify what treating all above the cuts of 5%, 10%, ... gains at least, of
-        independent rows without weights, by :func:`auucmax.bounds.certify_shares`;
+        independent rows without weights, by :func:`auucmax.certificates.certify_shares`;
         ``outcome_range``: lowest and highest possible outcome, for that.
     random_state : of the simultaneous band, as in :func:`uplift_band`.
 

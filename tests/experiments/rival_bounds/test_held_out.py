@@ -15,8 +15,8 @@ from scipy.stats import binom
 from tests.strategies import small_trials
 
 from auucmax import load_hillstrom
-from auucmax.bounds.blocks import block_floor
-from auucmax.bounds.classical import held_out_rows
+from auucmax.certificates.blocks import block_floor
+from auucmax.certificates.classical import held_out_rows
 
 pytestmark = pytest.mark.gate
 

@@ -1,0 +1,180 @@
+"""Sums of mean outcomes over cells and arms, with intervals.
+
+A *cell* holds the rows that had the same chance of treatment: chosen or not, and the chance that
+was recorded. With m_ca the mean outcome of arm a in cell c, everything that is told of a campaign
+is a contrast, sum over cells and arms of k_ca m_ca: the gain of treating a list has k = +- its
+people in the cell, in the treated and in the control arm.
+
+Intervals: for 0/1 outcomes of independent rows the score limits of each mean, joined as Newcombe
+joins two (Donner and Zou 2012); otherwise Student's t with Hall's transformation, on the totals of
+groups if rows belong together. Where nothing holds there is none, and the reason is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from auucmax._validation import Bools, Floats
+from auucmax.metrics.inference import SKEWED, Shape, Support
+from auucmax.metrics.intervals import ArmMean, Moments, Spread, area_limits
+
+Codes = NDArray[np.intp]
+
+
+class Estimate(NamedTuple):
+    """A number with its standard error and interval; without one, ``declined`` says why."""
+
+    value: float
+    standard_error: float
+    lower: float
+    upper: float
+    declined: str | None = None
+
+    def scaled(self, factor: float) -> Estimate:
+        """The estimate of a multiple, ``factor`` above 0."""
+        value, error, lower, upper = (factor * number for number in self[:4])
+        return Estimate(value, error, lower, upper, self.declined)
+
+    def minus(self, other: Estimate) -> Estimate:
+        """The estimate of the difference to one from other rows: distances to ends add in squares.
+
+        >>> found = Estimate(5.0, 2.0, 1.0, 9.0).minus(Estimate(2.0, 1.5, -1.0, 5.0))
+        >>> found.value, found.lower, found.upper
+        (3.0, -2.0, 8.0)
+        """
+        value, error = self.value - other.value, np.hypot(self[1], other[1])
+        below = np.hypot(self.value - self.lower, other.upper - other.value)
+        above = np.hypot(self.upper - self.value, other.value - other.lower)
+        why = self.declined or other.declined
+        return Estimate(value, float(error), float(value - below), float(value + above), why)
+
+
+@dataclass(frozen=True, eq=False)
+class CellMeans:
+    """Mean outcomes of the treated and the control rows of each cell.
+
+    ``y`` are outcomes in units of the largest one, ``unit``: their fourth powers are numbers.
+    ``place`` (n,): ``n_arms`` times the row's cell, plus its arm, 0 for the control; ``groups``:
+    codes of rows that belong together, or None.
+    """
+
+    y: Floats
+    place: Codes
+    n_cells: int
+    groups: Codes | None = None
+    unit: float = 1.0
+    n_arms: int = 2
+
+    @classmethod
+    def of(
+        cls,
+        y: Floats,
+        arm: Bools | Codes,
+        cell: Codes,
+        groups: Codes | None = None,
+        n_cells: int | None = None,
+        n_arms: int = 2,
+    ) -> CellMeans:
+        """``arm`` (n,): whether rows were treated, or numbers 0 to ``n_arms`` - 1."""
+        unit = float(np.abs(y).max()) or 1.0
+        n_cells = int(cell.max()) + 1 if n_cells is None else n_cells
+        return cls(y / unit, n_arms * cell + arm, n_cells, groups, unit, n_arms)
+
+    @cached_property
+    def counts(self) -> NDArray[np.intp]:
+        """(cells, arms) rows, those of the control first."""
+        n = self.n_arms * self.n_cells
+        return np.bincount(self.place, minlength=n).reshape(-1, self.n_arms)
+
+    @cached_property
+    def means(self) -> Floats:
+        """(cells, arms), in the unit; 0 where there is no row."""
+        sums = np.bincount(self.place, self.y, minlength=self.n_arms * self.n_cells)
+        return sums.reshape(-1, self.n_arms) / np.maximum(self.counts, 1)
+
+    @property
+    def is_binary(self) -> bool:
+        return bool(np.isin(self.y, (0.0, 1.0)).all())
+
+    def effect(self, weights: Floats, level: float = 0.95) -> Estimate:
+        """The sum over cells of ``weights`` (cells,) times the effect in the cell, of two arms."""
+        return self.contrast(np.outer(weights, [-1.0, 1.0]), level)
+
+    def contrast(self, coefficients: Floats, level: float = 0.95) -> Estimate:
+        """The sum of ``coefficients`` (cells, arms) times the means; 0 where there are no rows.
+
+        >>> y, treated = np.array([0, 1, 0, 1, 1, 1.0] * 20), np.arange(120) % 6 > 2
+        >>> found = CellMeans.of(y, treated, np.zeros(120, dtype=np.intp))
+        >>> [round(end, 3) for end in found.effect(np.ones(1))[:4]]
+        [0.667, 0.061, 0.527, 0.773]
+        """
+        flat, mean = coefficients.ravel(), self.means.ravel()
+        used = np.flatnonzero(flat)
+        value = float(flat @ mean)
+        moments = self._moments(flat, used)
+        error = float(Spread.of(moments).error)
+        if why := self._support(used).why_no_area():
+            return Estimate(value, error, np.nan, np.nan, why).scaled(self.unit)
+        multiple = float(ndtri((1 + level) / 2))
+        if self.is_binary and self.groups is None:
+            ends = _joined_limits(flat[used], mean[used], self.counts.ravel()[used], multiple)
+        else:
+            ends = area_limits(value, moments, multiple)
+        return Estimate(value, error, float(ends[0]), float(ends[1])).scaled(self.unit)
+
+    def _moments(self, flat: Floats, used: Codes) -> list[Moments]:
+        counts = self.counts.ravel()
+        if self.groups is None:
+            return [Moments.of(flat[k] / counts[k] * self.y[self.place == k]) for k in used]
+        scale = np.divide(flat, counts, out=np.zeros(len(flat)), where=counts > 0)
+        terms = scale[self.place] * (self.y - self.means.ravel()[self.place])
+        some = np.isin(self.place, used)
+        _, own = np.unique(self.groups[some], return_inverse=True)
+        leverage = np.zeros(int(own.max()) + 1)
+        for k in used:
+            members = np.bincount(own[self.place[some] == k], minlength=len(leverage))
+            leverage = np.maximum(leverage, members / counts[k])
+        totals = np.bincount(own, terms[some]).astype(np.float64)
+        return [Moments.of_clusters(totals, leverage)]
+
+    def _support(self, used: Codes) -> Support:
+        """What the interval of a contrast of some arms rests on."""
+        found: list[tuple[int, ...]] = []
+        for k in used:
+            rows = self.place == k
+            responds = self.y[rows] != 0
+            if self.groups is None:
+                n, some = len(responds), int(np.count_nonzero(responds))
+                found.append((n, some, n - some))
+            else:
+                own = self.groups[rows]
+                found.append(tuple(len(np.unique(own[p])) for p in (..., responds, ~responds)))
+        units, responders, others = zip(*found, strict=True)
+        return Support(self._shape, units, responders, others, self.groups is not None)
+
+    @cached_property
+    def _shape(self) -> Shape:
+        if self.is_binary and self.groups is None:
+            return "binary"
+        d = self.y - self.means.ravel()[self.place]
+        spread = float((d**2).mean())
+        skew = float((d**3).mean()) / spread**1.5 if spread > 0 else 0.0
+        return "skewed" if abs(skew) >= SKEWED else "even"
+
+
+def _joined_limits(
+    coefficient: Floats, mean: Floats, rows: NDArray[np.intp], multiple: float
+) -> tuple[float, float]:
+    """Wilson's limits of each mean, joined: the squares of their distances add."""
+    low, high = ArmMean(mean, 1.0, 1.0, rows).limits(multiple)
+    reach = np.stack([mean - low, high - mean])
+    below = np.where(coefficient > 0, *reach) * coefficient
+    above = np.where(coefficient > 0, *reach[::-1]) * coefficient
+    value = float(coefficient @ mean)
+    return value - float(np.sqrt(below @ below)), value + float(np.sqrt(above @ above))

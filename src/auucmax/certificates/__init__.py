@@ -1,0 +1,65 @@
+"""Lower bounds on AUUC: certificates that hold, and the paper's bound, which does not.
+
+:func:`certify` is the door for users, :func:`progressive_certificate` the one for models that learn
+from the rows they are judged on. :data:`ALL_BOUNDS` lists every bound with its target, its
+assumptions, its formula, and whether it holds; docs/guarantees.md has the proofs. Bounds that only
+a figure needs are in ``experiments/rival_bounds``.
+"""
+
+from __future__ import annotations
+
+from auucmax.certificates.betting import (
+    betting_bound,
+    betting_bounds,
+    betting_difference_bound,
+)
+from auucmax.certificates.bound import Bound, LowerBound
+from auucmax.certificates.certify import (
+    ALL_BOUNDS,
+    Certificate,
+    certify,
+    certify_difference,
+    certify_thresholds,
+)
+from auucmax.certificates.classical import (
+    asymptotic_bound,
+    binned_dkw_bernstein_bound,
+    dkw_bernstein_bound,
+)
+from auucmax.certificates.fixed_bets import histogram_betting_bounds
+from auucmax.certificates.paper import paper_bound, paper_gap
+from auucmax.certificates.policies import (
+    PolicyCertificate,
+    ShareCertificate,
+    certify_policy,
+    certify_shares,
+)
+from auucmax.certificates.progressive import ProgressiveCertificate, progressive_certificate
+from auucmax.certificates.strata import StrataBounds, strata_bounds
+
+__all__ = [
+    "ALL_BOUNDS",
+    "Bound",
+    "Certificate",
+    "LowerBound",
+    "PolicyCertificate",
+    "ProgressiveCertificate",
+    "ShareCertificate",
+    "StrataBounds",
+    "asymptotic_bound",
+    "betting_bound",
+    "betting_bounds",
+    "betting_difference_bound",
+    "binned_dkw_bernstein_bound",
+    "certify",
+    "certify_difference",
+    "certify_policy",
+    "certify_shares",
+    "certify_thresholds",
+    "dkw_bernstein_bound",
+    "histogram_betting_bounds",
+    "paper_bound",
+    "paper_gap",
+    "progressive_certificate",
+    "strata_bounds",
+]

@@ -1,0 +1,380 @@
+"""Bets that may be looked at after every row: bounds that hold at all looks together.
+
+Rows come in the order of arrival. A *superblock* is filled with them and closes at the first row at
+which it has enough rows of both arms, which looks at treatments only; when it is closed its rows
+are dealt, and dealt again, into blocks (``blocks.py``), and bets of many sizes lambda_k are played
+on it. With fixed weights p_k, E_B,k the mean over re-dealings of the product over the blocks of
+1 + lambda_k (w - theta_0), and N blocks in all closed superblocks,
+
+    M(theta) = sum over k of  p_k exp(-lambda_k N (theta - theta_0))  prod over closed B of  E_B,k
+
+is, at the true theta, a non-negative supermartingale that starts at 1. By Ville's inequality it
+*ever* reaches 1/delta with probability at most delta; it falls with theta, so the theta at which it
+is 1/delta is a lower bound that holds at every look, however looks are chosen. Upper bounds are the
+same of minus w. The mixture of sizes stands in the place of a horizon. As no bet changes on the
+way, models may: theta is then the mean over the blocks of what the model that ranked each one
+gains. The proof is in docs/guarantees.md.
+
+Rows of a household are one *unit*: it is dealt as a whole, and each re-dealing draws one of its
+rows. With known chances of treatment, which may differ, blocks are dealt without looking at arms,
+and w is the sum after Horvitz and Thompson of ``known_chances.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auucmax._validation import Bools, Floats
+from auucmax.certificates.betting import dense_ranks
+from auucmax.certificates.blocks import BlockDesign, Indices, block_floor
+from auucmax.certificates.fixed_bets import LARGEST_LOSS, Pilot
+from auucmax.certificates.known_chances import ChancePilot, rank_distance
+
+TARGETS = ("gain", "effect", "difference")
+#: What a target cannot fall below, whatever the rows: ranks are uniform, outcomes in [0, 1].
+LEAST = np.array([-0.25, -1.0, -0.5])
+SUPERBLOCK_ROWS = 240  #: units at which a superblock closes, if
+SUPERBLOCK_ARM = 12  #: it has so many of each arm
+BLOCK_ROWS = 6
+SMALLEST_BLOCK = 5  #: rows that a block has at least: both arms are rounded
+REDEALINGS = 24
+#: Bets are those that would be best after so many blocks; the fewer believed in, the less weight.
+HORIZONS = 2.0 ** np.arange(4, 22)
+_CENTRE = 0.5  # of the gain; that of a difference cancels
+_AT_ONCE = 120_000  # rows whose statistics are in memory together
+
+
+def _log_weights() -> Floats:
+    """Most weight on horizons of a thousand to a million rows."""
+    rows = HORIZONS * BLOCK_ROWS
+    weight = np.where((rows > 1e3) & (rows < 1e6), 1.0, 0.3)
+    return np.log(weight / weight.sum())
+
+
+LOG_WEIGHTS = _log_weights()
+
+
+class WaitingRows(NamedTuple):
+    """Rows in the order of arrival: outcomes in [0, 1] (n,), scores (scores, n), arms (n,).
+
+    ``first`` (n,): whether a row is the first of its unit; those of a unit stand together.
+    ``chance`` (n,): of treatment, where it is known to differ.
+    """
+
+    y: Floats
+    scores: Floats
+    treated: Bools
+    first: Bools
+    chance: Floats
+
+    @classmethod
+    def of(
+        cls,
+        y: Floats,
+        scores: Floats,
+        treated: Bools,
+        first: Bools | None = None,
+        chance: Floats | None = None,
+    ) -> WaitingRows:
+        """Without ``first`` each row is a unit."""
+        first = np.ones(len(y), bool) if first is None else first
+        return cls(y, scores, treated, first, np.full(len(y), 0.5) if chance is None else chance)
+
+    def part(self, start: int, stop: int | None = None) -> WaitingRows:
+        parts: Any = (own[..., start:stop] for own in self)
+        return WaitingRows(*parts)
+
+    def then(self, later: WaitingRows) -> WaitingRows:
+        both = zip(self, later, strict=True)
+        return WaitingRows(*(np.concatenate(own, axis=-1) for own in both))
+
+
+class Wealth(NamedTuple):
+    """Of each target, side (lower, upper) and size of bet, (..., targets, 2, sizes).
+
+    ln(wealth at theta) is ``credit`` - theta ``staked``, theta of the side's own sign.
+    """
+
+    credit: Floats
+    staked: Floats
+
+    def limits(self, level: float) -> Floats:
+        """(..., targets, 2) lower and upper limits, each of which fails with chance ``level``."""
+        least = LEAST[: self.credit.shape[-3], None]
+        low = np.broadcast_to(least, self.credit.shape[:-1]).copy()
+        high = -low
+        for _ in range(50):  # until both ends agree to rounding
+            middle = (low + high) / 2
+            rejected = self.log_wealth(middle) >= -np.log(level)
+            low, high = np.where(rejected, middle, low), np.where(rejected, high, middle)
+        return low * np.array([1.0, -1.0])
+
+    def log_wealth(self, theta: Floats) -> Floats:
+        """ln M of each target and side; ``theta`` (..., targets, 2) of the side's own sign."""
+        # Of a few sizes of bet: scipy's logsumexp takes ten times as long to begin.
+        logs = LOG_WEIGHTS + self.credit - theta[..., None] * self.staked
+        return np.asarray(np.logaddexp.reduce(logs, axis=-1))
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known before the first bet, from rows that are not bet on.
+
+    ``shift``: a usual outcome, which is taken off; ``effect``: a guess of it; ``deviations``
+    (targets,): guesses of that of a block's statistic. ``means``: with known chances that differ,
+    the usual outcomes of treated and control, which stand in the place of the shift.
+    """
+
+    shift: float
+    effect: float
+    deviations: tuple[float, ...]
+    means: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, rows: WaitingRows, *, by_chance: bool = False) -> Known:
+        ranks = [(dense_ranks(score) + 0.5) / len(rows.y) for score in rows.scores]
+        apart = float(np.square(ranks[0] - ranks[-1]).mean())
+        # Ranks that know nothing of outcomes; two that agree differ a little later on.
+        spreads = np.array((1 / 12, 1.0, max(apart, 0.005))[: 1 + len(ranks)])
+        if by_chance:
+            own = ChancePilot.of(rows.y, rows.treated, rows.chance)
+            means: tuple[float, ...] = own.mu_treated, own.mu_control
+            shift, effect, variance = 0.0, means[0] - means[1], own.square / BLOCK_ROWS
+        else:
+            pilot = Pilot.of(rows.y, rows.treated)
+            shift, effect, means = pilot.shift, pilot.effect, ()
+            sizes = np.diff(_design(*_arm_sizes(rows.treated[rows.first])), axis=1, prepend=0)
+            variance = float((np.array(pilot.variances) @ (1 / sizes)).mean())
+        deviations = tuple(np.sqrt(spreads * variance).tolist())
+        return cls(shift, float(np.clip(effect, -0.5, 0.5)), deviations, means)
+
+    def floors(self, least: float | None) -> tuple[float, ...]:
+        """No statistic of a target, on either side, is below minus this; ``least`` chance."""
+        if least is None:
+            gain, effect = largest_floor(self.shift), 1.0
+        else:
+            effect = max(*self.means, *(1 - own for own in self.means)) / least
+            # Blocks have BLOCK_ROWS or one more.
+            gain = effect * max(rank_distance(BLOCK_ROWS + more, _CENTRE) for more in (0, 1))
+        return gain, effect, 2 * gain
+
+
+@dataclass
+class AnytimeBets:
+    """What is kept between two looks; no row but those of the open superblock.
+
+    ``n_scores``: 1, or 2 to bound the difference of the AUUC of the first and that of the second,
+    too. ``least``: of the known chances of treatment, and of those of no treatment, by design; None
+    if all rows have the same. ``known`` comes from the first superblock, which is not bet on.
+    ``sums`` (targets,) of the statistics of all ``n_blocks`` blocks, which have ``n_rows``.
+    """
+
+    n_scores: int
+    random_state: int
+    least: float | None
+    wealth: Wealth
+    sums: Floats
+    waiting: WaitingRows
+    known: Known | None = None
+    n_superblocks: int = 0
+    n_blocks: int = 0
+    n_rows: int = 0
+
+    @classmethod
+    def fresh(cls, n_scores: int = 1, random_state: int = 0, least: float | None = None) -> Self:
+        """Bets before the first row."""
+        shape = 1 + n_scores, 2, len(HORIZONS)
+        wealth = Wealth(np.zeros(shape), np.zeros(shape))
+        none = WaitingRows.of(np.empty(0), np.empty((n_scores, 0)), np.empty(0, bool))
+        return cls(n_scores, random_state, least, wealth, np.zeros(1 + n_scores), none)
+
+    @property
+    def n_targets(self) -> int:
+        return 1 + self.n_scores
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the waiting rows fill no superblock: those that do are bet on at once."""
+        return len(self._cuts(self.waiting)) == 1
+
+    @property
+    def estimates(self) -> Floats:
+        """(targets,) the mean over the blocks so far; NaN before the first."""
+        return self.sums / self.n_blocks if self.n_blocks else np.full(self.n_targets, np.nan)
+
+    def add(
+        self,
+        y: Floats,
+        scores: Floats,
+        treated: Bools,
+        level: float,
+        first: Bools | None = None,
+        chance: Floats | None = None,
+    ) -> Wealth:
+        """Bet on whole units that have come; ``level`` only sizes the bets.
+
+        Returns the wealth after each superblock that they closed, (superblocks, ...).
+        """
+        found, new = [], WaitingRows.of(y, scores, treated, first, chance)
+        starts = np.append(np.flatnonzero(new.first), len(y))
+        steps = np.arange(0, max(len(y), 1) + _AT_ONCE, _AT_ONCE)
+        ends = starts[np.minimum(np.searchsorted(starts, steps), len(starts) - 1)]
+        for start, stop in pairwise(ends.tolist()):
+            rows = self.waiting.then(new.part(start, stop))
+            cuts = self._cuts(rows)
+            if self.known is None and len(cuts) > 1:
+                own = rows.part(0, int(cuts[1]))
+                self.known = Known.of(own, by_chance=self.least is not None)
+                rows, cuts = rows.part(int(cuts[1])), cuts[1:] - cuts[1]
+            found.append(self._play(rows, cuts, level))
+            self.waiting = rows.part(int(cuts[-1]))
+        return Wealth(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+    def rows_to_close(self, treated: Bools, first: Bools | None = None) -> int | None:
+        """How many of these next rows fill the open superblock; None if all do not."""
+        n = len(treated)
+        more = WaitingRows.of(np.zeros(n), np.zeros((self.n_scores, n)), treated, first)
+        rows = self.waiting.then(more)
+        cuts, n_waiting = self._cuts(rows), len(self.waiting.y)
+        if n_waiting == 0:
+            return 0
+        return int(cuts[1]) - n_waiting if len(cuts) > 1 else None
+
+    def _cuts(self, rows: WaitingRows) -> NDArray[np.int64]:
+        """0, and the rows up to which superblocks are closed."""
+        starts = np.append(np.flatnonzero(rows.first), len(rows.y))
+        if self.least is not None:  # arms decide nothing
+            return np.asarray(starts[::SUPERBLOCK_ROWS], np.int64)
+        return np.asarray(starts[superblock_cuts(rows.treated[rows.first])], np.int64)
+
+    def _play(self, rows: WaitingRows, cuts: Indices, level: float) -> Wealth:
+        """Bet on all closed superblocks of the rows."""
+        from auucmax.certificates import kernels
+
+        credit, staked = (
+            np.repeat(part[None], len(cuts), axis=0) for part in self.wealth
+        )  # the first entry is that before any of them
+        if self.known is None or len(cuts) == 1:
+            return Wealth(credit[1:], staked[1:])
+        statistics, ends = self._statistics(rows, cuts)
+        thetas, bets = (0.0, self.known.effect, 0.0), self._bets(level)
+        for target, w in enumerate(statistics):
+            for side, sign in enumerate((1.0, -1.0)):
+                game = sign * w, ends, sign * thetas[target], bets[target, side]
+                kernels.mixture_path(*game, credit[:, target, side], staked[:, target, side])
+            self.sums[target] += w.mean(axis=1).sum()
+        self.n_superblocks += len(ends)
+        self.n_blocks += int(ends[-1])
+        self.n_rows += int(cuts[-1])
+        self.wealth = Wealth(credit[-1].copy(), staked[-1].copy())
+        return Wealth(credit[1:], staked[1:])
+
+    def _bets(self, level: float) -> Floats:
+        """(targets, 2, sizes): none so large that a block could cost more than may be lost."""
+        assert self.known is not None
+        deviations = np.array(self.known.deviations)
+        best = np.sqrt(2 * np.log(1 / level) / HORIZONS) / deviations[:, None, None]
+        guesses = np.array([0.0, self.known.effect, 0.0])[: self.n_targets]
+        floors = np.array(self.known.floors(self.least))[: self.n_targets]
+        largest = LARGEST_LOSS / (floors[:, None] + guesses[:, None] * np.array([1.0, -1.0]))
+        return np.minimum(best, largest[:, :, None])
+
+    def _statistics(self, rows: WaitingRows, cuts: Indices) -> tuple[list[Floats], Indices]:
+        """(blocks, re-dealings) of each target, and where superblocks end among the blocks."""
+        from auucmax.certificates import kernels
+
+        assert self.known is not None
+        starts = np.append(np.flatnonzero(rows.first), len(rows.y))
+        outcome, arm = rows.y, rows.treated[rows.first]
+        if self.least is not None:
+            mu_treated, mu_control = self.known.means
+            own = ChancePilot(mu_treated, mu_control, 0.0, 0.0)
+            outcome, arm = own.effects(rows.y, rows.treated, rows.chance), np.ones(len(arm), bool)
+        places, ends, superblocks = _dealt(arm, np.searchsorted(starts, cuts))
+        # Each superblock has its own seed, so that it does not matter in which call it closes.
+        numbers = range(self.n_superblocks, self.n_superblocks + len(superblocks))
+        state = np.array([_seed(self.random_state, number) for number in numbers], np.uint64)
+        ranks = np.array([dense_ranks(score) for score in rows.scores], np.int32)
+        units = np.empty(0, np.int32), np.empty(0, np.int32)
+        if not rows.first.all():
+            units = starts.astype(np.int32), np.arange(len(rows.y), dtype=np.int32)
+        found = []
+        for n_scores in range(1, self.n_scores + 1):
+            w = np.empty((2, int(superblocks[-1]), REDEALINGS))
+            kernels.deal_statistics(
+                ranks[:n_scores], np.array([1.0, -1.0])[:n_scores], outcome, self.known.shift,
+                np.empty(0, bool), *(own.copy() for own in places), *units,
+                ends, superblocks, state.copy(), w,
+            )  # fmt: skip
+            found.append(w)
+        gain, effect = found[0][1], 2 * (found[0][0] - found[0][1])
+        return [gain, effect, *(w[1] for w in found[1:])], superblocks
+
+
+def _dealt(arm: Bools, cuts: Indices) -> tuple[list[Indices], Indices, Indices]:
+    """Units of both arms by place, how many of each the blocks up to each one hold, superblocks."""
+    places: list[list[Indices]] = [[], []]
+    designs = []
+    for start, stop in pairwise(cuts.tolist()):
+        inside = arm[start:stop]
+        designs.append(_design(*_arm_sizes(inside)))
+        # Of a much larger arm, those that came first.
+        for number, own in enumerate((inside, ~inside)):
+            places[number].append(start + np.flatnonzero(own)[: designs[-1][number, -1]])
+    before = np.cumsum([design[:, -1] for design in designs], axis=0)
+    before = np.vstack([np.zeros((1, 2), np.int64), before[:-1]])
+    ends = np.hstack([d + b[:, None] for d, b in zip(designs, before, strict=True)])
+    superblocks = np.cumsum([design.shape[1] for design in designs])
+    # Of the type that the kernels of certificates are compiled for.
+    return [np.concatenate(own).astype(np.int32) for own in places], ends, superblocks
+
+
+def superblock_cuts(treated: Bools) -> NDArray[np.int64]:
+    """0, and where superblocks close: what comes after the last number is still open."""
+    arms = np.flatnonzero(treated), np.flatnonzero(~treated)
+    counts = [np.concatenate([[0], np.cumsum(own)]) for own in (treated, ~treated)]
+    cuts = [0]
+    while True:
+        ends = [cuts[-1] + SUPERBLOCK_ROWS]
+        for places, count in zip(arms, counts, strict=True):
+            last = count[cuts[-1]] + SUPERBLOCK_ARM - 1
+            ends.append(int(places[last]) + 1 if last < len(places) else len(treated) + 1)
+        if max(ends) > len(treated):
+            return np.array(cuts)
+        cuts.append(max(ends))
+
+
+def _arm_sizes(treated: Bools) -> tuple[int, int]:
+    n_treated = int(treated.sum())
+    return n_treated, len(treated) - n_treated
+
+
+@lru_cache(maxsize=4096)
+def _design(n_treated: int, n_control: int) -> Indices:
+    """(2, blocks) how many treated and control units the blocks up to each one hold."""
+    return BlockDesign.of(n_treated, n_control, size=BLOCK_ROWS, pilot=False).ends
+
+
+@lru_cache(maxsize=64)
+def largest_floor(shift: float) -> float:
+    """No gain of a block of ``SMALLEST_BLOCK`` rows or more is below minus this, on either side.
+
+    Arms of any sizes; larger blocks have smaller floors, so those of a few more rows tell it.
+
+    >>> round(largest_floor(0.1), 3), round(block_floor(30, 40, 0.5, (0.1, 0.1)), 3)
+    (0.625, 0.461)
+    """
+    sizes = [
+        (a, size - a) for size in range(SMALLEST_BLOCK, 2 * BLOCK_ROWS) for a in range(1, size)
+    ]
+    return max(block_floor(a, b, _CENTRE, (shift, shift)) for a, b in sizes)
+
+
+def _seed(random_state: int, number: int) -> int:
+    return int(np.random.SeedSequence([random_state, number]).generate_state(1, np.uint64)[0])

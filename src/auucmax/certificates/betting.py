@@ -1,0 +1,520 @@
+"""Block betting: lower bounds on AUUC and on the gain over random that hold for every sample size.
+
+For a value theta, start with wealth 1 and bet on block after block (``blocks.py``) that its
+statistic is above theta: wealth times 1 + lambda (w - theta), lambda chosen before the block is
+seen. If the truth is at most theta, wealth does not grow on average whatever lambda is, so by
+Markov it reaches 1/delta with probability at most delta; theta is *rejected* when it does. The
+bound is the largest value of a grid that is rejected together with all smaller ones.
+
+**Bets.** Those that replicate a digital option, which pays 1/delta exactly when the sum of the
+blocks ends above its 1 - delta quantile. With progress q = delta wealth, z its normal quantile, s
+the deviation of a block and R the number of blocks left,
+
+    lambda = normal density(z) / (q s sqrt(R)).
+
+The width comes to that of the normal interval, and the proof uses neither normality nor s. Bets of
+one size, which are wider and simpler, are in ``fixed_bets.py``.
+
+**Dealings.** One dealing of rows into blocks leaves luck in the bound, and with it a temptation to
+try seeds. So wealth is averaged over ``n_dealings`` dealings, which keeps its expectation at most
+1; hedges aim at 1 / (.75 delta) so that a few unlucky dealings do not matter. Of very many rows
+there are fewer dealings: luck is small beside what they would cost.
+
+**Strides.** Far below the bound one grid value in 25 is tried: if its wealth reaches 1000/delta,
+the 24 below it are rejected with it. A thousandth of delta pays for that.
+
+The proofs, and what is assumed, are in docs/guarantees.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri_exp
+
+from auucmax._progress import track
+from auucmax._validation import (
+    Bools,
+    Floats,
+    ScoredRows,
+    check_choice,
+    check_column,
+    check_groups,
+    check_level,
+    check_range,
+    check_rows,
+    check_whole,
+)
+from auucmax.certificates.blocks import (
+    CENTRES,
+    BlockDesign,
+    DealtUnits,
+    block_size,
+    deal,
+    deviations,
+    n_dealings_of,
+)
+from auucmax.certificates.bound import Bound, LowerBound
+from auucmax.certificates.fixed_bets import (
+    LARGEST_LOSS,
+    BetRows,
+    Pilot,
+    one_size_bounds,
+    pilot_rows,
+)
+from auucmax.certificates.known_chances import ChancePilot, as_one_arm
+from auucmax.metrics.ranking import rank_rows
+
+TARGETS = {"auuc": 0, "gain": 1}  #: place of the target in ``blocks.CENTRES``
+AIM = 0.75  #: hedges aim at 1 / (AIM delta)
+GRID_STEP = 0.04  #: in standard deviations of the whole estimate
+GRID_REACH = 6  #: how far below the pilot the grid starts, in its standard deviations
+GRID_STRIDE = 25  #: one value of so many is tried first, at the share ``SKIP`` of delta
+SKIP = 0.001
+_CHUNK = 16  # thetas that are tried together
+_CHANCE_PILOT = 5  # times as many rows in the pilot, which tells how rare chances may be
+
+
+def betting_bounds(
+    y: ArrayLike,
+    score: ArrayLike,
+    *,
+    treatment: ArrayLike,
+    targets: Sequence[str] = ("auuc", "gain"),
+    delta: float = 0.05,
+    bets: str = "hedged",
+    outcome_range: tuple[float, float] = (0.0, 1.0),
+    outcome_model: ArrayLike | None = None,
+    outcome_model_range: tuple[float, float] | None = None,
+    groups: ArrayLike | None = None,
+    n_candidates: int = 1,
+    n_dealings: int | None = None,
+    random_state: int = 0,
+    propensity: ArrayLike | None = None,
+    control: Any = None,
+) -> tuple[LowerBound, ...]:
+    """Lower bounds on the population AUUC and on the gain over random, by betting on blocks.
+
+    Each holds with probability 1 - delta. ``estimate`` is that of the outcome minus its mean in the
+    pilot (or minus ``outcome_model``): the same target as :func:`auucmax.auuc_score`, with less
+    noise. One dealing of rows into blocks serves all targets.
+
+    Parameters
+    ----------
+    y, score, treatment : (n,) held-out rows; the score must not have been fitted on them.
+    targets : among "auuc" and "gain" (AUUC - ATE/2).
+    bets : "hedged", or "fixed".
+    outcome_range : lowest and highest possible outcome, known beforehand.
+    outcome_model : (n,) predictions of y, whatever the arm, by a model fitted on other rows; makes
+        the bound narrower where they predict well. Clipped to ``outcome_model_range``, which must
+        be known beforehand too (default: ``outcome_range``; narrower is better).
+    groups : (n,) cluster of each row; clusters lie in one arm and count equally, whatever their
+        size: the target is that of a random member of a random cluster.
+    n_candidates : how many scores this one was chosen from on these rows.
+    n_dealings : of rows into blocks (default: 20 up to 250 thousand rows, then fewer, 5 at a
+        million, 2 at least).
+    random_state : of the dealings.
+    propensity : (n,) known chance of treatment of each row, where it was not the same for all; each
+        row was treated by a draw of its own. Bets are then "fixed", on Horvitz-Thompson statistics,
+        and there is no outcome model.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> trial = load_hillstrom()
+    >>> auuc, gain = betting_bounds(trial.y, trial.X["womens"], treatment=trial.treatment)
+    >>> bool(0.005 < gain.lower < gain.estimate < 0.008 < 0.02 < auuc.lower < auuc.estimate)
+    True
+    """
+    for target in targets:
+        check_choice(target, "target", TARGETS)
+    rows = check_rows(y, score, treatment=treatment, control=control, propensity=propensity)
+    if propensity is not None and (bets != "fixed" or outcome_model is not None):
+        raise ValueError(
+            f"propensity should come with bets='fixed' and without outcome_model, got "
+            f"bets={bets!r}{'' if outcome_model is None else ' and a model'}. Only such bets are "
+            f"proven for unequal chances."
+        )
+    options = (outcome_range, outcome_model, outcome_model_range, groups)
+    game = Game.of(rows, [rows.score], *options)
+    wanted = [TARGETS[target] for target in targets]
+    return game.bounds(wanted, delta, n_candidates, bets, n_dealings, random_state)
+
+
+def betting_bound(
+    y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike, target: str = "gain", **options: Any
+) -> LowerBound:
+    """Lower bound on one target, "gain" or "auuc"; options as in :func:`betting_bounds`."""
+    return betting_bounds(y, score, treatment=treatment, targets=(target,), **options)[0]
+
+
+def betting_difference_bound(
+    y: ArrayLike,
+    score_a: ArrayLike,
+    score_b: ArrayLike,
+    *,
+    treatment: ArrayLike,
+    delta: float = 0.05,
+    outcome_range: tuple[float, float] = (0.0, 1.0),
+    groups: ArrayLike | None = None,
+    n_candidates: int = 1,
+    n_dealings: int | None = None,
+    random_state: int = 0,
+    control: Any = None,
+) -> LowerBound:
+    """Lower bound on the population AUUC of score a minus that of score b.
+
+    Arguments as in :func:`betting_bounds`.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> trial = load_hillstrom()
+    >>> a, b = trial.X["womens"], trial.X["newbie"]
+    >>> bound = betting_difference_bound(trial.y, a, b, treatment=trial.treatment)
+    >>> bool(0 < bound.lower < bound.estimate < 0.007)
+    True
+    """
+    rows = check_rows(y, score_a, treatment=treatment, control=control, score_name="score_a")
+    other = check_rows(y, score_b, treatment=treatment, control=control, score_name="score_b")
+    game = Game.of(rows, [rows.score, other.score], outcome_range, None, None, groups)
+    # The centre cancels in the difference; around 1/2 the two floors are smallest.
+    price = delta, n_candidates, "hedged", n_dealings, random_state
+    return replace(game.bounds([TARGETS["gain"]], *price)[0], name="betting-difference")
+
+
+@dataclass(frozen=True)
+class Game:
+    """Everything that is known before the first bet.
+
+    ``ranks`` (scores, n): one score, or two whose difference is bet on. ``residual`` (n,): outcomes
+    in [0, 1], minus the outcome model if there is one, whose range is ``adjustment``. ``unit``:
+    what 1 is in the units of y. ``chance`` (n,): known chances of treatment, if they differ.
+    """
+
+    ranks: NDArray[np.int32]
+    residual: Floats
+    treated: Bools
+    units: DealtUnits
+    clusters: NDArray[np.intp] | None = None
+    adjustment: tuple[float, float] | None = None
+    unit: float = 1.0
+    chance: Floats | None = None
+
+    @classmethod
+    def of(
+        cls,
+        rows: ScoredRows,
+        scores: list[Floats],
+        outcome_range: tuple[float, float],
+        outcome_model: ArrayLike | None,
+        model_range: tuple[float, float] | None,
+        groups: ArrayLike | None,
+    ) -> Game:
+        low, high = known_range(outcome_range, rows.y.min(), rows.y.max())
+        unit = high - low
+        residual, adjustment = (rows.y - low) / unit, None
+        if outcome_model is None and model_range is not None:
+            raise ValueError(
+                "outcome_model_range should come with outcome_model, got it alone. Pass "
+                "predictions, or leave it out."
+            )
+        if outcome_model is not None:
+            given = (low, high) if model_range is None else model_range
+            clip = check_range(given, "outcome_model_range")
+            clip = max(clip[0], low), min(clip[1], high)
+            if clip[0] > clip[1]:
+                raise ValueError(
+                    f"outcome_model_range should meet the range of outcomes, {low:g} to {high:g}; "
+                    f"got {given!r}. Predictions are clipped to it."
+                )
+            predicted = check_column(outcome_model, "outcome_model", len(rows.y))
+            residual = residual - (np.clip(predicted, *clip) - low) / unit
+            adjustment = (clip[0] - low) / unit, (clip[1] - low) / unit
+        clusters = None if groups is None else check_groups(groups, len(rows.y))
+        # Only the order matters, and small integers are compared faster than scores.
+        ranks = np.array([dense_ranks(score) for score in scores], dtype=np.int32)
+        units = DealtUnits.of(rows.treated, clusters)
+        more = clusters, adjustment, unit, rows.propensity
+        return cls(ranks, residual, rows.treated, units, *more)
+
+    def bounds(
+        self,
+        targets: Sequence[int],
+        delta: float,
+        n_candidates: int = 1,
+        bets: str = "hedged",
+        n_dealings: int | None = None,
+        random_state: int = 0,
+    ) -> tuple[LowerBound, ...]:
+        """A bound for each target, all from the same dealings."""
+        check_level(delta, "delta")
+        level = delta / check_whole(n_candidates, "n_candidates", 1)
+        check_choice(bets, "bets", ("hedged", "fixed"))
+        if n_dealings is None:
+            n_dealings = n_dealings_of(len(self.residual))
+        n_dealings = check_whole(n_dealings, "n_dealings", 1)
+        random_state = check_whole(random_state, "random_state", 0)
+        if self.chance is not None:
+            return self._by_chances(self.chance, targets, delta, level, n_dealings, random_state)
+        if bets == "fixed":
+            lower, shift = self._fixed(level, n_dealings, random_state)
+        else:
+            lower, shift = self._hedged(targets, level, n_dealings, random_state)
+        estimates = self.estimates(shift)
+        return tuple(
+            LowerBound(
+                "betting" if bets == "hedged" else "betting-fixed",
+                lower=lower[target] * self.unit,
+                estimate=estimates[target],
+                delta=delta,
+            )
+            for target in targets
+        )
+
+    def _hedged(
+        self, targets: Sequence[int], level: float, n_dealings: int, random_state: int
+    ) -> tuple[dict[int, float], float]:
+        """Bounds by target, and what was taken off the residuals."""
+        with ThreadPoolExecutor(min(n_dealings, os.cpu_count() or 1)) as pool:
+            dealings, design, shift = self.deal(n_dealings, random_state, pool.map)
+            adjustment = (shift, shift) if self.adjustment is None else self.adjustment
+            lower = {}
+            for target in targets:
+                w = [dealing[target] for dealing in dealings]
+                floor = self.floor(design, CENTRES[target], adjustment)
+                lower[target] = _climb(w, design, floor, level, CENTRES[target], pool.map)
+        return lower, shift
+
+    def _fixed(
+        self, level: float, n_dealings: int, random_state: int
+    ) -> tuple[dict[int, float], float]:
+        """Bounds by target from bets of one size, and what was taken off the residuals."""
+        first, then = np.random.SeedSequence(random_state).spawn(2)
+        units = self.units.shuffled(first)
+        n_pilot = pilot_rows(len(units.treated), len(units.control))
+        # Bets of one size are decided by rows that no dealing bets on.
+        known = units.rows_of_first(*n_pilot)
+        pilot = Pilot.of(self.residual[known], self.treated[known], self.adjustment)
+        units = units._replace(
+            treated=units.treated[n_pilot[0] :], control=units.control[n_pilot[1] :]
+        )
+        n_treated, n_control = len(units.treated), len(units.control)
+        size = block_size(n_treated + n_control)
+        design = BlockDesign.of(n_treated, n_control, size=size, pilot=False)
+        part = BetRows(self.ranks, self.residual, units)
+        bounds, _ = one_size_bounds(pilot, [design], lambda _: [part], level, n_dealings, then)
+        return dict(enumerate(bounds)), pilot.shift
+
+    def _by_chances(
+        self,
+        chance: Floats,
+        targets: Sequence[int],
+        delta: float,
+        level: float,
+        n_dealings: int,
+        random_state: int,
+    ) -> tuple[LowerBound, ...]:
+        """Bets of one size on rows of unequal chances."""
+        first, then = np.random.SeedSequence(random_state).spawn(2)
+        units = as_one_arm(self.units).shuffled(first)
+        # So many rows, whatever their arm: nothing may be dealt by treatment.
+        n_pilot = sum(pilot_rows(len(units.treated), 0, _CHANCE_PILOT))
+        known = units.rows_of_first(n_pilot, 0)
+        pilot = ChancePilot.of(self.residual[known], self.treated[known], chance[known])
+        h = pilot.effects(self.residual, self.treated, chance)
+        units = units._replace(treated=units.treated[n_pilot:])
+        estimates = self.estimates(0.0, h)
+        lower = [-np.inf, -np.inf]
+        if len(units.treated) > 1:
+            size = block_size(len(units.treated))
+            design = BlockDesign.of(len(units.treated), 0, size=size, pilot=False)
+            part = BetRows(self.ranks, h, units)
+            lower, _ = one_size_bounds(pilot, [design], lambda _: [part], level, n_dealings, then)
+        return tuple(
+            LowerBound("betting-fixed", lower[target] * self.unit, estimates[target], delta)
+            for target in targets
+        )
+
+    def floor(self, design: BlockDesign, centre: float, adjustment: tuple[float, float]) -> float:
+        """No block statistic is below minus this; for a difference, the two floors together."""
+        floor = design.floor(centre, adjustment)
+        if len(self.ranks) == 2:  # minus the statistic is that with the arms swapped
+            floor += replace(design, ends=design.ends[::-1]).floor(centre, adjustment)
+        return floor
+
+    def deal(
+        self, n_dealings: int, random_state: int, parallel: Callable[..., Any]
+    ) -> tuple[list[Floats], BlockDesign, float]:
+        """The statistics of all dealings, their design, and what was taken off the residuals."""
+        # The pilot is the same in all dealings: it sets their grid, and none of them bets on it.
+        design = BlockDesign.of(len(self.units.treated), len(self.units.control))
+        first, *others = np.random.SeedSequence(random_state).spawn(n_dealings + 1)
+        units = self.units.shuffled(first)
+        signs = np.array([1.0, -1.0])[: len(self.ranks)]
+        shift = 0.0
+        if self.adjustment is None:  # the simplest model of the outcome: its mean in the pilot
+            shift = float(self.residual[units.rows_of_first(*design.pilot_units())].mean())
+
+        def one(seed: np.random.SeedSequence) -> Floats:
+            return deal(self.ranks, signs, self.residual, shift, units, design, seed)
+
+        dealt = track(parallel(one, others), n_dealings, "dealing rows into blocks")
+        return list(dealt), design, shift
+
+    def estimates(self, shift: float, effects: Floats | None = None) -> tuple[float, float]:
+        """AUUC and gain of what was bet on; clusters weigh 1 each.
+
+        ``effects``: what stands for the effect on each row, where chances are known.
+        """
+        # What was bet on, so that the gap is what the bets cost and nothing else.
+        weight = None
+        if self.clusters is not None:
+            weight = 1 / np.bincount(self.clusters)[self.clusters]
+        arms = np.bincount(self.treated, weight, minlength=2)
+        terms = (self.residual - shift) * np.array([-1.0, 1.0])[self.treated.astype(np.int8)]
+        terms /= arms[self.treated.astype(np.int8)]
+        if effects is not None:
+            terms = effects / arms.sum()
+        if weight is not None:
+            terms *= weight
+        auuc, effect = 0.0, 0.0
+        for ranks, sign in zip(self.ranks, (1, -1), strict=False):
+            rows, sums = np.bincount(ranks, weight), np.bincount(ranks, terms)
+            auuc += sign * float(sums @ (np.cumsum(rows) - rows / 2)) / arms.sum()
+            effect += sign * float(sums.sum())
+        return self.unit * auuc, self.unit * (auuc - effect / 2)
+
+
+def _climb(
+    dealings: list[Floats],
+    design: BlockDesign,
+    floor: float,
+    delta: float,
+    centre: float,
+    parallel: Callable[..., Any],
+) -> float:
+    """The largest grid value rejected together with all smaller ones, or minus the floor."""
+    from auucmax.certificates import kernels
+
+    n_pilot, n_blocks = design.n_pilot, design.n_blocks
+    if n_blocks == n_pilot:
+        return -floor
+    spread = list(parallel(partial(deviations, design=design, centre=centre), dealings))
+    # The grid may depend on the pilot, which is not bet on.
+    pilot = float(np.mean([w[:n_pilot].mean() for w in dealings]))
+    deviation = float(np.mean([of_dealing[1] for of_dealing in spread]))
+    step = GRID_STEP * deviation / np.sqrt(n_blocks)
+    start = pilot - GRID_REACH * deviation / np.sqrt(n_pilot)
+    start = max(start, -floor + step)
+
+    def n_rejected(theta: Floats, level: float) -> int:
+        """How many of these values are rejected, up to the first that is not."""
+
+        def wealth(number: int) -> Floats:
+            out = np.empty_like(theta)
+            game = dealings[number], design.superblocks, spread[number], theta, floor
+            kernels.hedged_wealth(*game, LARGEST_LOSS, 1 / (AIM * level), HEDGE, out)
+            return out
+
+        wealths = np.array(list(parallel(wealth, range(len(dealings)))))
+        passed = wealths.mean(axis=0) >= 1 / level
+        return _CHUNK if passed.all() else int(np.argmin(passed))
+
+    # Strides first: most of the grid lies far below the bound, where wealth is won quickly.
+    number = 0  # of grid values that are rejected
+    for stride, level in ((GRID_STRIDE, SKIP * delta), (1, (1 - SKIP) * delta)):
+        found = _CHUNK
+        while found == _CHUNK:
+            ahead = number + stride * np.arange(1, _CHUNK + 1)
+            found = n_rejected(start + step * (ahead - 1), level)
+            number += stride * found
+    return float(start + step * (number - 1)) if number else -floor
+
+
+def _hedge_table() -> Floats:
+    """Size of the hedge, normal density(z) / q, at ln q = 0, -step, ...; first entry: the step."""
+    step = 0.02
+    log_q = -step * np.arange(3500)  # 70: a delta of 1e-20, and wealth 1e-10 of what it was
+    z = ndtri_exp(log_q)
+    size = np.exp(-0.5 * z**2 - log_q) / np.sqrt(2 * np.pi)
+    return np.concatenate([[step], size])
+
+
+HEDGE = _hedge_table()
+
+
+def dense_ranks(score: Floats) -> NDArray[np.int32]:
+    """0, 1, ... from the lowest score; equal scores share one."""
+    ranking = rank_rows(score)
+    levels = np.arange(len(score) if ranking.starts is None else len(ranking.starts))
+    ranks = np.empty(len(score), dtype=np.int32)
+    ranks[ranking.order] = ranking.spread(levels.astype(np.float64)).astype(np.int32)
+    return ranks
+
+
+def known_range(outcome_range: Any, lowest: float, highest: float) -> tuple[float, float]:
+    """The ends of the outcome range, which must hold the outcomes that were seen."""
+    low, high = check_range(outcome_range, "outcome_range")
+    if lowest < low or highest > high:
+        raise ValueError(
+            f"y should lie in the range that is known beforehand, {low:g} to {high:g}; got "
+            f"{lowest:g} to {highest:g}. Pass outcome_range=(lowest, highest) as they are "
+            f"possible, not as they came out (in Python: or use method='asymptotic')."
+        )
+    return low, high
+
+
+_ASSUMPTIONS = (
+    "randomised trial; rows (or clusters) independent; score fixed before (or one of n_candidates);"
+    " y in a known range"
+)
+#: What the betting bounds take.
+BETTING_OPTIONS = (
+    "outcome_range",
+    "outcome_model",
+    "outcome_model_range",
+    "groups",
+    "n_dealings",
+    "random_state",
+)
+_FIXED_OPTIONS = (*BETTING_OPTIONS, "propensity")
+BETTING_BOUNDS = (
+    Bound(
+        name="betting",
+        function=betting_bound,
+        assumptions=_ASSUMPTIONS,
+        formula="largest theta such that it, and all smaller ones on a grid, are rejected by "
+        "mean over dealings of prod over superblocks of mean over re-dealings of "
+        "prod (1 + lambda (w - theta)) >= 1/delta",
+        reference="proved in docs/guarantees.md; betting: Waudby-Smith and Ramdas 2024; hedged "
+        "bets: after Voracek and Orabona 2025, arXiv 2505.22422",
+        words="hedged block betting",
+        options=BETTING_OPTIONS,
+    ),
+    Bound(
+        name="betting-fixed",
+        function=partial(betting_bound, bets="fixed"),
+        assumptions=_ASSUMPTIONS,
+        formula="theta_0 + (ln W - ln(1/delta)) / (lambda N), W as for betting with one lambda",
+        reference="proved in docs/guarantees.md",
+        words="block betting at one size",
+        options=_FIXED_OPTIONS,
+        from_bins=True,
+    ),
+    Bound(
+        name="betting-difference",
+        function=betting_difference_bound,
+        target="AUUC of one score minus that of another, of the population",
+        assumptions=_ASSUMPTIONS,
+        formula="as betting, on the differences of the two scores' block statistics",
+        reference="proved in docs/guarantees.md",
+    ),
+)

@@ -1,0 +1,272 @@
+"""Blocks: a few rows of both arms whose statistic is an exactly unbiased estimate of AUUC.
+
+A block holds a treated and b control rows, chosen without looking at anything but the treatment.
+With M = a + b, for a row i of the block
+
+    v_i = [#{j != i: f_j < f_i} + 1/2 #{j != i: f_j = f_i}] / (M - 1) - c,   j in the block,
+    w   = 1/a sum over treated of r_i v_i  -  1/b sum over control of r_i v_i,
+
+r_i = y_i - m(x_i), y in [0, 1], m any function that was fixed beforehand (0 without adjustment).
+The expectation of w given the treatments is AUUC for c = 0, and AUUC - ATE/2, the gain over random
+targeting, for c = 1/2; and w is never below -phi(a, b) of :func:`block_floor`. docs/guarantees.md
+has the proofs. One dealing gives w for both centres: they differ by half the difference of the
+arms' mean outcomes in the block.
+
+Rows are *dealt* into blocks at random, and blocks are grouped into superblocks, within which rows
+are re-dealt many times: the average over re-dealings compares nearly all pairs of rows in a
+superblock, where one dealing compares only those that share a block. With clusters, units are dealt
+whole, and each dealing lets one member of each cluster, drawn at random, stand for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auucmax._validation import Bools, Floats
+
+Indices = NDArray[np.integer[Any]]
+
+PILOT_BLOCKS = 10  #: not bet on: they set the grid and the first guess of a block's deviation
+LARGEST_PART = 200  #: rows of one arm in a block
+SUPERBLOCK = 0.08  #: share of the blocks left that make the next superblock
+EVEN_SUPERBLOCK = 40  #: blocks of a superblock where bets have one size
+_CAUTIOUS_VARIANCE = 0.1  #: of an outcome, before any is seen; counts as much as 3 blocks
+_CAUTIOUS_BLOCKS = 3
+CENTRES = (0.0, 0.5)  #: of AUUC and of the gain; the first axis of the statistics
+
+
+class DealtUnits(NamedTuple):
+    """The units that blocks are drawn from: numbers of rows, or of clusters, by arm.
+
+    Cluster u owns the rows ``members[starts[u]:starts[u + 1]]``; None: units are rows.
+    """
+
+    treated: Indices
+    control: Indices
+    starts: Indices | None = None
+    members: Indices | None = None
+
+    @classmethod
+    def of(cls, treated: Bools, clusters: NDArray[np.intp] | None = None) -> DealtUnits:
+        # Half the bytes: dealing many rows is a matter of memory. All are of one type, for which
+        # kernels are compiled once.
+        if clusters is None:
+            arms = (np.flatnonzero(arm).astype(np.int32) for arm in (treated, ~treated))
+            return cls(*arms)
+        members = np.argsort(clusters, kind="stable")
+        starts = np.flatnonzero(np.diff(clusters[members], prepend=-1, append=len(members)))
+        n_treated = np.add.reduceat(treated[members].astype(np.int64), starts[:-1])
+        mixed = int(np.count_nonzero((n_treated > 0) & (n_treated < np.diff(starts))))
+        if mixed:
+            raise ValueError(
+                f"the rows of a cluster should be all treated or all control for a certificate, "
+                f"got {mixed} clusters with both. Leave groups= out if each row was randomised by "
+                f"itself and rows are independent (in Python: or use method='asymptotic')."
+            )
+        own = np.flatnonzero(n_treated), np.flatnonzero(n_treated == 0), starts, members
+        return cls(*(part.astype(np.int32) for part in own))
+
+    def shuffled(self, seed: np.random.SeedSequence) -> DealtUnits:
+        """The units in random order: the first of each arm form the pilot of every dealing."""
+        rng = np.random.default_rng(seed)
+        return self._replace(
+            treated=rng.permutation(self.treated), control=rng.permutation(self.control)
+        )
+
+    def rows_of_first(self, n_treated: int, n_control: int) -> Indices:
+        """Rows of the first units of each arm."""
+        units = np.concatenate([self.treated[:n_treated], self.control[:n_control]])
+        if self.starts is None or self.members is None:
+            return units
+        rows = [self.members[self.starts[u] : self.starts[u + 1]] for u in units]
+        return np.concatenate(rows) if rows else np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class BlockDesign:
+    """Sizes that depend on the numbers of treated and control units only.
+
+    ``ends`` (2, blocks): how many treated and control units the blocks up to this one hold.
+    ``superblocks``: how many blocks the superblocks up to this one hold; ``n_pilot``: how many
+    blocks the pilot holds, which is the first superblock if there is one.
+    """
+
+    ends: Indices
+    superblocks: Indices
+    n_redealings: int
+    n_pilot: int
+
+    @classmethod
+    def of(
+        cls, n_treated: int, n_control: int, *, size: float | None = None, pilot: bool = True
+    ) -> BlockDesign:
+        """``size``: rows of a block; without a pilot, superblocks are of equal size.
+
+        ``n_control`` is 0 where all units are dealt as one arm (``known_chances.py``).
+        """
+        n_units = n_treated + n_control
+        size = block_size(n_units) if size is None else size
+        n_blocks = max(1, int(min(n_units / size, n_treated, n_control or n_treated)))
+        places = np.arange(1, n_blocks + 1)
+        # Beyond so many rows of the larger arm the noise is that of the other one, and time grows
+        # as the square: each dealing then takes some of them only.
+        used = [min(n, LARGEST_PART * n_blocks) for n in (n_treated, n_control)]
+        ends = np.array([np.rint(places * n / n_blocks) for n in used], np.int64)
+        # Noise of the average over re-dealings falls as their number times the size of a block. Of
+        # very many rows it is small beside what they would cost.
+        most = max(2.0, 2e12 / n_units**2)
+        n_redealings = int(np.clip(240 * n_blocks / sum(used), min(8.0, most), most))
+        if not pilot:
+            shared = np.rint(np.linspace(0, n_blocks, max(1, n_blocks // EVEN_SUPERBLOCK) + 1))
+            return cls(ends, shared[1:].astype(np.int64), n_redealings, 0)
+        superblocks = _superblocks(n_blocks)
+        return cls(ends, superblocks, n_redealings, int(superblocks[0]))
+
+    @property
+    def n_blocks(self) -> int:
+        return self.ends.shape[1]
+
+    def pilot_units(self) -> tuple[int, int]:
+        """How many treated and control units the pilot has."""
+        treated, control = self.ends[:, self.n_pilot - 1] if self.n_pilot else (0, 0)
+        return int(treated), int(control)
+
+    def shapes(self) -> Indices:
+        """(shapes, 2) the different (a, b) of blocks."""
+        return np.unique(np.diff(self.ends, axis=1, prepend=0), axis=1).T
+
+    def floor(self, centre: float, adjustment: tuple[float, float] = (0.0, 0.0)) -> float:
+        """The largest phi of the blocks: no statistic is below minus this."""
+        return max(block_floor(a, b, centre, adjustment) for a, b in self.shapes().tolist())
+
+    def cautious_variance(self, centre: float) -> float:
+        """A guess at the variance of w before any outcome is seen."""
+        sizes = np.diff(self.ends, axis=1, prepend=0)
+        spread = 1 / 12 + (0.5 - centre) ** 2  # mean square of a uniform rank around the centre
+        return float(_CAUTIOUS_VARIANCE * spread * (1 / sizes).sum(axis=0).mean())
+
+
+def block_size(n_units: int) -> float:
+    """How many rows a block should have.
+
+    Small blocks keep the floor small beside a block's deviation, which shrinks as the root of its
+    size; large ones are quicker. In between: a size that grows with the root of n.
+    """
+    return max(4 if n_units < 5000 else 6, np.sqrt(n_units) / 50)
+
+
+def n_dealings_of(n_rows: int) -> int:
+    """How many dealings are worth their time: 20 up to 250 thousand rows, 2 at least."""
+    return int(np.clip(5e6 / n_rows, 2, 20))
+
+
+def _superblocks(n_blocks: int) -> Indices:
+    """The pilot, then superblocks that first double, then take a share of what is left."""
+    # The grid of values that are tried starts far below the pilot's estimate: a larger pilot makes
+    # it shorter where blocks are many.
+    pilot = PILOT_BLOCKS * max(1.0, (n_blocks / 20_000) ** 2)
+    ends = [int(min(pilot, max(PILOT_BLOCKS, n_blocks // 100), max(1, n_blocks // 5)))]
+    while ends[-1] < n_blocks:
+        done = ends[-1]
+        ends.append(done + max(1, min(done, int(SUPERBLOCK * (n_blocks - done)))))
+    return np.array(ends)
+
+
+def block_floor(
+    a: int, b: int, centre: float, adjustment: tuple[float, float] = (0.0, 0.0)
+) -> float:
+    """phi(a, b): a block of a treated and b control rows never has w < -phi.
+
+    ``adjustment`` = (lowest, highest) value of m. Attained if y and m take all their values.
+
+    Examples
+    --------
+    >>> round(block_floor(3, 3, centre=0.5), 3)
+    0.6
+    """
+    low, high = adjustment
+    p = np.arange(a + b) / (a + b - 1) - centre
+    treated = np.abs(p) * np.where(p > 0, high, 1 - low) / a
+    control = np.abs(p) * np.where(p > 0, 1 - low, high) / b
+    largest = np.sort(control - treated)[a:]  # which b places the controls take
+    return float(treated.sum() + largest.sum())
+
+
+def deviations(w: Floats, design: BlockDesign, centre: float) -> Floats:
+    """A block's standard deviation as the blocks before each superblock show it; pilot: 0.
+
+    ``w`` (blocks, re-dealings). The average over re-dealings varies less than a single one, by the
+    variance over re-dealings of a superblock's sum: that is taken off.
+    """
+    ends = design.superblocks
+    starts = np.concatenate([[0], ends[:-1]])
+    sizes = ends - starts
+    mean = np.cumsum(np.add.reduceat(w.mean(axis=1), starts)) / ends
+    squares = np.add.reduceat(np.einsum("ij,ij->i", w, w), starts) / w.shape[1]
+    sums = np.add.reduceat(w, starts, axis=0)
+    around = squares - 2 * mean * sums.mean(axis=1) + sizes * mean**2
+    if w.shape[1] > 1:
+        around -= np.where(sizes > 1, sums.var(axis=1, ddof=1), 0.0)
+    # A lucky superblock must not claim that there is no noise.
+    around = np.maximum(around, 0.05 * squares)
+    guess = _CAUTIOUS_BLOCKS * design.cautious_variance(centre)
+    before = np.cumsum(around)[:-1] + guess
+    return np.concatenate([[0.0], np.sqrt(before / (ends[:-1] + _CAUTIOUS_BLOCKS))])
+
+
+def deal(
+    ranks: NDArray[np.int32],
+    signs: Floats,
+    residual: Floats,
+    shift: float,
+    units: DealtUnits,
+    design: BlockDesign,
+    seed: np.random.SeedSequence,
+    mixed: Bools | None = None,
+) -> Floats:
+    """Deal units into blocks, re-deal them within superblocks, and compute every w.
+
+    ``ranks`` (scores, n), integers in the order of the scores; the statistic is the sum over scores
+    of sign times w, so that signs (1, -1) compare two. r = ``residual`` - ``shift``.
+
+    ``mixed`` (levels,): where rows of equal rank may differ in score, every pair of them is taken
+    to be in the worse order.
+
+    Returns (2, blocks, re-dealings): around each of ``CENTRES``; with ``mixed`` a third row, what
+    the worse orders took off.
+    """
+    from auucmax.certificates import kernels
+
+    rng = np.random.default_rng(seed)
+    state = rng.integers(2**63, size=1).astype(np.uint64)
+    pilot = design.pilot_units()  # the same units in every dealing
+    dealt = [
+        np.concatenate([part[:n], rng.permutation(part[n:])])
+        for part, n in zip((units.treated, units.control), pilot, strict=True)
+    ]
+    starts, members = units.starts, units.members
+    if starts is None:  # units are rows: bring those of a superblock together
+        order = np.concatenate(dealt)
+        ranks, residual = np.take(ranks, order, axis=1), residual[order]
+        starts = members = np.empty(0, np.int32)
+        dealt = np.split(np.arange(len(order), dtype=np.int32), [len(dealt[0])])
+    w = np.empty((2 if mixed is None else 3, design.n_blocks, design.n_redealings))
+    kernels.deal_statistics(
+        ranks,
+        signs,
+        residual,
+        shift,
+        np.empty(0, bool) if mixed is None else mixed,
+        *dealt,
+        starts,
+        members,
+        design.ends,
+        design.superblocks,
+        state,
+        w,
+    )
+    return w

@@ -1,0 +1,59 @@
+"""What every bound returns, and the entry of the table of bounds that describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+Target = Literal["auuc", "gain"]
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """``lower`` <= the target with probability 1 - ``delta``, if the bound holds.
+
+    ``estimate`` is what the rows show, ``gap`` what the bound subtracts from it. Which target, and
+    whether the bound holds, is told by its entry of :data:`auucmax.certificates.ALL_BOUNDS`.
+
+    >>> LowerBound("betting", lower=0.25, estimate=0.375, delta=0.05).gap
+    0.125
+    """
+
+    name: str
+    lower: float
+    estimate: float
+    delta: float
+
+    @property
+    def gap(self) -> float:
+        return self.estimate - self.lower
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One bound, as an entry of :data:`ALL_BOUNDS`.
+
+    ``target`` is what it bounds from below, ``ranking`` how the estimate ranks ("joint" or
+    "separate"), ``rows`` which rows it reads ("training" or "held out"), ``validity`` whether the
+    statement is true, and if not, why. Defaults are those of most bounds.
+
+    A bound that :func:`auucmax.certify` offers as a method has ``words``, which a certificate says
+    of it, and ``options``, what its function takes beyond rows, target, delta and n_candidates.
+    ``proviso`` is what a certificate by it rests on besides the trial, the range and the score;
+    ``from_bins``: whether counts in bins of scores are enough, in the place of rows.
+    """
+
+    name: str
+    function: Callable[..., object]
+    assumptions: str
+    formula: str
+    reference: str
+    target: str = "AUUC, or gain over random, of the population"
+    ranking: str = "joint"
+    rows: str = "held out"
+    validity: str = "holds for every n"
+    words: str = ""
+    options: tuple[str, ...] = ()
+    proviso: str = ""
+    from_bins: bool = False

@@ -1,0 +1,243 @@
+"""What a comparison found: tables, paired differences, a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from auucmax._optional import import_optional
+from auucmax._shown import Shown, text_as_html
+from auucmax._validation import check_level, listed
+from auucmax.data.balance import holm
+from auucmax.metrics.inference import interval_around, p_value_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+_BLUE, _GREY = "#1f5a99", "#777777"
+_BESIDE: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "color": _GREY}
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Comparison(Shown):
+    """What :func:`compare` found; printing it shows the models, the best first.
+
+    Attributes
+    ----------
+    frame : a row for each model and split: model, split, auuc (of the test rows), standard_error,
+        gain (AUUC - ATE/2, over random), gain_standard_error, fit_seconds, n_parameters (missing
+        if the model does not say), n_train, n_test, error (missing if there was none).
+    test_size, trial_name, n_rows : of the trial that was split.
+    seeds : ``trial.split(test_size, random_state=seeds[j])`` is split j.
+    """
+
+    frame: pd.DataFrame
+    test_size: float
+    seeds: tuple[int, ...]
+    trial_name: str
+    n_rows: int
+
+    def summary(self) -> pd.DataFrame:
+        """A row for each model: the highest mean AUUC first, but models that failed last.
+
+        mean_auuc and sd_auuc over splits; mean_gain; mean_rank (1 is best; a failed fit is last);
+        share_best of the splits; n_parameters and fit_seconds, medians; n_failed.
+
+        Means, spread and medians of a model are those of the splits on which it did not fail.
+        Other splits may be luckier ones, so the mean of a model that failed cannot be set against
+        those of the others: such models come last, the fewest failures first. Their
+        :meth:`differences` are of the same splits.
+        """
+        auuc = self._by_split("auuc")
+        best = auuc.eq(auuc.max(axis=1), axis=0)
+        table = pd.DataFrame(
+            {
+                "mean_auuc": auuc.mean(),
+                "sd_auuc": auuc.std(),
+                "mean_gain": self._by_split("gain").mean(),
+                "mean_rank": auuc.rank(axis=1, ascending=False, na_option="bottom").mean(),
+                "share_best": best.mean(),
+                "n_parameters": self._by_split("n_parameters").median(),
+                "fit_seconds": self._by_split("fit_seconds").median(),
+                "n_failed": auuc.isna().sum(),
+            }
+        )
+        # A mean over fewer splits may be a luckier one: failures count before it.
+        place = np.lexsort((-table["mean_auuc"], table["n_failed"]))
+        return table.iloc[place]
+
+    def differences(self, reference: str | None = None, level: float = 0.95) -> pd.DataFrame:
+        """AUUC of each model minus that of ``reference``, paired by split, with p values.
+
+        Splits of one trial share rows, so their differences are not independent, and the usual
+        paired t-test calls far too much significant. This is the corrected resampled t-test of
+        Nadeau and Bengio (2003): over J splits with differences d_j,
+
+            t = mean(d) / sqrt((1/J + n_test/n_train) var(d)),    J - 1 degrees of freedom.
+
+        The correction is an approximation. One split has no interval.
+
+        Parameters
+        ----------
+        reference : name of a model; None: the first of :meth:`summary`, that of the highest mean
+            AUUC among those that never failed. It was chosen by looking at these numbers, which
+            p values do not know: name it beforehand if you can.
+        level : coverage of each interval.
+
+        Returns
+        -------
+        DataFrame
+            By model: difference, standard_error, lower, upper, p_value (two-sided), p_holm (the
+            same, adjusted by Holm's method for the number of models), n_splits (on which neither
+            failed).
+        """
+        check_level(level)
+        auuc, order = self._by_split("auuc"), list(self.summary().index)
+        reference = order[0] if reference is None else reference
+        if reference not in order:
+            raise ValueError(
+                f"reference should be one of the models, {listed(order)}; got {reference!r}. "
+                f"Leave it out to compare with the best."
+            )
+        table = {
+            name: _resampled(auuc[name] - auuc[reference], self._ratio(), level)
+            for name in order
+            if name != reference
+        }
+        names = ["difference", "standard_error", "lower", "upper", "p_value", "n_splits"]
+        result = pd.DataFrame.from_dict(table, orient="index", columns=names)
+        result.insert(5, "p_holm", holm(result["p_value"].to_numpy(dtype=np.float64)))
+        result.attrs["reference"] = reference
+        return result.rename_axis("model").astype({"n_splits": int})
+
+    def plot(self, ax: Axes | None = None, level: float = 0.95) -> Axes:
+        """Mean test AUUC of each model, the best on top, and that of a random ranking.
+
+        The thin line is an interval of the AUUC itself, with the corrected variance of
+        :meth:`differences` (with one split, that of its test rows). These overlap even where
+        models differ clearly, and reach "random" where the gain is certain, because a split that
+        is lucky for one ranking is lucky for all. The thick line tells models apart: it is the
+        interval of the paired difference from the best, and reaches the upright line unless that
+        difference is significant. The mark of a model that failed is hollow, and its mean that of
+        the other splits.
+        """
+        table, gaps = self.summary(), self.differences(level=level)
+        best = table["mean_auuc"].iloc[0]
+        names = [wrap(name, 34) for name in table.index]  # also a long word: it leaves no room else
+        if ax is None:
+            pyplot = import_optional("matplotlib.pyplot", extra="plot")
+            height = max(0.45, 0.2 * max(map(len, names)))
+            _, ax = pyplot.subplots(figsize=(8, 1.3 + height * len(table)), layout="constrained")
+            ax.spines[["top", "right"]].set_visible(False)
+        for height, (name, mean) in enumerate(table["mean_auuc"].items()):
+            ax.plot(self._interval(name, level), [height, height], color=_BLUE, lw=1)
+            inside = "white" if table.loc[name, "n_failed"] else _BLUE
+            ax.plot(mean, height, "o", color=_BLUE, markerfacecolor=inside, ms=8)
+            if height > 0:
+                ends = best + gaps.loc[name, ["lower", "upper"]].to_numpy(dtype=np.float64)
+                ax.plot(ends, [height, height], color=_BLUE, lw=4, alpha=0.5, solid_capstyle="butt")
+                ax.annotate(_gap_text(gaps.loc[name]), (1.02, height), **_BESIDE)
+        if len(table) > 1:
+            ax.axvline(best, color=_BLUE, lw=0.8, alpha=0.5, zorder=0)
+            ax.annotate("best", (1.02, 0), **_BESIDE)
+        ax.axvline(self._random(), color=_GREY, ls="--", lw=1.2, zorder=0)
+        ax.text(self._random(), -0.6, "random", color=_GREY, va="bottom", ha="center")
+        ax.set_yticks(range(len(table)), ["\n".join(lines) for lines in names])
+        splits = "one split"
+        if (n := len(self.seeds)) > 1:
+            splits = f"{n} splits (thick: of the difference from the best)"
+        xlabel = f"test AUUC, {level:.0%} interval, {splits}"
+        ax.set(ylim=(len(table) - 0.5, -0.5), xlabel=xlabel)
+        return ax
+
+    def __str__(self) -> str:
+        head = (
+            f"{_count(self.frame['model'].nunique(), 'model')}, {_count(len(self.seeds), 'split')} "
+            f"of {self.trial_name}: {self.n_rows:,} rows, {1 - self.test_size:.0%} to learn from "
+            f"and {self.test_size:.0%} to test on"
+        )
+        return f"{head}\n{self._printed().to_string()}\n{self._foot()}"
+
+    def _repr_html_(self) -> str:
+        head, _, _ = str(self).partition("\n")
+        return f"{text_as_html(head)}{self._printed().to_html()}<p>{self._foot()}</p>"
+
+    def _printed(self) -> pd.DataFrame:
+        """The summary and the differences from the best, as text."""
+        table = self.summary().join(self.differences())
+        form: dict[str, tuple[str, Callable[[float], str]]] = {
+            "AUUC": ("mean_auuc", "{:.5f}".format),
+            "sd": ("sd_auuc", "{:.5f}".format),
+            "rank": ("mean_rank", "{:.1f}".format),
+            "best": ("share_best", "{:.0%}".format),
+            "parameters": ("n_parameters", "{:,.0f}".format),
+            "seconds": ("fit_seconds", "{:.3g}".format),
+            "failed": ("n_failed", "{:.0f}".format),
+            "minus best": ("difference", "{:+.5f}".format),
+            "p": ("p_value", "{:.2g}".format),
+        }
+        if not table["n_failed"].any():
+            del form["failed"]
+        shown = {
+            title: ["" if pd.isna(value) else text(value) for value in table[column]]
+            for title, (column, text) in form.items()
+        }
+        return pd.DataFrame(shown, index=table.index.rename(None))
+
+    def _foot(self) -> str:
+        random = f"Random ranking: {self._random():.5f}."
+        if self.frame["auuc"].isna().any():
+            random += " Models that failed come last: their AUUC is of the other splits."
+        if len(self.seeds) == 1 or self.frame["model"].nunique() == 1:
+            return random
+        return (
+            f"{random} p: corrected resampled t-test against the first, not adjusted for the "
+            f"number of models."
+        )
+
+    def _interval(self, name: str, level: float) -> tuple[float, float]:
+        """The interval of the mean AUUC of one model over the splits."""
+        mean, _, low, high, _, _ = _resampled(self._by_split("auuc")[name], self._ratio(), level)
+        if len(self.seeds) == 1:
+            one = self.frame[self.frame["model"] == name].iloc[0]
+            return interval_around(mean, one["standard_error"], level, one["n_test"] - 2)
+        return low, high
+
+    def _by_split(self, column: str) -> pd.DataFrame:
+        """(splits, models), models in the order of the frame."""
+        table = self.frame.pivot(index="split", columns="model", values=column)
+        return table[self.frame["model"].unique()].astype(float)
+
+    def _ratio(self) -> float:
+        return float(self.frame["n_test"].sum() / self.frame["n_train"].sum())
+
+    def _random(self) -> float:
+        """Half the average effect: AUUC of a constant score, mean over splits."""
+        # Every model of a split has the same average effect, but for rounding: any would do.
+        halves = (self.frame["auuc"] - self.frame["gain"]).groupby(self.frame["split"]).mean()
+        return float(halves.mean())
+
+
+def _resampled(values: pd.Series, ratio: float, level: float) -> tuple[float, ...]:
+    """Mean over splits, its corrected error, interval, p value for zero, number of splits."""
+    values = values.dropna()
+    n = len(values)
+    mean = float(values.mean())
+    error = float(np.sqrt((1 / n + ratio) * values.var())) if n else np.nan
+    p_value = p_value_of(mean, error, n - 1)
+    return mean, error, *interval_around(mean, error, level, n - 1), p_value, n
+
+
+def _gap_text(gap: pd.Series) -> str:
+    p_value = "" if pd.isna(gap["p_value"]) else f", p = {gap['p_value']:.2g}"
+    return "failed" if pd.isna(gap["difference"]) else f"{gap['difference']:+.4f}{p_value}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

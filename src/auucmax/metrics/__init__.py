@@ -1,0 +1,73 @@
+"""Evaluate rankings: AUUC, curves, policy risk, intervals, and other libraries' numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auucmax._optional import lazy_names
+from auucmax.metrics.bins import BinnedLevels, column_levels, score_edges, score_levels
+from auucmax.metrics.budget import (
+    BudgetCurve,
+    PolicyDifference,
+    budget_curve,
+    policy_difference,
+)
+from auucmax.metrics.conventions import conventions
+from auucmax.metrics.curves import UpliftBand
+from auucmax.metrics.displays import DecileDisplay, PolicyRiskDisplay, UpliftCurveDisplay
+from auucmax.metrics.functions import (
+    auuc_difference,
+    auuc_inference,
+    auuc_score,
+    pehe,
+    policy_risk,
+    policy_risk_inference,
+    qini_curve,
+    qini_score,
+    uplift_at_k,
+    uplift_band,
+    uplift_by_decile,
+    uplift_curve,
+)
+from auucmax.metrics.inference import AUUCDifference, AUUCInference
+from auucmax.metrics.levels import Levels
+from auucmax.metrics.risk import PolicyRiskInference
+
+if TYPE_CHECKING:
+    from auucmax.metrics.scorers import auuc_scorer, qini_scorer
+
+__all__ = [
+    "AUUCDifference",
+    "AUUCInference",
+    "BinnedLevels",
+    "BudgetCurve",
+    "DecileDisplay",
+    "Levels",
+    "PolicyDifference",
+    "PolicyRiskDisplay",
+    "PolicyRiskInference",
+    "UpliftBand",
+    "UpliftCurveDisplay",
+    "auuc_difference",
+    "auuc_inference",
+    "auuc_score",
+    "auuc_scorer",
+    "budget_curve",
+    "column_levels",
+    "conventions",
+    "pehe",
+    "policy_difference",
+    "policy_risk",
+    "policy_risk_inference",
+    "qini_curve",
+    "qini_score",
+    "qini_scorer",
+    "score_edges",
+    "score_levels",
+    "uplift_at_k",
+    "uplift_band",
+    "uplift_by_decile",
+    "uplift_curve",
+]
+
+__getattr__ = lazy_names(__name__, {"auuc_scorer": "scorers", "qini_scorer": "scorers"})

@@ -1,0 +1,520 @@
+"""Levels that are bins: sums for rows that are too many for memory, or are not to be kept.
+
+A :class:`BinnedLevels` keeps, for each arm and bin of scores, a few sums of the outcome. Tables of
+batches add up to that of all rows, and AUUC, its standard error, the uplift curve and a certificate
+(:func:`auucmax.certify`) come from the sums alone. Rows of a bin count as tied, and each result
+comes with a proven limit on what that can change; a bin whose rows have one score changes nothing,
+since they are tied.
+
+What the proofs share: n_b rows of a bin have ranks that follow each other, so with d_i the rank of
+row i minus the mean rank of its bin, the d of a bin are the numbers -(n_b - 1)/2, ..., (n_b - 1)/2
+in some order, or averages over such orders where scores tie. Edges may be chosen by looking at the
+rows: nothing below asks how they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from auucmax._validation import Bools, Floats, check_choice, check_column, check_mask, check_whole
+from auucmax.data.reading import read_table
+from auucmax.data.table_errors import check_columns
+from auucmax.metrics.inference import AUUCInference
+from auucmax.metrics.levels import Levels
+from auucmax.metrics.ranking import RANKINGS, RankedRows, Ranking, RankingKind, rank_rows
+from auucmax.rows import Batch, Rows, Sample
+
+Predict = Callable[[NDArray[Any]], Floats]
+
+N_BINS = 65_536
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BinnedLevels(Levels):
+    """Sums of the outcome in bins of scores; the sum of two tables is that of all their rows.
+
+    ``edges`` (B - 1,), strictly increasing: bin b holds edges[b - 1] < score <= edges[b].
+    ``sums`` (2, B, 4): for the control (0) and the treated (1) rows of a bin, their number and the
+    sums of y, y^2 and |y|. ``low``, ``high`` (B,): smallest and largest score of a bin, infinite
+    where it is empty; ``outcome_low``, ``outcome_high``: of y. These six are plain arrays and
+    numbers, which can be saved and passed to the class again.
+
+    All methods of :class:`Levels` but ``difference`` work on the bins' sums. What bins can change
+    is known for AUUC and its interval, which allows for it, and for the joint curve
+    (:meth:`curve_error`); bands and risks take the bins as the scores.
+
+    Sums of y^2 lose digits when outcomes are far from 0 for their spread: subtract a constant then.
+
+    Examples
+    --------
+    >>> y, score, treated = [1, 0, 1, 0], [4, 3, 2, 1], [True, True, False, False]
+    >>> halves = [BinnedLevels.of(y[h], score[h], treated[h], edges=[1.5, 2.5, 3.5])
+    ...           for h in (slice(0, 3), slice(3, 4))]
+    >>> whole = halves[0] + halves[1]
+    >>> whole
+    BinnedLevels(4 rows in 4 bins)
+    >>> whole.auuc(), whole.auuc_error()
+    (0.25, 0.0)
+    """
+
+    edges: Floats
+    sums: Floats
+    low: Floats
+    high: Floats
+    outcome_low: float
+    outcome_high: float
+
+    _one_for_all = "one bin for all of them"
+    _clusters = None
+
+    @classmethod
+    # Bins need edges in the place of what rows may have: another way to make the same object.
+    def of(  # type: ignore[override]
+        cls, y: ArrayLike, score: ArrayLike, treated: ArrayLike, edges: ArrayLike
+    ) -> BinnedLevels:
+        """Table of some rows; they may be of one arm, or none."""
+        edges = np.asarray(edges, dtype=np.float64)
+        if edges.ndim != 1 or not np.isfinite(edges).all() or not (edges[1:] > edges[:-1]).all():
+            raise ValueError(
+                f"edges should be strictly increasing finite numbers, got an array of shape "
+                f"{edges.shape} that is not. Make them with score_edges."
+            )
+        n_bins = len(edges) + 1
+        sums = np.zeros((2, n_bins, 4))
+        low, high = np.full(n_bins, np.inf), np.full(n_bins, -np.inf)
+        if np.size(y) == np.size(score) == 0:
+            return cls(edges, sums, low, high, np.inf, -np.inf)
+        y = check_column(y, "y")
+        score = check_column(score, "score", len(y))
+        arm = check_mask(treated, "treated", len(y))
+        order, counts, cell = _cells(score, arm, edges)
+        score, y = score.take(order), y.take(order)
+        ends, filled = np.cumsum(counts), counts > 0
+        low[filled] = score[ends[filled] - counts[filled]]
+        high[filled] = score[ends[filled] - 1]
+
+        def cell_sums(values: Floats | None) -> NDArray[Any]:
+            return np.bincount(cell, weights=values, minlength=2 * n_bins).reshape(2, n_bins)
+
+        outcome_low, outcome_high = float(y.min()), float(y.max())
+        sums[:, :, 0] = cell_sums(None)
+        sums[:, :, 1] = cell_sums(y)
+        square = np.square(y)
+        same = np.array_equal(square, y)  # outcomes are 0 or 1
+        sums[:, :, 2] = sums[:, :, 1] if same else cell_sums(square)
+        sums[:, :, 3] = sums[:, :, 1] if outcome_low >= 0 else cell_sums(np.abs(y))
+        return cls(edges, sums, low, high, outcome_low, outcome_high)
+
+    def __add__(self, other: BinnedLevels) -> BinnedLevels:
+        if not isinstance(other, BinnedLevels):
+            return NotImplemented
+        if self.edges is not other.edges and not np.array_equal(self.edges, other.edges):
+            raise ValueError(
+                f"tables that are added should have the same edges, got {self.n_bins} and "
+                f"{other.n_bins} bins with different ones. Make both with the same edges."
+            )
+        return BinnedLevels(
+            self.edges,
+            self.sums + other.sums,
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+            min(self.outcome_low, other.outcome_low),
+            max(self.outcome_high, other.outcome_high),
+        )
+
+    def __repr__(self) -> str:
+        return f"BinnedLevels({self.n_rows:,} rows in {self.n_bins:,} bins)"
+
+    @cached_property
+    def ranked(self) -> RankedRows:
+        """Two lines for each bin that holds rows, control and treated."""
+        self.check_arms()
+        filled = self.sums[:, np.isfinite(self.low), :3].transpose(2, 1, 0)
+        rows, y, squares = (np.ascontiguousarray(column).ravel() for column in filled)
+        # Control and treated lines alternate, so that each bin is a level of two lines.
+        index = np.arange(len(y))
+        return RankedRows(
+            ranking=Ranking(index, index[::2]),
+            index=index,
+            y=y,
+            treated=index % 2 == 1,
+            weight=None,
+            arm_weight=None,
+            rows=rows,
+            squares=squares,
+        )
+
+    @property
+    def scores(self) -> Floats:
+        """The largest score of each bin that holds rows."""
+        return self.high[np.isfinite(self.high)]
+
+    @property
+    def n_bins(self) -> int:
+        return len(self.low)
+
+    @property
+    def arm_rows(self) -> tuple[int, int]:
+        """Number of control and of treated rows."""
+        control, treated = self.sums[:, :, 0].sum(axis=1)
+        return int(control), int(treated)
+
+    def check_arms(self) -> None:
+        """There are rows of both arms."""
+        control, treated = self.arm_rows
+        if not (control and treated):
+            raise ValueError(
+                f"levels should hold rows of both arms, got {treated} treated and {control} "
+                f"control rows. An effect needs both: check which rows were read."
+            )
+
+    @property
+    def binary(self) -> bool:
+        """Whether every outcome is 0 or 1: between them y^2 = y for no other number."""
+        inside = self.outcome_low >= 0 and self.outcome_high <= 1
+        return inside and np.array_equal(self.sums[:, :, 1], self.sums[:, :, 2])
+
+    def below(self, ranking: RankingKind = "joint") -> Floats:
+        """Share of rows ranked below those of each bin, half of the bin included; (2, B).
+
+        Of all rows, or of the same arm's (``"separate"``).
+        """
+        ranked, totals, _ = self._sizes(ranking)
+        return (np.cumsum(ranked, axis=1) - ranked / 2) / totals
+
+    def auuc_error(self, ranking: RankingKind = "joint") -> float:
+        """Largest possible difference between :meth:`auuc` and AUUC of the exact scores.
+
+        With P the sum of the positive outcomes of an arm in a bin, M the largest of all outcomes,
+        N the same for the negative ones and m for the smallest (as positive numbers),
+
+            sum over arms and bins of [P (n_b - max(1, P/M)) + N (n_b - max(1, N/m))] / (2 n n_g)
+
+        over bins with more than one score; for 0/1 outcomes P/M is the number of responders.
+        Ranked separately, n_b and n count the arm's rows only. The gain over random,
+        AUUC - ATE/2, has the same limit, since the effect does not depend on bins.
+
+        *Proof.* The difference is the sum of +- y_i d_i / (n n_g). Take the positive y of an arm in
+        a bin. No d_i exceeds (n_b - 1)/2, so their sum(y d) is at most P (n_b - 1)/2. Given P it is
+        largest if as many rows as possible have y = M and stand above the rest of the bin: k = P/M
+        of them, if k is whole, and the k largest d sum to k (n_b - k)/2. Between whole k the
+        largest sum is linear in P, so it stays below the concave P (n_b - P/M)/2. Numbers d are
+        symmetric around 0, so -sum(y d) has the same limit, and so have the negative y. With 0/1
+        outcomes the limit is reached: treated responders on top of each bin, control responders at
+        its bottom.
+        """
+        ranked, totals, arms = self._sizes(ranking)
+        cost = np.zeros_like(ranked)
+        ends = max(self.outcome_high, 0.0), max(-self.outcome_low, 0.0)
+        for part, most in zip(self._signed_parts(), ends, strict=True):
+            if most > 0:
+                cost += part * np.maximum(ranked - np.maximum(part / most, 1.0), 0.0)
+        return float((cost * self._mixed / (2 * totals * arms)).sum())
+
+    def rank_error(self) -> float:
+        """Largest possible change of a row's share of rows below it: max of (n_b - 1) / (2 n).
+
+        Over bins with more than one score; 0 if there are none.
+        """
+        rows = self.sums[:, :, 0].sum(axis=0)[self._mixed]
+        return float((rows.max() - 1) / (2 * self.n_rows)) if len(rows) else 0.0
+
+    def curve_error(self) -> float:
+        """Largest possible distance of the exact curve from the lines that join the knots.
+
+        At the knots themselves, between bins, the curve is that of the exact scores. Elsewhere:
+        max over bins with more than one score of max(P, N), P and -N the sums of the positive and
+        negative terms +- y_i / n_g of the bin.
+
+        *Proof.* Where a share x of the bin is treated, row i counts w_i in [0, 1] in the exact
+        curve, x in the line: the difference, sum of (w_i - x) s_i over the terms s_i, is at most
+        (1 - x) P + x N, and at least -(x P + (1 - x) N).
+        """
+        positive, negative = self._signed_parts() / self._sizes("joint")[2]
+        ups, downs = positive[1] + negative[0], positive[0] + negative[1]
+        return float(np.max(np.maximum(ups, downs) * self._mixed))
+
+    def inference(
+        self, level: float = 0.95, ranking: RankingKind = "joint", *, cross_fitted: bool = False
+    ) -> AUUCInference:
+        """:func:`auuc_inference` of the rows with bin numbers for scores, and what bins cost.
+
+        Within an arm and a bin the terms psi are linear in y, so the sums of y and y^2 give their
+        variance. Student's intervals contain those of the exact scores, and ``p_value`` is not
+        below theirs: to t standard errors, as to score limits, are added ``bin_error``
+        (:meth:`auuc_error`) and t times
+
+            sqrt(sum over arms of n_g / (n_g - 1) sum over rows of c_i^2),
+            c_i = [|y_i| (n_b - 1) / n_g + (sum of |y| / n_g over the bin's rows)] / (2n).
+
+        *Proof.* The standard error is a seminorm of psi, so it changes by at most the norm of the
+        change of psi. There u_i changes by at most (n_b - 1)/(2n), and the curve V_i, which counts
+        half of the bin, by at most half of the sum of the absolute terms of the bin.
+        """
+        return self._inference(level, ranking, cross_fitted=cross_fitted, stacklevel=3)
+
+    def _bin_costs(self, ranking: RankingKind) -> tuple[float, float]:
+        """:meth:`auuc_error`, and for standard errors the norm of the c_i of :meth:`inference`."""
+        ranked, totals, arms = self._sizes(ranking)
+        if arms.min() < 2:
+            return self.auuc_error(ranking), float("nan")
+        rows, _, square, size = np.moveaxis(self.sums, 2, 0)
+        terms = size / arms
+        if ranking == "joint":
+            terms = np.broadcast_to(terms.sum(axis=0), terms.shape)
+        own, curve = np.maximum(ranked - 1, 0.0) / (2 * totals * arms), terms / (2 * totals)
+        squares = own**2 * square + 2 * own * curve * size + curve**2 * rows
+        squares = (squares * self._mixed).sum(axis=1, keepdims=True)
+        norm = float(np.sqrt((squares * arms / (arms - 1)).sum()))
+        return self.auuc_error(ranking), norm
+
+    def _gain_bin_costs(self, ranking: RankingKind) -> tuple[float, float]:
+        """The same for the gain of y - c: costs of y, and |c| times those of an outcome of 1.
+
+        Gains and the terms psi are linear in the outcome, so those of y - c are those of y less c
+        times those of 1. Ranked separately, an outcome of 1 has no gain, and no error.
+        """
+        own = self._bin_costs(ranking)
+        if ranking == "separate":
+            return own
+        ones = np.repeat(self.sums[:, :, :1], 4, axis=2)
+        unit = BinnedLevels(self.edges, ones, self.low, self.high, 1.0, 1.0)._bin_costs(ranking)
+        size = abs(self.ranked.mean())
+        return own[0] + size * unit[0], own[1] + size * unit[1]
+
+    def _first_above_zero(self) -> int:
+        if ((self.low <= 0) & (self.high > 0)).any():
+            raise ValueError(
+                "the sign of the scores should be that of a whole bin, got a bin with scores of "
+                "both signs. Pass share=..., or make 0 one of the edges."
+            )
+        return super()._first_above_zero()
+
+    @property
+    def _mixed(self) -> Bools:
+        """Bins with more than one score: only there does it matter that rows count as tied."""
+        return self.low < self.high
+
+    def _sizes(self, ranking: str) -> tuple[Floats, Floats, Floats]:
+        """Rows of each bin that are ranked with an arm's (2, B), their total, the arm's (2, 1)."""
+        check_choice(ranking, "ranking", RANKINGS)
+        self.check_arms()
+        rows = self.sums[:, :, 0]
+        ranked = rows if ranking == "separate" else np.broadcast_to(rows.sum(axis=0), rows.shape)
+        return ranked, ranked.sum(axis=1, keepdims=True), rows.sum(axis=1, keepdims=True)
+
+    def _signed_parts(self) -> Floats:
+        """Sums of positive and, as positive numbers, of negative outcomes; (2, 2, B)."""
+        outcome, size = self.sums[:, :, 1], self.sums[:, :, 3]
+        return np.maximum(np.stack([size + outcome, size - outcome]) / 2, 0.0)
+
+
+def _cells(
+    score: Floats, treated: Bools, edges: Floats
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Rows from the lowest score up; rows of each bin; and the cell of each row, in that order.
+
+    Cells are the bins of the control arm, and then those of the treated.
+    """
+    if not len(score):
+        return np.empty(0, np.intp), np.zeros(len(edges) + 1, np.intp), np.empty(0, np.intp)
+    # Looking up the edges in sorted scores takes a tenth of the time of looking up each score.
+    order = rank_rows(score).order
+    ends = np.append(np.searchsorted(score.take(order), edges, side="right"), len(score))
+    counts = np.diff(ends, prepend=0)
+    cell = np.repeat(np.arange(len(counts)), counts)
+    cell += len(counts) * treated.take(order)
+    return order, counts, cell
+
+
+def score_edges(sample: ArrayLike, n_bins: int = N_BINS) -> Floats:
+    """Inner edges of at most ``n_bins`` bins for scores of which ``sample`` is a random sample.
+
+    Where the bins are enough, each value of the sample gets its own, and so do the gaps between
+    values if the bins allow that too. Otherwise edges are at quantiles of the sample, and a value
+    that several quantiles share has a bin of its own: rows that really tie then cost nothing.
+
+    Examples
+    --------
+    >>> score_edges([0, 0, 1, 2], n_bins=3).tolist()
+    [0.5, 1.5]
+    >>> score_edges([1, 2, 3, 4, 5, 6, 7, 8], n_bins=4).tolist()
+    [2.0, 4.0, 6.0]
+    """
+    n_bins = check_whole(n_bins, "n_bins", 1)
+    ordered = np.sort(check_column(sample, "sample"))
+    values = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    if 2 * len(values) < n_bins:
+        return _around(values, values)
+    if len(values) <= n_bins:
+        left, right = values[:-1], values[1:]
+        middle = left / 2 + right / 2
+        # Between neighbouring numbers there is no other: the left one separates them.
+        return np.where((middle > left) & (middle < right), middle, left)
+    places = np.arange(1, n_bins) * len(ordered)
+    quantiles = ordered[-(-places // n_bins) - 1]
+    return _around(quantiles, quantiles[1:][quantiles[1:] == quantiles[:-1]])
+
+
+def _around(values: Floats, alone: Floats) -> Floats:
+    """Edges at the values, and just below those that should be alone in their bins."""
+    with np.errstate(over="ignore"):  # below the smallest number there is no edge, and no score
+        lower = np.nextafter(alone, -np.inf)
+    edges = np.unique(np.concatenate([values, lower]))
+    return edges[np.isfinite(edges)]
+
+
+def score_levels(rows: Rows, model: Any, *, n_bins: int = N_BINS) -> BinnedLevels:
+    """Levels of the scores of all rows, in two readings: a sample for the edges, then the sums.
+
+    Parameters
+    ----------
+    rows : trial rows that are read batch by batch; some of them: ``rows.part(...)``.
+    model : a fitted model, or a function that can be pickled: (m, d) features to (m,) scores.
+    n_bins : largest number of bins. With 65,536 the table takes 5 MB.
+
+    The evaluation is honest only if the score was not fitted on these rows.
+    """
+    predict = NamedPredict(model, rows.names) if hasattr(model, "predict") else model
+    n_bins = check_whole(n_bins, "n_bins", 1)
+    (sample,) = rows.total(partial(score_sample, predict=predict, size=16 * n_bins))
+    if not len(sample.values):
+        raise ValueError(
+            "rows should hold at least one row to evaluate, got none. Check the source."
+        )
+    # Nothing in the proofs asks how edges were found, so these rows may choose them.
+    edges = score_edges(sample.values, n_bins)
+    (levels,) = rows.total(partial(binned, predict=predict, edges=edges))
+    levels.check_arms()
+    return cast(BinnedLevels, levels)
+
+
+def column_levels(
+    table: Any, *, score: str, treatment: str, outcome: str, n_bins: int = N_BINS
+) -> BinnedLevels:
+    """Levels of a score that is a column of a table of ibis, summed up where the rows are.
+
+    Two queries are sent, and no row comes back: the range of the scores, then one line for each arm
+    and each of at most ``n_bins`` bins of equal width. The largest score of a bin is its edge, so
+    these are the levels that :meth:`BinnedLevels.of` makes of the rows with the same edges.
+
+    Parameters
+    ----------
+    table : any table of ibis.
+    score, outcome : names of columns of numbers.
+    treatment : name of a column of 0 and 1, or of booleans.
+    n_bins : largest number of bins. What bins can change is known: ``levels.auuc_error()``.
+    """
+    n_bins = check_whole(n_bins, "n_bins", 1)
+    columns = {"score": score, "y": outcome, "arm": treatment}
+    check_columns([*columns.values()], table.columns, "the table of ibis")
+    parts = {name: table[column] for name, column in columns.items()}
+    rows = table.select(**{name: part.cast("float64") for name, part in parts.items()})
+    known = {name: rows[name].count() for name in columns}
+    ends = {"low": rows["score"].min(), "high": rows["score"].max()}
+    found = read_table(rows.aggregate(n=rows.count(), **known, **ends)).iloc[0]
+    for name, column in columns.items():
+        if found[name] != found["n"]:
+            raise ValueError(
+                f"{column!r} should have no missing values, got {found['n'] - found[name]:,.0f} of "
+                f"{found['n']:,.0f}. Leave these rows out of the table."
+            )
+    low, width = float(found["low"]), float(found["high"] - found["low"])
+    place = ((rows["score"] - low) * (n_bins / width if width > 0 else 0.0)).floor()
+    y = rows["y"]
+    sums = {"n": rows.count(), "sum": y.sum(), "squares": (y * y).sum(), "sizes": y.abs().sum()}
+    ends |= {"y_low": y.min(), "y_high": y.max()}
+    by = rows.group_by(place=place.cast("int64"), arm=rows["arm"])
+    cells = {name: value.cast("float64") for name, value in (sums | ends).items()}
+    return _from_cells(read_table(by.aggregate(**cells)), treatment)
+
+
+def _from_cells(cells: pd.DataFrame, treatment: str) -> BinnedLevels:
+    """Levels of one line for each bin and arm that holds rows."""
+    if not set(cells["arm"]) <= {0.0, 1.0}:
+        raise ValueError(
+            f"{treatment!r} should be 0 or 1 in every row, got {sorted(set(cells['arm']))[:5]}. "
+            f"Make a column of the table that is."
+        )
+    if not np.isfinite(cells.to_numpy(np.float64)).all():
+        raise ValueError(
+            "scores and outcomes should be finite numbers, got others. Leave these rows out."
+        )
+    places, bins = np.unique(cells["place"], return_inverse=True)
+    arms = cells["arm"].to_numpy(np.int64)
+    sums = np.zeros((2, len(places), 4))
+    sums[arms, bins] = cells[["n", "sum", "squares", "sizes"]]
+    low, high = np.full(len(places), np.inf), np.full(len(places), -np.inf)
+    np.minimum.at(low, bins, cells["low"].to_numpy())
+    np.maximum.at(high, bins, cells["high"].to_numpy())
+    outcomes = float(cells["y_low"].min()), float(cells["y_high"].max())
+    levels = BinnedLevels(high[:-1], sums, low, high, *outcomes)
+    levels.check_arms()
+    return levels
+
+
+@dataclass(frozen=True)
+class NamedPredict:
+    """A model's scores of the rows of a source, whose columns it may know by name."""
+
+    model: Any
+    names: tuple[str, ...]
+
+    def __call__(self, X: NDArray[Any]) -> Floats:
+        if hasattr(self.model, "feature_names_in_"):  # the model checks names and their order
+            return np.asarray(self.model.predict(pd.DataFrame(X, columns=list(self.names))))
+        return np.asarray(self.model.predict(X))
+
+
+def _scores(batch: Batch, predict: Predict) -> Floats:
+    if len(batch.y) == 0:
+        return np.zeros(0)
+    return check_column(predict(batch.X), "score", len(batch.y))
+
+
+def score_sample(batch: Batch, *, predict: Predict, size: int) -> Sample:
+    """A summary of a batch: a random sample of the scores, to place edges by."""
+    return Sample.of(_scores(batch, predict), batch.keys, size)
+
+
+def bin_weights(batch: Batch, *, predict: Predict, edges: Floats) -> Floats:
+    """A summary of a batch: weight and weighted outcome by arm and bin of scores, (2, bins, 2).
+
+    For control (0) and treated (1) rows; bins are those of :class:`BinnedLevels`.
+    """
+    n_bins = len(edges) + 1
+    order, _, cell = _cells(_scores(batch, predict), batch.treated, edges)
+    weight = np.ones(len(batch.y)) if batch.weight is None else batch.weight
+    values = (own.take(order) for own in (weight, weight * batch.y))
+    sums = [np.bincount(cell, own, minlength=2 * n_bins) for own in values]
+    return np.asarray(np.stack(sums, axis=1).reshape(2, n_bins, 2), dtype=np.float64)
+
+
+def area_of(sums: Floats, ranking: RankingKind = "joint") -> float:
+    """AUUC by the sums of :func:`bin_weights`: rows of a bin count as tied.
+
+    >>> area_of(np.array([[[1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [1.0, 1.0]]]))
+    0.375
+    """
+    weight, outcome = np.moveaxis(sums, 2, 0)
+    ranked = weight if ranking == "separate" else np.broadcast_to(weight.sum(axis=0), weight.shape)
+    below = (np.cumsum(ranked, axis=1) - ranked / 2) / ranked.sum(axis=1, keepdims=True)
+    control, treated = (below * outcome).sum(axis=1) / weight.sum(axis=1)
+    return float(treated - control)
+
+
+def binned(batch: Batch, *, predict: Predict, edges: Floats) -> BinnedLevels:
+    """A summary of a batch: its scores in bins between these edges."""
+    if batch.weight is not None:  # sums of numbers of rows have no place for them
+        raise ValueError(
+            "rows whose scores are put into bins should all weigh 1, got weights. Read the rows "
+            "into memory, and pass sample_weight."
+        )
+    return BinnedLevels.of(batch.y, _scores(batch, predict), batch.treated, edges)

@@ -1,0 +1,284 @@
+"""Pictures, in scikit-learn's manner: ``from_predictions`` computes, ``plot`` draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from auucmax._optional import import_optional
+from auucmax._shown import Shown
+from auucmax._validation import Floats, check_shares
+from auucmax.metrics.curves import UpliftBand
+from auucmax.metrics.functions import policy_risk_inference
+from auucmax.metrics.inference import AUUCInference
+from auucmax.metrics.levels import Levels
+from auucmax.metrics.risk import PolicyRiskInference
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_BLUE, _GREY = "#1f5a99", "#777777"
+_MOST_POINTS = 1000
+
+
+class Display(Shown):
+    """What all displays share; ``plot`` sets ``ax_`` and ``figure_``."""
+
+    ax_: Axes | None
+    figure_: Any
+
+    @classmethod
+    def from_predictions(
+        cls, y: ArrayLike, score: ArrayLike, *, treatment: ArrayLike, **options: Any
+    ) -> Self:
+        """Compute and draw."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: ArrayLike, *, treatment: ArrayLike, **options: Any
+    ) -> Self:
+        """Score ``X`` with a fitted estimator, then as :meth:`from_predictions`."""
+        options.setdefault("name", type(estimator).__name__)
+        return cls.from_predictions(y, estimator.predict(X), treatment=treatment, **options)
+
+    def _axes(self, ax: Axes | None) -> Axes:
+        """Where to draw: a new figure if None."""
+        if ax is None:
+            pyplot = import_optional("matplotlib.pyplot", extra="plot")
+            _, ax = pyplot.subplots(figsize=(6.4, 4.2), layout="constrained")
+            ax.spines[["top", "right"]].set_visible(False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+
+@dataclass(repr=False)
+class UpliftCurveDisplay(Display):
+    """The uplift curve with its simultaneous band and the line of random targeting.
+
+    Build it with :meth:`from_predictions` or :meth:`from_estimator`; ``ax_`` is set by ``plot``.
+
+    Examples
+    --------
+    >>> from auucmax import UpliftCurveDisplay, load_hillstrom
+    >>> trial = load_hillstrom()
+    >>> display = UpliftCurveDisplay.from_predictions(
+    ...     trial.y, trial.X["womens"], treatment=trial.treatment, name="bought women's"
+    ... )
+    >>> display.ax_.get_xlabel()
+    'share of people treated, highest score first'
+    """
+
+    share: Floats
+    uplift: Floats
+    inference: AUUCInference
+    band: UpliftBand | None = None
+    name: str | None = None
+    ax_: Axes | None = field(default=None, init=False)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: ArrayLike,
+        score: ArrayLike,
+        *,
+        treatment: ArrayLike,
+        name: str | None = None,
+        band: bool = True,
+        ax: Axes | None = None,
+        color: str | None = None,
+        **options: Any,
+    ) -> Self:
+        """Compute and draw; ``options`` (weights, groups) are those of :func:`auuc_inference`."""
+        asked = {k: options.pop(k) for k in ("level", "ranking") if k in options}
+        levels = Levels.of(y, score, treatment=treatment, **options)
+        # A band encloses the curve of centred outcomes.
+        share, uplift = levels.curve(asked.get("ranking", "joint"), centred=band)
+        # A picture has no use for more points than pixels; the last one is the average effect.
+        step = max(1, len(share) // _MOST_POINTS)
+        kept = np.unique(np.append(np.arange(0, len(share), step), len(share) - 1))
+        around = levels.band(**asked) if band else None
+        display = cls(share[kept], uplift[kept], levels.inference(**asked), around, name)
+        return display.plot(ax=ax, color=color)
+
+    def plot(self, ax: Axes | None = None, color: str | None = None) -> Self:
+        """Draw on ``ax`` (a new figure if None); several displays may share one."""
+        ax = self._axes(ax)
+        color = color or (_BLUE if not ax.lines else None)
+        (line,) = ax.plot(self.share, self.uplift, color=color, lw=2, label=self._label())
+        if self.band is not None:
+            ends = self.band.simultaneous_lower, self.band.simultaneous_upper
+            label = f"{self.band.level:.0%} band, all shares from {self.band.share[0]:.0%} up"
+            _shade(line, self.band.share, ends, label)
+        if not any(old.get_label() == "random" for old in ax.lines):
+            ax.plot([0, 1], [0, self.uplift[-1]], color=_GREY, ls="--", lw=1.2, label="random")
+        ax.set(
+            xlabel="share of people treated, highest score first",
+            ylabel="gain in mean outcome, per person",
+            xlim=(0, 1),
+        )
+        ax.legend(loc="best", frameon=False)
+        return self
+
+    def __str__(self) -> str:
+        return f"uplift curve: {self._label()}"
+
+    def _label(self) -> str:
+        low, high = self.inference.interval
+        text = f"AUUC {self.inference.estimate:.4f} ({low:.4f} to {high:.4f})"
+        return _named(self.name, text)
+
+
+@dataclass(repr=False)
+class PolicyRiskDisplay(Display):
+    """Policy risk against the share of people treated; the lowest point is marked.
+
+    The band holds at each share by itself, not at all of them at once, and not at the lowest point.
+    It has gaps where no interval can be said (``inference.declined``).
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> from auucmax.metrics import PolicyRiskDisplay
+    >>> trial = load_hillstrom()
+    >>> display = PolicyRiskDisplay.from_predictions(
+    ...     trial.y, trial.X["womens"], treatment=trial.treatment
+    ... )
+    >>> display.best_share
+    1.0
+    """
+
+    share: Floats
+    risk: Floats
+    name: str | None = None
+    inference: PolicyRiskInference | None = None
+    ax_: Axes | None = field(default=None, init=False)
+
+    @property
+    def best_share(self) -> float:
+        """Share with the lowest risk on these rows (chosen by looking: expect less elsewhere)."""
+        return float(self.share[np.argmin(self.risk)])
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: ArrayLike,
+        score: ArrayLike,
+        *,
+        treatment: ArrayLike,
+        share: ArrayLike | None = None,
+        name: str | None = None,
+        band: bool = True,
+        ax: Axes | None = None,
+        color: str | None = None,
+        **options: Any,
+    ) -> Self:
+        """Compute on a grid and draw; ``options`` are those of :func:`policy_risk_inference`."""
+        grid = check_shares(np.linspace(0, 1, 101) if share is None else share)
+        around = policy_risk_inference(y, score, treatment=treatment, share=grid, **options)
+        risk = np.asarray(around.estimate)
+        return cls(grid, risk, name, around if band else None).plot(ax=ax, color=color)
+
+    def plot(self, ax: Axes | None = None, color: str | None = None) -> Self:
+        """Draw on ``ax`` (a new figure if None)."""
+        ax = self._axes(ax)
+        color = color or (_BLUE if not ax.lines else None)
+        lowest = int(np.argmin(self.risk))
+        (line,) = ax.plot(self.share, self.risk, color=color, lw=2, label=self._label())
+        if self.inference is not None and np.isfinite(self.inference.interval[0]).any():
+            label = f"{self.inference.level:.0%} interval, each share by itself"
+            _shade(line, self.share, self.inference.interval, label)
+        ax.plot(self.share[lowest], self.risk[lowest], "o", color=line.get_color(), ms=7)
+        ax.set(xlabel="share of people treated, highest score first", ylabel="policy risk")
+        ax.legend(loc="best", frameon=False)
+        return self
+
+    def __str__(self) -> str:
+        return f"policy risk: {self._label()}"
+
+    def _label(self) -> str:
+        return _named(self.name, f"lowest {self.risk.min():.4f} at {self.best_share:.2f}")
+
+
+@dataclass(repr=False)
+class DecileDisplay(Display):
+    """Average effect in each tenth of the people, best tenth first, with intervals.
+
+    Examples
+    --------
+    >>> from auucmax import load_hillstrom
+    >>> from auucmax.metrics import DecileDisplay
+    >>> trial = load_hillstrom()
+    >>> display = DecileDisplay.from_predictions(
+    ...     trial.y, trial.X["history"], treatment=trial.treatment
+    ... )
+    >>> len(display.table)
+    10
+    """
+
+    table: pd.DataFrame
+    average: float
+    level: float = 0.95
+    name: str | None = None
+    ax_: Axes | None = field(default=None, init=False)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: ArrayLike,
+        score: ArrayLike,
+        *,
+        treatment: ArrayLike,
+        level: float = 0.95,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **options: Any,
+    ) -> Self:
+        """Compute and draw; ``options`` are those of :func:`uplift_by_decile`."""
+        bins = options.pop("bins", 10)
+        levels = Levels.of(y, score, treatment=treatment, **options)
+        return cls(levels.deciles(bins, level), levels.effect(), level, name).plot(ax=ax)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw on ``ax`` (a new figure if None)."""
+        ax = self._axes(ax)
+        table = self.table.dropna(subset=["uplift"])
+        ends = table["uplift"] - table["lower"], table["upper"] - table["uplift"]
+        # An interval that cannot be said has no bar.
+        half = [end.fillna(0) for end in ends]
+        label = _named(self.name) or "effect"
+        ax.bar(table.index, table["uplift"], color=_BLUE, alpha=0.75, label=label)
+        ax.errorbar(table.index, table["uplift"], yerr=half, fmt="none", ecolor="black", capsize=3)
+        ax.axhline(self.average, color=_GREY, ls="--", lw=1.2, label="average effect")
+        ax.axhline(0, color="black", lw=0.8)
+        parts = "tenth" if len(self.table) == 10 else f"one of {len(self.table)} parts"
+        ax.set(
+            xlabel=f"{parts} of the people, highest score first",
+            ylabel=f"effect, with {self.level:.0%} interval",
+            xticks=self.table.index,
+        )
+        ax.legend(loc="best", frameon=False)
+        return self
+
+    def __str__(self) -> str:
+        parts = _named(self.name, f"effect in {len(self.table)} parts of the people")
+        return f"{parts}, average {self.average:.4f}"
+
+
+def _named(name: str | None, text: str = "") -> str:
+    """A label; a long name is folded, or the legend would be wider than the picture.
+
+    >>> _named("boosted trees", "AUUC 0.03")
+    'boosted trees: AUUC 0.03'
+    """
+    return "\n".join(wrap(": ".join(part for part in (name, text) if part), 60))
+
+
+def _shade(line: Any, share: Floats, ends: tuple[Any, Any], label: str) -> None:
+    """A band in the colour of its line."""
+    line.axes.fill_between(share, *ends, color=line.get_color(), alpha=0.15, lw=0, label=label)

@@ -1,0 +1,628 @@
+"""Standard errors of AUUC, of the gain over random, and of the difference of two scores.
+
+AUUC is a ratio of sums over pairs of rows, so to first order it is a sum of independent terms,
+one a row (its Hajek projection). With u_i the share of people ranked below row i, V_i the uplift
+curve at row i, a_i the weight of the row in its arm and A_g the sum of these weights,
+
+    psi_i = +- a_i (y_i u_i - theta_g) / A_g  +  w_i (V_i - theta) / W
+
+(+ treated, - control). The first term is the row's own outcome; the second its effect on the
+ranks of all others. The variance of AUUC is the sum over arms of n_g times the variance of psi in
+the arm. No bootstrap, and O(n log n); the bootstrap in ``auucmax.metrics.reference`` is the slow
+twin.
+
+The gain over random has u_i - 1/2 in place of u_i, and y_i minus the mean m of all outcomes in
+place of y_i. Its expectation is that of AUUC - ATE/2, because the ranks of both arms have the same
+expectation; without m the estimate would carry the noise of
+
+    m (mean(u | treated) - mean(u | control)),
+
+and the errors for y and for 1 - y would differ. The curve with its band, and the difference of two
+scores, are those of centred outcomes too. AUUC itself is not centred: it is Definition 1 of the
+paper.
+
+Limits come from :mod:`auucmax.metrics.intervals`. Of AUUC: score limits for 0/1 outcomes, with
+z = y u; otherwise Student's t, after Hall's transformation where outcomes are skewed. Of the gain
+and of a difference of two scores, whose terms have both signs: Student's t. Those of policy risk
+(:mod:`auucmax.metrics.risk`) are made as those of AUUC. Where nothing holds
+(:class:`Support`) there is no interval, and a sentence says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
+
+from auucmax._shown import Shown
+from auucmax._validation import Bools, Floats, ScoredRows
+from auucmax.metrics.intervals import ArmMean, Moments, Spread
+from auucmax.metrics.ranking import RankedRows, arm_sums
+
+Clusters = NDArray[np.intp]
+
+
+@dataclass(frozen=True, repr=False)
+class AUUCInference(Shown):
+    """AUUC with its standard error, and the gain over random with its own.
+
+    The gain is AUUC - ATE/2 of outcomes less their mean. It has the same expectation as
+    ``estimate`` minus half of the average effect, from which it differs by noise, and a smaller
+    error.
+
+    Intervals are two-sided and asymptotic, at ``level``; ``p_value`` is two-sided, for no gain
+    over random. ``bin_error`` is the largest possible difference between this estimate (or gain)
+    and that of the exact scores, when these were only known by their bins
+    (:meth:`BinnedLevels.inference`): intervals are widened by it, and ``p_value`` allows for it.
+    It is 0 when computed from the rows themselves.
+
+    Where too few rows or responders make every interval unreliable, ``declined`` (for AUUC) or
+    ``gain_declined`` says why, in words; the interval, and the p value of a gain, are then not
+    numbers. Both are None otherwise.
+    """
+
+    estimate: float
+    standard_error: float
+    interval: tuple[float, float]
+    gain: float
+    gain_standard_error: float
+    gain_interval: tuple[float, float]
+    p_value: float
+    level: float
+    n_rows: int
+    bin_error: float = 0.0
+    declined: str | None = None
+    gain_declined: str | None = None
+
+    def __str__(self) -> str:
+        bins = f" (bins of scores: +-{self.bin_error:.2g})" if self.bin_error > 0 else ""
+        ends = interval_words(self.interval, self.level, self.declined)
+        gain_ends = interval_words(self.gain_interval, self.level, self.gain_declined)
+        p_value = f"p = {self.p_value:.2g}, " if self.gain_declined is None else ""
+        return (
+            f"AUUC {self.estimate:.5f} ({ends}), gain over random {self.gain:+.5f} ({gain_ends}), "
+            f"{p_value}{self.n_rows:,} rows{bins}"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class AUUCDifference(Shown):
+    """AUUC of score a minus that of score b on the same rows; asymptotic interval and test.
+
+    Both are of outcomes less their mean, which leaves the expectation and narrows the interval.
+
+    ``declined``: why there is no interval, or None.
+    """
+
+    estimate: float
+    standard_error: float
+    interval: tuple[float, float]
+    p_value: float
+    level: float
+    n_rows: int
+    declined: str | None = None
+
+    def __str__(self) -> str:
+        ends = interval_words(self.interval, self.level, self.declined)
+        p_value = f"p = {self.p_value:.2g}, " if self.declined is None else ""
+        return f"AUUC difference {self.estimate:+.5f} ({ends}), {p_value}{self.n_rows:,} rows"
+
+
+Shape = Literal["binary", "even", "skewed"]
+
+
+@dataclass(frozen=True)
+class Support:
+    """What an interval can rest on: rows, or clusters, of the control and of the treated arm.
+
+    ``shape`` of the outcome: "binary" (0/1, equal weights, clusters within arms), otherwise "even"
+    or "skewed" by the skewness of all outcomes around the means of their arms, 1 or more.
+    ``responders`` are the rows (clusters) with an outcome other than 0, of 0/1 outcomes with the
+    rarer of the two, ``others`` all others.
+    ``heavy`` says how many of them (of even outcomes rows) carry the variance of weighted means
+    (:func:`_heavy`), and how many should for the gain. ``deviation``: that of all skewed outcomes
+    around the means of their arms where rows count unequally (:func:`least_error`), otherwise 0;
+    for AUUC and the curve, and for the gain. The numbers below are where simulated 95% intervals
+    miss 3% to 7% of the time.
+    """
+
+    shape: Shape
+    units: tuple[int, ...]
+    responders: tuple[int, ...]
+    others: tuple[int, ...]
+    clustered: bool = False
+    heavy: tuple[float, int] = (np.inf, 0)
+    deviation: tuple[float, float] = (0.0, 0.0)
+
+    def why_no_area(self) -> str | None:
+        """Why there is no interval of AUUC or of the curve; None if there is one."""
+        if (why := self._too_heavy(FEW_OF_ARM)) is not None:
+            return why
+        if self.shape == "binary":
+            count = min(sum(self.responders), sum(self.others))
+            return self._lacking(count, RARE, "have the rarer outcome", arm=False)
+        return self._why_not(FEW, FEW_SKEWED)
+
+    def why_no_gain(self, carried: tuple[float, float] = (1.0, 1.0)) -> str | None:
+        """Why there is no interval of the gain, or of a difference; None if there is one.
+
+        ``carried``: the part of the rows of control and treated on whose ranks it rests
+        (:func:`carried_by`). A few rows of an arm that are set apart from all others would have no
+        variance, if none of them responded.
+        """
+        if (why := self._too_heavy(self.heavy[1])) is not None:
+            return why
+        if min(carried) < 1:
+            rate = 1.0
+            if self.shape == "binary":
+                rate = min(sum(self.responders), sum(self.others)) / sum(self.units)
+            count = min(rate * n * part for n, part in zip(self.units, carried, strict=True))
+            if count < FEW_OF_ARM:
+                what = " with the rarer outcome, at the rate of both arms," if rate < 1 else ""
+                return (
+                    f"it rests on the ranks of few: about {count:.1f} rows of an arm{what} where "
+                    f"at least {FEW_OF_ARM} are needed"
+                )
+        if self.shape == "binary":
+            count = min(*self.responders, *self.others)
+            return self._lacking(count, FEW_OF_ARM, "have the rarer outcome")
+        return self._why_not(FEW_OF_ARM, FEW_SKEWED_GAIN)
+
+    def why_no_risk(self, units: float, responders: float) -> str | None:
+        """Why there is no interval of policy risk; None if there is one.
+
+        ``units`` are the rows or clusters, and ``responders`` those of them with an outcome other
+        than 0, of the treated whom a rule picks or the controls whom it leaves, whoever are fewer.
+        """
+        unit, enough = ("clusters", FEW_OF_ARM) if self.clustered else ("rows", 2)
+        if units < enough:
+            return f"the rule counts fewer than {enough} {unit} of an arm"
+        least, count, what = FEW, units, self.what_in_top
+        if self.shape == "binary":
+            rare = self.why_no_area()
+            if rare is not None:
+                return rare
+            least = self.least_at_one
+            # At the rate of both arms: intervals must not be missing because few responded.
+            count *= min(sum(self.responders), sum(self.others)) / sum(self.units)
+            what = f"{unit} of an arm with the rarer outcome, at the rate of both arms"
+        elif self.shape == "skewed":
+            count = responders
+        return None if count >= least else f"the rule counts fewer than {least} {what}"
+
+    @property
+    def least_in_top(self) -> int:
+        """How many rows or clusters a top share should have for an interval of the band."""
+        return {"binary": FEW_OF_ARM, "even": FEW, "skewed": FEW_SKEWED}[self.shape]
+
+    @property
+    def least_at_one(self) -> int:
+        """:attr:`least_in_top` of an interval at one share, which looks less far into tails."""
+        return 1 if self.shape == "binary" else self.least_in_top
+
+    @property
+    def what_in_top(self) -> str:
+        """What :attr:`least_in_top` counts."""
+        unit = "clusters" if self.clustered else "rows"
+        return {
+            "binary": f"{unit} of an arm with the rarer outcome, at the rate of both arms",
+            "even": f"{unit} of an arm",
+            "skewed": f"{unit} of an arm with an outcome other than 0, and outcomes are skewed",
+        }[self.shape]
+
+    def _too_heavy(self, least: int) -> str | None:
+        count, unit = self.heavy[0], "clusters" if self.clustered else "rows"
+        if count >= least:
+            return None
+        return (
+            f"a few rows have most of the weight: about {count:.1f} {unit} of an arm that tell of "
+            f"its mean carry the variance, where at least {least} are needed"
+        )
+
+    def _why_not(self, least: int, least_skewed: int) -> str | None:
+        if self.shape == "even":
+            return self._lacking(min(self.units), least, "are there")
+        what = "have an outcome other than 0, and outcomes are skewed"
+        return self._lacking(min(self.responders), least_skewed, what)
+
+    def _lacking(self, count: int, least: int, what: str, *, arm: bool = True) -> str | None:
+        enough = FEW_OF_ARM if self.clustered else 2
+        if min(self.units) < enough:
+            count, least, what, arm = min(self.units), enough, "are there", True
+        if count >= least:
+            return None
+        where = " of an arm" if arm else ""
+        unit = "clusters" if self.clustered else "rows"
+        return f"only {count} {unit}{where} {what}, where at least {least} are needed"
+
+
+#: Least numbers of rows or clusters. Outcomes 0/1: of both arms together with each outcome; for the
+#: gain, of each arm with each outcome, and in a top share of each arm, at the rate of both. Others:
+#: of each arm; skewed: of each arm, other than 0, but for policy risk, where FEW of them suffice.
+RARE, FEW_OF_ARM, FEW, FEW_SKEWED, FEW_SKEWED_GAIN = 10, 5, 10, 50, 20
+SKEWED = 1.0
+UNEQUAL = 1.5  # the part of a row in the mean of its arm over that of another, from which it tells
+
+
+def carried_by(ranked: RankedRows, contrast: Floats) -> tuple[float, float]:
+    """The part of the rows of control and treated on whose ranks a number rests.
+
+    ``contrast`` has for each line by how much its rank is above the middle, or above that of
+    another score. Of n rows (sum c^2)^2 / sum c^4 carry a sum of c y: all, if their c are of one
+    size, one, if it alone has any. Half of them or more, as of ranks without ties, count as all.
+    """
+    parts = []
+    for arm in (False, True):
+        rows = ranked.arm_presence(arm)
+        squares = contrast**2
+        second, fourth = float(rows @ squares), float(rows @ squares**2)
+        part = second**2 / (fourth * float(rows.sum())) if fourth > 0 else 1.0
+        parts.append(1.0 if part >= 0.5 else part)
+    return parts[0], parts[1]
+
+
+def middle_ranks(ranked: RankedRows) -> Floats:
+    """For each line the share of rows below it, with half of those of its score, minus 1/2."""
+    return ranked.ranking.mid_cumsum(ranked.rank_weight) / ranked.total_weight - 0.5
+
+
+def least_error(ranked: RankedRows, deviation: float, contrast: Floats) -> float:
+    """The standard error of the sum of c y if y had this deviation in all rows.
+
+    c is the part of the row in the mean of its arm times ``contrast``, as in :func:`carried_by`.
+
+    Few rows of a small arm, or of a large weight, seldom hold one of the large outcomes that make
+    the mean of money. Without one their mean and their variance are too low together, and no
+    effect looks like harm, or a gain. All other rows know how outcomes vary. 0 where rows count
+    alike: their own variance then is as good.
+    """
+    if deviation == 0:
+        return 0.0
+    return deviation * float(np.linalg.norm(_part_in_mean(ranked) * contrast))
+
+
+def _part_in_mean(ranked: RankedRows) -> Floats:
+    """+- a_i / A_g of each row."""
+    scale = ranked.arm_scale()
+    return scale if ranked.arm_weight is None else scale * ranked.arm_weight
+
+
+def _count_unequally(ranked: RankedRows) -> tuple[bool, bool]:
+    """Whether rows have unlike parts in the means: all of them, and those of one arm.
+
+    Of one arm matters for the gain: else both ends of its ranks count alike, and the skewness of
+    their outcomes cancels.
+    """
+    part = np.abs(_part_in_mean(ranked))
+    groups = [part], [part[ranked.treated == arm] for arm in (False, True)]
+    whole, within = (any(p.max() >= UNEQUAL * p.min() for p in some) for some in groups)
+    return whole, within
+
+
+def influence(part: RankedRows) -> tuple[Floats, Floats]:
+    """psi of AUUC, and of half the average effect, summed over the rows of each line of the part.
+
+    Without weights the terms are not centred: what is constant in an arm drops out of its variance.
+    """
+    total = part.total_weight
+    signed = part.signed_outcome()
+    above = part.ranking.mid_cumsum(signed)
+    np.subtract(signed.sum(), above, out=above)  # V_i: the curve at row i, half of its own level
+    psi = part.ranking.mid_cumsum(part.rank_weight)
+    psi *= signed / total
+    half_effect = 0.5 * signed
+    if part.weight is None and part.arm_weight is None:
+        above /= total
+        psi += above if part.rows is None else above * part.rows
+        return psi, half_effect
+    for arm, _ in part.arms:
+        in_arm, share = part.treated == arm, part.arm_presence(arm) / part.arm_total(arm)
+        psi -= psi[in_arm].sum() * share
+        half_effect -= half_effect[in_arm].sum() * share
+    weight = np.ones(len(part.y)) if part.weight is None else part.weight
+    psi += weight * (above - np.dot(weight, above) / total) / total
+    return psi, half_effect
+
+
+def part_moments(
+    part: RankedRows, psi: Floats, slope: Floats | None, *, full: bool
+) -> dict[bool, Moments]:
+    """Moments of the row terms of each arm of the part.
+
+    Without ``full`` the third and fourth are 0: 0/1 outcomes do not need them, bins lack them.
+    """
+    if full:
+        return {arm: Moments.of(psi[part.treated == arm]) for arm, _ in part.arms}
+    variances = part.sum_variances(psi, slope)
+    return {arm: Moments(part.arm_rows(arm), v, 0.0, 0.0) for arm, v in variances.items()}
+
+
+def moments_of(
+    parts: tuple[RankedRows, ...], *, less_half_effect: bool, full: bool
+) -> list[Moments]:
+    """Moments of the terms of AUUC, treated arm first, of rows that are independent.
+
+    ``less_half_effect``: of AUUC minus half of the average effect.
+    """
+    found: dict[bool, Moments] = {}
+    for part in parts:
+        psi, half_effect = influence(part)
+        if less_half_effect:
+            psi -= half_effect
+        slope = None
+        if part.rows is not None:  # psi of a row of the line is slope y + a constant
+            below = part.ranking.mid_cumsum(part.rows) / part.total_weight
+            slope = (below - 0.5 * less_half_effect) * part.arm_scale()
+        found |= part_moments(part, psi, slope, full=full)
+    return [found[True], found[False]]
+
+
+def area_means(
+    parts: tuple[RankedRows, ...], moments: list[Moments], *, clustered: bool
+) -> tuple[ArmMean, ArmMean]:
+    """The means of z = y u of the treated and the control rows, for score limits."""
+    found = {}
+    for part in parts:
+        below = part.ranking.mid_cumsum(part.rank_weight)
+        below /= part.total_weight
+        first = arm_sums(part.y * below, part.treated)
+        below *= below
+        second = arm_sums(part.y * below, part.treated)
+        for arm, _ in part.arms:
+            # Three responders more: the ranks u have mean 1/2 and mean square 1/3.
+            found[arm] = ArmMean.of(
+                part.arm_rows(arm),
+                (first[arm], second[arm]),
+                (3 / 2, 3 / 3),
+                moments[0 if arm else 1].variance,
+                clustered=clustered,
+            )
+    return found[True], found[False]
+
+
+def row_terms(ranked: RankedRows, ranking: str) -> tuple[Floats, Floats]:
+    """psi of AUUC and of half the effect, for each row of ``ranked``, which holds both arms."""
+    if ranking == "joint":
+        return influence(ranked)
+    terms = np.empty(len(ranked.y)), np.empty(len(ranked.y))
+    for part, own in zip(ranked.parts(ranking), (ranked.treated, ~ranked.treated), strict=True):
+        for target, values in zip(terms, influence(part), strict=True):
+            target[own] = values
+    return terms
+
+
+@dataclass(frozen=True)
+class ClusterUnits:
+    """Clusters of rows, which are independent of each other; a row may be one of its own.
+
+    ``degrees`` of freedom: one less than the clusters of the rarer arm. A cluster may lie in one
+    arm or reach into both.
+    """
+
+    treated: Bools
+    clusters: Clusters  # 0, 1, ... without gaps
+    counts: dict[bool, int]  # clusters with rows of the arm
+
+    @classmethod
+    def of(cls, treated: Bools, clusters: Clusters | None) -> ClusterUnits:
+        # Without clusters every row is its own.
+        members = np.arange(len(treated)) if clusters is None else clusters
+        counts = {arm: len(touched_by(members[treated == arm])) for arm in (True, False)}
+        return cls(treated, members, counts)
+
+    @property
+    def degrees(self) -> int:
+        return min(self.counts.values()) - 1
+
+    @property
+    def n_clusters(self) -> int:
+        return int(self.clusters.max()) + 1
+
+    def members(self, arm: bool) -> Clusters:
+        """The cluster of each of the arm's rows."""
+        return self.clusters[self.treated == arm]
+
+    @property
+    def within_arms(self) -> bool:
+        """Whether no cluster reaches into both arms."""
+        return sum(self.counts.values()) == self.n_clusters
+
+    def totals(self, psi: Floats) -> Floats:
+        """Row terms, less the mean of their arm, summed within clusters."""
+        n_treated = int(np.count_nonzero(self.treated))
+        sums = arm_sums(psi, self.treated)
+        means = sums[False] / (len(psi) - n_treated), sums[True] / n_treated
+        centred = psi - np.take(means, self.treated.view(np.int8))
+        return np.asarray(np.bincount(self.clusters, weights=centred), dtype=np.float64)
+
+    @cached_property
+    def leverage(self) -> Floats:
+        """The part of an arm's rows that each cluster has, the larger one if it is in both."""
+        result = np.zeros(self.n_clusters)
+        for arm in (True, False):
+            own = np.bincount(self.members(arm), minlength=self.n_clusters)
+            result = np.maximum(result, own / max(own.sum(), 1))
+        return result
+
+    def moments(self, totals: Floats) -> list[Moments]:
+        """Moments of the clusters' totals, (G,) or (G, J): treated, then control.
+
+        One for all clusters if some reach into both arms.
+        """
+        groups = [np.arange(self.n_clusters)]
+        if self.within_arms:
+            groups = [touched_by(self.members(arm)) for arm in (True, False)]
+        return [Moments.of_clusters(totals[own], self.leverage[own]) for own in groups]
+
+    def covariance(self, totals: Floats) -> Floats:
+        """Covariance (J, J) of the sums over clusters of the columns of ``totals`` (G, J)."""
+        if (self.leverage >= 1).any():
+            return np.full((totals.shape[1],) * 2, np.nan)
+        return np.asarray((totals.T / (1 - self.leverage)) @ totals)
+
+    def corrections(self) -> Floats:
+        """G_g / (G_g - 1) of each cluster, the larger one where it reaches into both arms."""
+        if self.degrees < 1:
+            return np.array(np.nan)
+        result = np.zeros(self.n_clusters)
+        for arm, n_clusters in self.counts.items():
+            touched = touched_by(self.members(arm))
+            result[touched] = np.maximum(result[touched], n_clusters / (n_clusters - 1))
+        return result
+
+    def with_rows(self, chosen: Bools) -> tuple[int, int]:
+        """Control and treated clusters that hold a chosen row of the arm."""
+        control, treated = (
+            len(touched_by(self.clusters[chosen & (self.treated == arm)])) for arm in (False, True)
+        )
+        return control, treated
+
+
+def support_of(
+    ranked: RankedRows, units: ClusterUnits | None, responds: Bools | None, *, binary: bool
+) -> Support:
+    """What intervals of sorted rows can rest on; ``responds`` where y is adjusted by a model."""
+    own = ranked.arm_rows(False), ranked.arm_rows(True)
+    if ranked.rows is not None:  # bins: how many outcomes are 0 is known of 0/1 outcomes only
+        sums = arm_sums(ranked.y, ranked.treated)
+        some = (round(sums[False]), round(sums[True])) if binary else own
+        return Support(
+            "binary" if binary else "even", own, some, (own[0] - some[0], own[1] - some[1])
+        )
+    plain = binary and ranked.weight is None and ranked.arm_weight is None and responds is None
+    shape: Shape = "binary"
+    deviation, whole, within = 0.0, False, False
+    if not plain or (units is not None and not units.within_arms):
+        deviation, skewness = _deviation(ranked)
+        shape = "skewed" if abs(skewness) >= SKEWED else "even"
+    responds = rarer_outcome(ranked.y) if responds is None else responds
+    least = FEW_OF_ARM if binary else {"even": FEW}.get(shape, FEW_SKEWED)
+    if units is not None:
+        own, some = (units.counts[False], units.counts[True]), units.with_rows(responds)
+        others = units.with_rows(~responds)
+    else:
+        treated = int(np.count_nonzero(responds & ranked.treated))
+        some = int(np.count_nonzero(responds)) - treated, treated
+        others = own[0] - some[0], own[1] - some[1]
+    counted = some if binary or shape == "skewed" else own
+    carry = min(part * n for part, n in zip(_heavy(ranked, units), counted, strict=True))
+    heavy = (carry, least) if np.isfinite(carry) else (np.inf, 0)
+    if shape == "skewed" and not binary:
+        whole, within = _count_unequally(ranked)
+    deviations = deviation * whole, deviation * within
+    return Support(shape, own, some, others, units is not None, heavy, deviations)
+
+
+def rarer_outcome(y: Floats) -> Bools:
+    """Rows whose outcome is not 0; of 0/1 outcomes those with the rarer of the two."""
+    found = y != 0
+    is_common = 2 * int(np.count_nonzero(found)) > len(y)
+    return ~found if is_common and bool((y[found] == 1).all()) else found
+
+
+def _heavy(ranked: RankedRows, units: ClusterUnits | None) -> tuple[float, float]:
+    """The part of the rows (clusters) of control and treated that carry a weighted variance.
+
+    With weights w it is (sum w^2)^2 / sum w^4 of n: all, if weights are equal. Where chances of
+    treatment are small, a few rows of large weight decide an arm's mean, and if none of them
+    responded, nothing shows how little is known of it. From half of the rows on it is infinite.
+    """
+    parts = [np.inf, np.inf]
+    if ranked.arm_weight is None:
+        return np.inf, np.inf
+    for arm in (False, True):
+        weight = ranked.arm_weight[ranked.treated == arm]
+        if units is not None:
+            weight = np.bincount(units.members(arm), weights=weight)
+            weight = weight[weight > 0]
+        square = np.square(weight / weight.max())
+        part = float(square.sum() ** 2 / np.square(square).sum() / len(square))
+        parts[int(arm)] = part if part < 0.5 else np.inf
+    return parts[0], parts[1]
+
+
+def _deviation(ranked: RankedRows) -> tuple[float, float]:
+    """Standard deviation and skewness of the outcomes around the means of their arms."""
+    sums = arm_sums(ranked.y, ranked.treated)
+    means = [sums[arm] / ranked.arm_rows(arm) for arm in (False, True)]
+    d = ranked.y - np.take(means, ranked.treated.view(np.int8))
+    square = d * d
+    variance = float(square.mean())
+    square *= d
+    skewness = float(square.mean()) / variance**1.5 if variance > 0 else 0.0
+    return variance**0.5, skewness
+
+
+def touched_by(clusters: Clusters) -> Clusters:
+    """The clusters that occur, in order."""
+    return np.flatnonzero(np.bincount(clusters))
+
+
+def interval_around(
+    estimate: float, error: float, level: float, degrees: float
+) -> tuple[float, float]:
+    """Two-sided interval from Student's t."""
+    half = float(stdtrit(degrees, 0.5 + level / 2)) * error if degrees > 0 else np.nan
+    return float(estimate - half), float(estimate + half)
+
+
+def student_test(
+    estimate: float,
+    spread: Spread,
+    level: float,
+    support: Support,
+    *,
+    more: float = 0.0,
+    slack: float = 0.0,
+    degrees: float | None = None,
+) -> tuple[tuple[float, float], float]:
+    """Interval and p value of a gain or a difference, from Student's t.
+
+    Degrees of freedom are Welch's; those of clusters allow for totals of unlike size. ``more`` is
+    added to the error, and ``slack`` to what may be chance: the costs of bins.
+    """
+    if degrees is None:
+        # The kurtosis of skewed totals, itself hardly known, would make intervals far too wide.
+        by_kurtosis = support.clustered and support.shape != "skewed"
+        degrees = float(spread.degrees if by_kurtosis else spread.welch)
+    error = float(spread.error) + more
+    low, high = interval_around(estimate, error, level, degrees)
+    # What bins could have made of no gain is no evidence of one.
+    p_value = p_value_of(max(abs(estimate) - slack, 0.0), error, degrees)
+    return (low - slack, high + slack), p_value
+
+
+def p_value_of(estimate: float, error: float, degrees: float) -> float:
+    """Two-sided p value for zero; 1 when estimate and error are both zero."""
+    # A constant score has neither gain nor error.
+    if error == 0:
+        return 1.0 if estimate == 0 else 0.0
+    return float(2 * stdtr(degrees, -abs(estimate) / error)) if degrees > 0 else float("nan")
+
+
+def with_weight(rows: ScoredRows, clusters: Clusters | None) -> tuple[ScoredRows, Clusters | None]:
+    """Rows of weight 0 say nothing, and must not count as rows either."""
+    if rows.weight is None or rows.weight.all():
+        return rows, clusters
+    return some_rows(rows, clusters, rows.weight > 0)
+
+
+def some_rows(
+    rows: ScoredRows, clusters: Clusters | None, kept: Bools
+) -> tuple[ScoredRows, Clusters | None]:
+    """The rows that are kept, their clusters numbered anew."""
+    index = np.flatnonzero(kept)
+    if clusters is not None:
+        clusters = np.unique(clusters[index], return_inverse=True)[1]
+    return rows.take(index), clusters
+
+
+def interval_words(interval: tuple[float, float], level: float, declined: str | None) -> str:
+    """The interval, or why there is none."""
+    if declined is not None:
+        return f"{level:.0%} interval cannot be said: {declined}"
+    return f"{level:.0%} interval {interval[0]:.5f} to {interval[1]:.5f}"

@@ -1,0 +1,125 @@
+"""Models by their names: which there are, what they can learn from, their rivals, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from auucmax import estimators
+from auucmax.data.outcomes import BINARY, usual_value
+from auucmax.data.pieces import PiecedTable
+from auucmax.model.crossfit import (
+    Recipe,
+    TableRows,
+)
+
+#: Estimators by the name that users give, with their defaults; each takes a seed.
+MODELS: dict[str, Callable[[int], Any]] = {
+    "auto": lambda seed: estimators.UpliftEnsemble(random_state=seed),
+    "shrunk": lambda seed: estimators.ShrunkInteractions(random_state=seed),
+    "boosted": lambda seed: estimators.BoostedEffect(random_state=seed),
+    "auucmax": lambda seed: estimators.AUUCMax(random_state=seed),
+    "tm": lambda seed: estimators.TwoModels(),
+    "cvt": lambda seed: estimators.ClassTransformation(),
+    "ddr": lambda seed: estimators.DependentDataRepresentation(),
+    "sdr": lambda seed: estimators.SharedDataRepresentation(),
+    "svm-dp": lambda seed: estimators.SVMDifferentialPrediction(),
+    "mml": lambda seed: estimators.MinimaxLinear(random_state=seed),
+    "mom": lambda seed: estimators.TransformedOutcome(),
+    "pcg": lambda seed: estimators.UpliftLambdaMART("pcg", random_state=seed),
+    "ndcg": lambda seed: estimators.UpliftLambdaMART("ndcg", random_state=seed),
+    "tarnet": lambda seed: estimators.TARNet(random_state=seed),
+    "cfrnet": lambda seed: estimators.CFRNet(random_state=seed),
+    "ganite": lambda seed: estimators.GANITE(random_state=seed),
+    "response": lambda seed: estimators.ResponseModel(),
+}
+#: Those that learn from rows that are read batch by batch.
+IN_PIECES = ("auto", "shrunk", "boosted", "auucmax", "tm", "response")
+#: What a model is compared with when it is fitted: the one that a user would ask for first, and for
+#: "auto" all that it has to be better than.
+RIVALS = {"auto": ("response", "tm", "auucmax")}
+
+
+def check_memory(table: pd.DataFrame | PiecedTable, model: str, what: str) -> None:
+    """Raise a ValueError if a model cannot learn from a table that does not fit into memory."""
+    if isinstance(table, PiecedTable) and model not in IN_PIECES:
+        raise ValueError(
+            f"{what} should be one of {', '.join(map(repr, IN_PIECES))} for a table that does not "
+            f"fit into memory, got {model!r} and {table.name}, {table.size}. Pass fewer rows or "
+            f"columns, or allow more by {table.option}."
+        )
+
+
+def able_models(kind: str) -> set[str]:
+    """Names of the models that can learn from outcomes of a kind: all from 0/1."""
+    return {name for name, make in MODELS.items() if kind == BINARY or not make(0).needs_binary}
+
+
+def able_with(rows: TableRows) -> set[str]:
+    """The models that can learn from the outcomes of some rows, and from where these are."""
+    able = able_models(rows.columns.kind(rows.y))
+    return able if rows.in_memory else able & set(IN_PIECES)
+
+
+def rivals_of(model: str, rows: TableRows) -> tuple[str, ...]:
+    """What a model, which should be able to learn from the rows, is compared with."""
+    able = able_with(rows)
+    check_able(model, rows, able, "model")
+    return tuple(name for name in RIVALS.get(model, ("tm",)) if name in able - {model})
+
+
+def check_able(name: str, rows: TableRows, able: set[str], what: str) -> None:
+    """Raise a ValueError if a model is not among those that can learn from the outcomes."""
+    if name in able:
+        return
+    outcome = f"the outcome {rows.columns.outcome!r} ({rows.columns.kind(rows.y)})"
+    raise ValueError(
+        f"{what} should be one of {', '.join(map(repr, sorted(able)))} for {outcome}, got "
+        f"{name!r}, which learns from 0/1 only. Name one of these."
+    )
+
+
+def makers(names: Iterable[str], recipe: Recipe) -> dict[str, Callable[[], Any]]:
+    """What makes a new estimator of each name."""
+    return {name: partial(make_model, name, recipe) for name in names}
+
+
+def make_model(name: str, recipe: Recipe) -> Any:
+    """A new estimator of this name, with the seed of a recipe."""
+    model = MODELS[name](recipe.seed)
+    if recipe.max_rows and "max_rows" in model.get_params(deep=False):
+        model.set_params(max_rows=recipe.max_rows)
+    return model
+
+
+def learnt_of_outcome(estimator: Any, rows: TableRows) -> str:
+    """What of the outcome the model learns, in words."""
+    name, kind = rows.columns.outcome, rows.columns.kind(rows.y)
+    usual = usual_value(rows.columns.in_table(rows.y))
+    first = getattr(estimator, "estimators_", [estimator])[0]
+    learnt = getattr(first, "learnt_", None)
+    if kind == BINARY:
+        return f"{name} is 0/1"
+    if learnt == "whether" and usual is not None:
+        sign = -1 if rows.columns.lower_is_better else 1
+        treated, control = (sign * amount for amount in first.amounts_.tolist())
+        much = f"{treated:.4g}"
+        if treated != control:
+            much = f"{treated:.4g} if treated, {control:.4g} if not"
+        return (
+            f"{name} is {kind}, mostly {usual + 0.0:g}: learnt is whether it is not "
+            f"{usual + 0.0:g}, times the mean of what it is then, {much} (the most extreme 1% "
+            f"clipped)"
+        )
+    if learnt == "number":
+        return f"{name} is {kind}, learnt as a number (the lowest and highest 1% clipped)"
+    return f"{name} is {kind}, learnt as a number"
+
+
+def tree_rows(estimator: Any) -> int | None:
+    """How many rows trees learnt from, if there are trees."""
+    members = getattr(estimator, "estimators_", [estimator])
+    return next((one.n_rows_ for one in members if hasattr(one, "n_rows_")), None)

@@ -1,0 +1,594 @@
+"""Cross-fitting: every row is judged by a model that has not seen it, and every row is learnt from.
+
+Rows are dealt into folds by a keyed hash of their group, their id, or their place. For each fold a
+model is fitted on the others, encoder and all choices included. For the certificate the folds are
+chunks in an order: model k has learnt from the chunks before k and is bet on chunk k.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from auucmax._json import short
+from auucmax._progress import Work
+from auucmax._validation import Bools, Floats
+from auucmax.certificates.known_chances import evenly_drawn, most_people
+from auucmax.data import RandomisationReport
+from auucmax.data.chances import ChanceWeights
+from auucmax.data.hashing import FINEST, content_hashes, row_total
+from auucmax.data.outcomes import responders
+from auucmax.data.pieces import PiecedTable, table_of
+from auucmax.data.table_errors import TableError, changed_message
+from auucmax.encoding import TableEncoder
+from auucmax.estimators.base import unrecorded
+from auucmax.model.columns import ColumnNames
+from auucmax.model.judging import Judged, ranks_within
+from auucmax.model.rows import (
+    Hashes,
+    chances_note,
+    check_trial_rows,
+    joined,
+    read_pieces,
+    trial_pieces,
+)
+from auucmax.rows import ArrayRows, Batch, Rows
+
+LEAST = 20  #: rows with the outcome, and without it, of each arm, that a model is fitted on
+MANY_ROWS = 1_000_000  #: above, two folds are enough
+N_CHUNKS = 5
+#: About how long models take for as many rows, in that of "auto"; others take as long.
+_WORK = {"shrunk": 0.3, "boosted": 0.7, "auucmax": 0.1, "tm": 0.05, "response": 0.05, "cvt": 0.05}
+
+Codes = NDArray[np.int64]
+
+
+def work_of(names: Iterable[str]) -> float:
+    """How much work it is to fit models of these names once."""
+    return sum(_WORK.get(name, 1.0) for name in names)
+
+
+class Fitted(NamedTuple):
+    """An encoder, and estimators of the rows that it encodes, by name."""
+
+    encoder: TableEncoder
+    estimators: dict[str, Any]
+
+
+class Scored(NamedTuple):
+    """Scores (n,) of all rows, hashes of their contents by grid, the sum of the hashes of whole
+    rows, and the standard deviations of the encoded features (p,)."""
+
+    score: Floats
+    contents: dict[int, Hashes]
+    total: int
+    deviation: Floats
+
+
+class TableRows:
+    """The rows of two arms of a table: outcomes and hashes in memory, raw columns where they are.
+
+    ``rows`` are :class:`auucmax.rows.Rows` with frames as X and hashes of ids, or of places, as
+    keys. ``y``, ``treated``, ``keys`` and, if chances of treatment are known, ``weight`` are (n,).
+    ``sample`` has raw rows: all of a frame; of a table that is read in pieces, some drawn at
+    random, at the places ``sampled``.
+    """
+
+    def __init__(self, table: Any, columns: ColumnNames, key: str) -> None:
+        table = table_of(table, columns.all, columns.ignored)
+        self.table, self.columns = table, columns
+        begin = time.perf_counter()
+        # Outcomes and keys of all rows fit into memory, and a sample of raw rows.
+        pieces = read_pieces(table, columns, key)
+        self.read_seconds = time.perf_counter() - begin
+        self.left_out = _frequent([piece.sample.left_out for piece in pieces])
+        y, treated, keys, *chances = list(zip(*pieces, strict=True))[:6]
+        self.y, self.treated, self.keys = map(np.concatenate, (y, treated, keys))
+        self.propensity, self.people, self.chances = (
+            None if own[0] is None else np.concatenate(own) for own in chances
+        )
+        first = np.cumsum([0, *(len(piece.y) for piece in pieces)])
+        self.sample = joined([piece.sample for piece in pieces])
+        self.sampled = np.concatenate(
+            [start + piece.some for start, piece in zip(first, pieces, strict=False)]
+        )
+        self.weight: Floats | None = None
+        weigh: ChanceWeights | None = None
+        if self.propensity is not None:
+            weigh = ChanceWeights.of(self.treated, self.people)
+            self.weight = weigh(self.treated, self.propensity, self.people)
+        self.rows: Rows
+        if not isinstance(table, PiecedTable):
+            own = self.y, self.treated, self.weight
+            self.rows = ArrayRows(self.features, *own, keys=self.keys)
+        elif hasattr(table, "trial_rows"):  # elsewhere, where models learn from them
+            starts = np.array([piece.start for piece in pieces])
+            known = KnownRows(self.y, self.treated, self.keys, starts, np.diff(first), weigh)
+            self.rows = table.trial_rows(columns, key, known)
+        else:
+            own_rows = Batch(None, self.y, self.treated, self.keys, self.weight)
+            self.rows = PiecedRows(table, columns, own_rows)
+
+    @property
+    def names(self) -> Hashes | None:
+        """(n,) hashes of the groups, or ids, if rows have names."""
+        named = self.columns.id is not None or self.columns.groups is not None
+        return self.keys if named else None
+
+    def judged(self, score: Floats, some: Bools | None = None) -> Judged:
+        """The rows, or some of them, with their scores, (some,); groups numbered anew."""
+        own = slice(None) if some is None else some
+        groups = None
+        if self.columns.groups is not None:
+            groups = np.unique(self.keys[own], return_inverse=True)[1]
+        chance, people = (
+            None if values is None else values[own] for values in (self.propensity, self.people)
+        )
+        return Judged(self.y[own], score, self.treated[own], groups, chance, people)
+
+    @property
+    def features(self) -> pd.DataFrame:
+        """The raw features of the sample."""
+        return self.sample.frame[list(self.columns.features)]
+
+    def of_arm(self, treated: bool) -> Self:
+        """The rows of one of the arms alone, to be scored by models of other arms, too."""
+        found, own = copy.copy(self), self.treated == treated
+        found.rows = self.rows.part(lambda batch: batch.take(batch.treated == treated))
+        found.y, found.treated, found.keys = self.y[own], self.treated[own], self.keys[own]
+        found.chances = None if self.chances is None else self.chances[own]
+        return found
+
+    def check(self) -> RandomisationReport:
+        """Was treatment given at random, as far as the rows tell?"""
+        return check_trial_rows(self.sample, self.columns, self.treated)
+
+    @property
+    def chances_told(self) -> list[str]:
+        """A sentence on unequal chances, if there are such."""
+        return chances_note(self.columns, self.propensity)
+
+    @property
+    def in_memory(self) -> bool:
+        return isinstance(self.rows, ArrayRows)
+
+    @property
+    def n_given(self) -> int:
+        """Rows of the table, those of other arms included."""
+        return len(self.table) if isinstance(self.table, pd.DataFrame) else self.table.n_rows
+
+    def fit(self, estimators: Mapping[str, Any], keep: Chosen, most: int = 0) -> Fitted:
+        """An encoder and estimators, fitted on some of the rows; ``most``: if not 0, so many."""
+        keep = self._at_most(keep, most)
+        features, columns = self.features, self.columns
+        encoder = TableEncoder(categorical=columns.categorical, numeric=columns.numeric)
+        some, at_hand = self._some(keep), features[keep(self.keys[self.sampled])]
+        if len(self.sampled) == len(self.y):
+            encoder.fit(at_hand).accept(features)
+        else:
+            encoder.fit_rows(self.rows, keep, at_hand)
+        training = encoder.fit_means(some)
+        names = tuple(map(str, encoder.get_feature_names_out()))
+        encoded = some.part(training).map(np.asarray, names)
+        with encoded.cached(numbered=True) as ready:  # folds within are dealt by places
+            for one in estimators.values():
+                if isinstance(ready, ArrayRows):
+                    weight = {} if ready.weight is None else {"sample_weight": ready.weight}
+                    one.fit(ready.X, ready.y, treatment=ready.treated, **weight)
+                else:
+                    one.fit(ready)
+                    del one.feature_names_in_  # it gets arrays later
+        return Fitted(encoder, dict(estimators))
+
+    def scores(self, fitted: Fitted, keep: Chosen) -> Floats:
+        """Scores of some of the rows, in their order, by each estimator: (estimators, rows)."""
+        encode, estimators = accepting(fitted.encoder), list(fitted.estimators.values())
+
+        def work(batch: Batch) -> Floats:
+            X = encode(batch.X)
+            return np.array([one.predict(X) for one in estimators], dtype=np.float64)
+
+        return np.concatenate(list(self._some(keep).each(work)), axis=1)
+
+    def _at_most(self, keep: Chosen, most: int) -> Chosen:
+        """About ``most`` of some rows, drawn by other bits of the keys than those of folds."""
+        n = int(keep(self.keys).sum())
+        if not most or n <= most:
+            return keep
+        top, factor = np.uint64(most / n * (2.0**64 - 2**12)), np.uint64(0xD1342543DE82EF95)
+        return lambda keys: keep(keys) & (keys * factor <= top)
+
+    def _some(self, keep: Chosen) -> Rows:
+        return self.rows.part(KeptRows(keep))
+
+    def scored(self, encode: Encode, estimator: Any) -> Scored:
+        """Scores of all rows by a model, and what a later look at rows is compared with."""
+
+        def work(batch: Batch) -> tuple[Floats, dict[int, Hashes], int, _Spread]:
+            X = encode(batch.X)
+            contents = content_hashes(X)
+            total = row_total(contents[FINEST], batch.y, batch.treated)
+            score = np.asarray(estimator.predict(X), dtype=np.float64)
+            return score, contents, total, _Spread.of(X)
+
+        scores, contents, totals, spreads = zip(*self.rows.each(work), strict=True)
+        return Scored(
+            np.concatenate(scores),
+            {number: np.concatenate([own[number] for own in contents]) for number in contents[0]},
+            sum(totals) % 2**64,
+            reduce(_Spread.plus, spreads).deviation,
+        )
+
+
+class _Spread(NamedTuple):
+    """Numbers of rows, and sums of features less a centre, and of their squares, (p,) each.
+
+    The centre, the first row, keeps the squares from cancelling.
+    """
+
+    n: int
+    centre: Floats
+    first: Floats
+    second: Floats
+
+    @classmethod
+    def of(cls, X: Floats) -> _Spread:
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = X - X[:1]
+            return cls(len(X), X[0].copy(), apart.sum(axis=0), (apart**2).sum(axis=0))
+
+    def plus(self, other: _Spread) -> _Spread:
+        """Those of both together, from the centre of the first."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            shift = other.centre - self.centre
+            second = other.second + 2 * shift * other.first + other.n * shift**2
+            first = self.first + other.first + other.n * shift
+        return _Spread(self.n + other.n, self.centre, first, self.second + second)
+
+    @property
+    def deviation(self) -> Floats:
+        """(p,) standard deviations; features of 1e200 have none."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, square = np.array([self.first, self.second]) / self.n
+            return np.asarray(np.sqrt(np.maximum(square - mean**2, 0)))
+
+
+def _frequent(pieces: Sequence[dict[str, int]]) -> dict[str, int]:
+    """Numbers of rows by label; labels of few rows, which may tell of a person, are not named."""
+    labels: Counter[str] = Counter()
+    for own in pieces:
+        labels.update(own)
+    kept = {short(label): n for label, n in labels.items() if n >= LEAST}
+    rest = sum(labels.values()) - sum(kept.values())
+    return kept | ({"other values": rest} if rest else {})
+
+
+Chosen = Callable[[Hashes], Bools]
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """A step of a view: the rows whose keys are chosen."""
+
+    keep: Chosen
+
+    def __call__(self, batch: Batch) -> Batch:
+        return batch.take(self.keep(batch.keys))
+
+
+class KnownRows(NamedTuple):
+    """What is known here of rows that are elsewhere, (n,), and of the pieces that they came in.
+
+    Of each piece the place where it starts in the table, and how many of the rows it has.
+    ``weigh`` makes weights of chances, if these are known.
+    """
+
+    y: Floats
+    treated: Bools
+    keys: Hashes
+    starts: NDArray[np.intp]
+    counts: NDArray[np.intp]
+    weigh: ChanceWeights | None
+
+
+def every_row(keys: Hashes) -> Bools:
+    return np.ones(len(keys), dtype=bool)
+
+
+Encode = Callable[[pd.DataFrame], Floats]
+
+
+def accepting(encoder: TableEncoder) -> Encode:
+    """Encodes raw rows; a level that only rows of other folds have is no error."""
+    return lambda frame: encoder.accept(frame).transform(frame)
+
+
+class PiecedRows(Rows):
+    """Raw rows of a table that is read in pieces: the same ones every time, or an error.
+
+    ``known`` is what memory holds of all of them: outcomes, arms, keys and weights.
+    """
+
+    def __init__(self, table: PiecedTable, columns: ColumnNames, known: Batch) -> None:
+        self.table, self.columns, self.names = table, columns, columns.features
+        self.known, self.weighted = known, known.weight is not None
+
+    def batches(self) -> Iterator[Batch]:
+        """All rows, piece by piece."""
+        start, (_, y, treated, keys, weight) = 0, self.known
+        for piece in trial_pieces(self.table, self.columns):
+            own = slice(start, start := start + len(piece.y))
+            same = np.array_equal(piece.y, y[own]) and np.array_equal(piece.treated, treated[own])
+            if not same:
+                raise TableError(changed_message(self.table.name))
+            known = y[own], treated[own], keys[own], None if weight is None else weight[own]
+            yield Batch(piece.frame[list(self.names)], *known)
+        if start != len(y):
+            raise TableError(changed_message(self.table.name))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How rows are dealt and what is fitted: all that is needed to do it again.
+
+    ``hold_out`` is the share of rows that the model does not learn from, 0 with cross-fitting, and
+    then ``n_folds`` is the number of folds. ``key`` is that of the hashes, ``seed`` the model's.
+    ``n_candidates``: among how many models the user chose this one on these rows. ``max_rows``:
+    that trees learn from, if it is not 0; ``learn_rows``: that all models learn from.
+    """
+
+    model: str
+    key: str
+    seed: int
+    hold_out: float
+    n_folds: int
+    n_candidates: int = 1
+    max_rows: int = 0
+    learn_rows: int = 0
+
+    @property
+    def fits(self) -> list[float]:
+        """The shares of the rows that are learnt from: for folds, chunks and the model kept."""
+        if self.hold_out:
+            return [1 - self.hold_out]
+        chunks = [k * self.per_chunk / self.n_folds for k in range(1, self.n_chunks)]
+        shared = self.per_chunk == 1  # the model of the last chunk is that of the last fold
+        chunks = chunks[:-1] if shared else chunks
+        return [1 - 1 / self.n_folds] * self.n_folds + chunks + [1.0]
+
+    def size(self, share: float, n_rows: int) -> float:
+        """How much work it is to learn from a share of the rows, in that of all of them."""
+        rows = min(share * n_rows, self.learn_rows or np.inf)
+        trees = min(rows, self.max_rows or np.inf)
+        return (0.3 * rows + 0.7 * trees + 2_000) / n_rows  # some of it for any number of rows
+
+    @property
+    def per_chunk(self) -> int:
+        """How many folds are a chunk."""
+        return -(-self.n_folds // N_CHUNKS)
+
+    @property
+    def n_chunks(self) -> int:
+        return self.n_folds // self.per_chunk
+
+    def folds(self, keys: Hashes) -> Codes:
+        """(n,) the fold of each row."""
+        return (_places(keys) * self.n_folds).astype(np.int64)
+
+    def inside(self, *folds: int) -> Chosen:
+        """The rows of some folds."""
+        return lambda keys: np.isin(self.folds(keys), folds)
+
+    def outside(self, fold: int) -> Chosen:
+        """The rows of all other folds."""
+        return lambda keys: self.folds(keys) != fold
+
+    def before(self, fold: int) -> Chosen:
+        """The rows of the folds before one."""
+        return lambda keys: self.folds(keys) < fold
+
+    def held_out(self, keys: Hashes) -> Bools:
+        """(n,) the rows that are set aside."""
+        return np.asarray(_places(keys) < self.hold_out)
+
+
+class OutOfFold(NamedTuple):
+    """Ranks of every row by models that have not seen it, and the chunks of the certificate.
+
+    ``ranks`` (n,) by name, within the rows of a fold; ``fold`` (n,). A chunk has outcomes, scores
+    and treatments; the first has no scores and is not bet on. There is no chunk if the rows before
+    the last one are too few to learn from. ``keys`` are those of the rows of each chunk,
+    ``chances`` their chances of treatment; empty, if these are the same for all.
+    ``people``: how many people they stand for; empty, if everybody was as likely to be in one of
+    the two arms. ``scores`` (2, n) are of the first kind of model, by that of the fold and by that
+    of the chunk (NaN where there is none), of the rows themselves, and then of each table of
+    further rows.
+    """
+
+    ranks: dict[str, Floats]
+    fold: Codes
+    chunks: list[tuple[Floats, Floats | None, Bools]]
+    keys: list[Hashes]
+    chances: list[Floats]
+    scores: list[Floats]
+    people: list[Floats]
+
+    def evenly_drawn(self) -> OutOfFold:
+        """With chunks in which everybody is as likely to be, whatever the chance to be in one of
+        the two arms; :class:`ChancesBeyond` if the first chunk does not let expect such chances."""
+        if not self.people:
+            return self
+        most, mix = most_people(self.people[0]), np.uint64(0xA24BAED4963EE407)
+        parts = [
+            evenly_drawn(own, most, _places(keys * mix))  # other bits than those of folds
+            for own, keys in zip(self.people, self.keys, strict=True)
+        ]
+        chunks = [
+            (y[part], None if score is None else score[part], treated[part])
+            for part, (y, score, treated) in zip(parts, self.chunks, strict=True)
+        ]
+        keys = [own[part] for part, own in zip(parts, self.keys, strict=True)]
+        chances = [own[part] for part, own in zip(parts, self.chances, strict=True)]
+        return self._replace(chunks=chunks, keys=keys, chances=chances)
+
+
+def cross_fit(
+    rows: TableRows,
+    makes: Mapping[str, Callable[[], Any]],
+    recipe: Recipe,
+    *,
+    with_chunks: bool,
+    work: Work | None = None,
+    also: Sequence[TableRows] = (),
+) -> OutOfFold:
+    """Fit models for each fold and, of the first kind, for each chunk of the certificate.
+
+    ``work`` is told which part is done. ``also``: further rows, which nobody learns from, to be
+    scored by the models of their folds and chunks.
+    """
+    work = Work("") if work is None else work
+    fold, most, first = recipe.folds(rows.keys), recipe.learn_rows, next(iter(makes))
+    score = np.empty((len(makes), len(rows.y)))
+    found = [np.full((2, len(table.y)), np.nan) for table in (rows, *also)]
+    # The first chunks have the fewest rows: soon they tell how long the rest takes.
+    with _of_a_part():
+        bet_on = _chunk_scores(rows, makes, recipe, work, found, also) if with_chunks else []
+    for k in range(recipe.n_folds):
+        size = work_of(makes) * recipe.size(1 - 1 / recipe.n_folds, len(rows.y))
+        with work.part(f"fold {k + 1} of {recipe.n_folds}", size), _of_a_part():
+            inside = fold == k
+            if any(recipe.inside(k)(table.keys).any() for table in (rows, *also)):
+                made = {name: make() for name, make in makes.items()}
+                fitted = rows.fit(made, recipe.outside(k), most)
+                if inside.any():
+                    score[:, inside] = rows.scores(fitted, recipe.inside(k))
+                first_alone = Fitted(fitted.encoder, {first: made[first]})
+                _score_further(first_alone, recipe.inside(k), also, [own[0] for own in found[1:]])
+    found[0][0] = score[0]
+    ranks = {name: ranks_within(own, fold) for name, own in zip(makes, score, strict=True)}
+    if recipe.per_chunk == 1 and bet_on:  # the model of the last fold is that of the last chunk
+        for table, own in zip((rows, *also), found, strict=True):
+            last = recipe.folds(table.keys) == recipe.n_folds - 1
+            own[1, last] = own[0, last]
+    chunks, parts = _chunks(rows, recipe, bet_on, found[0][1])
+    keys = [rows.keys[part] for part in parts]
+    chances = [] if rows.propensity is None else [rows.propensity[part] for part in parts]
+    people = [] if rows.people is None else [rows.people[part] for part in parts]
+    return OutOfFold(ranks, fold, chunks, keys, chances, found, people)
+
+
+@contextmanager
+def _of_a_part() -> Iterator[None]:
+    """Models of part of the rows keep no record; what only these rows lack is no warning."""
+    with unrecorded(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="columns should tell rows apart")
+        yield
+
+
+def _chunks(
+    rows: TableRows, recipe: Recipe, bet_on: Sequence[int], score: Floats
+) -> tuple[list[tuple[Floats, Floats | None, Bools]], list[Bools]]:
+    """Chunks as the certificate takes them, and which rows are in each, (n,)."""
+    chunk = recipe.folds(rows.keys) // recipe.per_chunk
+    chunks: list[tuple[Floats, Floats | None, Bools]] = []
+    parts: list[Bools] = []  # rows of each chunk
+    for k in bet_on:
+        inside = chunk == k
+        if not chunks:
+            before = chunk < k
+            chunks.append((rows.y[before], None, rows.treated[before]))
+            parts.append(before)
+        chunks.append((rows.y[inside], score[inside], rows.treated[inside]))
+        parts.append(inside)
+    return chunks, parts
+
+
+def _score_further(
+    fitted: Fitted, keep: Chosen, also: Sequence[TableRows], into: Sequence[Floats]
+) -> None:
+    for table, own in zip(also, into, strict=True):
+        inside = keep(table.keys)
+        if inside.any():
+            own[inside] = table.scores(fitted, keep)[0]
+
+
+def _chunk_scores(
+    rows: TableRows,
+    makes: Mapping[str, Callable[[], Any]],
+    recipe: Recipe,
+    work: Work,
+    into: Sequence[Floats],
+    also: Sequence[TableRows],
+) -> list[int]:
+    """Put scores of each chunk that is bet on, by a model of the chunks before it, ``into[:][1]``.
+
+    But for the last chunk, if it is a fold: the model of the fold has learnt from the same rows.
+    Chunks are folds, or several of them together. Those that are bet on are returned.
+    """
+    chunk, n_chunks = recipe.folds(rows.keys) // recipe.per_chunk, recipe.n_chunks
+    name, make = next(iter(makes.items()))
+    bet_on = range(first_chunk(rows, chunk, n_chunks), n_chunks)
+    for k in bet_on:
+        if k == n_chunks - 1 and recipe.per_chunk == 1:
+            continue
+        size = work_of([name]) * recipe.size(k / n_chunks, len(rows.y))
+        with work.part(f"certificate, part {k} of {n_chunks - 1}", size):
+            own = range(k * recipe.per_chunk, (k + 1) * recipe.per_chunk)
+            fitted = rows.fit({name: make()}, recipe.before(own[0]), recipe.learn_rows)
+            _score_further(fitted, recipe.inside(*own), (rows, *also), [one[1] for one in into])
+    return list(bet_on)
+
+
+def first_chunk(rows: TableRows, chunk: Codes, n_chunks: int) -> int:
+    """The first chunk before which there are rows enough to learn from, or ``n_chunks``."""
+    for k in range(1, n_chunks):
+        if fewest_rows(rows.y, rows.treated, chunk < k) >= LEAST and (chunk == k).any():
+            return k
+    return n_chunks
+
+
+def number_of_folds(rows: TableRows, key: str) -> int:
+    """5, 2 of very many rows, or as many as leave enough in every training part.
+
+    ValueError if no number does.
+    """
+    if len(rows.y) > MANY_ROWS:
+        return 2
+    # More folds leave more rows to learn from.
+    for n_folds in (5, 10, 20):
+        fold = Recipe("", key, 0, 0.0, n_folds).folds(rows.keys)
+        least = min(fewest_rows(rows.y, rows.treated, fold != k) for k in range(n_folds))
+        if least >= LEAST:
+            return n_folds
+    what = f"{LEAST} rows"
+    if responders(rows.y) is not None:
+        what = f"{what} with the outcome and {LEAST} without it"
+    raise ValueError(
+        f"each arm should have at least {what} in every part that a model learns from, got {least} "
+        f"of one kind. There are too few rows: collect more."
+    )
+
+
+def fewest_rows(y: Floats, treated: Bools, some: Bools | slice) -> int:
+    """Of some rows, the fewest of a kind: arm, by whether they respond if that can be told."""
+    code = treated.astype(np.int64)
+    n_kinds, who = 2, responders(y)
+    if who is not None:
+        code, n_kinds = 2 * code + who, 4
+    return int(np.bincount(code[some], minlength=n_kinds).min())
+
+
+def _places(keys: Hashes) -> Floats:
+    """Places of hashes between 0 and 1, less than 1."""
+    return np.asarray((keys >> np.uint64(11)).astype(np.float64) / 2.0**53)

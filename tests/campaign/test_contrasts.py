@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auucmax.campaign.contrasts import CellMeans, Estimate
+from auucmax.metrics.intervals import ArmMean, score_limits
+
+
+def cells(seed, n=400, kind="binary"):
+    rng = np.random.default_rng(seed)
+    cell, treated = rng.integers(0, 3, n), rng.random(n) < 0.5
+    y = rng.random(n) < 0.4
+    if kind != "binary":
+        y = rng.normal(size=n)
+    return np.asarray(y, dtype=float), treated, cell.astype(np.intp)
+
+
+def test_two_arms_have_newcombes_interval():
+    y, treated, _ = cells(0)
+    found = CellMeans.of(y, treated, np.zeros(len(y), dtype=np.intp)).effect(np.ones(1))
+    arms = [ArmMean(y[arm].mean(), 1.0, 1.0, arm.sum()) for arm in (treated, ~treated)]
+    expected = score_limits(arms[0].mean - arms[1].mean, *arms, 1.959964)
+    assert found[2:4] == pytest.approx(expected, abs=1e-6)
+    errors = [y[arm].var(ddof=1) / arm.sum() for arm in (treated, ~treated)]
+    assert found.standard_error == pytest.approx(np.sqrt(sum(errors)))
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 10_000), kind=st.sampled_from(["binary", "number"]))
+def test_the_sum_is_that_of_the_means_whatever_the_order(seed, kind):
+    y, treated, cell = cells(seed, kind=kind)
+    weights = np.array([1.0, -0.5, 2.0])
+    slow = sum(
+        weight * (y[(cell == c) & treated].mean() - y[(cell == c) & ~treated].mean())
+        for c, weight in enumerate(weights)
+    )
+    found = CellMeans.of(y, treated, cell).effect(weights)
+    assert found.value == pytest.approx(slow)
+    assert found.lower < found.value < found.upper
+    order = np.random.default_rng(seed).permutation(len(y))
+    again = CellMeans.of(y[order], treated[order], cell[order]).effect(weights)
+    assert again[:4] == pytest.approx(found[:4])
+    turned = CellMeans.of(y, treated, cell).effect(-weights)
+    assert [-turned.upper, -turned.lower] == pytest.approx([found.lower, found.upper])
+
+
+def test_groups_of_one_row_have_nearly_the_interval_of_rows():
+    y, treated, cell = cells(5, kind="number")
+    weights = np.ones(3) / 3
+    rows = CellMeans.of(y, treated, cell).effect(weights)
+    groups = CellMeans.of(y, treated, cell, np.arange(len(y))).effect(weights)
+    assert groups.standard_error == pytest.approx(rows.standard_error, rel=1e-3)
+    # Copies of a row tell nothing new.
+    twice = np.repeat(np.arange(len(y)), 2)
+    again = CellMeans.of(y[twice], treated[twice], cell[twice], twice).effect(weights)
+    assert again.standard_error == pytest.approx(groups.standard_error)
+
+
+@pytest.mark.parametrize(
+    ("y", "groups", "words"),
+    [
+        (np.repeat([0.0, 1.0], [97, 3]), None, "only 3 rows have the rarer outcome"),
+        (np.random.default_rng(0).lognormal(0, 2, 100), None, "outcomes are skewed"),
+        (np.arange(100.0), np.arange(100) % 4, "clusters of an arm are there"),
+    ],
+)
+def test_where_nothing_holds_there_is_no_interval(y, groups, words):
+    treated = np.arange(100) % 3 == 0
+    groups = None if groups is None else groups.astype(np.intp)
+    found = CellMeans.of(y, treated, np.zeros(100, dtype=np.intp), groups).effect(np.ones(1))
+    assert words in found.declined
+    assert np.isnan(found.lower)
+
+
+def test_the_difference_of_two_has_both_reasons():
+    known, unknown = Estimate(1.0, 1.0, 0.0, 2.0), Estimate(1.0, 1.0, np.nan, np.nan, "few rows")
+    assert known.minus(unknown).declined == unknown.minus(known).declined == "few rows"
+    assert known.minus(known).scaled(2.0).lower == pytest.approx(-2 * np.sqrt(2))

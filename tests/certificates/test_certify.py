@@ -1,0 +1,585 @@
+import pickle
+import tempfile
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from tests.batches_in_memory import ListedRows
+
+from auucmax import (
+    AUUCMax,
+    Trial,
+    TrialKFold,
+    TwoModels,
+    auuc_inference,
+    certify,
+    load_hillstrom,
+    make_trial,
+)
+from auucmax.certificates import ALL_BOUNDS, certify_difference, certify_thresholds
+from auucmax.data.seen import RowSet, TrainingRecord
+from auucmax.metrics import BinnedLevels, score_edges
+from auucmax.model import fit_trial_model, load_model, save_model
+from auucmax.rows import part_of
+
+
+@pytest.fixture(scope="module")
+def halves():
+    trial = make_trial(6000, random_state=0)
+    return trial.split(test_size=0.5, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def model(halves):
+    train, _ = halves
+    ids = np.arange(train.n_rows)
+    return TwoModels().fit(train.X, train.y, treatment=train.treatment, ids=ids)
+
+
+def test_all_bounds_say_what_they_are():
+    assert "betting" in ALL_BOUNDS
+    for name, bound in ALL_BOUNDS.items():
+        assert bound.name == name
+        assert callable(bound.function)
+        assert bound.ranking in ("joint", "separate")
+        assert bound.rows in ("training", "held out")
+        for field in ("target", "assumptions", "formula", "reference", "validity"):
+            assert getattr(bound, field)
+    assert ALL_BOUNDS["paper"].validity.startswith("does not hold")
+
+
+METHODS = [name for name, bound in ALL_BOUNDS.items() if bound.words]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_model_is_certified_on_new_rows(halves, model, method):
+    _, test = halves
+    certificate = certify(model, test.X, test.y, treatment=test.treatment, method=method)
+    score = model.predict(test.X)
+    ranking = ALL_BOUNDS[method].ranking
+    shown = auuc_inference(test.y, score, treatment=test.treatment, ranking=ranking)
+    assert certificate.estimate == pytest.approx(shown.estimate, abs=1e-12)
+    assert certificate.gain_estimate == pytest.approx(shown.gain, abs=1e-12)
+    assert certificate.lower_bound < certificate.estimate
+    assert certificate.gain_gap == certificate.gain_estimate - certificate.gain_lower_bound
+    guaranteed = "ith probability 0.95, " in str(certificate)
+    assert guaranteed == (method != "asymptotic")
+    assert ALL_BOUNDS[method].words in str(certificate)
+    same = certify(score, y=test.y, treatment=test.treatment, method=method)
+    assert same.lower_bound == certificate.lower_bound
+    assert "fixed without looking at them" in str(same)
+
+
+def test_joint_halves_delta_and_candidates_divide_it(halves, model):
+    _, test = halves
+    rows = {"y": test.y, "treatment": test.treatment, "method": "dkw-bernstein"}
+    score = model.predict(test.X)
+    joint = certify(score, **rows, joint=True)
+    assert joint.lower_bound == certify(score, **rows, delta=0.025).lower_bound
+    assert "both at once" in str(joint)
+    many = certify(score, **rows, n_candidates=2)
+    assert many.lower_bound == joint.lower_bound
+    assert "the best of 2" in str(many)
+
+
+def test_training_rows_are_refused(halves, model):
+    train, test = halves
+    order = np.random.default_rng(0).permutation(train.n_rows)
+    shuffled = train.X.iloc[order], train.y[order]
+    with pytest.raises(ValueError, match="100% are rows that it was fitted on"):
+        certify(model, *shuffled, treatment=train.treatment[order])
+    with pytest.raises(ValueError, match="100% are rows that it was fitted on"):
+        certify_difference(
+            model, np.arange(train.n_rows), train.X, train.y, treatment=train.treatment
+        )
+    for part in (slice(1, None), slice(0, 40), slice(None, None, 2)):
+        rows = train.X[part].astype(np.float32), train.y[part]
+        with pytest.raises(ValueError, match="100% are rows"):
+            certify(model, *rows, treatment=train.treatment[part])
+    ids = np.arange(test.n_rows) + train.n_rows - 2
+    with pytest.raises(ValueError, match="2 of 3000 ids that it was fitted on"):
+        certify(model, test.X, test.y, treatment=test.treatment, ids=ids)
+    assert certify(model, test.X, test.y, treatment=test.treatment, ids=ids + 2.0)
+    with pytest.raises(ValueError, match="no such model"):
+        certify(model.predict(test.X), y=test.y, treatment=test.treatment, ids=ids)
+
+
+@pytest.mark.gate
+def test_models_inside_others_remember_their_rows(halves):
+    train, test = halves
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(StandardScaler(), TwoModels())
+        pipeline.fit(train.X, train.y, treatment=train.treatment)
+        search = GridSearchCV(TwoModels(), {"estimator": [None]}, cv=TrialKFold(2, random_state=0))
+        search.fit(train.X, train.y, treatment=train.treatment)
+    for outer in (pipeline, search):
+        with pytest.raises(ValueError, match="100% are rows that it was fitted on"):
+            certify(outer, train.X, train.y, treatment=train.treatment)
+        assert certify(outer, test.X, test.y, treatment=test.treatment)
+
+
+def taken(trial, rows):
+    return trial.X.iloc[rows], trial.y[rows], trial.treatment[rows]
+
+
+def joined(first, second):
+    X, y, t = zip(first, second, strict=True)
+    return pd.concat(X), np.concatenate(y), np.concatenate(t)
+
+
+def slips(train, test):
+    """Rows that a model learnt from, as they come back to be certified on."""
+    n = train.n_rows
+    everyone, tenth = taken(train, np.arange(n)), taken(train, np.arange(0, n, 10))
+    return {
+        "each twice": joined(everyone, everyone),
+        "rounded": (everyone[0].round(3), *everyone[1:]),
+        "rounded to 2 decimals": (everyone[0].round(2), *everyone[1:]),
+        "rounded to 1 decimal": (everyone[0].round(1), *everyone[1:]),
+        "a tenth, rounded to 1 decimal": (tenth[0].round(1), *tenth[1:]),
+        "a tenth": tenth,
+        "a tenth of them twice": joined(tenth, tenth),
+        "100 among 2,000": joined(
+            taken(train, np.arange(100)), taken(test, np.arange(1_900))
+        ),
+        "other outcomes": (everyone[0], 1 - everyone[1], everyone[2]),
+    }  # fmt: skip
+
+
+@pytest.mark.gate_cases("each", "rounded")
+@pytest.mark.parametrize("slip", slips(make_trial(200), make_trial(2_000)))
+def test_training_rows_are_not_certified(halves, slip):
+    """By models, pipelines, models of tables, and what is loaded from files."""
+    train, test = halves
+    X, y, t = slips(train, test)[slip]
+    for model in models_of(train):
+        with pytest.raises(ValueError, match="rows should be new to the model"):
+            certify(model, X, y, treatment=t, method="dkw-bernstein")
+        assert certify(model, *taken(test, slice(None))[:2], treatment=test.treatment,
+                       method="dkw-bernstein").n_candidates == 1  # fmt: skip
+
+
+@cache
+def models_of(train):
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(StandardScaler(), TwoModels())
+        pipeline.fit(train.X, train.y, treatment=train.treatment)
+    alone = AUUCMax(selection=None).fit(train.X, train.y, treatment=train.treatment)
+    stream = ListedRows(train.X, train.y, train.treatment, [700], names=list(train.X.columns))
+    streamed = AUUCMax(selection=None).fit(stream)
+    table = train.X.assign(y=train.y, t=train.treatment)
+    of_table = fit_trial_model(table, treatment="t", outcome="y", model="tm")
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(of_table, f"{folder}/m")
+        loaded = load_model(f"{folder}/m")
+    named = {"treatment": "t", "outcome": "y", "id": "person"}
+    with_ids = fit_trial_model(table.assign(person=np.arange(len(table))), model="tm", **named)
+    pickled = pickle.loads(pickle.dumps(alone))
+    return alone, pipeline, streamed, of_table, with_ids, loaded, pickled
+
+
+def coarse_trial(n, seed):
+    """Three features of five values: rows that look alike are no sign of anything."""
+    rng = np.random.default_rng(seed)
+    X, t = pd.DataFrame(rng.integers(0, 5, (n, 3)), columns=list("abc")), rng.integers(2, size=n)
+    return Trial(X, rng.random(n) < 0.2 + 0.1 * t * (X["a"] > 2), t)
+
+
+@pytest.mark.gate
+def test_rows_that_cannot_be_told_apart_are_not_certified():
+    train, test = coarse_trial(2_000, 0), coarse_trial(1_000, 1)
+    table = train.X.assign(y=train.y, t=train.treatment)
+    of_table = fit_trial_model(table, treatment="t", outcome="y", model="tm")
+    ids = np.arange(3_000)
+    model = TwoModels().fit(train.X, train.y, treatment=train.treatment, ids=ids[:2_000])
+    half, twice = taken(train, np.arange(1_000)), joined(*[taken(train, slice(None))] * 2)
+    for one in (model, of_table, pickle.loads(pickle.dumps(model))):
+        for X, y, t in (half, twice, taken(test, slice(None))):
+            with pytest.raises(ValueError, match=r"look too much alike: .* certify the scores"):
+                certify(one, X, y, treatment=t)
+    # Ids that are new, or who knows it, may say that they are.
+    X, y, t = taken(test, slice(None))
+    with pytest.raises(ValueError, match="look too much alike"):
+        certify(model, X, y, treatment=t, ids=ids[2_000:])
+    assert certify(model.predict(X), y=y, treatment=t)
+
+
+def test_a_pickle_does_not_tell_who_was_in_the_trial(halves, model):
+    train, test = halves
+    assert len(model.training_record_.ids) == train.n_rows
+    content = pickle.dumps(model)
+    again = pickle.loads(content)
+    assert again.training_record_.ids is None
+    assert model.training_record_.ids.tobytes() not in content
+    with pytest.raises(ValueError, match="pickles and files do not keep them"):
+        certify(again, test.X, test.y, treatment=test.treatment, ids=np.arange(test.n_rows))
+
+
+def test_a_model_that_learnt_from_each_row_twice_knows_them(halves):
+    train, test = halves
+    X, y, t = slips(train, test)["each twice"]
+    model = TwoModels().fit(X, y, treatment=t)
+    with pytest.raises(ValueError, match="100% are rows that it was fitted on"):
+        certify(model, train.X[:500], train.y[:500], treatment=train.treatment[:500])
+    assert certify(model, test.X, test.y, treatment=test.treatment)
+
+
+def test_a_model_that_forgot_its_rows_is_not_certified(halves):
+    train, test = halves
+    table = train.X.assign(y=train.y, t=train.treatment)
+    model = fit_trial_model(table, treatment="t", outcome="y", model="tm", forget_rows=True)
+    with pytest.raises(ValueError, match=r"told to forget them.*certify the scores"):
+        certify(model, test.X, test.y, treatment=test.treatment)
+
+
+@pytest.mark.gate
+def test_a_search_pays_for_its_candidates_on_the_rows_that_it_compared_them_on(halves):
+    train, test = halves
+    inner = AUUCMax(selection="certificate", grid=[0.1, 0.3], random_state=0)
+    search = GridSearchCV(
+        inner, {"surrogate": ["s_poly", "s_log"]}, cv=TrialKFold(2, random_state=0)
+    )
+    with sklearn.config_context(enable_metadata_routing=True):
+        search.fit(train.X, train.y, treatment=train.treatment)
+    seed = int(np.random.default_rng(0).integers(2**62))
+    kept = np.flatnonzero(part_of(np.arange(train.n_rows, dtype=np.uint64), 2, seed) == 1)
+    X, y, t = taken(train, kept)
+    assert certify(search, X, y, treatment=t).n_candidates == 4
+    assert certify(search, test.X, test.y, treatment=test.treatment).n_candidates == 1
+
+
+@pytest.mark.gate
+def test_honest_splits_of_a_table_with_repeats_are_certified():
+    """Of Hillstrom, many of whose rows repeat others: no half is taken for the other."""
+    trial = load_hillstrom()
+    X, treated = trial.X.to_numpy(dtype=float), trial.treated
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        size = int(rng.integers(1_000, trial.n_rows))
+        order = rng.permutation(trial.n_rows)
+        n = int(size * rng.uniform(0.2, 0.8))
+        first, other = (
+            RowSet.of(X[rows], trial.y[rows], treated[rows]) for rows in (order[:n], order[n:size])
+        )
+        assert TrainingRecord.of(first).candidates_compared(other) == 1
+
+
+def test_a_trial_model_remembers_its_rows(halves):
+    rows, others = halves
+    table, new = (
+        part.X.assign(y=part.y, t=part.treatment, place=np.where(part.X["x0"] > 0, "a", "b"))
+        for part in (rows, others)
+    )
+    model = fit_trial_model(table, treatment="t", outcome="y", model="tm", random_state=0)
+    for some in (slice(None), slice(0, 300)):
+        with pytest.raises(ValueError, match="are rows that it was fitted on"):
+            certify(
+                model,
+                table[some],
+                rows.y[some],
+                treatment=rows.treatment[some],
+                method="dkw-bernstein",
+            )
+    found = certify(model, new, others.y, treatment=others.treatment, method="dkw-bernstein")
+    assert found.n_rows == others.n_rows
+
+
+def test_rows_of_weight_zero_are_not_remembered(halves):
+    train, _ = halves
+    weight, ids = (np.arange(train.n_rows) >= 1000).astype(float), np.arange(train.n_rows)
+    model = TwoModels().fit(
+        train.X, train.y, treatment=train.treatment, sample_weight=weight, ids=ids
+    )
+    unused, used = slice(0, 1000), slice(1000, None)
+    assert certify(
+        model, train.X[unused], train.y[unused], treatment=train.treatment[unused], ids=ids[unused]
+    )
+    with pytest.raises(ValueError, match="of 2000 ids"):
+        certify(model, train.X[used], train.y[used], treatment=train.treatment[used], ids=ids[used])
+    with pytest.raises(ValueError, match="100% are rows"):
+        certify(model, train.X[used], train.y[used], treatment=train.treatment[used])
+
+
+@pytest.mark.parametrize("adjusted", [False, True])
+def test_certificate_and_interval_show_one_estimate(adjusted):
+    """A small arm: less their mean, outcomes have quite another estimate."""
+    rng = np.random.default_rng(0)
+    y, score = (rng.random(600) < 0.6).astype(float), rng.normal(size=600)
+    t = rng.random(600) < 0.05
+    options = {"outcome_model": 0.6 + 0.1 * np.tanh(score)} if adjusted else {}
+    found = certify(score, y=y, treatment=t, **options)
+    shown = auuc_inference(y, score, treatment=t, **options)
+    assert found.estimate == pytest.approx(shown.estimate)
+    assert found.gain_estimate == pytest.approx(shown.gain)
+    assert ("(adjusted estimate" in str(found)) == adjusted
+
+
+def test_unbounded_revenue_opens_without_a_probability():
+    rng = np.random.default_rng(1)
+    y, score, t = rng.lognormal(size=2000), rng.normal(size=2000), rng.random(2000) < 0.5
+    found = certify(score, y=y, treatment=t)
+    assert str(found).startswith("Without a guarantee, by an approximation at level 0.95")
+    few = certify(score[:30], y=y[:30], treatment=t[:30])
+    assert few.lower_bound == -np.inf
+    assert "its AUUC cannot be bounded with so few rows" in str(few)
+    assert "its gain over random cannot be bounded with so few rows" in str(few)
+
+
+def test_auto_goes_by_the_outcome_alone(halves, model):
+    _, test = halves
+    score, t = model.predict(test.X), test.treatment
+    assert certify(score, y=test.y, treatment=t).method == "betting"
+    money = 30.0 * test.y
+    assert certify(score, y=money, treatment=t).method == "asymptotic"
+    part = np.where(test.y == 1, 0.5, 0)  # within [0, 1], but who knows
+    assert certify(score, y=part, treatment=t).method == "asymptotic"
+    with pytest.raises(ValueError, match="y is not 0/1: pass outcome_range"):
+        certify(score, y=money, treatment=t, n_dealings=3)
+    bounded = certify(score, y=money, treatment=t, outcome_range=(0, 30))
+    assert bounded.method == "betting"
+    assert "[0, 30]" in str(bounded)
+
+
+def test_selection_by_certificate(halves):
+    train, _ = halves
+    model = AUUCMax(selection="certificate", random_state=0)
+    model.fit(train.X, train.y, treatment=train.treatment, ids=train.X.index)
+    table, certificate = model.selection_path_, model.certificate_
+    assert certificate.n_candidates == len(table) == 4
+    seed = int(np.random.default_rng(0).integers(2**62))
+    part = part_of(np.arange(train.n_rows, dtype=np.uint64), 2, seed)
+    learnt, kept = np.flatnonzero(part == 0), np.flatnonzero(part == 1)
+    assert certificate.n_rows == len(kept)
+    assert table.held_out_auuc.idxmax() == table.index[table.chosen][0]
+    # It learnt from the other half only, so there is nothing to refit.
+    record = model.training_record_
+    assert len(record.ids) == len(learnt)
+    assert record.set_aside.n_rows == len(kept)
+    alone = AUUCMax(selection=None, norm=model.norm_)
+    rows = train.X.iloc[learnt], train.y[learnt]
+    alone.fit(*rows, treatment=train.treatment[learnt])
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-4, atol=1e-7)
+    # The rows kept apart may be certified again, and pay for the candidates again.
+    again = certify(model, train.X.iloc[kept], train.y[kept], treatment=train.treatment[kept])
+    assert again.n_candidates == 4
+    assert again.lower_bound == certificate.lower_bound
+    some = kept[:900]
+    rows = train.X.iloc[some], train.y[some]
+    assert certify(model, *rows, treatment=train.treatment[some]).n_candidates == 4
+    learnt_rows = train.X.iloc[learnt], train.y[learnt]
+    with pytest.raises(ValueError, match="100% are rows"):
+        certify(model, *learnt_rows, treatment=train.treatment[learnt])
+    assert "the 4 candidates were fixed" in str(certificate)
+    model.set_params(selection=None).fit(train.X, train.y, treatment=train.treatment)
+    assert not hasattr(model, "certificate_")
+    model.set_params(selection="certificate")
+    with pytest.raises(ValueError, match="100% are rows that it was fitted on"):
+        certify(model, train.X, train.y, treatment=train.treatment)
+    with pytest.raises(ValueError, match="equal for all rows"):
+        model.fit(
+            train.X, train.y, treatment=train.treatment, sample_weight=np.arange(train.n_rows) + 1
+        )
+
+
+def test_cross_fitted_scores(halves):
+    trial, _ = halves
+    folds = np.arange(trial.n_rows) % 2
+    score = np.empty(trial.n_rows)
+    parts = []
+    for fold in (0, 1):
+        inside = folds == fold
+        other = TwoModels().fit(
+            trial.X[~inside], trial.y[~inside], treatment=trial.treatment[~inside]
+        )
+        score[inside] = other.predict(trial.X[inside])
+        parts.append(
+            certify(
+                score[inside],
+                y=trial.y[inside],
+                treatment=trial.treatment[inside],
+                delta=0.025,
+            )
+        )
+    whole = certify(score, y=trial.y, treatment=trial.treatment, folds=folds)
+    assert whole.lower_bound == pytest.approx(np.mean([p.lower_bound for p in parts]))
+    assert whole.gain_estimate == pytest.approx(np.mean([p.gain_estimate for p in parts]))
+    assert "mean over these models" in str(whole)
+
+
+@pytest.mark.gate
+def test_two_models_are_compared():
+    trial = load_hillstrom()
+    score, noise = trial.X["womens"], np.random.default_rng(0).random(trial.n_rows)
+    rows = {"y": trial.y, "treatment": trial.treatment}
+    assert certify_difference(score, noise, **rows).lower > 0
+    assert certify_difference(noise, score, **rows).lower < 0
+
+
+@pytest.mark.gate
+def test_thresholds_hold_together():
+    train, test = load_hillstrom().split(test_size=0.5, random_state=0)
+    model = TwoModels().fit(train.X, train.y, treatment=train.treatment)
+    thresholds = np.quantile(model.predict(train.X), [0.7, 0.5, 0.3])
+    table = certify_thresholds(
+        model, test.X, test.y, treatment=test.treatment, thresholds=thresholds
+    )
+    assert isinstance(table, pd.DataFrame)
+    np.testing.assert_allclose(table.share, [0.3, 0.5, 0.7], atol=0.02)
+    assert (table.lower_bound > 0).all()
+    assert (table.lower_bound < table.estimate).all()
+    score, t = model.predict(test.X), test.treatment
+    above = score > thresholds[1]
+    effect = test.y[t == 1].mean() - test.y[t == 0].mean()
+    direct = (test.y * above)[t == 1].mean() - (test.y * above)[t == 0].mean()
+    assert table.estimate[1] == pytest.approx(direct - above.mean() * effect, abs=0.002)
+
+
+def test_outcome_model_and_groups(halves, model):
+    train, test = halves
+    from sklearn.linear_model import LogisticRegression
+
+    outcome = LogisticRegression().fit(train.X, train.y)
+    rows = {"y": test.y, "treatment": test.treatment}
+    by_model = certify(model, test.X, outcome_model=outcome, **rows)
+    predicted = outcome.predict_proba(test.X)[:, 1]
+    assert (
+        by_model.lower_bound == certify(model, test.X, outcome_model=predicted, **rows).lower_bound
+    )
+    assert "outcome model" in str(by_model)
+    pairs = np.empty(test.n_rows, int)  # households of two within an arm
+    for arm in (0, 1):
+        inside = np.flatnonzero(test.treatment == arm)
+        pairs[inside] = 10_000 * arm + np.arange(len(inside)) // 2
+    clustered = certify(model, test.X, groups=pairs, **rows)
+    assert "every cluster weighs the same" in str(clustered)
+    assert "(estimate with equal weights of clusters " in str(clustered)
+    assert "equal weights" not in str(replace(clustered, by_cluster=False))
+    passed = replace(clustered, gain_lower_bound=clustered.gain_estimate + 0.01)
+    assert "A bound above its estimate is no slip" in str(passed)
+    assert "no slip" not in str(clustered)
+    assert certify(model, test.X, groups=pairs, method="asymptotic", **rows)
+
+
+def test_bad_input(halves, model):
+    _, test = halves
+    score, rows = model.predict(test.X), {"treatment": test.treatment}
+    with pytest.raises(ValueError, match="y should be the outcome"):
+        certify(score, **rows)
+    with pytest.raises(ValueError, match="X should hold the features"):
+        certify(model, y=test.y, **rows)
+    with pytest.raises(ValueError, match="X should be left out"):
+        certify(score, test.X, test.y, **rows)
+    with pytest.raises(ValueError, match="method should be one of"):
+        certify(score, y=test.y, method="hope", **rows)
+    with pytest.raises(ValueError, match="'groups', which it does not"):
+        certify(score, y=test.y, method="dkw-bernstein", groups=score, **rows)
+    with pytest.raises(ValueError, match=r"'dealings'.*spelling"):
+        certify(score, y=test.y, dealings=3, **rows)
+    with pytest.raises(ValueError, match="delta should be"):
+        certify(score, y=test.y, delta=0, **rows)
+    with pytest.raises(ValueError, match="n_candidates should be a whole number"):
+        certify(score, y=test.y, n_candidates=0.25, **rows)
+    with pytest.raises(ValueError, match="got a single model"):
+        certify(model, test.X, test.y, folds=np.arange(test.n_rows) % 2, **rows)
+    with pytest.raises(ValueError, match="one in fold 0"):
+        certify(score, y=test.y, folds=test.treatment, **rows)
+    pairs = np.arange(test.n_rows) // 4
+    with pytest.raises(ValueError, match="a cluster should lie in one fold"):
+        certify(score, y=test.y, folds=np.arange(test.n_rows) % 2, groups=pairs, **rows)
+    with pytest.raises(ValueError, match="random_state should be a whole number"):
+        certify(score, y=test.y, random_state=-1, **rows)
+    model_options = {"outcome_model": score, "outcome_model_range": (2, 3)}
+    with pytest.raises(ValueError, match="outcome_model_range should meet"):
+        certify(score, y=test.y, **model_options, **rows)
+    with pytest.raises(ValueError, match="should come with outcome_model"):
+        certify(score, y=test.y, outcome_model_range=(0, 1), **rows)
+    with pytest.raises(ValueError, match="y should be the outcome"):
+        certify_difference(score, score, **rows)
+    with pytest.raises(ValueError, match="got 'folds'"):
+        certify_difference(score, score, y=test.y, folds=pairs, **rows)
+    with pytest.raises(ValueError, match="thresholds should hold numbers"):
+        certify_thresholds(score, y=test.y, thresholds="median", **rows)
+    one = np.arange(test.n_rows) == 3
+    with pytest.raises(ValueError, match="at least 2 rows"):
+        certify(score, y=10 * test.y, treatment=one)
+
+
+def test_nothing_is_claimed_without_evidence():
+    """One treated row; all outcomes equal; a level that no wealth can reach."""
+    score, y = np.arange(30.0), np.ones(30)
+    for treatment in (np.arange(30) == 4, np.arange(30) % 2 == 0):
+        printed = str(certify(score, y=y, treatment=treatment))
+        assert "is not shown to beat random" in printed
+    y[::3] = 0
+    tiny = certify(score, y=y, treatment=np.arange(30) % 2, delta=1e-12)
+    opening = "This ranking is not shown to beat random targeting: with probability 1 - 1e-12, it"
+    assert str(tiny).startswith(opening)
+
+
+@pytest.mark.gate
+def test_frames_with_text_are_remembered_too(halves):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    train, test = halves
+    frames = [
+        part.X.assign(place=np.where(part.X.iloc[:, 0] > 0, "town", "land")) for part in halves
+    ]
+    encoder = OneHotEncoder(handle_unknown="ignore", max_categories=5)
+    model = TwoModels(make_pipeline(encoder, LogisticRegression()))
+    model.fit(frames[0], train.y, treatment=train.treatment)
+    with pytest.raises(ValueError, match="100% are rows"):
+        certify(model, frames[0], train.y, treatment=train.treatment)
+    assert certify(model, frames[1], test.y, treatment=test.treatment)
+
+
+@pytest.mark.gate_cases("betting-")
+@pytest.mark.parametrize("method", [name for name, own in ALL_BOUNDS.items() if own.words])
+def test_upper_bounds_are_lower_bounds_with_the_arms_swapped(method):
+    test = load_hillstrom()
+    score, options = test.X["womens"], {"method": method, "delta": 0.1}
+    if method.startswith("betting"):
+        options["n_dealings"] = 2
+    found = certify(score, y=test.y, treatment=test.treatment, upper=True, **options)
+    swapped = certify(score, y=test.y, treatment=1 - test.treatment, **options)
+    assert found.upper_bound == -swapped.lower_bound
+    assert found.gain_upper_bound == -swapped.gain_lower_bound
+    assert found.gain_lower_bound < found.gain_estimate < found.gain_upper_bound
+    assert f"and at most {found.gain_upper_bound:+.5f} over random" in str(found)
+    assert f"and at most {found.upper_bound:.5f} (estimate" in str(found)
+    alone = certify(score, y=test.y, treatment=test.treatment, **options)
+    assert alone.gain_lower_bound == found.gain_lower_bound
+    assert alone.upper_bound is alone.gain_upper_bound is None
+    assert "at most" not in str(alone)
+
+
+@pytest.mark.gate
+def test_a_ranking_that_is_not_better_than_random():
+    test = load_hillstrom()
+    rows = {"y": test.y, "treatment": test.treatment, "upper": True, "n_dealings": 2}
+    worse = certify(-test.X["womens"], **rows)
+    assert worse.gain_upper_bound < 0
+    assert "this ranking is not better than random targeting: it gains at least -0." in str(worse)
+    all_at_once = certify(-test.X["womens"], joint=True, **rows)
+    assert all_at_once.gain_upper_bound > worse.gain_upper_bound
+    assert "all at once" in str(all_at_once)
+    quarter = certify(-test.X["womens"], **rows | {"delta": 0.0125})
+    assert all_at_once.gain_upper_bound == quarter.gain_upper_bound
+
+
+@pytest.mark.gate
+def test_upper_bounds_of_a_histogram():
+    test = load_hillstrom()
+    score = test.X["history"].to_numpy()
+    histogram = BinnedLevels.of(test.y, score, test.treatment, score_edges(score, 100))
+    for method in ("auto", "dkw-bernstein"):
+        found = certify(histogram, method=method, upper=True)
+        assert found.gain_lower_bound < found.gain_estimate < found.gain_upper_bound
+        assert found.lower_bound < found.estimate < found.upper_bound

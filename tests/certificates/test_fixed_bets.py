@@ -1,0 +1,140 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auucmax import auuc_inference, certify, make_trial
+from auucmax.certificates import betting_bounds, fixed_bets, histogram_betting_bounds
+from auucmax.certificates.betting import dense_ranks
+from auucmax.certificates.blocks import BlockDesign, DealtUnits
+from auucmax.certificates.fixed_bets import BetRows, Pilot, one_size_bounds
+from auucmax.metrics import BinnedLevels, score_edges
+
+
+@pytest.fixture(scope="module")
+def trial():
+    return make_trial(20_000, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def score(trial):
+    return np.asarray(trial.X)[:, 0]
+
+
+@settings(deadline=None, max_examples=60)
+@given(seed=st.integers(0, 10**6), n=st.integers(4, 80), width=st.integers(1, 50))
+def test_bins_only_lower_the_bound(seed, n, width):
+    """The same dealings of the same rows, with exact scores and with bins of them."""
+    rng = np.random.default_rng(seed)
+    y, treated = rng.integers(2, size=n).astype(float), np.arange(n) % 2 == 0
+    score = rng.integers(50, size=n)
+    bins = score // width
+    mixed = np.array([len(set(score[bins == k])) > 1 for k in np.unique(bins)])
+    units, pilot = DealtUnits.of(treated), Pilot.of(y[:4], treated[:4])
+    design = BlockDesign.of(len(units.treated), len(units.control), pilot=False)
+
+    def bounds(numbers, mixed):
+        part = BetRows(dense_ranks(numbers.astype(float))[None], y, units, mixed)
+        seeds = np.random.SeedSequence(seed)
+        return one_size_bounds(pilot, [design], lambda _: [part], 0.3, 3, seeds)
+
+    (exact, _), (binned, paid) = bounds(score, None), bounds(bins, mixed)
+    assert (np.array(binned) <= np.array(exact) + 1e-12).all()
+    assert (paid > 0) or not mixed.any() or binned == pytest.approx(bounds(bins, None)[0])
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("target", [0, 1])
+def test_counts_say_what_the_rows_say(trial, score, target):
+    rounded = score.round(1)  # every bin has one score
+    edges = np.unique(rounded)[:-1] + 0.05
+    histogram = BinnedLevels.of(trial.y, rounded, trial.treatment, edges)
+    *bounds, bin_gap = histogram_betting_bounds(histogram)
+    rows = betting_bounds(trial.y, rounded, treatment=trial.treatment, bets="fixed")
+    assert bin_gap == 0
+    # Other draws of the pilot and of the blocks.
+    assert bounds[target].gap == pytest.approx(rows[target].gap, rel=0.25)
+    result = auuc_inference(trial.y - trial.y.mean(), rounded, treatment=trial.treatment)
+    estimate = result.gain if target else result.estimate
+    assert bounds[target].estimate == pytest.approx(estimate, abs=0.3 * rows[target].gap)
+    assert histogram_betting_bounds(histogram) == (*bounds, 0)
+
+
+def test_rows_are_drawn_as_they_are_counted(trial, score):
+    histogram = BinnedLevels.of(trial.y, score, trial.treatment, score_edges(score, 50))
+    counts = fixed_bets._counts(histogram)
+    assert counts.sum() == trial.n_rows
+    rng = np.random.default_rng(0)
+    drawn = fixed_bets._draw(counts, (500, 300), rng)
+    assert drawn.sum(axis=(1, 2)).tolist() == [500, 300]
+    assert (drawn <= counts).all()
+    part = fixed_bets._bet_rows(drawn, None)
+    assert len(part.units.treated) == 300
+    for arm, units in enumerate((part.units.control, part.units.treated)):
+        for outcome in (0, 1):
+            own = part.ranks[0][units][part.residual[units] == outcome]
+            assert np.array_equal(np.bincount(own, minlength=50), drawn[arm, outcome])
+
+
+@pytest.mark.quick_cases("8000")
+@pytest.mark.parametrize("most", [20_000_000, 8_000])
+def test_many_rows_are_drawn_in_batches(trial, score, most, monkeypatch):
+    histogram = BinnedLevels.of(trial.y, score, trial.treatment, score_edges(score, 500))
+    _, whole, _ = histogram_betting_bounds(histogram)
+    monkeypatch.setattr(fixed_bets, "_BATCH", 3000)
+    monkeypatch.setattr(fixed_bets, "MOST_ROWS", most)
+    _, batched, bin_gap = histogram_betting_bounds(histogram)
+    if most > trial.n_rows:
+        assert batched.gap == pytest.approx(whole.gap, rel=0.25)
+    else:  # the estimate of the drawn rows is off by a standard error or so, gap / 2.4
+        expected = whole.gap * np.sqrt(trial.n_rows / most)
+        assert batched.gap == pytest.approx(expected, rel=0.8)
+        assert batched.gap > whole.gap
+    assert 0 < bin_gap < 0.1 * batched.gap
+
+
+@pytest.mark.gate
+def test_a_histogram_is_certified(trial, score):
+    histogram = BinnedLevels.of(trial.y, score, trial.treatment, score_edges(score, 500))
+    certificate = certify(histogram, joint=True, n_candidates=2)
+    assert certificate.method == "betting-fixed"
+    auuc, gain, bin_gap = histogram_betting_bounds(histogram, delta=0.025, n_candidates=2)
+    assert certificate.lower_bound == auuc.lower
+    assert certificate.gain_lower_bound == gain.lower
+    assert certificate.bin_gap == bin_gap
+    text = str(certificate)
+    assert "block betting at one size on 20,000 held-out rows in bins of scores, which cost" in text
+    assert "the 2 candidates were fixed" in text
+    other = certify(histogram, method="dkw-bernstein", joint=True, n_candidates=2)
+    assert other.gain_gap > 1.5 * certificate.gain_gap
+    assert certify(histogram, random_state=1).lower_bound != certify(histogram).lower_bound
+
+
+def test_what_a_histogram_cannot_do(trial, score):
+    edges = score_edges(score, n_bins=50)
+    histogram = BinnedLevels.of(trial.y, score, trial.treatment, edges)
+    for name in ("X", "y", "treatment", "folds", "ids", "groups", "outcome_model"):
+        with pytest.raises(ValueError, match=f"certified without {name}, got it"):
+            certify(histogram, **{name: trial.y})
+    for method in ("betting", "asymptotic"):
+        with pytest.raises(ValueError, match=r"needs the rows. The asymptotic .*inference\(\)"):
+            certify(histogram, method=method)
+    money = BinnedLevels.of(30 * trial.y, score, trial.treatment, edges)
+    with pytest.raises(ValueError, match=r"got outcomes from 0 to 30 and no range.*inference\(\)"):
+        certify(money)
+    with pytest.raises(ValueError, match="0/1 to bet on the counts"):
+        certify(money, method="betting-fixed", outcome_range=(0, 30))
+    with pytest.raises(ValueError, match="known beforehand, 0 to 1; got"):
+        certify(money, method="dkw-bernstein")
+    bounded = certify(money, outcome_range=(0, 30))
+    assert "[0, 30]" in str(bounded)
+    assert bounded.method == "dkw-bernstein"
+    same = certify(histogram, method="dkw-bernstein")
+    assert bounded.lower_bound == pytest.approx(30 * same.lower_bound)
+    assert 0 < bounded.bin_gap < bounded.gap
+    with pytest.raises(ValueError, match="got outcomes from 0 to 30 and no range"):
+        certify(money, outcome_range=None)
+    few = BinnedLevels.of([1, 0, 1], [1, 2, 3], [True, False, False], [])
+    assert certify(few).gain_lower_bound == -0.25
+    with pytest.raises(ValueError, match="treatment should say which held-out rows"):
+        certify(score, y=trial.y)

@@ -1,0 +1,521 @@
+"""The file by which a comparison goes on: what is done is not done again, nothing else is taken.
+
+One model on one split.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import types
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from tests.comparison.spies import LINEAR, TRIAL, Spy, Stubborn, fits, same
+
+from auucmax import ClassTransformation, Trial, TrialKFold, TwoModels, auuc_inference
+from auucmax._progress import is_quiet
+from auucmax.comparison import compare, run
+from auucmax.comparison.run import name_models
+from auucmax.estimators import MinimaxLinear, TARNet, TransformedOutcome, UpliftLambdaMART
+from auucmax.estimators.score_only import ScoreOnly
+
+
+def test_seeds_are_given_where_there_are_none():
+    compare([Spy(), Spy(random_state=3)], TRIAL, splits=2)
+    seeds = [seed for what, *_, seed in Spy.shown if what == "fit"]
+    assert seeds[1::2] == [3, 3]
+    assert seeds[0] != seeds[2]
+    assert all(isinstance(seed, int) and seed < 2**32 for seed in seeds)
+    inner = TwoModels(RandomForestClassifier(n_estimators=3))
+    same(compare([inner], TRIAL, splits=2), compare([inner], TRIAL, splits=2))
+    assert inner.estimator.random_state is None  # the user's own is left alone
+
+
+def test_a_fitted_model_of_others_is_scored_as_it_is(tmp_path):
+    fitted = [
+        RandomForestRegressor(n_estimators=3, max_depth=3).fit(TRIAL.X, TRIAL.y * k) for k in (1, 2)
+    ]
+    path = tmp_path / "results.jsonl"
+    found = compare([ScoreOnly(fitted[0])], TRIAL, splits=1, resume=path)
+    assert fitted[0].random_state is None
+    _, test = TRIAL.split(0.3, random_state=found.seeds[0])
+    direct = auuc_inference(test.y, fitted[0].predict(test.X), treatment=test.treatment)
+    assert found.frame["auuc"][0] == direct.estimate
+    # Equal parameters, but not equal models: the file knows.
+    compare({"other": ScoreOnly(fitted[1])}, TRIAL, splits=1, resume=path)
+    assert len(path.read_text().splitlines()) == 2
+
+
+def test_scores_that_cannot_be_ranked_are_failures():
+    class Missing(Spy):
+        def predict(self, X):
+            return np.full(len(X), np.nan)
+
+    with pytest.warns(UserWarning, match="Missing.*no missing values"):
+        compare([Missing()], TRIAL, splits=1)
+
+
+def test_pipelines_and_searches():
+    search = GridSearchCV(
+        TwoModels(Ridge()), {"estimator__alpha": [0.1, 10]}, cv=TrialKFold(2, random_state=0)
+    )
+    found = compare([make_pipeline(StandardScaler(), TwoModels()), search], TRIAL, splits=1)
+    assert found.frame["error"].isna().all()
+    assert found.frame["n_parameters"].tolist() == [10, 10]
+    assert found.frame["model"][0] == "Pipeline(StandardScaler, TwoModels)"
+
+
+def test_parameters_of_models_of_others():
+    models = {
+        "says": ScoreOnly(TwoModels().fit(TRIAL.X, TRIAL.y, treatment=TRIAL.treatment)),
+        "does not": ScoreOnly(lambda X: X.iloc[:, 0]),
+    }
+    counts = compare(models, TRIAL, splits=1).frame["n_parameters"]
+    assert counts[0] == 10
+    assert pd.isna(counts[1])
+
+
+def test_libraries_are_imported_before_the_clock_starts(monkeypatch):
+    events = []
+
+    def clock():
+        events.append("clock")
+        return 0.0
+
+    monkeypatch.setattr(run, "import_module", events.append)
+    monkeypatch.setattr(run, "time", types.SimpleNamespace(perf_counter=clock))
+    monkeypatch.setattr(run, "fit_rows", lambda *args, **rows: events.append("fit"))
+    train, test = TRIAL.split(random_state=0)
+    expected = {
+        TARNet(): ["torch"],
+        UpliftLambdaMART(): ["lightgbm"],
+        make_pipeline(StandardScaler(), TARNet()): ["torch"],
+        TwoModels(): [],
+    }
+    for model, libraries in expected.items():
+        with pytest.raises(NotFittedError):
+            run._measure(model, train, test)
+        assert events == [*libraries, "clock", "fit", "clock"]
+        events.clear()
+
+
+def test_bars_of_models_are_off_while_the_comparison_has_its_own():
+    seen = []
+
+    class Asks(Spy):
+        def fit(self, X, y, **others):
+            seen.append(is_quiet())
+            return self
+
+    compare([Asks()], TRIAL, splits=1)
+    assert seen == [True]
+    assert not is_quiet()
+
+
+def test_only_randomised_rows_are_evaluated():
+    trial = Trial(TRIAL.X, TRIAL.y, TRIAL.treatment, randomised=np.arange(600) < 400)
+    found = compare([Spy()], trial, splits=1)
+    _, test = trial.split(0.3, random_state=found.seeds[0])
+    test = test.take(test.randomised)
+    direct = auuc_inference(test.y, test.X.iloc[:, 0], treatment=test.treatment)
+    assert found.frame["auuc"][0] == direct.estimate
+    assert found.frame["n_test"][0] == test.n_rows < 180
+    assert found.frame["n_train"][0] == 420
+
+
+SRC = Path(__file__).resolve().parents[2] / "src"
+
+
+def test_resume_does_only_what_is_missing(tmp_path):
+    path = tmp_path / "new" / "results.jsonl"
+    first = compare([Spy(), Spy(1)], TRIAL, splits=3, resume=path)
+    assert fits() == 6
+    text = path.read_text()
+    renamed = compare({"a": Spy(), "b": Spy(1)}, TRIAL, splits=3, resume=path)
+    assert fits() == 6
+    assert path.read_text() == text
+    pd.testing.assert_frame_equal(
+        renamed.frame.replace({"model": {"a": "Spy", "b": "Spy(number=1)"}}), first.frame
+    )
+    compare([Spy(), Spy(2)], TRIAL, splits=4, resume=str(path))
+    assert fits() == 6 + 1 + 4
+    assert path.read_text().startswith(text)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"random_state": 1},
+        {"test_size": 0.25},
+        {"models": [Spy(random_state=0)]},
+        {"trial": Trial(TRIAL.X, 1 - TRIAL.y, TRIAL.treatment)},
+        {"trial": TRIAL.take(np.arange(600)[::-1])},
+        {"trial": Trial(TRIAL.X.rename(columns=str.upper), TRIAL.y, TRIAL.treatment)},
+        {"trial": Trial(TRIAL.X, TRIAL.y, TRIAL.treatment, np.arange(600) + 1.0)},
+    ],
+    ids=["seed", "test_size", "parameter", "outcome", "row order", "column names", "weight"],
+)
+def test_what_was_made_from_something_else_is_not_used(tmp_path, changes):
+    path = tmp_path / "results.jsonl"
+    call = {"models": [Spy()], "trial": TRIAL, "splits": 2, "resume": path}
+    compare(**call)
+    before = path.read_text()
+    fresh = compare(**call | changes)
+    assert fits() == 4
+    assert path.read_text().startswith(before)
+    same(fresh, compare(**call | changes))  # as read, to the last digit
+    assert fits() == 4
+
+
+def test_the_hash_of_a_frame_is_that_of_its_values(tmp_path):
+    words = pd.DataFrame({"x": np.arange(600.0), "word": ["a", "b", "c"] * 200})
+    path = tmp_path / "results.jsonl"
+    for frame in (words, words[["x"]].assign(word=words["word"])):
+        model = Spy(make_pipeline(OneHotEncoder(), Ridge()))
+        compare([model], Trial(frame, TRIAL.y, TRIAL.treatment), splits=1, resume=path)
+    assert fits() == 1
+    assert len(path.read_text().splitlines()) == 1
+
+
+NOTEBOOK = """
+import functools, sys
+from auucmax import make_trial
+from auucmax.comparison import compare
+from auucmax.estimators import ScoreOnly
+
+class Holder:
+    a, b = 1.0, -1.0
+
+def scaled(by):
+    def wrap(function):
+        @functools.wraps(function)
+        def wrapper(X):
+            return by * function(X)
+        return wrapper
+    return wrap
+
+{code}
+
+trial = make_trial(200, n_features=4, random_state=0)
+found = compare([ScoreOnly(rule)], trial, splits=1, resume=sys.argv[1])
+print(found.frame["auuc"][0], found.seeds[0])
+"""
+
+
+def test_an_edited_function_of_the_same_name_is_another(tmp_path):
+    path = tmp_path / "results.jsonl"
+    versions = {
+        "def rule(X): return X.iloc[:, 0]": 1,
+        "# moved\n\ndef rule(X): return X.iloc[:, 0]": 1,
+        "def rule(X): return X.iloc[:, 1]": 2,  # a constant
+        "def rule(X): return -X.iloc[:, 0]": 3,  # an instruction
+        "def rule(X, by=2): return by * X.iloc[:, 0]": 4,
+        "def rule(X, by=-2): return by * X.iloc[:, 0]": 5,  # a default
+        "def rule(X): return X.iloc[:, 0] * Holder.a": 6,
+        "def rule(X): return X.iloc[:, 0] * Holder.b": 7,  # a name
+        "@scaled(1)\ndef rule(X): return X.iloc[:, 0]": 8,
+        "@scaled(-1)\ndef rule(X): return X.iloc[:, 0]": 9,  # what a closure holds
+        "@scaled(-1)\ndef rule(X): return X.iloc[:, 1]": 10,  # a function that it holds
+        "def rule(X): return X.apply(lambda row: row.iloc[0], axis=1)": 11,
+        "def rule(X): return X.apply(lambda row: row.iloc[1], axis=1)": 12,  # one inside it
+    }
+    for code, n_lines in versions.items():
+        _run_as_main(NOTEBOOK.format(code=code), path)
+        assert len(path.read_text().splitlines()) == n_lines, code
+
+
+def _run_as_main(text: str, path: Path) -> None:
+    """As a notebook does: functions belong to ``__main__``, under whatever name is current."""
+    main = sys.modules["__main__"]
+    argv, sys.argv = sys.argv, ["notebook", str(path)]
+    space = types.ModuleType("__main__")
+    sys.modules["__main__"] = space
+    try:
+        exec(compile(text, "notebook", "exec"), space.__dict__)
+    finally:
+        sys.modules["__main__"], sys.argv = main, argv
+
+
+def test_a_torn_last_line_is_dropped_and_done_again(tmp_path):
+    path = tmp_path / "results.jsonl"
+    whole = compare([Spy()], TRIAL, splits=3, resume=path)
+    text = path.read_bytes()
+    for cut in (1, 30, len(text.splitlines()[-1]), len(text.splitlines()[-1]) - 3):
+        path.write_bytes(text[:-cut])
+        before = fits()
+        same(whole, compare([Spy()], TRIAL, splits=3, resume=path))
+        assert fits() == before + 1
+        assert len(path.read_bytes().splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    "content", [b"a,b\n1,2\n", b"notes without an end", b'{"auucmax": 1', b"\n"]
+)
+def test_a_file_of_something_else_is_left_alone(tmp_path, content):
+    path = tmp_path / "mine.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"resume should name a new file.*got .*Choose another"):
+        compare([Spy()], TRIAL, splits=1, resume=path)
+    assert path.read_bytes() == content
+
+
+def test_a_damaged_line_is_named(tmp_path):
+    path = tmp_path / "results.jsonl"
+    compare([Spy()], TRIAL, splits=2, resume=path)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(lines[0] + lines[1][:60] + "\n" + lines[1])
+    with pytest.raises(ValueError, match=r"line 2 cannot be read\. Delete that line"):
+        compare([Spy()], TRIAL, splits=2, resume=path)
+
+
+def test_an_interrupt_leaves_the_file_whole(tmp_path):
+    path = tmp_path / "results.jsonl"
+    Stubborn.fails, Stubborn.error = (3,), KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        compare([Stubborn()], TRIAL, splits=4, resume=path)
+    assert len([json.loads(line) for line in path.read_text().splitlines()]) == 2
+    compare([Stubborn()], TRIAL, splits=4, resume=path)
+    assert Stubborn.count == 3 + 2
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_killed_run_goes_on(tmp_path, n_jobs):
+    path, other = tmp_path / "results.jsonl", tmp_path / "whole.jsonl"
+    (tmp_path / "slow_models.py").write_text(
+        textwrap.dedent("""
+        import os, time
+        from pathlib import Path
+        from auucmax import TwoModels, make_trial
+        from auucmax.comparison import compare
+
+        class Slow(TwoModels):
+            def _fit(self, *rows):
+                path = Path(os.environ["WAITS_AT_FOUR_LINES"])
+                while path.name and path.exists() and path.read_bytes().count(b"\\n") >= 4:
+                    time.sleep(0.02)  # to be killed
+                super()._fit(*rows)
+
+        def run(path, n_jobs):
+            trial = make_trial(600, n_features=4, base_rate=0.4, random_state=0)
+            found = compare({"a": Slow(), "b": TwoModels()}, trial, splits=8, resume=path,
+                            n_jobs=n_jobs)
+            found.frame.drop(columns="fit_seconds").to_json(path + ".frame", double_precision=15)
+    """)
+    )
+    code = "import slow_models, sys; slow_models.run(sys.argv[1], int(sys.argv[2]))"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(SRC), str(tmp_path)])}
+
+    def start(to, jobs, waits=""):
+        command = [sys.executable, "-c", code, str(to), str(jobs)]
+        variables = environment | {"WAITS_AT_FOUR_LINES": str(waits)}
+        return subprocess.Popen(command, env=variables, start_new_session=True)
+
+    running = start(path, n_jobs, waits=path)
+    while running.poll() is None and (not path.exists() or path.read_bytes().count(b"\n") < 4):
+        time.sleep(0.02)
+    os.killpg(running.pid, signal.SIGKILL)  # its workers with it
+    assert running.wait(1_800) == -signal.SIGKILL
+    before = path.read_bytes()
+    done = before.count(b"\n")
+    assert 4 <= done < 16
+    assert start(path, n_jobs).wait(1_800) == 0
+    assert start(other, 3 - n_jobs).wait(1_800) == 0
+    after = path.read_bytes()
+    assert after.startswith(before[: before.rindex(b"\n") + 1])
+    assert after.count(b"\n") == 16  # each once, none done again
+    assert (
+        len({(line["model"], line["seed"]) for line in map(json.loads, after.splitlines())}) == 16
+    )
+    frames = [Path(f"{p}.frame").read_text() for p in (path, other)]
+    assert frames[0] == frames[1]
+
+
+def test_the_frame_holds_what_a_loop_would_find():
+    found = compare(LINEAR, TRIAL, splits=3, test_size=0.4, random_state=5)
+    assert found.frame.columns.tolist() == [
+        "model", "split", "auuc", "standard_error", "gain", "gain_standard_error", "fit_seconds",
+        "n_parameters", "n_train", "n_test", "error",
+    ]  # fmt: skip
+    assert found.frame["split"].tolist() == [0, 1, 2] * 3
+    assert (found.frame["fit_seconds"] > 0).all()
+    row = found.frame.iloc[4]
+    train, test = TRIAL.split(0.4, random_state=found.seeds[1])
+    model = TransformedOutcome().fit(train.X, train.y, treatment=train.treatment)
+    direct = auuc_inference(test.y, model.predict(test.X), treatment=test.treatment)
+    assert row["model"] == "TransformedOutcome"
+    assert row["auuc"] == direct.estimate
+    assert row["standard_error"] == direct.standard_error
+    assert row["gain"] == direct.gain
+    assert row["gain_standard_error"] == direct.gain_standard_error
+    assert (row["n_parameters"], row["n_train"], row["n_test"]) == (5, 360, 240)
+    assert row["error"] is None
+
+
+def test_no_model_sees_a_test_outcome():
+    # Outcomes are row numbers, so that each can be told from all others.
+    n = 90
+    trial = Trial(
+        pd.DataFrame({"x": np.arange(n) % 7, "row": np.arange(n)}),
+        np.arange(n, dtype=float),
+        np.arange(n) % 3 == 0,
+        sample_weight=1.0 + np.arange(n),
+    )
+    compare([Spy(), Spy(1)], trial, splits=4, test_size=0.3)
+    assert [what for what, *_ in Spy.shown] == ["fit", "predict"] * 8
+    parts = []
+    for (_, X, y, others, _), (_, X_test, _, nothing, _) in zip(
+        Spy.shown[::2], Spy.shown[1::2], strict=True
+    ):
+        np.testing.assert_array_equal(X["row"], y)
+        assert set(others) == {"treatment", "sample_weight"}
+        np.testing.assert_array_equal(others["treatment"], y % 3 == 0)
+        np.testing.assert_array_equal(others["sample_weight"], 1 + y)
+        assert nothing == {}
+        assert not set(X_test["row"]) & set(y)
+        assert len(X_test) == 27
+        assert (X_test["row"] % 3 == 0).sum() == 9  # stratified by treatment
+        parts.append(frozenset(X_test["row"]))
+    assert parts[::2] == parts[1::2]  # the same splits for both
+    assert len(set(parts)) == 4
+
+
+@pytest.mark.gate
+def test_results_depend_neither_on_processes_nor_on_order_nor_on_the_other_models():
+    one = compare([*LINEAR, MinimaxLinear()], TRIAL, splits=2, random_state=1)
+    two = compare([*LINEAR, MinimaxLinear()], TRIAL, splits=2, random_state=1, n_jobs=2)
+    same(one, two)
+    other = compare([MinimaxLinear(), LINEAR[0]], TRIAL, splits=3, random_state=1)
+    for name in ("MinimaxLinear", "TwoModels"):
+        mine, its = (c.frame[c.frame["model"] == name].head(2) for c in (one, other))
+        assert mine["auuc"].tolist() == its["auuc"].tolist()
+    assert other.seeds[:2] == one.seeds
+    assert compare(LINEAR[:1], TRIAL, splits=2, random_state=2).seeds != one.seeds
+    drawn = compare(LINEAR[:1], TRIAL, splits=1, random_state=np.random.default_rng(1))
+    assert drawn.seeds == one.seeds[:1]
+
+
+def test_a_failure_is_in_the_frame_and_tried_again(tmp_path):
+    path = tmp_path / "results.jsonl"
+    Stubborn.fails = (2, 3)
+    with pytest.warns(UserWarning, match="Stubborn should fit every split.* 2 of 3") as caught:
+        found = compare([TwoModels(), Stubborn()], TRIAL, splits=3, resume=path)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    failed = found.frame[found.frame["model"] == "Stubborn"].iloc[1:]
+    assert failed["error"].tolist() == ["ArithmeticError: no luck."] * 2
+    assert failed[["auuc", "gain", "fit_seconds", "n_parameters"]].isna().all(axis=None)
+    assert failed["n_test"].tolist() == [180, 180]
+    assert found.summary()["n_failed"].to_dict() == {"TwoModels": 0, "Stubborn": 2}
+    assert found.summary()["mean_rank"]["Stubborn"] > 1.5
+    differences = found.differences("TwoModels")
+    assert differences.loc["Stubborn", "n_splits"] == 1
+    assert np.isnan(differences.loc["Stubborn", "p_value"])
+    assert "failed" in str(found)
+    found.plot()
+    again = compare([TwoModels(), Stubborn()], TRIAL, splits=3, resume=path)
+    assert Stubborn.count == 3 + 2
+    assert again.frame["error"].isna().all()
+
+
+def test_all_may_fail():
+    Stubborn.fails = (1, 2)
+    with pytest.warns(UserWarning, match="2 of 2"):
+        found = compare([Stubborn()], TRIAL, splits=2)
+    assert "nan" in str(found)
+    found.plot()
+
+
+def test_warnings_of_a_model_are_passed_on_once():
+    class Constant(Spy):
+        def predict(self, X):
+            return np.zeros(len(X))
+
+    # As users have it: warnings are shown, not raised.
+    with pytest.warns(UserWarning, match="Constant, 3 of 3 splits: score should") as caught:
+        compare([Constant(), Spy()], TRIAL, splits=3)
+    assert len(caught) == 1
+
+
+def test_names_tell_models_apart():
+    models = [
+        TwoModels(),
+        TwoModels(RandomForestClassifier(max_depth=2)),
+        ClassTransformation(balance="none"),
+        MinimaxLinear(random_state=1),
+        ScoreOnly(fit_with=same),
+        ScoreOnly(partial(same, 1)),
+    ]
+    assert list(name_models(models)) == [
+        "TwoModels",
+        "TwoModels(estimator=RandomForestClassifier(max_depth=2))",
+        "ClassTransformation(balance='none')",
+        "MinimaxLinear(random_state=1)",
+        "ScoreOnly(fit_with=same)",
+        "ScoreOnly(model=partial)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("models", "message"),
+    [
+        ([], "models should hold at least one estimator, got none. Pass"),
+        ({}, "models should hold at least one estimator, got none. Pass"),
+        (TwoModels(), "models should be a list .* got TwoModels. Put"),
+        ([TwoModels(), TwoModels()], "different names, got 'TwoModels' more than once. Drop"),
+        ({1: TwoModels(), "1": Spy()}, "different names, got '1' more than once. Drop"),
+        ([TwoModels], r"got the class TwoModels. Make one: TwoModels\(\)"),
+        ([StandardScaler()], "got a StandardScaler without predict. Use"),
+        (["TwoModels"], "got a str without fit, predict, get_params, set_params. Use"),
+    ],
+)
+def test_bad_models(models, message):
+    with pytest.raises(ValueError, match=message):
+        compare(models, TRIAL)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"splits": 0}, "splits should be a whole number of at least 1, got 0"),
+        ({"n_jobs": 0}, "n_jobs should be a whole number of at least 1, got 0"),
+        ({"test_size": 1.2}, "test_size should be a number strictly between"),
+        ({"trial": TRIAL.X}, "trial should be a Trial, got DataFrame. Make"),
+        ({"random_state": None, "resume": "x.jsonl"}, "random_state should be .* got None.*Pass"),
+        ({"models": [Spy(lambda: 0)], "resume": "x.jsonl"}, "that can be pickled.*got Spy.*lambda"),
+    ],
+)
+def test_bad_settings(settings, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        compare(**{"models": [Spy()], "trial": TRIAL, "splits": 2} | settings)
+    assert fits() == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_trial_of_many_arms():
+    trial = Trial(TRIAL.X, TRIAL.y, np.arange(600) % 3)
+    with pytest.raises(ValueError, match=r"two arms, got 0, 1, 2\. Compare .*select_arm\(1\)"):
+        compare([Spy()], trial)
+
+
+@pytest.mark.gate
+def test_warnings_of_workers_reach_the_caller():
+    constant = Trial(np.ones((600, 1)), TRIAL.y, TRIAL.treatment)
+    with pytest.warns(UserWarning, match="TwoModels, 2 of 2 splits: score should tell"):
+        compare([TwoModels()], constant, splits=2, n_jobs=2)
