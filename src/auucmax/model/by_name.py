@@ -71,7 +71,7 @@ def able_with(rows: TableRows) -> set[str]:
 def rivals_of(model: str, rows: TableRows) -> tuple[str, ...]:
     """What a model, which should be able to learn from the rows, is compared with."""
     able = able_with(rows)
-    check_able(model, rows, able, "model")
+    check_able(model, rows, able & set(MODELS), "model")
     return tuple(name for name in RIVALS.get(model, ("tm",)) if name in able - {model})
 
 
