@@ -152,7 +152,7 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], n_features: int) -> Formula 
     array([2.5])
     """
     left = dict(arrays)
-    numbers = {int(name.partition(".")[0]) for name in left}
+    numbers = {name.partition(".")[0] for name in left}
     members, knots = [], []
     for k in range(len(numbers)):
         members.append(_member(left, f"{k}.", n_features))
