@@ -191,7 +191,7 @@ def test_rivals_are_ranked_on_the_same_folds(table, model):
     assert rival["difference"]["estimate"] == pytest.approx(difference)
 
 
-SLOW = {"auto", "boosted", "pcg", "ndcg", "tarnet", "cfrnet", "ganite"}
+SLOW = {"auto", "boosted"}
 
 
 @pytest.mark.quick_cases("tm")
