@@ -206,11 +206,8 @@ class SparkRows(Rows):
         columns = arrow_columns(frame, features, treatment, outcome, treated, control)
         return cls(frame, PartitionRows(columns))
 
-    def cached(self, *, numbered: bool = False) -> AbstractContextManager[Rows]:
-        """A context in which the rows are packed and kept in the executors' memory (or disks).
-
-        They are numbered where it is known how many each partition has, and then always.
-        """
+    def cached(self) -> AbstractContextManager[Rows]:
+        """A context in which the rows are packed and kept in the executors' memory (or disks)."""
         return self.cached_view((), self.names)
 
     @contextmanager
@@ -218,16 +215,12 @@ class SparkRows(Rows):
         """A context in which the rows of a view, made once, are kept by the executors."""
         mapped = any(isinstance(step, Mapped) for step in steps)
         dtype = "float64" if mapped else self.reading.dtype
-        packed = PackedRows(names, dtype, self.weighted, first_keys=self._first_keys(steps))
+        packed = PackedRows(names, dtype, self.weighted)
         rows = _PackingRows(self, steps, packed)
         try:
             yield rows
         finally:
             rows.forget()
-
-    def _first_keys(self, steps: tuple[Step, ...]) -> tuple[int, ...]:
-        """Of the rows of a view in each partition, if it is known how many these are."""
-        return ()
 
     def keep_order(self) -> None:
         """Take rows that come in another order than before for an error from now on.
