@@ -177,7 +177,7 @@ def _all_known(everybody: AllRows, model: TrialModel) -> tuple[Kinds, Hashes | N
     """Contents, as the model of an arm sees them, and ids of the rows of all arms."""
     # A copy: it takes levels that only rows of other arms have.
     encode, grid = accepting(copy.copy(model.encoder)), model.seen.grid
-    found = [one.scored(encode, model.estimator).contents[grid] for one in everybody.tables]
+    found = [one.scored(encode, model.formula).contents[grid] for one in everybody.tables]
     names = [one.names for one in everybody.tables]
     ids = None if names[0] is None else np.concatenate([n for n in names if n is not None])
     arm = everybody.arm == 0
