@@ -160,12 +160,6 @@ class Rows:
             raise self.without_rows()
         return totals
 
-    def each(self, work: Callable[[Batch], Any]) -> Iterator[Any]:
-        """What ``work``, done where the rows are, makes of every batch that has some, in order."""
-        for batch in self.batches():
-            if len(batch.y):
-                yield work(batch)
-
     def map(self, transform: Callable[[Any], Any], names: Sequence[str] | None = None) -> Rows:
         """A view with ``transform(X)`` for X: an encoder, a scaling. ``names``: if others."""
         names = self.names if names is None else tuple(names)
@@ -206,10 +200,6 @@ class _View(Rows):
         (totals,) = self.source.total(_Viewed(self.steps, summaries))
         return list(totals.values)
 
-    def each(self, work: Callable[[Batch], Any]) -> Iterator[Any]:
-        found = self.source.each(_Stepped(self.steps, work))
-        return (result for (result,) in filter(None, found))
-
     def cached(self) -> AbstractContextManager[Rows]:
         # Rows of a cluster must not come here: only summaries leave it, so it caches for itself.
         own = getattr(self.source, "cached_view", None)
@@ -230,19 +220,6 @@ class _Viewed:
         for step in self.steps:
             batch = step(batch)
         return Totals([summary(batch) for summary in self.summaries])
-
-
-@dataclass(frozen=True)
-class _Stepped:
-    """Work on the rows that some steps make of a batch; nothing, where they leave none."""
-
-    steps: tuple[Step, ...]
-    work: Callable[[Batch], Any]
-
-    def __call__(self, batch: Batch) -> tuple[Any] | None:
-        for step in self.steps:
-            batch = step(batch)
-        return (self.work(batch),) if len(batch.y) else None
 
 
 @dataclass(frozen=True, eq=False)
